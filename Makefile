@@ -1,0 +1,52 @@
+# Everything runs in .venv, made on first use and brought up to date when the pins change.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP_INSTALL := $(BIN)/python -m pip install -q --disable-pip-version-check --constraint constraints.txt
+PINS := pyproject.toml constraints.txt
+
+.PHONY: help demo test check lint types imports unit bench-step clean
+.DEFAULT_GOAL := help
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s%s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: $(VENV)/runtime.stamp ## fit a model on embedded data and show what it found
+	$(BIN)/python -m sparsenam.demo
+
+test: check ## set up, then run every check: what CI runs
+
+check: lint types imports unit ## lint, types, imports and unit, in this order
+
+lint: $(VENV)/dev.stamp ## style and format
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+
+types: $(VENV)/dev.stamp ## static types of src
+	$(BIN)/basedpyright --pythonpath $(BIN)/python
+
+imports: $(VENV)/dev.stamp ## the order of the rooms
+	$(BIN)/lint-imports
+
+unit: $(VENV)/dev.stamp ## the tests, without the slow ones
+	$(BIN)/python -m pytest
+
+bench-step: $(VENV)/runtime.stamp ## time one training step, bank against loop
+	$(BIN)/python benchmarks/step.py
+
+clean: ## remove .venv, caches and builds
+	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(BIN)/pip:
+	@$(PYTHON) -c 'import sys; sys.exit("sparsenam needs Python 3.11 or newer, this is %d.%d: try make PYTHON=python3.11" % sys.version_info[:2] if sys.version_info < (3, 11) else 0)'
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/runtime.stamp: $(PINS) | $(BIN)/pip
+	$(PIP_INSTALL) -e .
+	@touch $@
+
+$(VENV)/dev.stamp: $(VENV)/runtime.stamp
+	$(PIP_INSTALL) -e ".[dev]"
+	@touch $@

@@ -1,0 +1,6 @@
+"""Estimators: scikit-learn faces of the rooms below."""
+
+from sparsenam.estimators.classification import SNAMClassifier
+from sparsenam.estimators.regression import SNAMRegressor
+
+__all__ = ["SNAMClassifier", "SNAMRegressor"]

@@ -1,0 +1,192 @@
+"""Classification faces."""
+
+from __future__ import annotations
+
+from os import PathLike
+from typing import Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import ClassifierMixin
+from sklearn.utils import Tags, compute_class_weight
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
+from sklearn.utils.validation import _check_sample_weight, check_array, check_consistent_length, column_or_1d
+
+from sparsenam.errors import InputError, describe
+from sparsenam.estimators.base import AdditiveEstimator, SupportMixin
+from sparsenam.estimators.settings import Penalize
+from sparsenam.estimators.validation import all_or_nothing, check_columns
+from sparsenam.families import Binomial, Family, Multilabel, Multinomial, as_family
+from sparsenam.networks import Hidden
+from sparsenam.penalties import Penalty
+from sparsenam.training.schedules import Schedule
+
+CLASSIFICATION_FAMILIES = ("binomial", "multinomial", "multilabel")
+ClassWeight = dict[object, float] | str | None
+
+
+class AdditiveClassifier(ClassifierMixin, AdditiveEstimator):
+    """Fit and predict for two classes, several classes, or several yes/no labels at once."""
+
+    classes_: NDArray[np.generic]
+
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : array-like of shape (rows, features)
+            Finite numbers. Constant columns are left out, with a warning.
+        y : array-like of shape (rows,) or (rows, labels)
+            Classes of any type, or a 0/1 matrix of labels.
+        sample_weight : array-like of shape (rows,), optional
+            Weight of each row; a row of weight 0 counts as absent.
+        """
+        with all_or_nothing(self):
+            if y is None:
+                raise InputError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
+            columns = check_columns(self, X, reset=True)
+            labels = check_array(y, ensure_2d=False, dtype=None, input_name="y")
+            check_classification_targets(labels)
+            check_consistent_length(columns, labels)
+            weights = _check_sample_weight(sample_weight, columns, dtype=np.float64, ensure_non_negative=True)
+            if type_of_target(labels) == "multilabel-indicator":
+                self.classes_ = np.arange(labels.shape[1])
+                target, family = labels.astype(np.float64), Multilabel()
+            else:
+                target, family = self._one_label(column_or_1d(labels, warn=True), weights)
+                weights = weights * self._class_weights(target)
+            return self._fit(columns, target if family.name != "binomial" else target[:, 1:], weights, family)
+
+    def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Return the linear predictor: log odds of the second class, shape (rows,), or (rows, outputs)."""
+        scores = self._scores(X)
+        if self.model_.family.name == "multilabel":
+            return scores
+        if scores.shape[1] == 1:
+            return scores[:, 0]
+        return scores[:, 1] - scores[:, 0] if self.classes_.size == 2 else scores
+
+    def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Return probabilities of the classes (or of each label), shape (rows, classes)."""
+        scores = self._scores(X)
+        means = self.model_.family.mean(scores)
+        return np.column_stack([1.0 - means, means]) if self.model_.family.name == "binomial" else means
+
+    def predict(self, X: ArrayLike) -> NDArray[np.generic]:
+        """Return the most probable class, shape (rows,), or 0/1 labels, shape (rows, labels)."""
+        probabilities = self.predict_proba(X)
+        if self.model_.family.name == "multilabel":
+            return (probabilities > 0.5).astype(int)
+        return self.classes_[probabilities.argmax(axis=1)]
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_label = True
+        return tags
+
+    def _one_label(self, labels: NDArray[np.generic], weights: NDArray[np.float64]) -> tuple[NDArray[np.float64], Family]:
+        present = np.unique(labels[weights > 0])
+        if present.size < 2:
+            got = f"{present.size} class ({present.tolist()})"
+            raise InputError(describe("y", "at least two classes", got, "give rows of another class too"))
+        self.classes_, codes = np.unique(labels, return_inverse=True)
+        target = np.eye(self.classes_.size)[codes]
+        wanted = getattr(self, "family", "auto")
+        if wanted == "auto":
+            return target, Binomial() if self.classes_.size == 2 else Multinomial()
+        family = as_family(wanted, CLASSIFICATION_FAMILIES)
+        if family.name == "multilabel" or (family.name == "binomial" and self.classes_.size != 2):
+            got = f"{self.classes_.size} classes"
+            raise InputError(describe("y", f"a target for the {family.name} family", got, "use family='auto'"))
+        return target, family
+
+    def _class_weights(self, target: NDArray[np.float64]) -> NDArray[np.float64]:
+        wanted: ClassWeight = getattr(self, "class_weight", None)
+        codes = target.argmax(axis=1)
+        by_class = compute_class_weight(wanted, classes=self.classes_, y=self.classes_[codes])
+        return by_class[codes]
+
+
+class SNAMClassifier(SupportMixin, AdditiveClassifier):
+    """Sparse Neural Additive Model for classification: log odds β + Σⱼ hⱼ(xⱼ), whole features switched off.
+
+    Two classes give one output, several classes one each, a 0/1 matrix of labels one for each label; a feature
+    is kept or dropped for all outputs at once. The objective is the mean cross-entropy over the rows plus
+    α φ(‖Θ₁‖, …, ‖Θₚ‖), on columns of mean 0 and variance 1.
+
+    Parameters
+    ----------
+    class_weight : dict, "balanced" or None
+        Weights of the classes, multiplied with the rows' weights.
+    family : {"auto", "binomial", "multinomial"}, default "auto"
+        "multinomial" on two classes gives the paper's classifier with two outputs.
+    alpha, penalty, penalize, hidden, activation, solver, learning_rate, schedule, batch_size, max_epochs, \
+max_seconds, tol, patience, validation_fraction, dropout, feature_dropout, output_penalty, weight_decay, \
+threshold, standardize, checkpoint, device, verbose, random_state
+        As for `SNAMRegressor`.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (classes,)
+        The classes, sorted.
+    model_, alpha_, intercept_, norms_, n_parameters_, history_, stationarity_
+        As for `SNAMRegressor`.
+    """
+
+    def __init__(
+        self,
+        *,
+        alpha: float = 0.01,
+        penalty: str | Penalty = "group_lasso",
+        penalize: Penalize = "subnetwork",
+        family: str | Family = "auto",
+        class_weight: ClassWeight = None,
+        hidden: Hidden = (100, 50),
+        activation: str = "relu",
+        solver: str = "auto",
+        learning_rate: float | None = None,
+        schedule: str | Schedule = "constant",
+        batch_size: int | None = 256,
+        max_epochs: int | None = None,
+        max_seconds: float | None = None,
+        tol: float | None = None,
+        patience: int = 10,
+        validation_fraction: float = 0.0,
+        dropout: float = 0.0,
+        feature_dropout: float = 0.0,
+        output_penalty: float = 0.0,
+        weight_decay: float = 0.0,
+        threshold: float = 0.01,
+        standardize: bool = True,
+        checkpoint: str | PathLike[str] | None = None,
+        device: str = "auto",
+        verbose: bool | None = None,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        self.alpha = alpha
+        self.penalty = penalty
+        self.penalize = penalize
+        self.family = family
+        self.class_weight = class_weight
+        self.hidden = hidden
+        self.activation = activation
+        self.solver = solver
+        self.learning_rate = learning_rate
+        self.schedule = schedule
+        self.batch_size = batch_size
+        self.max_epochs = max_epochs
+        self.max_seconds = max_seconds
+        self.tol = tol
+        self.patience = patience
+        self.validation_fraction = validation_fraction
+        self.dropout = dropout
+        self.feature_dropout = feature_dropout
+        self.output_penalty = output_penalty
+        self.weight_decay = weight_decay
+        self.threshold = threshold
+        self.standardize = standardize
+        self.checkpoint = checkpoint
+        self.device = device
+        self.verbose = verbose
+        self.random_state = random_state

@@ -1,0 +1,208 @@
+"""Regression faces."""
+
+from __future__ import annotations
+
+from os import PathLike
+from typing import Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import RegressorMixin
+from sklearn.utils import Tags
+from sklearn.utils.validation import _check_sample_weight, check_array, check_consistent_length
+
+from sparsenam.errors import InputError, describe
+from sparsenam.estimators.base import AdditiveEstimator, SupportMixin
+from sparsenam.estimators.settings import Penalize
+from sparsenam.estimators.validation import all_or_nothing, check_columns
+from sparsenam.families import Family, as_family
+from sparsenam.networks import Hidden
+from sparsenam.penalties import Penalty
+from sparsenam.training.schedules import Schedule
+
+REGRESSION_FAMILIES = ("gaussian",)
+
+
+class AdditiveRegressor(RegressorMixin, AdditiveEstimator):
+    """Fit and predict for numeric targets, one or several."""
+
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : array-like of shape (rows, features)
+            Finite numbers. Constant columns are left out, with a warning.
+        y : array-like of shape (rows,) or (rows, outputs)
+            Several columns are fitted together; a feature is kept or dropped for all of them.
+        sample_weight : array-like of shape (rows,), optional
+            Weight of each row; a row of weight 0 counts as absent.
+        """
+        with all_or_nothing(self):
+            family = as_family(getattr(self, "family", "gaussian"), REGRESSION_FAMILIES)
+            if y is None:
+                raise InputError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
+            columns = check_columns(self, X, reset=True)
+            target = _check_target(y)
+            check_consistent_length(columns, target)
+            weights = _check_sample_weight(sample_weight, columns, dtype=np.float64, ensure_non_negative=True)
+            self._flat_target = target.ndim == 1
+            return self._fit(columns, target.reshape(len(target), -1), weights, family)
+
+    def predict(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Return the expected y, shape (rows,) or (rows, outputs) as y was at fit."""
+        scores = self._scores(X)
+        means = self.model_.family.mean(scores)
+        return means[:, 0] if self._flat_target else means
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
+
+def _check_target(y: ArrayLike) -> NDArray[np.float64]:
+    target = check_array(y, ensure_2d=False, allow_nd=False, dtype=None, ensure_all_finite=False, input_name="y")
+    try:
+        numbers = target.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(describe("y", "numbers", f"{error}", "use SNAMClassifier for classes")) from error
+    if not np.isfinite(numbers).all():
+        row = int(np.argwhere(~np.isfinite(numbers))[0, 0])
+        value = "NaN" if np.isnan(numbers[row]).any() else "infinity (inf)"
+        raise InputError(describe("y", "finite numbers", f"{value} in row {row}", "drop these rows"))
+    return numbers
+
+
+class SNAMRegressor(SupportMixin, AdditiveRegressor):
+    """Sparse Neural Additive Model for regression: h(x) = β + Σⱼ hⱼ(xⱼ), whole features switched off.
+
+    The objective is the mean of ½(y - h(x))² over the rows plus α φ(‖Θ₁‖, …, ‖Θₚ‖), on columns and target of
+    mean 0 and variance 1, so that ``alpha`` does not depend on units.
+
+    Parameters
+    ----------
+    alpha : float, default 0.01
+        The paper's λ. 0 is NAM, a large one keeps nothing.
+    penalty : str or object, default "group_lasso"
+        A name of `sparsenam.penalties.PENALTIES` or an object with ``value``, ``shrink`` and ``slope``.
+    penalize : {"subnetwork", "output", "function"}, default "subnetwork"
+        What forms a group: all parameters of a sub-network (the paper), its output layer, or the function
+        itself, ‖hⱼ‖ₙ, the root mean square of the effect.
+    family : str or object, default "gaussian"
+        Loss, link and range of y.
+    hidden : tuple, mapping or callable, default (100, 50)
+        Hidden widths; ``()`` is a linear model; a mapping gives widths by feature name; a callable
+        ``(n_features, outputs) -> SubnetBank`` brings sub-networks of one's own.
+    activation : {"relu", "clipped_relu", "exu", "gelu", "silu", "tanh"}, default "relu"
+        Activation of the hidden layers.
+    solver : str, default "auto"
+        Proximal, with exact zeros: "prox_gd", "fista" (full batch), "prox_sgd" (with momentum), "prox_adam".
+        Subgradient, with zeros by ``threshold``: "gd" (full batch), "sgd", "momentum", "adagrad", "adam".
+        "auto" is "prox_adam", or "fista" without hidden layers.
+    learning_rate : float, optional
+        Step size; by default the solver's own. Proximal full-batch solvers find theirs by backtracking.
+    schedule : {"constant", "cosine", "exponential"} or callable, default "constant"
+        Factor of the learning rate as a function of the share of epochs done.
+    batch_size : int or None, default 256
+        Rows a step; None takes all.
+    max_epochs : int, optional
+        Most passes over the rows; by default 100, or 10,000 iterations for proximal full-batch solvers.
+    max_seconds : float, optional
+        Time budget; the fit ends with what it has.
+    tol : float, optional
+        Relative fall of the objective that counts as progress (default 1e-4); for proximal full-batch solvers
+        the stationarity to reach (default 1e-6).
+    patience : int, default 10
+        Epochs without progress before stopping.
+    validation_fraction : float, default 0
+        Share of the rows held out; the epoch with the lowest held-out loss wins.
+    dropout, feature_dropout, output_penalty, weight_decay : float, default 0
+        NAM's regularisers.
+    threshold : float, default 0.01
+        For subgradient solvers, which never reach zero: a feature is dropped when its mean absolute effect on
+        the training rows is at most this, in standard deviations of y (scores for classification).
+    standardize : bool, default True
+        False keeps the raw scale of columns and target, as the paper does.
+    checkpoint : path, optional
+        File in which a long fit stores its state every few seconds; if it is there at the start, the fit goes
+        on from it.
+    device : str, default "auto"
+        Where to train.
+    verbose : bool, optional
+        Progress bar for fits of more than two seconds; by default only on a terminal.
+    random_state : int, RandomState or None
+        Seed; two fits with one seed are identical.
+
+    Attributes
+    ----------
+    model_ : AdditiveModel
+        The fitted, pruned model.
+    alpha_ : float
+        The alpha used.
+    intercept_ : float or ndarray of shape (outputs,)
+        β, with effects centred over the training rows.
+    norms_ : ndarray of shape (features_in,)
+        Group norm of every feature; 0 where dropped.
+    n_parameters_ : int
+        Parameters of the kept sub-networks and the intercept.
+    history_ : list of dict
+        Loss, penalty, features and seconds after each epoch.
+    stationarity_ : float
+        Largest entry of the proximal gradient map at the end; 0 at a stationary point.
+    """
+
+    def __init__(
+        self,
+        *,
+        alpha: float = 0.01,
+        penalty: str | Penalty = "group_lasso",
+        penalize: Penalize = "subnetwork",
+        family: str | Family = "gaussian",
+        hidden: Hidden = (100, 50),
+        activation: str = "relu",
+        solver: str = "auto",
+        learning_rate: float | None = None,
+        schedule: str | Schedule = "constant",
+        batch_size: int | None = 256,
+        max_epochs: int | None = None,
+        max_seconds: float | None = None,
+        tol: float | None = None,
+        patience: int = 10,
+        validation_fraction: float = 0.0,
+        dropout: float = 0.0,
+        feature_dropout: float = 0.0,
+        output_penalty: float = 0.0,
+        weight_decay: float = 0.0,
+        threshold: float = 0.01,
+        standardize: bool = True,
+        checkpoint: str | PathLike[str] | None = None,
+        device: str = "auto",
+        verbose: bool | None = None,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        self.alpha = alpha
+        self.penalty = penalty
+        self.penalize = penalize
+        self.family = family
+        self.hidden = hidden
+        self.activation = activation
+        self.solver = solver
+        self.learning_rate = learning_rate
+        self.schedule = schedule
+        self.batch_size = batch_size
+        self.max_epochs = max_epochs
+        self.max_seconds = max_seconds
+        self.tol = tol
+        self.patience = patience
+        self.validation_fraction = validation_fraction
+        self.dropout = dropout
+        self.feature_dropout = feature_dropout
+        self.output_penalty = output_penalty
+        self.weight_decay = weight_decay
+        self.threshold = threshold
+        self.standardize = standardize
+        self.checkpoint = checkpoint
+        self.device = device
+        self.verbose = verbose
+        self.random_state = random_state

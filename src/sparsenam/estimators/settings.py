@@ -1,0 +1,152 @@
+"""What a user may set, checked and resolved once at the start of a fit."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from numbers import Integral, Real
+from os import PathLike
+from pathlib import Path
+from typing import Literal, Self
+
+import numpy as np
+import torch
+
+from sparsenam.errors import InputError, describe
+from sparsenam.networks import Hidden
+from sparsenam.penalties import Penalty, as_penalty
+from sparsenam.training import Deadline, Plan, Regularizers, Solver, as_schedule, as_solver
+from sparsenam.training.schedules import Schedule
+
+Penalize = Literal["subnetwork", "output", "function"]
+MINI_BATCH_EPOCHS, FULL_BATCH_EPOCHS = 100, 10_000
+MINI_BATCH_TOL, FULL_BATCH_TOL = 1e-4, 1e-6
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The constructor's words of the estimators; see `SNAMRegressor` for their meaning."""
+
+    alpha: float = 0.01
+    penalty: str | Penalty = "group_lasso"
+    penalize: Penalize = "subnetwork"
+    hidden: Hidden = (100, 50)
+    activation: str = "relu"
+    solver: str = "auto"
+    learning_rate: float | None = None
+    schedule: str | Schedule = "constant"
+    batch_size: int | None = 256
+    max_epochs: int | None = None
+    max_seconds: float | None = None
+    tol: float | None = None
+    patience: int = 10
+    validation_fraction: float = 0.0
+    dropout: float = 0.0
+    feature_dropout: float = 0.0
+    output_penalty: float = 0.0
+    weight_decay: float = 0.0
+    threshold: float = 0.01
+    standardize: bool = True
+    checkpoint: str | PathLike[str] | None = None
+    device: str = "auto"
+    verbose: bool | None = None
+    random_state: int | np.random.RandomState | None = None
+
+    @classmethod
+    def of(cls, parameters: Mapping[str, object]) -> Self:
+        """Take those of an estimator's parameters that are settings, and check them."""
+        names = {field.name for field in fields(cls)}
+        settings = cls(**{name: value for name, value in parameters.items() if name in names})  # pyright: ignore[reportArgumentType]
+        settings.check()
+        return settings
+
+    def check(self) -> None:
+        """Raise for a value outside its range."""
+        _number("alpha", self.alpha, 0.0)
+        _number("weight_decay", self.weight_decay, 0.0)
+        _number("output_penalty", self.output_penalty, 0.0)
+        _number("threshold", self.threshold, 0.0)
+        for name in ("dropout", "feature_dropout", "validation_fraction"):
+            _number(name, getattr(self, name), 0.0, 1.0, open_above=True)
+        for name in ("learning_rate", "max_seconds", "tol"):
+            if getattr(self, name) is not None:
+                _number(name, getattr(self, name), 0.0, open_below=True)
+        _whole("patience", self.patience)
+        for name in ("batch_size", "max_epochs"):
+            if getattr(self, name) is not None:
+                _whole(name, getattr(self, name))
+        if self.penalize not in ("subnetwork", "output", "function"):
+            expected = "'subnetwork', 'output' or 'function'"
+            raise InputError(describe("penalize", expected, repr(self.penalize), "choose one"))
+        as_penalty(self.penalty)
+        as_schedule(self.schedule)
+        self.chosen_solver()
+        self.chosen_device()
+
+    def chosen_solver(self) -> Solver:
+        """Return the solver: without hidden layers the problem is convex, and full batches solve it exactly."""
+        linear = not callable(self.hidden) and len(self.hidden) == 0
+        name = ("fista" if linear else "prox_adam") if self.solver == "auto" else self.solver
+        return as_solver(name).suited_to(as_penalty(self.penalty))
+
+    def chosen_device(self) -> torch.device:
+        """Return the device; ``"auto"`` takes CUDA where there is one."""
+        if self.device == "auto":
+            return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        try:
+            device = torch.device(self.device)
+            torch.zeros(1, device=device)
+        except (RuntimeError, AssertionError) as error:
+            got = f"{self.device!r} ({str(error).splitlines()[0]})"
+            raise InputError(describe("device", "a device of this machine", got, "use 'auto' or 'cpu'")) from error
+        return device
+
+    def regularizers(self) -> Regularizers:
+        """Return NAM's regularisers."""
+        return Regularizers(self.dropout, self.feature_dropout, self.output_penalty, self.weight_decay)
+
+    def plan(self, title: str, stage: str = "") -> Plan:
+        """Return how to run the fit; the clock starts now. ``stage`` keeps the checkpoints of several fits apart."""
+        solver = self.chosen_solver()
+        searches = solver.searches_step
+        path = None if self.checkpoint is None else Path(self.checkpoint)
+        return Plan(
+            solver=solver,
+            schedule=as_schedule(self.schedule),
+            learning_rate=self.learning_rate or solver.learning_rate,
+            batch_size=self.batch_size,
+            max_epochs=self.max_epochs or (FULL_BATCH_EPOCHS if searches else MINI_BATCH_EPOCHS),
+            patience=self.patience,
+            tol=self.tol or (FULL_BATCH_TOL if searches else MINI_BATCH_TOL),
+            clock=Deadline(self.max_seconds),
+            checkpoint=path.with_name(path.name + stage) if path is not None and stage else path,
+            verbose=self.verbose,
+            title=title,
+        )
+
+
+def _number(
+    name: str,
+    value: object,
+    lowest: float,
+    highest: float = math.inf,
+    *,
+    open_below: bool = False,
+    open_above: bool = False,
+) -> None:
+    fits = isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
+    if fits:
+        number = float(value)  # pyright: ignore[reportArgumentType]
+        fits = (lowest < number if open_below else lowest <= number) and (
+            number < highest if open_above else number <= highest
+        )
+    if not fits:
+        above = f"above {lowest:g}" if open_below else f"of at least {lowest:g}"
+        below = "" if math.isinf(highest) else f" and below {highest:g}"
+        raise InputError(describe(name, f"a number {above}{below}", repr(value), "choose another"))
+
+
+def _whole(name: str, value: object) -> None:
+    if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
+        raise InputError(describe(name, "a whole number of at least 1", repr(value), "choose another"))

@@ -1,0 +1,30 @@
+"""Families: what a prediction costs, and how scores become predictions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sparsenam.errors import InputError, describe
+from sparsenam.families.base import Family, TargetRange
+from sparsenam.families.binomial import Binomial, Multilabel
+from sparsenam.families.gaussian import Gaussian
+from sparsenam.families.multinomial import Multinomial
+
+FAMILIES: dict[str, Callable[[], Family]] = {
+    "gaussian": Gaussian,
+    "binomial": Binomial,
+    "multinomial": Multinomial,
+    "multilabel": Multilabel,
+}
+
+
+def as_family(family: str | Family, allowed: tuple[str, ...]) -> Family:
+    """Return the family of a name among ``allowed``, or the object itself."""
+    if not isinstance(family, str):
+        return family
+    if family not in allowed:
+        raise InputError(describe("family", f"one of {sorted(allowed)}", repr(family), "choose a name or an object"))
+    return FAMILIES[family]()
+
+
+__all__ = ["FAMILIES", "Binomial", "Family", "Gaussian", "Multilabel", "Multinomial", "TargetRange", "as_family"]

@@ -1,0 +1,48 @@
+"""Logistic loss for one yes/no target, or for several at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from array_api_compat import array_namespace
+from numpy.typing import NDArray
+from scipy.special import logit
+
+from sparsenam.families.base import Array, Matrix, TargetRange
+
+
+@dataclass(frozen=True, slots=True)
+class Binomial:
+    """log(1 + eˢ) - y s for y in {0, 1}."""
+
+    name: str = "binomial"
+    link: str = "logit"
+    range: TargetRange = TargetRange(0.0, 1.0, "0 or 1")
+    standardizes_target: bool = False
+    curvature: float = 0.25
+
+    def loss(self, scores: Array, target: Array) -> Array:
+        """Return Σₖ log(1 + eˢ) - y s, shape (rows,)."""
+        xp = array_namespace(scores)
+        return (xp.logaddexp(scores, xp.zeros_like(scores)) - target * scores).sum(-1)
+
+    def gradient(self, scores: Array, target: Array) -> Array:
+        """Return σ(s) - y."""
+        return self.mean(scores) - target
+
+    def mean(self, scores: Array) -> Array:
+        """Return σ(s) = 1/(1 + e⁻ˢ), written so that nothing overflows."""
+        return 0.5 * (1.0 + array_namespace(scores).tanh(0.5 * scores))
+
+    def best_constant(self, target: Matrix, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the log odds, kept finite when one answer never occurs."""
+        share = np.average(target, axis=0, weights=weights)
+        return logit(np.clip(share, 1e-6, 1.0 - 1e-6))
+
+
+@dataclass(frozen=True, slots=True)
+class Multilabel(Binomial):
+    """Independent yes/no answers that share their features: one group over all outputs."""
+
+    name: str = "multilabel"

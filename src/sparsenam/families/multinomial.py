@@ -1,0 +1,43 @@
+"""Softmax cross-entropy for a target with several classes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from array_api_compat import array_namespace
+from numpy.typing import NDArray
+
+from sparsenam.families.base import Array, Matrix, TargetRange
+
+
+@dataclass(frozen=True, slots=True)
+class Multinomial:
+    """log Σₖ e^(sₖ) - Σₖ yₖ sₖ for one-hot y; two classes give the paper's two-output classifier."""
+
+    name: str = "multinomial"
+    link: str = "log"
+    range: TargetRange = TargetRange(0.0, 1.0, "one-hot rows of 0 and 1")
+    standardizes_target: bool = False
+    curvature: float = 0.5
+
+    def loss(self, scores: Array, target: Array) -> Array:
+        """Return the cross-entropy, shape (rows,)."""
+        xp = array_namespace(scores)
+        top = xp.max(scores, axis=-1, keepdims=True)
+        return xp.log(xp.exp(scores - top).sum(-1)) + top[..., 0] - (target * scores).sum(-1)
+
+    def gradient(self, scores: Array, target: Array) -> Array:
+        """Return softmax(s) - y."""
+        return self.mean(scores) - target
+
+    def mean(self, scores: Array) -> Array:
+        """Return softmax(s)."""
+        xp = array_namespace(scores)
+        powers = xp.exp(scores - xp.max(scores, axis=-1, keepdims=True))
+        return powers / powers.sum(-1)[..., None]
+
+    def best_constant(self, target: Matrix, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the centred logarithms of the class shares."""
+        logs = np.log(np.clip(np.average(target, axis=0, weights=weights), 1e-6, None))
+        return logs - logs.mean()

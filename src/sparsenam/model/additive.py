@@ -1,0 +1,89 @@
+"""The fitted model: pruned, immutable, and exactly additive."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from sparsenam.families import Family
+from sparsenam.networks import SubnetBank
+from sparsenam.tables import Scaling
+
+Matrix = NDArray[np.float64]
+Vector = NDArray[np.float64]
+
+CELLS_AT_ONCE = 2**23  # bounds the hidden layers held in memory while predicting
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AdditiveModel:
+    """h(x) = β + Σⱼ hⱼ(xⱼ) over the kept features.
+
+    Parameters
+    ----------
+    family
+        The family whose scores this model gives.
+    bank, theta
+        Sub-networks of the kept features and their parameters, shape (kept, size), float64.
+    features
+        Column of the input that each kept feature reads, shape (kept,).
+    n_features_in
+        Number of columns of the input.
+    scaling
+        Scaling of the kept columns.
+    offsets
+        Mean output of each sub-network over the training rows, shape (kept, outputs); taken off, so that
+        effects are centred.
+    intercept, target_scale
+        β and the unit of y, shape (outputs,).
+    """
+
+    family: Family
+    bank: SubnetBank
+    theta: Tensor
+    features: NDArray[np.intp]
+    n_features_in: int
+    scaling: Scaling
+    offsets: Matrix
+    intercept: Vector
+    target_scale: Vector
+
+    @property
+    def n_parameters(self) -> int:
+        """Parameters of the kept sub-networks and the intercept."""
+        padding = self.bank.padding()
+        return self.theta.numel() - (0 if padding is None else int(padding.sum())) + self.intercept.size
+
+    def kept_effects(self, columns: Matrix) -> NDArray[np.float64]:
+        """Return the centred effects of the kept features, shape (rows, kept, outputs)."""
+        rows, kept = columns.shape[0], self.features.size
+        effects = np.zeros((rows, kept, self.intercept.size))
+        if kept == 0:
+            return effects
+        x = torch.from_numpy(np.ascontiguousarray(self.scaling.apply(columns[:, self.features]).T))
+        chunk = max(1, CELLS_AT_ONCE // (kept * max(1, self.bank.size // 50)))
+        with torch.no_grad():
+            for start in range(0, rows, chunk):
+                outputs = self.bank.effects(self.theta, x[:, start : start + chunk]).numpy()
+                effects[start : start + chunk] = outputs.swapaxes(0, 1) - self.offsets
+        return effects * self.target_scale
+
+    def effects(self, columns: Matrix) -> NDArray[np.float64]:
+        """Return every feature's effect, 0 for dropped ones, shape (rows, features_in, outputs)."""
+        effects = np.zeros((columns.shape[0], self.n_features_in, self.intercept.size))
+        effects[:, self.features] = self.kept_effects(columns)
+        return effects
+
+    def scores(self, columns: Matrix) -> Matrix:
+        """Return the linear predictor β + Σⱼ hⱼ(xⱼ), shape (rows, outputs).
+
+        Effects are added one after the other, so that a feature whose effect is zero changes no bit.
+        """
+        total = np.zeros((columns.shape[0], self.intercept.size))
+        for effect in self.kept_effects(columns).swapaxes(0, 1):
+            total += effect
+        return total + self.intercept

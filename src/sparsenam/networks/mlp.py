@@ -1,0 +1,128 @@
+"""The paper's sub-networks: multi-layer perceptrons of one input, stacked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Self, cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from sparsenam.networks.activations import ACTIVATIONS, Activation
+from sparsenam.networks.bank import Dropout
+from sparsenam.networks.stacked import StackedPass
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MLPBank:
+    """Stacked perceptrons: biases in the hidden layers only, as in the paper's appendix D.
+
+    Parameters
+    ----------
+    hidden
+        Hidden widths; of the widest sub-network where they differ.
+    outputs
+        Number of outputs.
+    activation
+        A name of `ACTIVATIONS`, or ``"exu"``, whose first layer computes clip(eʷ(x - b), 0, 1) (Agarwal et al.,
+        2021). After a first layer of ``"exu"`` or ``"clipped_relu"`` the others are ReLU.
+    widths
+        Hidden widths of each feature, shape (features, hidden layers), where they differ. Narrower
+        sub-networks are padded with entries that stay zero.
+    """
+
+    hidden: tuple[int, ...]
+    outputs: int
+    activation: str
+    widths: NDArray[np.intp] | None = None
+
+    @property
+    def shapes(self) -> list[tuple[int, int]]:
+        """Shape of each layer's tensors in the order of θ: weight and bias of the hidden layers, output weight."""
+        shapes: list[tuple[int, int]] = []
+        for before, after in pairwise((1, *self.hidden)):
+            shapes += [(before, after), (1, after)]
+        return [*shapes, ((1, *self.hidden)[-1], self.outputs)]
+
+    @property
+    def size(self) -> int:
+        """Number of columns of θ."""
+        return sum(rows * columns for rows, columns in self.shapes)
+
+    @property
+    def output_columns(self) -> slice:
+        """The columns of the output layer."""
+        rows, columns = self.shapes[-1]
+        return slice(self.size - rows * columns, self.size)
+
+    @property
+    def activations(self) -> list[Activation]:
+        """The activation of each hidden layer."""
+        clipped = self.activation in ("exu", "clipped_relu")
+        first = ACTIVATIONS["clipped_relu" if clipped else self.activation]
+        others = ACTIVATIONS["relu"] if clipped else first
+        return [first if layer == 0 else others for layer in range(len(self.hidden))]
+
+    @property
+    def exponential_units(self) -> bool:
+        """Whether the first layer computes eʷ(x - b)."""
+        return self.activation == "exu" and len(self.hidden) > 0
+
+    @property
+    def piecewise_linear(self) -> bool:
+        """Whether every sub-network is a piecewise linear function of its input."""
+        return all(activation.piecewise_linear for activation in self.activations)
+
+    def tensors(self, theta: Tensor) -> list[Tensor]:
+        """Return the layers' tensors as views of θ, each of shape (features, in, out)."""
+        views: list[Tensor] = []
+        start = 0
+        for rows, columns in self.shapes:
+            views.append(theta[:, start : start + rows * columns].view(theta.shape[0], rows, columns))
+            start += rows * columns
+        return views
+
+    def effects(self, theta: Tensor, x: Tensor, dropout: Dropout | None = None) -> Tensor:
+        """Return every sub-network's output, shape (features, rows, outputs)."""
+        return cast(Tensor, StackedPass.apply(theta, x, self, dropout))
+
+    def draw(self, feature: int, generator: np.random.Generator) -> NDArray[np.float64]:
+        """Return PyTorch's default for linear layers, U(±1/√fan-in), or normal draws for ExU, shape (size,)."""
+        widths = self.hidden if self.widths is None else tuple(int(width) for width in self.widths[feature])
+        parts: list[NDArray[np.float64]] = []
+        fan_ins, fan_outs = (1, *widths), (*widths, self.outputs)
+        layouts = zip((1, *self.hidden), (*self.hidden, self.outputs), strict=True)
+        for layer, (fan_in, fan_out, (rows, columns)) in enumerate(zip(fan_ins, fan_outs, layouts, strict=True)):
+            weight, bias = np.zeros((rows, columns)), np.zeros(columns)
+            bound = 1.0 / np.sqrt(fan_in)
+            if layer == 0 and self.exponential_units:
+                weight[:fan_in, :fan_out] = generator.normal(3.0, 0.5, (fan_in, fan_out))
+                bias[:fan_out] = generator.normal(0.0, 1.0, fan_out)
+            else:
+                weight[:fan_in, :fan_out] = generator.uniform(-bound, bound, (fan_in, fan_out))
+                bias[:fan_out] = generator.uniform(-bound, bound, fan_out)
+            parts += [weight.ravel(), bias] if layer < len(widths) else [weight.ravel()]
+        return np.concatenate(parts)
+
+    def padding(self) -> Tensor | None:
+        """Return the entries of θ beyond a narrower feature's widths."""
+        if self.widths is None:
+            return None
+        features = self.widths.shape[0]
+        inside: list[Tensor] = []
+        before = torch.ones(features, 1, dtype=torch.bool)
+        for layer, width in enumerate(self.hidden):
+            after = torch.arange(width) < torch.as_tensor(self.widths[:, layer, None])
+            inside += [(before[:, :, None] & after[:, None, :]).reshape(features, -1), after]
+            before = after
+        inside.append(before.repeat_interleave(self.outputs, dim=1))
+        return ~torch.cat(inside, dim=1)
+
+    def take(self, features: NDArray[np.intp]) -> Self:
+        """Return the bank of these features, in the same layout."""
+        if self.widths is None:
+            return self
+        return type(self)(self.hidden, self.outputs, self.activation, self.widths[features])

@@ -1,0 +1,54 @@
+"""Penalties: functions of the p sub-network sizes; no tensors in here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sparsenam.errors import InputError, describe
+from sparsenam.penalties.adaptive import AdaptiveGroupLasso
+from sparsenam.penalties.base import NeedsFirstFit, Penalty, Vector, WeightedLasso
+from sparsenam.penalties.bridge import GroupBridge
+from sparsenam.penalties.elastic_net import GroupElasticNet
+from sparsenam.penalties.group_lasso import GroupLasso
+from sparsenam.penalties.level_slope import KLevelSLOPE
+from sparsenam.penalties.slope import GroupSLOPE, benjamini_hochberg_weights, linear_weights
+
+PENALTIES: dict[str, Callable[[], Penalty]] = {
+    "group_lasso": GroupLasso,
+    "adaptive": AdaptiveGroupLasso,
+    "elastic_net": GroupElasticNet,
+    "group_slope": GroupSLOPE,
+    "two_level_slope": KLevelSLOPE,
+    "group_bridge": GroupBridge,
+}
+
+
+def as_penalty(penalty: str | Penalty) -> Penalty:
+    """Return the penalty of a name, or the object itself."""
+    if not isinstance(penalty, str):
+        missing = [name for name in ("value", "shrink", "slope") if not callable(getattr(penalty, name, None))]
+        if missing:
+            wanted = "a name or an object with value, shrink and slope"
+            raise InputError(describe("penalty", wanted, f"{penalty!r} without {missing}", "see sparsenam.penalties"))
+        return penalty
+    if penalty not in PENALTIES:
+        raise InputError(describe("penalty", f"one of {sorted(PENALTIES)}", repr(penalty), "choose a name or an object"))
+    return PENALTIES[penalty]()
+
+
+__all__ = [
+    "PENALTIES",
+    "AdaptiveGroupLasso",
+    "GroupBridge",
+    "GroupElasticNet",
+    "GroupLasso",
+    "GroupSLOPE",
+    "KLevelSLOPE",
+    "NeedsFirstFit",
+    "Penalty",
+    "Vector",
+    "WeightedLasso",
+    "as_penalty",
+    "benjamini_hochberg_weights",
+    "linear_weights",
+]

@@ -1,0 +1,5 @@
+"""Tables: a DataFrame becomes numbers, once."""
+
+from sparsenam.tables.scaling import Scaling
+
+__all__ = ["Scaling"]

@@ -1,0 +1,151 @@
+"""One fit of a bank: choose the stream of epochs, watch it, wake what should not sleep, keep the best."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+
+from sparsenam.streams import Streams
+from sparsenam.training import checkpoint
+from sparsenam.training.checkpoint import Journal
+from sparsenam.training.descent import descend
+from sparsenam.training.loop import Pace, train
+from sparsenam.training.problem import Problem
+from sparsenam.training.progress import shown
+from sparsenam.training.proximal import proximal_step
+from sparsenam.training.schedules import Schedule
+from sparsenam.training.solvers import Solver
+from sparsenam.training.state import Epoch, Parameters, awaken
+from sparsenam.training.stopping import Deadline, Stall, limited, measured, until_stalled, until_stationary
+
+History = list[dict[str, float | int | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How to run a fit."""
+
+    solver: Solver
+    schedule: Schedule
+    learning_rate: float
+    batch_size: int | None
+    max_epochs: int
+    patience: int
+    tol: float
+    clock: Deadline
+    checkpoint: Path | None = None
+    verbose: bool | None = None
+    title: str = "fit"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Outcome:
+    """Where a fit ended: the parameters, the numbers of all epochs, and how stationary the end is."""
+
+    parameters: Parameters
+    history: History
+    stationarity: float
+    converged: bool
+
+
+def run(
+    problem: Problem,
+    start: Parameters,
+    plan: Plan,
+    streams: Streams,
+    validate: Callable[[Parameters], float] | None = None,
+) -> Outcome:
+    """Fit until converged, out of epochs or out of time; with ``validate`` the best epoch wins."""
+    identity = checkpoint.fingerprint(
+        problem.x, problem.target, problem.weights, start.theta, repr(problem.penalty), problem.alpha,
+        problem.group, problem.regularizers, plan.solver, plan.learning_rate, plan.batch_size, streams.seed,
+    ) if plan.checkpoint else ""  # fmt: skip
+    stored = checkpoint.read(plan.checkpoint, identity) if plan.checkpoint else None
+    first = Epoch(0, float("inf"), 0.0, start)
+    journal = stored or Journal(first, first, [])
+    for journal in checkpoint.kept(_journals(problem, journal, plan, streams, validate), plan.checkpoint, identity):
+        pass
+    chosen = journal.last if validate is None else journal.best
+    stationarity = measure_stationarity(problem, chosen.parameters, chosen.rate)
+    converged = not plan.solver.searches_step or stationarity <= 10 * plan.tol
+    return Outcome(chosen.parameters, journal.history, stationarity, converged)
+
+
+def measure_stationarity(problem: Problem, parameters: Parameters, step: float) -> float:
+    """Return the largest entry of (Θ - prox(Θ - step ∇loss))/step over the active features and the intercept.
+
+    Zero exactly at a stationary point of the objective, whatever the penalty. Steps above 1e-3 are cut to it,
+    so that penalties that are not convex are judged near the point and not by a jump to another minimum.
+    """
+    step = min(max(step, 1e-8), 1e-3)
+    own = problem.restricted_to(parameters.active)
+    theta = parameters.theta.double()
+    own = replace(own, x=own.x.double(), target=own.target.double(), weights=own.weights.double())
+    smooth = own.gradient(theta, parameters.intercept.double())
+    moved = proximal_step(own, theta - step * smooth.theta, step)
+    by_theta = float((theta - moved).abs().max()) / step if theta.numel() else 0.0
+    return max(by_theta, float(smooth.intercept.abs().max()))
+
+
+def _journals(
+    problem: Problem,
+    journal: Journal,
+    plan: Plan,
+    streams: Streams,
+    validate: Callable[[Parameters], float] | None,
+) -> Iterator[Journal]:
+    history, best, last = list(journal.history), journal.best, journal.last
+    stall = Stall(plan.patience, plan.tol)
+    for entry in history:  # a resumed fit has as much patience left as it had
+        _observe(stall, entry)
+    finished = last.number >= plan.max_epochs
+    while not finished:
+        for last in shown(_watched(problem, last, plan, streams, validate, stall), plan.max_epochs, plan.verbose, plan.title):
+            if validate is not None and (last.validation or 0.0) < (best.validation if best.validation is not None else torch.inf):
+                best = last
+            history.append(_numbers(last))
+            yield Journal(last, best, history)
+        finished = last.number >= plan.max_epochs or plan.clock.passed()
+        woken = None if finished or not plan.solver.proximal else awaken(problem, last.parameters, max(last.rate, 1e-6))
+        if woken is None:
+            return
+        last = Epoch(last.number, last.loss, last.penalty, woken)
+        stall.waited = 0
+
+
+def _watched(
+    problem: Problem,
+    start: Epoch,
+    plan: Plan,
+    streams: Streams,
+    validate: Callable[[Parameters], float] | None,
+    stall: Stall,
+) -> Iterator[Epoch]:
+    if plan.solver.searches_step:
+        source = descend(problem, start, plan.solver.accelerated)
+        watched = until_stationary(measured(source, validate, plan.clock), plan.tol)
+    else:
+        pace = Pace(plan.batch_size, lambda done: plan.learning_rate * plan.schedule(done / plan.max_epochs))
+        source = train(problem, start, plan.solver, pace, streams, plan.clock.passed)
+        watched = until_stalled(measured(source, validate, plan.clock), stall)
+    return limited(watched, plan.max_epochs, plan.clock)
+
+
+def _numbers(epoch: Epoch) -> dict[str, float | int | None]:
+    return {
+        "epoch": epoch.number,
+        "loss": epoch.loss,
+        "penalty": epoch.penalty,
+        "validation": epoch.validation,
+        "features": epoch.n_active,
+        "rate": epoch.rate,
+        "seconds": epoch.seconds,
+    }
+
+
+def _observe(stall: Stall, entry: dict[str, float | int | None]) -> None:
+    validation = entry["validation"]
+    stall.observe((entry["loss"] or 0.0) + (entry["penalty"] or 0.0) if validation is None else validation)

@@ -1,0 +1,165 @@
+"""The objective of a fit: mean loss, NAM's regularisers and a group penalty."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from sparsenam.families import Family
+from sparsenam.networks import Dropout, SubnetBank, UnitFunctions
+from sparsenam.penalties import Penalty
+
+CELLS_AT_ONCE = 2**26  # parameters × rows that one evaluation may touch: about 1 GB of hidden layers
+
+
+@dataclass(frozen=True, slots=True)
+class Regularizers:
+    """What NAM uses against overfitting (Agarwal et al., 2021).
+
+    ``dropout`` silences hidden units, ``feature_dropout`` whole features; ``output_penalty`` is the weight of
+    the mean squared effect, ``weight_decay`` that of ½‖Θ‖².
+    """
+
+    dropout: float = 0.0
+    feature_dropout: float = 0.0
+    output_penalty: float = 0.0
+    weight_decay: float = 0.0
+
+    @property
+    def random(self) -> bool:
+        """Whether the objective changes from step to step."""
+        return self.dropout > 0 or self.feature_dropout > 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Gradient:
+    """The smooth part of the objective at one point, and its derivatives."""
+
+    loss: float
+    theta: Tensor
+    intercept: Tensor
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Problem:
+    """(1/n) Σᵢ wᵢ loss(yᵢ, β + Σⱼ hⱼ(xᵢⱼ)) + regularisers + α φ(group norms).
+
+    ``x`` is (features, rows), ``target`` (rows, outputs), ``weights`` (rows,) with mean 1. ``features`` are the
+    places of this problem's features among the ``n_features`` that the penalty sees; ``group`` are the columns
+    of θ whose norm is penalised.
+    """
+
+    bank: SubnetBank
+    family: Family
+    penalty: Penalty
+    alpha: float
+    group: slice
+    x: Tensor
+    target: Tensor
+    weights: Tensor
+    features: NDArray[np.intp]
+    n_features: int
+    regularizers: Regularizers = Regularizers()
+
+    @property
+    def n_rows(self) -> int:
+        """Number of training rows."""
+        return self.x.shape[1]
+
+    def restricted_to(self, places: NDArray[np.intp]) -> Self:
+        """Return the problem of some of its features alone."""
+        chosen = torch.from_numpy(places)
+        return replace(self, bank=self.bank.take(places), x=self.x[chosen], features=self.features[places])
+
+    def on_rows(self, rows: Tensor) -> Self:
+        """Return the problem on some of its rows."""
+        return replace(self, x=self.x[:, rows], target=self.target[rows], weights=self.weights[rows])
+
+    def norms(self, theta: Tensor) -> NDArray[np.float64]:
+        """Return the group norms of all features, 0 for those outside, shape (n_features,)."""
+        norms = np.zeros(self.n_features)
+        norms[self.features] = theta[:, self.group].norm(dim=1).double().cpu().numpy()
+        return norms
+
+    def penalty_value(self, theta: Tensor) -> float:
+        """Return α φ(norms)."""
+        return self.penalty.value(self.norms(theta), self.alpha)
+
+    def gradient(
+        self, theta: Tensor, intercept: Tensor, rows: slice | None = None, noise: torch.Generator | None = None
+    ) -> Gradient:
+        """Return the smooth part and its gradient, on all rows or on a slice of them."""
+        total: Gradient | None = None
+        for chunk in self._chunks(rows):
+            part = self._gradient_of(theta, intercept, chunk, noise)
+            share = (chunk.stop - chunk.start) / self._length(rows)
+            scaled = Gradient(share * part.loss, share * part.theta, share * part.intercept)
+            total = scaled if total is None else add(total, scaled)
+        assert total is not None
+        decay = self.regularizers.weight_decay
+        if decay == 0.0:
+            return total
+        ridge = 0.5 * decay * float(theta.square().sum())
+        return Gradient(total.loss + ridge, total.theta + decay * theta, total.intercept)
+
+    def value(self, theta: Tensor, intercept: Tensor) -> float:
+        """Return the smooth part on all rows, without random silence."""
+        settings, total = self.regularizers, 0.0
+        with torch.no_grad():
+            for chunk in self._chunks(None):
+                effects = self.bank.effects(theta, self.x[:, chunk])
+                losses = self.family.loss(intercept + effects.sum(0), self.target[chunk])
+                if settings.output_penalty > 0:
+                    losses = losses + settings.output_penalty * effects.square().sum(2).mean(0)
+                total += float((losses * self.weights[chunk]).sum())
+        return total / self.n_rows + 0.5 * settings.weight_decay * float(theta.square().sum())
+
+    def _gradient_of(
+        self, theta: Tensor, intercept: Tensor, rows: slice, noise: torch.Generator | None
+    ) -> Gradient:
+        x, target, weights = self.x[:, rows], self.target[rows], self.weights[rows]
+        n_rows, settings = target.shape[0], self.regularizers
+        leaf = theta.detach().requires_grad_()
+        dropout = Dropout(settings.dropout, noise) if noise is not None and settings.dropout > 0 else None
+        effects = self.bank.effects(leaf, x, dropout)
+        heard = effects.detach()
+        mask = None
+        if noise is not None and settings.feature_dropout > 0:
+            mask = Dropout(settings.feature_dropout, noise).mask(heard[:, :, :1])
+            heard = heard * mask
+        scores = intercept + heard.sum(0)
+        loss = (self.family.loss(scores, target) * weights).mean()
+        by_score = self.family.gradient(scores, target) * (weights / n_rows)[:, None]
+        by_effect = by_score.expand(effects.shape) if mask is None else by_score * mask
+        if settings.output_penalty > 0:
+            factor = settings.output_penalty / (n_rows * max(1, effects.shape[0]))
+            weighted = effects.detach() * weights[:, None]
+            loss = loss + factor * (weighted * effects.detach()).sum()
+            by_effect = by_effect + 2.0 * factor * weighted
+        (by_theta,) = torch.autograd.grad(effects, leaf, by_effect)
+        padding = self.bank.padding()
+        if padding is not None:
+            by_theta = by_theta.masked_fill(padding.to(by_theta.device), 0.0)
+        return Gradient(float(loss), by_theta, by_score.sum(0))
+
+    def _length(self, rows: slice | None) -> int:
+        return self.n_rows if rows is None else rows.stop - rows.start
+
+    def _chunks(self, rows: slice | None) -> Iterator[slice]:
+        start, stop = (0, self.n_rows) if rows is None else (rows.start, rows.stop)
+        cells = max(1, self.x.shape[0] * self.bank.size // 10)
+        # unit functions take their size from all the rows they are given, so these stay together
+        size = stop - start if isinstance(self.bank, UnitFunctions) else max(1, CELLS_AT_ONCE // cells)
+        for first in range(start, stop, size):
+            yield slice(first, min(first + size, stop))
+
+
+def add(left: Gradient, right: Gradient) -> Gradient:
+    """Return the sum of two gradients."""
+    return Gradient(left.loss + right.loss, left.theta + right.theta, left.intercept + right.intercept)
