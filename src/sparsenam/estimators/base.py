@@ -10,11 +10,12 @@ from sklearn.base import BaseEstimator
 from sklearn.feature_selection import SelectorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from sparsenam.estimators.fitting import Fitted, Sample, fit_additive
+from sparsenam.estimators.fitting import Fitted, fit_additive
 from sparsenam.estimators.settings import Settings
 from sparsenam.estimators.validation import check_columns, column_names
 from sparsenam.families import Family
 from sparsenam.model import AdditiveModel
+from sparsenam.tables import Sample
 from sparsenam.training.fit import History
 
 Matrix = NDArray[np.float64]

@@ -3,26 +3,31 @@
 from __future__ import annotations
 
 from os import PathLike
-from typing import Self
+from typing import Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils import Tags, compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
-from sklearn.utils.validation import _check_sample_weight, check_array, check_consistent_length, column_or_1d
+from sklearn.utils.validation import (
+    _check_sample_weight,  # pyright: ignore[reportPrivateUsage]
+    check_array,
+    check_consistent_length,
+    column_or_1d,
+)
 
 from sparsenam.errors import InputError, describe
 from sparsenam.estimators.base import AdditiveEstimator, SupportMixin
 from sparsenam.estimators.settings import Penalize
-from sparsenam.estimators.validation import all_or_nothing, check_columns
+from sparsenam.estimators.validation import all_or_nothing, check_columns, require_target
 from sparsenam.families import Binomial, Family, Multilabel, Multinomial, as_family
 from sparsenam.networks import Hidden
 from sparsenam.penalties import Penalty
 from sparsenam.training.schedules import Schedule
 
 CLASSIFICATION_FAMILIES = ("binomial", "multinomial", "multilabel")
-ClassWeight = dict[object, float] | str | None
+ClassWeight = dict[object, float] | Literal["balanced"] | None
 
 
 class AdditiveClassifier(ClassifierMixin, AdditiveEstimator):
@@ -43,18 +48,18 @@ class AdditiveClassifier(ClassifierMixin, AdditiveEstimator):
             Weight of each row; a row of weight 0 counts as absent.
         """
         with all_or_nothing(self):
-            if y is None:
-                raise InputError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
+            y = require_target(self, y)
             columns = check_columns(self, X, reset=True)
             labels = check_array(y, ensure_2d=False, dtype=None, input_name="y")
             check_classification_targets(labels)
             check_consistent_length(columns, labels)
             weights = _check_sample_weight(sample_weight, columns, dtype=np.float64, ensure_non_negative=True)
+            present = weights > 0  # a class that only absent rows have is no class
+            columns, labels, weights = columns[present], labels[present], weights[present]
             if type_of_target(labels) == "multilabel-indicator":
-                self.classes_ = np.arange(labels.shape[1])
-                target, family = labels.astype(np.float64), Multilabel()
+                target, family = self._several_labels(labels)
             else:
-                target, family = self._one_label(column_or_1d(labels, warn=True), weights)
+                target, family = self._one_label(column_or_1d(labels, warn=True))
                 weights = weights * self._class_weights(target)
             return self._fit(columns, target if family.name != "binomial" else target[:, 1:], weights, family)
 
@@ -82,11 +87,25 @@ class AdditiveClassifier(ClassifierMixin, AdditiveEstimator):
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
+        assert tags.classifier_tags is not None
         tags.classifier_tags.multi_label = True
         return tags
 
-    def _one_label(self, labels: NDArray[np.generic], weights: NDArray[np.float64]) -> tuple[NDArray[np.float64], Family]:
-        present = np.unique(labels[weights > 0])
+    def _several_labels(self, labels: NDArray[np.generic]) -> tuple[NDArray[np.float64], Family]:
+        wanted: object = getattr(self, "family", "auto")
+        if wanted not in ("auto", "multilabel"):
+            raise InputError(
+                describe("family", "'auto' or 'multilabel' for several labels", repr(wanted), "choose one")
+            )
+        if getattr(self, "class_weight", None) is not None:
+            raise InputError(
+                describe("class_weight", "None for several labels", "weights", "use sample_weight")
+            )
+        self.classes_ = np.arange(labels.shape[1])
+        return labels.astype(np.float64), Multilabel()
+
+    def _one_label(self, labels: NDArray[np.generic]) -> tuple[NDArray[np.float64], Family]:
+        present = np.unique(labels)
         if present.size < 2:
             got = f"{present.size} class ({present.tolist()})"
             raise InputError(describe("y", "at least two classes", got, "give rows of another class too"))
@@ -98,7 +117,9 @@ class AdditiveClassifier(ClassifierMixin, AdditiveEstimator):
         family = as_family(wanted, CLASSIFICATION_FAMILIES)
         if family.name == "multilabel" or (family.name == "binomial" and self.classes_.size != 2):
             got = f"{self.classes_.size} classes"
-            raise InputError(describe("y", f"a target for the {family.name} family", got, "use family='auto'"))
+            raise InputError(
+                describe("y", f"a target for the {family.name} family", got, "use family='auto'")
+            )
         return target, family
 
     def _class_weights(self, target: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -111,9 +132,9 @@ class AdditiveClassifier(ClassifierMixin, AdditiveEstimator):
 class SNAMClassifier(SupportMixin, AdditiveClassifier):
     """Sparse Neural Additive Model for classification: log odds β + Σⱼ hⱼ(xⱼ), whole features switched off.
 
-    Two classes give one output, several classes one each, a 0/1 matrix of labels one for each label; a feature
-    is kept or dropped for all outputs at once. The objective is the mean cross-entropy over the rows plus
-    α φ(‖Θ₁‖, …, ‖Θₚ‖), on columns of mean 0 and variance 1.
+    Two classes give one output, several classes one each, a 0/1 matrix of labels one for each label; a
+    feature is kept or dropped for all outputs at once. The objective is the mean cross-entropy over the rows
+    plus α φ(‖Θ₁‖, …, ‖Θₚ‖), on columns of mean 0 and variance 1.
 
     Parameters
     ----------

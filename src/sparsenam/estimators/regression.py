@@ -9,12 +9,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import RegressorMixin
 from sklearn.utils import Tags
-from sklearn.utils.validation import _check_sample_weight, check_array, check_consistent_length
+from sklearn.utils.validation import (
+    _check_sample_weight,  # pyright: ignore[reportPrivateUsage]
+    check_array,
+    check_consistent_length,
+)
 
 from sparsenam.errors import InputError, describe
 from sparsenam.estimators.base import AdditiveEstimator, SupportMixin
 from sparsenam.estimators.settings import Penalize
-from sparsenam.estimators.validation import all_or_nothing, check_columns
+from sparsenam.estimators.validation import all_or_nothing, check_columns, require_target
 from sparsenam.families import Family, as_family
 from sparsenam.networks import Hidden
 from sparsenam.penalties import Penalty
@@ -40,8 +44,7 @@ class AdditiveRegressor(RegressorMixin, AdditiveEstimator):
         """
         with all_or_nothing(self):
             family = as_family(getattr(self, "family", "gaussian"), REGRESSION_FAMILIES)
-            if y is None:
-                raise InputError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
+            y = require_target(self, y)
             columns = check_columns(self, X, reset=True)
             target = _check_target(y)
             check_consistent_length(columns, target)
@@ -62,7 +65,9 @@ class AdditiveRegressor(RegressorMixin, AdditiveEstimator):
 
 
 def _check_target(y: ArrayLike) -> NDArray[np.float64]:
-    target = check_array(y, ensure_2d=False, allow_nd=False, dtype=None, ensure_all_finite=False, input_name="y")
+    target = check_array(
+        y, ensure_2d=False, allow_nd=False, dtype=None, ensure_all_finite=False, input_name="y"
+    )
     try:
         numbers = target.astype(np.float64)
     except (TypeError, ValueError) as error:
@@ -93,7 +98,7 @@ class SNAMRegressor(SupportMixin, AdditiveRegressor):
         Loss, link and range of y.
     hidden : tuple, mapping or callable, default (100, 50)
         Hidden widths; ``()`` is a linear model; a mapping gives widths by feature name; a callable
-        ``(n_features, outputs) -> SubnetBank`` brings sub-networks of one's own.
+        ``(names, outputs) -> SubnetBank`` brings sub-networks of one's own.
     activation : {"relu", "clipped_relu", "exu", "gelu", "silu", "tanh"}, default "relu"
         Activation of the hidden layers.
     solver : str, default "auto"
@@ -112,7 +117,7 @@ class SNAMRegressor(SupportMixin, AdditiveRegressor):
         Time budget; the fit ends with what it has.
     tol : float, optional
         Relative fall of the objective that counts as progress (default 1e-4); for proximal full-batch solvers
-        the stationarity to reach (default 1e-6).
+        the stationarity to reach (default 1e-8).
     patience : int, default 10
         Epochs without progress before stopping.
     validation_fraction : float, default 0

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from numbers import Integral, Real
 from os import PathLike
 from pathlib import Path
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 import torch
@@ -17,11 +17,12 @@ from sparsenam.errors import InputError, describe
 from sparsenam.networks import Hidden
 from sparsenam.penalties import Penalty, as_penalty
 from sparsenam.training import Deadline, Plan, Regularizers, Solver, as_schedule, as_solver
+from sparsenam.training.checkpoint import stable_words
 from sparsenam.training.schedules import Schedule
 
 Penalize = Literal["subnetwork", "output", "function"]
 MINI_BATCH_EPOCHS, FULL_BATCH_EPOCHS = 100, 10_000
-MINI_BATCH_TOL, FULL_BATCH_TOL = 1e-4, 1e-6
+MINI_BATCH_TOL, FULL_BATCH_TOL = 1e-4, 1e-8
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +58,8 @@ class Settings:
     def of(cls, parameters: Mapping[str, object]) -> Self:
         """Take those of an estimator's parameters that are settings, and check them."""
         names = {field.name for field in fields(cls)}
-        settings = cls(**{name: value for name, value in parameters.items() if name in names})  # pyright: ignore[reportArgumentType]
+        values: dict[str, Any] = {name: value for name, value in parameters.items() if name in names}
+        settings = cls(**values)
         settings.check()
         return settings
 
@@ -81,11 +83,14 @@ class Settings:
             raise InputError(describe("penalize", expected, repr(self.penalize), "choose one"))
         as_penalty(self.penalty)
         as_schedule(self.schedule)
-        self.chosen_solver()
+        solver = self.chosen_solver()
+        if solver.searches_step and self.regularizers().random:
+            got = f"solver {solver.name!r}, which compares losses from step to step"
+            raise InputError(describe("dropout", "a mini-batch solver", got, "use 'prox_adam' or no dropout"))
         self.chosen_device()
 
     def chosen_solver(self) -> Solver:
-        """Return the solver: without hidden layers the problem is convex, and full batches solve it exactly."""
+        """Return the solver: "auto" is full-batch without hidden layers, where the problem is convex."""
         linear = not callable(self.hidden) and len(self.hidden) == 0
         name = ("fista" if linear else "prox_adam") if self.solver == "auto" else self.solver
         return as_solver(name).suited_to(as_penalty(self.penalty))
@@ -99,15 +104,23 @@ class Settings:
             torch.zeros(1, device=device)
         except (RuntimeError, AssertionError) as error:
             got = f"{self.device!r} ({str(error).splitlines()[0]})"
-            raise InputError(describe("device", "a device of this machine", got, "use 'auto' or 'cpu'")) from error
+            raise InputError(
+                describe("device", "a device of this machine", got, "use 'auto' or 'cpu'")
+            ) from error
         return device
 
     def regularizers(self) -> Regularizers:
         """Return NAM's regularisers."""
         return Regularizers(self.dropout, self.feature_dropout, self.output_penalty, self.weight_decay)
 
-    def plan(self, title: str, stage: str = "") -> Plan:
-        """Return how to run the fit; the clock starts now. ``stage`` keeps the checkpoints of several fits apart."""
+    def words(self) -> str:
+        """Return what decides the numbers of a fit, in words that stay the same from process to process."""
+        passing = ("verbose", "checkpoint", "max_seconds", "max_epochs", "device", "random_state")
+        own = {field.name: getattr(self, field.name) for field in fields(self) if field.name not in passing}
+        return stable_words(own)
+
+    def plan(self, clock: Deadline, stage: str = "") -> Plan:
+        """Return how to run a training; ``stage`` keeps the checkpoints of several trainings apart."""
         solver = self.chosen_solver()
         searches = solver.searches_step
         path = None if self.checkpoint is None else Path(self.checkpoint)
@@ -119,10 +132,10 @@ class Settings:
             max_epochs=self.max_epochs or (FULL_BATCH_EPOCHS if searches else MINI_BATCH_EPOCHS),
             patience=self.patience,
             tol=self.tol or (FULL_BATCH_TOL if searches else MINI_BATCH_TOL),
-            clock=Deadline(self.max_seconds),
+            clock=clock,
             checkpoint=path.with_name(path.name + stage) if path is not None and stage else path,
             verbose=self.verbose,
-            title=title,
+            words=self.words(),
         )
 
 
@@ -135,18 +148,15 @@ def _number(
     open_below: bool = False,
     open_above: bool = False,
 ) -> None:
-    fits = isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
-    if fits:
-        number = float(value)  # pyright: ignore[reportArgumentType]
-        fits = (lowest < number if open_below else lowest <= number) and (
-            number < highest if open_above else number <= highest
-        )
-    if not fits:
+    number = float(value) if not isinstance(value, bool) and isinstance(value, Real) else math.nan
+    high_enough = lowest < number if open_below else lowest <= number
+    low_enough = number < highest if open_above else number <= highest
+    if not (math.isfinite(number) and high_enough and low_enough):
         above = f"above {lowest:g}" if open_below else f"of at least {lowest:g}"
         below = "" if math.isinf(highest) else f" and below {highest:g}"
         raise InputError(describe(name, f"a number {above}{below}", repr(value), "choose another"))
 
 
 def _whole(name: str, value: object) -> None:
-    if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
         raise InputError(describe(name, "a whole number of at least 1", repr(value), "choose another"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
 
@@ -17,7 +17,7 @@ Matrix = NDArray[np.float64]
 
 
 @contextmanager
-def all_or_nothing(estimator: BaseEstimator) -> Iterator[None]:
+def all_or_nothing(estimator: BaseEstimator) -> Generator[None]:
     """Undo every change to the estimator when the block fails, so that a failed fit leaves nothing behind."""
     before = dict(vars(estimator))
     try:
@@ -32,7 +32,12 @@ def check_columns(estimator: BaseEstimator, X: ArrayLike, *, reset: bool) -> Mat
     """Return X as a finite float64 matrix; ``reset`` records its width and names."""
     try:
         columns: Matrix = validate_data(
-            estimator, X, reset=reset, dtype=np.float64, ensure_all_finite=False, ensure_min_samples=2 if reset else 1
+            estimator,
+            X,
+            reset=reset,
+            dtype=np.float64,
+            ensure_all_finite=False,
+            ensure_min_samples=2 if reset else 1,
         )
     except ValueError as error:
         found = _text_column(X) if "could not convert" in str(error) else None
@@ -51,6 +56,13 @@ def check_columns(estimator: BaseEstimator, X: ArrayLike, *, reset: bool) -> Mat
         name = column_names(estimator, columns.shape[1])[place]
         raise InputError(describe(f"column {name!r}", "finite numbers", got, "fill or drop these cells"))
     return columns
+
+
+def require_target(estimator: BaseEstimator, y: ArrayLike | None) -> ArrayLike:
+    """Return y; raise when it is None."""
+    if y is None:
+        raise InputError(f"{type(estimator).__name__} requires y to be passed, but the target y is None.")
+    return y
 
 
 def column_names(estimator: BaseEstimator, n_columns: int) -> list[str]:

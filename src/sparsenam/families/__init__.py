@@ -8,6 +8,7 @@ from sparsenam.errors import InputError, describe
 from sparsenam.families.base import Family, TargetRange
 from sparsenam.families.binomial import Binomial, Multilabel
 from sparsenam.families.gaussian import Gaussian
+from sparsenam.families.intercept import best_intercept
 from sparsenam.families.multinomial import Multinomial
 
 FAMILIES: dict[str, Callable[[], Family]] = {
@@ -23,8 +24,20 @@ def as_family(family: str | Family, allowed: tuple[str, ...]) -> Family:
     if not isinstance(family, str):
         return family
     if family not in allowed:
-        raise InputError(describe("family", f"one of {sorted(allowed)}", repr(family), "choose a name or an object"))
+        raise InputError(
+            describe("family", f"one of {sorted(allowed)}", repr(family), "choose a name or an object")
+        )
     return FAMILIES[family]()
 
 
-__all__ = ["FAMILIES", "Binomial", "Family", "Gaussian", "Multilabel", "Multinomial", "TargetRange", "as_family"]
+__all__ = [
+    "FAMILIES",
+    "Binomial",
+    "Family",
+    "Gaussian",
+    "Multilabel",
+    "Multinomial",
+    "TargetRange",
+    "as_family",
+    "best_intercept",
+]

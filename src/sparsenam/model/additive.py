@@ -64,7 +64,7 @@ class AdditiveModel:
         effects = np.zeros((rows, kept, self.intercept.size))
         if kept == 0:
             return effects
-        x = torch.from_numpy(np.ascontiguousarray(self.scaling.apply(columns[:, self.features]).T))
+        x = torch.as_tensor(np.ascontiguousarray(self.scaling.apply(columns[:, self.features]).T))
         chunk = max(1, CELLS_AT_ONCE // (kept * max(1, self.bank.size // 50)))
         with torch.no_grad():
             for start in range(0, rows, chunk):

@@ -29,7 +29,7 @@ class SubnetBank(Protocol):
     The parameters θ are a matrix of shape (features, size): a row is a sub-network, so a norm is a reduction
     along a row, pruning is taking rows, and a proximal step multiplies rows. The bank itself holds no
     parameters. A bank of one's own is any object with these members; give ``hidden`` a callable
-    ``(n_features, outputs) -> SubnetBank``.
+    ``(names, outputs) -> SubnetBank``.
     """
 
     @property
@@ -48,7 +48,7 @@ class SubnetBank(Protocol):
         ...
 
     def effects(self, theta: Tensor, x: Tensor, dropout: Dropout | None = None) -> Tensor:
-        """Return every sub-network's output, shape (features, rows, outputs), for x of shape (features, rows)."""
+        """Return the outputs, shape (features, rows, outputs), for x of shape (features, rows)."""
         ...
 
     def draw(self, feature: int, generator: np.random.Generator) -> NDArray[np.float64]:

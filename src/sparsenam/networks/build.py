@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeAlias, cast
+from typing import TypeAlias
 
 import numpy as np
 import torch
@@ -16,7 +16,7 @@ from sparsenam.networks.mlp import MLPBank
 from sparsenam.streams import Streams
 
 Widths: TypeAlias = Sequence[int]
-Hidden: TypeAlias = Widths | Mapping[str, Widths] | Callable[[int, int], SubnetBank]
+Hidden: TypeAlias = Widths | Mapping[str, Widths] | Callable[[Sequence[str], int], SubnetBank]
 
 
 def build_bank(hidden: Hidden, names: Sequence[str], outputs: int, activation: str) -> SubnetBank:
@@ -26,16 +26,18 @@ def build_bank(hidden: Hidden, names: Sequence[str], outputs: int, activation: s
     ----------
     hidden
         Hidden widths, the same for every feature; or widths by feature name, all of one depth; or a callable
-        ``(n_features, outputs) -> SubnetBank``.
+        ``(names, outputs) -> SubnetBank``.
     """
     if callable(hidden):
-        return cast(Callable[[int, int], SubnetBank], hidden)(len(names), outputs)
+        return hidden(names, outputs)
     if activation not in ACTIVATION_NAMES:
         raise InputError(
             describe("activation", f"one of {sorted(ACTIVATION_NAMES)}", repr(activation), "choose a name")
         )
     if not isinstance(hidden, Mapping):
         return MLPBank(_checked(hidden), outputs, activation)
+    if not names:  # every column is constant
+        return MLPBank((), outputs, activation)
     missing = [name for name in names if name not in hidden]
     if missing:
         raise InputError(
@@ -44,7 +46,9 @@ def build_bank(hidden: Hidden, names: Sequence[str], outputs: int, activation: s
     by_feature = [_checked(hidden[name]) for name in names]
     if len({len(widths) for widths in by_feature}) > 1:
         depths = sorted({len(widths) for widths in by_feature})
-        raise InputError(describe("hidden", "one depth for all features", f"depths {depths}", "make them equal"))
+        raise InputError(
+            describe("hidden", "one depth for all features", f"depths {depths}", "make them equal")
+        )
     widths = np.array(by_feature, dtype=np.intp).reshape(len(names), -1)
     return MLPBank(tuple(int(width) for width in widths.max(axis=0, initial=0)), outputs, activation, widths)
 
@@ -52,11 +56,13 @@ def build_bank(hidden: Hidden, names: Sequence[str], outputs: int, activation: s
 def initial_parameters(bank: SubnetBank, names: Sequence[str], streams: Streams) -> Tensor:
     """Return random parameters, shape (features, size), each feature's from the stream of its name."""
     rows = [bank.draw(feature, streams.generator(f"init/{name}")) for feature, name in enumerate(names)]
-    return torch.from_numpy(np.stack(rows)) if rows else torch.zeros(0, bank.size, dtype=torch.float64)
+    return torch.as_tensor(np.stack(rows)) if rows else torch.zeros(0, bank.size, dtype=torch.float64)
 
 
 def _checked(widths: Widths) -> tuple[int, ...]:
     whole = tuple(int(width) for width in widths)
     if any(width < 1 or width != given for width, given in zip(whole, widths, strict=True)):
-        raise InputError(describe("hidden", "positive whole widths", f"{tuple(widths)}", "for example (100, 50)"))
+        raise InputError(
+            describe("hidden", "positive whole widths", f"{tuple(widths)}", "for example (100, 50)")
+        )
     return whole

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Self, cast
+from typing import Self
 
 import numpy as np
 import torch
@@ -13,7 +13,7 @@ from torch import Tensor
 
 from sparsenam.networks.activations import ACTIVATIONS, Activation
 from sparsenam.networks.bank import Dropout
-from sparsenam.networks.stacked import StackedPass
+from sparsenam.networks.stacked import stacked_effects
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -27,8 +27,8 @@ class MLPBank:
     outputs
         Number of outputs.
     activation
-        A name of `ACTIVATIONS`, or ``"exu"``, whose first layer computes clip(eʷ(x - b), 0, 1) (Agarwal et al.,
-        2021). After a first layer of ``"exu"`` or ``"clipped_relu"`` the others are ReLU.
+        A name of `ACTIVATIONS`, or ``"exu"``, whose first layer computes clip(eʷ(x - b), 0, 1) (Agarwal et
+        al., 2021). After a first layer of ``"exu"`` or ``"clipped_relu"`` the others are ReLU.
     widths
         Hidden widths of each feature, shape (features, hidden layers), where they differ. Narrower
         sub-networks are padded with entries that stay zero.
@@ -41,7 +41,7 @@ class MLPBank:
 
     @property
     def shapes(self) -> list[tuple[int, int]]:
-        """Shape of each layer's tensors in the order of θ: weight and bias of the hidden layers, output weight."""
+        """Shapes of the tensors in the order of θ: weight and bias of each hidden layer, output weight."""
         shapes: list[tuple[int, int]] = []
         for before, after in pairwise((1, *self.hidden)):
             shapes += [(before, after), (1, after)]
@@ -87,15 +87,19 @@ class MLPBank:
 
     def effects(self, theta: Tensor, x: Tensor, dropout: Dropout | None = None) -> Tensor:
         """Return every sub-network's output, shape (features, rows, outputs)."""
-        return cast(Tensor, StackedPass.apply(theta, x, self, dropout))
+        return stacked_effects(theta, x, self, dropout)
 
     def draw(self, feature: int, generator: np.random.Generator) -> NDArray[np.float64]:
-        """Return PyTorch's default for linear layers, U(±1/√fan-in), or normal draws for ExU, shape (size,)."""
+        """Return random initial parameters, shape (size,).
+
+        PyTorch's default for linear layers, U(±1/√fan-in), and normal draws for ExU.
+        """
         widths = self.hidden if self.widths is None else tuple(int(width) for width in self.widths[feature])
         parts: list[NDArray[np.float64]] = []
         fan_ins, fan_outs = (1, *widths), (*widths, self.outputs)
         layouts = zip((1, *self.hidden), (*self.hidden, self.outputs), strict=True)
-        for layer, (fan_in, fan_out, (rows, columns)) in enumerate(zip(fan_ins, fan_outs, layouts, strict=True)):
+        layers = zip(fan_ins, fan_outs, layouts, strict=True)
+        for layer, (fan_in, fan_out, (rows, columns)) in enumerate(layers):
             weight, bias = np.zeros((rows, columns)), np.zeros(columns)
             bound = 1.0 / np.sqrt(fan_in)
             if layer == 0 and self.exponential_units:

@@ -1,4 +1,4 @@
-"""Sub-networks of unit size with an amplitude each, so that a penalty on the amplitude is one on the function."""
+"""Sub-networks of unit size with an amplitude each: a penalty on the amplitude is one on the function."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ TINY = 1e-12
 
 @dataclass(frozen=True, slots=True, eq=False)
 class UnitFunctions:
-    """fⱼ = aⱼ uⱼ/‖uⱼ‖ₙ with uⱼ the centred output of ``inner`` and ‖·‖ₙ the root mean square over the rows at hand.
+    """fⱼ = aⱼ uⱼ/‖uⱼ‖ₙ with uⱼ the centred output of ``inner``.
 
-    Then ‖fⱼ‖ₙ = ‖aⱼ‖, so the group norm of SPAM is the norm of the last columns of θ, the amplitudes.
+    ‖·‖ₙ is the root mean square over the rows at hand. Then ‖fⱼ‖ₙ = ‖aⱼ‖, so the group norm
+    of SPAM is the norm of the last columns of θ, the amplitudes.
     """
 
     inner: SubnetBank

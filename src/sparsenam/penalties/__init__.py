@@ -26,13 +26,19 @@ PENALTIES: dict[str, Callable[[], Penalty]] = {
 def as_penalty(penalty: str | Penalty) -> Penalty:
     """Return the penalty of a name, or the object itself."""
     if not isinstance(penalty, str):
-        missing = [name for name in ("value", "shrink", "slope") if not callable(getattr(penalty, name, None))]
+        missing = [
+            name for name in ("value", "shrink", "slope") if not callable(getattr(penalty, name, None))
+        ]
         if missing:
             wanted = "a name or an object with value, shrink and slope"
-            raise InputError(describe("penalty", wanted, f"{penalty!r} without {missing}", "see sparsenam.penalties"))
+            raise InputError(
+                describe("penalty", wanted, f"{penalty!r} without {missing}", "see sparsenam.penalties")
+            )
         return penalty
     if penalty not in PENALTIES:
-        raise InputError(describe("penalty", f"one of {sorted(PENALTIES)}", repr(penalty), "choose a name or an object"))
+        raise InputError(
+            describe("penalty", f"one of {sorted(PENALTIES)}", repr(penalty), "choose a name or an object")
+        )
     return PENALTIES[penalty]()
 
 

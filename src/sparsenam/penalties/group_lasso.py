@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sparsenam.errors import InputError, describe
 from sparsenam.penalties.base import Vector
 
 
@@ -20,8 +21,8 @@ class GroupLasso:
 
     def value(self, norms: Vector, alpha: float) -> float:
         """Return α Σⱼ wⱼ rⱼ."""
-        positive = norms > 0
-        return float(alpha * np.sum((self.weights * np.ones_like(norms))[positive] * norms[positive]))
+        positive = norms > 0  # 0 · ∞ would be NaN
+        return float(np.sum(self._thresholds(norms.size, alpha)[positive] * norms[positive]))
 
     def shrink(self, norms: Vector, alpha: float, step: Vector | float) -> Vector:
         """Return max(rⱼ - step α wⱼ, 0)."""
@@ -36,6 +37,12 @@ class GroupLasso:
         return self._thresholds(n_features, alpha), 0.0
 
     def _thresholds(self, n_features: int, alpha: float) -> Vector:
+        weights = np.asarray(self.weights, dtype=np.float64)
+        if weights.ndim and weights.shape != (n_features,):
+            expected = f"one weight for each of the {n_features} columns"
+            raise InputError(
+                describe("GroupLasso", expected, f"shape {weights.shape}", "correct the weights")
+            )
         if alpha == 0.0:  # 0 · ∞ would be NaN
             return np.zeros(n_features)
-        return alpha * self.weights * np.ones(n_features)
+        return alpha * weights * np.ones(n_features)

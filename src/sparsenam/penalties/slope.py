@@ -36,15 +36,24 @@ class GroupSLOPE:
     rate: float = 0.1
 
     def __post_init__(self) -> None:
+        if not 0.0 < self.rate < 1.0:
+            raise InputError(describe("GroupSLOPE", "a rate between 0 and 1", f"{self.rate}", "try 0.1"))
         if isinstance(self.weights, str):
             if self.weights not in ("bh", "linear"):
                 got = repr(self.weights)
-                raise InputError(describe("GroupSLOPE", "weights 'bh', 'linear' or numbers", got, "choose one"))
+                raise InputError(
+                    describe("GroupSLOPE", "weights 'bh', 'linear' or numbers", got, "choose one")
+                )
             return
         weights = np.asarray(self.weights, dtype=np.float64)
         if weights.ndim != 1 or np.any(np.diff(weights) > 0) or np.any(weights < 0):
             raise InputError(
-                describe("GroupSLOPE", "non-negative weights that never rise", f"{weights!r}", "sort them downwards")
+                describe(
+                    "GroupSLOPE",
+                    "non-negative weights that never rise",
+                    f"{weights!r}",
+                    "sort them downwards",
+                )
             )
         object.__setattr__(self, "weights", weights)
 
@@ -77,7 +86,7 @@ class GroupSLOPE:
                     "GroupSLOPE",
                     f"one weight for each of the {n_features} features",
                     f"{self.weights.size} weights",
-                    "give as many weights as there are columns that vary",
+                    "give as many weights as there are columns",
                 )
             )
         return self.weights

@@ -6,12 +6,14 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
+from typing import TypedDict, cast
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
@@ -30,67 +32,106 @@ class Journal:
     last: Epoch
     best: Epoch
     history: list[dict[str, float | int | None]]
+    finished: bool = False
 
 
-def fingerprint(*parts: object) -> str:
+class EpochFacts(TypedDict):
+    """What a checkpoint says of an epoch besides tensors."""
+
+    number: int
+    loss: float
+    penalty: float
+    rate: float
+    stationarity: float | None
+    validation: float | None
+    seconds: float
+    count0: int
+    count1: int
+
+
+class Facts(TypedDict):
+    """What a checkpoint says of a journal besides tensors."""
+
+    identity: str
+    finished: bool
+    history: list[dict[str, float | int | None]]
+    last: EpochFacts
+    best: EpochFacts
+
+
+def fingerprint(data: Iterable[Tensor], words: str) -> str:
     """Return a digest of data and settings, to tell whether a checkpoint belongs to a fit."""
-    digest = hashlib.sha256()
-    for part in parts:
-        if isinstance(part, Tensor):
-            digest.update(part.detach().cpu().contiguous().numpy().tobytes())
-        else:
-            digest.update(repr(part).encode())
+    digest = hashlib.sha256(words.encode())
+    for tensor in data:
+        digest.update(tensor.detach().cpu().contiguous().numpy().tobytes())
     return digest.hexdigest()
 
 
-def kept(journals: Iterable[Journal], path: Path | None, identity: str) -> Iterator[Journal]:
+def stable_words(value: object) -> str:
+    """Return words for a setting that hold no address of memory, so that another process says the same."""
+    if isinstance(value, Mapping):
+        pairs = cast(Mapping[object, object], value).items()
+        return "{" + ", ".join(f"{stable_words(key)}: {stable_words(item)}" for key, item in pairs) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(stable_words(item) for item in cast(Sequence[object], value)) + "]"
+    if isinstance(value, np.ndarray):
+        return hashlib.sha256(cast(NDArray[np.generic], value).tobytes()).hexdigest()
+    if value is None or isinstance(value, str | int | float):
+        return repr(value)
+    if callable(value) and hasattr(value, "__qualname__"):
+        return f"{value.__module__}.{value.__qualname__}"  # pyright: ignore
+    if is_dataclass(value):
+        own: object = {field.name: getattr(value, field.name) for field in fields(value)}
+    else:
+        own = vars(value) if hasattr(value, "__dict__") else ""
+    return f"{type(value).__qualname__}{stable_words(own)}"
+
+
+def kept(journals: Iterable[Journal], path: Path, identity: str) -> Iterator[Journal]:
     """Pass the journals on and store one every few seconds, and the last."""
     journal, stored = None, time.monotonic()
-    for journal in journals:
-        if path is not None and time.monotonic() - stored >= SECONDS_BETWEEN:
+    try:
+        for journal in journals:
+            if time.monotonic() - stored >= SECONDS_BETWEEN:
+                write(path, journal, identity)
+                stored = time.monotonic()
+            yield journal
+    finally:  # an interrupted fit keeps its last whole epoch too
+        if journal is not None:
             write(path, journal, identity)
-            stored = time.monotonic()
-        yield journal
-    if path is not None and journal is not None:
-        write(path, journal, identity)
 
 
 def write(path: Path, journal: Journal, identity: str) -> None:
     """Store a journal; the file at ``path`` is at every moment a whole one."""
-    tensors: dict[str, Tensor] = {}
-    facts = {"identity": identity, "history": journal.history}
-    for name, epoch in (("last", journal.last), ("best", journal.best)):
-        parameters = epoch.parameters
-        tensors |= {
-            f"{name}/theta": parameters.theta.contiguous(),
-            f"{name}/intercept": parameters.intercept.contiguous(),
-            f"{name}/active": torch.from_numpy(parameters.active),
-            f"{name}/everyone": parameters.everyone.contiguous(),
-        }
-        facts[name] = {"number": epoch.number, "loss": epoch.loss, "penalty": epoch.penalty, "rate": epoch.rate}
-        facts[name] |= {"stationarity": epoch.stationarity, "validation": epoch.validation, "seconds": epoch.seconds}
-        for which, memory in enumerate(epoch.memories):
-            facts[name][f"count{which}"] = memory.count
-            for place, tensor in enumerate(memory.tensors):
-                tensors[f"{name}/memory{which}/{place}"] = tensor.contiguous()
+    facts: Facts = {
+        "identity": identity,
+        "finished": journal.finished,
+        "history": journal.history,
+        "last": _facts(journal.last),
+        "best": _facts(journal.best),
+    }
+    tensors = _tensors(journal.last, "last") | _tensors(journal.best, "best")
     partial = path.with_name(path.name + ".partial")
     save_file(tensors, partial, metadata={"sparsenam": json.dumps(facts)})
     os.replace(partial, path)
 
 
-def read(path: Path, identity: str) -> Journal | None:
+def read(path: Path, identity: str, device: torch.device) -> Journal | None:
     """Return the stored journal, None when there is no file; refuse a damaged or foreign one."""
     if not path.exists():
         return None
     try:
-        with safe_open(path, framework="pt") as file:
-            facts = json.loads(file.metadata()["sparsenam"])
+        with safe_open(path, framework="pt", device=str(device)) as file:
+            facts: Facts = json.loads((file.metadata() or {})["sparsenam"])
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
             found = facts["identity"]
-            journal = Journal(_epoch(facts, tensors, "last"), _epoch(facts, tensors, "best"), facts["history"])
+            last, best = _epoch(facts["last"], tensors, "last"), _epoch(facts["best"], tensors, "best")
+            journal = Journal(last, best, facts["history"], facts["finished"])
     except (SafetensorError, KeyError, TypeError, ValueError, OSError) as error:
         got = f"a file that does not read ({error})"
-        raise CheckpointError(describe(f"checkpoint {path}", "a checkpoint", got, "delete it to start anew")) from error
+        raise CheckpointError(
+            describe(f"checkpoint {path}", "a checkpoint", got, "delete it to start anew")
+        ) from error
     if found != identity:
         got = "one of other data or settings"
         raise CheckpointError(
@@ -99,17 +140,54 @@ def read(path: Path, identity: str) -> Journal | None:
     return journal
 
 
-def _epoch(facts: dict[str, dict[str, float]], tensors: dict[str, Tensor], name: str) -> Epoch:
-    own = dict(facts[name])
+def _facts(epoch: Epoch) -> EpochFacts:
+    return {
+        "number": epoch.number,
+        "loss": epoch.loss,
+        "penalty": epoch.penalty,
+        "rate": epoch.rate,
+        "stationarity": epoch.stationarity,
+        "validation": epoch.validation,
+        "seconds": epoch.seconds,
+        "count0": epoch.memories[0].count,
+        "count1": epoch.memories[1].count,
+    }
+
+
+def _tensors(epoch: Epoch, name: str) -> dict[str, Tensor]:
+    parameters = epoch.parameters
+    tensors = {
+        f"{name}/theta": parameters.theta.clone().contiguous(),
+        f"{name}/intercept": parameters.intercept.clone().contiguous(),
+        f"{name}/active": torch.tensor(parameters.active),
+        f"{name}/everyone": parameters.everyone.clone().contiguous(),
+    }
+    for which, memory in enumerate(epoch.memories):
+        for place, tensor in enumerate(memory.tensors):
+            tensors[f"{name}/memory{which}/{place}"] = tensor.clone().contiguous()
+    return tensors
+
+
+def _epoch(facts: EpochFacts, tensors: dict[str, Tensor], name: str) -> Epoch:
     memories: list[Memory] = []
-    for which in (0, 1):
+    for which, count in enumerate((facts["count0"], facts["count1"])):
         prefix = f"{name}/memory{which}/"
         stored = sorted((int(key.removeprefix(prefix)), key) for key in tensors if key.startswith(prefix))
-        memories.append(Memory(int(own.pop(f"count{which}")), tuple(tensors[key] for _, key in stored)))
+        memories.append(Memory(count, tuple(tensors[key] for _, key in stored)))
     parameters = Parameters(
         tensors[f"{name}/theta"],
         tensors[f"{name}/intercept"],
-        tensors[f"{name}/active"].numpy().astype(np.intp),
+        tensors[f"{name}/active"].cpu().numpy().astype(np.intp),
         tensors[f"{name}/everyone"],
     )
-    return Epoch(parameters=parameters, memories=(memories[0], memories[1]), **own)  # pyright: ignore[reportArgumentType]
+    return Epoch(
+        number=facts["number"],
+        loss=facts["loss"],
+        penalty=facts["penalty"],
+        parameters=parameters,
+        memories=(memories[0], memories[1]),
+        rate=facts["rate"],
+        stationarity=facts["stationarity"],
+        validation=facts["validation"],
+        seconds=facts["seconds"],
+    )

@@ -14,9 +14,9 @@ from sparsenam.training.proximal import proximal_step
 from sparsenam.training.rules import Memory
 from sparsenam.training.state import Epoch, put_to_sleep, require_finite, silent
 
-GROWTH = 1.2  # the step tries to grow by this much after each success
+GROWTH, CUT = 1.1, 0.7  # the step tries to grow after each success and is cut after each failure
 SMALLEST_STEP = 1e-12
-ROUNDING = 1e-13  # relative error of a loss summed in double precision
+ROUNDING = 1e-11  # changes of the loss below this share of it drown in rounding
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,9 +55,9 @@ def descend(problem: Problem, start: Epoch, accelerated: bool) -> Iterator[Epoch
     """Yield one iterate after another, for ever.
 
     Each iteration takes a proximal gradient step whose length is found by backtracking on the quadratic upper
-    bound. Accelerated, steps start from Nesterov's extrapolated point (Beck and Teboulle, 2009), with a restart
-    whenever the extrapolation points uphill (O'Donoghue and Candès, 2015). ``stationarity`` is the largest
-    entry of (point - proximal step from the point)/step, which is zero exactly at a stationary point.
+    bound. Accelerated, steps start from Nesterov's extrapolated point (Beck and Teboulle, 2009), with a
+    restart whenever the extrapolation points uphill (O'Donoghue and Candès, 2015). ``stationarity`` is the
+    largest entry of (point - proximal step from the point)/step, which is zero exactly at a stationary point.
     """
     parameters = start.parameters
     problem = problem.restricted_to(parameters.active)
@@ -67,8 +67,7 @@ def descend(problem: Problem, start: Epoch, accelerated: bool) -> Iterator[Epoch
     while True:
         smooth = problem.gradient(ahead.theta, ahead.intercept)
         require_finite(problem, smooth.loss, smooth.theta, number + 1, step)
-        step *= GROWTH
-        reached, after, step = _search(problem, ahead, smooth, step)
+        reached, after, step, sure = _search(problem, ahead, smooth, step)
         number += 1
         stationarity = reached.minus(ahead).largest() / step
         restart = not accelerated or ahead.minus(reached).product(reached.minus(current)) > 0
@@ -78,17 +77,24 @@ def descend(problem: Problem, start: Epoch, accelerated: bool) -> Iterator[Epoch
         parameters = replace(parameters, theta=current.theta, intercept=current.intercept)
         asleep = silent(problem, parameters)
         if asleep.any():
-            awake = torch.from_numpy(~asleep)
+            awake = torch.as_tensor(~asleep)
             parameters = put_to_sleep(parameters, asleep)
             problem = problem.restricted_to(np.flatnonzero(~asleep))
             current, ahead = current.rows(awake), ahead.rows(awake)
         penalty = problem.penalty_value(current.theta)
+        step *= GROWTH if sure else 1.0
         memories = _remember(ahead, momentum, step)
         yield Epoch(number, after, penalty, parameters, memories, step, stationarity)
 
 
-def _search(problem: Problem, ahead: Point, smooth: Gradient, step: float) -> tuple[Point, float, float]:
-    """Return the point reached, the smooth part there and the step, halved until the quadratic bound holds."""
+def _search(
+    problem: Problem, ahead: Point, smooth: Gradient, step: float
+) -> tuple[Point, float, float, bool]:
+    """Return the point reached, the smooth part there, and the step, cut until the quadratic bound holds.
+
+    Close to the end the bound is below the rounding of the loss; then the step is taken as it is, and the
+    last answer says that it was not tested.
+    """
     slope = Point(smooth.theta, smooth.intercept)
     while True:
         reached = Point(
@@ -96,11 +102,12 @@ def _search(problem: Problem, ahead: Point, smooth: Gradient, step: float) -> tu
             ahead.intercept - step * slope.intercept,
         )
         change = reached.minus(ahead)
-        bound = smooth.loss + slope.product(change) + change.product(change) / (2.0 * step)
+        curvature = change.product(change) / (2.0 * step)
         after = problem.value(reached.theta, reached.intercept)
-        if after <= bound + ROUNDING * abs(bound) or step < SMALLEST_STEP:
-            return reached, after, step
-        step *= 0.5
+        sure = curvature > ROUNDING * abs(smooth.loss)
+        if not sure or after <= smooth.loss + slope.product(change) + curvature or step < SMALLEST_STEP:
+            return reached, after, step, sure
+        step *= CUT
 
 
 def _remember(ahead: Point, momentum: float, step: float) -> tuple[Memory, Memory]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 
 import torch
@@ -38,7 +40,11 @@ class Plan:
     clock: Deadline
     checkpoint: Path | None = None
     verbose: bool | None = None
-    title: str = "fit"
+    words: str = ""
+
+    def mini_batches(self, n_rows: int) -> bool:
+        """Return whether a step sees only some of the rows."""
+        return not self.solver.full_batch and self.batch_size is not None and self.batch_size < n_rows
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,15 +65,17 @@ def run(
     validate: Callable[[Parameters], float] | None = None,
 ) -> Outcome:
     """Fit until converged, out of epochs or out of time; with ``validate`` the best epoch wins."""
-    identity = checkpoint.fingerprint(
-        problem.x, problem.target, problem.weights, start.theta, repr(problem.penalty), problem.alpha,
-        problem.group, problem.regularizers, plan.solver, plan.learning_rate, plan.batch_size, streams.seed,
-    ) if plan.checkpoint else ""  # fmt: skip
-    stored = checkpoint.read(plan.checkpoint, identity) if plan.checkpoint else None
     first = Epoch(0, float("inf"), 0.0, start)
-    journal = stored or Journal(first, first, [])
-    for journal in checkpoint.kept(_journals(problem, journal, plan, streams, validate), plan.checkpoint, identity):
-        pass
+    beginning = Journal(first, first, [])
+    if plan.checkpoint is None:
+        journals = _journals(problem, beginning, plan, streams, validate)
+    else:
+        data = (problem.x, problem.target, problem.weights, start.theta)
+        identity = checkpoint.fingerprint(data, f"{plan.words} {problem.alpha} {streams.seed}")
+        beginning = checkpoint.read(plan.checkpoint, identity, start.theta.device) or beginning
+        journals = _journals(problem, beginning, plan, streams, validate)
+        journals = checkpoint.kept(journals, plan.checkpoint, identity)
+    (journal,) = deque(chain([beginning], journals), maxlen=1)
     chosen = journal.last if validate is None else journal.best
     stationarity = measure_stationarity(problem, chosen.parameters, chosen.rate)
     converged = not plan.solver.searches_step or stationarity <= 10 * plan.tol
@@ -101,19 +109,23 @@ def _journals(
     stall = Stall(plan.patience, plan.tol)
     for entry in history:  # a resumed fit has as much patience left as it had
         _observe(stall, entry)
-    finished = last.number >= plan.max_epochs
+    finished = journal.finished or last.number >= plan.max_epochs
     while not finished:
-        for last in shown(_watched(problem, last, plan, streams, validate, stall), plan.max_epochs, plan.verbose, plan.title):
-            if validate is not None and (last.validation or 0.0) < (best.validation if best.validation is not None else torch.inf):
+        epochs = _watched(problem, last, plan, streams, validate, stall)
+        for last in shown(epochs, plan.max_epochs, plan.verbose):
+            to_beat = torch.inf if best.validation is None else best.validation
+            if validate is not None and (last.validation or 0.0) < to_beat:
                 best = last
             history.append(_numbers(last))
             yield Journal(last, best, history)
-        finished = last.number >= plan.max_epochs or plan.clock.passed()
-        woken = None if finished or not plan.solver.proximal else awaken(problem, last.parameters, max(last.rate, 1e-6))
-        if woken is None:
+        if last.number >= plan.max_epochs or plan.clock.passed():
             return
-        last = Epoch(last.number, last.loss, last.penalty, woken)
-        stall.waited = 0
+        woken = awaken(problem, last.parameters, max(last.rate, 1e-6)) if plan.solver.proximal else None
+        finished = woken is None
+        if woken is not None:
+            last = Epoch(last.number, last.loss, last.penalty, woken)
+            stall.waited = 0
+    yield Journal(last, best, history, finished=True)
 
 
 def _watched(

@@ -57,7 +57,7 @@ def train(
             if asleep is not None and asleep.any():
                 awake = np.flatnonzero(~asleep)
                 parameters = put_to_sleep(parameters, asleep)
-                memories = (memories[0].take(torch.from_numpy(awake)), memories[1])
+                memories = (memories[0].take(torch.as_tensor(awake)), memories[1])
                 problem, shuffled = problem.restricted_to(awake), shuffled.restricted_to(awake)
             if out_of_time():
                 break
@@ -101,14 +101,16 @@ def _subgradient(problem: Problem, theta: Tensor) -> Tensor:
     factors = np.divide(slopes, norms, out=np.zeros_like(norms), where=norms > 0)[problem.features]
     result = torch.zeros_like(theta)
     columns = problem.group
-    result[:, columns] = theta[:, columns] * torch.as_tensor(factors, dtype=theta.dtype, device=theta.device)[:, None]
+    result[:, columns] = (
+        theta[:, columns] * torch.as_tensor(factors, dtype=theta.dtype, device=theta.device)[:, None]
+    )
     return result
 
 
 def _order(problem: Problem, solver: Solver, streams: Streams, number: int) -> Tensor:
     if solver.full_batch:
         return torch.arange(problem.n_rows)
-    return torch.from_numpy(streams.generator(f"batches/{number}").permutation(problem.n_rows))
+    return torch.as_tensor(streams.generator(f"batches/{number}").permutation(problem.n_rows))
 
 
 def _noise(problem: Problem, streams: Streams, number: int) -> torch.Generator | None:

@@ -50,9 +50,9 @@ class Gradient:
 class Problem:
     """(1/n) Σᵢ wᵢ loss(yᵢ, β + Σⱼ hⱼ(xᵢⱼ)) + regularisers + α φ(group norms).
 
-    ``x`` is (features, rows), ``target`` (rows, outputs), ``weights`` (rows,) with mean 1. ``features`` are the
-    places of this problem's features among the ``n_features`` that the penalty sees; ``group`` are the columns
-    of θ whose norm is penalised.
+    ``x`` is (features, rows), ``target`` (rows, outputs), ``weights`` (rows,) with mean 1. ``features`` are
+    the places of this problem's features among the ``n_features`` that the penalty sees; ``group`` are the
+    columns of θ whose norm is penalised.
     """
 
     bank: SubnetBank
@@ -74,7 +74,7 @@ class Problem:
 
     def restricted_to(self, places: NDArray[np.intp]) -> Self:
         """Return the problem of some of its features alone."""
-        chosen = torch.from_numpy(places)
+        chosen = torch.as_tensor(places)
         return replace(self, bank=self.bank.take(places), x=self.x[chosen], features=self.features[places])
 
     def on_rows(self, rows: Tensor) -> Self:
@@ -84,7 +84,7 @@ class Problem:
     def norms(self, theta: Tensor) -> NDArray[np.float64]:
         """Return the group norms of all features, 0 for those outside, shape (n_features,)."""
         norms = np.zeros(self.n_features)
-        norms[self.features] = theta[:, self.group].norm(dim=1).double().cpu().numpy()
+        norms[self.features] = theta[:, self.group].square().sum(1).sqrt().double().cpu().numpy()
         return norms
 
     def penalty_value(self, theta: Tensor) -> float:
@@ -92,7 +92,11 @@ class Problem:
         return self.penalty.value(self.norms(theta), self.alpha)
 
     def gradient(
-        self, theta: Tensor, intercept: Tensor, rows: slice | None = None, noise: torch.Generator | None = None
+        self,
+        theta: Tensor,
+        intercept: Tensor,
+        rows: slice | None = None,
+        noise: torch.Generator | None = None,
     ) -> Gradient:
         """Return the smooth part and its gradient, on all rows or on a slice of them."""
         total: Gradient | None = None
@@ -116,7 +120,9 @@ class Problem:
                 effects = self.bank.effects(theta, self.x[:, chunk])
                 losses = self.family.loss(intercept + effects.sum(0), self.target[chunk])
                 if settings.output_penalty > 0:
-                    losses = losses + settings.output_penalty * effects.square().sum(2).mean(0)
+                    losses = losses + settings.output_penalty / self.n_features * effects.square().sum(2).sum(
+                        0
+                    )
                 total += float((losses * self.weights[chunk]).sum())
         return total / self.n_rows + 0.5 * settings.weight_decay * float(theta.square().sum())
 
@@ -138,7 +144,7 @@ class Problem:
         by_score = self.family.gradient(scores, target) * (weights / n_rows)[:, None]
         by_effect = by_score.expand(effects.shape) if mask is None else by_score * mask
         if settings.output_penalty > 0:
-            factor = settings.output_penalty / (n_rows * max(1, effects.shape[0]))
+            factor = settings.output_penalty / (n_rows * self.n_features)
             weighted = effects.detach() * weights[:, None]
             loss = loss + factor * (weighted * effects.detach()).sum()
             by_effect = by_effect + 2.0 * factor * weighted

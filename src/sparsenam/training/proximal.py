@@ -30,9 +30,8 @@ def proximal_step(problem: Problem, theta: Tensor, step: Tensor | float) -> Tens
 def _shrink_rows(problem: Problem, theta: Tensor, step: Tensor | float) -> Tensor:
     rows = theta[:, problem.group]
     norms = problem.norms(theta)
-    steps: np.ndarray | float = step if isinstance(step, float) else np.ones(problem.n_features)
-    if isinstance(step, Tensor) and isinstance(steps, np.ndarray):
-        steps[problem.features] = step[:, 0].double().cpu().numpy()
+    steps = np.ones(problem.n_features)
+    steps[problem.features] = step[:, 0].double().cpu().numpy() if isinstance(step, Tensor) else step
     shrunk = problem.penalty.shrink(norms, problem.alpha, steps)
     factors = np.divide(shrunk, norms, out=np.zeros_like(norms), where=norms > 0)[problem.features]
     return rows * torch.as_tensor(factors, dtype=rows.dtype, device=rows.device)[:, None]
@@ -56,7 +55,7 @@ def _shrink_in_metric(problem: Problem, rows: Tensor, steps: Tensor) -> Tensor:
     pulls = thresholds * (steps / damping)
     # zero thresholds leave the row as it is, infinite ones clear it
     ratios = torch.where(pulls > 0, centers / pulls, torch.where(centers == 0, 0.0, torch.inf))
-    alive = ratios.norm(dim=1, keepdim=True) > 1.0
+    alive = ratios.square().sum(1, keepdim=True).sqrt() > 1.0
     root = torch.zeros_like(thresholds)
     tiny = torch.finfo(rows.dtype).tiny
     for _ in range(ROOT_STEPS):

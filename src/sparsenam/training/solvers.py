@@ -41,13 +41,13 @@ SOLVERS: dict[str, Solver] = {
     solver.name: solver
     for solver in (
         Solver("gd", GradientDescent(), proximal=False, full_batch=True, learning_rate=0.1),
-        Solver("sgd", GradientDescent(), proximal=False),
-        Solver("momentum", Momentum(), proximal=False),
+        Solver("sgd", GradientDescent(), proximal=False, learning_rate=0.1),
+        Solver("momentum", Momentum(), proximal=False, learning_rate=0.1),
         Solver("adagrad", Adagrad(), proximal=False),
         Solver("adam", Adam(), proximal=False, learning_rate=0.005),
         Solver("prox_gd", GradientDescent(), proximal=True, full_batch=True),
         Solver("fista", GradientDescent(), proximal=True, full_batch=True, accelerated=True),
-        Solver("prox_sgd", Momentum(), proximal=True),
+        Solver("prox_sgd", Momentum(), proximal=True, learning_rate=0.1),
         Solver("prox_adam", Adam(), proximal=True, learning_rate=0.005),
     )
 }

@@ -36,7 +36,7 @@ class Parameters:
     def complete(self) -> Tensor:
         """Return the parameters of all features, shape (features, size)."""
         complete = self.everyone.clone()
-        complete[torch.from_numpy(self.active)] = self.theta
+        complete[torch.as_tensor(self.active)] = self.theta
         return complete
 
 
@@ -89,7 +89,7 @@ def silent(problem: Problem, parameters: Parameters) -> NDArray[np.bool_]:
 
 def put_to_sleep(parameters: Parameters, asleep: NDArray[np.bool_]) -> Parameters:
     """Return the parameters with these active features dormant."""
-    rows = torch.from_numpy(~asleep)
+    rows = torch.as_tensor(~asleep)
     return replace(
         parameters,
         theta=parameters.theta[rows],
@@ -99,7 +99,7 @@ def put_to_sleep(parameters: Parameters, asleep: NDArray[np.bool_]) -> Parameter
 
 
 def awaken(problem: Problem, parameters: Parameters, step: float) -> Parameters | None:
-    """Return the parameters with those dormant features active again that a proximal step would move, or None.
+    """Return the parameters with those dormant features awake that a proximal step would move, or None.
 
     A dormant feature satisfies its optimality condition when a proximal step from zero stays at zero. A
     sub-network with hidden layers whose parameters are all zero has no gradient, so it never wakes.
@@ -114,4 +114,4 @@ def awaken(problem: Problem, parameters: Parameters, step: float) -> Parameters 
     if wakes.sum() == parameters.active.size:
         return None
     active = np.flatnonzero(wakes)
-    return replace(parameters, theta=complete[torch.from_numpy(active)], active=active)
+    return replace(parameters, theta=complete[torch.as_tensor(active)], active=active)

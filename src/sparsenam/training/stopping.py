@@ -45,7 +45,9 @@ class Stall:
         return self.waited >= self.patience
 
 
-def measured(epochs: Iterable[Epoch], score: Callable[[Parameters], float] | None, clock: Deadline) -> Iterator[Epoch]:
+def measured(
+    epochs: Iterable[Epoch], score: Callable[[Parameters], float] | None, clock: Deadline
+) -> Iterator[Epoch]:
     """Add the validation score and the time to each epoch."""
     for epoch in epochs:
         validation = None if score is None else score(epoch.parameters)

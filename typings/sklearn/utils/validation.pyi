@@ -8,6 +8,7 @@ from sklearn.base import BaseEstimator
 
 _X = TypeVar("_X")
 _Y = TypeVar("_Y")
+_Float = TypeVar("_Float", np.float32, np.float64)
 
 @overload
 def validate_data(
@@ -68,6 +69,20 @@ def check_array(
     estimator: str | BaseEstimator | None = None,
     input_name: str = "",
 ) -> NDArray[Any]: ...
+def check_consistent_length(*arrays: object) -> None: ...
+def column_or_1d(
+    y: object, *, dtype: DTypeLike | None = None, input_name: str = "y", warn: bool = False
+) -> NDArray[Any]: ...
+@overload
+def _check_sample_weight(
+    sample_weight: object,
+    X: object,
+    *,
+    dtype: type[_Float],
+    ensure_non_negative: bool = False,
+    copy: bool = False,
+) -> NDArray[_Float]: ...
+@overload
 def _check_sample_weight(
     sample_weight: object,
     X: object,

@@ -1,0 +1,101 @@
+"""Time one training step: the stacked bank against a loop over sub-networks, in one run.
+
+Both take an Adam step on 24 sub-networks of 100-50 hidden units with 256 rows, as in the paper. Prints JSON.
+"""
+
+import json
+import os
+import platform
+import statistics
+import time
+
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
+import numpy as np
+import torch
+
+from sparsenam.families import Gaussian
+from sparsenam.networks import build_bank, initial_parameters
+from sparsenam.penalties import GroupLasso
+from sparsenam.streams import Streams
+from sparsenam.training.loop import Pace, train
+from sparsenam.training.problem import Problem
+from sparsenam.training.solvers import SOLVERS
+from sparsenam.training.state import Epoch, Parameters
+
+FEATURES, BATCH, STEPS, REPEATS, RATE = 24, 256, 40, 9, 1e-3
+
+
+def bank_steps(solver: str):
+    """Return a function that takes STEPS steps of the library's own training loop."""
+    names = [f"x{j}" for j in range(FEATURES)]
+    bank = build_bank((100, 50), names, 1, "relu")
+    x, y = torch.randn(FEATURES, BATCH * STEPS), torch.randn(BATCH * STEPS, 1)
+    weights = torch.ones(BATCH * STEPS)
+    # a small alpha, so that every proximal step is computed and no feature is dropped
+    problem = Problem(
+        bank,
+        Gaussian(),
+        GroupLasso(),
+        1e-6,
+        slice(0, bank.size),
+        x,
+        y,
+        weights,
+        np.arange(FEATURES),
+        FEATURES,
+    )
+    theta = initial_parameters(bank, names, Streams(0)).float()
+    start = Epoch(0, 0.0, 0.0, Parameters.starting_from(theta, torch.zeros(1)))
+    epochs = train(problem, start, SOLVERS[solver], Pace(BATCH, lambda done: RATE), Streams(0))
+    return lambda: next(epochs)
+
+
+def loop_steps():
+    """Return a function that takes STEPS steps of separate PyTorch networks."""
+    networks = [
+        torch.nn.Sequential(
+            torch.nn.Linear(1, 100), torch.nn.ReLU(), torch.nn.Linear(100, 50), torch.nn.ReLU(),
+            torch.nn.Linear(50, 1, bias=False),
+        )
+        for _ in range(FEATURES)
+    ]  # fmt: skip
+    intercept = torch.zeros(1, requires_grad=True)
+    adam = torch.optim.Adam([*(p for network in networks for p in network.parameters()), intercept], lr=RATE)
+    x, y = torch.randn(BATCH * STEPS, FEATURES), torch.randn(BATCH * STEPS, 1)
+
+    def steps():
+        for rows in torch.randperm(len(x)).split(BATCH):
+            adam.zero_grad()
+            batch = x[rows]
+            scores = intercept + sum(network(batch[:, j : j + 1]) for j, network in enumerate(networks))
+            (0.5 * (scores - y[rows]) ** 2).mean().backward()
+            adam.step()
+
+    return steps
+
+
+def main() -> None:
+    """Interleave the contestants and print medians and ratios."""
+    torch.manual_seed(0)
+    contestants = {
+        "loop": loop_steps(),
+        "bank": bank_steps("adam"),
+        "bank, proximal": bank_steps("prox_adam"),
+    }
+    seconds: dict[str, list[float]] = {name: [] for name in contestants}
+    for repeat in range(REPEATS + 1):
+        for name, steps in contestants.items():
+            started = time.perf_counter()
+            steps()
+            if repeat > 0:  # the first round warms up
+                seconds[name].append((time.perf_counter() - started) / STEPS)
+    milliseconds = {name: round(1e3 * statistics.median(times), 3) for name, times in seconds.items()}
+    ratios = {name: round(milliseconds["loop"] / own, 2) for name, own in milliseconds.items()}
+    report = {"milliseconds a step": milliseconds, "times faster than the loop": ratios}
+    print(json.dumps({**report, "threads": torch.get_num_threads(), "torch": torch.__version__,
+                      "machine": platform.machine()}, indent=2))  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,23 @@
+from os import PathLike
+from types import TracebackType
+from typing import Literal, Self
+
+from torch import Tensor
+
+class SafetensorError(Exception): ...
+
+# This library opens files for PyTorch only, so tensors are all that comes back.
+class safe_open:  # noqa: N801
+    def __init__(
+        self, filename: str | PathLike[str], framework: Literal["pt"], device: str = "cpu"
+    ) -> None: ...
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self,
+        _exc_type: type[BaseException] | None,
+        _exc_value: BaseException | None,
+        _traceback: TracebackType | None,
+    ) -> None: ...
+    def keys(self) -> list[str]: ...
+    def metadata(self) -> dict[str, str] | None: ...
+    def get_tensor(self, name: str) -> Tensor: ...
