@@ -1,5 +1,9 @@
 import pytest
 import torch
+from hypothesis import settings
+
+settings.register_profile("steady", deadline=None)  # a busy machine is no failure
+settings.load_profile("steady")
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -10,7 +10,7 @@ from scipy.optimize import minimize
 from sparsenam.errors import InputError
 from sparsenam.families import FAMILIES, as_family
 
-OUTPUTS = {"gaussian": 2, "binomial": 1, "multinomial": 3, "multilabel": 2}
+OUTPUTS = {"gaussian": 2, "binomial": 1, "multinomial": 3, "multilabel": 2, "poisson": 1}
 every_family = pytest.mark.parametrize("name", list(FAMILIES))
 
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
+
+from sparsenam.families import Binomial
 
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
@@ -46,7 +47,7 @@ def make_classification(
     generator = np.random.default_rng(seed)
     X = _columns(generator, n_rows, n_features, correlation)
     effects = true_effects(X)
-    chances: Vector = expit(effects.sum(axis=1))
+    chances = Binomial().mean(effects.sum(axis=1))
     y = np.where(generator.uniform(size=n_rows) < chances, 1.0, 0.0)
     return SyntheticTask(X, y, effects)
 

@@ -42,7 +42,7 @@ def _shrink_in_metric(problem: Problem, rows: Tensor, steps: Tensor) -> Tensor:
 
     The ridge joins the metric (s ← s/(1 + sb), u ← u/(1 + sb)). What is left has Θᵢ = uᵢ r/(r + a sᵢ) with
     r = ‖Θ‖ the root of F(r) = ‖u/(r + as)‖ = 1, and Θ = 0 when F(0) ≤ 1. As 1/F is concave, Newton's method
-    on 1/F - 1 climbs to the root from r = 0 without overshooting.
+    on 1/F - 1 climbs to the root from any lower bound, such as ‖u‖ - a max s, without overshooting.
     """
     penalty = problem.penalty
     assert isinstance(penalty, WeightedLasso)
@@ -53,22 +53,22 @@ def _shrink_in_metric(problem: Problem, rows: Tensor, steps: Tensor) -> Tensor:
     damping = 1.0 + steps * ridge
     centers = rows / damping
     pulls = thresholds * (steps / damping)
-    # zero thresholds leave the row as it is, infinite ones clear it
-    ratios = torch.where(pulls > 0, centers / pulls, torch.where(centers == 0, 0.0, torch.inf))
-    alive = ratios.square().sum(1, keepdim=True).sqrt() > 1.0
-    root = torch.zeros_like(thresholds)
+    # a group goes to zero when ‖u/(as)‖ ≤ 1; where a is zero the ratio is infinite and the group stays
+    alive = (centers / pulls).nan_to_num_(nan=0.0).square_().sum(1, keepdim=True) > 1.0
     tiny = torch.finfo(rows.dtype).tiny
+    farthest = pulls.amax(1, keepdim=True).clamp_max(torch.finfo(rows.dtype).max)
+    root = (centers.square().sum(1, keepdim=True).sqrt() - farthest).clamp_min_(0.0)
     for _ in range(ROOT_STEPS):
-        inverse = 1.0 / (root + pulls).clamp_min(tiny)
-        scaled = centers * inverse
-        size = scaled.square().sum(1, keepdim=True).sqrt()
-        drop = (scaled.square() * inverse).sum(1, keepdim=True)
+        inverse = (pulls + root).clamp_min_(tiny).reciprocal_()
+        squares = (centers * inverse).square_()
+        size = squares.sum(1, keepdim=True).sqrt_()
+        drop = squares.mul_(inverse).sum(1, keepdim=True)
         # Newton on 1/F - 1: (1/F)' = drop/F³
         change = torch.where(alive, (size - 1.0) * size.square() / drop.clamp_min(tiny), 0.0)
-        change = torch.nan_to_num(change, nan=0.0, posinf=0.0, neginf=0.0)
-        root = (root + change).clamp_min(0.0)
-        if float((change / root.clamp_min(tiny)).abs().max()) < 8 * torch.finfo(rows.dtype).eps:
+        change = change.nan_to_num_(nan=0.0, posinf=0.0, neginf=0.0)
+        root = (root + change).clamp_min_(0.0)
+        if bool((change.abs() <= 8 * torch.finfo(rows.dtype).eps * root).all()):
             break
-    shrunk = centers * (root / (root + pulls).clamp_min(tiny))
+    shrunk = centers * (root / (root + pulls).clamp_min_(tiny))
     shrunk = torch.where(alive, shrunk, 0.0)
     return torch.where(thresholds == 0, centers, shrunk)

@@ -1,0 +1,91 @@
+"""The cross-validation curve as data, and the rules that choose on it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparsenam.errors import InputError, describe
+
+Rule = Literal["best", "one_se"]
+RULES: tuple[Rule, ...] = ("best", "one_se")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CVCurve:
+    """Held-out losses along a path of alphas, from the empty model down.
+
+    ``losses`` is (points, rows): the loss of each row under the model that did not see it. ``weights`` is (rows,);
+    rows that no fold held out have weight 0. ``supports`` are the features of the fit on all rows.
+    """
+
+    alphas: NDArray[np.float64]
+    supports: tuple[NDArray[np.intp], ...]
+    losses: NDArray[np.float64]
+    weights: NDArray[np.float64]
+
+    @property
+    def mean(self) -> NDArray[np.float64]:
+        """Mean held-out loss of each point, shape (points,)."""
+        return self.losses[:, self._seen] @ self._shares
+
+    @property
+    def standard_error(self) -> NDArray[np.float64]:
+        """Standard error of each mean, shape (points,)."""
+        return self._error(self.losses)
+
+    @property
+    def n_features(self) -> NDArray[np.intp]:
+        """Size of each support, shape (points,)."""
+        return np.array([support.size for support in self.supports], dtype=np.intp)
+
+    def best(self) -> int:
+        """Return the point with the lowest mean."""
+        return int(np.argmin(self.mean))
+
+    def one_se(self, width: float = 1.0) -> int:
+        """Return the smallest support that is not worse than the best by more than one standard error.
+
+        The error is that of the *difference* between the two losses row by row: what the rows share, such as
+        their noise, does not blur the comparison. Among equal sizes the lower mean wins.
+        """
+        mean, best = self.mean, self.best()
+        margin = width * self._error(self.losses - self.losses[best])
+        good = np.flatnonzero(mean - mean[best] <= margin)
+        sizes = self.n_features
+        return int(min(good, key=lambda point: (sizes[point], mean[point])))
+
+    def choose(self, rule: Rule) -> int:
+        """Return the point that the rule takes."""
+        if rule not in RULES:
+            raise InputError(describe("rule", f"one of {list(RULES)}", repr(rule), "choose one"))
+        return self.best() if rule == "best" else self.one_se()
+
+    def table(self) -> list[dict[str, float]]:
+        """Return one row for each point: alpha, features, mean and standard error."""
+        columns = zip(self.alphas, self.n_features, self.mean, self.standard_error, strict=True)
+        return [
+            {
+                "alpha": float(alpha),
+                "features": int(size),
+                "mean": float(mean),
+                "standard_error": float(error),
+            }
+            for alpha, size, mean, error in columns
+        ]
+
+    def _error(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        seen = values[:, self._seen]
+        centred = seen - (seen @ self._shares)[:, None]
+        return np.sqrt((centred**2) @ self._shares**2)
+
+    @property
+    def _seen(self) -> NDArray[np.bool_]:
+        return self.weights > 0
+
+    @property
+    def _shares(self) -> NDArray[np.float64]:
+        return self.weights[self._seen] / self.weights.sum()

@@ -1,0 +1,73 @@
+"""Paths and curves as data."""
+
+import numpy as np
+import pytest
+
+from sparsenam.errors import InputError
+from sparsenam.selection.curve import CVCurve
+from sparsenam.selection.path import PathPoint, RegularizationPath
+
+
+def curve(losses, sizes, weights=None):
+    losses = np.asarray(losses, dtype=float)
+    supports = tuple(np.arange(size) for size in sizes)
+    weights = np.ones(losses.shape[1]) if weights is None else np.asarray(weights, dtype=float)
+    return CVCurve(np.geomspace(1, 0.1, len(sizes)), supports, losses, weights)
+
+
+def test_the_best_rule_takes_the_lowest_mean():
+    assert curve([[3, 3, 3], [1, 2, 1], [1, 1, 1.5]], [0, 1, 2]).choose("best") == 2
+
+
+def test_one_se_takes_the_smaller_support_when_the_difference_is_noise():
+    generator = np.random.default_rng(0)
+    shared = 10 * generator.normal(size=400) ** 2
+    noise = 0.1 * generator.normal(size=400)
+    losses = [shared + 5, shared + noise + 0.001, shared]
+    assert curve(losses, [0, 2, 7]).choose("one_se") == 1
+
+
+def test_one_se_sees_a_small_but_steady_difference_through_shared_noise():
+    shared = 10 * np.random.default_rng(0).normal(size=400) ** 2
+    assert curve([shared + 5, shared + 0.05, shared], [0, 2, 3]).choose("one_se") == 2
+
+
+def test_rows_that_no_fold_held_out_do_not_count():
+    seen = curve([[3.0, 1.0], [1.0, 2.0]], [0, 1])
+    padded = curve([[3.0, 1.0, np.nan], [1.0, 2.0, np.nan]], [0, 1], weights=[1, 1, 0])
+    np.testing.assert_allclose(padded.mean, seen.mean)
+    np.testing.assert_allclose(padded.standard_error, seen.standard_error)
+
+
+def test_an_unknown_rule_is_refused():
+    with pytest.raises(InputError, match="rule: expected one of"):
+        curve([[1.0]], [0]).choose("two_se")
+
+
+def path():
+    supports = [[], [2], [2, 0], [2, 0], [2, 0, 1, 3]]
+    norms = [np.zeros(4), [0, 0, 1, 0], [1, 0, 2, 0], [2, 0, 3, 0], [2, 1, 3, 1.5]]
+    alphas = np.geomspace(1, 0.1, 5)
+    points = [
+        PathPoint(float(alpha), np.array(support, dtype=np.intp), np.asarray(norm, dtype=float), None, 1e-5)
+        for alpha, support, norm in zip(alphas, supports, norms, strict=True)
+    ]
+    return RegularizationPath(tuple(points), ("a", "b", "c", "d"))
+
+
+def test_a_path_is_a_sequence_that_tells_who_enters_when():
+    walk = path()
+    assert len(walk) == 5
+    assert walk[-1].features.size == 4
+    assert walk.entry_order() == ["c", "a", "d", "b"]
+    assert walk.norms.shape == (5, 4)
+    assert walk.table()[2]["kept"] == "a, c"
+
+
+def test_at_most_takes_the_densest_point_within_the_number():
+    walk = path()
+    assert walk.at_most(2).alpha == walk[3].alpha
+    assert walk.at_most(0).alpha == walk[0].alpha
+    assert walk.at_most(9).alpha == walk[4].alpha
+    with pytest.raises(InputError, match="at_most"):
+        walk.at_most(-1)
