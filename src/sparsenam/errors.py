@@ -13,6 +13,10 @@ class CheckpointError(InputError):
     """A checkpoint file is damaged or belongs to another fit."""
 
 
+class CertificateError(ValueError):
+    """A solution is not as good as its certificate would say."""
+
+
 class ConstantColumnWarning(UserWarning):
     """A column holds one single value, so it is left out of the model."""
 

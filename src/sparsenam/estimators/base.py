@@ -10,11 +10,13 @@ from sklearn.base import BaseEstimator
 from sklearn.feature_selection import SelectorMixin
 from sklearn.utils.validation import check_is_fitted
 
+from sparsenam.convex.certificate import Certificate
 from sparsenam.estimators.fitting import Fitted, fit_additive
 from sparsenam.estimators.settings import Settings
 from sparsenam.estimators.validation import check_columns, column_names
 from sparsenam.families import Family
 from sparsenam.model import AdditiveModel
+from sparsenam.selection import CVCurve
 from sparsenam.tables import Sample
 from sparsenam.training.fit import History
 
@@ -29,8 +31,10 @@ class AdditiveEstimator(BaseEstimator):
     intercept_: float | NDArray[np.float64]
     n_parameters_: int
     history_: History
-    stationarity_: float
+    stationarity_: float | None
     norms_: NDArray[np.float64]
+    certificate_: Certificate | None
+    cv_curve_: CVCurve | None
     n_features_in_: int
     feature_names_in_: NDArray[np.object_]
 
@@ -61,7 +65,7 @@ class AdditiveEstimator(BaseEstimator):
         settings = self._settings()
         sample = Sample(columns, target, weights, column_names(self, columns.shape[1]))
         fitted = fit_additive(sample, family, settings)
-        for name, value in _attributes(fitted, settings).items():
+        for name, value in _attributes(fitted).items():
             setattr(self, name, value)
         return self
 
@@ -78,14 +82,16 @@ class SupportMixin(SelectorMixin):
         return mask
 
 
-def _attributes(fitted: Fitted, settings: Settings) -> dict[str, object]:
+def _attributes(fitted: Fitted) -> dict[str, object]:
     intercept = fitted.model.intercept
     return {
-        "alpha_": float(settings.alpha),
+        "alpha_": fitted.alpha,
         "intercept_": float(intercept[0]) if intercept.size == 1 else intercept.copy(),
         "n_parameters_": fitted.model.n_parameters,
         "history_": fitted.history,
         "stationarity_": fitted.stationarity,
         "norms_": fitted.norms,
+        "certificate_": fitted.certificate,
+        "cv_curve_": fitted.curve,
         "model_": fitted.model,
     }

@@ -158,14 +158,16 @@ threshold, standardize, checkpoint, device, verbose, random_state
     def __init__(
         self,
         *,
-        alpha: float = 0.01,
+        alpha: float | Literal["auto"] = "auto",
         penalty: str | Penalty = "group_lasso",
         penalize: Penalize = "subnetwork",
         family: str | Family = "auto",
         class_weight: ClassWeight = None,
-        hidden: Hidden = (100, 50),
+        hidden: Hidden | Literal["auto"] = "auto",
         activation: str = "relu",
         solver: str = "auto",
+        init: Literal["auto", "convex", "random"] = "auto",
+        refit: bool | Literal["auto"] = "auto",
         learning_rate: float | None = None,
         schedule: str | Schedule = "constant",
         batch_size: int | None = 256,
@@ -193,6 +195,8 @@ threshold, standardize, checkpoint, device, verbose, random_state
         self.hidden = hidden
         self.activation = activation
         self.solver = solver
+        self.init = init
+        self.refit = refit
         self.learning_rate = learning_rate
         self.schedule = schedule
         self.batch_size = batch_size

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from os import PathLike
-from typing import Self
+from typing import Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -24,7 +24,7 @@ from sparsenam.networks import Hidden
 from sparsenam.penalties import Penalty
 from sparsenam.training.schedules import Schedule
 
-REGRESSION_FAMILIES = ("gaussian",)
+REGRESSION_FAMILIES = ("gaussian", "poisson")
 
 
 class AdditiveRegressor(RegressorMixin, AdditiveEstimator):
@@ -160,13 +160,15 @@ class SNAMRegressor(SupportMixin, AdditiveRegressor):
     def __init__(
         self,
         *,
-        alpha: float = 0.01,
+        alpha: float | Literal["auto"] = "auto",
         penalty: str | Penalty = "group_lasso",
         penalize: Penalize = "subnetwork",
         family: str | Family = "gaussian",
-        hidden: Hidden = (100, 50),
+        hidden: Hidden | Literal["auto"] = "auto",
         activation: str = "relu",
         solver: str = "auto",
+        init: Literal["auto", "convex", "random"] = "auto",
+        refit: bool | Literal["auto"] = "auto",
         learning_rate: float | None = None,
         schedule: str | Schedule = "constant",
         batch_size: int | None = 256,
@@ -193,6 +195,8 @@ class SNAMRegressor(SupportMixin, AdditiveRegressor):
         self.hidden = hidden
         self.activation = activation
         self.solver = solver
+        self.init = init
+        self.refit = refit
         self.learning_rate = learning_rate
         self.schedule = schedule
         self.batch_size = batch_size

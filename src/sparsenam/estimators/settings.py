@@ -16,11 +16,13 @@ import torch
 from sparsenam.errors import InputError, describe
 from sparsenam.networks import Hidden
 from sparsenam.penalties import Penalty, as_penalty
+from sparsenam.selection import RULES, Rule
 from sparsenam.training import Deadline, Plan, Regularizers, Solver, as_schedule, as_solver
 from sparsenam.training.checkpoint import stable_words
 from sparsenam.training.schedules import Schedule
 
 Penalize = Literal["subnetwork", "output", "function"]
+PAPER_HIDDEN = (100, 50)
 MINI_BATCH_EPOCHS, FULL_BATCH_EPOCHS = 100, 10_000
 MINI_BATCH_TOL, FULL_BATCH_TOL = 1e-4, 1e-8
 
@@ -29,12 +31,15 @@ MINI_BATCH_TOL, FULL_BATCH_TOL = 1e-4, 1e-8
 class Settings:
     """The constructor's words of the estimators; see `SNAMRegressor` for their meaning."""
 
-    alpha: float = 0.01
+    alpha: float | Literal["auto"] = "auto"
     penalty: str | Penalty = "group_lasso"
     penalize: Penalize = "subnetwork"
-    hidden: Hidden = (100, 50)
+    hidden: Hidden | Literal["auto"] = "auto"
     activation: str = "relu"
     solver: str = "auto"
+    init: Literal["auto", "convex", "random"] = "auto"
+    refit: bool | Literal["auto"] = "auto"
+    rule: Rule = "one_se"
     learning_rate: float | None = None
     schedule: str | Schedule = "constant"
     batch_size: int | None = 256
@@ -65,7 +70,12 @@ class Settings:
 
     def check(self) -> None:
         """Raise for a value outside its range."""
-        _number("alpha", self.alpha, 0.0)
+        if self.alpha != "auto":
+            _number("alpha", self.alpha, 0.0)
+        _word("rule", self.rule, RULES)
+        _word("init", self.init, ("auto", "convex", "random"))
+        if self.refit not in (True, False, "auto"):
+            raise InputError(describe("refit", "True, False or 'auto'", repr(self.refit), "choose one"))
         _number("weight_decay", self.weight_decay, 0.0)
         _number("output_penalty", self.output_penalty, 0.0)
         _number("threshold", self.threshold, 0.0)
@@ -78,9 +88,7 @@ class Settings:
         for name in ("batch_size", "max_epochs"):
             if getattr(self, name) is not None:
                 _whole(name, getattr(self, name))
-        if self.penalize not in ("subnetwork", "output", "function"):
-            expected = "'subnetwork', 'output' or 'function'"
-            raise InputError(describe("penalize", expected, repr(self.penalize), "choose one"))
+        _word("penalize", self.penalize, ("subnetwork", "output", "function"))
         as_penalty(self.penalty)
         as_schedule(self.schedule)
         solver = self.chosen_solver()
@@ -89,10 +97,29 @@ class Settings:
             raise InputError(describe("dropout", "a mini-batch solver", got, "use 'prox_adam' or no dropout"))
         self.chosen_device()
 
+    @property
+    def starts_convex(self) -> bool:
+        """Whether the convex solution starts the network: by default when no architecture is asked for."""
+        return self.hidden == "auto" if self.init == "auto" else self.init == "convex"
+
+    @property
+    def refits(self) -> bool:
+        """Whether the kept features are fitted again without the penalty: by default after a convex choice."""
+        return (self.starts_convex or self.alpha == "auto") if self.refit == "auto" else bool(self.refit)
+
+    @property
+    def architecture(self) -> Hidden:
+        """The hidden layers; without a wish the paper's."""
+        return PAPER_HIDDEN if isinstance(self.hidden, str) else self.hidden
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether there is no hidden layer."""
+        return not callable(self.hidden) and len(self.hidden) == 0
+
     def chosen_solver(self) -> Solver:
         """Return the solver: "auto" is full-batch without hidden layers, where the problem is convex."""
-        linear = not callable(self.hidden) and len(self.hidden) == 0
-        name = ("fista" if linear else "prox_adam") if self.solver == "auto" else self.solver
+        name = ("fista" if self.is_linear else "prox_adam") if self.solver == "auto" else self.solver
         return as_solver(name).suited_to(as_penalty(self.penalty))
 
     def chosen_device(self) -> torch.device:
@@ -155,6 +182,11 @@ def _number(
         above = f"above {lowest:g}" if open_below else f"of at least {lowest:g}"
         below = "" if math.isinf(highest) else f" and below {highest:g}"
         raise InputError(describe(name, f"a number {above}{below}", repr(value), "choose another"))
+
+
+def _word(name: str, value: object, words: tuple[str, ...]) -> None:
+    if value not in words:
+        raise InputError(describe(name, f"one of {list(words)}", repr(value), "choose one"))
 
 
 def _whole(name: str, value: object) -> None:

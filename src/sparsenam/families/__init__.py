@@ -10,12 +10,14 @@ from sparsenam.families.binomial import Binomial, Multilabel
 from sparsenam.families.gaussian import Gaussian
 from sparsenam.families.intercept import best_intercept
 from sparsenam.families.multinomial import Multinomial
+from sparsenam.families.poisson import Poisson
 
 FAMILIES: dict[str, Callable[[], Family]] = {
     "gaussian": Gaussian,
     "binomial": Binomial,
     "multinomial": Multinomial,
     "multilabel": Multilabel,
+    "poisson": Poisson,
 }
 
 
@@ -37,6 +39,7 @@ __all__ = [
     "Gaussian",
     "Multilabel",
     "Multinomial",
+    "Poisson",
     "TargetRange",
     "as_family",
     "best_intercept",

@@ -67,6 +67,14 @@ class Family(Protocol):
         """Return ∂loss/∂scores, shape (rows, outputs)."""
         ...
 
+    def hessian_diagonal(self, scores: Array, target: Array) -> Array:
+        """Return a diagonal bound on the Hessian of each row's loss, shape (rows, outputs)."""
+        ...
+
+    def conjugate(self, mean: Matrix, target: Matrix) -> Matrix:
+        """Return loss*(mean - y) = sup over s of (mean - y)·s - loss(s, y), shape (rows,)."""
+        ...
+
     def mean(self, scores: Array) -> Array:
         """Return the expected y, shape (rows, outputs): the inverse of the link."""
         ...

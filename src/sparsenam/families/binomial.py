@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from array_api_compat import array_namespace
 from numpy.typing import NDArray
-from scipy.special import logit
+from scipy.special import entr, logit
 
 from sparsenam.families.base import Array, Matrix, TargetRange
 
@@ -30,6 +30,15 @@ class Binomial:
     def gradient(self, scores: Array, target: Array) -> Array:
         """Return σ(s) - y."""
         return self.mean(scores) - target
+
+    def hessian_diagonal(self, scores: Array, target: Array) -> Array:
+        """Return σ(s)(1 - σ(s)): the Hessian itself."""
+        mean = self.mean(scores)
+        return mean * (1.0 - mean)
+
+    def conjugate(self, mean: Matrix, target: Matrix) -> Matrix:
+        """Return Σₖ m log m + (1 - m) log(1 - m), shape (rows,)."""
+        return -np.sum(entr(mean) + entr(1.0 - mean), axis=-1)
 
     def mean(self, scores: Array) -> Array:
         """Return σ(s) = 1/(1 + e⁻ˢ), written so that nothing overflows."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from array_api_compat import array_namespace
 from numpy.typing import NDArray
 
 from sparsenam.families.base import Array, Matrix, TargetRange
@@ -27,6 +28,14 @@ class Gaussian:
     def gradient(self, scores: Array, target: Array) -> Array:
         """Return score - y."""
         return scores - target
+
+    def hessian_diagonal(self, scores: Array, target: Array) -> Array:
+        """Return ones: the Hessian itself."""
+        return array_namespace(scores).ones_like(scores)
+
+    def conjugate(self, mean: Matrix, target: Matrix) -> Matrix:
+        """Return ½ Σₖ (mean² - y²), shape (rows,)."""
+        return 0.5 * np.sum(mean**2 - target**2, axis=-1)
 
     def mean(self, scores: Array) -> Array:
         """Return the scores."""

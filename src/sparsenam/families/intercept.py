@@ -17,11 +17,17 @@ def best_intercept(
     """Return argmin over β of Σᵢ wᵢ loss(yᵢ, β + effectsᵢ), shape (outputs,).
 
     Steps of the mean gradient over the curvature bound never overshoot; squared error needs one of them.
+    Where no bound exists (Poisson), Newton steps of at most 1 are taken.
     """
     intercept = np.array(start, dtype=np.float64)
     for _ in range(STEPS):
-        slope = np.average(family.gradient(effects + intercept, target), axis=0, weights=weights)
-        intercept = intercept - slope / family.curvature
+        scores = effects + intercept
+        slope = np.average(family.gradient(scores, target), axis=0, weights=weights)
+        if np.isfinite(family.curvature):
+            intercept = intercept - slope / family.curvature
+        else:
+            bend = np.average(family.hessian_diagonal(scores, target), axis=0, weights=weights)
+            intercept = intercept - np.clip(slope / np.maximum(bend, SMALL), -1.0, 1.0)
         if np.abs(slope).max() < SMALL:
             break
     return intercept

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from array_api_compat import array_namespace
 from numpy.typing import NDArray
+from scipy.special import entr
 
 from sparsenam.families.base import Array, Matrix, TargetRange
 
@@ -30,6 +31,15 @@ class Multinomial:
     def gradient(self, scores: Array, target: Array) -> Array:
         """Return softmax(s) - y."""
         return self.mean(scores) - target
+
+    def hessian_diagonal(self, scores: Array, target: Array) -> Array:
+        """Return 2pₖ(1 - pₖ), which bounds diag(p) - ppᵀ by Gershgorin's circles; sharp for two classes."""
+        mean = self.mean(scores)
+        return mean * (2.0 - 2.0 * mean)
+
+    def conjugate(self, mean: Matrix, target: Matrix) -> Matrix:
+        """Return Σₖ mₖ log mₖ, shape (rows,)."""
+        return -np.sum(entr(mean), axis=-1)
 
     def mean(self, scores: Array) -> Array:
         """Return softmax(s)."""

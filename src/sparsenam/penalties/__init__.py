@@ -11,6 +11,7 @@ from sparsenam.penalties.bridge import GroupBridge
 from sparsenam.penalties.elastic_net import GroupElasticNet
 from sparsenam.penalties.group_lasso import GroupLasso
 from sparsenam.penalties.level_slope import KLevelSLOPE
+from sparsenam.penalties.restrict import restrict
 from sparsenam.penalties.slope import GroupSLOPE, benjamini_hochberg_weights, linear_weights
 
 PENALTIES: dict[str, Callable[[], Penalty]] = {
@@ -57,4 +58,5 @@ __all__ = [
     "as_penalty",
     "benjamini_hochberg_weights",
     "linear_weights",
+    "restrict",
 ]

@@ -18,8 +18,8 @@ RULES: tuple[Rule, ...] = ("best", "one_se")
 class CVCurve:
     """Held-out losses along a path of alphas, from the empty model down.
 
-    ``losses`` is (points, rows): the loss of each row under the model that did not see it. ``weights`` is (rows,);
-    rows that no fold held out have weight 0. ``supports`` are the features of the fit on all rows.
+    ``losses`` is (points, rows): the loss of each row under the model that did not see it. ``weights`` is
+    (rows,); rows that no fold held out have weight 0. ``supports`` are the features of the fit on all rows.
     """
 
     alphas: NDArray[np.float64]
@@ -66,16 +66,9 @@ class CVCurve:
 
     def table(self) -> list[dict[str, float]]:
         """Return one row for each point: alpha, features, mean and standard error."""
+        names = ("alpha", "features", "mean", "standard_error")
         columns = zip(self.alphas, self.n_features, self.mean, self.standard_error, strict=True)
-        return [
-            {
-                "alpha": float(alpha),
-                "features": int(size),
-                "mean": float(mean),
-                "standard_error": float(error),
-            }
-            for alpha, size, mean, error in columns
-        ]
+        return [dict(zip(names, map(float, row), strict=True)) for row in columns]
 
     def _error(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         seen = values[:, self._seen]

@@ -72,7 +72,7 @@ class RegularizationPath(Sequence[PathPoint]):
         return chosen
 
     def entry_order(self) -> list[str]:
-        """Return the names of the features in the order in which they enter, the stronger first among equals."""
+        """Return the features' names in the order in which they enter, the stronger first among equals."""
         entered: list[int] = []
         for point in self.points:
             new = [int(feature) for feature in point.features if int(feature) not in entered]

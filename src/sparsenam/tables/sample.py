@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,6 +49,16 @@ class PreparedSample:
     x: Matrix
     target: Matrix
     weights: Vector
+
+    def take(self, places: NDArray[np.intp]) -> PreparedSample:
+        """Return the sample with some of its features alone."""
+        return replace(
+            self,
+            features=self.features[places],
+            names=[self.names[place] for place in places],
+            scaling=self.scaling.take(places),
+            x=self.x[places],
+        )
 
 
 def prepare(sample: Sample, *, standardize: bool, standardize_target: bool) -> PreparedSample:

@@ -1,0 +1,22 @@
+"""Random features and the convex problem on them: exact solver, duality gap, certificate."""
+
+from sparsenam.convex.certificate import Certificate, certify
+from sparsenam.convex.design import GroupedDesign, orthonormal_design
+from sparsenam.convex.gram import GramCache
+from sparsenam.convex.path_solver import alpha_max, convex_path
+from sparsenam.convex.point import ConvexPoint
+from sparsenam.convex.relaxed import RelaxedFits, refit_on, relaxed_scores
+
+__all__ = [
+    "Certificate",
+    "ConvexPoint",
+    "GramCache",
+    "GroupedDesign",
+    "RelaxedFits",
+    "alpha_max",
+    "certify",
+    "convex_path",
+    "orthonormal_design",
+    "refit_on",
+    "relaxed_scores",
+]
