@@ -8,10 +8,33 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from sparsenam.estimators import SNAMClassifier, SNAMRegressor
+    from sparsenam.estimators import (
+        RandomFeatureSNAMClassifier,
+        RandomFeatureSNAMClassifierCV,
+        RandomFeatureSNAMRegressor,
+        RandomFeatureSNAMRegressorCV,
+        SNAMClassifier,
+        SNAMClassifierCV,
+        SNAMRegressor,
+        SNAMRegressorCV,
+        random_feature_path,
+        snam_path,
+    )
 
 __version__ = version("sparsenam")
-__all__ = ["SNAMClassifier", "SNAMRegressor", "__version__"]
+__all__ = [
+    "RandomFeatureSNAMClassifier",
+    "RandomFeatureSNAMClassifierCV",
+    "RandomFeatureSNAMRegressor",
+    "RandomFeatureSNAMRegressorCV",
+    "SNAMClassifier",
+    "SNAMClassifierCV",
+    "SNAMRegressor",
+    "SNAMRegressorCV",
+    "__version__",
+    "random_feature_path",
+    "snam_path",
+]
 
 logging.getLogger(__name__).addHandler(logging.NullHandler())
 

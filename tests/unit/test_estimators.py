@@ -21,7 +21,7 @@ from sparsenam.networks import MLPBank
 from sparsenam.penalties import GroupLasso
 from sparsenam.training import SOLVERS
 
-QUICK = {"hidden": (8,), "max_epochs": 20, "random_state": 0}
+QUICK = {"alpha": 0.01, "hidden": (8,), "max_epochs": 20, "random_state": 0}
 
 
 def table(rows=120, seed=0):
@@ -65,7 +65,7 @@ def test_one_seed_gives_one_model_and_a_refit_forgets():
 
 def test_pruning_changes_no_bit():
     X, y = table()
-    model = SNAMRegressor(**{**QUICK, "hidden": (100, 50)}, alpha=0.0).fit(X, y).model_
+    model = SNAMRegressor(**{**QUICK, "hidden": (100, 50), "alpha": 0.0}).fit(X, y).model_
     theta = model.theta.clone()
     theta[1], theta[2] = 0, 0
     offsets = model.offsets.copy()
@@ -117,7 +117,7 @@ def test_several_outputs_and_labels():
     classifier = SNAMClassifier(**QUICK).fit(X, labels)
     assert classifier.predict(X).shape == (120, 3)
     assert classifier.predict_proba(X).shape == (120, 3)
-    two = SNAMClassifier(**{**QUICK, "hidden": (100, 50)}, family="multinomial", alpha=0.0).fit(X, y > 0)
+    two = SNAMClassifier(**{**QUICK, "hidden": (100, 50), "alpha": 0.0}, family="multinomial").fit(X, y > 0)
     assert two.n_parameters_ == 4 * 5350 + 2
     assert two.predict_proba(X).shape == (120, 2)
     np.testing.assert_allclose(two.predict_proba(X).sum(axis=1), 1)
@@ -135,33 +135,33 @@ def test_models_work_in_scikit_learns_tools():
 
 def test_sub_networks_of_ones_own_and_widths_by_feature():
     X, y = table()
-    own = SNAMRegressor(**{**QUICK, "hidden": lambda names, outputs: MLPBank((5,), outputs, "tanh")}, alpha=0)
+    own = SNAMRegressor(**{**QUICK, "alpha": 0, "hidden": lambda names, outputs: MLPBank((5,), outputs, "tanh")})
     assert own.fit(X, y).n_parameters_ == 4 * 15 + 1
     widths = {"bmi": (2,), "age": (9,), "sex": (1,), "dose": (4,)}
-    model = SNAMRegressor(**{**QUICK, "hidden": widths}, alpha=0.0).fit(X, y)
+    model = SNAMRegressor(**{**QUICK, "hidden": widths, "alpha": 0.0}).fit(X, y)
     assert model.n_parameters_ == 3 * (2 + 9 + 1 + 4) + 1
 
 
 def test_penalty_weights_follow_the_tables_columns():
     X, y = table()
     weights = np.array([1.0, np.inf, 1.0, 1.0])
-    model = SNAMRegressor(**QUICK, alpha=0.01, penalty=GroupLasso(weights)).fit(X, y)
+    model = SNAMRegressor(**{**QUICK, "alpha": 0.01}, penalty=GroupLasso(weights)).fit(X, y)
     assert "age" not in model.get_feature_names_out()
 
 
 def test_class_weights_move_the_decision():
     X, y = table()
     labels = np.where(y > np.quantile(y, 0.9), "rare", "common")
-    plain = SNAMClassifier(**QUICK, alpha=0.05).fit(X, labels)
-    balanced = SNAMClassifier(**QUICK, alpha=0.05, class_weight="balanced").fit(X, labels)
+    plain = SNAMClassifier(**{**QUICK, "alpha": 0.05}).fit(X, labels)
+    balanced = SNAMClassifier(**{**QUICK, "alpha": 0.05}, class_weight="balanced").fit(X, labels)
     assert (balanced.predict(X) == "rare").sum() > (plain.predict(X) == "rare").sum()
 
 
 def test_nam_keeps_every_feature():
     X, y = table()
-    model = NAMRegressor(**QUICK).fit(X, y)
+    model = NAMRegressor(hidden=(8,), max_epochs=20, random_state=0).fit(X, y)
     assert model.n_parameters_ == 4 * 24 + 1
-    assert NAMClassifier(**QUICK).fit(X, y > 0).score(X, y > 0) > 0.6
+    assert NAMClassifier(hidden=(8,), max_epochs=20, random_state=0).fit(X, y > 0).score(X, y > 0) > 0.6
 
 
 def test_constant_columns_are_left_out_and_named():
@@ -187,7 +187,7 @@ def test_validation_keeps_the_best_epoch():
 def test_a_time_budget_is_kept():
     X, y = table(rows=3000)
     started = time.monotonic()
-    SNAMRegressor(max_epochs=100_000, patience=100_000, max_seconds=1.0, random_state=0).fit(X, y)
+    SNAMRegressor(**{**QUICK, "max_epochs": 100_000}, patience=100_000, max_seconds=1.0).fit(X, y)
     assert time.monotonic() - started < 3.0
 
 
@@ -212,7 +212,7 @@ def test_an_interrupted_fit_goes_on_to_the_same_model(tmp_path, settings):
 
 def test_ctrl_c_leaves_nothing_half_fitted(tmp_path):
     X, y = table(rows=2000)
-    model = SNAMRegressor(max_epochs=100_000, patience=100_000, checkpoint=tmp_path / "c", random_state=0)
+    model = SNAMRegressor(**{**QUICK, "max_epochs": 100_000}, patience=100_000, checkpoint=tmp_path / "c")
     signal.signal(signal.SIGALRM, signal.default_int_handler)
     signal.setitimer(signal.ITIMER_REAL, 0.7)
     with pytest.raises(KeyboardInterrupt):
@@ -286,7 +286,9 @@ def test_divergence_is_told_with_epoch_rate_and_feature(solver):
     with pytest.raises(
         DivergenceError, match=r"epoch \d+ at learning rate 1e\+\d+, first in (feature '\w+'|the inter)"
     ):
-        SNAMRegressor(solver=solver, learning_rate=1e100, alpha=0.0, random_state=0).fit(1e3 * X, 1e3 * y)
+        SNAMRegressor(
+            hidden=(100, 50), solver=solver, learning_rate=1e100, alpha=0.0, random_state=0
+        ).fit(1e3 * X, 1e3 * y)
 
 
 def test_units_do_not_change_the_selection():

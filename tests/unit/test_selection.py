@@ -12,7 +12,7 @@ def curve(losses, sizes, weights=None):
     losses = np.asarray(losses, dtype=float)
     supports = tuple(np.arange(size) for size in sizes)
     weights = np.ones(losses.shape[1]) if weights is None else np.asarray(weights, dtype=float)
-    return CVCurve(np.geomspace(1, 0.1, len(sizes)), supports, losses, weights)
+    return CVCurve(np.geomspace(1, 0.1, len(sizes)), supports, losses, weights, np.array(sizes, dtype=float))
 
 
 def test_the_best_rule_takes_the_lowest_mean():
@@ -37,6 +37,15 @@ def test_rows_that_no_fold_held_out_do_not_count():
     padded = curve([[3.0, 1.0, np.nan], [1.0, 2.0, np.nan]], [0, 1], weights=[1, 1, 0])
     np.testing.assert_allclose(padded.mean, seen.mean)
     np.testing.assert_allclose(padded.standard_error, seen.standard_error)
+
+
+def test_a_support_counts_only_where_the_folds_agree_with_it():
+    """Two points with the same folds: the fit on all rows that has the folds' size is the one they judged."""
+    shared = np.random.default_rng(0).normal(size=50) ** 2
+    supports = (np.arange(0), np.arange(1), np.arange(2))
+    losses = np.array([shared + 5, shared, shared])
+    walked = CVCurve(np.array([3.0, 2.0, 1.0]), supports, losses, np.ones(50), np.array([0.0, 2.0, 2.0]))
+    assert walked.choose("one_se") == walked.choose("best") == 2
 
 
 def test_an_unknown_rule_is_refused():

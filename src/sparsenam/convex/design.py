@@ -60,7 +60,7 @@ class GroupedDesign:
 
     def scores(self, groups: Indices, theta: Array, intercept: Array) -> Array:
         """Return β + Σⱼ Qⱼ θⱼ, shape (rows, outputs), for θ of shape (groups, m, outputs)."""
-        flat = theta.reshape(groups.size * self.width, -1)
+        flat = theta.reshape(groups.size * self.width, theta.shape[-1])
         return intercept + (self.columns(groups).T @ flat.astype(self.blocks.dtype)).astype(np.float64)
 
 
@@ -76,8 +76,8 @@ def orthonormal_design(
     """Build the design in the coordinates of a group norm.
 
     With ``norm="function"`` the solver's ‖θⱼ‖ is √(‖Gⱼβⱼ‖ₙ² + roughness · rⱼ² Σₖ (βⱼ,ₖ₊₁ - βⱼ,ₖ)²), where
-    βⱼ = Tⱼ θⱼ and rⱼ is the number of columns: on ramps β holds the jumps between knots, so the second term is the
-    roughness of the shape. With ``norm="parameters"`` it is ‖βⱼ‖ (the paper) and columns are only centred.
+    βⱼ = Tⱼ θⱼ and rⱼ is the number of columns: on ramps β holds the jumps between knots, so the second term
+    is the roughness of the shape. With ``norm="parameters"`` it is ‖βⱼ‖ (the paper), columns centred only.
 
     Parameters
     ----------

@@ -13,7 +13,7 @@ MAX_SWEEPS = 100
 HALVINGS = 20
 SMALLEST_BEND = 1e-5  # a floor on the loss's second derivative keeps steps finite where it is flat
 INTERCEPT_STEPS = 200
-INTERCEPT_TOLERANCE = 1e-10
+INTERCEPT_TOLERANCE = 1e-12
 
 
 def settle_intercepts(problem: ConvexProblem, scores: Array) -> Array:
@@ -76,6 +76,9 @@ class NewtonSolver:
             tol * float(self.null_losses.max()),
             MAX_SWEEPS,
         )
+        if problem.family.name == "multinomial":
+            # Softmax does not see what all outputs share; without it every norm is smaller.
+            new -= new.mean(axis=1, keepdims=True)
         step = new - old
         flat = step.reshape(*step.shape[:2], -1)
         shift = (rests - np.einsum("fok,fok->fo", means, flat)) / totals

@@ -171,10 +171,11 @@ def _screened_walk(
     weights, ridge_share = weights_and_ridge(penalty, norms.shape[1])
     entering = _relative(norms, weights)
     previous = max(float(entering[0].max(initial=0.0)), float(alphas[0]))
-    free = weights == 0.0
+    free, shut = weights == 0.0, np.isinf(weights)
+    finite = np.where(shut, 0.0, weights)  # 0 · ∞ would be NaN
     working = free.copy()
     for alpha in alphas:
-        thresholds, ridge = np.where(free, 0.0, alpha * weights), alpha * ridge_share
+        thresholds, ridge = np.where(shut, np.inf, alpha * finite), alpha * ridge_share
         active = np.asarray(solver.lengths().any(axis=0))
         if solver.forgets:
             working = free | active
@@ -185,9 +186,10 @@ def _screened_walk(
             solver.improve(thresholds, ridge, np.flatnonzero(working), inner)
             gaps, norms = solver.measure(thresholds, ridge)
             entering = _relative(norms, weights)
-            if gaps.max() <= tol and entering.max() <= alpha * allowed_slack(tol):
+            moving = solver.lengths() > 0
+            if gaps.max() <= tol and np.all(moving | (entering <= alpha * allowed_slack(tol))):
                 break
-            active = np.asarray(solver.lengths().any(axis=0))
+            active = np.asarray(moving.any(axis=0))
             fresh = (entering > alpha * ENTERING).any(axis=0) & ~working
             if solver.forgets:
                 working = free | active
@@ -200,7 +202,7 @@ def _screened_walk(
 
 
 def _strongest(wanted: NDArray[np.bool_], entering: Array, active: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return at most as many of the wanted features as are active: in a wide table Gram blocks must stay few."""
+    """Return at most as many of the wanted features as are active: a wide table needs few Gram blocks."""
     most = max(FIRST_STEP, int(np.count_nonzero(active)))
     places = np.flatnonzero(wanted)
     if places.size > most:

@@ -60,7 +60,7 @@ class ConvexProblem:
         """Return batch 0's ‖Qⱼᵀ W r‖ of some groups in double precision, shape (groups,)."""
         columns = self.design.columns(groups).astype(np.float64)
         products = columns @ (self.weights[0] * residuals[0]).T
-        return np.sqrt(np.sum(products.reshape(groups.size, -1) ** 2, axis=1))
+        return np.sqrt(np.sum(products.reshape(groups.size, self.design.width * self.n_outputs) ** 2, axis=1))
 
     def loss(self, scores: Array) -> Array:
         """Return Σᵢ wᵢ loss, shape (batches,), for scores of shape (batches, outputs, rows)."""

@@ -38,7 +38,7 @@ def refit_on(
     intercept = family.best_constant(target, shares)
     if chosen.size:
         start, intercept = ridge_fit(columns, target, family, shares, ridge, start, intercept, tol=1e-10)
-    return start.reshape(-1, chosen.size, design.width).transpose(1, 2, 0).copy(), intercept
+    return start.reshape(target.shape[1], chosen.size, design.width).transpose(1, 2, 0).copy(), intercept
 
 
 def ridge_fit(
@@ -80,6 +80,8 @@ def ridge_fit(
         pull = (table @ residuals).T.astype(np.float64) - decay * point
         bends = weights[:, None] * np.maximum(family.hessian_diagonal(scores, target), SMALLEST_BEND)
         step = np.stack([_solve(table, bend, decay, row) for bend, row in zip(bends.T, pull, strict=True)])
+        if family.name == "multinomial":  # softmax does not see what all outputs share, the ridge does
+            step -= (point + step).mean(axis=0)
         promise = float(np.sum(pull * step))
         change, length = scores_of(step), 1.0
         for _ in range(HALVINGS):

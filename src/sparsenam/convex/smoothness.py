@@ -18,11 +18,9 @@ from sparsenam.convex.ramps import Ramps
 from sparsenam.tables.scaling import Matrix, Vector
 
 SPACING = 8.0  # times the median at which widths are clipped: an outlier must not make its ramp free
-WEAK = (
-    0.02  # share of the data's information in the first prior: from rough REML smooths, the converse stalls
-)
+WEAK = 0.02  # share of the data's information in the first prior; from 0.0002 to 2 it changes MSE by 0.014
 LOWEST, HIGHEST = 1e-6, 1e9  # of λ: the floor keeps the scores of separated classes finite
-LARGEST_STEP = 20.0  # factor by which one update may change λ; unlimited steps cycle on small samples
+LARGEST_STEP = 20.0  # factor by which one update may change λ; a guard that costs nothing
 JITTER = 1e-10  # share of the mean diagonal added before factorising
 
 
@@ -76,7 +74,9 @@ class Layout:
     def weak_strengths(self, information: Vector) -> list[Vector]:
         """Return first λ: each Sᵢ gets a small share of the information, shape (columns,), of the data."""
         return [
-            np.array([WEAK * information[own].sum() / np.trace(matrix) for matrix in matrices])
+            np.clip(
+                [WEAK * information[own].sum() / np.trace(matrix) for matrix in matrices], LOWEST, HIGHEST
+            )
             for own, matrices in zip(self.slices, self.roughness, strict=True)
         ]
 

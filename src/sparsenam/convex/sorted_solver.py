@@ -14,6 +14,8 @@ from sparsenam.penalties import Vector
 
 MAX_STEPS = 5000
 CHECK_EVERY = 10
+POWER_STEPS = 30
+ROUNDING = 1e-12
 
 
 class ShrinkingSequence(Protocol):
@@ -37,7 +39,8 @@ class SortedSolver:
         saturated = problem.dual(np.zeros_like(scores), np.zeros(problem.n_batches))
         null = problem.loss(scores)
         self.null_losses = np.maximum(null - saturated, np.finfo(float).tiny)
-        self._inverse_steps = np.ones(problem.n_batches)
+        self._inverse_steps = np.full(problem.n_batches, 0.1 * min(problem.family.curvature, 1.0))
+        self._steepest = problem.family.curvature * self._largest_eigenvalues()
 
     def solve(self, alpha: float, tol: float) -> tuple[Array, Array]:
         """Iterate until the relative gaps are below ``tol``; return gaps (batches,) and gradient norms.
@@ -98,10 +101,23 @@ class SortedSolver:
             model = before - np.einsum("fopm,fopm->f", pull, step)
             model += 0.5 * self._inverse_steps * np.einsum("fopm,fopm->f", step, step)
             after = self.problem.loss(self._scores(point) + intercepts[:, :, None])
-            worse = ~(after <= model + 1e-9 * self.null_losses)
+            worse = ~(after <= model + ROUNDING * self.null_losses) & (self._inverse_steps < self._steepest)
             if not worse.any():
                 return point, intercepts
-            self._inverse_steps = np.where(worse, 2.0 * self._inverse_steps, self._inverse_steps)
+            doubled = np.minimum(2.0 * self._inverse_steps, self._steepest)
+            self._inverse_steps = np.where(worse, doubled, self._inverse_steps)
+
+    def _largest_eigenvalues(self) -> Array:
+        """Return a bound on the top eigenvalue of QᵀWQ by power iteration, shape (batches,)."""
+        generator = np.random.default_rng(0)  # any start will do: the result does not depend on it
+        vectors = generator.normal(size=(self.theta.shape[0], 1, *self.theta.shape[2:]))
+        vectors = np.repeat(vectors, self.theta.shape[1], axis=1)
+        lengths = np.ones(self.problem.n_batches)
+        for _ in range(POWER_STEPS):
+            products = self.problem.gradients(self._scores(vectors)).transpose(2, 3, 0, 1)
+            lengths = np.sqrt(np.einsum("fopm,fopm->f", products, products)).astype(np.float64)
+            vectors = products / np.maximum(lengths, np.finfo(float).tiny)[:, None, None, None]
+        return 1.1 * np.maximum(lengths, np.finfo(float).tiny)
 
     def _shrunk(self, theta: Array, alpha: float) -> Array:
         lengths = np.sqrt(np.einsum("fopm,fopm->fp", theta, theta))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.feature_selection import SelectorMixin
+from sklearn.model_selection import check_cv
 from sklearn.utils.validation import check_is_fitted
 
 from sparsenam.convex.certificate import Certificate
@@ -16,7 +18,9 @@ from sparsenam.estimators.settings import Settings
 from sparsenam.estimators.validation import check_columns, column_names
 from sparsenam.families import Family
 from sparsenam.model import AdditiveModel
+from sparsenam.estimators.threads import threads
 from sparsenam.selection import CVCurve
+from sparsenam.selection.folds import Splits, as_splits, deal
 from sparsenam.tables import Sample
 from sparsenam.training.fit import History
 
@@ -61,11 +65,33 @@ class AdditiveEstimator(BaseEstimator):
     def _settings(self) -> Settings:
         return Settings.of(self.get_params(deep=False))
 
-    def _fit(self, columns: Matrix, target: Matrix, weights: NDArray[np.float64], family: Family) -> Self:
-        settings = self._settings()
-        sample = Sample(columns, target, weights, column_names(self, columns.shape[1]))
-        fitted = fit_additive(sample, family, settings)
-        for name, value in _attributes(fitted).items():
+    def _solve(self, sample: Sample, family: Family, splits: Splits | None) -> Fitted:
+        return fit_additive(sample, family, self._settings(), splits)
+
+    def _splits(self, columns: Matrix, target: Matrix, groups: ArrayLike | None) -> Splits | None:
+        """Return the folds of an estimator with a ``cv`` of its own; None lets the fit deal them."""
+        cv: object = getattr(self, "cv", None)
+        if cv is None or isinstance(cv, Integral):
+            return None if cv is None else deal(target, int(cv), getattr(self, "random_state", None))
+        answer = target.argmax(axis=1) if target.shape[1] > 1 else target[:, 0]
+        return as_splits(check_cv(cv).split(columns, answer, groups))
+
+    def _fit(
+        self,
+        columns: Matrix,
+        target: Matrix,
+        weights: NDArray[np.float64],
+        family: Family,
+        groups: ArrayLike | None = None,
+    ) -> Self:
+        names = column_names(self, columns.shape[1])
+        present = weights > 0
+        if groups is not None:
+            groups = np.asarray(groups)[present]
+        splits = self._splits(columns[present], target[present], groups)
+        with threads(getattr(self, "n_jobs", None)):
+            fitted = self._solve(Sample(columns, target, weights, names), family, splits)
+        for name, value in _attributes(fitted, tuple(names), hasattr(self, "cv")).items():
             setattr(self, name, value)
         return self
 
@@ -82,16 +108,19 @@ class SupportMixin(SelectorMixin):
         return mask
 
 
-def _attributes(fitted: Fitted) -> dict[str, object]:
-    intercept = fitted.model.intercept
-    return {
+def _attributes(fitted: Fitted, names: tuple[str, ...], with_path: bool) -> dict[str, object]:
+    intercept, choice = fitted.model.intercept, fitted.choice
+    attributes: dict[str, object] = {
         "alpha_": fitted.alpha,
         "intercept_": float(intercept[0]) if intercept.size == 1 else intercept.copy(),
         "n_parameters_": fitted.model.n_parameters,
         "history_": fitted.history,
         "stationarity_": fitted.stationarity,
         "norms_": fitted.norms,
-        "certificate_": fitted.certificate,
-        "cv_curve_": fitted.curve,
+        "certificate_": None if choice is None else choice.certificate,
+        "cv_curve_": None if choice is None else choice.curve,
         "model_": fitted.model,
     }
+    if with_path and choice is not None:
+        attributes["path_"] = choice.task.path(choice.points, names)
+    return attributes

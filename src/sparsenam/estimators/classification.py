@@ -47,6 +47,11 @@ class AdditiveClassifier(ClassifierMixin, AdditiveEstimator):
         sample_weight : array-like of shape (rows,), optional
             Weight of each row; a row of weight 0 counts as absent.
         """
+        return self._fit_checked(X, y, sample_weight)
+
+    def _fit_checked(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None, groups: ArrayLike | None = None
+    ) -> Self:
         with all_or_nothing(self):
             y = require_target(self, y)
             columns = check_columns(self, X, reset=True)
@@ -56,12 +61,13 @@ class AdditiveClassifier(ClassifierMixin, AdditiveEstimator):
             weights = _check_sample_weight(sample_weight, columns, dtype=np.float64, ensure_non_negative=True)
             present = weights > 0  # a class that only absent rows have is no class
             columns, labels, weights = columns[present], labels[present], weights[present]
+            groups = None if groups is None else np.asarray(groups)[present]
             if type_of_target(labels) == "multilabel-indicator":
                 target, family = self._several_labels(labels)
             else:
                 target, family = self._one_label(column_or_1d(labels, warn=True))
                 weights = weights * self._class_weights(target)
-            return self._fit(columns, target if family.name != "binomial" else target[:, 1:], weights, family)
+            return self._fit(columns, target if family.name != "binomial" else target[:, 1:], weights, family, groups)
 
     def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
         """Return the linear predictor: log odds of the second class, shape (rows,), or (rows, outputs)."""
@@ -126,6 +132,8 @@ class AdditiveClassifier(ClassifierMixin, AdditiveEstimator):
         wanted: ClassWeight = getattr(self, "class_weight", None)
         codes = target.argmax(axis=1)
         by_class = compute_class_weight(wanted, classes=self.classes_, y=self.classes_[codes])
+        if (by_class < 0).any():
+            raise InputError(describe("class_weight", "weights of at least 0", f"{wanted}", "correct them"))
         return by_class[codes]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -11,20 +12,17 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from torch import Tensor
 
-from sparsenam.convex.bank import hidden_columns, ramp_bank, with_output
-from sparsenam.convex.certificate import Certificate
 from sparsenam.convex.design import orthonormal_design
-from sparsenam.convex.ramps import place_ramps
+from sparsenam.convex.random_features import FrozenFeatures, RampFeatures, RandomFeatures
 from sparsenam.convex.relaxed import refit_on
 from sparsenam.convex.smoothing import smooth_fit
 from sparsenam.estimators.network_fit import NetworkFit, TrainedNetwork, train_network
 from sparsenam.estimators.settings import Settings
 from sparsenam.families import Family
-from sparsenam.model import AdditiveModel, finish, keep_features, mean_absolute_effects
+from sparsenam.model import AdditiveModel, finish
 from sparsenam.networks import MLPBank, SubnetBank, build_bank, initial_parameters
 from sparsenam.penalties import NeedsFirstFit, Penalty, as_penalty
-from sparsenam.selection import CVCurve
-from sparsenam.selection.features import FeatureChoice, choose_features, linear_columns, ramp_columns
+from sparsenam.selection.features import ConvexTask, CrossValidation, FeatureChoice, choose_features
 from sparsenam.selection.folds import Splits, balanced_splits
 from sparsenam.streams import Streams
 from sparsenam.tables import PreparedSample, Sample, prepare
@@ -33,6 +31,7 @@ from sparsenam.training.fit import History
 from sparsenam.training.polish import polish
 
 FOLDS = 5
+RAMPS = 16  # a feature for choosing; the fit that follows takes as many as it needs
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,8 +50,7 @@ class Task:
 class Fitted:
     """A fitted model with the story of its fit.
 
-    ``norms`` are the group norms of all input features. ``certificate`` and ``curve`` are there when the convex
-    problem chose the features.
+    ``norms`` are the group norms of all input features. ``choice`` is there when the convex problem chose them.
     """
 
     model: AdditiveModel
@@ -60,8 +58,7 @@ class Fitted:
     norms: NDArray[np.float64]
     history: History
     stationarity: float | None = None
-    certificate: Certificate | None = None
-    curve: CVCurve | None = None
+    choice: FeatureChoice | None = None
 
 
 def fit_additive(sample: Sample, family: Family, settings: Settings, splits: Splits | None = None) -> Fitted:
@@ -80,21 +77,19 @@ def fit_additive(sample: Sample, family: Family, settings: Settings, splits: Spl
 def choose(task: Task) -> FeatureChoice:
     """Let the convex problem choose features, and alpha where the settings leave it open."""
     settings, prepared = task.settings, task.prepared
+    features: RandomFeatures = RampFeatures(prepared, RAMPS)
+    if settings.is_linear:
+        bank = MLPBank((), prepared.target.shape[1], "relu")
+        features = FrozenFeatures(prepared.x, bank, torch.zeros(prepared.features.size, bank.size).double())
+    convex = ConvexTask.of(prepared, task.family, features, as_penalty(settings.penalty))
+    if settings.alpha != "auto":
+        return choose_features(convex, float(settings.alpha))
     splits = task.splits
-    if settings.alpha == "auto" and splits is None:
+    if splits is None:
         n_folds = min(FOLDS, prepared.weights.size)
         splits = balanced_splits(prepared.target, n_folds, task.streams.generator("folds"))
-    return choose_features(
-        prepared,
-        task.family,
-        as_penalty(settings.penalty),
-        linear_columns(prepared) if settings.is_linear else ramp_columns(prepared),
-        alpha=None if settings.alpha == "auto" else float(settings.alpha),
-        splits=splits,
-        rule=settings.rule,
-        verbose=settings.verbose,
-        out_of_time=task.clock.passed,
-    )
+    plan = CrossValidation(splits, settings.rule, settings.n_alphas, settings.verbose, task.clock.passed)
+    return choose_features(convex, plan)
 
 
 def _fit_network(task: Task, alpha: float) -> Fitted:
@@ -109,9 +104,10 @@ def _fit_network(task: Task, alpha: float) -> Fitted:
         penalty = penalty.adapted_to(first.norms)
     trained = train_network(fit, start, penalty, alpha)
     _warn_unless_converged(trained)
-    model = finish(prepared, task.family, trained.bank, trained.theta, trained.active, trained.intercept)
+    finished = finish(prepared, task.family, trained.bank, trained.theta, trained.active, trained.intercept)
     if not settings.chosen_solver().proximal and alpha > 0:
-        model = keep_features(model, mean_absolute_effects(model, prepared) > settings.threshold)
+        finished = finished.keep(finished.mean_absolute > settings.threshold)
+    model = finished.model
     norms = np.zeros_like(trained.norms)
     norms[model.features] = trained.norms[model.features]
     fitted = Fitted(model, alpha, norms, trained.outcome.history, trained.outcome.stationarity)
@@ -127,13 +123,39 @@ def _fit_network(task: Task, alpha: float) -> Fitted:
 def _fit_chosen(task: Task) -> Fitted:
     """Let the convex problem choose the features, then fit them."""
     choice = choose(task)
-    own = replace(task, prepared=task.prepared.take(choice.support))
+    settings = task.settings
+    if settings.hidden == "auto" and settings.starts_convex and not settings.refits:
+        own = replace(task, prepared=task.prepared.take(choice.support))
+        fitted = _fit_ramps(own, choice)
+    else:
+        fitted = fit_features(task, choice.support, choice.alpha)
+    return replace(fitted, alpha=choice.alpha, choice=choice)
+
+
+def fit_features(task: Task, support: NDArray[np.intp], alpha: float) -> Fitted:
+    """Fit these places of the prepared sample; ``alpha`` serves where the settings keep the penalty."""
+    own = replace(task, prepared=task.prepared.take(support))
     settings = task.settings
     if settings.hidden == "auto" and settings.starts_convex:
-        fitted = _fit_smooth(own) if settings.refits else _fit_ramps(own, choice)
-    else:
-        fitted = _fit_architecture(own, choice)
-    return replace(fitted, alpha=choice.alpha, certificate=choice.certificate, curve=choice.curve)
+        return _fit_smooth(own)
+    return _fit_architecture(own, 0.0 if settings.refits else alpha)
+
+
+def fit_network_path(task: Task, alphas: NDArray[np.float64]) -> Iterator[Fitted]:
+    """Yield penalised networks for rising alphas, each started from the one before it."""
+    own, theta = task, None
+    for alpha in alphas:
+        settings, prepared = own.settings, own.prepared
+        bank = build_bank(settings.architecture, prepared.names, prepared.target.shape[1], settings.activation)
+        start = initial_parameters(bank, prepared.names, own.streams) if theta is None else theta
+        fit = NetworkFit(prepared, own.family, settings, own.streams, own.clock, bank)
+        trained = train_network(fit, start, as_penalty(settings.penalty), float(alpha))
+        finished = finish(prepared, own.family, trained.bank, trained.theta, trained.active, trained.intercept)
+        outcome = trained.outcome
+        yield Fitted(finished.model, float(alpha), trained.norms, outcome.history, outcome.stationarity)
+        theta, own = trained.theta, replace(own, prepared=prepared.take(trained.active))
+        if own.clock.passed():
+            return
 
 
 def _fit_smooth(own: Task) -> Fitted:
@@ -141,48 +163,38 @@ def _fit_smooth(own: Task) -> Fitted:
     kept = own.prepared
     smooth = smooth_fit(kept.x, kept.target, kept.weights, own.family, out_of_time=own.clock.passed)
     trained = polish(smooth, kept.x, kept.target, kept.weights, own.family, own.streams, own.clock)
-    model = finish(kept, own.family, trained.bank, trained.theta, _all(kept), trained.intercept)
+    finished = finish(kept, own.family, trained.bank, trained.theta, _all(kept), trained.intercept)
     history: History = [
         {"epoch": epoch, "loss": value, "penalty": 0.0, "features": kept.features.size}
         for epoch, value in enumerate((trained.objective_before, trained.objective_after))
     ]
-    return Fitted(model, 0.0, _sizes(model, kept), history)
+    return Fitted(finished.model, 0.0, finished.norms(), history)
 
 
 def _fit_ramps(own: Task, choice: FeatureChoice) -> Fitted:
     """Train the penalised convex solution on, under the same penalty; it can still drop features."""
-    kept = own.prepared
-    count = choice.design.width
-    ramps = [place_ramps(column, kept.weights, count) for column in kept.x]
-    values = choice.design.original(choice.point.theta[0])[choice.support]
-    coefficients = [values[place, : unit.size] for place, unit in enumerate(ramps)]
-    bank, theta = ramp_bank(ramps, coefficients, kept.target.shape[1])
+    coefficients = choice.task.design.original(choice.point.theta[0])[choice.support]
+    bank, theta = choice.task.features.network(choice.support, coefficients)
     return _trained_on(own, bank, theta, as_penalty(own.settings.penalty), choice.alpha, "")
 
 
-def _fit_architecture(own: Task, choice: FeatureChoice) -> Fitted:
-    """Train an architecture of the user's on the chosen features, by default without the penalty."""
+def _fit_architecture(own: Task, alpha: float) -> Fitted:
+    """Train an architecture of the user's on the sample's features."""
     settings, kept = own.settings, own.prepared
     bank = build_bank(settings.architecture, kept.names, kept.target.shape[1], settings.activation)
     theta = initial_parameters(bank, kept.names, own.streams)
     if settings.starts_convex and isinstance(bank, MLPBank) and kept.features.size:
         theta = _with_convex_output(own, bank, theta)
-    alpha = 0.0 if settings.refits else choice.alpha
     return _trained_on(own, bank, theta, as_penalty(settings.penalty), alpha, "")
 
 
 def _with_convex_output(own: Task, bank: MLPBank, theta: Tensor) -> Tensor:
     """Return θ with the best output layers for its frozen hidden layers: the paper's random features."""
     kept = own.prepared
-    n_features = kept.features.size
-    design = orthonormal_design(
-        lambda feature: hidden_columns(bank, theta, kept.x[feature], feature), n_features, kept.weights, roughness=0.0
-    )
-    solution, _ = refit_on(design, kept.target, own.family, kept.weights, np.arange(n_features))
-    values = design.original(solution)
-    padded = np.zeros((n_features, bank.tensors(theta)[-1].shape[1], kept.target.shape[1]))
-    padded[:, : values.shape[1]] = values
-    return with_output(bank, theta, padded)
+    features = FrozenFeatures(kept.x, bank, theta)
+    design = orthonormal_design(features.columns, kept.features.size, kept.weights, roughness=0.0)
+    solution, _ = refit_on(design, kept.target, own.family, kept.weights, _all(kept))
+    return features.network(_all(kept), design.original(solution))[1]
 
 
 def _trained_on(
@@ -194,21 +206,9 @@ def _trained_on(
     fit = NetworkFit(kept, own.family, settings, own.streams, own.clock, bank)
     trained = train_network(fit, theta, penalty, alpha, stage)
     _warn_unless_converged(trained)
-    model = finish(kept, own.family, trained.bank, trained.theta, trained.active, trained.intercept)
-    return Fitted(model, alpha, _sizes(model, kept), trained.outcome.history, trained.outcome.stationarity)
-
-
-def _sizes(model: AdditiveModel, prepared: PreparedSample) -> NDArray[np.float64]:
-    """Return the root mean square of each input feature's effect on the scale of the fit, 0 where dropped."""
-    sizes = np.zeros(model.n_features_in)
-    places = {int(feature): place for place, feature in enumerate(prepared.features)}
-    x = prepared.x[[places[int(feature)] for feature in model.features]]
-    with torch.no_grad():
-        raw = model.bank.effects(model.theta, torch.as_tensor(np.ascontiguousarray(x))).numpy()
-    centred = raw - model.offsets[:, None]
-    squares = np.einsum("jik,i->j", centred**2, prepared.weights) / prepared.weights.sum()
-    sizes[model.features] = np.sqrt(squares)
-    return sizes
+    finished = finish(kept, own.family, trained.bank, trained.theta, trained.active, trained.intercept)
+    outcome = trained.outcome
+    return Fitted(finished.model, alpha, finished.norms(), outcome.history, outcome.stationarity)
 
 
 def _all(prepared: PreparedSample) -> NDArray[np.intp]:

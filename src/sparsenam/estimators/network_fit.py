@@ -91,7 +91,7 @@ def _pose(
     theta = theta.to(device, kind)
     bank = UnitFunctions(fit.bank) if settings.penalize == "function" else fit.bank
     if isinstance(bank, UnitFunctions):
-        theta = bank.wrap(theta, x)
+        theta = bank.wrap(theta, x, tensor(prepared.weights))
     problem = Problem(
         bank=bank,
         family=fit.family,
@@ -122,7 +122,8 @@ def _plain(problem: Problem, parameters: Parameters) -> tuple[SubnetBank, Tensor
     own = problem.restricted_to(parameters.active)
     if not isinstance(own.bank, UnitFunctions):
         return own.bank, parameters.theta, parameters.intercept
-    theta = own.bank.unwrap(parameters.theta, own.x)
+    theta = own.bank.unwrap(parameters.theta, own.x, own.weights)
     with torch.no_grad():
-        means = own.bank.inner.effects(theta, own.x).mean(1).sum(0)
+        shares = (own.weights / own.weights.sum())[None, :, None]
+        means = (shares * own.bank.inner.effects(theta, own.x)).sum((0, 1))
     return own.bank.inner, theta, parameters.intercept - means

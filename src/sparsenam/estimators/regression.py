@@ -42,6 +42,11 @@ class AdditiveRegressor(RegressorMixin, AdditiveEstimator):
         sample_weight : array-like of shape (rows,), optional
             Weight of each row; a row of weight 0 counts as absent.
         """
+        return self._fit_checked(X, y, sample_weight)
+
+    def _fit_checked(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None, groups: ArrayLike | None = None
+    ) -> Self:
         with all_or_nothing(self):
             family = as_family(getattr(self, "family", "gaussian"), REGRESSION_FAMILIES)
             y = require_target(self, y)
@@ -50,7 +55,7 @@ class AdditiveRegressor(RegressorMixin, AdditiveEstimator):
             check_consistent_length(columns, target)
             weights = _check_sample_weight(sample_weight, columns, dtype=np.float64, ensure_non_negative=True)
             self._flat_target = target.ndim == 1
-            return self._fit(columns, target.reshape(len(target), -1), weights, family)
+            return self._fit(columns, target.reshape(len(target), -1), weights, family, groups)
 
     def predict(self, X: ArrayLike) -> NDArray[np.float64]:
         """Return the expected y, shape (rows,) or (rows, outputs) as y was at fit."""

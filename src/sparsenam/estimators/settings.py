@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from numbers import Integral, Real
 from os import PathLike
@@ -40,6 +40,7 @@ class Settings:
     init: Literal["auto", "convex", "random"] = "auto"
     refit: bool | Literal["auto"] = "auto"
     rule: Rule = "one_se"
+    n_alphas: int = 30
     learning_rate: float | None = None
     schedule: str | Schedule = "constant"
     batch_size: int | None = 256
@@ -71,24 +72,25 @@ class Settings:
     def check(self) -> None:
         """Raise for a value outside its range."""
         if self.alpha != "auto":
-            _number("alpha", self.alpha, 0.0)
-        _word("rule", self.rule, RULES)
-        _word("init", self.init, ("auto", "convex", "random"))
+            check_number("alpha", self.alpha, 0.0)
+        check_word("rule", self.rule, RULES)
+        check_word("init", self.init, ("auto", "convex", "random"))
         if self.refit not in (True, False, "auto"):
             raise InputError(describe("refit", "True, False or 'auto'", repr(self.refit), "choose one"))
-        _number("weight_decay", self.weight_decay, 0.0)
-        _number("output_penalty", self.output_penalty, 0.0)
-        _number("threshold", self.threshold, 0.0)
+        check_number("weight_decay", self.weight_decay, 0.0)
+        check_number("output_penalty", self.output_penalty, 0.0)
+        check_number("threshold", self.threshold, 0.0)
         for name in ("dropout", "feature_dropout", "validation_fraction"):
-            _number(name, getattr(self, name), 0.0, 1.0, open_above=True)
+            check_number(name, getattr(self, name), 0.0, 1.0, open_above=True)
         for name in ("learning_rate", "max_seconds", "tol"):
             if getattr(self, name) is not None:
-                _number(name, getattr(self, name), 0.0, open_below=True)
-        _whole("patience", self.patience)
+                check_number(name, getattr(self, name), 0.0, open_below=True)
+        check_whole("patience", self.patience)
+        check_whole("n_alphas", self.n_alphas)
         for name in ("batch_size", "max_epochs"):
             if getattr(self, name) is not None:
-                _whole(name, getattr(self, name))
-        _word("penalize", self.penalize, ("subnetwork", "output", "function"))
+                check_whole(name, getattr(self, name))
+        check_word("penalize", self.penalize, ("subnetwork", "output", "function"))
         as_penalty(self.penalty)
         as_schedule(self.schedule)
         solver = self.chosen_solver()
@@ -96,6 +98,27 @@ class Settings:
             got = f"solver {solver.name!r}, which compares losses from step to step"
             raise InputError(describe("dropout", "a mini-batch solver", got, "use 'prox_adam' or no dropout"))
         self.chosen_device()
+        self._check_hidden()
+        self._check_checkpoint()
+
+    def _check_hidden(self) -> None:
+        if callable(self.hidden) or self.hidden == "auto":
+            return
+        if isinstance(self.hidden, str) or not isinstance(self.hidden, Sequence | Mapping):
+            expected = "widths such as (100, 50), a mapping of names to widths, or a callable"
+            raise InputError(describe("hidden", expected, repr(self.hidden), "choose one"))
+
+    def _check_checkpoint(self) -> None:
+        if self.checkpoint is None:
+            return
+        if not isinstance(self.checkpoint, str | PathLike):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise InputError(describe("checkpoint", "a path", repr(self.checkpoint), "name a file"))
+        if not Path(self.checkpoint).parent.is_dir():
+            got = "a folder that is not there"
+            raise InputError(describe(f"checkpoint {self.checkpoint}", "a path in a folder", got, "make it first"))
+        if self.random_state is None:
+            expected = "a random_state, without which no other run is the same fit"
+            raise InputError(describe("checkpoint", expected, "None", "set random_state"))
 
     @property
     def starts_convex(self) -> bool:
@@ -115,7 +138,10 @@ class Settings:
     @property
     def is_linear(self) -> bool:
         """Whether there is no hidden layer."""
-        return not callable(self.hidden) and len(self.hidden) == 0
+        if callable(self.hidden):
+            return False
+        widths = list(self.hidden.values()) if isinstance(self.hidden, Mapping) else [self.hidden]
+        return all(len(own) == 0 for own in widths)
 
     def chosen_solver(self) -> Solver:
         """Return the solver: "auto" is full-batch without hidden layers, where the problem is convex."""
@@ -124,12 +150,14 @@ class Settings:
 
     def chosen_device(self) -> torch.device:
         """Return the device; ``"auto"`` takes CUDA where there is one."""
+        if not isinstance(self.device, str | torch.device):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise InputError(describe("device", "a name such as 'cpu'", repr(self.device), "use 'auto'"))
         if self.device == "auto":
             return torch.device("cuda" if torch.cuda.is_available() else "cpu")
         try:
             device = torch.device(self.device)
-            torch.zeros(1, device=device)
-        except (RuntimeError, AssertionError) as error:
+            torch.zeros(1, device=device).cpu()
+        except (NotImplementedError, RuntimeError, AssertionError) as error:
             got = f"{self.device!r} ({str(error).splitlines()[0]})"
             raise InputError(
                 describe("device", "a device of this machine", got, "use 'auto' or 'cpu'")
@@ -142,7 +170,9 @@ class Settings:
 
     def words(self) -> str:
         """Return what decides the numbers of a fit, in words that stay the same from process to process."""
-        passing = ("verbose", "checkpoint", "max_seconds", "max_epochs", "device", "random_state")
+        passing = ["verbose", "checkpoint", "max_seconds", "device", "random_state"]
+        if self.schedule == "constant":  # other schedules depend on where the last epoch is
+            passing.append("max_epochs")
         own = {field.name: getattr(self, field.name) for field in fields(self) if field.name not in passing}
         return stable_words(own)
 
@@ -154,7 +184,7 @@ class Settings:
         return Plan(
             solver=solver,
             schedule=as_schedule(self.schedule),
-            learning_rate=self.learning_rate or solver.learning_rate,
+            learning_rate=float(self.learning_rate or solver.learning_rate),
             batch_size=self.batch_size,
             max_epochs=self.max_epochs or (FULL_BATCH_EPOCHS if searches else MINI_BATCH_EPOCHS),
             patience=self.patience,
@@ -166,7 +196,7 @@ class Settings:
         )
 
 
-def _number(
+def check_number(
     name: str,
     value: object,
     lowest: float,
@@ -184,11 +214,11 @@ def _number(
         raise InputError(describe(name, f"a number {above}{below}", repr(value), "choose another"))
 
 
-def _word(name: str, value: object, words: tuple[str, ...]) -> None:
+def check_word(name: str, value: object, words: tuple[str, ...]) -> None:
     if value not in words:
         raise InputError(describe(name, f"one of {list(words)}", repr(value), "choose one"))
 
 
-def _whole(name: str, value: object) -> None:
+def check_whole(name: str, value: object) -> None:
     if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
         raise InputError(describe(name, "a whole number of at least 1", repr(value), "choose another"))

@@ -16,7 +16,21 @@ from sparsenam.tables import Scaling
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
 
-CELLS_AT_ONCE = 2**23  # bounds the hidden layers held in memory while predicting
+# Rows evaluated at once. The number is the same for every model: products of another size round differently, and
+# leaving out a feature must not change the others by a bit.
+ROWS_AT_ONCE = 256
+
+
+def outputs_of(bank: SubnetBank, theta: Tensor, x: Matrix) -> NDArray[np.float64]:
+    """Return every sub-network's output, shape (features, rows, outputs), some rows at a time."""
+    features, rows = x.shape
+    outputs = np.zeros((features, rows, bank.outputs))
+    columns = torch.as_tensor(np.ascontiguousarray(x))
+    with torch.no_grad():
+        for start in range(0, rows if features else 0, ROWS_AT_ONCE):
+            part = slice(start, start + ROWS_AT_ONCE)
+            outputs[:, part] = bank.effects(theta, columns[:, part]).numpy()
+    return outputs
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,17 +74,8 @@ class AdditiveModel:
 
     def kept_effects(self, columns: Matrix) -> NDArray[np.float64]:
         """Return the centred effects of the kept features, shape (rows, kept, outputs)."""
-        rows, kept = columns.shape[0], self.features.size
-        effects = np.zeros((rows, kept, self.intercept.size))
-        if kept == 0:
-            return effects
-        x = torch.as_tensor(np.ascontiguousarray(self.scaling.apply(columns[:, self.features]).T))
-        chunk = max(1, CELLS_AT_ONCE // (kept * max(1, self.bank.size // 50)))
-        with torch.no_grad():
-            for start in range(0, rows, chunk):
-                outputs = self.bank.effects(self.theta, x[:, start : start + chunk]).numpy()
-                effects[start : start + chunk] = outputs.swapaxes(0, 1) - self.offsets
-        return effects * self.target_scale
+        outputs = outputs_of(self.bank, self.theta, self.scaling.apply(columns[:, self.features]).T)
+        return (outputs.swapaxes(0, 1) - self.offsets) * self.target_scale
 
     def effects(self, columns: Matrix) -> NDArray[np.float64]:
         """Return every feature's effect, 0 for dropped ones, shape (rows, features_in, outputs)."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -10,9 +10,31 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sparsenam.families import Family, best_intercept
-from sparsenam.model.additive import AdditiveModel
+from sparsenam.model.additive import AdditiveModel, outputs_of
 from sparsenam.networks import SubnetBank
 from sparsenam.tables import PreparedSample
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Finished:
+    """A model, and how large its effects are over the training rows on the scale of the fit, shape (kept,).
+
+    ``root_mean_square`` is the norm ‖hⱼ‖ₙ, ``mean_absolute`` the measure of the subgradient solvers' threshold.
+    """
+
+    model: AdditiveModel
+    root_mean_square: NDArray[np.float64]
+    mean_absolute: NDArray[np.float64]
+
+    def keep(self, kept: NDArray[np.bool_]) -> Finished:
+        """Return the model of some of its features."""
+        return Finished(keep_features(self.model, kept), self.root_mean_square[kept], self.mean_absolute[kept])
+
+    def norms(self) -> NDArray[np.float64]:
+        """Return ‖hⱼ‖ₙ of every input feature, 0 where dropped, shape (features_in,)."""
+        norms = np.zeros(self.model.n_features_in)
+        norms[self.model.features] = self.root_mean_square
+        return norms
 
 
 def finish(
@@ -22,20 +44,20 @@ def finish(
     theta: Tensor,
     active: NDArray[np.intp],
     intercept: NDArray[np.float64],
-) -> AdditiveModel:
+) -> Finished:
     """Return the model of the active features, with centred effects and the best intercept for them.
 
     ``bank`` and ``theta`` are of the active features alone; ``active`` are their places in ``prepared``.
     """
     theta = theta.double().cpu()
-    raw = _outputs(bank, theta, prepared.x[active])
-    offsets = np.einsum("jik,i->jk", raw, prepared.weights) / prepared.weights.sum()
-    together = raw.sum(axis=0) - offsets.sum(axis=0)
-    base = best_intercept(
-        family, together, prepared.target, prepared.weights, intercept + offsets.sum(axis=0)
-    )
+    outputs = outputs_of(bank, theta, prepared.x[active])
+    shares = prepared.weights / prepared.weights.sum()
+    offsets = np.einsum("jik,i->jk", outputs, shares)
+    outputs -= offsets[:, None]
+    start = intercept + offsets.sum(axis=0)
+    base = best_intercept(family, outputs.sum(axis=0), prepared.target, prepared.weights, start)
     unit = prepared.target_scaling.scale
-    return AdditiveModel(
+    model = AdditiveModel(
         family=family,
         bank=bank,
         theta=theta,
@@ -46,6 +68,8 @@ def finish(
         intercept=prepared.target_scaling.center + unit * base,
         target_scale=unit,
     )
+    squares = np.einsum("jik,jik,i->j", outputs, outputs, shares)
+    return Finished(model, np.sqrt(squares), np.einsum("jik,i->j", np.abs(outputs), shares))
 
 
 def keep_features(model: AdditiveModel, kept: NDArray[np.bool_]) -> AdditiveModel:
@@ -59,16 +83,3 @@ def keep_features(model: AdditiveModel, kept: NDArray[np.bool_]) -> AdditiveMode
         scaling=model.scaling.take(places),
         offsets=model.offsets[places],
     )
-
-
-def mean_absolute_effects(model: AdditiveModel, prepared: PreparedSample) -> NDArray[np.float64]:
-    """Return each kept feature's mean absolute effect over the training rows, on the scale of the fit."""
-    places = {int(feature): place for place, feature in enumerate(prepared.features)}
-    active = np.array([places[int(feature)] for feature in model.features], dtype=np.intp)
-    centred = _outputs(model.bank, model.theta, prepared.x[active]) - model.offsets[:, None]
-    return np.einsum("jik,i->j", np.abs(centred), prepared.weights) / prepared.weights.sum()
-
-
-def _outputs(bank: SubnetBank, theta: Tensor, x: NDArray[np.float64]) -> NDArray[np.float64]:
-    with torch.no_grad():
-        return bank.effects(theta, torch.as_tensor(np.ascontiguousarray(x))).numpy()

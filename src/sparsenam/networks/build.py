@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from numbers import Integral
 from typing import TypeAlias
 
 import numpy as np
@@ -29,7 +30,11 @@ def build_bank(hidden: Hidden, names: Sequence[str], outputs: int, activation: s
         ``(names, outputs) -> SubnetBank``.
     """
     if callable(hidden):
-        return hidden(names, outputs)
+        bank = hidden(names, outputs)
+        if bank.outputs != outputs:
+            got = f"{bank.outputs} outputs"
+            raise InputError(describe("hidden", f"a bank with {outputs} outputs", got, "use the second argument"))
+        return bank
     if activation not in ACTIVATION_NAMES:
         raise InputError(
             describe("activation", f"one of {sorted(ACTIVATION_NAMES)}", repr(activation), "choose a name")
@@ -60,6 +65,9 @@ def initial_parameters(bank: SubnetBank, names: Sequence[str], streams: Streams)
 
 
 def _checked(widths: Widths) -> tuple[int, ...]:
+    if any(not isinstance(width, Integral) or isinstance(width, bool) for width in widths):
+        got = f"{tuple(widths)}"
+        raise InputError(describe("hidden", "positive whole widths", got, "for example (100, 50)"))
     whole = tuple(int(width) for width in widths)
     if any(width < 1 or width != given for width, given in zip(whole, widths, strict=True)):
         raise InputError(

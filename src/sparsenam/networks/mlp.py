@@ -120,7 +120,7 @@ class MLPBank:
         before = torch.ones(features, 1, dtype=torch.bool)
         for layer, width in enumerate(self.hidden):
             after = torch.arange(width) < torch.as_tensor(self.widths[:, layer, None])
-            inside += [(before[:, :, None] & after[:, None, :]).reshape(features, -1), after]
+            inside += [(before[:, :, None] & after[:, None, :]).flatten(1), after]
             before = after
         inside.append(before.repeat_interleave(self.outputs, dim=1))
         return ~torch.cat(inside, dim=1)

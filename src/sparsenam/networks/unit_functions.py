@@ -40,11 +40,12 @@ class UnitFunctions:
         """The amplitudes."""
         return slice(self.inner.size, self.size)
 
-    def effects(self, theta: Tensor, x: Tensor, dropout: Dropout | None = None) -> Tensor:
-        """Return aⱼ uⱼ/‖uⱼ‖ₙ, shape (features, rows, outputs)."""
+    def effects(
+        self, theta: Tensor, x: Tensor, dropout: Dropout | None = None, weights: Tensor | None = None
+    ) -> Tensor:
+        """Return aⱼ uⱼ/‖uⱼ‖ₙ, shape (features, rows, outputs); ``weights`` of the rows enter mean and norm."""
         raw = self.inner.effects(theta[:, : self.inner.size].contiguous(), x, dropout)
-        centred = raw - raw.mean(1, keepdim=True)
-        lengths = centred.square().mean(1, keepdim=True).sqrt().clamp_min(TINY)
+        centred, lengths = _centred(raw, weights)
         return centred / lengths * theta[:, None, self.output_columns]
 
     def draw(self, feature: int, generator: np.random.Generator) -> NDArray[np.float64]:
@@ -62,19 +63,34 @@ class UnitFunctions:
         """Return the bank of these features alone."""
         return type(self)(self.inner.take(features))
 
-    def wrap(self, inner_theta: Tensor, x: Tensor) -> Tensor:
+    def wrap(self, inner_theta: Tensor, x: Tensor, weights: Tensor | None = None) -> Tensor:
         """Return θ with which the effects equal the centred ones of ``inner``, shape (features, size)."""
-        return torch.cat([inner_theta, self._lengths(inner_theta, x)], dim=1)
+        return torch.cat([inner_theta, self._lengths(inner_theta, x, weights)], dim=1)
 
-    def unwrap(self, theta: Tensor, x: Tensor) -> Tensor:
+    def unwrap(self, theta: Tensor, x: Tensor, weights: Tensor | None = None) -> Tensor:
         """Return θ of ``inner`` with the amplitudes folded into its output layer."""
         inner_theta = theta[:, : self.inner.size].clone()
-        factors = theta[:, self.output_columns] / self._lengths(inner_theta, x).clamp_min(TINY)
+        factors = theta[:, self.output_columns] / self._lengths(inner_theta, x, weights)
         columns = self.inner.output_columns
-        by_output = inner_theta[:, columns].view(theta.shape[0], -1, self.outputs)
-        inner_theta[:, columns] = (by_output * factors[:, None, :]).reshape(theta.shape[0], -1)
+        width = columns.stop - columns.start
+        by_output = inner_theta[:, columns].view(theta.shape[0], width // self.outputs, self.outputs)
+        inner_theta[:, columns] = (by_output * factors[:, None, :]).reshape(theta.shape[0], width)
         return inner_theta
 
-    def _lengths(self, inner_theta: Tensor, x: Tensor) -> Tensor:
-        raw = self.inner.effects(inner_theta, x)
-        return (raw - raw.mean(1, keepdim=True)).square().mean(1).sqrt()
+    def _lengths(self, inner_theta: Tensor, x: Tensor, weights: Tensor | None) -> Tensor:
+        return _centred(self.inner.effects(inner_theta, x), weights)[1][:, 0]
+
+
+def _centred(raw: Tensor, weights: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Return raw - mean and the root mean square of that, shapes (features, rows | 1, outputs).
+
+    The floor stands before the root, where the derivative of a feature that is constant in these rows is 0.
+    """
+    if weights is None:
+        centred = raw - raw.mean(1, keepdim=True)
+        squares = centred.square().mean(1, keepdim=True)
+    else:
+        shares = (weights / weights.sum())[None, :, None]
+        centred = raw - (shares * raw).sum(1, keepdim=True)
+        squares = (shares * centred.square()).sum(1, keepdim=True)
+    return centred, squares.clamp_min(TINY**2).sqrt()

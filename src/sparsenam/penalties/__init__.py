@@ -26,6 +26,9 @@ PENALTIES: dict[str, Callable[[], Penalty]] = {
 
 def as_penalty(penalty: str | Penalty) -> Penalty:
     """Return the penalty of a name, or the object itself."""
+    if isinstance(penalty, type):
+        got = f"the class {penalty.__name__}"
+        raise InputError(describe("penalty", "a name or an object", got, f"write {penalty.__name__}()"))
     if not isinstance(penalty, str):
         missing = [
             name for name in ("value", "shrink", "slope") if not callable(getattr(penalty, name, None))

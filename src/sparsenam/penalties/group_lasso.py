@@ -19,6 +19,12 @@ class GroupLasso:
 
     weights: Vector | float = 1.0
 
+    def __post_init__(self) -> None:
+        weights = np.asarray(self.weights, dtype=np.float64)
+        if np.isnan(weights).any() or (weights < 0).any():
+            expected = "weights of at least 0 (infinity keeps a feature out)"
+            raise InputError(describe("GroupLasso", expected, f"{self.weights!r}", "correct the weights"))
+
     def value(self, norms: Vector, alpha: float) -> float:
         """Return α Σⱼ wⱼ rⱼ."""
         positive = norms > 0  # 0 · ∞ would be NaN
@@ -30,7 +36,11 @@ class GroupLasso:
 
     def slope(self, norms: Vector, alpha: float) -> Vector:
         """Return α wⱼ where rⱼ > 0."""
-        return np.where(norms > 0, self._thresholds(norms.size, alpha), 0.0)
+        thresholds = self._thresholds(norms.size, alpha)
+        if np.isinf(thresholds[norms > 0]).any():
+            expected = "finite weights for a subgradient solver"
+            raise InputError(describe("GroupLasso", expected, "an infinite one", "use a proximal solver"))
+        return np.where(norms > 0, thresholds, 0.0)
 
     def lasso_and_ridge(self, n_features: int, alpha: float) -> tuple[Vector, float]:
         """Return (α wⱼ)ⱼ and 0."""

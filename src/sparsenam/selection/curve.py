@@ -19,13 +19,15 @@ class CVCurve:
     """Held-out losses along a path of alphas, from the empty model down.
 
     ``losses`` is (points, rows): the loss of each row under the model that did not see it. ``weights`` is
-    (rows,); rows that no fold held out have weight 0. ``supports`` are the features of the fit on all rows.
+    (rows,); rows that no fold held out have weight 0. ``supports`` are the features of the fit on all rows,
+    ``fold_sizes`` (points,) the mean number of features of the folds' own fits, which earned the losses.
     """
 
     alphas: NDArray[np.float64]
     supports: tuple[NDArray[np.intp], ...]
     losses: NDArray[np.float64]
     weights: NDArray[np.float64]
+    fold_sizes: NDArray[np.float64]
 
     @property
     def mean(self) -> NDArray[np.float64]:
@@ -44,19 +46,21 @@ class CVCurve:
 
     def best(self) -> int:
         """Return the point with the lowest mean."""
-        return int(np.argmin(self.mean))
+        mean, apart = self.mean, np.abs(self.n_features - self.fold_sizes)
+        return int(min(np.flatnonzero(mean <= mean.min()), key=lambda point: apart[point]))
 
     def one_se(self, width: float = 1.0) -> int:
         """Return the smallest support that is not worse than the best by more than one standard error.
 
         The error is that of the *difference* between the two losses row by row: what the rows share, such as
-        their noise, does not blur the comparison. Among equal sizes the lower mean wins.
+        their noise, does not blur the comparison. A size is that of the folds, as the loss is theirs; among
+        equals the fit on all rows should have that size too.
         """
         mean, best = self.mean, self.best()
         margin = width * self._error(self.losses - self.losses[best])
         good = np.flatnonzero(mean - mean[best] <= margin)
-        sizes = self.n_features
-        return int(min(good, key=lambda point: (sizes[point], mean[point])))
+        apart = np.abs(self.n_features - self.fold_sizes)
+        return int(min(good, key=lambda point: (self.fold_sizes[point], apart[point], mean[point])))
 
     def choose(self, rule: Rule) -> int:
         """Return the point that the rule takes."""

@@ -2,132 +2,213 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
 
 from sparsenam.convex.certificate import Certificate, certify
 from sparsenam.convex.design import GroupedDesign, orthonormal_design
 from sparsenam.convex.path_solver import ConvexPoint, alpha_max, convex_path
-from sparsenam.convex.ramps import place_ramps
+from sparsenam.convex.random_features import RandomFeatures
+from sparsenam.errors import CertificateError
 from sparsenam.families import Family
+from sparsenam.model import AdditiveModel
 from sparsenam.penalties import GroupLasso, NeedsFirstFit, Penalty, restrict
 from sparsenam.selection.curve import CVCurve, Rule
 from sparsenam.selection.folds import Splits
+from sparsenam.selection.path import PathPoint, RegularizationPath
 from sparsenam.selection.validate import validate_path
 from sparsenam.tables import PreparedSample
 
-RAMPS = 16  # a feature for choosing; the fit that follows takes as many as it needs
-ROWS_PER_RAMP = 10
 WIDE = 10_000_000  # numbers above which the design is kept in single precision
 STEPS_DOWN = 12  # warm starts on the way from alpha_max to an alpha that the user gives
+Norm = Literal["function", "parameters"]
 
-Columns = Callable[[int], NDArray[np.float64]]
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ConvexTask:
+    """A prepared sample in random features: the convex problem of the paper's section 3.3."""
+
+    prepared: PreparedSample
+    family: Family
+    features: RandomFeatures
+    design: GroupedDesign
+    penalty: Penalty
+
+    @classmethod
+    def of(
+        cls,
+        prepared: PreparedSample,
+        family: Family,
+        features: RandomFeatures,
+        penalty: Penalty,
+        norm: Norm = "function",
+    ) -> ConvexTask:
+        """Build the design; the penalty is the one on all input features."""
+        n_features = prepared.features.size
+        width = features.columns(0).shape[1] if n_features else 1
+        single = n_features * prepared.weights.size * width > WIDE
+        design = orthonormal_design(
+            features.columns,
+            n_features,
+            prepared.weights,
+            norm=norm,
+            dtype=np.float32 if single else np.float64,
+        )
+        own = restrict(penalty, prepared.features, prepared.n_features_in)
+        return cls(prepared, family, features, design, own)
+
+    def model(self, point: ConvexPoint) -> AdditiveModel:
+        """Return the penalised fit of a path point as a model."""
+        places = point.supports[0]
+        coefficients = self.design.original(point.theta[0])[places]
+        bank, theta = self.features.network(places, coefficients)
+        kept, unit = self.prepared.take(places), self.prepared.target_scaling.scale
+        return AdditiveModel(
+            family=self.family,
+            bank=bank,
+            theta=theta,
+            features=kept.features,
+            n_features_in=kept.n_features_in,
+            scaling=kept.scaling,
+            offsets=np.einsum("jm,jmk->jk", self.design.means[places], coefficients),
+            intercept=self.prepared.target_scaling.center + unit * point.intercepts[0],
+            target_scale=unit,
+        )
+
+    def norms(self, point: ConvexPoint) -> NDArray[np.float64]:
+        """Return the penalised norm of every input feature, shape (features_in,)."""
+        norms = np.zeros(self.prepared.n_features_in)
+        norms[self.prepared.features[point.active]] = np.sqrt((point.values[0] ** 2).sum(axis=(1, 2)))
+        return norms
+
+    def path(self, points: tuple[ConvexPoint, ...], names: tuple[str, ...]) -> RegularizationPath:
+        """Return the points as a path of models; ``names`` are those of all input features."""
+        return RegularizationPath(
+            tuple(
+                PathPoint(
+                    point.alpha,
+                    self.prepared.features[point.supports[0]],
+                    self.norms(point),
+                    self.model(point),
+                    float(point.gaps[0]),
+                )
+                for point in points
+            ),
+            names,
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FeatureChoice:
     """The convex solution at the chosen alpha.
 
-    ``support`` are places among the prepared sample's features. ``curve`` and ``path`` are there when alpha was
-    chosen by cross-validation.
+    ``support`` are places among the prepared sample's features. ``curve`` and ``points`` are there when alpha was
+    chosen by cross-validation. ``certificate`` is None for a solution that was refused one, with a warning.
     """
 
+    task: ConvexTask
     alpha: float
-    support: NDArray[np.intp]
-    design: GroupedDesign
     point: ConvexPoint
-    certificate: Certificate
+    certificate: Certificate | None
     curve: CVCurve | None = None
-    path: tuple[ConvexPoint, ...] = ()
+    points: tuple[ConvexPoint, ...] = ()
+
+    @property
+    def support(self) -> NDArray[np.intp]:
+        """The kept features."""
+        return self.point.supports[0]
 
 
-def ramp_columns(prepared: PreparedSample, count: int = RAMPS) -> Columns:
-    """Return a function that gives the ramps of a feature as columns, shape (rows, m)."""
-    count = int(np.clip(prepared.weights.size // ROWS_PER_RAMP, 2, count))
+@dataclass(frozen=True, slots=True)
+class CrossValidation:
+    """How alpha is chosen."""
 
-    def columns(feature: int) -> NDArray[np.float64]:
-        x = prepared.x[feature]
-        return place_ramps(x, prepared.weights, count).columns(x)
-
-    return columns
-
-
-def linear_columns(prepared: PreparedSample) -> Columns:
-    """Return a function that gives a feature itself as its one column."""
-    return lambda feature: prepared.x[feature][:, None]
+    splits: Splits
+    rule: Rule = "one_se"
+    n_alphas: int = 30
+    verbose: bool | None = None
+    out_of_time: Callable[[], bool] = lambda: False
 
 
-def choose_features(
-    prepared: PreparedSample,
-    family: Family,
-    penalty: Penalty,
-    columns: Columns,
-    *,
-    alpha: float | None = None,
-    splits: Splits | None = None,
-    rule: Rule = "one_se",
-    n_alphas: int = 30,
-    tol: float = 1e-4,
-    verbose: bool | None = None,
-    out_of_time: Callable[[], bool] = lambda: False,
-) -> FeatureChoice:
-    """Solve at ``alpha``, or at the one that cross-validation on ``splits`` chooses by ``rule``."""
-    n_features = prepared.features.size
-    single = n_features * prepared.weights.size * RAMPS > WIDE
-    design = orthonormal_design(
-        columns, n_features, prepared.weights, dtype=np.float32 if single else np.float64
-    )
-    penalty = restrict(penalty, prepared.features, prepared.n_features_in)
+def choose_features(task: ConvexTask, alpha: float | CrossValidation, tol: float = 1e-4) -> FeatureChoice:
+    """Solve at an alpha, or at the one that cross-validation chooses."""
+    penalty = task.penalty
+    if not isinstance(penalty, NeedsFirstFit):
+        return _choose(task, alpha, tol)
+    first = _choose(_with(task, GroupLasso()), alpha, tol)
+    norms = first.task.norms(first.point)[task.prepared.features]
+    return _choose(_with(task, penalty.adapted_to(norms)), alpha, tol)
 
-    def solve(penalty: Penalty) -> FeatureChoice:
-        if alpha is not None:
-            return _solution(design, prepared, family, penalty, alpha, tol)
-        assert splits is not None
-        walked = validate_path(
-            design,
-            prepared.target,
-            family,
-            prepared.weights,
-            splits,
-            penalty,
+
+def walk_path(task: ConvexTask, alphas: NDArray[np.float64] | None, n_alphas: int, tol: float) -> list[ConvexPoint]:
+    """Return the points of a path, by default from alpha_max down."""
+    weights = task.prepared.weights[None]
+    return list(
+        convex_path(
+            task.design,
+            task.prepared.target,
+            task.family,
+            weights,
+            penalty=task.penalty,
+            alphas=alphas,
             n_alphas=n_alphas,
-            verbose=verbose,
-            out_of_time=out_of_time,
+            tol=tol,
         )
-        chosen = walked.curve.choose(rule)
-        best = walked.points[chosen].alpha
-        return _solution(design, prepared, family, penalty, best, tol, walked.curve, walked.points)
-
-    if isinstance(penalty, NeedsFirstFit):
-        first = solve(GroupLasso())
-        norms = np.zeros(n_features)
-        norms[first.point.active] = np.sqrt((first.point.values[0] ** 2).sum(axis=(1, 2)))
-        penalty = penalty.adapted_to(norms)
-    return solve(penalty)
+    )
 
 
-def _solution(
-    design: GroupedDesign,
-    prepared: PreparedSample,
-    family: Family,
-    penalty: Penalty,
+def _choose(task: ConvexTask, alpha: float | CrossValidation, tol: float) -> FeatureChoice:
+    if not isinstance(alpha, CrossValidation):
+        return _solve(task, alpha, tol)
+    prepared = task.prepared
+    walked = validate_path(
+        task.design,
+        prepared.target,
+        task.family,
+        prepared.weights,
+        alpha.splits,
+        task.penalty,
+        n_alphas=alpha.n_alphas,
+        verbose=alpha.verbose,
+        out_of_time=alpha.out_of_time,
+    )
+    chosen = walked.points[walked.curve.choose(alpha.rule)]
+    return _solve(task, chosen.alpha, tol, walked.curve, walked.points)
+
+
+def _solve(
+    task: ConvexTask,
     alpha: float,
     tol: float,
     curve: CVCurve | None = None,
-    path: tuple[ConvexPoint, ...] = (),
+    points: tuple[ConvexPoint, ...] = (),
 ) -> FeatureChoice:
     """Solve at one alpha to the tolerance, on the way down from alpha_max, and certify."""
-    weights = prepared.weights[None]
-    top = alpha_max(design, prepared.target, family, weights, penalty=penalty)
+    design, target, weights = task.design, task.prepared.target, task.prepared.weights
+    top = alpha_max(design, target, task.family, weights[None], penalty=task.penalty)
     alphas = np.geomspace(top, alpha, STEPS_DOWN) if 0 < alpha < top else np.array([alpha])
-    walk = convex_path(design, prepared.target, family, weights, penalty=penalty, alphas=alphas, tol=0.5 * tol)
-    (point,) = deque(walk, maxlen=1)
-    certificate = certify(
-        design, prepared.target, family, prepared.weights, point.theta[0], point.intercepts[0], alpha,
-        penalty, prepared.names, tol,
-    )  # fmt: skip
-    return FeatureChoice(alpha, point.supports[0], design, point, certificate, curve, path)
+    certificate = None
+    for inner in (0.5 * tol, 0.01 * tol):
+        (point,) = deque(walk_path(task, alphas, alphas.size, inner), maxlen=1)
+        theta, intercept, names = point.theta[0], point.intercepts[0], task.prepared.names
+        try:
+            certificate = certify(
+                design, target, task.family, weights, theta, intercept, alpha, task.penalty, names, tol
+            )
+            break
+        except CertificateError as error:
+            refusal = error
+    else:
+        warnings.warn(f"The convex solution has no certificate. {refusal}", ConvergenceWarning, stacklevel=2)
+    return FeatureChoice(task, alpha, point, certificate, curve, points)
+
+
+def _with(task: ConvexTask, penalty: Penalty) -> ConvexTask:
+    return ConvexTask(task.prepared, task.family, task.features, task.design, penalty)

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsenam.errors import InputError, describe
+from sparsenam.streams import Streams
 
 Splits = list[tuple[NDArray[np.intp], NDArray[np.intp]]]
 
@@ -25,6 +26,15 @@ def balanced_splits(target: NDArray[np.float64], n_folds: int, generator: np.ran
     fold = np.empty(rows, dtype=np.intp)
     fold[dealt] = np.arange(rows) % n_folds
     return [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(n_folds)]
+
+
+def deal(target: NDArray[np.float64], n_folds: int, random_state: int | np.random.RandomState | None) -> Splits:
+    """Return `balanced_splits` for scikit-learn's ``random_state``."""
+    rows = target.shape[0]
+    if not 2 <= n_folds <= rows:
+        got = f"{n_folds} folds for {rows} rows"
+        raise InputError(describe("cv", "from 2 folds to one for each row", got, "choose another number"))
+    return balanced_splits(target, n_folds, Streams.from_random_state(random_state).generator("folds"))
 
 
 def batch_weights(weights: NDArray[np.float64], splits: Splits) -> NDArray[np.float64]:

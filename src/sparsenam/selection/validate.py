@@ -70,6 +70,7 @@ def validate_path(
         tuple(point.supports[0] for point in points),
         np.array(losses),
         judge.weights,
+        np.array([np.mean([support.size for support in point.supports[1:]]) for point in points]),
     )
     return ValidatedPath(tuple(points), curve)
 

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
+from types import FunctionType
 from typing import TypedDict, cast
 
 import numpy as np
@@ -76,10 +77,14 @@ def stable_words(value: object) -> str:
         return "[" + ", ".join(stable_words(item) for item in cast(Sequence[object], value)) + "]"
     if isinstance(value, np.ndarray):
         return hashlib.sha256(cast(NDArray[np.generic], value).tobytes()).hexdigest()
-    if value is None or isinstance(value, str | int | float):
+    if isinstance(value, np.generic):
+        return stable_words(cast(object, value.item()))
+    if value is None or isinstance(value, str | bool):
         return repr(value)
-    if callable(value) and hasattr(value, "__qualname__"):
-        return f"{value.__module__}.{value.__qualname__}"  # pyright: ignore
+    if isinstance(value, int | float):
+        return repr(float(value))
+    if isinstance(value, FunctionType):  # two lambdas have one name, but not one code
+        return f"{value.__module__}.{value.__qualname__} {value.__code__.co_code!r} {value.__code__.co_consts!r}"
     if is_dataclass(value):
         own: object = {field.name: getattr(value, field.name) for field in fields(value)}
     else:
@@ -91,11 +96,12 @@ def kept(journals: Iterable[Journal], path: Path, identity: str) -> Iterator[Jou
     """Pass the journals on and store one every few seconds, and the last."""
     journal, stored = None, time.monotonic()
     try:
-        for journal in journals:
-            if time.monotonic() - stored >= SECONDS_BETWEEN:
+        for latest in journals:
+            journal = latest if latest.last.whole else journal
+            if journal is not None and time.monotonic() - stored >= SECONDS_BETWEEN:
                 write(path, journal, identity)
                 stored = time.monotonic()
-            yield journal
+            yield latest
     finally:  # an interrupted fit keeps its last whole epoch too
         if journal is not None:
             write(path, journal, identity)
@@ -106,7 +112,7 @@ def write(path: Path, journal: Journal, identity: str) -> None:
     facts: Facts = {
         "identity": identity,
         "finished": journal.finished,
-        "history": journal.history,
+        "history": [entry for entry in journal.history if (entry["epoch"] or 0) <= journal.last.number],
         "last": _facts(journal.last),
         "best": _facts(journal.best),
     }

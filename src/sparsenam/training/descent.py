@@ -15,7 +15,7 @@ from sparsenam.training.rules import Memory
 from sparsenam.training.state import Epoch, put_to_sleep, require_finite, silent
 
 GROWTH, CUT = 1.1, 0.7  # the step tries to grow after each success and is cut after each failure
-SMALLEST_STEP = 1e-12
+SMALLEST_STEP = 1e-30
 ROUNDING = 1e-11  # changes of the loss below this share of it drown in rounding
 
 

@@ -53,7 +53,7 @@ class Outcome:
 
     parameters: Parameters
     history: History
-    stationarity: float
+    stationarity: float | None
     converged: bool
 
 
@@ -71,14 +71,17 @@ def run(
         journals = _journals(problem, beginning, plan, streams, validate)
     else:
         data = (problem.x, problem.target, problem.weights, start.theta)
-        identity = checkpoint.fingerprint(data, f"{plan.words} {problem.alpha} {streams.seed}")
+        identity = checkpoint.fingerprint(data, f"{plan.words} {checkpoint.stable_words(problem.penalty)} {problem.alpha} {streams.seed}")
         beginning = checkpoint.read(plan.checkpoint, identity, start.theta.device) or beginning
         journals = _journals(problem, beginning, plan, streams, validate)
         journals = checkpoint.kept(journals, plan.checkpoint, identity)
     (journal,) = deque(chain([beginning], journals), maxlen=1)
     chosen = journal.last if validate is None else journal.best
+    if plan.clock.passed():  # measuring takes a pass over all rows, for which there is no time
+        return Outcome(chosen.parameters, journal.history, None, True)
     stationarity = measure_stationarity(problem, chosen.parameters, chosen.rate)
-    converged = not plan.solver.searches_step or stationarity <= 10 * plan.tol
+    # the best epoch on held-out rows is not the end of the descent, and need not be stationary
+    converged = not plan.solver.searches_step or validate is not None or stationarity <= 10 * plan.tol
     return Outcome(chosen.parameters, journal.history, stationarity, converged)
 
 
@@ -107,11 +110,10 @@ def _journals(
 ) -> Iterator[Journal]:
     history, best, last = list(journal.history), journal.best, journal.last
     stall = Stall(plan.patience, plan.tol)
-    for entry in history:  # a resumed fit has as much patience left as it had
-        _observe(stall, entry)
-    finished = journal.finished or last.number >= plan.max_epochs
-    while not finished:
-        epochs = _watched(problem, last, plan, streams, validate, stall)
+    # a resumed fit has as much patience left as it had
+    stalled = any([_observe(stall, entry) for entry in history]) and not plan.solver.searches_step
+    while not journal.finished and last.number < plan.max_epochs:
+        epochs = () if stalled else _watched(problem, last, plan, streams, validate, stall)
         for last in shown(epochs, plan.max_epochs, plan.verbose):
             to_beat = torch.inf if best.validation is None else best.validation
             if validate is not None and (last.validation or 0.0) < to_beat:
@@ -121,11 +123,11 @@ def _journals(
         if last.number >= plan.max_epochs or plan.clock.passed():
             return
         woken = awaken(problem, last.parameters, max(last.rate, 1e-6)) if plan.solver.proximal else None
-        finished = woken is None
-        if woken is not None:
-            last = Epoch(last.number, last.loss, last.penalty, woken)
-            stall.waited = 0
-    yield Journal(last, best, history, finished=True)
+        if woken is None:
+            yield Journal(last, best, history, finished=True)
+            return
+        last = Epoch(last.number, last.loss, last.penalty, woken)
+        stall.waited, stalled = 0, False
 
 
 def _watched(
@@ -158,6 +160,6 @@ def _numbers(epoch: Epoch) -> dict[str, float | int | None]:
     }
 
 
-def _observe(stall: Stall, entry: dict[str, float | int | None]) -> None:
+def _observe(stall: Stall, entry: dict[str, float | int | None]) -> bool:
     validation = entry["validation"]
-    stall.observe((entry["loss"] or 0.0) + (entry["penalty"] or 0.0) if validation is None else validation)
+    return stall.observe((entry["loss"] or 0.0) + (entry["penalty"] or 0.0) if validation is None else validation)

@@ -14,7 +14,9 @@ from sparsenam.training.problem import Gradient, Problem
 from sparsenam.training.proximal import proximal_step
 from sparsenam.training.rules import Memory, Rule
 from sparsenam.training.solvers import Solver
-from sparsenam.training.state import Epoch, Parameters, put_to_sleep, require_finite, silent
+from sparsenam.training.state import Diverged, Epoch, Parameters, put_to_sleep, require_finite, silent
+
+HOPELESS = 1e4  # an epoch's mean loss above this many times the loss without features is no training any more
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,7 @@ def train(
     parameters, memories = start.parameters, start.memories
     problem = problem.restricted_to(parameters.active)
     number = start.number
+    hopeless = HOPELESS * max(_null_loss(problem), 1e-6)
     while True:
         shuffled = problem.on_rows(_order(problem, solver, streams, number))
         noise = _noise(problem, streams, number)
@@ -50,8 +53,7 @@ def train(
         for place, rows in enumerate(batches):
             rate = pace.rate(number + place / len(batches))
             smooth = shuffled.gradient(parameters.theta, parameters.intercept, rows, noise)
-            parameters, memories = _step(shuffled, solver, parameters, memories, smooth, rate)
-            require_finite(problem, smooth.loss, parameters.theta, number + 1, rate)
+            parameters, memories = _step(shuffled, solver, parameters, memories, smooth, rate, number + 1)
             losses.append(smooth.loss)
             asleep = silent(problem, parameters) if solver.proximal else None
             if asleep is not None and asleep.any():
@@ -62,8 +64,17 @@ def train(
             if out_of_time():
                 break
         number += 1
-        penalty = problem.penalty_value(parameters.theta)
-        yield Epoch(number, float(np.mean(losses)), penalty, parameters, memories, rate)
+        if np.mean(losses) > hopeless:
+            largest = int(np.argmax(problem.norms(parameters.theta)))
+            raise Diverged(number, rate, largest if parameters.active.size else None)
+        penalty, whole = problem.penalty_value(parameters.theta), len(losses) == len(batches)
+        yield Epoch(number, float(np.mean(losses)), penalty, parameters, memories, rate, whole=whole)
+
+
+def _null_loss(problem: Problem) -> float:
+    target, weights = problem.target.double().cpu().numpy(), problem.weights.double().cpu().numpy()
+    constant = np.broadcast_to(problem.family.best_constant(target, weights), target.shape)
+    return float(np.average(problem.family.loss(constant, target), weights=weights))
 
 
 def _step(
@@ -73,9 +84,11 @@ def _step(
     memories: tuple[Memory, Memory],
     smooth: Gradient,
     rate: float,
+    epoch: int,
 ) -> tuple[Parameters, tuple[Memory, Memory]]:
     gradient = smooth.theta if solver.proximal else smooth.theta + _subgradient(problem, parameters.theta)
     theta, step, memory = _moved(solver.rule, parameters.theta, gradient, memories[0], rate)
+    require_finite(problem, smooth.loss, theta, epoch, rate)
     if solver.proximal:
         theta = proximal_step(problem, theta, step)
     intercept, _, intercept_memory = _moved(

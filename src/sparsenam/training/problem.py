@@ -117,7 +117,7 @@ class Problem:
         settings, total = self.regularizers, 0.0
         with torch.no_grad():
             for chunk in self._chunks(None):
-                effects = self.bank.effects(theta, self.x[:, chunk])
+                effects = self._effects(theta, chunk, None)
                 losses = self.family.loss(intercept + effects.sum(0), self.target[chunk])
                 if settings.output_penalty > 0:
                     losses = losses + settings.output_penalty / self.n_features * effects.square().sum(2).sum(
@@ -129,11 +129,11 @@ class Problem:
     def _gradient_of(
         self, theta: Tensor, intercept: Tensor, rows: slice, noise: torch.Generator | None
     ) -> Gradient:
-        x, target, weights = self.x[:, rows], self.target[rows], self.weights[rows]
+        target, weights = self.target[rows], self.weights[rows]
         n_rows, settings = target.shape[0], self.regularizers
         leaf = theta.detach().requires_grad_()
         dropout = Dropout(settings.dropout, noise) if noise is not None and settings.dropout > 0 else None
-        effects = self.bank.effects(leaf, x, dropout)
+        effects = self._effects(leaf, rows, dropout)
         heard = effects.detach()
         mask = None
         if noise is not None and settings.feature_dropout > 0:
@@ -153,6 +153,11 @@ class Problem:
         if padding is not None:
             by_theta = by_theta.masked_fill(padding.to(by_theta.device), 0.0)
         return Gradient(float(loss), by_theta, by_score.sum(0))
+
+    def _effects(self, theta: Tensor, rows: slice, dropout: Dropout | None) -> Tensor:
+        if isinstance(self.bank, UnitFunctions):
+            return self.bank.effects(theta, self.x[:, rows], dropout, self.weights[rows])
+        return self.bank.effects(theta, self.x[:, rows], dropout)
 
     def _length(self, rows: slice | None) -> int:
         return self.n_rows if rows is None else rows.stop - rows.start

@@ -53,6 +53,7 @@ class Epoch:
     stationarity: float | None = None
     validation: float | None = None
     seconds: float = 0.0
+    whole: bool = True  # False when the time ran out within the epoch: such a state is no place to resume from
 
     @property
     def objective(self) -> float:

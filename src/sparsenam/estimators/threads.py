@@ -1,0 +1,30 @@
+"""A limit on the threads of PyTorch and BLAS while a fit runs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from threadpoolctl import threadpool_limits
+
+
+@contextmanager
+def threads(n_jobs: int | None) -> Iterator[None]:
+    """Use ``n_jobs`` threads within the block; None changes nothing, -1 takes all cores.
+
+    All folds of a cross-validation are solved together in one batch, so cores are shared out by the linear
+    algebra below and not by fold.
+    """
+    if n_jobs is None:
+        yield
+        return
+    wanted = n_jobs if n_jobs > 0 else max(1, (os.cpu_count() or 1) + 1 + n_jobs)
+    before = torch.get_num_threads()
+    torch.set_num_threads(wanted)
+    try:
+        with threadpool_limits(limits=wanted):
+            yield
+    finally:
+        torch.set_num_threads(before)

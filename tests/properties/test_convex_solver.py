@@ -1,0 +1,209 @@
+"""What must hold of every convex path, whatever the data."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from convex_cases import OUTPUTS, family_of, grouped, objective, target_of
+from sparsenam.convex import (
+    Certificate,
+    GramCache,
+    GroupedDesign,
+    RelaxedFits,
+    alpha_max,
+    certify,
+    convex_path,
+    orthonormal_design,
+    path_solver,
+    refit_on,
+    relaxed_scores,
+)
+from sparsenam.errors import CertificateError, InputError
+from sparsenam.penalties import AdaptiveGroupLasso, GroupBridge, GroupElasticNet, GroupLasso, GroupSLOPE
+
+PENALTIES = {"plain": GroupLasso(), "elastic_net": GroupElasticNet(0.7), "slope": GroupSLOPE("linear")}
+every_loss = pytest.mark.parametrize("case", list(OUTPUTS))
+every_penalty = pytest.mark.parametrize("kind", list(PENALTIES))
+
+
+def leave_out(rows, folds, weights=None):
+    weights = np.ones(rows) if weights is None else weights
+    labels = np.arange(rows) % folds
+    return np.stack([weights] + [np.where(labels == k, 0.0, weights) for k in range(folds)])
+
+
+@every_loss
+@every_penalty
+def test_model_is_empty_at_alpha_max_and_not_just_below(case, kind):
+    design, family, penalty = grouped(), family_of(case), PENALTIES[kind]
+    target, weights = target_of(case, design), np.ones((1, design.n_rows))
+    top = alpha_max(design, target, family, weights, penalty=penalty)
+    alphas = [top, 0.999 * top]
+    first, second = convex_path(design, target, family, weights, penalty=penalty, alphas=alphas, tol=1e-10)
+    assert first.supports[0].size == 0
+    assert second.supports[0].size > 0
+
+
+def test_alpha_max_is_exact_in_single_precision_too():
+    design = grouped(features=200, dtype=np.float32)
+    family, weights = family_of("gaussian"), np.ones((1, design.n_rows))
+    target = target_of("gaussian", design)
+    top = alpha_max(design, target, family, weights)
+    first, second = convex_path(design, target, family, weights, alphas=[top, (1 - 1e-6) * top])
+    assert (first.supports[0].size, second.supports[0].size) == (0, 1)
+
+
+@every_loss
+@every_penalty
+@settings(max_examples=5)
+@given(seed=st.integers(0, 1000), share=st.floats(0.05, 0.9), tol=st.floats(1e-5, 0.3))
+def test_gap_bounds_the_distance_to_the_optimum(case, kind, seed, share, tol):
+    design, family, penalty = grouped(seed), family_of(case), PENALTIES[kind]
+    target, weights = target_of(case, design, seed), np.ones(design.n_rows)
+    alpha = share * alpha_max(design, target, family, weights, penalty=penalty)
+    rough, exact = (
+        next(convex_path(design, target, family, weights[None], penalty=penalty, alphas=[alpha], tol=t))
+        for t in (tol, 1e-9)
+    )
+    values = [
+        objective(design, target, family, weights, p.theta[0], p.intercepts[0], alpha, penalty)
+        for p in (rough, exact)
+    ]
+    constant = np.broadcast_to(family.best_constant(target, weights), target.shape)
+    null = np.mean(family.loss(constant, target) + family.conjugate(target, target))
+    assert values[0] - values[1] <= null * (rough.gaps[0] + 1e-8)
+
+
+@every_loss
+@every_penalty
+def test_batches_are_solved_as_they_would_be_alone(case, kind):
+    design, family, penalty = grouped(), family_of(case), PENALTIES[kind]
+    target, weights = target_of(case, design), leave_out(design.n_rows, 3)
+    alphas = alpha_max(design, target, family, weights, penalty=penalty) * np.array([0.5, 0.2])
+    together = list(convex_path(design, target, family, weights, penalty=penalty, alphas=alphas, tol=1e-9))
+    for batch in range(4):
+        alone = convex_path(
+            design, target, family, weights[[batch]], penalty=penalty, alphas=alphas, tol=1e-9
+        )
+        for one, all_of_them in zip(alone, together, strict=True):
+            np.testing.assert_allclose(one.theta[0], all_of_them.theta[batch], atol=1e-3)
+
+
+@pytest.mark.parametrize("case", ["gaussian", "binomial", "poisson"])
+def test_weights_are_repeated_rows(case):
+    design, family = grouped(), family_of(case)
+    target = target_of(case, design)
+    counts = np.random.default_rng(3).integers(1, 4, design.n_rows)
+    many = np.repeat(np.arange(design.n_rows), counts)
+    repeated = GroupedDesign(design.blocks[:, :, many], design.transform, design.means)
+    (weighted,) = convex_path(design, target, family, counts[None].astype(float), alphas=[0.1], tol=1e-10)
+    (plain,) = convex_path(repeated, target[many], family, np.ones((1, many.size)), alphas=[0.1], tol=1e-10)
+    np.testing.assert_allclose(weighted.theta, plain.theta, atol=1e-4)
+
+
+@pytest.mark.parametrize("case", ["gaussian", "binomial"])
+def test_screening_changes_nothing(case, monkeypatch):
+    design, family = grouped(features=60, width=2), family_of(case)
+    target, weights = target_of(case, design), leave_out(design.n_rows, 2)
+    alphas = alpha_max(design, target, family, weights) * np.geomspace(1, 0.2, 6)
+    gram = GramCache(design, weights)
+    gram.add(np.arange(60))
+    whole = list(convex_path(design, target, family, weights, alphas=alphas, tol=1e-9, gram=gram))
+    monkeypatch.setattr(path_solver, "SMALL_DESIGN", 0)
+    screened = list(convex_path(design, target, family, weights, alphas=alphas, tol=1e-9))
+    for one, other in zip(whole, screened, strict=True):
+        np.testing.assert_allclose(one.theta, other.theta, atol=1e-3)
+
+
+@every_penalty
+def test_a_wrong_solution_is_refused_a_certificate(kind):
+    design, family, penalty = grouped(), family_of("gaussian"), PENALTIES[kind]
+    target, weights = target_of("gaussian", design), np.ones(design.n_rows)
+    alpha = 0.4 * alpha_max(design, target, family, weights, penalty=penalty)
+    (point,) = convex_path(design, target, family, weights[None], penalty=penalty, alphas=[alpha], tol=1e-8)
+    names = list("abcdef")
+
+    def certificate(theta, intercept):
+        return certify(design, target, family, weights, theta, intercept, alpha, penalty, names, 1e-6)
+
+    theta, intercept = point.theta[0], point.intercepts[0]
+    found = certificate(theta, intercept)
+    assert found.gap <= 1e-6
+    assert all(0 <= share <= 1 for share in found.slack.values())
+    assert Certificate.from_dict(found.to_dict()) == found
+    dropped = theta.copy()
+    dropped[point.supports[0][0]] = 0.0
+    for wrong in (dropped, 1.1 * theta, np.roll(theta, 1, axis=0)):
+        with pytest.raises(CertificateError):
+            certificate(wrong, intercept)
+    with pytest.raises(CertificateError):
+        certificate(theta, intercept + 0.1)
+
+
+def test_certificate_reads_well():
+    certificate = Certificate(1e-5, 1e-4, 0.1, {"x7": 0.61}, ("x1",))
+    assert "x7 dropped: 0.61 of the way to entering" in str(certificate)
+
+
+@pytest.mark.parametrize("penalty", [GroupBridge(), AdaptiveGroupLasso()])
+def test_penalties_without_a_dual_are_refused(penalty):
+    design = grouped()
+    with pytest.raises(InputError):
+        next(
+            convex_path(
+                design,
+                target_of("gaussian", design),
+                family_of("gaussian"),
+                np.ones((1, design.n_rows)),
+                penalty=penalty,
+            )
+        )
+
+
+@every_loss
+def test_held_out_scores_are_those_of_separate_relaxed_fits(case):
+    design, family = grouped(), family_of(case)
+    target, weights = target_of(case, design), leave_out(design.n_rows, 4)
+    fits = RelaxedFits(design, target, family, weights, ridge=1e-2)
+    for point in convex_path(design, target, family, weights, n_alphas=4, ratio=0.2):
+        scores = relaxed_scores(fits, point)
+        for batch in range(1, 5):
+            support, rows = point.supports[batch], fits.held_out[batch]
+            theta, intercept = refit_on(design, target, family, weights[batch], support, 1e-2)
+            expected = design.scores(support, theta, intercept)[rows]
+            np.testing.assert_allclose(scores[rows], expected, atol=0.02 * (1 + np.abs(expected).max()))
+
+
+def test_function_norm_is_the_root_mean_square_of_the_effect():
+    generator = np.random.default_rng(0)
+    raw = generator.normal(size=(3, 50, 4))
+    raw[1, :, 2] = raw[1, :, 0]  # a column twice
+    raw[2, :, :] = 5.0  # a constant feature
+    weights = generator.uniform(0.5, 2, 50)
+    calls = []
+
+    def columns_of(j):
+        calls.append(j)
+        return raw[j]
+
+    design = orthonormal_design(columns_of, 3, weights, roughness=0.0)
+    assert calls == [0, 1, 2]
+    theta = generator.normal(size=(3, 4, 1))
+    effects = np.einsum("pnm,pmo->pn", raw - design.means[:, None], design.original(theta))
+    np.testing.assert_allclose(effects, np.einsum("pmn,pmo->pn", design.blocks, theta), atol=1e-9)
+    norms = np.sqrt(np.average(effects**2, axis=1, weights=weights))
+    assert norms[0] == pytest.approx(np.linalg.norm(theta[0]))
+    kept = np.abs(design.blocks[1]).max(axis=1) > 1e-9
+    assert kept.sum() == 3
+    assert norms[1] == pytest.approx(np.linalg.norm(theta[1][kept]))
+    assert norms[2] == pytest.approx(0.0, abs=1e-9)
+
+
+def test_groups_of_unequal_size_are_padded():
+    raw = [np.random.default_rng(j).normal(size=(30, j + 1)) for j in range(4)]
+    design = orthonormal_design(lambda j: raw[j], 4, np.ones(30), norm="parameters")
+    assert design.blocks.shape == (4, 4, 30)
+    for j in range(4):
+        np.testing.assert_allclose(design.blocks[j, : j + 1].T, raw[j] - raw[j].mean(axis=0), atol=1e-12)
+        assert not design.blocks[j, j + 1 :].any()

@@ -1,0 +1,114 @@
+"""Ramps: where their knots stand, and the networks that they are."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sparsenam.convex.bank import hidden_columns, ramp_bank, with_output
+from sparsenam.convex.ramps import Ramps, place_ramps
+from sparsenam.errors import InputError
+from sparsenam.networks import build_bank, initial_parameters
+from sparsenam.streams import Streams
+
+columns = st.lists(st.floats(-100.0, 100.0), min_size=2, max_size=60).map(np.array)
+tied = st.lists(st.integers(-5, 5).map(float), min_size=2, max_size=60).map(np.array)
+
+
+@given(x=columns | tied, seed=st.integers(0, 99), count=st.integers(1, 12))
+@settings(max_examples=60, deadline=None)
+def test_integer_weights_are_repeated_rows(x, seed, count):
+    weights = np.random.default_rng(seed).integers(0, 4, x.size)
+    repeated = np.repeat(x, weights)
+    if np.unique(repeated).size < 2:
+        return
+    weighted = place_ramps(x, weights.astype(float), count)
+    assert np.array_equal(weighted.knots, place_ramps(repeated, np.ones(repeated.size), count).knots)
+
+
+@given(x=columns | tied, count=st.integers(1, 40))
+@settings(max_examples=60, deadline=None)
+def test_knots_rise_and_cover_the_column(x, count):
+    if np.ptp(x) == 0:
+        return
+    ramps = place_ramps(x, np.ones(x.size), count)
+    assert 1 <= ramps.size <= count
+    assert (np.diff(ramps.knots) > 0).all()
+    assert ramps.knots[0] <= x.min() and ramps.knots[-1] >= x.max()
+    assert np.isfinite(ramps.columns(x)).all()
+
+
+def test_few_distinct_values_can_have_any_effect():
+    x = np.random.default_rng(0).choice([-3.0, 0.0, 0.5, 7.0], 50)
+    wanted = {-3.0: 0.0, 0.0: 2.0, 0.5: -1.0, 7.0: 5.0}
+    ramps = place_ramps(x, np.ones(50), 10)
+    values = ramps.columns(x) @ np.array([2.0, -3.0, 6.0])
+    assert np.allclose(values, [wanted[value] for value in x], atol=1e-12)
+
+
+def test_binary_column_has_one_ramp_which_is_the_column():
+    x = np.array([0.0, 1.0, 1.0, 0.0])
+    assert np.array_equal(place_ramps(x, np.ones(4), 32).columns(x)[:, 0], x)
+
+
+def test_constant_column_is_refused():
+    with pytest.raises(InputError, match="varies"):
+        place_ramps(np.ones(5), np.ones(5), 4)
+
+
+def test_outliers_take_few_knots_from_the_bulk():
+    x = np.random.default_rng(0).standard_normal(2000)
+    far = np.concatenate([x, [1000.0, -1000.0]])
+    plain = place_ramps(x, np.ones(2000), 32).knots
+    robust = place_ramps(far, np.ones(2002), 32).knots
+    assert ((np.abs(robust) < 4).sum()) >= 28
+    assert np.median(np.diff(robust)) < 1.5 * np.median(np.diff(plain))
+
+
+def test_tied_value_takes_at_most_a_few_knots():
+    x = np.concatenate([np.zeros(900), np.random.default_rng(0).uniform(0, 1, 100)])
+    knots = place_ramps(x, np.ones(1000), 16).knots
+    assert (np.diff(knots)[1:-1] < 0.2).all()
+
+
+@pytest.mark.parametrize("outputs", [1, 3])
+def test_bank_computes_the_ramps_sum(outputs):
+    generator = np.random.default_rng(3)
+    x = generator.standard_normal((3, 40))
+    x[1] = x[1] > 0
+    ramps = [place_ramps(row, np.ones(40), count) for row, count in zip(x, (5, 9, 12), strict=True)]
+    coefficients = [generator.standard_normal((own.size, outputs)) for own in ramps]
+    bank, theta = ramp_bank(ramps, coefficients, outputs)
+    wanted = np.stack([own.columns(row) @ c for own, row, c in zip(ramps, x, coefficients, strict=True)])
+    assert np.allclose(bank.effects(theta, torch.as_tensor(x)).numpy(), wanted, atol=1e-12)
+    assert not theta[bank.padding()].any()
+    for feature, own in enumerate(ramps):
+        assert np.allclose(hidden_columns(bank, theta, x[feature], feature), own.columns(x[feature]))
+
+
+def test_empty_bank_has_no_effects():
+    bank, theta = ramp_bank([], [], 2)
+    assert bank.effects(theta, torch.zeros(0, 7, dtype=torch.float64)).shape == (0, 7, 2)
+
+
+@pytest.mark.parametrize("activation", ["relu", "exu", "tanh"])
+def test_hidden_columns_times_output_layer_are_the_effects(activation):
+    names = ["a", "b"]
+    bank = build_bank({"a": (4, 3), "b": (5, 2)}, names, 2, activation)
+    theta = initial_parameters(bank, names, Streams(0))
+    x = np.random.default_rng(0).standard_normal((2, 9))
+    coefficients = np.random.default_rng(1).standard_normal((2, 3, 2))
+    coefficients[1, 2] = 0.0
+    changed = with_output(bank, theta, coefficients)
+    effects = bank.effects(changed, torch.as_tensor(x)).numpy()
+    for feature, width in enumerate((3, 2)):
+        hidden = hidden_columns(bank, theta, x[feature], feature)
+        assert hidden.shape == (9, width)
+        assert np.allclose(hidden @ coefficients[feature, :width], effects[feature], atol=1e-10)
+
+
+def test_ramps_rise_from_0_to_1_between_their_knots():
+    ramps = Ramps(np.array([0.0, 1.0, 3.0]))
+    columns = ramps.columns(np.array([-1.0, 0.5, 2.0, 9.0]))
+    assert np.array_equal(columns, [[0, 0], [0.5, 0], [1, 0.5], [1, 1]])

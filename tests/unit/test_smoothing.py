@@ -1,0 +1,203 @@
+"""Smooth additive fits and the networks trained from them."""
+
+import numpy as np
+import pytest
+import torch
+
+from sparsenam.convex.smoothing import smooth_fit
+from sparsenam.families import Binomial, Gaussian, Multilabel, Multinomial
+from sparsenam.families.poisson import Poisson
+from sparsenam.streams import Streams
+from sparsenam.training import Deadline
+from sparsenam.training.polish import Adam, Data, RampNetwork, polish, train_stochastic
+
+FAMILIES = [Gaussian(), Binomial(), Multilabel(), Multinomial(), Poisson()]
+every_family = pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
+
+
+def sample(family, rows=200, features=2, seed=0):
+    generator = np.random.default_rng(seed)
+    x = generator.standard_normal((features, rows))
+    signal = np.sin(2 * x[0])
+    uniform, noise = generator.random(rows), generator.standard_normal(rows)
+    if family.name == "gaussian":
+        target = np.stack([signal + 0.3 * noise, signal**2 + 0.3 * noise], axis=1)
+    elif family.name == "poisson":
+        target = generator.poisson(np.exp(signal))[:, None].astype(float)
+    elif family.name == "multinomial":
+        target = np.eye(3)[np.digitize(signal + 0.3 * noise, [-0.5, 0.5])]
+    else:
+        target = (uniform < 1 / (1 + np.exp(-3 * signal))).astype(float)[:, None]
+        if family.name == "multilabel":
+            target = np.hstack([target, 1 - target[::-1]])
+    return x, target, np.ones(rows)
+
+
+def network_scores(polished, x):
+    effects = polished.bank.effects(polished.theta, torch.as_tensor(x)).sum(0).numpy()
+    return polished.intercept + effects
+
+
+def is_finite(fit):
+    parts = [*fit.coefficients, *fit.precision, fit.intercept, fit.degrees_of_freedom, np.array(fit.noise)]
+    return all(np.isfinite(part).all() for part in parts)
+
+
+def test_sine_is_recovered_and_a_line_needs_about_one_degree_of_freedom():
+    generator = np.random.default_rng(0)
+    x = generator.standard_normal((2, 1000))
+    truth = np.sin(2 * x[0]) + x[1]
+    target = (truth + 0.5 * generator.standard_normal(1000))[:, None]
+    fit = smooth_fit(x, target, np.ones(1000), Gaussian())
+    assert np.mean((fit.scores(x)[:, 0] - truth) ** 2) < 0.01
+    assert 0.9 < fit.degrees_of_freedom[1] < 3.0
+    assert fit.degrees_of_freedom[0] > 4.0
+    assert abs(fit.noise - 0.25) < 0.03
+
+
+@every_family
+def test_integer_weights_are_repeated_rows(family):
+    x, target, _ = sample(family, rows=120)
+    weights = np.random.default_rng(1).integers(0, 3, 120)
+    weighted = smooth_fit(x, target, weights.astype(float), family)
+    rows = np.repeat(np.arange(120), weights)
+    repeated = smooth_fit(x[:, rows], target[rows], np.ones(rows.size), family)
+    assert np.allclose(weighted.scores(x), repeated.scores(x), atol=1e-5)
+    assert np.allclose(weighted.degrees_of_freedom, repeated.degrees_of_freedom, atol=1e-4)
+
+
+@every_family
+def test_fit_beats_the_intercept_and_is_finite(family):
+    x, target, weights = sample(family)
+    fit = smooth_fit(x, target, weights, family)
+    alone = smooth_fit(x[:0], target, weights, family)
+    assert is_finite(fit)
+    assert family.loss(fit.scores(x), target).mean() < 0.95 * family.loss(alone.scores(x[:0]), target).mean()
+
+
+@every_family
+@pytest.mark.parametrize("rows", [2, 5])
+def test_tiny_samples_are_fitted(family, rows):
+    x, target, weights = sample(family, rows=rows, features=3)
+    fit = smooth_fit(x, target, weights, family)
+    assert is_finite(fit)
+    polished = polish(fit, x, target, weights, family, Streams(0), Deadline(None))
+    assert torch.isfinite(polished.theta).all() and np.isfinite(polished.intercept).all()
+
+
+@pytest.mark.parametrize("outputs", [1, 2])
+def test_separated_classes_stay_finite(outputs):
+    x = np.random.default_rng(0).standard_normal((1, 100))
+    yes = (x[0] > 0).astype(float)
+    family = Binomial() if outputs == 1 else Multinomial()
+    target = yes[:, None] if outputs == 1 else np.stack([1 - yes, yes], axis=1)
+    fit = smooth_fit(x, target, np.ones(100), family)
+    assert is_finite(fit)
+    assert np.abs(fit.scores(x)).max() < 100
+    assert np.array_equal(fit.scores(x)[:, -1] > (0 if outputs == 1 else fit.scores(x)[:, 0]), yes == 1)
+    polished = polish(fit, x, target, np.ones(100), family, Streams(0), Deadline(None))
+    assert np.isfinite(network_scores(polished, x)).all()
+
+
+@every_family
+def test_duplicate_and_constant_columns_do_no_harm(family):
+    x, target, weights = sample(family)
+    x = np.concatenate([x, x[:1], np.ones((1, x.shape[1])), (x[:1] > 0)])
+    fit = smooth_fit(x, target, weights, family)
+    assert is_finite(fit)
+    assert fit.degrees_of_freedom[3] < 1e-6
+
+
+@every_family
+def test_constant_target_gives_constant_scores(family):
+    x, target, weights = sample(family)
+    constant = np.tile(target[:1], (len(target), 1)) * (family.name != "gaussian")
+    scores = smooth_fit(x, constant, weights, family).scores(x)
+    assert np.isfinite(scores).all()
+    assert np.ptp(family.mean(scores), axis=0).max() < 0.01
+
+
+def test_far_outlier_changes_little():
+    x, target, weights = sample(Gaussian(), rows=500)
+    plain = smooth_fit(x, target, weights, Gaussian())
+    far = x.copy()
+    far[0, 0], far[1, 1] = 1000.0, -1000.0
+    robust = smooth_fit(far, target, weights, Gaussian())
+    grid = np.tile(np.linspace(-2, 2, 50), (2, 1))
+    assert np.sqrt(np.mean((plain.scores(grid) - robust.scores(grid)) ** 2)) < 0.05
+
+
+def test_no_features_give_the_best_constant():
+    _, target, weights = sample(Gaussian())
+    fit = smooth_fit(np.zeros((0, 200)), target, weights, Gaussian())
+    assert np.allclose(fit.intercept, target.mean(0))
+    polished = polish(fit, np.zeros((0, 200)), target, weights, Gaussian(), Streams(0), Deadline(None))
+    assert np.allclose(network_scores(polished, np.zeros((0, 200))), target.mean(0))
+
+
+def test_clock_ends_the_fit_after_one_step():
+    x, target, weights = sample(Binomial())
+    assert is_finite(smooth_fit(x, target, weights, Binomial(), out_of_time=lambda: True))
+
+
+@every_family
+def test_network_starts_as_the_fit(family):
+    x, target, weights = sample(family)
+    fit = smooth_fit(x, target, weights, family)
+    polished = polish(fit, x, target, weights, family, Streams(0), Deadline(0.0))
+    assert polished.objective_after == polished.objective_before
+    assert np.allclose(network_scores(polished, x), fit.scores(x), atol=1e-4)
+
+
+@every_family
+def test_polishing_lowers_the_objective_and_repeats_itself(family):
+    x, target, weights = sample(family)
+    fit = smooth_fit(x, target, weights, family)
+    first, second = (polish(fit, x, target, weights, family, Streams(0), Deadline(None)) for _ in range(2))
+    assert first.objective_after <= first.objective_before
+    assert torch.equal(first.theta, second.theta)
+    before, after = (
+        family.loss(fit.scores(x), target).mean(),
+        family.loss(network_scores(first, x), target).mean(),
+    )
+    assert after < before + 0.01 * abs(before)
+
+
+@every_family
+def test_written_gradient_is_the_derivative(family):
+    x, target, weights = sample(family, rows=30)
+    network = RampNetwork(smooth_fit(x, target, weights, family), family)
+    data = Data.of(x, target, weights + np.arange(30) % 3)
+    with torch.no_grad():
+        network.slope += 0.1
+        network.shift -= 0.02
+    argument = torch.addcmul(network.shift, network.places(data.x), network.slope).clamp(0.0, 1.0)
+    scores = network.intercept + argument @ (network.output * network.unit)
+    loss = (family.loss(scores, data.target) * data.weights).mean()
+    wanted = torch.autograd.grad(loss, network.parameters)
+    value, found = network.gradient(data)
+    assert value == pytest.approx(loss.item(), rel=1e-5)
+    for mine, theirs in zip(found, wanted, strict=True):
+        assert torch.allclose(mine, theirs, rtol=1e-3, atol=1e-6)
+
+
+@every_family
+def test_stochastic_training_lowers_the_objective(family):
+    x, target, weights = sample(family)
+    network = RampNetwork(smooth_fit(x, target, weights, family), family)
+    data = Data.of(x, target, weights)
+    before = network.objective(data)
+    train_stochastic(network, data, torch.Generator().manual_seed(0), Deadline(None))
+    assert network.objective(data) < before
+
+
+def test_adam_is_torch_adam():
+    start = torch.tensor([1.0, -2.0, 3.0])
+    mine, theirs = start.clone().requires_grad_(), start.clone().requires_grad_()
+    adam, peer = Adam([mine], [0.1]), torch.optim.Adam([theirs], lr=0.1, betas=(0.9, 0.99))
+    for _ in range(10):
+        adam.step(torch.autograd.grad((mine**4).sum(), [mine]), 1.0)
+        peer.zero_grad()
+        (theirs**4).sum().backward()
+        peer.step()
+    assert torch.allclose(mine, theirs, atol=1e-5)
