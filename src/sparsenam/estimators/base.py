@@ -20,7 +20,7 @@ from sparsenam.families import Family
 from sparsenam.model import AdditiveModel
 from sparsenam.estimators.threads import threads
 from sparsenam.selection import CVCurve
-from sparsenam.selection.folds import Splits, as_splits, deal
+from sparsenam.selection.folds import Splits, deal, splits_of_present
 from sparsenam.tables import Sample
 from sparsenam.training.fit import History
 
@@ -68,13 +68,15 @@ class AdditiveEstimator(BaseEstimator):
     def _solve(self, sample: Sample, family: Family, splits: Splits | None) -> Fitted:
         return fit_additive(sample, family, self._settings(), splits)
 
-    def _splits(self, columns: Matrix, target: Matrix, groups: ArrayLike | None) -> Splits | None:
+    def _splits(self, sample: Sample, groups: ArrayLike | None) -> Splits | None:
         """Return the folds of an estimator with a ``cv`` of its own; None lets the fit deal them."""
         cv: object = getattr(self, "cv", None)
+        present = sample.weights > 0
+        target = sample.target
         if cv is None or isinstance(cv, Integral):
-            return None if cv is None else deal(target, int(cv), getattr(self, "random_state", None))
+            return None if cv is None else deal(target[present], int(cv), getattr(self, "random_state", None))
         answer = target.argmax(axis=1) if target.shape[1] > 1 else target[:, 0]
-        return as_splits(check_cv(cv).split(columns, answer, groups))
+        return splits_of_present(check_cv(cv).split(sample.columns, answer, groups), present)
 
     def _fit(
         self,
@@ -85,12 +87,10 @@ class AdditiveEstimator(BaseEstimator):
         groups: ArrayLike | None = None,
     ) -> Self:
         names = column_names(self, columns.shape[1])
-        present = weights > 0
-        if groups is not None:
-            groups = np.asarray(groups)[present]
-        splits = self._splits(columns[present], target[present], groups)
+        sample = Sample(columns, target, weights, names)
+        splits = self._splits(sample, groups)
         with threads(getattr(self, "n_jobs", None)):
-            fitted = self._solve(Sample(columns, target, weights, names), family, splits)
+            fitted = self._solve(sample, family, splits)
         for name, value in _attributes(fitted, tuple(names), hasattr(self, "cv")).items():
             setattr(self, name, value)
         return self

@@ -59,14 +59,11 @@ class AdditiveClassifier(ClassifierMixin, AdditiveEstimator):
             check_classification_targets(labels)
             check_consistent_length(columns, labels)
             weights = _check_sample_weight(sample_weight, columns, dtype=np.float64, ensure_non_negative=True)
-            present = weights > 0  # a class that only absent rows have is no class
-            columns, labels, weights = columns[present], labels[present], weights[present]
-            groups = None if groups is None else np.asarray(groups)[present]
             if type_of_target(labels) == "multilabel-indicator":
                 target, family = self._several_labels(labels)
             else:
-                target, family = self._one_label(column_or_1d(labels, warn=True))
-                weights = weights * self._class_weights(target)
+                target, family = self._one_label(column_or_1d(labels, warn=True), weights > 0)
+                weights = weights * self._class_weights(target, weights > 0)
             return self._fit(columns, target if family.name != "binomial" else target[:, 1:], weights, family, groups)
 
     def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
@@ -110,13 +107,15 @@ class AdditiveClassifier(ClassifierMixin, AdditiveEstimator):
         self.classes_ = np.arange(labels.shape[1])
         return labels.astype(np.float64), Multilabel()
 
-    def _one_label(self, labels: NDArray[np.generic]) -> tuple[NDArray[np.float64], Family]:
-        present = np.unique(labels)
-        if present.size < 2:
-            got = f"{present.size} class ({present.tolist()})"
+    def _one_label(
+        self, labels: NDArray[np.generic], present: NDArray[np.bool_]
+    ) -> tuple[NDArray[np.float64], Family]:
+        """Return one-hot rows; a class that only absent rows have is no class, and such rows are zero."""
+        self.classes_ = np.unique(labels[present])
+        if self.classes_.size < 2:
+            got = f"{self.classes_.size} class ({self.classes_.tolist()})"
             raise InputError(describe("y", "at least two classes", got, "give rows of another class too"))
-        self.classes_, codes = np.unique(labels, return_inverse=True)
-        target = np.eye(self.classes_.size)[codes]
+        target = (labels[:, None] == self.classes_[None, :]).astype(np.float64)
         wanted = getattr(self, "family", "auto")
         if wanted == "auto":
             return target, Binomial() if self.classes_.size == 2 else Multinomial()
@@ -128,10 +127,12 @@ class AdditiveClassifier(ClassifierMixin, AdditiveEstimator):
             )
         return target, family
 
-    def _class_weights(self, target: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _class_weights(
+        self, target: NDArray[np.float64], present: NDArray[np.bool_]
+    ) -> NDArray[np.float64]:
         wanted: ClassWeight = getattr(self, "class_weight", None)
         codes = target.argmax(axis=1)
-        by_class = compute_class_weight(wanted, classes=self.classes_, y=self.classes_[codes])
+        by_class = compute_class_weight(wanted, classes=self.classes_, y=self.classes_[codes[present]])
         if (by_class < 0).any():
             raise InputError(describe("class_weight", "weights of at least 0", f"{wanted}", "correct them"))
         return by_class[codes]

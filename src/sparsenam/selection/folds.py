@@ -56,6 +56,14 @@ def held_out_counts(splits: Splits, n_rows: int) -> NDArray[np.intp]:
     return count
 
 
-def as_splits(pairs: Iterable[tuple[NDArray[np.intp], NDArray[np.intp]]]) -> Splits:
-    """Return the splits of a scikit-learn splitter as arrays of row numbers."""
-    return [(np.asarray(train, dtype=np.intp), np.asarray(test, dtype=np.intp)) for train, test in pairs]
+def splits_of_present(
+    pairs: Iterable[tuple[NDArray[np.intp], NDArray[np.intp]]], present: NDArray[np.bool_]
+) -> Splits:
+    """Return a splitter's folds as numbers among the rows that count."""
+    place = np.cumsum(present) - 1
+
+    def among_present(rows: NDArray[np.intp]) -> NDArray[np.intp]:
+        rows = np.asarray(rows, dtype=np.intp)
+        return place[rows[present[rows]]].astype(np.intp)
+
+    return [(among_present(train), among_present(test)) for train, test in pairs]
