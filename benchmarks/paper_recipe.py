@@ -35,9 +35,7 @@ def run(settings: dict[str, object], alpha: float, seed: int) -> dict[str, float
     task = make_regression(seed=seed)
     train, test = slice(0, 2400), slice(2400, None)
     started = time.perf_counter()
-    model = SNAMRegressor(**RECIPE, **settings, alpha=alpha, random_state=seed).fit(
-        task.X[train], task.y[train]
-    )
+    model = SNAMRegressor(**RECIPE, **settings, alpha=alpha, random_state=seed).fit(task.X[train], task.y[train])
     seconds = time.perf_counter() - started
     gaps = model.effects(task.X[test]) - task.effects[test]
     support = np.flatnonzero(model.get_support())

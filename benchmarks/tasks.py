@@ -15,15 +15,15 @@ from pathlib import Path
 
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
-import numpy as np  # noqa: E402
-import pandas as pd  # noqa: E402
-import torch  # noqa: E402
-from sklearn.metrics import log_loss, roc_auc_score  # noqa: E402
-from sklearn.model_selection import train_test_split  # noqa: E402
+import numpy as np
+import pandas as pd
+import torch
+from sklearn.metrics import log_loss, roc_auc_score
+from sklearn.model_selection import train_test_split
 
-import sparsenam  # noqa: E402
-from sparsenam import SNAMClassifier, SNAMRegressor  # noqa: E402
-from sparsenam.datasets import make_classification, make_regression  # noqa: E402
+import sparsenam
+from sparsenam import SNAMClassifier, SNAMRegressor
+from sparsenam.datasets import make_classification, make_regression
 
 DATA = Path(os.environ.get("SPARSENAM_DATA", Path(__file__).parents[2] / "shared" / "data"))
 
@@ -125,7 +125,11 @@ def run(name, n_seeds, n_ebm):
             record |= measure(model, kind, X[test], y[test], None if effects is None else effects[test])
             if method == "sparsenam":
                 support = np.flatnonzero(model.get_support())
-                record |= {"features": int(support.size), "gap": model.certificate_.gap, "alpha": model.alpha_}
+                record |= {
+                    "features": int(support.size),
+                    "gap": model.certificate_.gap,
+                    "alpha": model.alpha_,
+                }
                 if effects is not None:
                     record |= {"support": support.tolist(), "exact": support.tolist() == [0, 1, 2, 3]}
             records.append(record)

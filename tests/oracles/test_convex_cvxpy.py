@@ -79,9 +79,7 @@ def test_objective_and_solution_are_those_of_cvxpy(case, kind):
     np.testing.assert_allclose(free_of_gauge(case, point.theta[0]), free_of_gauge(case, solution), atol=2e-4)
     names = [f"x{j}" for j in range(design.n_features)]
     arguments = (point.theta[0], point.intercepts[0], alpha, penalty, names, 1e-8)
-    assert set(certify(design, target, family, weights, *arguments).kept) == {
-        names[j] for j in point.supports[0]
-    }
+    assert set(certify(design, target, family, weights, *arguments).kept) == {names[j] for j in point.supports[0]}
 
 
 @every_loss

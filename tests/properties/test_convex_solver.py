@@ -83,9 +83,7 @@ def test_batches_are_solved_as_they_would_be_alone(case, kind):
     alphas = alpha_max(design, target, family, weights, penalty=penalty) * np.array([0.5, 0.2])
     together = list(convex_path(design, target, family, weights, penalty=penalty, alphas=alphas, tol=1e-9))
     for batch in range(4):
-        alone = convex_path(
-            design, target, family, weights[[batch]], penalty=penalty, alphas=alphas, tol=1e-9
-        )
+        alone = convex_path(design, target, family, weights[[batch]], penalty=penalty, alphas=alphas, tol=1e-9)
         for one, all_of_them in zip(alone, together, strict=True):
             np.testing.assert_allclose(one.theta[0], all_of_them.theta[batch], atol=1e-3)
 

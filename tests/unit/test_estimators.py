@@ -191,9 +191,7 @@ def test_a_time_budget_is_kept():
     assert time.monotonic() - started < 3.0
 
 
-@pytest.mark.parametrize(
-    "settings", [{"solver": "prox_adam"}, {"solver": "fista"}, {"validation_fraction": 0.3}]
-)
+@pytest.mark.parametrize("settings", [{"solver": "prox_adam"}, {"solver": "fista"}, {"validation_fraction": 0.3}])
 def test_an_interrupted_fit_goes_on_to_the_same_model(tmp_path, settings):
     X, y = table()
     common = {"hidden": (8,), "alpha": 0.02, "batch_size": 32, "random_state": 0, "patience": 100, **settings}
@@ -286,9 +284,9 @@ def test_divergence_is_told_with_epoch_rate_and_feature(solver):
     with pytest.raises(
         DivergenceError, match=r"epoch \d+ at learning rate 1e\+\d+, first in (feature '\w+'|the inter)"
     ):
-        SNAMRegressor(
-            hidden=(100, 50), solver=solver, learning_rate=1e100, alpha=0.0, random_state=0
-        ).fit(1e3 * X, 1e3 * y)
+        SNAMRegressor(hidden=(100, 50), solver=solver, learning_rate=1e100, alpha=0.0, random_state=0).fit(
+            1e3 * X, 1e3 * y
+        )
 
 
 def test_units_do_not_change_the_selection():

@@ -50,9 +50,7 @@ class Certificate:
     kept: tuple[str, ...]
 
     def __str__(self) -> str:
-        lines = [
-            f"alpha {self.alpha:.4g}: optimal to {self.gap:.1e} of the null loss (asked for: {self.tol:.1e})"
-        ]
+        lines = [f"alpha {self.alpha:.4g}: optimal to {self.gap:.1e} of the null loss (asked for: {self.tol:.1e})"]
         lines += [f"{name} kept" for name in self.kept]
         nearest = sorted(self.slack.items(), key=lambda item: -item[1])
         lines += [f"{name} dropped: {share:.2f} of the way to entering" for name, share in nearest]

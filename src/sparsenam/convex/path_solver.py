@@ -132,9 +132,7 @@ def _null_solver(
     return chosen, chosen.measure(shut, 0.0)[1]
 
 
-def _alpha_max(
-    problem: ConvexProblem, solver: Solver | SortedSolver, penalty: Penalty, norms: Array
-) -> float:
+def _alpha_max(problem: ConvexProblem, solver: Solver | SortedSolver, penalty: Penalty, norms: Array) -> float:
     """Return alpha_max with the decisive gradients recomputed in double precision."""
     if isinstance(penalty, SortedPenalty):
         everything = np.flatnonzero(norms[0] >= 0)
@@ -219,13 +217,9 @@ def _sorted_walk(solver: SortedSolver, alphas: Array, tol: float) -> Iterator[Co
         yield _point(solver, float(alpha), gaps, norms[0], tol)
 
 
-def _point(
-    solver: Solver | SortedSolver, alpha: float, gaps: Array, entering: Array, tol: float
-) -> ConvexPoint:
+def _point(solver: Solver | SortedSolver, alpha: float, gaps: Array, entering: Array, tol: float) -> ConvexPoint:
     if gaps.max() > tol:
-        message = (
-            f"alpha {alpha:.3g}: relative duality gap {gaps.max():.2g} is above tol {tol:.2g}; raise tol"
-        )
+        message = f"alpha {alpha:.3g}: relative duality gap {gaps.max():.2g} is above tol {tol:.2g}; raise tol"
         warnings.warn(message, ConvergenceWarning, stacklevel=3)
     active, values, intercepts = solver.solution()
     supports = tuple(active[batch.any(axis=(1, 2))] for batch in values)

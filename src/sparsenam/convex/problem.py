@@ -86,9 +86,7 @@ class ConvexProblem:
         return np.stack([self.family.best_constant(self.target.T, w) for w in self.weights])
 
 
-def convex_problem(
-    design: GroupedDesign, target: Array, family: Family, batch_weights: Array
-) -> ConvexProblem:
+def convex_problem(design: GroupedDesign, target: Array, family: Family, batch_weights: Array) -> ConvexProblem:
     """Check shapes, normalise the weights and lay the target out by output.
 
     ``target`` has shape (rows, outputs), ``batch_weights`` (batches, rows).

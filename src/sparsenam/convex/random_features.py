@@ -78,4 +78,3 @@ class FrozenFeatures:
         padded = np.zeros((features.size, width, coefficients.shape[2]))
         padded[:, : coefficients.shape[1]] = coefficients
         return bank, with_output(bank, theta, padded)
-

@@ -110,9 +110,7 @@ def _most_ramps(given: Task) -> NDArray[np.intp]:
     return np.clip(values - 1, 1, min(MOST_RAMPS, by_rows)).astype(np.intp)
 
 
-def _doubled(
-    counts: NDArray[np.intp], most: NDArray[np.intp], freedom: Vector, columns: int
-) -> NDArray[np.intp]:
+def _doubled(counts: NDArray[np.intp], most: NDArray[np.intp], freedom: Vector, columns: int) -> NDArray[np.intp]:
     """Return twice the ramps for crowded features, most crowded first, while the columns last."""
     share, more = freedom / counts, counts.copy()
     for feature in np.argsort(-share, kind="stable"):

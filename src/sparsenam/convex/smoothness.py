@@ -74,15 +74,11 @@ class Layout:
     def weak_strengths(self, information: Vector) -> list[Vector]:
         """Return first λ: each Sᵢ gets a small share of the information, shape (columns,), of the data."""
         return [
-            np.clip(
-                [WEAK * information[own].sum() / np.trace(matrix) for matrix in matrices], LOWEST, HIGHEST
-            )
+            np.clip([WEAK * information[own].sum() / np.trace(matrix) for matrix in matrices], LOWEST, HIGHEST)
             for own, matrices in zip(self.slices, self.roughness, strict=True)
         ]
 
-    def carried_strengths(
-        self, before: Layout, strengths: Sequence[Vector], first: list[Vector]
-    ) -> list[Vector]:
+    def carried_strengths(self, before: Layout, strengths: Sequence[Vector], first: list[Vector]) -> list[Vector]:
         """Return λ of another layout for this one; ``first`` where the number of matrices differs.
 
         k times as many ramps have slopes' differences k times smaller in each order, hence λᵢ k²ⁱ⁻¹.
@@ -122,9 +118,7 @@ def posterior(
         lower = np.tril(inverse[own, own])
         block = lower + np.tril(lower, -1).T
         covariances.append(block)
-        freedom.append(
-            float(np.clip(precision.shape[0] - np.sum(block * precision), 0.0, precision.shape[0]))
-        )
+        freedom.append(float(np.clip(precision.shape[0] - np.sum(block * precision), 0.0, precision.shape[0])))
     return Posterior(mean, tuple(covariances), np.array(freedom))
 
 
@@ -164,8 +158,7 @@ def updated_strengths(
         gained = sum(part.mean.shape[1] * (prior - part.covariances[feature]) for part in posteriors)
         squares = sum(part.mean[own] @ part.mean[own].T for part in posteriors)
         ratios = [
-            max(free * np.sum(gained * matrix), 1e-10) / max(np.sum(squares * matrix), 1e-14)
-            for matrix in matrices
+            max(free * np.sum(gained * matrix), 1e-10) / max(np.sum(squares * matrix), 1e-14) for matrix in matrices
         ]
         factors = np.clip(ratios, 1.0 / LARGEST_STEP, LARGEST_STEP)
         updated.append(np.clip(strengths[feature] * factors, LOWEST, HIGHEST))

@@ -9,16 +9,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.feature_selection import SelectorMixin
-from sklearn.model_selection import check_cv
+from sklearn.model_selection import BaseCrossValidator, check_cv
 from sklearn.utils.validation import check_is_fitted
 
 from sparsenam.convex.certificate import Certificate
 from sparsenam.estimators.fitting import Fitted, fit_additive
 from sparsenam.estimators.settings import Settings
+from sparsenam.estimators.threads import threads
 from sparsenam.estimators.validation import check_columns, column_names
 from sparsenam.families import Family
 from sparsenam.model import AdditiveModel
-from sparsenam.estimators.threads import threads
 from sparsenam.selection import CVCurve
 from sparsenam.selection.folds import Splits, deal, splits_of_present
 from sparsenam.tables import Sample
@@ -70,7 +70,7 @@ class AdditiveEstimator(BaseEstimator):
 
     def _splits(self, sample: Sample, groups: ArrayLike | None) -> Splits | None:
         """Return the folds of an estimator with a ``cv`` of its own; None lets the fit deal them."""
-        cv: object = getattr(self, "cv", None)
+        cv: int | BaseCrossValidator | None = getattr(self, "cv", None)
         present = sample.weights > 0
         target = sample.target
         if cv is None or isinstance(cv, Integral):

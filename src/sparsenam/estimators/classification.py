@@ -64,7 +64,9 @@ class AdditiveClassifier(ClassifierMixin, AdditiveEstimator):
             else:
                 target, family = self._one_label(column_or_1d(labels, warn=True), weights > 0)
                 weights = weights * self._class_weights(target, weights > 0)
-            return self._fit(columns, target if family.name != "binomial" else target[:, 1:], weights, family, groups)
+            return self._fit(
+                columns, target if family.name != "binomial" else target[:, 1:], weights, family, groups
+            )
 
     def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
         """Return the linear predictor: log odds of the second class, shape (rows,), or (rows, outputs)."""
@@ -101,9 +103,7 @@ class AdditiveClassifier(ClassifierMixin, AdditiveEstimator):
                 describe("family", "'auto' or 'multilabel' for several labels", repr(wanted), "choose one")
             )
         if getattr(self, "class_weight", None) is not None:
-            raise InputError(
-                describe("class_weight", "None for several labels", "weights", "use sample_weight")
-            )
+            raise InputError(describe("class_weight", "None for several labels", "weights", "use sample_weight"))
         self.classes_ = np.arange(labels.shape[1])
         return labels.astype(np.float64), Multilabel()
 
@@ -122,14 +122,10 @@ class AdditiveClassifier(ClassifierMixin, AdditiveEstimator):
         family = as_family(wanted, CLASSIFICATION_FAMILIES)
         if family.name == "multilabel" or (family.name == "binomial" and self.classes_.size != 2):
             got = f"{self.classes_.size} classes"
-            raise InputError(
-                describe("y", f"a target for the {family.name} family", got, "use family='auto'")
-            )
+            raise InputError(describe("y", f"a target for the {family.name} family", got, "use family='auto'"))
         return target, family
 
-    def _class_weights(
-        self, target: NDArray[np.float64], present: NDArray[np.bool_]
-    ) -> NDArray[np.float64]:
+    def _class_weights(self, target: NDArray[np.float64], present: NDArray[np.bool_]) -> NDArray[np.float64]:
         wanted: ClassWeight = getattr(self, "class_weight", None)
         codes = target.argmax(axis=1)
         by_class = compute_class_weight(wanted, classes=self.classes_, y=self.classes_[codes[present]])

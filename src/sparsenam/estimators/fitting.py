@@ -197,9 +197,7 @@ def _with_convex_output(own: Task, bank: MLPBank, theta: Tensor) -> Tensor:
     return features.network(_all(kept), design.original(solution))[1]
 
 
-def _trained_on(
-    own: Task, bank: SubnetBank, theta: Tensor, penalty: Penalty, alpha: float, stage: str
-) -> Fitted:
+def _trained_on(own: Task, bank: SubnetBank, theta: Tensor, penalty: Penalty, alpha: float, stage: str) -> Fitted:
     """Train the bank on the sample's features, with the function norm as the penalty's group."""
     kept = own.prepared
     settings = replace(own.settings, penalize="function") if alpha > 0 else own.settings

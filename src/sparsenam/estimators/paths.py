@@ -84,7 +84,9 @@ def snam_path(
     """
     prepared, chosen, names = _read(X, y, family, sample_weight)
     init: Literal["convex", "random"] = "convex" if order == "convex" else "random"
-    settings = Settings(penalty=penalty, hidden=hidden, init=init, max_seconds=max_seconds, random_state=random_state)
+    settings = Settings(
+        penalty=penalty, hidden=hidden, init=init, max_seconds=max_seconds, random_state=random_state
+    )
     settings.check()
     streams = Streams.from_random_state(random_state)
     task = Task(prepared, chosen, settings, streams, Deadline(max_seconds))

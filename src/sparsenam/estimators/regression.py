@@ -70,9 +70,7 @@ class AdditiveRegressor(RegressorMixin, AdditiveEstimator):
 
 
 def _check_target(y: ArrayLike) -> NDArray[np.float64]:
-    target = check_array(
-        y, ensure_2d=False, allow_nd=False, dtype=None, ensure_all_finite=False, input_name="y"
-    )
+    target = check_array(y, ensure_2d=False, allow_nd=False, dtype=None, ensure_all_finite=False, input_name="y")
     try:
         numbers = target.astype(np.float64)
     except (TypeError, ValueError) as error:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from numbers import Integral, Real
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, cast
 
 import numpy as np
 import torch
@@ -104,9 +104,10 @@ class Settings:
     def _check_hidden(self) -> None:
         if callable(self.hidden) or self.hidden == "auto":
             return
-        if isinstance(self.hidden, str) or not isinstance(self.hidden, Sequence | Mapping):
+        given = cast(object, self.hidden)
+        if isinstance(given, str) or not isinstance(given, Sequence | Mapping):
             expected = "widths such as (100, 50), a mapping of names to widths, or a callable"
-            raise InputError(describe("hidden", expected, repr(self.hidden), "choose one"))
+            raise InputError(describe("hidden", expected, repr(given), "choose one"))
 
     def _check_checkpoint(self) -> None:
         if self.checkpoint is None:
@@ -159,9 +160,7 @@ class Settings:
             torch.zeros(1, device=device).cpu()
         except (NotImplementedError, RuntimeError, AssertionError) as error:
             got = f"{self.device!r} ({str(error).splitlines()[0]})"
-            raise InputError(
-                describe("device", "a device of this machine", got, "use 'auto' or 'cpu'")
-            ) from error
+            raise InputError(describe("device", "a device of this machine", got, "use 'auto' or 'cpu'")) from error
         return device
 
     def regularizers(self) -> Regularizers:
@@ -205,6 +204,7 @@ def check_number(
     open_below: bool = False,
     open_above: bool = False,
 ) -> None:
+    """Raise unless the value is a finite number within its bounds."""
     number = float(value) if not isinstance(value, bool) and isinstance(value, Real) else math.nan
     high_enough = lowest < number if open_below else lowest <= number
     low_enough = number < highest if open_above else number <= highest
@@ -215,10 +215,12 @@ def check_number(
 
 
 def check_word(name: str, value: object, words: tuple[str, ...]) -> None:
+    """Raise unless the value is one of the words."""
     if value not in words:
         raise InputError(describe(name, f"one of {list(words)}", repr(value), "choose one"))
 
 
 def check_whole(name: str, value: object) -> None:
+    """Raise unless the value is a whole number of at least 1."""
     if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
         raise InputError(describe(name, "a whole number of at least 1", repr(value), "choose another"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 import torch
@@ -11,7 +11,7 @@ from threadpoolctl import threadpool_limits
 
 
 @contextmanager
-def threads(n_jobs: int | None) -> Iterator[None]:
+def threads(n_jobs: int | None) -> Generator[None]:
     """Use ``n_jobs`` threads within the block; None changes nothing, -1 takes all cores.
 
     All folds of a cross-validation are solved together in one batch, so cores are shared out by the linear

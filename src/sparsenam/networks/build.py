@@ -51,9 +51,7 @@ def build_bank(hidden: Hidden, names: Sequence[str], outputs: int, activation: s
     by_feature = [_checked(hidden[name]) for name in names]
     if len({len(widths) for widths in by_feature}) > 1:
         depths = sorted({len(widths) for widths in by_feature})
-        raise InputError(
-            describe("hidden", "one depth for all features", f"depths {depths}", "make them equal")
-        )
+        raise InputError(describe("hidden", "one depth for all features", f"depths {depths}", "make them equal"))
     widths = np.array(by_feature, dtype=np.intp).reshape(len(names), -1)
     return MLPBank(tuple(int(width) for width in widths.max(axis=0, initial=0)), outputs, activation, widths)
 
@@ -65,12 +63,10 @@ def initial_parameters(bank: SubnetBank, names: Sequence[str], streams: Streams)
 
 
 def _checked(widths: Widths) -> tuple[int, ...]:
-    if any(not isinstance(width, Integral) or isinstance(width, bool) for width in widths):
+    if any(not isinstance(width, Integral) for width in widths):
         got = f"{tuple(widths)}"
         raise InputError(describe("hidden", "positive whole widths", got, "for example (100, 50)"))
     whole = tuple(int(width) for width in widths)
     if any(width < 1 or width != given for width, given in zip(whole, widths, strict=True)):
-        raise InputError(
-            describe("hidden", "positive whole widths", f"{tuple(widths)}", "for example (100, 50)")
-        )
+        raise InputError(describe("hidden", "positive whole widths", f"{tuple(widths)}", "for example (100, 50)"))
     return whole

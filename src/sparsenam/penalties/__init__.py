@@ -30,9 +30,7 @@ def as_penalty(penalty: str | Penalty) -> Penalty:
         got = f"the class {penalty.__name__}"
         raise InputError(describe("penalty", "a name or an object", got, f"write {penalty.__name__}()"))
     if not isinstance(penalty, str):
-        missing = [
-            name for name in ("value", "shrink", "slope") if not callable(getattr(penalty, name, None))
-        ]
+        missing = [name for name in ("value", "shrink", "slope") if not callable(getattr(penalty, name, None))]
         if missing:
             wanted = "a name or an object with value, shrink and slope"
             raise InputError(

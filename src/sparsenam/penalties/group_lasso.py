@@ -50,9 +50,7 @@ class GroupLasso:
         weights = np.asarray(self.weights, dtype=np.float64)
         if weights.ndim and weights.shape != (n_features,):
             expected = f"one weight for each of the {n_features} columns"
-            raise InputError(
-                describe("GroupLasso", expected, f"shape {weights.shape}", "correct the weights")
-            )
+            raise InputError(describe("GroupLasso", expected, f"shape {weights.shape}", "correct the weights"))
         if alpha == 0.0:  # 0 · ∞ would be NaN
             return np.zeros(n_features)
         return alpha * weights * np.ones(n_features)

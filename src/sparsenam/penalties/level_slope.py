@@ -23,11 +23,7 @@ class KLevelSLOPE:
     shares: tuple[float, ...] = (0.25, 0.75)
 
     def __post_init__(self) -> None:
-        if (
-            len(self.levels) != len(self.shares)
-            or not np.isclose(sum(self.shares), 1.0)
-            or min(self.shares) < 0
-        ):
+        if len(self.levels) != len(self.shares) or not np.isclose(sum(self.shares), 1.0) or min(self.shares) < 0:
             raise InputError(
                 describe(
                     "KLevelSLOPE",

@@ -41,9 +41,7 @@ class GroupSLOPE:
         if isinstance(self.weights, str):
             if self.weights not in ("bh", "linear"):
                 got = repr(self.weights)
-                raise InputError(
-                    describe("GroupSLOPE", "weights 'bh', 'linear' or numbers", got, "choose one")
-                )
+                raise InputError(describe("GroupSLOPE", "weights 'bh', 'linear' or numbers", got, "choose one"))
             return
         weights = np.asarray(self.weights, dtype=np.float64)
         if weights.ndim != 1 or np.any(np.diff(weights) > 0) or np.any(weights < 0):

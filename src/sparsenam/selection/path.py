@@ -86,7 +86,7 @@ class RegularizationPath(Sequence[PathPoint]):
                 "alpha": point.alpha,
                 "features": int(point.features.size),
                 "gap": point.gap,
-                "kept": ", ".join(self.names[feature] for feature in np.sort(point.features)),
+                "kept": ", ".join(self.names[int(feature)] for feature in sorted(point.features.tolist())),
             }
             for point in self.points
         ]

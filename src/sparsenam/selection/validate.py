@@ -23,7 +23,10 @@ from sparsenam.selection.curve import CVCurve
 from sparsenam.selection.folds import Splits, batch_weights, held_out_counts
 
 PATH_TOL = 1e-3  # choosing a support needs no more; the chosen alpha is solved again to the user's tolerance
-TIRED, LOST = 6, 3  # new supports without a better loss, and points clearly worse than the best, before stopping
+TIRED, LOST = (
+    6,
+    3,
+)  # new supports without a better loss, and points clearly worse than the best, before stopping
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -70,7 +73,7 @@ def validate_path(
         tuple(point.supports[0] for point in points),
         np.array(losses),
         judge.weights,
-        np.array([np.mean([support.size for support in point.supports[1:]]) for point in points]),
+        np.array([_mean_size(point) for point in points]),
     )
     return ValidatedPath(tuple(points), curve)
 
@@ -100,6 +103,11 @@ class Judge:
             self._lost = self._lost + 1 if mean > 2 * error else 0
         full = all(support.size == point.n_features for support in point.supports)
         return full or self._stale >= TIRED or self._lost >= LOST
+
+
+def _mean_size(point: ConvexPoint) -> float:
+    sizes = [support.size for support in point.supports[1:]]
+    return sum(sizes) / len(sizes)
 
 
 def _with_empty(walk: Iterator[ConvexPoint]) -> Iterator[ConvexPoint]:

@@ -87,9 +87,7 @@ def descend(problem: Problem, start: Epoch, accelerated: bool) -> Iterator[Epoch
         yield Epoch(number, after, penalty, parameters, memories, step, stationarity)
 
 
-def _search(
-    problem: Problem, ahead: Point, smooth: Gradient, step: float
-) -> tuple[Point, float, float, bool]:
+def _search(problem: Problem, ahead: Point, smooth: Gradient, step: float) -> tuple[Point, float, float, bool]:
     """Return the point reached, the smooth part there, and the step, cut until the quadratic bound holds.
 
     Close to the end the bound is below the rounding of the loss; then the step is taken as it is, and the

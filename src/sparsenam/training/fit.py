@@ -71,7 +71,9 @@ def run(
         journals = _journals(problem, beginning, plan, streams, validate)
     else:
         data = (problem.x, problem.target, problem.weights, start.theta)
-        identity = checkpoint.fingerprint(data, f"{plan.words} {checkpoint.stable_words(problem.penalty)} {problem.alpha} {streams.seed}")
+        identity = checkpoint.fingerprint(
+            data, f"{plan.words} {checkpoint.stable_words(problem.penalty)} {problem.alpha} {streams.seed}"
+        )
         beginning = checkpoint.read(plan.checkpoint, identity, start.theta.device) or beginning
         journals = _journals(problem, beginning, plan, streams, validate)
         journals = checkpoint.kept(journals, plan.checkpoint, identity)

@@ -120,9 +120,7 @@ class Problem:
                 effects = self._effects(theta, chunk, None)
                 losses = self.family.loss(intercept + effects.sum(0), self.target[chunk])
                 if settings.output_penalty > 0:
-                    losses = losses + settings.output_penalty / self.n_features * effects.square().sum(2).sum(
-                        0
-                    )
+                    losses = losses + settings.output_penalty / self.n_features * effects.square().sum(2).sum(0)
                 total += float((losses * self.weights[chunk]).sum())
         return total / self.n_rows + 0.5 * settings.weight_decay * float(theta.square().sum())
 

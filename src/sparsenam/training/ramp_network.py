@@ -148,9 +148,7 @@ def _diagonals(fit: SmoothFit) -> list[Matrix]:
     """
     lags = range(min(3, sum(own.size for own in fit.ramps)))
     return [
-        np.concatenate(
-            [np.append(np.diag(own, lag), np.zeros(min(lag, own.shape[0]))) for own in fit.precision]
-        )
+        np.concatenate([np.append(np.diag(own, lag), np.zeros(min(lag, own.shape[0]))) for own in fit.precision])
         for lag in lags
     ]
 
