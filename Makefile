@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip install -q --disable-pip-version-check --constraint constraints.txt
 PINS := pyproject.toml constraints.txt
 
-.PHONY: help demo test check lint types imports unit bench-step clean
+.PHONY: help demo test check lint types imports unit bench bench-step clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -30,10 +30,18 @@ imports: $(VENV)/dev.stamp ## the order of the rooms
 	$(BIN)/lint-imports
 
 unit: $(VENV)/dev.stamp ## the tests, without the slow ones
-	$(BIN)/python -m pytest
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto
 
 bench-step: $(VENV)/runtime.stamp ## time one training step, bank against loop
 	$(BIN)/python benchmarks/step.py
+
+bench: $(VENV)/benchmark.stamp ## our defaults and EBM on the paper's tasks: half an hour
+	for task in regression classification california; do \
+		$(BIN)/python benchmarks/tasks.py $$task --ebm 3 --out benchmarks/results/$$task.json || exit 1; done
+	for task in wide correlated compas; do \
+		$(BIN)/python benchmarks/tasks.py $$task --out benchmarks/results/$$task.json || exit 1; done
+	$(BIN)/python benchmarks/tasks.py superconductivity --ebm 1 --out benchmarks/results/superconductivity.json
+	$(BIN)/python benchmarks/wide_path.py benchmarks/results/wide_path.json
 
 clean: ## remove .venv, caches and builds
 	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .import_linter_cache .hypothesis
@@ -45,6 +53,10 @@ $(BIN)/pip:
 
 $(VENV)/runtime.stamp: $(PINS) | $(BIN)/pip
 	$(PIP_INSTALL) -e .
+	@touch $@
+
+$(VENV)/benchmark.stamp: $(VENV)/dev.stamp
+	$(PIP_INSTALL) -e ".[dev,benchmark]"
 	@touch $@
 
 $(VENV)/dev.stamp: $(VENV)/runtime.stamp

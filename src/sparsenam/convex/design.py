@@ -106,7 +106,9 @@ def orthonormal_design(
         means[first:last] = chunk @ shares
         chunk -= means[first:last, :, None]
         if norm == "function":
-            transform[first:last] = _whitening(chunk, sizes, shares, roughness)
+            weighted = chunk * np.sqrt(shares)
+            gram = np.matmul(weighted, weighted.transpose(0, 2, 1))
+            transform[first:last] = whitening(gram, sizes, roughness)
             chunk = np.matmul(transform[first:last].transpose(0, 2, 1), chunk)
         else:
             transform[first:last] = np.eye(blocks.shape[1])
@@ -130,10 +132,9 @@ def _padded(raw: list[Array], width: int, rows: int) -> tuple[Array, NDArray[np.
     return chunk, np.array([columns.shape[1] for columns in raw])
 
 
-def _whitening(chunk: Array, sizes: NDArray[np.int64], shares: Array, roughness: float) -> Array:
-    """Return T with Tᵀ(GᵀWG + roughness · P)T = I where there is variance, shape (features, m, m)."""
-    weighted = chunk * np.sqrt(shares)
-    gram = np.matmul(weighted, weighted.transpose(0, 2, 1))
+def whitening(gram: Array, sizes: NDArray[np.int64], roughness: float) -> Array:
+    """Return T with Tᵀ(gram + roughness · P)T = I on the directions that carry variance, shape (features, m, m)."""
+    gram = gram.copy()
     if roughness:
         for size in np.unique(sizes[sizes > 1]):
             difference = np.diff(np.eye(int(size)), axis=0)

@@ -147,16 +147,16 @@ class SNAMClassifier(SupportMixin, AdditiveClassifier):
         Weights of the classes, multiplied with the rows' weights.
     family : {"auto", "binomial", "multinomial"}, default "auto"
         "multinomial" on two classes gives the paper's classifier with two outputs.
-    alpha, penalty, penalize, hidden, activation, solver, learning_rate, schedule, batch_size, max_epochs, \
-max_seconds, tol, patience, validation_fraction, dropout, feature_dropout, output_penalty, weight_decay, \
-threshold, standardize, checkpoint, device, verbose, random_state
+    alpha, penalty, penalize, hidden, activation, solver, init, refit, learning_rate, schedule, batch_size, \
+max_epochs, max_seconds, tol, patience, validation_fraction, dropout, feature_dropout, output_penalty, \
+weight_decay, threshold, standardize, checkpoint, device, verbose, random_state
         As for `SNAMRegressor`.
 
     Attributes
     ----------
     classes_ : ndarray of shape (classes,)
         The classes, sorted.
-    model_, alpha_, intercept_, norms_, n_parameters_, history_, stationarity_
+    model_, alpha_, intercept_, norms_, n_parameters_, history_, stationarity_, certificate_, cv_curve_
         As for `SNAMRegressor`.
     """
 

@@ -20,6 +20,7 @@ from sparsenam.estimators.network_fit import NetworkFit, TrainedNetwork, train_n
 from sparsenam.estimators.settings import Settings
 from sparsenam.families import Family
 from sparsenam.model import AdditiveModel, finish
+from sparsenam.model.additive import outputs_of
 from sparsenam.networks import MLPBank, SubnetBank, build_bank, initial_parameters
 from sparsenam.penalties import NeedsFirstFit, Penalty, as_penalty
 from sparsenam.selection.features import ConvexTask, CrossValidation, FeatureChoice, choose_features
@@ -31,6 +32,7 @@ from sparsenam.training.fit import History
 from sparsenam.training.polish import polish
 
 FOLDS = 5
+TOUCHING = 0.01  # a feature this near to its condition is on it
 RAMPS = 16  # a feature for choosing; the fit that follows takes as many as it needs
 
 
@@ -128,8 +130,30 @@ def _fit_chosen(task: Task) -> Fitted:
         own = replace(task, prepared=task.prepared.take(choice.support))
         fitted = _fit_ramps(own, choice)
     else:
-        fitted = fit_features(task, choice.support, choice.alpha)
+        fitted = _fit_and_reexamine(task, choice)
     return replace(fitted, alpha=choice.alpha, choice=choice)
+
+
+def _fit_and_reexamine(task: Task, choice: FeatureChoice) -> Fitted:
+    """Fit the chosen features; wake dropped ones that the residuals would let in, and fit again."""
+    support = choice.support
+    while True:
+        fitted = fit_features(task, support, choice.alpha)
+        slack = choice.slack_at(_scores(task.prepared, fitted.model))
+        slack[support] = 0.0
+        woken = np.flatnonzero(slack > 1.0 + TOUCHING)
+        if not woken.size or task.clock.passed():
+            return fitted
+        support = np.sort(np.concatenate([support, woken]))
+
+
+def _scores(prepared: PreparedSample, model: AdditiveModel) -> NDArray[np.float64]:
+    """Return the model's scores on the training rows and the scale of the fit, shape (rows, outputs)."""
+    places = {int(feature): place for place, feature in enumerate(prepared.features)}
+    x = prepared.x[[places[int(feature)] for feature in model.features]]
+    centred = outputs_of(model.bank, model.theta, x) - model.offsets[:, None]
+    base = (model.intercept - prepared.target_scaling.center) / prepared.target_scaling.scale
+    return centred.sum(axis=0) + base
 
 
 def fit_features(task: Task, support: NDArray[np.intp], alpha: float) -> Fitted:

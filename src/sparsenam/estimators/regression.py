@@ -85,29 +85,41 @@ def _check_target(y: ArrayLike) -> NDArray[np.float64]:
 class SNAMRegressor(SupportMixin, AdditiveRegressor):
     """Sparse Neural Additive Model for regression: h(x) = β + Σⱼ hⱼ(xⱼ), whole features switched off.
 
-    The objective is the mean of ½(y - h(x))² over the rows plus α φ(‖Θ₁‖, …, ‖Θₚ‖), on columns and target of
-    mean 0 and variance 1, so that ``alpha`` does not depend on units.
+    With nothing set, a convex problem in random features chooses alpha and the features by cross-validation, the
+    kept features are fitted with smoothness chosen by the data, and the network trains all parameters from there.
+    With ``alpha`` and ``hidden`` given it is the paper's model: the mean of ½(y - h(x))² over the rows plus
+    α φ(‖Θ₁‖, …, ‖Θₚ‖), trained from random parameters. Columns and target have mean 0 and variance 1, so that
+    ``alpha`` does not depend on units.
 
     Parameters
     ----------
-    alpha : float, default 0.01
-        The paper's λ. 0 is NAM, a large one keeps nothing.
+    alpha : float or "auto", default "auto"
+        The paper's λ. 0 is NAM, a large one keeps nothing; "auto" chooses by five-fold cross-validation
+        (`SNAMRegressorCV` has the details to set).
     penalty : str or object, default "group_lasso"
         A name of `sparsenam.penalties.PENALTIES` or an object with ``value``, ``shrink`` and ``slope``.
     penalize : {"subnetwork", "output", "function"}, default "subnetwork"
-        What forms a group: all parameters of a sub-network (the paper), its output layer, or the function
-        itself, ‖hⱼ‖ₙ, the root mean square of the effect.
+        What forms a group when a network is trained under the penalty: all parameters of a sub-network (the
+        paper), its output layer, or the function itself, ‖hⱼ‖ₙ, the root mean square of the effect. The convex
+        choice always uses the function.
     family : str or object, default "gaussian"
-        Loss, link and range of y.
-    hidden : tuple, mapping or callable, default (100, 50)
+        Loss, link and range of y: "gaussian" or "poisson".
+    hidden : "auto", tuple, mapping or callable, default "auto"
         Hidden widths; ``()`` is a linear model; a mapping gives widths by feature name; a callable
-        ``(names, outputs) -> SubnetBank`` brings sub-networks of one's own.
+        ``(names, outputs) -> SubnetBank`` brings sub-networks of one's own. "auto" is one layer of clipped ReLU
+        units as wide as the data ask for, or the paper's (100, 50) with ``init="random"``.
     activation : {"relu", "clipped_relu", "exu", "gelu", "silu", "tanh"}, default "relu"
         Activation of the hidden layers.
     solver : str, default "auto"
         Proximal, with exact zeros: "prox_gd", "fista" (full batch), "prox_sgd" (with momentum), "prox_adam".
         Subgradient, with zeros by ``threshold``: "gd" (full batch), "sgd", "momentum", "adagrad", "adam".
         "auto" is "prox_adam", or "fista" without hidden layers.
+    init : {"auto", "convex", "random"}, default "auto"
+        Where training starts: at the convex solution, or at random as in the paper. "auto" is "convex" unless
+        ``hidden`` asks for an architecture.
+    refit : bool or "auto", default "auto"
+        Whether the kept features are fitted without the penalty, which takes its shrinkage away. "auto" does so
+        when the convex problem chose the features: on the synthetic regression it lowers the error from 8.6 to 1.0.
     learning_rate : float, optional
         Step size; by default the solver's own. Proximal full-batch solvers find theirs by backtracking.
     schedule : {"constant", "cosine", "exponential"} or callable, default "constant"
@@ -156,8 +168,12 @@ class SNAMRegressor(SupportMixin, AdditiveRegressor):
         Parameters of the kept sub-networks and the intercept.
     history_ : list of dict
         Loss, penalty, features and seconds after each epoch.
-    stationarity_ : float
-        Largest entry of the proximal gradient map at the end; 0 at a stationary point.
+    stationarity_ : float or None
+        Largest entry of the proximal gradient map where the training ended; 0 at a stationary point.
+    certificate_ : Certificate or None
+        Duality gap of the convex choice, and how near each dropped feature is to entering.
+    cv_curve_ : CVCurve or None
+        Held-out losses along the path when alpha is "auto".
     """
 
     def __init__(

@@ -93,19 +93,20 @@ class Settings:
         check_word("penalize", self.penalize, ("subnetwork", "output", "function"))
         as_penalty(self.penalty)
         as_schedule(self.schedule)
+        self._check_hidden()
         solver = self.chosen_solver()
         if solver.searches_step and self.regularizers().random:
             got = f"solver {solver.name!r}, which compares losses from step to step"
             raise InputError(describe("dropout", "a mini-batch solver", got, "use 'prox_adam' or no dropout"))
         self.chosen_device()
-        self._check_hidden()
         self._check_checkpoint()
 
     def _check_hidden(self) -> None:
         if callable(self.hidden) or self.hidden == "auto":
             return
         given = cast(object, self.hidden)
-        if isinstance(given, str) or not isinstance(given, Sequence | Mapping):
+        by_feature = cast(Mapping[object, object], given).values() if isinstance(given, Mapping) else [given]
+        if any(isinstance(own, str) or not isinstance(own, Sequence) for own in by_feature):
             expected = "widths such as (100, 50), a mapping of names to widths, or a callable"
             raise InputError(describe("hidden", expected, repr(given), "choose one"))
 

@@ -15,11 +15,12 @@ from sklearn.exceptions import ConvergenceWarning
 from sparsenam.convex.certificate import Certificate, certify
 from sparsenam.convex.design import GroupedDesign, orthonormal_design
 from sparsenam.convex.path_solver import ConvexPoint, alpha_max, convex_path
+from sparsenam.convex.problem import convex_problem
 from sparsenam.convex.random_features import RandomFeatures
 from sparsenam.errors import CertificateError
 from sparsenam.families import Family
 from sparsenam.model import AdditiveModel
-from sparsenam.penalties import GroupLasso, NeedsFirstFit, Penalty, restrict
+from sparsenam.penalties import GroupLasso, NeedsFirstFit, Penalty, WeightedLasso, restrict
 from sparsenam.selection.curve import CVCurve, Rule
 from sparsenam.selection.folds import Splits
 from sparsenam.selection.path import PathPoint, RegularizationPath
@@ -124,6 +125,20 @@ class FeatureChoice:
     def support(self) -> NDArray[np.intp]:
         """The kept features."""
         return self.point.supports[0]
+
+    def slack_at(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return each feature's ‖gradientⱼ‖ over the one at which it enters, for other scores (rows, outputs).
+
+        A feature left out of any fit is re-examined by this condition: above 1 it would enter.
+        """
+        task = self.task
+        problem = convex_problem(task.design, task.prepared.target, task.family, task.prepared.weights[None])
+        norms = problem.gradient_norms(problem.residuals(scores.T[None]))[0]
+        if isinstance(task.penalty, WeightedLasso):
+            bars, _ = task.penalty.lasso_and_ridge(norms.size, self.alpha)
+        else:  # sorted weights: the one of the smallest rank, which a newcomer would take
+            bars = np.full(norms.size, task.penalty.slope(np.arange(1.0, norms.size + 1), self.alpha).min())
+        return np.divide(norms, bars, out=np.zeros_like(norms), where=np.isfinite(bars) & (bars > 0))
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,9 @@ import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
+from functools import partial
 from pathlib import Path
-from types import FunctionType
+from types import CodeType, FunctionType, MethodType
 from typing import TypedDict, cast
 
 import numpy as np
@@ -83,13 +84,25 @@ def stable_words(value: object) -> str:
         return repr(value)
     if isinstance(value, int | float):
         return repr(float(value))
-    if isinstance(value, FunctionType):  # two lambdas have one name, but not one code
-        return f"{value.__module__}.{value.__qualname__} {value.__code__.co_code!r} {value.__code__.co_consts!r}"
+    if isinstance(value, frozenset | set):
+        return stable_words(sorted(stable_words(item) for item in cast(Iterable[object], value)))
+    if isinstance(value, bytes | complex):
+        return repr(value)
+    if isinstance(value, CodeType):
+        return f"{value.co_code!r} {value.co_names!r} {stable_words(value.co_consts)}"
+    if isinstance(value, FunctionType):  # two lambdas have one name, but not one code or one surrounding
+        cells = [cell.cell_contents for cell in value.__closure__ or () if cell.cell_contents is not value]
+        own = [value.__code__, value.__defaults__, value.__kwdefaults__, cells]
+        return f"{value.__module__}.{value.__qualname__} {stable_words(own)}"
+    if isinstance(value, MethodType):
+        return stable_words([value.__func__, value.__self__])
+    if isinstance(value, partial):
+        return stable_words([value.func, value.args, value.keywords])
     if is_dataclass(value):
         own: object = {field.name: getattr(value, field.name) for field in fields(value)}
     else:
         own = vars(value) if hasattr(value, "__dict__") else ""
-    return f"{type(value).__qualname__}{stable_words(own)}"
+    return f"{type(value).__qualname__} {getattr(value, '__name__', '')}{stable_words(own)}"
 
 
 def kept(journals: Iterable[Journal], path: Path, identity: str) -> Iterator[Journal]:
