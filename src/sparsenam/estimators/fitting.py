@@ -18,6 +18,7 @@ from sparsenam.convex.relaxed import refit_on
 from sparsenam.convex.smoothing import smooth_fit
 from sparsenam.estimators.network_fit import NetworkFit, TrainedNetwork, train_network
 from sparsenam.estimators.settings import Settings
+from sparsenam.estimators.threads import threads_for
 from sparsenam.families import Family
 from sparsenam.model import AdditiveModel, finish
 from sparsenam.model.additive import outputs_of
@@ -124,7 +125,8 @@ def _fit_network(task: Task, alpha: float) -> Fitted:
 
 def _fit_chosen(task: Task) -> Fitted:
     """Let the convex problem choose the features, then fit them."""
-    choice = choose(task)
+    with threads_for(task.prepared.weights.size, task.prepared.features.size):
+        choice = choose(task)
     settings = task.settings
     if settings.hidden == "auto" and settings.starts_convex and not settings.refits:
         own = replace(task, prepared=task.prepared.take(choice.support))
@@ -185,8 +187,9 @@ def fit_network_path(task: Task, alphas: NDArray[np.float64]) -> Iterator[Fitted
 def _fit_smooth(own: Task) -> Fitted:
     """Fit ramps with smoothness chosen by the data, then train all parameters from there."""
     kept = own.prepared
-    smooth = smooth_fit(kept.x, kept.target, kept.weights, own.family, out_of_time=own.clock.passed)
-    trained = polish(smooth, kept.x, kept.target, kept.weights, own.family, own.streams, own.clock)
+    with threads_for(kept.weights.size, kept.features.size):
+        smooth = smooth_fit(kept.x, kept.target, kept.weights, own.family, out_of_time=own.clock.passed)
+        trained = polish(smooth, kept.x, kept.target, kept.weights, own.family, own.streams, own.clock)
     finished = finish(kept, own.family, trained.bank, trained.theta, _all(kept), trained.intercept)
     history: History = [
         {"epoch": epoch, "loss": value, "penalty": 0.0, "features": kept.features.size}

@@ -13,6 +13,7 @@ from sparsenam.estimators.classification import AdditiveClassifier, ClassWeight
 from sparsenam.estimators.fitting import FOLDS, Fitted
 from sparsenam.estimators.regression import AdditiveRegressor
 from sparsenam.estimators.settings import check_number, check_whole, check_word
+from sparsenam.estimators.threads import threads_for
 from sparsenam.families import Family
 from sparsenam.networks import MLPBank, build_bank, initial_parameters
 from sparsenam.penalties import Penalty, as_penalty
@@ -45,6 +46,10 @@ class RandomFeatureMixin:
         self._check()
         family.range.check(sample.target, f"the {family.name} family")
         prepared = prepare(sample, standardize=True, standardize_target=family.standardizes_target)
+        with threads_for(prepared.weights.size, prepared.features.size):
+            return self._chosen(prepared, family, splits)
+
+    def _chosen(self, prepared: PreparedSample, family: Family, splits: Splits | None) -> Fitted:
         task = ConvexTask.of(prepared, family, self._features(prepared), as_penalty(self.penalty), self.norm)
         if self.alpha == "auto":
             folds = min(FOLDS, prepared.weights.size)

@@ -108,7 +108,7 @@ class Settings:
         by_feature = cast(Mapping[object, object], given).values() if isinstance(given, Mapping) else [given]
         if any(isinstance(own, str) or not isinstance(own, Sequence) for own in by_feature):
             expected = "widths such as (100, 50), a mapping of names to widths, or a callable"
-            raise InputError(describe("hidden", expected, repr(given), "choose one"))
+            raise InputError(describe("hidden", expected, repr(self.hidden), "choose one"))
 
     def _check_checkpoint(self) -> None:
         if self.checkpoint is None:

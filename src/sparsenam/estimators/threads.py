@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 import torch
 from threadpoolctl import threadpool_limits
@@ -28,3 +28,11 @@ def threads(n_jobs: int | None) -> Generator[None]:
             yield
     finally:
         torch.set_num_threads(before)
+
+
+FEW_CELLS = 100_000  # rows × features up to which one thread is as fast as two
+
+
+def threads_for(n_rows: int, n_features: int) -> AbstractContextManager[None]:
+    """Return a limit to one thread for a small convex fit, which waiting threads slow down on a busy machine."""
+    return threads(1 if n_rows * n_features <= FEW_CELLS else None)

@@ -76,7 +76,8 @@ class Diverged(Exception):  # noqa: N818 - carries numbers to where the feature'
 
 def require_finite(problem: Problem, loss: float, theta: Tensor, epoch: int, rate: float) -> None:
     """Raise `Diverged` when the loss or the norm of θ (or of its gradient) is not finite."""
-    if np.isfinite(loss) and bool(torch.isfinite(torch.linalg.vector_norm(theta))):
+    flat = theta.flatten()
+    if np.isfinite(loss) and bool(torch.isfinite(flat.dot(flat))):
         return
     bad = ~torch.isfinite(theta.square().sum(1))
     feature = int(problem.features[int(bad.int().argmax())]) if bool(bad.any()) else None

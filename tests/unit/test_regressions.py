@@ -1,0 +1,395 @@
+"""Defects that were found once, each kept out by a test."""
+
+import functools
+import math
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import Lasso
+
+from sparsenam import SNAMClassifier, SNAMRegressor
+from sparsenam.errors import CheckpointError, ConstantColumnWarning, DivergenceError, InputError
+from sparsenam.networks import MLPBank
+from sparsenam.penalties import GroupLasso
+from sparsenam.training import Deadline
+from sparsenam.training.checkpoint import stable_words
+
+QUICK = {"alpha": 0.01, "hidden": (4,), "max_epochs": 3, "random_state": 0}
+
+
+def table(rows=60, features=4, seed=0):
+    generator = np.random.default_rng(seed)
+    X = pd.DataFrame(generator.normal(size=(rows, features)), columns=[f"f{place}" for place in range(features)])
+    return X, 2 * np.sin(2 * X["f0"]) + X["f1"] + 0.3 * generator.normal(size=rows)
+
+
+# --- penalize="function" on batches in which a function is constant
+
+
+def test_a_last_batch_of_one_row_leaves_unit_functions_finite():
+    X, y = table(rows=257)
+    model = SNAMRegressor(**QUICK, penalize="function", batch_size=256).fit(X, y)
+    assert np.isfinite(model.predict(X)).all()
+    assert np.isfinite([entry["loss"] for entry in model.history_]).all()
+    assert model.get_support().all()
+
+
+def test_a_rare_dummy_column_leaves_unit_functions_finite():
+    X, y = table(rows=200)
+    X["rare"] = 0.0
+    X.loc[17, "rare"] = 1.0
+    model = SNAMRegressor(**QUICK, penalize="function", batch_size=32).fit(X, y)
+    assert np.isfinite(model.predict(X)).all()
+    assert model.get_support()[:2].all()
+
+
+def test_batches_of_one_row_leave_unit_functions_finite():
+    X, y = table(rows=20)
+    model = SNAMRegressor(**QUICK, penalize="function", batch_size=1).fit(X, y)
+    assert np.isfinite(model.predict(X)).all()
+
+
+# --- models that keep nothing
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"alpha": 50.0, "penalize": "function"},
+        {"alpha": 5.0, "hidden": ()},
+        {"alpha": 50.0, "hidden": {f"f{place}": (2 + place,) for place in range(4)}},
+        {"alpha": 50.0, "hidden": {f"f{place}": (2 + place,) for place in range(4)}, "penalize": "function"},
+        {"alpha": 50.0, "validation_fraction": 0.3},
+    ],
+    ids=["function", "linear", "widths by feature", "widths by feature, function", "held-out rows"],
+)
+def test_a_model_that_keeps_nothing_predicts_the_mean(settings):
+    X, y = table()
+    model = SNAMRegressor(**{**QUICK, "max_epochs": 300, **settings}).fit(X, y)
+    assert not model.get_support().any()
+    assert model.n_parameters_ == 1
+    np.testing.assert_allclose(model.predict(X), y.mean())
+    assert model.effects(X).shape == (60, 4)
+    assert not model.effects(X).any()
+
+
+@pytest.mark.parametrize("settings", [{}, {"hidden": ()}, {"hidden": {}}, {"validation_fraction": 0.5}], ids=str)
+def test_a_table_of_constant_columns_predicts_the_mean(settings):
+    X = np.ones((10, 2))
+    with pytest.warns(ConstantColumnWarning, match="x0, x1"):
+        model = SNAMRegressor(**{**QUICK, **settings}, penalize="function").fit(X, np.arange(10))
+    np.testing.assert_allclose(model.predict(X), 4.5)
+
+
+# --- checkpoints
+
+LONG = {"hidden": (4,), "alpha": 0.02, "batch_size": 32, "patience": 100, "random_state": 0}
+
+
+def test_the_same_call_again_trains_no_more_and_a_longer_one_goes_on(tmp_path):
+    X, y = table()
+    fits = [
+        SNAMRegressor(**LONG, max_epochs=epochs, checkpoint=tmp_path / "fit").fit(X, y) for epochs in (12, 12, 30)
+    ]
+    for model, epochs in zip(fits, (12, 12, 30), strict=True):
+        assert [entry["epoch"] for entry in model.history_] == list(range(1, epochs + 1))
+    np.testing.assert_array_equal(fits[0].predict(X), fits[1].predict(X))
+    np.testing.assert_array_equal(fits[2].predict(X), SNAMRegressor(**LONG, max_epochs=30).fit(X, y).predict(X))
+
+
+@pytest.mark.parametrize(
+    ("place", "seed", "words"),
+    [
+        ("fit", None, "set random_state"),
+        ("missing/fit", 0, "a folder that is not there"),
+        (7, 0, "checkpoint: expected a path, got 7"),
+    ],
+    ids=["no seed", "no folder", "a number"],
+)
+def test_an_impossible_checkpoint_is_refused_before_training(tmp_path, place, seed, words):
+    X, y = table()
+    path = tmp_path / place if isinstance(place, str) else place
+    settings = {**LONG, "random_state": seed, "schedule": lambda share: pytest.fail("training began")}
+    with pytest.raises(InputError, match=words):
+        SNAMRegressor(**settings, max_epochs=3, checkpoint=path).fit(X, y)
+
+
+def test_numbers_of_numpy_and_of_python_are_one_fit(tmp_path):
+    X, y = table()
+    path = tmp_path / "fit"
+    SNAMRegressor(**LONG, max_epochs=3, checkpoint=path).fit(X, y)
+    by_numpy = {"alpha": np.float64(0.02), "batch_size": np.int64(32), "patience": np.int32(100)}
+    again = {**LONG, **by_numpy, "hidden": [np.int64(4)], "random_state": np.int64(0), "max_epochs": np.int64(5)}
+    assert len(SNAMRegressor(**again, checkpoint=str(path)).fit(X, y).history_) == 5
+    with pytest.raises(CheckpointError, match="other data or settings"):
+        SNAMRegressor(**{**again, "batch_size": np.int64(16)}, checkpoint=path).fit(X, y)
+
+
+def slower(share, by):
+    return 1.0 / (1.0 + by * share)
+
+
+def times(factor):
+    return lambda share: factor
+
+
+class Falling:
+    def __init__(self, by):
+        self.by = by
+
+    def __call__(self, share):
+        return slower(share, self.by)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("cosine", "exponential"),
+        (lambda share: 1.0, lambda share: 0.5),
+        (lambda share: math.cos(share), lambda share: math.exp(share)),
+        (math.cos, math.exp),
+        (np.cos, np.exp),
+        (lambda share: 1.0 if share in {0.0, 0.5} else 0.9, lambda share: 1.0 if share in {0.0, 0.6} else 0.9),
+        (times(1.0), times(0.5)),
+        (lambda share, by=1.0: by, lambda share, by=0.5: by),
+        (functools.partial(slower, by=1.0), functools.partial(slower, by=2.0)),
+        (Falling(1.0), Falling(2.0)),
+        (Falling(1.0).__call__, Falling(2.0).__call__),
+    ],
+    ids=[
+        "names",
+        "constants",
+        "functions called",
+        "built in",
+        "of numpy",
+        "sets",
+        "closures",
+        "defaults",
+        "partials",
+        "objects",
+        "methods",
+    ],
+)
+def test_different_schedules_are_different_fits(tmp_path, one, other):
+    X, y = table()
+    path = tmp_path / "fit"
+    SNAMRegressor(**LONG, max_epochs=3, schedule=one, checkpoint=path).fit(X, y)
+    assert len(SNAMRegressor(**LONG, max_epochs=3, schedule=one, checkpoint=path).fit(X, y).history_) == 3
+    with pytest.raises(CheckpointError, match="other data or settings"):
+        SNAMRegressor(**LONG, max_epochs=3, schedule=other, checkpoint=path).fit(X, y)
+
+
+def test_a_schedule_that_depends_on_the_last_epoch_is_another_fit_with_another_one(tmp_path):
+    X, y = table()
+    path = tmp_path / "fit"
+    SNAMRegressor(**LONG, max_epochs=3, schedule="cosine", checkpoint=path).fit(X, y)
+    with pytest.raises(CheckpointError, match="other data or settings"):
+        SNAMRegressor(**LONG, max_epochs=5, schedule="cosine", checkpoint=path).fit(X, y)
+
+
+def test_a_function_is_described_without_an_address_of_memory():
+    source = "def nested(share):\n    return sum(map(lambda step: step * share, (1.0, 2.0)))"
+    spaces = [{"__name__": "own"}, {"__name__": "own"}]
+    for space in spaces:
+        exec(source, space)
+    assert " at 0x" not in stable_words(spaces[0]["nested"])
+    assert stable_words(spaces[0]["nested"]) == stable_words(spaces[1]["nested"])
+
+
+@pytest.mark.parametrize("settings", [{}, {"validation_fraction": 0.3}], ids=["plain", "held-out rows"])
+def test_a_fit_whose_time_ran_out_within_an_epoch_resumes_to_the_uninterrupted_model(
+    tmp_path, monkeypatch, settings
+):
+    X, y = table(rows=120)
+    common = {**LONG, "batch_size": 20, "max_epochs": 12, **settings}
+    whole = SNAMRegressor(**common).fit(X, y)
+    path = tmp_path / "fit"
+    asked = []
+    with monkeypatch.context() as patched:
+        patched.setattr(Deadline, "passed", lambda clock: asked.append(None) or len(asked) > 24)
+        cut = SNAMRegressor(**common, checkpoint=path).fit(X, y)
+    assert 2 < len(cut.history_) < 12
+    assert np.abs(cut.predict(X) - whole.predict(X)).max() > 1e-6
+    resumed = SNAMRegressor(**common, checkpoint=path).fit(X, y)
+    assert [entry["loss"] for entry in resumed.history_] == [entry["loss"] for entry in whole.history_]
+    assert cut.history_[-1]["loss"] not in [entry["loss"] for entry in whole.history_]  # it was no whole epoch
+    np.testing.assert_array_equal(resumed.predict(X), whole.predict(X))
+
+
+# --- pruning
+
+
+@pytest.mark.parametrize(("rows", "features", "outputs"), [(5000, 24, 1), (700, 6, 3)])
+def test_pruning_changes_no_bit_of_a_large_table_or_of_several_outputs(rows, features, outputs):
+    X, y = table(rows=60, features=features)
+    target = y if outputs == 1 else np.column_stack([y, -y, X["f2"]])
+    settings = {**QUICK, "hidden": (100, 50), "alpha": 0.0, "max_epochs": 1}
+    model = SNAMRegressor(**settings).fit(X, target).model_
+    kept = np.arange(0, features, 3)[:7]  # an odd number: blocks that depend on it would not end alike
+    dropped = np.setdiff1d(np.arange(features), kept)
+    theta, offsets = model.theta.clone(), model.offsets.copy()
+    theta[dropped], offsets[dropped] = 0, 0
+    padded = replace(model, theta=theta, offsets=offsets)
+    pruned = replace(
+        padded,
+        bank=model.bank.take(kept),
+        theta=theta[kept],
+        features=model.features[kept],
+        scaling=model.scaling.take(kept),
+        offsets=offsets[kept],
+    )
+    many = table(rows=rows, features=features, seed=1)[0].to_numpy()
+    scores = pruned.scores(many)
+    np.testing.assert_array_equal(padded.scores(many), scores)
+    assert (scores.std(axis=0) > 0).all()
+    assert not np.array_equal(model.scores(many), scores)
+
+
+# --- weights
+
+
+@pytest.mark.parametrize("hidden", [(), (3,)], ids=str)
+def test_integer_weights_are_repeated_rows_for_function_norms(hidden):
+    X, y = table(rows=40)
+    weights = np.random.default_rng(1).integers(0, 4, size=40)
+    epochs = 2000 if hidden == () else 20
+    settings = {"alpha": 0.05, "hidden": hidden, "penalize": "function", "random_state": 0, "max_epochs": epochs}
+    settings |= {"batch_size": None, "patience": 100, "activation": "tanh"}
+    weighted = SNAMRegressor(**settings).fit(X, y, sample_weight=weights)
+    repeated = SNAMRegressor(**settings).fit(X.loc[X.index.repeat(weights)], np.repeat(y, weights))
+    plain = SNAMRegressor(**settings).fit(X, y)
+    np.testing.assert_allclose(weighted.predict(X), repeated.predict(X), atol=1e-6)
+    np.testing.assert_allclose(weighted.norms_, repeated.norms_, atol=1e-6)
+    assert np.abs(weighted.predict(X) - plain.predict(X)).max() > 1e-3
+
+
+# --- divergence and convergence
+
+
+def test_a_huge_rate_of_adam_is_called_divergence():
+    X, y = table()
+    with pytest.raises(DivergenceError, match="at learning rate 100, first in feature 'f"):
+        SNAMRegressor(**QUICK, solver="adam", learning_rate=100.0).fit(X, y)
+
+
+@pytest.mark.parametrize("batch_size", [20, None])
+@pytest.mark.parametrize("solver", ["prox_adam", "prox_sgd", "adam", "sgd", "gd"])
+def test_divergence_names_a_place(solver, batch_size):
+    X, y = table()
+    with pytest.raises(DivergenceError, match=r"first in (feature 'f\d'|the intercept): lower learning_rate"):
+        SNAMRegressor(**QUICK, solver=solver, learning_rate=1e100, batch_size=batch_size).fit(X, y)
+
+
+@pytest.mark.parametrize("batch_size", [20, None])  # single and double precision
+@pytest.mark.parametrize("rate", [1e20, 1e30, 1e200])
+def test_divergence_comes_without_warnings_of_numpy(rate, batch_size):
+    X, y = table()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        with pytest.raises(DivergenceError):
+            SNAMRegressor(**QUICK, solver="prox_sgd", learning_rate=rate, batch_size=batch_size).fit(X, y)
+
+
+def test_the_best_epoch_on_held_out_rows_need_not_have_converged():
+    X, y = table()
+    settings = {**QUICK, "hidden": (), "alpha": 0.0, "max_epochs": 1000}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ConvergenceWarning)
+        SNAMRegressor(**settings, validation_fraction=0.3).fit(X, y)
+    with pytest.warns(ConvergenceWarning, match="above tol"):
+        SNAMRegressor(**{**settings, "max_epochs": 2}).fit(X, y)
+
+
+def test_backtracking_finds_its_step_for_columns_in_the_millions():
+    X, y = table()
+    model = SNAMRegressor(**{**QUICK, "max_epochs": 50}, solver="fista", standardize=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(X * 1e6, y)
+    losses = [entry["loss"] + entry["penalty"] for entry in model.history_]
+    assert np.isfinite(losses).all()
+    assert losses[-1] < losses[0]
+
+
+# --- settings that make no sense
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"hidden": 5}, "hidden: expected widths"),
+        ({"hidden": None}, "hidden: expected widths"),
+        ({"hidden": (8, None)}, "hidden: expected positive whole widths"),
+        ({"hidden": "abc"}, "hidden: expected widths"),
+        ({"hidden": {f"f{place}": 3 for place in range(4)}}, "hidden: expected"),
+        ({"hidden": {f"f{place}": None for place in range(4)}}, "hidden: expected"),
+        ({"hidden": {f"f{place}": "ab" for place in range(4)}}, "hidden: expected"),
+        ({"hidden": lambda names, outputs: MLPBank((3,), outputs + 1, "relu")}, "a bank with 1 outputs"),
+        ({"device": None}, "device: expected a name"),
+        ({"device": "meta"}, "device: expected a device of this machine"),
+        ({"penalty": GroupLasso}, r"got the class GroupLasso; write GroupLasso\(\)"),
+        ({"penalty": None}, "penalty: expected a name or an object"),
+        (
+            {"penalty": GroupLasso(np.array([1.0, np.inf, 1.0, 1.0])), "solver": "adam"},
+            "finite weights for a subgradient solver",
+        ),
+    ],
+    ids=[
+        "hidden 5", "hidden None", "hidden (8, None)", "hidden abc", "mapping to 3", "mapping to None",
+        "mapping to text", "outputs", "device None", "device meta", "class", "penalty None", "infinite weight",
+    ],
+)  # fmt: skip
+def test_a_senseless_setting_gets_a_sentence(settings, words):
+    X, y = table()
+    with pytest.raises(InputError, match=words):
+        SNAMRegressor(**{**QUICK, **settings}).fit(X, y)
+
+
+@pytest.mark.parametrize("weights", [-1.0, np.nan, np.array([1.0, -2.0]), np.array([np.nan, 1.0])], ids=str)
+def test_negative_weights_of_a_penalty_are_refused(weights):
+    with pytest.raises(InputError, match="GroupLasso: expected weights of at least 0"):
+        GroupLasso(weights)
+
+
+def test_a_negative_class_weight_is_refused():
+    X, y = table()
+    with pytest.raises(InputError, match="class_weight: expected weights of at least 0"):
+        SNAMClassifier(**QUICK, class_weight={0: 1.0, 1: -1.0}).fit(X, (y > 0).astype(int))
+
+
+# --- linear models by feature
+
+
+def test_a_mapping_to_no_hidden_layer_is_the_lasso():
+    X, y = table()
+    columns, target = (X - X.mean()) / X.std(ddof=0), (y - y.mean()) / y.std(ddof=0)
+    model = SNAMRegressor(alpha=0.15, hidden={name: () for name in X}, random_state=0).fit(X, y)
+    oracle = Lasso(alpha=0.15, tol=1e-12).fit(columns, target)
+    coefficients = np.zeros(4)
+    coefficients[model.model_.features] = model.model_.theta.numpy()[:, 0]
+    np.testing.assert_allclose(coefficients, oracle.coef_, atol=1e-6)
+    assert 0 < np.count_nonzero(oracle.coef_) < 4
+    assert model.stationarity_ < 1e-6
+
+
+# --- labels
+
+
+@pytest.mark.parametrize(
+    ("labels", "words"),
+    [
+        ([None, "a"] * 30, "Unknown label type"),
+        ([None] * 60, "Unknown label type"),
+        ([0.0, np.nan] * 30, "contains NaN"),
+        (["a", 1] * 30, "not supported between instances of 'int' and 'str'"),  # scikit-learn's own words
+    ],
+    ids=["None and text", "None", "NaN", "text and numbers"],
+)
+def test_labels_of_no_one_type_are_refused_as_by_scikit_learn(labels, words):
+    X, _ = table()
+    with pytest.raises((ValueError, TypeError), match=words):
+        SNAMClassifier(**QUICK).fit(X, np.array(labels, dtype=object))
