@@ -157,7 +157,7 @@ def test_classifiers_by_cross_validation():
         assert model.score(task.X, np.where(task.y > 0, "yes", "no")) > 0.9
 
 
-@pytest.mark.parametrize("features", ["ramps", "random"])
+@pytest.mark.parametrize("features", ["ramps", "hinges", "random"])
 @pytest.mark.parametrize("norm", ["function", "parameters"])
 def test_random_feature_model_is_solved_to_its_certificate(task, features, norm):
     model = RandomFeatureSNAMRegressor(alpha=0.2, features=features, norm=norm, random_state=0).fit(task.X, task.y)

@@ -13,8 +13,12 @@ from sparsenam.networks import MLPBank
 from sparsenam.tables.scaling import Matrix, Vector
 
 
-def ramp_bank(ramps: Sequence[Ramps], coefficients: Sequence[Matrix], outputs: int) -> tuple[MLPBank, Tensor]:
+def ramp_bank(
+    ramps: Sequence[Ramps], coefficients: Sequence[Matrix], outputs: int, activation: str = "clipped_relu"
+) -> tuple[MLPBank, Tensor]:
     """Return the bank whose sub-network j is Σₖ cₖ clip((x - tₖ)/hₖ, 0, 1), and its θ in double precision.
+
+    With ``activation="relu"`` the units are hinges, max((x - tₖ)/hₖ, 0).
 
     Parameters
     ----------
@@ -25,20 +29,24 @@ def ramp_bank(ramps: Sequence[Ramps], coefficients: Sequence[Matrix], outputs: i
     """
     slopes = [1.0 / np.diff(own.knots) for own in ramps]
     shifts = [-own.knots[:-1] * slope for own, slope in zip(ramps, slopes, strict=True)]
-    return unit_bank(slopes, shifts, coefficients, outputs)
+    return unit_bank(slopes, shifts, coefficients, outputs, activation)
 
 
 def unit_bank(
-    slopes: Sequence[Vector], shifts: Sequence[Vector], coefficients: Sequence[Matrix], outputs: int
+    slopes: Sequence[Vector],
+    shifts: Sequence[Vector],
+    coefficients: Sequence[Matrix],
+    outputs: int,
+    activation: str = "clipped_relu",
 ) -> tuple[MLPBank, Tensor]:
-    """Return the bank whose sub-network j is Σₖ cₖ clip(aₖ x + bₖ, 0, 1), and its θ.
+    """Return the bank whose sub-network j is Σₖ cₖ activation(aₖ x + bₖ), and its θ.
 
     ``slopes`` a and ``shifts`` b have shape (m_j,), ``coefficients`` c shape (m_j, outputs). The bank is as
     wide as its widest sub-network; narrower ones are padded with zeros. θ has shape (features, size).
     """
     sizes = [slope.size for slope in slopes]
     width = max(sizes, default=1)
-    bank = MLPBank((width,), outputs, "clipped_relu", np.array(sizes, dtype=np.intp).reshape(-1, 1))
+    bank = MLPBank((width,), outputs, activation, np.array(sizes, dtype=np.intp).reshape(-1, 1))
     theta = torch.zeros(len(sizes), bank.size, dtype=torch.float64)
     weight, bias, output = bank.tensors(theta)  # views of θ
     for feature, size in enumerate(sizes):

@@ -35,21 +35,27 @@ class RandomFeatures(Protocol):
 class RampFeatures:
     """Data-aware units: clipped ReLU between neighbouring knots, at most ``count`` a feature.
 
-    Few rows have few ramps. Columns that hold few values get a knot at each.
+    Few rows have few ramps. Columns that hold few values get a knot at each. ``hinges`` takes ReLU units with the
+    same knots and slopes instead: between the knots they span the same functions, beyond them they run on in a
+    straight line and feel outliers.
     """
 
     prepared: PreparedSample
     count: int
+    hinges: bool = False
 
     def columns(self, feature: int) -> Matrix:
-        """Return the ramps of one feature."""
-        return self._ramps(feature).columns(self.prepared.x[feature])
+        """Return the ramps or hinges of one feature."""
+        ramps, x = self._ramps(feature), self.prepared.x[feature]
+        if self.hinges:
+            return np.maximum((x[:, None] - ramps.knots[:-1]) / np.diff(ramps.knots), 0.0)
+        return ramps.columns(x)
 
     def network(self, features: NDArray[np.intp], coefficients: Matrix) -> tuple[MLPBank, Tensor]:
         """Return the bank of ramps."""
         ramps = [self._ramps(int(feature)) for feature in features]
         own = [coefficients[place, : unit.size] for place, unit in enumerate(ramps)]
-        return ramp_bank(ramps, own, coefficients.shape[2])
+        return ramp_bank(ramps, own, coefficients.shape[2], "relu" if self.hinges else "clipped_relu")
 
     def _ramps(self, feature: int) -> Ramps:
         most = max(2, self.prepared.weights.size // ROWS_PER_RAMP)

@@ -23,7 +23,7 @@ from sparsenam.selection.folds import Splits, deal
 from sparsenam.streams import Streams
 from sparsenam.tables import PreparedSample, Sample, prepare
 
-FeatureKind = Literal["ramps", "random"]
+FeatureKind = Literal["ramps", "hinges", "random"]
 
 
 class RandomFeatureMixin:
@@ -63,8 +63,8 @@ class RandomFeatureMixin:
         return Fitted(model, choice.alpha, norms, [], choice=choice)
 
     def _features(self, prepared: PreparedSample) -> RandomFeatures:
-        if self.features == "ramps":
-            return RampFeatures(prepared, self.width)
+        if self.features != "random":
+            return RampFeatures(prepared, self.width, hinges=self.features == "hinges")
         bank = build_bank(self.hidden, prepared.names, prepared.target.shape[1], self.activation)
         assert isinstance(bank, MLPBank)
         streams = Streams.from_random_state(self.random_state)
@@ -76,7 +76,7 @@ class RandomFeatureMixin:
         check_number("tol", self.tol, 0.0, open_below=True)
         check_whole("width", self.width)
         check_whole("n_alphas", self.n_alphas)
-        check_word("features", self.features, ("ramps", "random"))
+        check_word("features", self.features, ("ramps", "hinges", "random"))
         check_word("norm", self.norm, ("function", "parameters"))
         check_word("rule", self.rule, RULES)
         if callable(self.hidden):
@@ -92,9 +92,10 @@ class RandomFeatureSNAMRegressor(RandomFeatureMixin, SupportMixin, AdditiveRegre
         Weight of the penalty, on columns and target of mean 0 and variance 1; "auto" by cross-validation.
     penalty : str or object, default "group_lasso"
         A convex penalty: "group_lasso", "adaptive", "elastic_net", "group_slope", "two_level_slope".
-    features : {"ramps", "random"}, default "ramps"
-        Hidden units placed by the data (clipped ReLU between quantile-like knots), or the last hidden layer of
-        random sub-networks with ``hidden`` widths and ``activation``, as in the paper.
+    features : {"ramps", "hinges", "random"}, default "ramps"
+        Hidden units placed by the data, clipped ReLU ("ramps") or ReLU ("hinges") with kinks at quantile-like
+        knots, or the last hidden layer of random sub-networks with ``hidden`` widths and ``activation``, as in the
+        paper.
     norm : {"function", "parameters"}, default "function"
         Group norm: of the function over the training rows, ‖Gⱼθⱼ‖ₙ with a little roughness, or ‖θⱼ‖ (the paper).
     width : int, default 32
