@@ -7,6 +7,8 @@ from sklearn.base import clone
 from sklearn.model_selection import GroupKFold, StratifiedKFold, TimeSeriesSplit
 
 import sparsenam
+import sparsenam.errors
+import sparsenam.penalties
 from sparsenam import (
     RandomFeatureSNAMClassifierCV,
     RandomFeatureSNAMRegressor,
@@ -209,3 +211,70 @@ def test_importing_the_package_does_not_load_torch():
     code = "import sys, sparsenam; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
     assert sparsenam.__version__
+
+
+def test_each_row_is_judged_by_the_folds_that_test_on_it():
+    """The sign of the effect flips half-way: a window of the past fails on the other side, and only there."""
+    generator = np.random.default_rng(0)
+    X = generator.normal(size=(240, 3))
+    y = np.where(np.arange(240) < 120, 1, -1) * 3 * X[:, 0] + 0.3 * generator.normal(size=240)
+    windows = [(np.arange(start, start + 60), np.arange(start + 60, start + 120)) for start in (0, 60, 120)]
+    curves = []
+    for splits in (windows, windows[::-1]):
+        curve = SNAMRegressorCV(cv=splits, random_state=0).fit(X, y).cv_curve_
+        losses = curve.losses[-1]
+        assert np.isnan(losses[:60]).all()
+        assert losses[60:120].mean() < 0.3 < 1 < losses[120:180].mean()
+        assert losses[180:].mean() < 0.3
+        curves.append(curve.mean)
+    np.testing.assert_allclose(curves[0], curves[1])
+
+
+def test_rows_tested_several_times_count_with_their_mean(task):
+    rows = np.arange(len(task.y))
+    once = [(rows[rows % 2 == 0], rows[rows % 2 == 1]), (rows[rows % 2 == 1], rows[rows % 2 == 0])]
+    one = SNAMRegressorCV(cv=once).fit(task.X, task.y).cv_curve_
+    twice = SNAMRegressorCV(cv=[*once, *once]).fit(task.X, task.y).cv_curve_
+    np.testing.assert_allclose(twice.mean, one.mean)
+    masks = [(rows % 2 == 0, rows % 2 == 1), (rows % 2 == 1, rows % 2 == 0)]
+    np.testing.assert_allclose(SNAMRegressorCV(cv=masks).fit(task.X, task.y).cv_curve_.mean, one.mean)
+
+
+@pytest.mark.parametrize("make", [SNAMRegressor, RandomFeatureSNAMRegressor])
+def test_nothing_to_learn_gives_an_empty_model_at_once(task, make):
+    flat = make(random_state=0).fit(task.X, np.full(len(task.y), 3.3))
+    assert not flat.get_support().any()
+    np.testing.assert_allclose(flat.predict(task.X), 3.3)
+    with pytest.warns(sparsenam.errors.ConstantColumnWarning):
+        constant = make(random_state=0).fit(np.ones((50, 3)), task.y[:50])
+    np.testing.assert_allclose(constant.predict(np.ones((2, 3))), task.y[:50].mean())
+
+
+def test_an_alpha_is_enough_where_no_alpha_empties_the_model(task):
+    model = RandomFeatureSNAMRegressor(alpha=0.05, penalty=sparsenam.penalties.GroupElasticNet(0.0))
+    assert model.fit(task.X, task.y).get_support().all()
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"norm": "nuclear"}, {"alphas": [-1.0, 0.1]}, {"alphas": []}, {"n_alphas": 0}, {"width": 0}, {"tol": 0}],
+    ids=str,
+)
+def test_wrong_settings_of_a_path_are_refused(task, settings):
+    with pytest.raises(InputError, match=next(iter(settings))):
+        random_feature_path(task.X, task.y, **settings)
+
+
+def test_a_target_of_another_length_is_refused(task):
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        random_feature_path(task.X, np.r_[task.y, task.y])
+
+
+def test_splits_outside_the_table_are_refused(task):
+    with pytest.raises(InputError, match="cv"):
+        SNAMRegressorCV(cv=[(np.arange(10), np.array([10_000]))]).fit(task.X, task.y)
+
+
+def test_too_little_time_to_choose_is_told(task):
+    with pytest.warns(UserWarning, match="max_seconds ran out"):
+        SNAMRegressor(max_seconds=1e-6, random_state=0).fit(task.X, task.y)

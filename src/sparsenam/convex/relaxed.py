@@ -119,7 +119,7 @@ class RelaxedFits:
     Attributes
     ----------
     held_out
-        For each batch, the rows it leaves out of batch 0; all rows for batch 0 itself.
+        For each batch, the rows to score; by default those it leaves out of batch 0, and all rows for batch 0.
     """
 
     def __init__(
@@ -131,12 +131,14 @@ class RelaxedFits:
         *,
         ridge: float = RIDGE,
         gram: GramCache | None = None,
+        held_out: Sequence[Indices] | None = None,
     ) -> None:
         self.problem = convex_problem(design, target, family, batch_weights)
         self.ridge = ridge
         weights = self.problem.weights
         left = [np.flatnonzero((batch == 0) & (weights[0] > 0)) for batch in weights[1:]]
-        self.held_out: tuple[Indices, ...] = (np.arange(design.n_rows), *left)
+        own = left if held_out is None else held_out
+        self.held_out: tuple[Indices, ...] = (np.arange(design.n_rows), *own)
         self._kept = [np.flatnonzero(batch > 0) for batch in weights]
         self._gram = GramCache(design, weights) if gram is None else gram
         self._target_means = weights @ self.problem.target.T

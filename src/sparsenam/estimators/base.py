@@ -39,6 +39,7 @@ class AdditiveEstimator(BaseEstimator):
     norms_: NDArray[np.float64]
     certificate_: Certificate | None
     cv_curve_: CVCurve | None
+    woken_: tuple[str, ...]
     n_features_in_: int
     feature_names_in_: NDArray[np.object_]
 
@@ -119,6 +120,7 @@ def _attributes(fitted: Fitted, names: tuple[str, ...], with_path: bool) -> dict
         "norms_": fitted.norms,
         "certificate_": None if choice is None else choice.certificate,
         "cv_curve_": None if choice is None else choice.curve,
+        "woken_": fitted.woken,
         "model_": fitted.model,
     }
     if with_path and choice is not None:

@@ -53,7 +53,8 @@ class Task:
 class Fitted:
     """A fitted model with the story of its fit.
 
-    ``norms`` are the group norms of all input features. ``choice`` is there when the convex problem chose them.
+    ``norms`` are the group norms of all input features. ``choice`` is there when the convex problem chose them,
+    and ``woken`` names features that it had dropped but the final residuals let in.
     """
 
     model: AdditiveModel
@@ -62,6 +63,7 @@ class Fitted:
     history: History
     stationarity: float | None = None
     choice: FeatureChoice | None = None
+    woken: tuple[str, ...] = ()
 
 
 def fit_additive(sample: Sample, family: Family, settings: Settings, splits: Splits | None = None) -> Fitted:
@@ -72,6 +74,8 @@ def fit_additive(sample: Sample, family: Family, settings: Settings, splits: Spl
     scaled = settings.standardize and family.standardizes_target
     prepared = prepare(sample, standardize=settings.standardize, standardize_target=scaled)
     task = Task(prepared, family, settings, streams, clock, splits)
+    if not prepared.features.size:  # every column is constant: nothing to choose
+        return _fit_smooth(task)
     if settings.alpha != "auto" and not settings.starts_convex:
         return _fit_network(task, float(settings.alpha))
     return _fit_chosen(task)
@@ -127,6 +131,9 @@ def _fit_chosen(task: Task) -> Fitted:
     """Let the convex problem choose the features, then fit them."""
     with threads_for(task.prepared.weights.size, task.prepared.features.size):
         choice = choose(task)
+    if task.clock.passed():
+        message = "max_seconds ran out while features were chosen: the choice may be too sparse; allow more."
+        warnings.warn(message, ConvergenceWarning, stacklevel=5)
     settings = task.settings
     if settings.hidden == "auto" and settings.starts_convex and not settings.refits:
         own = replace(task, prepared=task.prepared.take(choice.support))
@@ -145,7 +152,8 @@ def _fit_and_reexamine(task: Task, choice: FeatureChoice) -> Fitted:
         slack[support] = 0.0
         woken = np.flatnonzero(slack > 1.0 + TOUCHING)
         if not woken.size or task.clock.passed():
-            return fitted
+            late = sorted(set(support.tolist()) - set(choice.support.tolist()))
+            return replace(fitted, woken=tuple(task.prepared.names[place] for place in late))
         support = np.sort(np.concatenate([support, woken]))
 
 

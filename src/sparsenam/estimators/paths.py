@@ -9,12 +9,16 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import _check_sample_weight  # pyright: ignore[reportPrivateUsage]
+from sklearn.utils.validation import (
+    _check_sample_weight,  # pyright: ignore[reportPrivateUsage]
+    check_consistent_length,
+)
 
 from sparsenam.convex.random_features import RampFeatures
 from sparsenam.errors import InputError, describe
 from sparsenam.estimators.fitting import RAMPS, Fitted, Task, fit_features, fit_network_path
-from sparsenam.estimators.settings import PAPER_HIDDEN, Settings
+from sparsenam.estimators.regression import check_target
+from sparsenam.estimators.settings import PAPER_HIDDEN, Settings, check_number, check_whole, check_word
 from sparsenam.estimators.validation import check_columns, column_names
 from sparsenam.families import FAMILIES, Family, as_family
 from sparsenam.networks import Hidden
@@ -49,8 +53,12 @@ def random_feature_path(
     alphas
         A falling grid; by default ``n_alphas`` values from the one that keeps nothing.
     width, norm, penalty
-        As for `RandomFeatureSNAMRegressor`.
+        As for `RandomFeatureSNAMRegressor`, but for "adaptive", which needs a first fit.
     """
+    check_word("norm", norm, ("function", "parameters"))
+    check_number("tol", tol, 0.0, open_below=True)
+    check_whole("width", width)
+    check_whole("n_alphas", n_alphas)
     prepared, chosen, names = _read(X, y, family, sample_weight)
     task = ConvexTask.of(prepared, chosen, RampFeatures(prepared, width), as_penalty(penalty), norm)
     points = walk_path(task, _falling(alphas), n_alphas, tol)
@@ -128,14 +136,23 @@ def _read(
     reader = BaseEstimator()
     columns = check_columns(reader, X, reset=True)
     chosen = as_family(family, tuple(FAMILIES))
-    target = np.asarray(y, dtype=np.float64).reshape(columns.shape[0], -1)
+    target = check_target(y)
+    check_consistent_length(columns, target)
+    target = target.reshape(len(target), -1)
     chosen.range.check(target, f"the {chosen.name} family")
     weights = _check_sample_weight(sample_weight, columns, dtype=np.float64, ensure_non_negative=True)
     names = column_names(reader, columns.shape[1])
     sample = Sample(columns, target, weights, names)
     prepared = prepare(sample, standardize=True, standardize_target=chosen.standardizes_target)
+    if not prepared.features.size:
+        raise InputError(describe("X", "a column that varies", "constant ones", "give other columns"))
     return prepared, chosen, tuple(names)
 
 
 def _falling(alphas: ArrayLike | None) -> NDArray[np.float64] | None:
-    return None if alphas is None else np.sort(np.asarray(alphas, dtype=np.float64))[::-1]
+    if alphas is None:
+        return None
+    grid = np.sort(np.asarray(alphas, dtype=np.float64).ravel())[::-1]
+    if grid.size == 0 or not np.isfinite(grid).all() or grid[-1] < 0:
+        raise InputError(describe("alphas", "finite numbers of at least 0", f"{alphas!r}", "correct them"))
+    return grid

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 import numpy as np
+import torch
 
 from sparsenam.convex.random_features import FrozenFeatures, RampFeatures, RandomFeatures
 from sparsenam.errors import InputError, describe
@@ -15,6 +16,7 @@ from sparsenam.estimators.regression import AdditiveRegressor
 from sparsenam.estimators.settings import check_number, check_whole, check_word
 from sparsenam.estimators.threads import threads_for
 from sparsenam.families import Family
+from sparsenam.model import finish
 from sparsenam.networks import MLPBank, build_bank, initial_parameters
 from sparsenam.penalties import Penalty, as_penalty
 from sparsenam.selection import RULES, Rule
@@ -46,6 +48,12 @@ class RandomFeatureMixin:
         self._check()
         family.range.check(sample.target, f"the {family.name} family")
         prepared = prepare(sample, standardize=True, standardize_target=family.standardizes_target)
+        if not prepared.features.size:  # every column is constant: nothing to choose
+            bank = MLPBank((), prepared.target.shape[1], "relu")
+            nothing = np.zeros(0, dtype=np.intp)
+            constant = family.best_constant(prepared.target, prepared.weights)
+            finished = finish(prepared, family, bank, torch.zeros(0, bank.size), nothing, constant)
+            return Fitted(finished.model, 0.0, finished.norms(), [])
         with threads_for(prepared.weights.size, prepared.features.size):
             return self._chosen(prepared, family, splits)
 
@@ -79,7 +87,7 @@ class RandomFeatureMixin:
         check_word("features", self.features, ("ramps", "hinges", "random"))
         check_word("norm", self.norm, ("function", "parameters"))
         check_word("rule", self.rule, RULES)
-        if callable(self.hidden):
+        if callable(self.hidden) or isinstance(self.hidden, str):
             raise InputError(describe("hidden", "hidden widths", "a callable", "give a tuple such as (100, 50)"))
 
 

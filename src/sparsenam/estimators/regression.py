@@ -51,7 +51,7 @@ class AdditiveRegressor(RegressorMixin, AdditiveEstimator):
             family = as_family(getattr(self, "family", "gaussian"), REGRESSION_FAMILIES)
             y = require_target(self, y)
             columns = check_columns(self, X, reset=True)
-            target = _check_target(y)
+            target = check_target(y)
             check_consistent_length(columns, target)
             weights = _check_sample_weight(sample_weight, columns, dtype=np.float64, ensure_non_negative=True)
             self._flat_target = target.ndim == 1
@@ -69,7 +69,8 @@ class AdditiveRegressor(RegressorMixin, AdditiveEstimator):
         return tags
 
 
-def _check_target(y: ArrayLike) -> NDArray[np.float64]:
+def check_target(y: ArrayLike) -> NDArray[np.float64]:
+    """Return a numeric target as finite float64 numbers."""
     target = check_array(y, ensure_2d=False, allow_nd=False, dtype=None, ensure_all_finite=False, input_name="y")
     try:
         numbers = target.astype(np.float64)
@@ -107,7 +108,8 @@ class SNAMRegressor(SupportMixin, AdditiveRegressor):
     hidden : "auto", tuple, mapping or callable, default "auto"
         Hidden widths; ``()`` is a linear model; a mapping gives widths by feature name; a callable
         ``(names, outputs) -> SubnetBank`` brings sub-networks of one's own. "auto" is one layer of clipped ReLU
-        units as wide as the data ask for, or the paper's (100, 50) with ``init="random"``.
+        units as wide as the data ask for, whose training needs none of the settings from ``activation`` to
+        ``checkpoint`` but ``max_seconds``; with ``init="random"`` it is the paper's (100, 50).
     activation : {"relu", "clipped_relu", "exu", "gelu", "silu", "tanh"}, default "relu"
         Activation of the hidden layers.
     solver : str, default "auto"
@@ -172,6 +174,9 @@ class SNAMRegressor(SupportMixin, AdditiveRegressor):
         Largest entry of the proximal gradient map where the training ended; 0 at a stationary point.
     certificate_ : Certificate or None
         Duality gap of the convex choice, and how near each dropped feature is to entering.
+    woken_ : tuple of str
+        Features that the convex choice dropped, but whose optimality condition the final residuals broke, so that
+        they were taken in.
     cv_curve_ : CVCurve or None
         Held-out losses along the path when alpha is "auto".
     """

@@ -9,6 +9,8 @@ from contextlib import AbstractContextManager, contextmanager
 import torch
 from threadpoolctl import threadpool_limits
 
+from sparsenam.errors import InputError, describe
+
 
 @contextmanager
 def threads(n_jobs: int | None) -> Generator[None]:
@@ -20,6 +22,8 @@ def threads(n_jobs: int | None) -> Generator[None]:
     if n_jobs is None:
         yield
         return
+    if n_jobs == 0:
+        raise InputError(describe("n_jobs", "a number of threads, or -1 for all cores", "0", "choose another"))
     wanted = n_jobs if n_jobs > 0 else max(1, (os.cpu_count() or 1) + 1 + n_jobs)
     before = torch.get_num_threads()
     torch.set_num_threads(wanted)

@@ -17,7 +17,7 @@ class AdaptiveGroupLasso:
 
     ``first="nam"`` fits Θ⁰ without a penalty, ``"snam"`` with the same α. The paper's wⱼ = 1/‖Θ⁰ⱼ‖ differs
     by a constant factor, chosen here so that the strongest feature keeps weight 1 and α its meaning.
-    Before the first fit all weights are 1.
+    Before the first fit all weights are 1. The convex half takes its own first fit, at the alpha that it chooses.
     """
 
     power: float = 1.0

@@ -17,7 +17,7 @@ from sparsenam.convex.design import GroupedDesign, orthonormal_design
 from sparsenam.convex.path_solver import ConvexPoint, alpha_max, convex_path
 from sparsenam.convex.problem import convex_problem
 from sparsenam.convex.random_features import RandomFeatures
-from sparsenam.errors import CertificateError
+from sparsenam.errors import CertificateError, InputError
 from sparsenam.families import Family
 from sparsenam.model import AdditiveModel
 from sparsenam.penalties import GroupLasso, NeedsFirstFit, Penalty, WeightedLasso, restrict
@@ -134,10 +134,9 @@ class FeatureChoice:
         task = self.task
         problem = convex_problem(task.design, task.prepared.target, task.family, task.prepared.weights[None])
         norms = problem.gradient_norms(problem.residuals(scores.T[None]))[0]
-        if isinstance(task.penalty, WeightedLasso):
-            bars, _ = task.penalty.lasso_and_ridge(norms.size, self.alpha)
-        else:  # sorted weights: the one of the smallest rank, which a newcomer would take
-            bars = np.full(norms.size, task.penalty.slope(np.arange(1.0, norms.size + 1), self.alpha).min())
+        if not isinstance(task.penalty, WeightedLasso):  # sorted weights bind features together, none alone
+            return np.zeros_like(norms)
+        bars, _ = task.penalty.lasso_and_ridge(norms.size, self.alpha)
         return np.divide(norms, bars, out=np.zeros_like(norms), where=np.isfinite(bars) & (bars > 0))
 
 
@@ -158,6 +157,8 @@ def choose_features(task: ConvexTask, alpha: float | CrossValidation, tol: float
     if not isinstance(penalty, NeedsFirstFit):
         return _choose(task, alpha, tol)
     first = _choose(_with(task, GroupLasso()), alpha, tol)
+    if not first.support.size:
+        return first
     norms = first.task.norms(first.point)[task.prepared.features]
     return _choose(_with(task, penalty.adapted_to(norms)), alpha, tol)
 
@@ -207,7 +208,10 @@ def _solve(
 ) -> FeatureChoice:
     """Solve at one alpha to the tolerance, on the way down from alpha_max, and certify."""
     design, target, weights = task.design, task.prepared.target, task.prepared.weights
-    top = alpha_max(design, target, task.family, weights[None], penalty=task.penalty)
+    try:
+        top = alpha_max(design, target, task.family, weights[None], penalty=task.penalty)
+    except InputError:  # a penalty that no alpha makes empty: solve at the alpha itself
+        top = 0.0
     alphas = np.geomspace(top, alpha, STEPS_DOWN) if 0 < alpha < top else np.array([alpha])
     certificate = None
     for inner in (0.5 * tol, 0.01 * tol):

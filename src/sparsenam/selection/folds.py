@@ -52,7 +52,7 @@ def held_out_counts(splits: Splits, n_rows: int) -> NDArray[np.intp]:
     for train, test in splits:
         if train.size == 0 or test.size == 0:
             raise InputError(describe("cv", "folds with rows to train and to test on", "an empty one", "use fewer"))
-        count[test] += 1
+        np.add.at(count, test, 1)
     return count
 
 
@@ -63,7 +63,11 @@ def splits_of_present(
     place = np.cumsum(present) - 1
 
     def among_present(rows: NDArray[np.intp]) -> NDArray[np.intp]:
-        rows = np.asarray(rows, dtype=np.intp)
+        rows = np.asarray(rows)
+        rows = np.flatnonzero(rows) if rows.dtype == bool else rows.astype(np.intp)
+        if rows.size and not -1 < rows.min() <= rows.max() < present.size:
+            got = f"row {rows.max()} of {present.size}"
+            raise InputError(describe("cv", "numbers of rows that there are", got, "correct the splits"))
         return place[rows[present[rows]]].astype(np.intp)
 
     return [(among_present(train), among_present(test)) for train, test in pairs]

@@ -16,7 +16,7 @@ from tqdm import tqdm
 from sparsenam.convex.design import GroupedDesign
 from sparsenam.convex.gram import GramCache
 from sparsenam.convex.path_solver import ConvexPoint, convex_path
-from sparsenam.convex.relaxed import RelaxedFits, relaxed_scores
+from sparsenam.convex.relaxed import RelaxedFits
 from sparsenam.families import Family
 from sparsenam.penalties import Penalty
 from sparsenam.selection.curve import CVCurve
@@ -56,14 +56,14 @@ def validate_path(
     counts = held_out_counts(splits, weights.size)
     batches = batch_weights(weights, splits)
     gram = GramCache(design, batches) if family.name == "gaussian" else None
-    fits = RelaxedFits(design, target, family, batches, gram=gram)
+    fits = RelaxedFits(design, target, family, batches, gram=gram, held_out=[test for _, test in splits])
     walk = convex_path(design, target, family, batches, penalty=penalty, n_alphas=n_alphas, tol=PATH_TOL, gram=gram)
     hidden = None if verbose is None else not verbose
     points: list[ConvexPoint] = []
     losses: list[NDArray[np.float64]] = []
     judge = Judge(weights * (counts > 0))
     for point in tqdm(_with_empty(walk), "choose", n_alphas, delay=2.0, disable=hidden, leave=False, unit="alpha"):
-        held_out = _losses(family, relaxed_scores(fits, point), target, counts)
+        held_out = _losses(family, fits, point, target, counts)
         points.append(point)
         losses.append(held_out)
         if judge.has_seen_enough(point, held_out) or out_of_time():
@@ -129,9 +129,15 @@ def _with_empty(walk: Iterator[ConvexPoint]) -> Iterator[ConvexPoint]:
 
 
 def _losses(
-    family: Family, scores: NDArray[np.float64], target: NDArray[np.float64], counts: NDArray[np.intp]
+    family: Family,
+    fits: RelaxedFits,
+    point: ConvexPoint,
+    target: NDArray[np.float64],
+    counts: NDArray[np.intp],
 ) -> NDArray[np.float64]:
-    losses = np.full(target.shape[0], np.nan)
-    seen = counts > 0
-    losses[seen] = family.loss(scores[seen], target[seen])
-    return losses
+    """Return each row's mean loss over the folds that test on it, NaN where none does."""
+    total = np.zeros(target.shape[0])
+    for batch, rows in enumerate(fits.held_out[1:], start=1):
+        scores = fits.scores(batch, point.supports[batch], point)
+        np.add.at(total, rows, family.loss(scores, target[rows]))
+    return np.divide(total, counts, out=np.full(total.size, np.nan), where=counts > 0)

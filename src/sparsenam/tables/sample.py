@@ -75,9 +75,12 @@ def prepare(sample: Sample, *, standardize: bool, standardize_target: bool) -> P
     features = np.array(sorted(varying, key=lambda place: str(present.names[place])), dtype=np.intp)
     scaling = scaling.take(features) if standardize else Scaling.none(features.size)
     target_scaling = Scaling.none(present.target.shape[1])
+    target = present.target
     if standardize_target:
-        measured = Scaling.of(present.target, present.weights)
-        target_scaling = Scaling(measured.center, np.where(measured.scale == 0, 1.0, measured.scale))
+        measured = Scaling.of(target, present.weights)
+        flat = measured.scale == 0
+        target_scaling = Scaling(measured.center, np.where(flat, 1.0, measured.scale))
+        target = np.where(flat, measured.center, target)  # what rounding leaves of a constant is no signal
     return PreparedSample(
         features=features,
         names=[str(present.names[place]) for place in features],
@@ -85,6 +88,6 @@ def prepare(sample: Sample, *, standardize: bool, standardize_target: bool) -> P
         scaling=scaling,
         target_scaling=target_scaling,
         x=np.ascontiguousarray(scaling.apply(present.columns[:, features]).T),
-        target=target_scaling.apply(present.target),
+        target=target_scaling.apply(target),
         weights=present.weights,
     )
