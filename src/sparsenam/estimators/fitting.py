@@ -152,7 +152,8 @@ def _fit_and_reexamine(task: Task, choice: FeatureChoice) -> Fitted:
         slack[support] = 0.0
         woken = np.flatnonzero(slack > 1.0 + TOUCHING)
         if not woken.size or task.clock.passed():
-            late = sorted(set(support.tolist()) - set(choice.support.tolist()))
+            chosen = [int(place) for place in choice.support]
+            late = [int(place) for place in support if int(place) not in chosen]
             return replace(fitted, woken=tuple(task.prepared.names[place] for place in late))
         support = np.sort(np.concatenate([support, woken]))
 
