@@ -51,7 +51,8 @@ def descend(
     """Sweep over the groups until no step lowers the model by about ``tol``; return the sweeps done.
 
     A group's step minimises its majorised model exactly: with v = θⱼ + pullⱼ/Lⱼ,
-    θⱼ ← (1 - aⱼ/(Lⱼ‖v‖))₊ v / (1 + b/Lⱼ). Where a block is orthonormal this is its exact minimiser.
+    θⱼ ← (1 - aⱼ/(Lⱼ‖v‖))₊ v / (1 + b/Lⱼ). Where a block is orthonormal this is its exact minimiser. A group
+    without a threshold has no shrinkage to help along its flat directions, so its own system is solved instead.
     After a first full sweep only groups that are not zero are visited, until they settle; then all again.
 
     Parameters
@@ -69,16 +70,21 @@ def descend(
     """
     batches, outputs, count, width = theta.shape
     pulls = pull.reshape(batches, outputs, count, width)
-    size = count * width
     inverse = quadratic.inverse_curvatures
     bars = thresholds[:, None] * inverse
     decay = 1.0 / (1.0 + ridge * inverse)
+    solvers = {k: _block_inverse(quadratic.hessian, k, width, ridge) for k in groups if thresholds[k] == 0.0}
     visiting, everything = groups, True
     for sweep in range(1, max_sweeps + 1):
         largest = 0.0
         moving: list[int] = []
         for k in visiting:
             old = theta[:, :, k]
+            if k in solvers:
+                step = _times(pulls[:, :, k] - ridge * old, solvers[k])
+                moving.append(k)
+                largest = max(largest, _take(quadratic.hessian, theta, pull, k, step, inverse[k]))
+                continue
             target = old + pulls[:, :, k] * inverse[k][:, None, None]
             length = np.sqrt(np.einsum("fom,fom->f", target, target))
             keep = np.maximum(0.0, 1.0 - bars[k] / np.maximum(length, TINY)) * decay[k]
@@ -86,16 +92,7 @@ def descend(
                 continue
             moving.append(k)
             step = target * keep[:, None, None] - old
-            gain = float((np.einsum("fom,fom->f", step, step) / inverse[k]).max())
-            if gain == 0.0:
-                continue
-            theta[:, :, k] += step
-            rows = slice(k * width, (k + 1) * width)
-            if quadratic.hessian.ndim == 3:
-                pull -= np.matmul(step, quadratic.hessian[:, rows, :size])
-            else:
-                pull -= np.matmul(step[:, :, None, :], quadratic.hessian[:, :, rows, :size])[:, :, 0]
-            largest = max(largest, gain)
+            largest = max(largest, _take(quadratic.hessian, theta, pull, k, step, inverse[k]))
         if largest < tol:
             if everything:
                 return sweep
@@ -103,3 +100,26 @@ def descend(
         else:
             visiting, everything = moving, False
     return max_sweeps
+
+
+def _take(hessian: Array, theta: Array, pull: Array, k: int, step: Array, inverse: Array) -> float:
+    """Move group k by ``step`` (batches, outputs, m) in place; return about how much that gains."""
+    gain = float((np.einsum("fom,fom->f", step, step) / inverse).max())
+    if gain > 0.0:
+        count, width = theta.shape[2:]
+        theta[:, :, k] += step
+        pull -= _times(step, hessian[..., k * width : (k + 1) * width, : count * width])
+    return gain
+
+
+def _times(vectors: Array, matrices: Array) -> Array:
+    """Return vectors (batches, outputs, m) times matrices that the outputs share or have one each."""
+    if matrices.ndim == 3:
+        return np.matmul(vectors, matrices)
+    return np.matmul(vectors[:, :, None, :], matrices)[:, :, 0]
+
+
+def _block_inverse(hessian: Array, k: int, width: int, ridge: float) -> Array:
+    rows = slice(k * width, (k + 1) * width)
+    block = hessian[..., rows, rows] + ridge * np.eye(width)
+    return np.linalg.pinv(block, rcond=1e-9, hermitian=True).astype(np.float64, copy=False)
