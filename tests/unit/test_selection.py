@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
 
 from sparsenam.errors import InputError
 from sparsenam.selection.curve import CVCurve
@@ -30,6 +32,29 @@ def test_one_se_takes_the_smaller_support_when_the_difference_is_noise():
 def test_one_se_sees_a_small_but_steady_difference_through_shared_noise():
     shared = 10 * np.random.default_rng(0).normal(size=400) ** 2
     assert curve([shared + 5, shared + 0.05, shared], [0, 2, 3]).choose("one_se") == 2
+
+
+def test_compact_gives_up_what_does_not_matter_for_practical_purposes():
+    """Loss 1 of 101, gain 100: √(1 · 100) = 10, of which two hundredths are 0.2."""
+    shared = np.ones(400)
+    for worse, chosen in ((0.19, 1), (0.21, 2)):
+        losses = [shared + 100, shared + worse, shared]
+        assert curve(losses, [0, 2, 7]).choose("compact") == chosen
+        assert curve(losses, [0, 2, 7]).choose("one_se") == 2
+
+
+@given(st.floats(0.05, 0.99), st.floats(0.0, 0.02), st.floats(0.1, 10))
+def test_for_squared_loss_compact_is_a_bound_on_an_angle(share, extra, unit):
+    angle = np.arccos(np.sqrt(share))
+    wider = angle + extra
+    losses = np.array([[0.5], [0.5 * np.sin(wider) ** 2], [0.5 * np.sin(angle) ** 2]]) * unit * np.ones(9)
+    assume(wider < np.pi / 2 and abs(extra - 0.01) > 2e-3)  # the bound is of first order
+    assert curve(losses, [0, 1, 2]).compact(0.02) == (1 if extra < 0.01 else 2)
+
+
+def test_compact_is_one_se_when_nothing_is_gained():
+    losses = np.random.default_rng(0).normal(size=(3, 100)) ** 2 + np.arange(3)[:, None]
+    assert curve(losses, [0, 1, 2]).choose("compact") == curve(losses, [0, 1, 2]).choose("one_se") == 0
 
 
 def test_rows_that_no_fold_held_out_do_not_count():

@@ -63,7 +63,7 @@ class SNAMRegressorCV(CrossValidatedRegressor):
     ----------
     cv : int or scikit-learn splitter, default 5
         Number of folds, dealt so that each sees the whole range of y, or a splitter (groups, time series, …).
-    rule : {"one_se", "best"}, default "one_se"
+    rule : {"compact", "one_se", "best"}, default "compact"
         The smallest support within one standard error of the best, or the best itself.
     n_alphas : int, default 30
         Points of the path.
@@ -84,7 +84,7 @@ class SNAMRegressorCV(CrossValidatedRegressor):
         self,
         *,
         cv: Folds = 5,
-        rule: Rule = "one_se",
+        rule: Rule = "compact",
         n_alphas: int = 30,
         penalty: str | Penalty = "group_lasso",
         family: str | Family = "gaussian",
@@ -119,7 +119,7 @@ class SNAMClassifierCV(CrossValidatedClassifier):
         self,
         *,
         cv: Folds = 5,
-        rule: Rule = "one_se",
+        rule: Rule = "compact",
         n_alphas: int = 30,
         penalty: str | Penalty = "group_lasso",
         family: str | Family = "auto",
@@ -158,7 +158,7 @@ class RandomFeatureSNAMRegressorCV(RandomFeatureMixin, CrossValidatedRegressor):
         self,
         *,
         cv: Folds = 5,
-        rule: Rule = "one_se",
+        rule: Rule = "compact",
         n_alphas: int = 30,
         penalty: str | Penalty = "group_lasso",
         family: str | Family = "gaussian",
@@ -197,7 +197,7 @@ class RandomFeatureSNAMClassifierCV(RandomFeatureMixin, CrossValidatedClassifier
         self,
         *,
         cv: Folds = 5,
-        rule: Rule = "one_se",
+        rule: Rule = "compact",
         n_alphas: int = 30,
         penalty: str | Penalty = "group_lasso",
         family: str | Family = "auto",

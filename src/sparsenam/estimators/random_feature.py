@@ -108,7 +108,7 @@ class RandomFeatureSNAMRegressor(RandomFeatureMixin, SupportMixin, AdditiveRegre
         Group norm: of the function over the training rows, ‖Gⱼθⱼ‖ₙ with a little roughness, or ‖θⱼ‖ (the paper).
     width : int, default 32
         Most ramps of a feature.
-    rule : {"one_se", "best"}, default "one_se"
+    rule : {"compact", "one_se", "best"}, default "compact"
         Which point of the cross-validation curve to take.
     tol : float, default 1e-4
         Duality gap to reach, relative to the loss without features.
@@ -132,7 +132,7 @@ class RandomFeatureSNAMRegressor(RandomFeatureMixin, SupportMixin, AdditiveRegre
         width: int = 32,
         hidden: tuple[int, ...] = (100, 50),
         activation: str = "relu",
-        rule: Rule = "one_se",
+        rule: Rule = "compact",
         n_alphas: int = 30,
         tol: float = 1e-4,
         verbose: bool | None = None,
@@ -172,7 +172,7 @@ class RandomFeatureSNAMClassifier(RandomFeatureMixin, SupportMixin, AdditiveClas
         width: int = 32,
         hidden: tuple[int, ...] = (100, 50),
         activation: str = "relu",
-        rule: Rule = "one_se",
+        rule: Rule = "compact",
         n_alphas: int = 30,
         tol: float = 1e-4,
         verbose: bool | None = None,

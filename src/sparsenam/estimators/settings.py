@@ -39,7 +39,7 @@ class Settings:
     solver: str = "auto"
     init: Literal["auto", "convex", "random"] = "auto"
     refit: bool | Literal["auto"] = "auto"
-    rule: Rule = "one_se"
+    rule: Rule = "compact"
     n_alphas: int = 30
     learning_rate: float | None = None
     schedule: str | Schedule = "constant"

@@ -10,15 +10,17 @@ from numpy.typing import NDArray
 
 from sparsenam.errors import InputError, describe
 
-Rule = Literal["best", "one_se"]
-RULES: tuple[Rule, ...] = ("best", "one_se")
+Rule = Literal["compact", "one_se", "best"]
+RULES: tuple[Rule, ...] = ("compact", "one_se", "best")
+TOLERANCE = 0.02  # see docs/choosing.md for what other values keep
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CVCurve:
     """Held-out losses along a path of alphas, from the empty model down.
 
-    ``losses`` is (points, rows): the loss of each row under the model that did not see it. ``weights`` is
+    ``losses`` is (points, rows): how far the loss of each row, under the model that did not see it, is above that of
+    a perfect prediction. The first point is the model without features. ``weights`` is
     (rows,); rows that no fold held out have weight 0. ``supports`` are the features of the fit on all rows,
     ``fold_sizes`` (points,) the mean number of features of the folds' own fits, which earned the losses.
     """
@@ -53,26 +55,46 @@ class CVCurve:
         """Return the smallest support that is not worse than the best by more than one standard error.
 
         The error is that of the *difference* between the two losses row by row: what the rows share, such as
-        their noise, does not blur the comparison. A size is that of the folds, as the loss is theirs; among
-        equals the fit on all rows should have that size too.
+        their noise, does not blur the comparison.
+        """
+        return self._smallest(self._noise(width))
+
+    def compact(self, tolerance: float = TOLERANCE) -> int:
+        """Return the smallest support that is as good as the best, for certain or for practical purposes.
+
+        It is not worse by more than one standard error, or by more than tolerance · √(L (L₀ - L)) with L the best
+        loss and L₀ that without features. For squared loss this is an angle: R² = cos²φ between target and fit, and
+        φ grows by at most tolerance/2.
         """
         mean, best = self.mean, self.best()
-        margin = width * self._error(self.losses - self.losses[best])
-        good = np.flatnonzero(mean - mean[best] <= margin)
-        apart = np.abs(self.n_features - self.fold_sizes)
-        return int(min(good, key=lambda point: (self.fold_sizes[point], apart[point], mean[point])))
+        practical = tolerance * np.sqrt(max(mean[best], 0.0) * max(mean[0] - mean[best], 0.0))
+        return self._smallest(np.maximum(self._noise(1.0), practical))
 
     def choose(self, rule: Rule) -> int:
         """Return the point that the rule takes."""
         if rule not in RULES:
             raise InputError(describe("rule", f"one of {list(RULES)}", repr(rule), "choose one"))
-        return self.best() if rule == "best" else self.one_se()
+        return {"best": self.best, "one_se": self.one_se, "compact": self.compact}[rule]()
 
     def table(self) -> list[dict[str, float]]:
         """Return one row for each point: alpha, features, mean and standard error."""
         names = ("alpha", "features", "mean", "standard_error")
         columns = zip(self.alphas, self.n_features, self.mean, self.standard_error, strict=True)
         return [dict(zip(names, map(float, row), strict=True)) for row in columns]
+
+    def _noise(self, width: float) -> NDArray[np.float64]:
+        """Standard errors of the differences from the best point, times the width."""
+        return width * self._error(self.losses - self.losses[self.best()])
+
+    def _smallest(self, margin: NDArray[np.float64]) -> int:
+        """Return the smallest point within its margin of the best.
+
+        A size is that of the folds, as the loss is theirs; among equals the fit on all rows should have it too.
+        """
+        mean = self.mean
+        good = np.flatnonzero(mean - mean[self.best()] <= margin)
+        apart = np.abs(self.n_features - self.fold_sizes)
+        return int(min(good, key=lambda point: (self.fold_sizes[point], apart[point], mean[point])))
 
     def _error(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         seen = values[:, self._seen]

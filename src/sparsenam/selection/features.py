@@ -145,7 +145,7 @@ class CrossValidation:
     """How alpha is chosen."""
 
     splits: Splits
-    rule: Rule = "one_se"
+    rule: Rule = "compact"
     n_alphas: int = 30
     verbose: bool | None = None
     out_of_time: Callable[[], bool] = lambda: False
