@@ -19,10 +19,10 @@ TOLERANCE = 0.02  # see docs/choosing.md for what other values keep
 class CVCurve:
     """Held-out losses along a path of alphas, from the empty model down.
 
-    ``losses`` is (points, rows): how far the loss of each row, under the model that did not see it, is above that of
-    a perfect prediction. The first point is the model without features. ``weights`` is
-    (rows,); rows that no fold held out have weight 0. ``supports`` are the features of the fit on all rows,
-    ``fold_sizes`` (points,) the mean number of features of the folds' own fits, which earned the losses.
+    ``losses`` is (points, rows): how far the loss of each row, under the model that did not see it, is above that
+    of a perfect prediction. ``weights`` is (rows,); rows that no fold held out have weight 0. ``supports`` are the
+    features of the fit on all rows, the first without any; ``fold_sizes`` (points,) is the mean number of features
+    of the folds' own fits, which earned the losses.
     """
 
     alphas: NDArray[np.float64]

@@ -135,7 +135,7 @@ def _losses(
     target: NDArray[np.float64],
     counts: NDArray[np.intp],
 ) -> NDArray[np.float64]:
-    """Return each row's mean loss over the folds that test on it, less the loss of y itself; NaN where none does."""
+    """Return each row's mean loss over the folds that test on it, less that of y itself; NaN where none does."""
     least = -family.conjugate(target, target)
     total = np.zeros(target.shape[0])
     for batch, rows in enumerate(fits.held_out[1:], start=1):
