@@ -1,5 +1,19 @@
 """Data sets of the paper."""
 
+from sparsenam.datasets.california import load_california
+from sparsenam.datasets.compas import load_compas, load_compas_recidivism
+from sparsenam.datasets.dataset import Dataset
+from sparsenam.datasets.superconductivity import load_superconductivity
 from sparsenam.datasets.synthetic import SyntheticTask, make_classification, make_regression, true_effects
 
-__all__ = ["SyntheticTask", "make_classification", "make_regression", "true_effects"]
+__all__ = [
+    "Dataset",
+    "SyntheticTask",
+    "load_california",
+    "load_compas",
+    "load_compas_recidivism",
+    "load_superconductivity",
+    "make_classification",
+    "make_regression",
+    "true_effects",
+]
