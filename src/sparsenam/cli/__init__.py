@@ -1,0 +1,5 @@
+"""The command ``sparsenam``."""
+
+from sparsenam.cli.app import app
+
+__all__ = ["app"]

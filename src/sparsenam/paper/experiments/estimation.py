@@ -1,0 +1,164 @@
+"""Theorem 4.3 on data: the estimation error ‖f - h‖²/n against n, beside the theorem's bound.
+
+Four estimators. "well_specified": the truth lies in the span of the random features, λ is the largest for which
+assumption 4.1 holds. "fixed_features": the paper's effects and the same random features at every n, λ of the size
+of the noise, which grows like √n. "cross_validated": the library's convex estimator with the alpha of the lowest
+held-out loss. "network": the library's default.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparsenam.datasets import make_regression
+from sparsenam.estimators import RandomFeatureSNAMRegressor, SNAMRegressor
+from sparsenam.paper.experiments.runner import Record, sizes_done, values_by
+from sparsenam.paper.experiments.slopes import log_log_slope
+from sparsenam.theory import (
+    PaperSolution,
+    lambda_max,
+    overfits,
+    paper_path,
+    random_feature_blocks,
+    slow_rate_bound,
+)
+from sparsenam.theory.blocks import centred_blocks
+
+Vector = NDArray[np.float64]
+THEOREM_SLOPE = -0.5
+TRUE_FEATURES = 4
+THEORY = ("well_specified", "fixed_features")
+
+
+def cells(settings: Record) -> list[Record]:
+    """Return one cell for each estimator, n and repeat."""
+    return [
+        {"estimator": estimator, "n": n, "repeat": repeat}
+        for estimator in settings["estimators"]
+        for n in settings["n"]
+        for repeat in range(settings["repeats"])
+    ]
+
+
+def run_cell(cell: Record, settings: Record) -> Record:
+    """Return the estimation error of one fit; with the bounds and assumption 4.1 for the theory's problem."""
+    seed = 1000 * cell["repeat"] + cell["n"]
+    if cell["estimator"] in THEORY:
+        return {"cell": cell, **_theory_cell(cell, settings, seed)}
+    task = make_regression(cell["n"], settings["n_features"], noise=settings["sigma"], seed=seed)
+    if cell["estimator"] == "network":
+        model = SNAMRegressor(random_state=cell["repeat"])
+    else:
+        model = RandomFeatureSNAMRegressor(rule="best", random_state=cell["repeat"])
+    model.fit(task.X, task.y)
+    error = _mean_square(task.effects.sum(axis=1) - model.predict(task.X))
+    return {"cell": cell, "error": error, "kept": int(model.get_support().sum())}
+
+
+def summarise(records: Sequence[Record], settings: Record) -> Record:
+    """Return error by n and repeat, bound and slope with its 95 % interval, for each estimator done.
+
+    The entries at the top are those of "well_specified", the theorem's own case; ``by_estimator`` holds all,
+    ``estimators`` a row for each.
+    """
+    found: dict[str, Record] = {}
+    for estimator in settings["estimators"]:
+        sizes = sizes_done(records, settings["n"], estimator=estimator)
+        if sizes:
+            found[estimator] = _summary(records, estimator, sizes)
+    first = found.get("well_specified", {})
+    rows = [{"estimator": name, **_row(own)} for name, own in found.items()]
+    return {**first, "theorem_slope": THEOREM_SLOPE, "estimators": rows, "by_estimator": found}
+
+
+def _summary(records: Sequence[Record], estimator: str, sizes: list[int]) -> Record:
+    errors = [values_by(records, "error", estimator=estimator, n=n) for n in sizes]
+    own: Record = {"n": sizes, "error": errors}
+    line = log_log_slope(sizes, errors)
+    if line is not None:
+        own |= {"slope": line[0], "interval": list(line[1])}
+    own["kept"] = [values_by(records, "kept", estimator=estimator, n=n) for n in sizes]
+    if estimator in THEORY:
+        for name in ("bound", "corrected_bound", "overfits", "approximation"):
+            own[name] = [float(np.mean(values_by(records, name, estimator=estimator, n=n))) for n in sizes]
+    return own
+
+
+def _row(own: Record) -> Record:
+    """Return means over the repeats, and the rest as it is."""
+    means = {name: [sum(repeats) / len(repeats) for repeats in own[name]] for name in ("error", "kept")}
+    return {**own, **means}
+
+
+def _theory_cell(cell: Record, settings: Record, seed: int) -> Record:
+    own: Record = settings[cell["estimator"]]
+    n, sigma = int(cell["n"]), float(settings["sigma"])
+    task = make_regression(n, own["n_features"], noise=sigma, seed=seed)
+    blocks = random_feature_blocks(task.X, own["hidden"], orthonormal=True, seed=settings["feature_seed"])
+    effects, noise = task.effects, task.y - task.effects.sum(axis=1)
+    if cell["estimator"] == "well_specified":
+        # the projection of the paper's effects on the random features
+        effects = np.stack([block @ (block.T @ effects[:, j]) / n for j, block in enumerate(blocks)], axis=1)
+    truth: Vector = effects.sum(axis=1)
+    y = truth + noise
+    solution = _solution(cell["estimator"], blocks, y, truth, sigma, own)
+
+    def bound(corrected: bool) -> float:
+        return slow_rate_bound(
+            n=n,
+            sigma=sigma,
+            mu=solution.mu,
+            bounds=np.abs(effects).max(axis=0),
+            second_moments=np.ones(len(blocks)),  # the blocks are orthonormal
+            widths=[block.shape[1] for block in blocks],
+            corrected=corrected,
+        )
+
+    return {
+        "error": _mean_square(truth - solution.fitted),
+        "kept": len(solution.support),
+        "lambda_ratio": solution.lam / lambda_max(blocks, y),
+        "mu": solution.mu,
+        "bound": bound(False),
+        "corrected_bound": bound(True),
+        "overfits": overfits(y, solution.fitted, truth),
+        "approximation": _approximation_error(blocks, truth),
+    }
+
+
+def _solution(
+    estimator: str, blocks: Sequence[Vector], y: Vector, truth: Vector, sigma: float, own: Record
+) -> PaperSolution:
+    top = lambda_max(blocks, y)
+    if estimator == "fixed_features":
+        # ‖Gⱼᵀε‖₂ is about σ√n(√mⱼ + √(2 log p)) for the largest of p features
+        widest = max(block.shape[1] for block in blocks)
+        lam = float(sigma * np.sqrt(y.size) * (np.sqrt(widest) + np.sqrt(2 * np.log(len(blocks)))))
+        falling = _falling(top, lam, 8) if lam < top else [lam]
+        *_, last = paper_path(blocks, y, falling, tol=own["tol"])
+        return last
+    last = None
+    for last in paper_path(blocks, y, _falling(top, top * own["ratio"], own["points"]), tol=own["tol"]):
+        if overfits(y, last.fitted, truth):
+            break
+    assert last is not None  # the grid has points
+    return last
+
+
+def _falling(first: float, last: float, count: int) -> list[float]:
+    return [float(first * (last / first) ** (place / (count - 1))) for place in range(count)]
+
+
+def _approximation_error(blocks: Sequence[Vector], truth: Vector) -> float:
+    """Return the mean square of what least squares on the true features' blocks leaves of f."""
+    columns = np.hstack(centred_blocks(blocks[:TRUE_FEATURES]))
+    target = truth - truth.mean()
+    coefficients = np.asarray(np.linalg.lstsq(columns, target, rcond=None)[0], dtype=np.float64)
+    return _mean_square(target - columns @ coefficients)
+
+
+def _mean_square(values: Vector) -> float:
+    return float(values @ values) / values.size

@@ -1,0 +1,76 @@
+"""The measures against hand cases and scikit-learn."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.metrics import log_loss, r2_score, roc_auc_score
+
+from sparsenam.paper import measures
+from sparsenam.paper.published import published
+
+
+@pytest.mark.parametrize(
+    ("kept", "precision", "recall"),
+    [
+        ((0, 1, 2, 3), 1.0, 1.0),
+        ((0, 1), 1.0, 0.5),
+        ((0, 1, 8, 9), 0.5, 0.5),
+        ((8, 9), 0.0, 0.0),
+        ((), 0.0, 0.0),
+        (tuple(range(24)), 4 / 24, 1.0),
+    ],
+)
+def test_precision_and_recall_are_shares_of_the_kept_and_of_the_true_features(kept, precision, recall):
+    assert measures.precision(kept, (0, 1, 2, 3)) == pytest.approx(precision)
+    assert measures.recall(kept, (0, 1, 2, 3)) == pytest.approx(recall)
+
+
+def test_identification_error_is_zero_for_the_truth_up_to_a_constant_for_each_feature():
+    truth = np.random.default_rng(0).normal(size=(50, 6))
+    assert measures.identification_error(truth + np.arange(6.0), truth) == pytest.approx(0.0, abs=1e-12)
+
+
+def test_identification_error_of_no_effects_is_the_mean_variance_of_the_truth():
+    truth = np.zeros((4, 3))
+    truth[:, 0] = [1.0, -1.0, 1.0, -1.0]
+    assert measures.identification_error(np.zeros((4, 3)), truth) == pytest.approx(1.0 / 3.0)
+
+
+@given(st.lists(st.tuples(st.booleans(), st.integers(0, 5)), min_size=2, max_size=40))
+def test_the_area_under_the_curve_is_scikit_learns_with_ties_too(rows):
+    y = np.array([float(label) for label, _ in rows])
+    y[0], y[1] = 0.0, 1.0
+    scores = np.array([score / 5 for _, score in rows])
+    assert measures.area_under_curve(y, scores) == pytest.approx(roc_auc_score(y, scores))
+
+
+def test_cross_entropy_and_explained_share_are_scikit_learns():
+    generator = np.random.default_rng(1)
+    y, chances = (generator.uniform(size=60) < 0.4).astype(float), generator.uniform(size=60)
+    chances[:2] = y[:2]  # certain and right
+    assert measures.cross_entropy(y, chances) == pytest.approx(log_loss(y, chances))
+    target, predicted = generator.normal(size=30), generator.normal(size=30)
+    assert measures.explained_share(target, predicted) == pytest.approx(r2_score(target, predicted))
+
+
+def test_a_wrong_certainty_costs_much_but_is_finite():
+    assert 30 < measures.cross_entropy(np.ones(1), np.zeros(1)) < 40
+
+
+def test_the_variation_of_an_effect_is_its_largest_less_its_smallest_value():
+    assert measures.variations(np.array([[0.0, 1.0], [2.0, 1.0], [-1.0, 1.0]]), ("a", "b")) == {"a": 3.0, "b": 0.0}
+
+
+def test_the_papers_tables_hold_together_where_their_definitions_say_so():
+    """Precision times kept features is a whole number of true ones; linear methods have a parameter a feature."""
+    tables = ("synthetic-regression", "synthetic-classification", "california", "compas", "superconductivity")
+    for name in tables:
+        assert {row.beside for row in published(name).rows} >= {"l1-svm"}
+        for row in published(name).rows:
+            if row.method in ("ℓ1 SVM", "LASSO"):
+                assert row.values["features"] == row.values["parameters"], (name, row.method)
+    nam = {row.method: row.values for row in published("california").rows}["NAM"]
+    assert nam["parameters"] == 8 * (100 + 100 + 100 * 50 + 50 + 50) + 1
+    snam = {row.method: row.values for row in published("superconductivity").rows}["SNAM"]
+    assert snam["parameters"] == 72 * (16 + 16 + 16) + 1

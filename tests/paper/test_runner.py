@@ -1,0 +1,152 @@
+"""Records that are there are kept, those that failed or whose recipe changed are made again."""
+
+import json
+import signal
+import time
+
+import pytest
+
+from sparsenam.errors import InputError
+from sparsenam.paper.recipe import load_recipe, parse_recipe
+from sparsenam.paper.reporter import Silence
+from sparsenam.paper.runner import Work, run_all
+from sparsenam.paper.store import Store
+
+
+class Hearer(Silence):
+    def __init__(self):
+        self.told, self.made = [], []
+
+    def tell(self, message):
+        self.told.append(message)
+
+    def finish(self, record):
+        self.made.append((record["method"], record["seed"]))
+
+
+def work(method, seed, outcome, recipe="r1"):
+    def job():
+        if isinstance(outcome, BaseException):
+            raise outcome
+        return outcome() if callable(outcome) else outcome
+
+    return Work("", method, seed, recipe, lambda: job)
+
+
+def run(path, works, time_limit=None):
+    hearer, store = Hearer(), Store(path, {"name": "n"})
+    run_all(works, store, hearer, {("", own.method): own.recipe for own in works}, time_limit)
+    return hearer, store
+
+
+def test_a_second_run_makes_nothing_again(tmp_path):
+    works = [work("a", seed, {"measures": {"mse": seed}}) for seed in range(3)]
+    first, _ = run(tmp_path / "n.json", works)
+    second, store = run(tmp_path / "n.json", works)
+    assert first.made == [("a", 0), ("a", 1), ("a", 2)]
+    assert second.made == []
+    assert [record["measures"]["mse"] for record in store.records()] == [0, 1, 2]
+
+
+def test_a_run_that_was_stopped_goes_on_where_it_stood(tmp_path):
+    path = tmp_path / "n.json"
+    with pytest.raises(KeyboardInterrupt):
+        run(path, [work("a", 0, {}), work("a", 1, KeyboardInterrupt()), work("a", 2, {})])
+    assert [record["seed"] for record in json.loads(path.read_text())["records"]] == [0]
+    again, _ = run(path, [work("a", seed, {}) for seed in range(3)])
+    assert again.made == [("a", 1), ("a", 2)]
+
+
+def test_a_changed_recipe_runs_its_own_method_again_and_says_so(tmp_path):
+    run(tmp_path / "n.json", [work("a", 0, {}), work("b", 0, {})])
+    hearer, _ = run(tmp_path / "n.json", [work("a", 0, {}), work("b", 0, {}, recipe="r2")])
+    assert hearer.made == [("b", 0)]
+    assert any("changed for b" in message for message in hearer.told)
+
+
+def test_a_failure_is_recorded_stops_nobody_and_is_tried_again(tmp_path):
+    broken = [work("a", 0, ImportError("no such package")), work("b", 0, {})]
+    hearer, store = run(tmp_path / "n.json", broken)
+    assert hearer.made == [("a", 0), ("b", 0)]
+    failed = store.records()[0]
+    assert (failed["status"], failed["reason"]) == ("failed", "no such package")
+    again, store = run(tmp_path / "n.json", [work("a", 0, {}), work("b", 0, {})])
+    assert again.made == [("a", 0)]
+    assert {record["status"] for record in store.records()} == {"done"}
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="the alarm is POSIX")
+def test_a_fit_that_takes_too_long_is_a_failure(tmp_path):
+    _, store = run(tmp_path / "n.json", [work("slow", 0, lambda: time.sleep(5))], time_limit=0.05)
+    assert "limit of 0.05 s" in store.records()[0]["reason"]
+    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
+
+
+def test_numbers_that_are_not_finite_are_a_failure(tmp_path):
+    _, store = run(tmp_path / "n.json", [work("a", 0, {"measures": {"mse": float("nan")}})])
+    assert store.records()[0]["status"] == "failed"
+
+
+def test_data_that_cannot_be_had_end_the_run(tmp_path):
+    def ready():
+        raise InputError("no data")
+
+    with pytest.raises(InputError, match="no data"):
+        run(tmp_path / "n.json", [Work("", "a", 0, "r", ready)])
+
+
+def test_a_damaged_report_is_not_overwritten(tmp_path):
+    path = tmp_path / "n.json"
+    path.write_text('{"records": [')
+    with pytest.raises(InputError, match="another --out"):
+        run(path, [work("a", 0, {})])
+    assert path.read_text() == '{"records": ['
+
+
+def test_a_failing_write_leaves_the_report_as_it_was(tmp_path):
+    path = tmp_path / "n.json"
+    _, store = run(path, [work("a", 0, {})])
+    before = path.read_text()
+    with pytest.raises(TypeError):
+        store.put({"section": "", "method": "b", "seed": 0, "what": object()})
+    assert path.read_text() == before
+    assert [file.name for file in tmp_path.iterdir()] == ["n.json"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["synthetic-regression", "synthetic-classification", "california", "compas", "superconductivity", "penalties"],
+)
+def test_a_quick_recipe_has_fewer_splits_and_other_fingerprints(name):
+    full, quick = load_recipe(name), load_recipe(name, quick=True)
+    assert len(quick.seeds) == 1 < len(full.seeds)
+    own = {(s.name, m.name): s.fingerprint(m) for s in full.sections for m in s.methods}
+    assert all(own[s.name, m.name] != s.fingerprint(m) for s in quick.sections for m in s.methods)
+
+
+def test_notes_do_not_make_a_recipe_another():
+    words = dict(load_recipe("compas").words)
+    words["methods"] = [{**method, "note": "other words"} for method in words["methods"]]
+    one, other = load_recipe("compas").sections[0], parse_recipe("compas", words).sections[0]
+    assert [one.fingerprint(m) for m in one.methods] == [other.fingerprint(m) for m in other.methods]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"seeds": []}, "whole numbers as seeds"),
+        ({"title": 3}, "'title' as str"),
+        ({"colour": "red"}, "colour"),
+        ({"methods": [{"name": "a", "kind": "snam"}] * 2}, "one table for each method"),
+        ({"methods": [{"name": "a"}]}, "'kind' as str"),
+    ],
+)
+def test_a_recipe_with_a_mistake_says_which(change, message):
+    words = {"title": "t", "seeds": [0], "task": {}, "measures": [], "methods": []}
+    with pytest.raises(InputError, match=message):
+        parse_recipe("mine", {**words, **change})
+
+
+def test_more_splits_than_the_recipe_has_count_on():
+    assert load_recipe("california").with_splits(5).seeds == (0, 1, 2, 3, 4)
+    assert load_recipe("california").with_splits(1).seeds == (0,)

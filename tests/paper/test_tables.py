@@ -1,0 +1,68 @@
+"""Tables say what the JSON says."""
+
+from sparsenam.paper.tables import MISSING, Table, comparison_tables, shown
+
+
+def record(method, seed, status="done", **measures):
+    own = {"section": "", "method": method, "seed": seed, "status": status, "chosen": {"alpha": 0.5}}
+    return {**own, "measures": measures, "support_rule": "rule", "reason": "it broke"}
+
+
+def report(records, name="synthetic-regression", quick=False):
+    methods = [{"name": method, "kind": "snam", "note": "a note"} for method in ("lasso", "snam-paper", "ebm")]
+    recipe = {
+        "title": "t",
+        "seeds": [0, 1],
+        "task": {"dataset": name},
+        "methods": methods,
+        "measures": ["mse", "accuracy", "alpha"],
+    }
+    return {"name": name, "quick": quick, "recipe": recipe, "records": records}
+
+
+def rows_of(table):
+    return {row[0]: row[1:] for row in table.rows}
+
+
+def test_cells_are_means_with_standard_deviations_over_splits():
+    (table,) = comparison_tables(report([record("lasso", 0, mse=1.0), record("lasso", 1, mse=3.0)]))
+    assert rows_of(table)["lasso"][0] == "2 ± 1.4"
+
+
+def test_one_split_has_no_deviation_and_percent_is_percent():
+    (table,) = comparison_tables(report([record("lasso", 0, mse=1.0, accuracy=0.756)]))
+    assert rows_of(table)["lasso"] == ("1", "75.6", "0.5")
+
+
+def test_the_papers_row_stands_below_ours_and_is_the_papers():
+    (table,) = comparison_tables(report([record("snam-paper", 0, mse=1.0), record("lasso", 0, mse=2.0)]))
+    names = [row[0] for row in table.rows]
+    assert names[:4] == ["lasso", "paper: LASSO", "snam-paper", "paper: SNAM"]
+    assert rows_of(table)["paper: SNAM"] == ("10.61", MISSING, MISSING)
+    assert {"paper: SPAM", "paper: ℓ1 SVM"} <= set(names)
+
+
+def test_a_failed_method_has_dashes_and_a_footnote_with_the_reason():
+    (table,) = comparison_tables(report([record("ebm", 0, status="failed")]))
+    assert rows_of(table)["ebm"] == (MISSING, MISSING, MISSING)
+    assert any(note.startswith("ebm") and "it broke" in note for note in table.notes)
+
+
+def test_a_method_that_failed_on_one_split_shows_the_others_and_says_so():
+    (table,) = comparison_tables(report([record("ebm", 0, mse=4.0), record("ebm", 1, status="failed")]))
+    assert rows_of(table)["ebm"][0] == "4"
+    assert any("failed on 1 of 2 splits" in note for note in table.notes)
+
+
+def test_a_quick_table_says_that_it_is_one():
+    assert "quick run" in comparison_tables(report([], quick=True))[0].notes[0]
+    assert not any("quick run" in note for note in comparison_tables(report([]))[0].notes)
+
+
+def test_markdown_has_a_line_for_each_row_and_keeps_bars_out_of_cells():
+    text = Table("t", ("a", "b"), (("x|y", "1"), ("z", "2")), ("n",)).markdown()
+    assert text.splitlines() == ["## t", "", "| a | b |", "| --- | ---: |", "| x\\|y | 1 |", "| z | 2 |", "", "- n"]
+
+
+def test_numbers_have_four_digits():
+    assert [shown(value) for value in (127201.0, 0.0123456, 10.61, 0.0)] == ["127201", "0.01235", "10.61", "0"]
