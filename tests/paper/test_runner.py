@@ -148,5 +148,5 @@ def test_a_recipe_with_a_mistake_says_which(change, message):
 
 
 def test_more_splits_than_the_recipe_has_count_on():
-    assert load_recipe("california").with_splits(5).seeds == (0, 1, 2, 3, 4)
-    assert load_recipe("california").with_splits(1).seeds == (0,)
+    assert load_recipe("california").with_splits(5).seeds == (1, 2, 3, 4, 5)
+    assert load_recipe("california").with_splits(1).seeds == (1,)
