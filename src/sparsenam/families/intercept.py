@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsenam.families.base import Family, Matrix
+from sparsenam.families.roots import increasing_root
 
 STEPS = 500
 SMALL = 1e-12
@@ -16,18 +17,23 @@ def best_intercept(
 ) -> NDArray[np.float64]:
     """Return argmin over β of Σᵢ wᵢ loss(yᵢ, β + effectsᵢ), shape (outputs,).
 
-    Steps of the mean gradient over the curvature bound never overshoot; squared error needs one of them.
-    Where no bound exists (Poisson), Newton steps of at most 1 are taken.
+    Each output has its own equation, solved by guarded Newton steps; squared error needs one of them. Only softmax
+    ties the outputs together: there, steps of the mean gradient over the curvature bound never overshoot.
     """
+    shares = (weights / weights.sum())[:, None]
+
+    def slope(intercept: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.sum(shares * family.gradient(effects + intercept, target), axis=0)
+
+    def bend(intercept: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.sum(shares * family.hessian_diagonal(effects + intercept, target), axis=0)
+
     intercept = np.array(start, dtype=np.float64)
+    if family.name != "multinomial":
+        return increasing_root(slope, bend, intercept)
     for _ in range(STEPS):
-        scores = effects + intercept
-        slope = np.average(family.gradient(scores, target), axis=0, weights=weights)
-        if np.isfinite(family.curvature):
-            intercept = intercept - slope / family.curvature
-        else:
-            bend = np.average(family.hessian_diagonal(scores, target), axis=0, weights=weights)
-            intercept = intercept - np.clip(slope / np.maximum(bend, SMALL), -1.0, 1.0)
-        if np.abs(slope).max() < SMALL:
+        change = slope(intercept)
+        intercept = intercept - change / family.curvature
+        if np.abs(change).max() < SMALL:
             break
     return intercept

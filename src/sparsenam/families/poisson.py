@@ -5,24 +5,26 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from array_api_compat import array_namespace
 from numpy.typing import NDArray
 from scipy.special import entr
 
 from sparsenam.families.base import Array, Matrix, TargetRange
-
-HIGHEST_SCORE = 700.0  # beyond it the exponential leaves the floating-point numbers
+from sparsenam.families.exponential import bounded_exp
 
 
 @dataclass(frozen=True, slots=True)
 class Poisson:
-    """eˢ - y s for y ≥ 0: the negative log-likelihood of counts with mean eˢ, up to a constant."""
+    """eˢ - y s for y ≥ 0: the negative log-likelihood of counts with mean eˢ, up to a constant.
+
+    With an exposure E, y with mean E eˢ has the loss of y/E with mean eˢ, times E: ``exposure_power`` is 1.
+    """
 
     name: str = "poisson"
     link: str = "log"
     range: TargetRange = TargetRange(0.0, np.inf, "numbers not below 0")
     standardizes_target: bool = False
     curvature: float = np.inf
+    exposure_power: float = 1.0
 
     def loss(self, scores: Array, target: Array) -> Array:
         """Return Σₖ eˢ - y s, shape (rows,)."""
@@ -42,8 +44,7 @@ class Poisson:
 
     def mean(self, scores: Array) -> Array:
         """Return eˢ, finite for every score."""
-        xp = array_namespace(scores)
-        return xp.exp(xp.clip(scores, max=HIGHEST_SCORE))
+        return bounded_exp(scores)
 
     def best_constant(self, target: Matrix, weights: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the logarithm of the weighted mean, kept finite when every y is 0."""
