@@ -1,6 +1,24 @@
 """Tables: a DataFrame becomes numbers, once."""
 
+from sparsenam.tables.columns import OTHER_LEVELS, Column
+from sparsenam.tables.encoder import Encoded, TableEncoder, Term
+from sparsenam.tables.notices import CellTypeError, UnseenLevelWarning, UnseenMissingWarning
 from sparsenam.tables.sample import PreparedSample, Sample, prepare
 from sparsenam.tables.scaling import Scaling
+from sparsenam.tables.target import check_target_not_inside
 
-__all__ = ["PreparedSample", "Sample", "Scaling", "prepare"]
+__all__ = [
+    "OTHER_LEVELS",
+    "CellTypeError",
+    "Column",
+    "Encoded",
+    "PreparedSample",
+    "Sample",
+    "Scaling",
+    "TableEncoder",
+    "Term",
+    "UnseenLevelWarning",
+    "UnseenMissingWarning",
+    "check_target_not_inside",
+    "prepare",
+]

@@ -3,42 +3,64 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sparsenam.errors import ConstantColumnWarning, InputError, describe
+from sparsenam.tables.groups import Grouping
 from sparsenam.tables.scaling import Matrix, Scaling, Vector
+
+NEARLY = 1e-8  # standard deviations by which equal columns may differ
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sample:
-    """Columns (rows, features), target (rows, outputs), weights (rows,) and the columns' names."""
+    """Terms (rows, terms), target (rows, outputs), weights (rows,) and the terms' names.
+
+    A term is what one sub-network reads: a column of numbers, the codes of a category, or whether a cell is
+    missing. NaN marks a cell in which its term contributes nothing. ``levels`` says which terms are codes of
+    unordered levels; ``grouping`` which terms enter together, and at what price; None lets each stand alone.
+    ``exposure`` (rows,) is the time or size over which a row was seen, for families that know it.
+    """
 
     columns: Matrix
     target: Matrix
     weights: Vector
     names: Sequence[str]
+    levels: NDArray[np.bool_] | None = None
+    grouping: Grouping | None = None
+    exposure: Vector | None = None
 
     def without_absent_rows(self) -> Sample:
         """Return the rows whose weight is above 0, weights scaled to mean 1."""
         present = self.weights > 0
+        if self.exposure is not None:
+            present &= self.exposure > 0
         if not present.any():
             raise InputError(
                 describe("sample_weight", "some weight above 0", "none", "give at least one row weight")
             )
         weights = self.weights[present]
-        return Sample(self.columns[present], self.target[present], weights / weights.mean(), self.names)
+        return replace(
+            self,
+            columns=self.columns[present],
+            target=self.target[present],
+            weights=weights / weights.mean(),
+            exposure=None if self.exposure is None else self.exposure[present],
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PreparedSample:
     """A sample on the scale of the fit: x (features, rows), target (rows, outputs), weights (rows,).
 
-    ``features`` are the input columns that vary, sorted by name: then every sum, draw and tie is the same
-    whatever the order of the table's columns.
+    ``features`` are the terms that vary, sorted by name: then every sum, draw and tie is the same whatever the
+    order of the table's columns. ``levels`` (features,) marks codes of unordered levels. ``grouping`` has the
+    places of the features that enter together. ``twins`` names, for a feature, the columns equal to it in every
+    row, which are left out. ``exposure_unit`` (outputs,) is what e^score counts in.
     """
 
     features: NDArray[np.intp]
@@ -49,6 +71,15 @@ class PreparedSample:
     x: Matrix
     target: Matrix
     weights: Vector
+    levels: NDArray[np.bool_]
+    grouping: Grouping
+    twins: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    exposure_unit: Vector = field(default_factory=lambda: np.ones(1))
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether every feature is a number in every row."""
+        return not (self.levels.any() or np.isnan(self.x).any())
 
     def take(self, places: NDArray[np.intp]) -> PreparedSample:
         """Return the sample with some of its features alone."""
@@ -58,11 +89,24 @@ class PreparedSample:
             names=[self.names[place] for place in places],
             scaling=self.scaling.take(places),
             x=self.x[places],
+            levels=self.levels[places],
+            grouping=self.grouping.take(places),
         )
 
 
-def prepare(sample: Sample, *, standardize: bool, standardize_target: bool) -> PreparedSample:
-    """Leave out constant columns, with a warning, and rows of weight 0; scale what is left."""
+def prepare(
+    sample: Sample,
+    *,
+    standardize: bool,
+    measure_target: Callable[[Matrix, Vector], tuple[Vector, Vector]] | None = None,
+    exposure_power: float | None = None,
+) -> PreparedSample:
+    """Leave out constant columns, with a warning, and rows of weight 0; scale what is left.
+
+    ``measure_target`` gives center and scale (outputs,) of a target (rows, outputs) with weights (rows,); without
+    it the target stays as it is. With an exposure E a family of ``exposure_power`` q sees y/E with weight E^q: the
+    same likelihood.
+    """
     present = sample.without_absent_rows()
     scaling = Scaling.of(present.columns, present.weights)
     constant = np.flatnonzero(scaling.scale == 0)
@@ -73,21 +117,77 @@ def prepare(sample: Sample, *, standardize: bool, standardize_target: bool) -> P
         warnings.warn(message, ConstantColumnWarning, stacklevel=6)
     varying = [int(place) for place in np.flatnonzero(scaling.scale)]
     features = np.array(sorted(varying, key=lambda place: str(present.names[place])), dtype=np.intp)
+    n_terms = present.columns.shape[1]
+    grouping = Grouping.alone(n_terms) if present.grouping is None else present.grouping
+    features, twins = _without_twins(present, scaling, features, grouping)
     scaling = scaling.take(features) if standardize else Scaling.none(features.size)
-    target_scaling = Scaling.none(present.target.shape[1])
-    target = present.target
-    if standardize_target:
-        measured = Scaling.of(target, present.weights)
-        flat = measured.scale == 0
-        target_scaling = Scaling(measured.center, np.where(flat, 1.0, measured.scale))
-        target = np.where(flat, measured.center, target)  # what rounding leaves of a constant is no signal
+    target, weights, unit = _by_exposure(present, exposure_power)
+    target_scaling = Scaling.none(target.shape[1])
+    if measure_target is not None:
+        center, scale = measure_target(target, weights)
+        target_scaling = Scaling(center, np.where(scale == 0, 1.0, scale))
+        target = np.where(scale == 0, center, target)  # what rounding leaves of a constant is no signal
+    levels = np.zeros(n_terms, dtype=np.bool_) if present.levels is None else present.levels
     return PreparedSample(
         features=features,
         names=[str(present.names[place]) for place in features],
-        n_features_in=present.columns.shape[1],
+        n_features_in=n_terms,
         scaling=scaling,
         target_scaling=target_scaling,
         x=np.ascontiguousarray(scaling.apply(present.columns[:, features]).T),
         target=target_scaling.apply(target),
-        weights=present.weights,
+        weights=weights,
+        levels=levels[features],
+        grouping=grouping.take(features),
+        twins=twins,
+        exposure_unit=unit,
     )
+
+
+def _without_twins(
+    sample: Sample, scaling: Scaling, features: NDArray[np.intp], grouping: Grouping
+) -> tuple[NDArray[np.intp], dict[str, tuple[str, ...]]]:
+    """Leave out columns that equal another in every row, up to unit and sign: between them only luck could decide.
+
+    Columns that stand in a group with others stay. The one with the lowest price is kept, of these the first by
+    name.
+    """
+    groups = zip(grouping.members, grouping.prices, strict=True)
+    price = {int(own[0]): float(cost) for own, cost in groups if own.size == 1}
+    alone = [place for place in features.tolist() if place in price]
+    alone.sort(key=lambda place: price[place])  # a stable sort: by name within a price
+    seen: dict[bytes, list[tuple[int, Vector]]] = {}
+    twins: dict[int, list[int]] = {}
+    for place in alone:
+        column = (sample.columns[:, place] - scaling.center[place]) / scaling.scale[place]
+        column = column * np.sign(column[np.flatnonzero(np.abs(column) > NEARLY)[0]])
+        same_order = seen.setdefault(np.argsort(column, kind="stable").tobytes(), [])
+        for other, values in same_order:
+            if np.allclose(column, values, rtol=0.0, atol=NEARLY, equal_nan=True):
+                twins.setdefault(other, []).append(place)
+                break
+        else:
+            same_order.append((place, column))
+    gone = {place for places in twins.values() for place in places}
+    kept = np.array([place for place in features.tolist() if place not in gone], dtype=np.intp)
+    names = {
+        str(sample.names[place]): tuple(sorted(str(sample.names[other]) for other in others))
+        for place, others in twins.items()
+    }
+    return kept, names
+
+
+def _by_exposure(sample: Sample, power: float | None) -> tuple[Matrix, Vector, Vector]:
+    """Return target, weights and unit, with the exposure in a unit in which the mean rate is 1."""
+    if sample.exposure is None:
+        return sample.target, sample.weights, np.full_like(sample.target[0], 1.0)
+    if power is None:
+        expected = "a family of rates, such as 'poisson', 'gamma' or 'tweedie'"
+        raise InputError(describe("exposure", expected, "another family", "leave the exposure out"))
+    total = float(sample.weights @ sample.target.sum(axis=1))
+    unit = total / float(sample.weights @ sample.exposure) if total > 0 else 1.0
+    exposure = unit * sample.exposure
+    weights = sample.weights * exposure**power
+    if power != 1.0:  # weights of counts add up to the events, which is what the data know; others are relative
+        weights = weights / weights.mean()
+    return sample.target / exposure[:, None], weights, np.full_like(sample.target[0], unit)

@@ -1,4 +1,7 @@
-"""Columns brought to mean 0 and variance 1, which is the scale on which alpha lives."""
+"""Columns brought to mean 0 and variance 1, which is the scale on which alpha lives.
+
+A cell that is NaN is absent: it counts for nothing here, and stays NaN.
+"""
 
 from __future__ import annotations
 
@@ -24,6 +27,9 @@ class Scaling:
     @classmethod
     def of(cls, columns: Matrix, weights: Vector) -> Self:
         """Return the weighted means and standard deviations; a constant column gets scale 0."""
+        absent = np.isnan(columns)
+        if absent.any():
+            return cls._of_present(columns, weights, absent)
         center = np.average(columns, axis=0, weights=weights)
         deviations = columns - center
         # dividing by the largest deviation first keeps the squares of huge values finite
@@ -32,6 +38,17 @@ class Scaling:
         safe = np.where(constant, 1.0, largest)
         spread = safe * np.sqrt(np.average((deviations / safe) ** 2, axis=0, weights=weights))
         return cls(center, np.where(constant, 0.0, spread))
+
+    @classmethod
+    def _of_present(cls, columns: Matrix, weights: Vector, absent: NDArray[np.bool_]) -> Self:
+        """Measure each column on its own rows; one without any gets scale 0."""
+        center, scale = np.zeros(columns.shape[1]), np.zeros(columns.shape[1])
+        for place, gone in enumerate(absent.T):
+            rows = ~gone & (weights > 0)
+            if rows.any():
+                own = cls.of(columns[rows, place : place + 1], weights[rows])
+                center[place], scale[place] = own.center[0], own.scale[0]
+        return cls(center, scale)
 
     @classmethod
     def none(cls, n_columns: int) -> Self:
@@ -45,3 +62,9 @@ class Scaling:
     def take(self, columns: NDArray[np.intp]) -> Self:
         """Return the scaling of these columns alone."""
         return type(self)(self.center[columns], self.scale[columns])
+
+
+def mean_and_deviation(columns: Matrix, weights: Vector) -> tuple[Vector, Vector]:
+    """Return the weighted means and standard deviations of columns (rows, k), 0 for a constant one."""
+    measured = Scaling.of(columns, weights)
+    return measured.center, measured.scale

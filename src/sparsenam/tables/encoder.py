@@ -1,0 +1,212 @@
+"""The encoder of a table: decides during the fit what each column is, then turns any such table into terms."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from numbers import Integral
+from typing import Any, Literal, Self
+
+import numpy as np
+
+from sparsenam.errors import ConstantColumnWarning, InputError, describe
+from sparsenam.tables.column_fit import fit_column
+from sparsenam.tables.columns import Column, Reading, read_column
+from sparsenam.tables.frame import Frame, read_table
+from sparsenam.tables.kinds import check_feature_types
+from sparsenam.tables.matching import matched
+from sparsenam.tables.notices import UnseenLevelWarning, UnseenMissingWarning, listed
+from sparsenam.tables.report import describe_columns, tabulate
+from sparsenam.tables.scaling import Matrix
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """One column of the encoded matrix: a number, a code (0, 1), a code (0 … L-1), or whether a cell is missing."""
+
+    name: str
+    column: int
+    kind: Literal["number", "binary", "levels", "missing"]
+    levels: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Encoded:
+    """Terms of every row, ``values`` (rows, terms); NaN: the term contributes nothing in this row."""
+
+    values: Matrix
+
+
+@dataclass(frozen=True, slots=True)
+class TableEncoder:
+    """What each column of a table is, and the terms it becomes; printing it says what was done.
+
+    ``names`` are the input columns, x0, x1, … where the table had none (``named`` is False then); ``columns``
+    has one entry for each of them, in the same order; ``owner`` is the estimator that messages speak of.
+    """
+
+    names: tuple[str, ...]
+    named: bool
+    columns: tuple[Column, ...]
+    terms: tuple[Term, ...]
+    owner: str = "TableEncoder"
+
+    @classmethod
+    def fit(
+        cls,
+        X: object,
+        feature_types: Mapping[str, str] | Mapping[int, str] | None = None,
+        max_levels: int = 128,
+        *,
+        owner: str = "TableEncoder",
+    ) -> tuple[Self, Encoded]:
+        """Return the encoder of a table and the table encoded.
+
+        Parameters
+        ----------
+        X
+            Table (rows, columns) of pandas, polars, pyarrow or NumPy, or a list of rows.
+        feature_types
+            "number", "category", "ordered" or "date" for the columns whose type says something else; keys are
+            names, or positions where the table has no names.
+        max_levels
+            Levels a category may have; the rarest are pooled into one level beyond that.
+        owner
+            Name of the estimator that messages speak of.
+        """
+        if not isinstance(max_levels, Integral) or max_levels < 2:
+            got, remedy = repr(max_levels), "keep the default of 128"
+            raise InputError(describe("max_levels", "a whole number of at least 2", got, remedy))
+        frame = read_table(X, owner=owner, least_rows=2)
+        told = check_feature_types(feature_types, frame.names, named=frame.named)
+        columns = [fit_column(cells, told.get(cells.name), max_levels) for cells in frame.columns]
+        columns = _with_missing_terms(columns, frame)
+        encoder = cls(frame.names, frame.named, tuple(columns), tuple(_terms(columns)), owner)
+        encoder._warn_of_constants()
+        return encoder, encoder._assembled(encoder._readings(frame), frame)
+
+    def encode(self, X: object) -> Encoded:
+        """Return another table in the same terms; its columns are matched by name, in any order.
+
+        Warns of levels never seen and of missing cells in columns that missed none: both contribute nothing.
+        """
+        frame = matched(read_table(X, owner=self.owner, least_rows=1), self.names, self.named, self.owner)
+        readings = self._readings(frame)
+        self._warn_of_news(readings)
+        return self._assembled(readings, frame)
+
+    def describe(self) -> str:
+        """Return what was done with each column, one line each."""
+        return describe_columns(self.table(), len(self.terms))
+
+    def table(self) -> list[dict[str, Any]]:
+        """Return what was done with each column, one record each."""
+        return tabulate(
+            self.columns,
+            [[term.name for term in self.terms if term.column == place] for place in range(len(self.columns))],
+        )
+
+    def __str__(self) -> str:
+        return self.describe()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the encoder as plain data, ready for JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """Return the encoder that ``to_dict`` wrote, before or after a passage through JSON."""
+        return cls(
+            tuple(data["names"]),
+            bool(data["named"]),
+            tuple(Column(**_with_tuples(column, "levels", "pooled")) for column in data["columns"]),
+            tuple(Term(**_with_tuples(term, "levels")) for term in data["terms"]),
+            str(data["owner"]),
+        )
+
+    def _readings(self, frame: Frame) -> list[Reading]:
+        return [read_column(column, cells) for column, cells in zip(self.columns, frame.columns, strict=True)]
+
+    def _assembled(self, readings: Sequence[Reading], frame: Frame) -> Encoded:
+        one_each = [term.column for term in self.terms] == list(range(len(self.names)))
+        if frame.block is not None and one_each and all(term.kind == "number" for term in self.terms):
+            return Encoded(frame.block.T)  # already in place: a large array is not copied again
+        across = np.empty((len(self.terms), frame.rows))
+        for place, term in enumerate(self.terms):
+            reading = readings[term.column]
+            across[place] = reading.missing if term.kind == "missing" else reading.values
+        return Encoded(across.T)
+
+    def _warn_of_constants(self) -> None:
+        constant = [column.name for column in self.columns if column.kind == "constant" and not column.n_missing]
+        if constant:
+            message = f"{len(constant)} constant column(s) left out of the model: {listed(constant)}."
+            warnings.warn(message, ConstantColumnWarning, stacklevel=3)
+
+    def _warn_of_news(self, readings: Sequence[Reading]) -> None:
+        for column, reading in zip(self.columns, readings, strict=True):
+            if reading.unseen:
+                message = (
+                    f"column {column.name!r}: {len(reading.unseen)} level(s) never seen during the fit contribute "
+                    f"nothing: {listed(sorted(reading.unseen))}."
+                )
+                warnings.warn(message, UnseenLevelWarning, stacklevel=3)
+        missing = [
+            column.name
+            for column, reading in zip(self.columns, readings, strict=True)
+            if column.kind != "constant" and not column.n_missing and reading.missing.any()
+        ]
+        if missing:
+            message = (
+                f"{len(missing)} column(s) without missing cells during the fit miss some now, which contribute "
+                f"nothing: {listed(missing)}."
+            )
+            warnings.warn(message, UnseenMissingWarning, stacklevel=3)
+
+
+def _with_missing_terms(columns: list[Column], frame: Frame) -> list[Column]:
+    patterns: dict[bytes, list[str]] = {}
+    keys = [
+        cells.missing.tobytes() if column.n_missing else b""
+        for column, cells in zip(columns, frame.columns, strict=True)
+    ]
+    for column, key in zip(columns, keys, strict=True):
+        patterns.setdefault(key, []).append(column.name)
+    complete: list[Column] = []
+    for column, key in zip(columns, keys, strict=True):
+        if not key:
+            complete.append(column)
+            continue
+        first = min(patterns[key])  # by name, so that the order of the columns does not matter
+        term = _missing_name(first, frame.names)
+        others = sorted(set(patterns[key]) - {column.name})
+        shared = f", shared with {listed(others)} (missing in the same rows)" if others else ""
+        counted = "1 missing cell is" if column.n_missing == 1 else f"{column.n_missing} missing cells are"
+        words = f"{column.words}; {counted} the term {term!r}{shared}"
+        complete.append(replace(column, words=words, missing_term=term))
+    return complete
+
+
+def _missing_name(column: str, names: tuple[str, ...]) -> str:
+    name = f"{column} (missing)"
+    while name in names:  # the table may have a column of that name
+        name += " (missing)"
+    return name
+
+
+def _terms(columns: list[Column]) -> list[Term]:
+    terms: list[Term] = []
+    names = tuple(column.name for column in columns)
+    for place, column in enumerate(columns):
+        if column.kind in ("number", "date", "ordered"):
+            terms.append(Term(column.name, place, "number", column.levels))
+        elif column.kind == "category":
+            terms.append(Term(column.name, place, "binary" if len(column.levels) == 2 else "levels", column.levels))
+        if column.missing_term == _missing_name(column.name, names):
+            terms.append(Term(column.missing_term, place, "missing"))
+    return terms
+
+
+def _with_tuples(data: Mapping[str, Any], *keys: str) -> dict[str, Any]:
+    return {**data, **{key: tuple(data[key]) for key in keys}}

@@ -1,0 +1,171 @@
+"""Any table read into columns of cells: pandas, polars, pyarrow, NumPy or lists."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any, cast
+
+import narwhals.stable.v2 as nw
+import numpy as np
+from narwhals.exceptions import DuplicateError
+from numpy.typing import NDArray
+from sklearn.utils import check_array
+
+from sparsenam.errors import InputError, describe
+from sparsenam.tables.cells import Cells, coded, in_order
+from sparsenam.tables.notices import listed
+from sparsenam.tables.objects import days_of, family_of, from_array
+from sparsenam.tables.text import date_key, number_key
+
+ROWS_AT_ONCE = 1024  # a slice that stays in the cache while it is transposed
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Frame:
+    """A table as read: columns of cells.
+
+    ``named`` says whether the table had names of its own; if not, they are x0, x1, and so on.
+    ``block`` (columns, rows) holds the numbers of all columns where they came as one array of numbers.
+    """
+
+    names: tuple[str, ...]
+    named: bool
+    rows: int
+    columns: tuple[Cells, ...]
+    block: NDArray[np.float64] | None = None
+
+
+def read_table(X: object, *, owner: str, least_rows: int) -> Frame:
+    """Return the columns of any table; raise one clear sentence when it is not a table of this size."""
+    try:
+        table: Any = nw.from_native(cast("Any", X), pass_through=True, allow_series=True)
+        if isinstance(table, nw.LazyFrame):
+            raise InputError(describe("X", "a table in memory", "a lazy one", "call its collect() first"))
+        if isinstance(table, nw.Series):
+            remedy = "give a table of one column (Reshape your data)"
+            raise InputError(describe("X", "a table", "Expected 2D array, got 1D array instead", remedy))
+        if isinstance(table, nw.DataFrame):
+            return _read_frame(cast("nw.DataFrame[Any]", table), owner, least_rows)
+    except DuplicateError as error:
+        raise _duplicates(X) from error
+    return _read_array(X, owner, least_rows)
+
+
+def _read_frame(table: nw.DataFrame[Any], owner: str, least_rows: int) -> Frame:
+    names: list[object] = list(table.columns)  # pandas allows names that are no text
+    rows, width = table.shape
+    _check_size(rows, width, owner, least_rows)
+    texts = [isinstance(name, str) for name in names]
+    if any(texts) and not all(texts):
+        other = names[texts.index(False)]
+        got = f"{other!r} of type {type(other).__name__}"
+        raise InputError(describe("X", "column names that are all text", got, "rename the columns as text"))
+    labels = tuple(str(name) for name in names) if texts[0] else _numbered(width)
+    columns = tuple(read_series(label, table[:, place]) for place, label in enumerate(labels))
+    return Frame(labels, texts[0], rows, columns)
+
+
+def read_series(name: str, series: nw.Series[Any]) -> Cells:
+    """Return one column of a table of narwhals."""
+    dtype = series.dtype
+    if dtype.is_numeric():
+        return Cells(name, "number", numbers=np.array(series.cast(nw.Float64()).to_numpy(), dtype=np.float64))
+    if dtype == nw.Boolean:
+        return Cells(name, "truth", numbers=np.array(series.cast(nw.Float64()).to_numpy(), dtype=np.float64))
+    if isinstance(dtype, nw.Categorical | nw.Enum):
+        return _read_levels(name, series)
+    if dtype == nw.String:
+        return coded(name, "text", [cell if isinstance(cell, str) else None for cell in series.to_list()])
+    return from_array(name, np.asarray(series.to_numpy()))
+
+
+def _read_levels(name: str, series: nw.Series[Any]) -> Cells:
+    cells = series.to_list()
+    keys = {cell: level_key(cell) for cell in dict.fromkeys(cells)}
+    texts = [keys[cell] for cell in cells]
+    try:
+        if nw.is_ordered_categorical(series):
+            declared = [level_key(level) for level in series.cat.get_categories().to_list()]
+            return in_order(name, texts, [level for level in declared if level is not None])
+    except AttributeError:  # an arrow dictionary inside pandas does not say whether it is ordered
+        pass
+    return coded(name, "levels", texts)
+
+
+def level_key(cell: object) -> str | None:
+    """Return the name of a level, the same whatever the dtype of its category; None when it is missing."""
+    family = family_of(type(cell))
+    if family == "missing" or (family == "number" and cell != cell):
+        return None
+    if family == "date":
+        return date_key(days_of(cell))
+    return number_key(cast("float", cell)) if family == "number" else str(cell)
+
+
+def _read_array(X: object, owner: str, least_rows: int) -> Frame:
+    array = cast(
+        "NDArray[Any]",
+        check_array(
+            _as_array(X),
+            dtype=None,
+            ensure_all_finite=False,
+            ensure_min_samples=0,
+            ensure_min_features=0,
+            estimator=owner,
+        ),
+    )
+    rows, width = array.shape
+    _check_size(rows, width, owner, least_rows)
+    names = _numbered(width)
+    block = _transposed(array) if array.dtype.kind in "fiu" else None
+    across = array.T if block is None else block
+    columns = tuple(from_array(name, across[place]) for place, name in enumerate(names))
+    return Frame(names, False, rows, columns, block)
+
+
+def _transposed(array: NDArray[Any]) -> NDArray[np.float64]:
+    rows, width = array.shape
+    block = np.empty((width, rows))
+    for start in range(0, rows, ROWS_AT_ONCE):
+        block[:, start : start + ROWS_AT_ONCE] = array[start : start + ROWS_AT_ONCE].T
+    return block
+
+
+def _as_array(X: Any) -> Any:
+    if isinstance(X, np.ma.MaskedArray):
+        masked = cast("Any", X)
+        numeric = masked.dtype.kind in "fiu"
+        return masked.astype(np.float64).filled(np.nan) if numeric else masked.astype(object).filled(None)
+    if not isinstance(X, list | tuple):
+        return X
+    rows = cast("list[Any]", X)
+    try:
+        array = np.asarray(rows)
+        # NumPy turns a list of numbers and text into text: keep what each cell was
+        return np.array(rows, dtype=object) if array.dtype.kind in "US" else array
+    except ValueError as error:
+        remedy = "give every row as many cells as there are columns"
+        raise InputError(describe("X", "rows of equal length", "a ragged list", remedy)) from error
+
+
+def _check_size(rows: int, width: int, owner: str, least_rows: int) -> None:
+    # scikit-learn's own words, which its users and its checks know
+    shape = f"(shape=({rows}, {width}))"
+    if width < 1:
+        raise InputError(f"Found array with 0 feature(s) {shape} while a minimum of 1 is required by {owner}.")
+    if rows < least_rows:
+        raise InputError(
+            f"Found array with {rows} sample(s) {shape} while a minimum of {least_rows} is required by {owner}."
+        )
+
+
+def _numbered(width: int) -> tuple[str, ...]:
+    return tuple(f"x{place}" for place in range(width))
+
+
+def _duplicates(X: Any) -> InputError:
+    names: list[object] = list(X.column_names if hasattr(X, "column_names") else X.columns)
+    repeated = [str(name) for name, times in Counter(names).items() if times > 1]
+    got = f"duplicate names: {listed(repeated)}"
+    return InputError(describe("X", "column names that differ", got, "rename or drop the repeated columns"))

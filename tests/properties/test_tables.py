@@ -1,0 +1,149 @@
+import json
+import warnings
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from sparsenam.errors import InputError
+from sparsenam.tables import TableEncoder
+
+pytestmark = pytest.mark.filterwarnings("ignore::sparsenam.errors.ConstantColumnWarning")
+
+WORDS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=4)
+enough = settings(max_examples=60)
+KINDS = {
+    "numbers": st.floats(-1e9, 1e9),
+    "integers": st.integers(-5, 5),
+    "words": st.sampled_from(["red", "green", "blue", "grey"]) | WORDS,
+    "truths": st.booleans(),
+    "days": st.datetimes().map(lambda moment: moment.replace(microsecond=0)),
+}
+
+
+@st.composite
+def tables(draw):
+    """Columns of every kind with holes, as lists of Python values; no column without a value."""
+    rows = draw(st.integers(2, 12))
+    columns = {}
+    for place in range(draw(st.integers(1, 4))):
+        kind = draw(st.sampled_from(sorted(KINDS)))
+        cell = KINDS[kind] if draw(st.booleans()) else st.none() | KINDS[kind]
+        columns[f"{kind}{place}"] = draw(st.lists(cell, min_size=rows, max_size=rows))
+    return columns
+
+
+def fit(table, **settings):
+    """Fit, setting aside tables that are rightly refused for a column without a value."""
+    try:
+        return TableEncoder.fit(table, **settings)
+    except InputError as error:
+        assume("missing cells only" not in str(error))
+        raise
+
+
+def by_term(encoder, encoded):
+    return {term.name: encoded.values[:, place] for place, term in enumerate(encoder.terms)}
+
+
+def assert_same_terms(left, right):
+    assert left.keys() == right.keys()
+    for name in left:
+        np.testing.assert_array_equal(left[name], right[name])
+
+
+def in_pandas(columns):
+    return pd.DataFrame({name: pd.Series(cells, dtype=object) for name, cells in columns.items()})
+
+
+@enough
+@given(columns=tables())
+def test_encoding_the_table_of_the_fit_gives_the_fit(columns):
+    table = in_pandas(columns)
+    encoder, encoded = fit(table)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        np.testing.assert_array_equal(encoder.encode(table).values, encoded.values)
+
+
+@enough
+@given(columns=tables(), data=st.data())
+def test_rows_in_another_order_give_the_same_encoder_and_rows_in_that_order(columns, data):
+    table = in_pandas(columns)
+    encoder, encoded = fit(table)
+    order = data.draw(st.permutations(range(len(table))))
+    other, reordered = fit(table.iloc[order])
+    assert [term for term in other.terms] == [term for term in encoder.terms]
+    np.testing.assert_array_equal(reordered.values, encoded.values[order])
+
+
+@enough
+@given(columns=tables(), data=st.data())
+def test_columns_in_another_order_change_no_term(columns, data):
+    names = data.draw(st.permutations(list(columns)))
+    table = in_pandas(columns)
+    encoder, encoded = fit(table)
+    assert_same_terms(by_term(*fit(table[names])), by_term(encoder, encoded))
+    np.testing.assert_array_equal(encoder.encode(table[names]).values, encoded.values)
+
+
+@enough
+@given(columns=tables())
+def test_pandas_polars_and_arrow_hold_the_same_table(columns):
+    encoder, encoded = fit(in_pandas(columns))
+    inferred = pd.DataFrame(columns)
+    for table in (inferred, inferred.convert_dtypes(), pl.DataFrame(columns, strict=False), pa.table(columns)):
+        other, values = fit(table)
+        assert other.terms == encoder.terms
+        np.testing.assert_array_equal(values.values, encoded.values)
+
+
+@enough
+@given(cells=st.lists(st.none() | st.integers(-3, 3), min_size=2, max_size=12))
+def test_levels_are_the_same_whatever_dtype_holds_them(cells):
+    assume(any(cell is not None for cell in cells))
+    floats = [np.nan if cell is None else float(cell) for cell in cells]
+    texts = [None if cell is None else str(cell) for cell in cells]
+    columns = [pd.array(cells, dtype="Int64"), floats, texts, pd.Categorical(cells), pd.Categorical(texts)]
+    encoder, encoded = fit(pd.DataFrame({"a": columns[0]}), feature_types={"a": "category"})
+    for column in columns[1:]:
+        table = pd.DataFrame({"a": column})
+        other, values = fit(table, feature_types={"a": "category"})
+        assert other.terms == encoder.terms
+        np.testing.assert_array_equal(values.values, encoded.values)
+        np.testing.assert_array_equal(encoder.encode(table).values, encoded.values)
+
+
+@enough
+@given(columns=tables())
+def test_an_encoder_comes_back_from_json_as_it_was(columns):
+    table = in_pandas(columns)
+    encoder, encoded = fit(table)
+    again = TableEncoder.from_dict(json.loads(json.dumps(encoder.to_dict())))
+    assert again == encoder
+    np.testing.assert_array_equal(again.encode(table).values, encoded.values)
+
+
+@enough
+@given(columns=tables(), value=st.integers() | st.just("same"))
+def test_a_constant_column_changes_no_term(columns, value):
+    table = in_pandas(columns)
+    alone = by_term(*fit(table))
+    assert_same_terms(by_term(*fit(table.assign(always=value))), alone)
+
+
+@enough
+@given(columns=tables(), max_levels=st.integers(2, 5))
+def test_codes_are_whole_numbers_below_the_number_of_levels_and_missing_terms_are_0_or_1(columns, max_levels):
+    encoder, encoded = fit(in_pandas(columns), max_levels=max_levels)
+    for place, term in enumerate(encoder.terms):
+        values = encoded.values[:, place]
+        if term.kind == "missing":
+            assert set(values) == {0.0, 1.0}
+        elif term.kind in ("binary", "levels"):
+            assert set(values[~np.isnan(values)]) == set(range(len(term.levels)))
+            assert len(term.levels) <= max_levels and (term.kind == "binary") == (len(term.levels) == 2)
