@@ -17,8 +17,10 @@ if TYPE_CHECKING:
         SNAMClassifierCV,
         SNAMRegressor,
         SNAMRegressorCV,
+        SNAMSurvival,
         random_feature_path,
         snam_path,
+        survival_target,
     )
 
 __version__ = version("sparsenam")
@@ -31,9 +33,11 @@ __all__ = [
     "SNAMClassifierCV",
     "SNAMRegressor",
     "SNAMRegressorCV",
+    "SNAMSurvival",
     "__version__",
     "random_feature_path",
     "snam_path",
+    "survival_target",
 ]
 
 logging.getLogger(__name__).addHandler(logging.NullHandler())

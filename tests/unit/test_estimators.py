@@ -17,6 +17,7 @@ from sklearn.preprocessing import StandardScaler
 from sparsenam import SNAMClassifier, SNAMRegressor
 from sparsenam.baselines import NAMClassifier, NAMRegressor
 from sparsenam.errors import CheckpointError, ConstantColumnWarning, DivergenceError, InputError
+from sparsenam.model.finish import keep_features
 from sparsenam.networks import MLPBank
 from sparsenam.penalties import GroupLasso
 from sparsenam.training import SOLVERS
@@ -48,8 +49,7 @@ def test_reordering_columns_reorders_the_answer_and_nothing_else():
     one, other = SNAMRegressor(**settings).fit(X, y), SNAMRegressor(**settings).fit(X[order], y)
     np.testing.assert_array_equal(one.predict(X), other.predict(X[order]))
     assert set(one.get_feature_names_out()) == set(other.get_feature_names_out())
-    with pytest.raises(ValueError, match="feature names"):
-        one.predict(X[order])
+    np.testing.assert_array_equal(one.predict(X[order]), one.predict(X))
 
 
 def test_one_seed_gives_one_model_and_a_refit_forgets():
@@ -71,15 +71,7 @@ def test_pruning_changes_no_bit():
     offsets = model.offsets.copy()
     offsets[[1, 2]] = 0
     padded = replace(model, theta=theta, offsets=offsets)
-    kept = np.array([0, 3])
-    pruned = replace(
-        padded,
-        bank=model.bank.take(kept),
-        theta=theta[kept],
-        features=model.features[kept],
-        scaling=model.scaling.take(kept),
-        offsets=offsets[kept],
-    )
+    pruned = keep_features(padded, np.array([True, False, False, True]))
     np.testing.assert_array_equal(padded.scores(X.to_numpy()), pruned.scores(X.to_numpy()))
 
 
@@ -221,13 +213,7 @@ def test_ctrl_c_leaves_nothing_half_fitted(tmp_path):
 
 X_BAD, Y_BAD = table(rows=30)
 WRONG = {
-    "nan": (lambda: (X_BAD.mask(X_BAD > 2), Y_BAD), {}, "column .* expected finite numbers, got NaN in row"),
     "inf": (lambda: (X_BAD.assign(age=np.inf), Y_BAD), {}, "column 'age': .*inf"),
-    "text": (
-        lambda: (X_BAD.assign(sex="male"), Y_BAD),
-        {},
-        "column 'sex': expected numbers, got the text 'male'",
-    ),
     "no rows": (lambda: (X_BAD[:0], Y_BAD[:0]), {}, "0 sample"),
     "short y": (lambda: (X_BAD, Y_BAD[:-1]), {}, "inconsistent numbers of samples"),
     "nan in y": (lambda: (X_BAD, Y_BAD.where(Y_BAD > 0)), {}, "y: expected finite numbers, got NaN in row"),

@@ -7,6 +7,7 @@ from os import PathLike
 import numpy as np
 
 from sparsenam.estimators.classification import AdditiveClassifier, ClassWeight
+from sparsenam.estimators.grouping import FeatureTypes
 from sparsenam.estimators.regression import AdditiveRegressor
 from sparsenam.estimators.settings import Settings
 from sparsenam.networks import Hidden
@@ -40,6 +41,7 @@ class NAMRegressor(AdditiveRegressor):
         standardize: bool = True,
         checkpoint: str | PathLike[str] | None = None,
         device: str = "auto",
+        feature_types: FeatureTypes | None = None,
         verbose: bool | None = None,
         random_state: int | np.random.RandomState | None = None,
     ) -> None:
@@ -61,6 +63,7 @@ class NAMRegressor(AdditiveRegressor):
         self.standardize = standardize
         self.checkpoint = checkpoint
         self.device = device
+        self.feature_types = feature_types
         self.verbose = verbose
         self.random_state = random_state
 
@@ -96,6 +99,7 @@ class NAMClassifier(AdditiveClassifier):
         standardize: bool = True,
         checkpoint: str | PathLike[str] | None = None,
         device: str = "auto",
+        feature_types: FeatureTypes | None = None,
         verbose: bool | None = None,
         random_state: int | np.random.RandomState | None = None,
     ) -> None:
@@ -118,6 +122,7 @@ class NAMClassifier(AdditiveClassifier):
         self.standardize = standardize
         self.checkpoint = checkpoint
         self.device = device
+        self.feature_types = feature_types
         self.verbose = verbose
         self.random_state = random_state
 

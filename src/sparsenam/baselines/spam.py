@@ -17,17 +17,19 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, c
 
 from sparsenam.baselines.backfitting import FixedSmoother, Limits, backfit, empty_state
 from sparsenam.baselines.degrees import chosen_degrees, equal_degrees
+from sparsenam.baselines.numbers import check_numbers, column_names
 from sparsenam.baselines.smoothers import Smoother
 from sparsenam.baselines.spam_path import alpha_max, centred, fold_shares, validated_path
 from sparsenam.baselines.splines import SplineCurve
 from sparsenam.errors import InputError, describe
 from sparsenam.estimators.regression import check_target
 from sparsenam.estimators.settings import check_number, check_whole, check_word
-from sparsenam.estimators.validation import all_or_nothing, check_columns, column_names, require_target
+from sparsenam.estimators.validation import all_or_nothing, require_target
 from sparsenam.selection.curve import RULES, CVCurve, Rule
 from sparsenam.selection.folds import Splits, deal, splits_of_present
 from sparsenam.tables import Sample, prepare
 from sparsenam.tables.sample import PreparedSample
+from sparsenam.tables.scaling import mean_and_deviation
 
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
@@ -135,14 +137,14 @@ class SPAMRegressor(SelectorMixin, RegressorMixin, BaseEstimator):
         with all_or_nothing(self):
             self._check_settings()
             y = require_target(self, y)
-            columns = check_columns(self, X, reset=True)
+            columns = check_numbers(self, X, reset=True)
             target = column_or_1d(check_target(y), warn=True)
             check_consistent_length(columns, target)
             names = column_names(self, columns.shape[1])
             sample = prepare(
                 Sample(columns, target[:, None], np.ones(target.size), names),
                 standardize=True,
-                standardize_target=True,
+                measure_target=mean_and_deviation,
             )
             for name, value in self._solve(sample).items():
                 setattr(self, name, value)
@@ -151,7 +153,7 @@ class SPAMRegressor(SelectorMixin, RegressorMixin, BaseEstimator):
     def effects(self, X: ArrayLike) -> Matrix:
         """Return each feature's centred share of the prediction, 0 for dropped features, shape (rows, features)."""
         check_is_fitted(self)
-        columns = check_columns(self, X, reset=False)
+        columns = check_numbers(self, X, reset=False)
         effects = np.zeros(columns.shape)
         for shape in self._shapes:
             effects[:, shape.feature] = shape(columns[:, shape.feature])

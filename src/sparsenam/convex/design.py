@@ -71,6 +71,7 @@ def orthonormal_design(
     *,
     norm: Literal["function", "parameters"] = "function",
     roughness: float = 1e-4,
+    is_ordered: Callable[[int], bool] = lambda feature: True,
     dtype: type[np.floating[Any]] = np.float64,
 ) -> GroupedDesign:
     """Build the design in the coordinates of a group norm.
@@ -85,6 +86,8 @@ def orthonormal_design(
         Returns the raw columns Gⱼ of feature j, shape (rows, mⱼ); called once for each feature.
     weights
         Non-negative weights of the rows, shape (rows,).
+    is_ordered
+        Tells whether a feature's columns are in the order of its values; if not, Σₖ βⱼ,ₖ² replaces the roughness.
     """
     shares = np.asarray(weights, dtype=np.float64) / np.sum(weights)
     rows = shares.size
@@ -108,7 +111,8 @@ def orthonormal_design(
         if norm == "function":
             weighted = chunk * np.sqrt(shares)
             gram = np.matmul(weighted, weighted.transpose(0, 2, 1))
-            transform[first:last] = whitening(gram, sizes, roughness)
+            ordered = np.array([is_ordered(j) for j in range(first, last)])
+            transform[first:last] = whitening(gram, sizes, roughness, ordered)
             chunk = np.matmul(transform[first:last].transpose(0, 2, 1), chunk)
         else:
             transform[first:last] = np.eye(blocks.shape[1])
@@ -132,14 +136,18 @@ def _padded(raw: list[Array], width: int, rows: int) -> tuple[Array, NDArray[np.
     return chunk, np.array([columns.shape[1] for columns in raw])
 
 
-def whitening(gram: Array, sizes: NDArray[np.int64], roughness: float) -> Array:
+def whitening(
+    gram: Array, sizes: NDArray[np.int64], roughness: float, ordered: NDArray[np.bool_] | None = None
+) -> Array:
     """Return T with Tᵀ(gram + roughness · P)T = I on the directions that carry variance, shape (features, m, m)."""
     gram = gram.copy()
     if roughness:
+        smooth = np.ones(sizes.size, dtype=np.bool_) if ordered is None else ordered
         for size in np.unique(sizes[sizes > 1]):
             difference = np.diff(np.eye(int(size)), axis=0)
             penalty = roughness * float(size) ** 2 * difference.T @ difference
-            gram[sizes == size, :size, :size] += penalty
+            gram[(sizes == size) & smooth, :size, :size] += penalty
+            gram[(sizes == size) & ~smooth, :size, :size] += roughness * np.eye(int(size))
     values, vectors = np.linalg.eigh(gram)
     kept = values > CUT * np.maximum(values[:, -1:], 1e-12)
     scales = np.where(kept, 1.0 / np.sqrt(np.where(kept, values, 1.0)), 0.0)

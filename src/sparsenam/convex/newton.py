@@ -8,6 +8,7 @@ from sparsenam.convex.blocks import Quadratic, descend, inverse_curvatures
 from sparsenam.convex.design import Array, Floats, Indices
 from sparsenam.convex.gap import dual_scales, free_slack, group_terms, ridge_conjugate
 from sparsenam.convex.problem import ConvexProblem
+from sparsenam.families.roots import increasing_root
 
 MAX_SWEEPS = 100
 HALVINGS = 20
@@ -21,17 +22,27 @@ def settle_intercepts(problem: ConvexProblem, scores: Array) -> Array:
 
     The dual constraint of the intercept is Σᵢ wᵢ rᵢ = 0, so the gap is only valid after this.
     """
-    shifts = np.zeros(scores.shape[:2])
-    longest = np.inf if problem.family.name == "gaussian" else 1.0  # other scores are logarithms
-    scale = INTERCEPT_TOLERANCE * max(1.0, float(np.abs(problem.target).max()))
+    if problem.family.name != "multinomial":
+        return increasing_root(
+            lambda shifts: -_mean_residuals(problem, scores, shifts),
+            lambda shifts: _mean_bends(problem, scores, shifts),
+            np.zeros(scores.shape[:2]),
+        )
+    shifts = np.zeros(scores.shape[:2])  # the outputs of softmax hang together
     for _ in range(INTERCEPT_STEPS):
-        moved = scores + shifts[:, :, None]
-        slopes = np.einsum("fn,fon->fo", problem.weights, problem.residuals(moved))
-        if np.abs(slopes).max() < scale:
+        slopes = _mean_residuals(problem, scores, shifts)
+        if np.abs(slopes).max() < INTERCEPT_TOLERANCE:
             break
-        bends = np.einsum("fn,fon->fo", problem.weights, problem.curvatures(moved))
-        shifts = shifts + np.clip(slopes / np.maximum(bends, 1e-8), -longest, longest)
+        shifts = shifts + np.clip(slopes / np.maximum(_mean_bends(problem, scores, shifts), 1e-8), -1.0, 1.0)
     return shifts
+
+
+def _mean_residuals(problem: ConvexProblem, scores: Array, shifts: Array) -> Array:
+    return np.einsum("fn,fon->fo", problem.weights, problem.residuals(scores + shifts[:, :, None]))
+
+
+def _mean_bends(problem: ConvexProblem, scores: Array, shifts: Array) -> Array:
+    return np.einsum("fn,fon->fo", problem.weights, problem.curvatures(scores + shifts[:, :, None]))
 
 
 class NewtonSolver:

@@ -44,17 +44,19 @@ class RampDesign:
     """Z: the ramps of all features, less their weighted means, shape (rows, columns).
 
     Centring comes first because the products of a ramp that is 1 in nearly all rows would cancel in single
-    precision.
+    precision. A ramp's mean is over the rows in which its feature is present; where it is absent, Z is 0.
     """
 
     def __init__(self, layout: Layout, x: Matrix, weights: Vector) -> None:
         self.layout, self.x, self.weights = layout, x, weights
         cells = x.shape[1] * layout.size
         self.dtype = np.float32 if cells > SINGLE else np.float64
+        self.absent = [own if own.any() else None for own in np.isnan(x)]
         self.means = np.zeros(layout.size)
         for rows, block in self._raw():
             self.means += weights[rows] @ block
-        self.means /= weights.sum()
+        for own, gone in zip(layout.slices, self.absent, strict=True):
+            self.means[own] /= weights.sum() if gone is None else weights[~gone].sum()
         self._kept = [block for _, block in self._made()] if cells <= KEPT else None
 
     def blocks(self) -> Iterator[tuple[slice, Matrix]]:
@@ -96,9 +98,15 @@ class RampDesign:
             block = np.empty((rows.stop - rows.start, self.layout.size))
             for feature, own in enumerate(self.layout.slices):
                 block[:, own] = self.layout.ramps[feature].columns(self.x[feature, rows])
+                gone = self.absent[feature]
+                if gone is not None:
+                    block[gone[rows], own] = 0.0
             yield rows, block
 
     def _made(self) -> Iterator[tuple[slice, Matrix]]:
         for rows, block in self._raw():
             block -= self.means
+            for own, gone in zip(self.layout.slices, self.absent, strict=True):
+                if gone is not None:
+                    block[gone[rows], own] = 0.0
             yield rows, cast(Matrix, block.astype(self.dtype, copy=False))

@@ -11,12 +11,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sparsenam.convex.bank import hidden_columns, ramp_bank, with_output
+from sparsenam.convex.levels import LevelColumns
 from sparsenam.convex.ramps import Ramps, place_ramps
 from sparsenam.networks import MLPBank
 from sparsenam.tables import PreparedSample
 
 Matrix = NDArray[np.float64]
 ROWS_PER_RAMP = 10
+FEWEST = 4  # columns of a feature in a large group
 
 
 class RandomFeatures(Protocol):
@@ -26,8 +28,15 @@ class RandomFeatures(Protocol):
         """Return the hidden units of one feature on the training rows, shape (rows, m)."""
         ...
 
-    def network(self, features: NDArray[np.intp], coefficients: Matrix) -> tuple[MLPBank, Tensor]:
-        """Return the bank of some features with these output layers, shape (features, m, outputs), and its θ."""
+    def network(self, features: NDArray[np.intp], coefficients: Matrix) -> tuple[MLPBank, Tensor, Matrix]:
+        """Return the bank of some features with these output layers, shape (features, m, outputs), and its θ.
+
+        Last comes what the columns' sum is above the bank's output, shape (features, outputs).
+        """
+        ...
+
+    def is_ordered(self, feature: int) -> bool:
+        """Return whether neighbouring columns of a feature are neighbours in its values."""
         ...
 
 
@@ -37,7 +46,7 @@ class RampFeatures:
 
     Few rows have few ramps. Columns that hold few values get a knot at each. ``hinges`` takes ReLU units with the
     same knots and slopes instead: between the knots they span the same functions, beyond them they run on in a
-    straight line and feel outliers.
+    straight line and feel outliers. Codes of unordered levels have a column for each level (`LevelColumns`).
     """
 
     prepared: PreparedSample
@@ -45,21 +54,58 @@ class RampFeatures:
     hinges: bool = False
 
     def columns(self, feature: int) -> Matrix:
-        """Return the ramps or hinges of one feature."""
-        ramps, x = self._ramps(feature), self.prepared.x[feature]
-        if self.hinges:
-            return np.maximum((x[:, None] - ramps.knots[:-1]) / np.diff(ramps.knots), 0.0)
-        return ramps.columns(x)
+        """Return the ramps, hinges or levels of one feature; an absent cell has the column's mean."""
+        x = self.prepared.x[feature]
+        absent = np.isnan(x)
+        if self.prepared.levels[feature]:
+            columns = self._levels(feature).columns(x)
+        else:
+            ramps = self._ramps(feature)
+            columns = (
+                np.maximum((x[:, None] - ramps.knots[:-1]) / np.diff(ramps.knots), 0.0)
+                if self.hinges
+                else ramps.columns(x)
+            )
+        if absent.any():
+            columns[absent] = np.average(columns[~absent], axis=0, weights=self.prepared.weights[~absent])
+        return columns
 
-    def network(self, features: NDArray[np.intp], coefficients: Matrix) -> tuple[MLPBank, Tensor]:
-        """Return the bank of ramps."""
-        ramps = [self._ramps(int(feature)) for feature in features]
-        own = [coefficients[place, : unit.size] for place, unit in enumerate(ramps)]
-        return ramp_bank(ramps, own, coefficients.shape[2], "relu" if self.hinges else "clipped_relu")
+    def network(self, features: NDArray[np.intp], coefficients: Matrix) -> tuple[MLPBank, Tensor, Matrix]:
+        """Return the bank of ramps; a category's ramps lead from level to level."""
+        ramps, own = list[Ramps](), list[Matrix]()
+        base = np.zeros((features.size, coefficients.shape[2]))
+        for place, feature in enumerate(features):
+            if self.prepared.levels[feature]:
+                levels = self._levels(int(feature))
+                values = levels.values(coefficients[place])
+                base[place] = values[0]
+                ramps.append(levels.ramps)
+                own.append(np.diff(values, axis=0))
+            else:
+                ramps.append(self._ramps(int(feature)))
+                own.append(coefficients[place, : ramps[-1].size])
+        bank, theta = ramp_bank(ramps, own, coefficients.shape[2], "relu" if self.hinges else "clipped_relu")
+        return bank, theta, base
+
+    def is_ordered(self, feature: int) -> bool:
+        """Return False for unordered levels."""
+        return not self.prepared.levels[feature]
+
+    def _levels(self, feature: int) -> LevelColumns:
+        prepared = self.prepared
+        return LevelColumns.of(prepared.x[feature], prepared.target, prepared.weights, self._share(feature))
+
+    def _share(self, feature: int) -> int:
+        """Return how many columns a feature may have: those of a group share them."""
+        return max(FEWEST, self.count // self.prepared.grouping.size_of(feature))
 
     def _ramps(self, feature: int) -> Ramps:
         most = max(2, self.prepared.weights.size // ROWS_PER_RAMP)
-        return place_ramps(self.prepared.x[feature], self.prepared.weights, min(self.count, most))
+        x, weights = self.prepared.x[feature], self.prepared.weights
+        present = ~np.isnan(x)
+        if not present.all():
+            x, weights = x[present], weights[present]
+        return place_ramps(x, weights, min(self._share(feature), most))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,13 +120,22 @@ class FrozenFeatures:
     theta: Tensor
 
     def columns(self, feature: int) -> Matrix:
-        """Return the hidden units of one feature."""
-        return hidden_columns(self.bank, self.theta, self.x[feature], feature)
+        """Return the hidden units of one feature; an absent cell has the column's mean."""
+        x = self.x[feature]
+        absent = np.isnan(x)
+        columns = hidden_columns(self.bank, self.theta, np.where(absent, 0.0, x), feature)
+        if absent.any():
+            columns[absent] = columns[~absent].mean(axis=0)
+        return columns
 
-    def network(self, features: NDArray[np.intp], coefficients: Matrix) -> tuple[MLPBank, Tensor]:
+    def network(self, features: NDArray[np.intp], coefficients: Matrix) -> tuple[MLPBank, Tensor, Matrix]:
         """Return the bank with these output layers."""
         bank, theta = self.bank.take(features), self.theta[torch.as_tensor(features)]
         width = bank.shapes[-1][0]
         padded = np.zeros((features.size, width, coefficients.shape[2]))
         padded[:, : coefficients.shape[1]] = coefficients
-        return bank, with_output(bank, theta, padded)
+        return bank, with_output(bank, theta, padded), np.zeros((features.size, coefficients.shape[2]))
+
+    def is_ordered(self, feature: int) -> bool:
+        """Return False: hidden units have no order."""
+        return False

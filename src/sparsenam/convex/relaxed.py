@@ -14,6 +14,9 @@ from sparsenam.convex.problem import convex_problem
 from sparsenam.families import Family
 
 RIDGE = 1e-3
+# With a logarithmic link a fold's fit runs away where few rows hold it: true features of Tweedie targets were found
+# in 4 of 6 samples with 0.001, 5 with 0.01, 6 with 0.03 and 0.1
+RIDGE_OF_LOGARITHMS = 3e-2
 SMALLEST_BEND = 1e-6
 STEPS = 100
 HALVINGS = 20
@@ -129,12 +132,12 @@ class RelaxedFits:
         family: Family,
         batch_weights: Array,
         *,
-        ridge: float = RIDGE,
+        ridge: float | None = None,
         gram: GramCache | None = None,
         held_out: Sequence[Indices] | None = None,
     ) -> None:
         self.problem = convex_problem(design, target, family, batch_weights)
-        self.ridge = ridge
+        self.ridge = (RIDGE_OF_LOGARITHMS if family.link == "log" else RIDGE) if ridge is None else ridge
         weights = self.problem.weights
         left = [np.flatnonzero((batch == 0) & (weights[0] > 0)) for batch in weights[1:]]
         own = left if held_out is None else held_out

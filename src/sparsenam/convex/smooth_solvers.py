@@ -14,6 +14,7 @@ import numpy as np
 from sparsenam.convex.ramp_design import Quadratic, RampDesign
 from sparsenam.convex.smoothness import Layout, posterior, updated_strengths
 from sparsenam.families import Family, Gaussian
+from sparsenam.families.dispersion import dispersion
 from sparsenam.tables.scaling import Matrix, Vector
 
 CALM = 0.01  # relative change of the degrees of freedom, twice in a row, at which the updates end
@@ -105,31 +106,33 @@ def _solve_squares(task: Task, design: RampDesign, before: State | None) -> Stat
 
 
 def _solve_reweighted(task: Task, design: RampDesign, before: State | None) -> State:
-    """Alternate a Newton step in β, shortened until the objective falls, with one update of λ."""
+    """Alternate a Newton step in β, shortened until the objective falls, with one update of λ and of φ."""
     layout = design.layout
     coefficients, intercept = _resampled(task, layout, before)
     scores = intercept + design.means @ coefficients + design.times(coefficients)
     used = strengths = _first_strengths(layout, np.zeros(layout.size), None)
     freedom, watch = np.zeros(len(layout.ramps)), Watch()
+    noise = dispersion(task.family, scores, task.target, task.weights, 1.0)
     for number in range(25):
         quadratics = _working_problems(task, design, scores)
         if number == 0:
             information = np.mean([part.gram.diagonal() for part in quadratics], axis=0)
-            strengths = _first_strengths(layout, information, before)
+            strengths = _first_strengths(layout, information / noise, before)
         used, precisions = strengths, layout.precisions(strengths)
-        found = [posterior(layout, part.gram, part.moment, precisions, 1.0) for part in quadratics]
+        found = [posterior(layout, part.gram, part.moment, precisions, noise) for part in quadratics]
         goal = np.hstack([own.mean for own in found])
         bases = [part.intercept(own.mean) for part, own in zip(quadratics, found, strict=True)]
         base = np.concatenate(bases)
         move, turn = goal - coefficients, base + design.times(goal) - scores
-        step = _step(task, layout, precisions, (coefficients, scores), (move, turn))
+        step = _step(task, layout, precisions, noise, (coefficients, scores), (move, turn))
         coefficients, scores = coefficients + step * move, scores + step * turn
         intercept = intercept + step * (base - design.means @ goal - intercept)
         freedom = np.mean([own.degrees_of_freedom for own in found], axis=0)
         strengths = updated_strengths(layout, used, precisions, found, task.free_outputs)
+        noise = dispersion(task.family, scores, task.target, task.weights, float(freedom.sum()) + 1.0)
         if watch.calm(float(freedom.sum()), step == 1.0) or task.out_of_time():
             break
-    return State(layout, coefficients, intercept, used, 1.0, freedom)
+    return State(layout, coefficients, intercept, used, noise, freedom)
 
 
 def _first_strengths(layout: Layout, information: Vector, before: State | None) -> list[Vector]:
@@ -165,17 +168,18 @@ def _step(
     task: Task,
     layout: Layout,
     precisions: Sequence[Matrix],
+    noise: float,
     point: tuple[Matrix, Matrix],
     direction: tuple[Matrix, Matrix],
 ) -> float:
-    """Return the first of 1, ½, ¼, … at which Σ w loss + ½ Σ βᵀPβ is not above where it was.
+    """Return the first of 1, ½, ¼, … at which Σ w loss/φ + ½ Σ βᵀPβ is not above where it was.
 
     ``point`` and ``direction`` are pairs of coefficients (columns, outputs) and scores (rows, outputs).
     """
 
     def objective(step: float) -> float:
         coefficients = point[0] + step * direction[0]
-        cost = task.loss(point[1] + step * direction[1])
+        cost = task.loss(point[1] + step * direction[1]) / noise
         for own, precision in zip(layout.slices, precisions, strict=True):
             cost += 0.5 * float(np.sum(coefficients[own] * (precision @ coefficients[own])))
         return cost

@@ -7,6 +7,7 @@ Test errors of the recipe: synthetic regression 1.095 (floor 1.0), California 0.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -17,6 +18,7 @@ from sparsenam.convex.ramps import Ramps, distinct, place_ramps
 from sparsenam.convex.smooth_solvers import State, Task, solve
 from sparsenam.convex.smoothness import Layout
 from sparsenam.families import Family
+from sparsenam.families.dispersion import dispersion
 from sparsenam.tables.scaling import Matrix, Vector
 
 # MSE 1.09 and the like: mean test error of the synthetic regression, ten seeds, floor 1.0
@@ -49,7 +51,7 @@ class SmoothFit:
     precision: tuple[Matrix, ...]
 
     def scores(self, x: Matrix) -> Matrix:
-        """Return the scores, shape (rows, outputs), for x of shape (features, rows)."""
+        """Return the scores, shape (rows, outputs), for x of shape (features, rows) without absent cells."""
         scores = np.tile(self.intercept, (x.shape[1], 1))
         for own, coefficients, column in zip(self.ramps, self.coefficients, x, strict=True):
             scores += own.columns(column) @ coefficients
@@ -62,35 +64,48 @@ def smooth_fit(
     weights: Vector,
     family: Family,
     *,
+    levels: NDArray[np.bool_] | None = None,
     out_of_time: Callable[[], bool] = lambda: False,
+    has_room_for: Callable[[float], bool] = lambda seconds: True,
 ) -> SmoothFit:
     """Return the additive fit on all the features of x, smoothness and knots chosen by the data.
 
     Parameters
     ----------
     x
-        Standardised features, shape (features, rows).
+        Standardised features, shape (features, rows); NaN where a feature is absent and contributes nothing.
     target
         Shape (rows, outputs); of mean 0 and variance 1 for a family that standardises it.
     weights
         Number of times that each row counts, shape (rows,); 2 is the row twice.
+    levels
+        Marks the features that are codes of unordered levels, shape (features,).
     out_of_time
         Asked between steps; once it says yes, the fit reached so far is returned.
+    has_room_for
+        Asked whether there are as many seconds left as a round with more knots will take.
     """
     present = weights > 0
     given = Task(x[:, present], target[present], weights[present], family, out_of_time)
     if x.shape[0] == 0:
         return _intercept_alone(given)
-    most = _most_ramps(given)
+    unordered = np.zeros(x.shape[0], dtype=np.bool_) if levels is None else levels
+    most = _most_ramps(given, unordered)
     columns = COLUMNS if given.is_gaussian else COLUMNS_REWEIGHTED
-    counts = np.minimum(max(1, min(FIRST_RAMPS, columns // x.shape[0])), most)
+    first = max(1, min(FIRST_RAMPS, columns // x.shape[0]))
+    counts = np.where(unordered, most, np.minimum(first, most))
     state = None
     for _ in range(ROUNDS + 1):
         chosen = zip(given.x, counts, strict=True)
-        layout = Layout.of([_ramps(column, given.weights, int(count)) for column, count in chosen])
+        ramps = [_ramps(column, given.weights, int(count)) for column, count in chosen]
+        layout = Layout.of(ramps, unordered.tolist())
+        started = time.monotonic()
         state = solve(given, layout, state)
         more = _doubled(counts, most, state.degrees_of_freedom, columns)
-        if np.array_equal(more, counts) or out_of_time():
+        if np.array_equal(more, counts):
+            break
+        growth = float(more.sum() / counts.sum()) ** 2  # of the products that take most of the time
+        if not has_room_for(growth * (time.monotonic() - started)):
             break
         counts = more
     assert state is not None
@@ -99,15 +114,22 @@ def smooth_fit(
 
 def _ramps(column: Vector, weights: Vector, count: int) -> Ramps:
     """Return the ramps of a column; one that is 0 in every row for a column that holds one value."""
+    present = ~np.isnan(column)
+    if not present.all():
+        column, weights = column[present], weights[present]
     if np.ptp(column) == 0.0:
         return Ramps(np.array([column[0], column[0] + 1.0]))
     return place_ramps(column, weights, count)
 
 
-def _most_ramps(given: Task) -> NDArray[np.intp]:
-    values = np.array([distinct(row, given.weights)[0].size for row in given.x])
-    by_rows = max(int(given.weights.sum()) // ROWS_PER_RAMP, 4)
-    return np.clip(values - 1, 1, min(MOST_RAMPS, by_rows)).astype(np.intp)
+def _most_ramps(given: Task, unordered: NDArray[np.bool_]) -> NDArray[np.intp]:
+    """Return the most ramps of each feature: by its rows and values, and from level to level where unordered."""
+    present = ~np.isnan(given.x)
+    values = [distinct(row[own], given.weights[own])[0].size for row, own in zip(given.x, present, strict=True)]
+    rows = [int(given.weights[own].sum()) for own in present]
+    by_rows = np.maximum(np.array(rows) // ROWS_PER_RAMP, 4)
+    highest = np.where(unordered, np.iinfo(np.intp).max, np.minimum(MOST_RAMPS, by_rows))
+    return np.clip(np.array(values) - 1, 1, highest).astype(np.intp)
 
 
 def _doubled(counts: NDArray[np.intp], most: NDArray[np.intp], freedom: Vector, columns: int) -> NDArray[np.intp]:
@@ -133,6 +155,5 @@ def _finished(state: State) -> SmoothFit:
 
 def _intercept_alone(given: Task) -> SmoothFit:
     intercept = given.family.best_constant(given.target, given.weights)
-    squares = np.average((given.target - intercept) ** 2, axis=0, weights=given.weights)
-    noise = float(squares.mean()) if given.is_gaussian else 1.0
+    noise = dispersion(given.family, np.tile(intercept, (len(given.target), 1)), given.target, given.weights, 1.0)
     return SmoothFit((), (), intercept, np.zeros(0), noise, ())

@@ -44,6 +44,17 @@ def roughness(ramps: Ramps) -> tuple[Matrix, ...]:
     return tuple(matrices)
 
 
+def scatter(ramps: Ramps) -> tuple[Matrix, ...]:
+    """Return the one matrix S of unordered levels, (m, m): cᵀSc is the sum of squares of the m + 1 levels' values.
+
+    The values are taken about their mean. The order of the levels does not matter, and a level with few rows is
+    drawn to the others.
+    """
+    values = np.vstack([np.zeros(ramps.size), np.tril(np.ones((ramps.size, ramps.size)))])
+    values -= values.mean(axis=0)
+    return (values.T @ values,)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Layout:
     """Where each feature's ramps stand among all columns, and their roughness matrices."""
@@ -53,11 +64,15 @@ class Layout:
     roughness: tuple[tuple[Matrix, ...], ...]
 
     @classmethod
-    def of(cls, ramps: Sequence[Ramps]) -> Layout:
-        """Return the layout with the features one after the other."""
+    def of(cls, ramps: Sequence[Ramps], levels: Sequence[bool] | None = None) -> Layout:
+        """Return the layout with the features one after the other; ``levels`` marks those without order."""
         ends = np.cumsum([own.size for own in ramps])
         slices = tuple(slice(int(end) - own.size, int(end)) for own, end in zip(ramps, ends, strict=True))
-        return cls(tuple(ramps), slices, tuple(roughness(own) for own in ramps))
+        unordered = [False] * len(ramps) if levels is None else levels
+        prices = (
+            scatter(own) if jumbled else roughness(own) for own, jumbled in zip(ramps, unordered, strict=True)
+        )
+        return cls(tuple(ramps), slices, tuple(prices))
 
     @property
     def size(self) -> int:

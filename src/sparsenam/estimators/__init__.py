@@ -10,6 +10,8 @@ from sparsenam.estimators.cross_validated import (
 from sparsenam.estimators.paths import random_feature_path, snam_path
 from sparsenam.estimators.random_feature import RandomFeatureSNAMClassifier, RandomFeatureSNAMRegressor
 from sparsenam.estimators.regression import SNAMRegressor
+from sparsenam.estimators.survival import SNAMSurvival
+from sparsenam.estimators.survival_target import survival_target
 
 __all__ = [
     "RandomFeatureSNAMClassifier",
@@ -20,6 +22,8 @@ __all__ = [
     "SNAMClassifierCV",
     "SNAMRegressor",
     "SNAMRegressorCV",
+    "SNAMSurvival",
     "random_feature_path",
     "snam_path",
+    "survival_target",
 ]

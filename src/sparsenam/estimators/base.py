@@ -14,14 +14,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from sparsenam.convex.certificate import Certificate
 from sparsenam.estimators.fitting import Fitted, fit_additive
+from sparsenam.estimators.grouping import grouping_of
 from sparsenam.estimators.settings import Settings
 from sparsenam.estimators.threads import threads
-from sparsenam.estimators.validation import check_columns, column_names
 from sparsenam.families import Family
 from sparsenam.model import AdditiveModel
 from sparsenam.selection import CVCurve
 from sparsenam.selection.folds import Splits, deal, splits_of_present
-from sparsenam.tables import Sample
+from sparsenam.tables import Sample, TableEncoder
 from sparsenam.training.fit import History
 
 Matrix = NDArray[np.float64]
@@ -40,6 +40,8 @@ class AdditiveEstimator(BaseEstimator):
     certificate_: Certificate | None
     cv_curve_: CVCurve | None
     woken_: tuple[str, ...]
+    stand_ins_: dict[str, dict[str, float]]
+    table_: TableEncoder
     n_features_in_: int
     feature_names_in_: NDArray[np.object_]
 
@@ -53,7 +55,16 @@ class AdditiveEstimator(BaseEstimator):
             log odds for classification.
         """
         check_is_fitted(self)
-        effects = self.model_.effects(check_columns(self, X, reset=False))
+        effects = by_column(self.table_, self.model_.effects(self._encode(X)), axis=1)
+        return effects[:, :, 0] if effects.shape[2] == 1 else effects
+
+    def missing_effects(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Return the part of `effects` that cells add by being missing, in the same shape."""
+        check_is_fitted(self)
+        terms, encoded = self.table_.terms, self._encode(X)
+        effects = self.model_.effects(encoded)
+        present = ~np.isnan(encoded)[:, :, None] & np.array([term.kind != "missing" for term in terms])[:, None]
+        effects = by_column(self.table_, np.where(present, 0.0, effects), axis=1)
         return effects[:, :, 0] if effects.shape[2] == 1 else effects
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -61,7 +72,22 @@ class AdditiveEstimator(BaseEstimator):
 
     def _scores(self, X: ArrayLike) -> Matrix:
         check_is_fitted(self)
-        return self.model_.scores(check_columns(self, X, reset=False))
+        return self.model_.scores(self._encode(X))
+
+    def _encode(self, X: ArrayLike) -> Matrix:
+        """Return the terms of a table like that of the fit, shape (rows, terms)."""
+        return self.table_.encode(X).values
+
+    def _read(self, X: ArrayLike) -> Matrix:
+        """Learn the table's columns and return its terms, shape (rows, terms)."""
+        kinds = getattr(self, "feature_types", None)
+        self.table_, encoded = TableEncoder.fit(X, kinds, owner=type(self).__name__)
+        self.n_features_in_ = len(self.table_.columns)
+        if self.table_.named:
+            self.feature_names_in_ = np.array(self.table_.names, dtype=object)
+        else:
+            vars(self).pop("feature_names_in_", None)
+        return encoded.values
 
     def _settings(self) -> Settings:
         return Settings.of(self.get_params(deep=False))
@@ -86,27 +112,53 @@ class AdditiveEstimator(BaseEstimator):
         weights: NDArray[np.float64],
         family: Family,
         groups: ArrayLike | None = None,
+        exposure: NDArray[np.float64] | None = None,
     ) -> Self:
-        names = column_names(self, columns.shape[1])
-        sample = Sample(columns, target, weights, names)
+        terms = self.table_.terms
+        names = [term.name for term in terms]
+        asked = (getattr(self, word, None) for word in ("feature_groups", "penalty_weights", "keep"))
+        sample = Sample(
+            columns,
+            target,
+            weights,
+            names,
+            levels=np.array([term.kind == "levels" for term in terms], dtype=np.bool_),
+            grouping=grouping_of(self.table_, *asked),
+            exposure=exposure,
+        )
         splits = self._splits(sample, groups)
         with threads(getattr(self, "n_jobs", None)):
             fitted = self._solve(sample, family, splits)
-        for name, value in _attributes(fitted, tuple(names), hasattr(self, "cv")).items():
+        attributes = _attributes(fitted, tuple(names), hasattr(self, "cv"))
+        attributes["norms_"] = np.sqrt(by_column(self.table_, fitted.norms**2, axis=0))
+        for name, value in attributes.items():
             setattr(self, name, value)
         return self
 
 
 class SupportMixin(SelectorMixin):
-    """scikit-learn's selector interface, read from the fitted model."""
+    """scikit-learn's selector interface, read from the fitted model: a column is kept for any of its terms."""
 
     model_: AdditiveModel
+    table_: TableEncoder
 
     def _get_support_mask(self) -> NDArray[np.bool_]:
         check_is_fitted(self)
-        mask = np.zeros(self.model_.n_features_in, dtype=bool)
-        mask[self.model_.features] = True
+        mask = np.zeros(len(self.table_.columns), dtype=bool)
+        mask[[self.table_.terms[int(place)].column for place in self.model_.features]] = True
         return mask
+
+
+def by_column(table: TableEncoder, values: NDArray[np.float64], axis: int) -> NDArray[np.float64]:
+    """Return values of the table's terms, along an axis, added up for each of its columns."""
+    columns = np.array([term.column for term in table.terms], dtype=np.intp)
+    if np.array_equal(columns, np.arange(len(table.columns))):
+        return values
+    shape = list(values.shape)
+    shape[axis] = len(table.columns)
+    totals = np.zeros(shape)
+    np.add.at(np.moveaxis(totals, axis, 0), columns, np.moveaxis(values, axis, 0))
+    return totals
 
 
 def _attributes(fitted: Fitted, names: tuple[str, ...], with_path: bool) -> dict[str, object]:
@@ -117,7 +169,7 @@ def _attributes(fitted: Fitted, names: tuple[str, ...], with_path: bool) -> dict
         "n_parameters_": fitted.model.n_parameters,
         "history_": fitted.history,
         "stationarity_": fitted.stationarity,
-        "norms_": fitted.norms,
+        "stand_ins_": fitted.stand_ins,
         "certificate_": None if choice is None else choice.certificate,
         "cv_curve_": None if choice is None else choice.curve,
         "woken_": fitted.woken,

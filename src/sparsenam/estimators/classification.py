@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from os import PathLike
 from typing import Literal, Self
 
@@ -19,11 +20,13 @@ from sklearn.utils.validation import (
 
 from sparsenam.errors import InputError, describe
 from sparsenam.estimators.base import AdditiveEstimator, SupportMixin
+from sparsenam.estimators.grouping import Column, FeatureGroups, FeatureTypes, PenaltyWeights
 from sparsenam.estimators.settings import Penalize
-from sparsenam.estimators.validation import all_or_nothing, check_columns, require_target
+from sparsenam.estimators.validation import all_or_nothing, require_target
 from sparsenam.families import Binomial, Family, Multilabel, Multinomial, as_family
 from sparsenam.networks import Hidden
 from sparsenam.penalties import Penalty
+from sparsenam.tables import check_target_not_inside
 from sparsenam.training.schedules import Schedule
 
 CLASSIFICATION_FAMILIES = ("binomial", "multinomial", "multilabel")
@@ -40,8 +43,9 @@ class AdditiveClassifier(ClassifierMixin, AdditiveEstimator):
 
         Parameters
         ----------
-        X : array-like of shape (rows, features)
-            Finite numbers. Constant columns are left out, with a warning.
+        X : table of shape (rows, features)
+            pandas, polars, pyarrow or numpy: numbers, categories, text, dates and missing cells. What was made of
+            each column stands in ``table_``. Constant columns are left out, with a warning.
         y : array-like of shape (rows,) or (rows, labels)
             Classes of any type, or a 0/1 matrix of labels.
         sample_weight : array-like of shape (rows,), optional
@@ -54,10 +58,11 @@ class AdditiveClassifier(ClassifierMixin, AdditiveEstimator):
     ) -> Self:
         with all_or_nothing(self):
             y = require_target(self, y)
-            columns = check_columns(self, X, reset=True)
+            columns = self._read(X)
             labels = check_array(y, ensure_2d=False, dtype=None, input_name="y")
             check_classification_targets(labels)
             check_consistent_length(columns, labels)
+            check_target_not_inside(X, y)
             weights = _check_sample_weight(sample_weight, columns, dtype=np.float64, ensure_non_negative=True)
             if type_of_target(labels) == "multilabel-indicator":
                 target, family = self._several_labels(labels)
@@ -94,6 +99,7 @@ class AdditiveClassifier(ClassifierMixin, AdditiveEstimator):
         tags = super().__sklearn_tags__()
         assert tags.classifier_tags is not None
         tags.classifier_tags.multi_label = True
+        tags.input_tags.allow_nan = True
         return tags
 
     def _several_labels(self, labels: NDArray[np.generic]) -> tuple[NDArray[np.float64], Family]:
@@ -189,6 +195,10 @@ weight_decay, threshold, standardize, checkpoint, device, verbose, random_state
         standardize: bool = True,
         checkpoint: str | PathLike[str] | None = None,
         device: str = "auto",
+        feature_types: FeatureTypes | None = None,
+        feature_groups: FeatureGroups | None = None,
+        penalty_weights: PenaltyWeights | None = None,
+        keep: Sequence[Column] | None = None,
         verbose: bool | None = None,
         random_state: int | np.random.RandomState | None = None,
     ) -> None:
@@ -218,5 +228,9 @@ weight_decay, threshold, standardize, checkpoint, device, verbose, random_state
         self.standardize = standardize
         self.checkpoint = checkpoint
         self.device = device
+        self.feature_types = feature_types
+        self.feature_groups = feature_groups
+        self.penalty_weights = penalty_weights
+        self.keep = keep
         self.verbose = verbose
         self.random_state = random_state

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal, Self, TypeAlias
 
 import numpy as np
@@ -10,9 +11,10 @@ from sklearn.model_selection import BaseCrossValidator
 
 from sparsenam.estimators.base import SupportMixin
 from sparsenam.estimators.classification import AdditiveClassifier, ClassWeight
+from sparsenam.estimators.grouping import Column, FeatureGroups, FeatureTypes, PenaltyWeights
 from sparsenam.estimators.random_feature import FeatureKind, RandomFeatureMixin
 from sparsenam.estimators.regression import AdditiveRegressor
-from sparsenam.families import Family
+from sparsenam.families import Family, OwnLoss
 from sparsenam.networks import Hidden
 from sparsenam.penalties import Penalty
 from sparsenam.selection import RegularizationPath, Rule
@@ -31,10 +33,11 @@ class CrossValidatedRegressor(SupportMixin, AdditiveRegressor):
         X: ArrayLike,
         y: ArrayLike,
         sample_weight: ArrayLike | None = None,
+        exposure: ArrayLike | None = None,
         groups: ArrayLike | None = None,
     ) -> Self:
         """Choose alpha by cross-validation and fit; ``groups`` are for splitters that need them."""
-        return self._fit_checked(X, y, sample_weight, groups)
+        return self._fit_checked(X, y, sample_weight, groups, exposure)
 
 
 class CrossValidatedClassifier(SupportMixin, AdditiveClassifier):
@@ -87,13 +90,17 @@ class SNAMRegressorCV(CrossValidatedRegressor):
         rule: Rule = "compact",
         n_alphas: int = 30,
         penalty: str | Penalty = "group_lasso",
-        family: str | Family = "gaussian",
+        family: str | Family | OwnLoss = "gaussian",
         hidden: Hidden | Literal["auto"] = "auto",
         activation: str = "relu",
         init: Literal["auto", "convex", "random"] = "auto",
         refit: bool | Literal["auto"] = "auto",
         max_seconds: float | None = None,
         n_jobs: int | None = None,
+        feature_types: FeatureTypes | None = None,
+        feature_groups: FeatureGroups | None = None,
+        penalty_weights: PenaltyWeights | None = None,
+        keep: Sequence[Column] | None = None,
         verbose: bool | None = None,
         random_state: int | np.random.RandomState | None = None,
     ) -> None:
@@ -108,6 +115,10 @@ class SNAMRegressorCV(CrossValidatedRegressor):
         self.refit = refit
         self.max_seconds = max_seconds
         self.n_jobs = n_jobs
+        self.feature_types = feature_types
+        self.feature_groups = feature_groups
+        self.penalty_weights = penalty_weights
+        self.keep = keep
         self.verbose = verbose
         self.random_state = random_state
 
@@ -130,6 +141,10 @@ class SNAMClassifierCV(CrossValidatedClassifier):
         refit: bool | Literal["auto"] = "auto",
         max_seconds: float | None = None,
         n_jobs: int | None = None,
+        feature_types: FeatureTypes | None = None,
+        feature_groups: FeatureGroups | None = None,
+        penalty_weights: PenaltyWeights | None = None,
+        keep: Sequence[Column] | None = None,
         verbose: bool | None = None,
         random_state: int | np.random.RandomState | None = None,
     ) -> None:
@@ -145,6 +160,10 @@ class SNAMClassifierCV(CrossValidatedClassifier):
         self.refit = refit
         self.max_seconds = max_seconds
         self.n_jobs = n_jobs
+        self.feature_types = feature_types
+        self.feature_groups = feature_groups
+        self.penalty_weights = penalty_weights
+        self.keep = keep
         self.verbose = verbose
         self.random_state = random_state
 
@@ -161,7 +180,7 @@ class RandomFeatureSNAMRegressorCV(RandomFeatureMixin, CrossValidatedRegressor):
         rule: Rule = "compact",
         n_alphas: int = 30,
         penalty: str | Penalty = "group_lasso",
-        family: str | Family = "gaussian",
+        family: str | Family | OwnLoss = "gaussian",
         features: FeatureKind = "ramps",
         norm: Norm = "function",
         width: int = 32,
@@ -169,6 +188,10 @@ class RandomFeatureSNAMRegressorCV(RandomFeatureMixin, CrossValidatedRegressor):
         activation: str = "relu",
         tol: float = 1e-4,
         n_jobs: int | None = None,
+        feature_types: FeatureTypes | None = None,
+        feature_groups: FeatureGroups | None = None,
+        penalty_weights: PenaltyWeights | None = None,
+        keep: Sequence[Column] | None = None,
         verbose: bool | None = None,
         random_state: int | np.random.RandomState | None = None,
     ) -> None:
@@ -184,6 +207,10 @@ class RandomFeatureSNAMRegressorCV(RandomFeatureMixin, CrossValidatedRegressor):
         self.activation = activation
         self.tol = tol
         self.n_jobs = n_jobs
+        self.feature_types = feature_types
+        self.feature_groups = feature_groups
+        self.penalty_weights = penalty_weights
+        self.keep = keep
         self.verbose = verbose
         self.random_state = random_state
 
@@ -209,6 +236,10 @@ class RandomFeatureSNAMClassifierCV(RandomFeatureMixin, CrossValidatedClassifier
         activation: str = "relu",
         tol: float = 1e-4,
         n_jobs: int | None = None,
+        feature_types: FeatureTypes | None = None,
+        feature_groups: FeatureGroups | None = None,
+        penalty_weights: PenaltyWeights | None = None,
+        keep: Sequence[Column] | None = None,
         verbose: bool | None = None,
         random_state: int | np.random.RandomState | None = None,
     ) -> None:
@@ -225,5 +256,9 @@ class RandomFeatureSNAMClassifierCV(RandomFeatureMixin, CrossValidatedClassifier
         self.activation = activation
         self.tol = tol
         self.n_jobs = n_jobs
+        self.feature_types = feature_types
+        self.feature_groups = feature_groups
+        self.penalty_weights = penalty_weights
+        self.keep = keep
         self.verbose = verbose
         self.random_state = random_state

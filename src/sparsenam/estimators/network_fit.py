@@ -44,11 +44,22 @@ class TrainedNetwork:
 
 
 def train_network(
-    fit: NetworkFit, theta: Tensor, penalty: Penalty, alpha: float, stage: str = ""
+    fit: NetworkFit,
+    theta: Tensor,
+    penalty: Penalty,
+    alpha: float,
+    stage: str = "",
+    first_intercept: NDArray[np.float64] | None = None,
 ) -> TrainedNetwork:
-    """Train from ``theta``, shape (features, size); ``stage`` names one of several trainings."""
+    """Train from ``theta``, shape (features, size); ``stage`` names one of several trainings.
+
+    ``first_intercept`` (outputs,) is the start's, by default that of the model without features.
+    """
     plan = fit.settings.plan(fit.clock, stage)
+    plan = replace(plan, solver=plan.solver.suited_to(penalty))
     problem, start = _pose(fit, theta, penalty, alpha, single=plan.mini_batches(fit.prepared.weights.size))
+    if first_intercept is not None:
+        start = Parameters.starting_from(start.theta, torch.as_tensor(first_intercept).to(start.intercept))
     training, held_out = _split(problem, fit)
 
     def validate(parameters: Parameters) -> float:
@@ -87,7 +98,7 @@ def _pose(
     def tensor(array: NDArray[np.float64]) -> Tensor:
         return torch.as_tensor(array, dtype=kind, device=device)
 
-    x = tensor(prepared.x)
+    x = tensor(np.nan_to_num(prepared.x, nan=0.0) if np.isnan(prepared.x).any() else prepared.x)
     theta = theta.to(device, kind)
     bank = UnitFunctions(fit.bank) if settings.penalize == "function" else fit.bank
     if isinstance(bank, UnitFunctions):
@@ -100,7 +111,7 @@ def _pose(
         group=slice(0, bank.size) if settings.penalize == "subnetwork" else bank.output_columns,
         x=x,
         target=tensor(prepared.target),
-        weights=tensor(prepared.weights),
+        weights=tensor(prepared.weights / prepared.weights.mean()),
         features=prepared.features,
         n_features=prepared.n_features_in,
         regularizers=settings.regularizers(),

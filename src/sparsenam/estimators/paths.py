@@ -8,7 +8,6 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator
 from sklearn.utils.validation import (
     _check_sample_weight,  # pyright: ignore[reportPrivateUsage]
     check_consistent_length,
@@ -16,17 +15,16 @@ from sklearn.utils.validation import (
 
 from sparsenam.convex.random_features import RampFeatures
 from sparsenam.errors import InputError, describe
-from sparsenam.estimators.fitting import RAMPS, Fitted, Task, fit_features, fit_network_path
+from sparsenam.estimators.fitting import RAMPS, Fitted, Task, fit_features, fit_network_path, prepared_for
 from sparsenam.estimators.regression import check_target
 from sparsenam.estimators.settings import PAPER_HIDDEN, Settings, check_number, check_whole, check_word
-from sparsenam.estimators.validation import check_columns, column_names
-from sparsenam.families import FAMILIES, Family, as_family
+from sparsenam.families import FAMILIES, Family, OwnLoss, as_family
 from sparsenam.networks import Hidden
 from sparsenam.penalties import Penalty, as_penalty
 from sparsenam.selection import PathPoint, RegularizationPath
 from sparsenam.selection.features import ConvexTask, Norm, walk_path
 from sparsenam.streams import Streams
-from sparsenam.tables import PreparedSample, Sample, prepare
+from sparsenam.tables import PreparedSample, Sample, TableEncoder
 from sparsenam.training import Deadline
 
 
@@ -34,7 +32,7 @@ def random_feature_path(
     X: ArrayLike,
     y: ArrayLike,
     *,
-    family: str | Family = "gaussian",
+    family: str | Family | OwnLoss = "gaussian",
     penalty: str | Penalty = "group_lasso",
     alphas: ArrayLike | None = None,
     n_alphas: int = 30,
@@ -69,7 +67,7 @@ def snam_path(
     X: ArrayLike,
     y: ArrayLike,
     *,
-    family: str | Family = "gaussian",
+    family: str | Family | OwnLoss = "gaussian",
     penalty: str | Penalty = "group_lasso",
     order: Literal["convex", "dense"] = "convex",
     alphas: ArrayLike | None = None,
@@ -118,9 +116,10 @@ def _convex_points(task: Task, alphas: NDArray[np.float64] | None, n_alphas: int
     convex = ConvexTask.of(task.prepared, task.family, features, as_penalty(task.settings.penalty))
     known: dict[tuple[int, ...], Fitted] = {}
     for point in walk_path(convex, alphas, n_alphas, 1e-4):
-        support = tuple(int(place) for place in point.supports[0])
+        places = convex.terms(point.supports[0])
+        support = tuple(int(place) for place in places)
         if support not in known:
-            known[support] = fit_features(task, point.supports[0], point.alpha)
+            known[support] = fit_features(task, places, point.alpha)
         yield replace(_point(known[support]), alpha=point.alpha, gap=float(point.gaps[0]))
         if task.clock.passed():
             return
@@ -131,19 +130,19 @@ def _point(fitted: Fitted) -> PathPoint:
 
 
 def _read(
-    X: ArrayLike, y: ArrayLike, family: str | Family, sample_weight: ArrayLike | None
+    X: ArrayLike, y: ArrayLike, family: str | Family | OwnLoss, sample_weight: ArrayLike | None
 ) -> tuple[PreparedSample, Family, tuple[str, ...]]:
-    reader = BaseEstimator()
-    columns = check_columns(reader, X, reset=True)
-    chosen = as_family(family, tuple(FAMILIES))
+    table, encoded = TableEncoder.fit(X)
+    columns, terms = encoded.values, table.terms
+    chosen = as_family(family, tuple(FAMILIES), learns=False)
     target = check_target(y)
     check_consistent_length(columns, target)
     target = target.reshape(len(target), -1)
-    chosen.range.check(target, f"the {chosen.name} family")
     weights = _check_sample_weight(sample_weight, columns, dtype=np.float64, ensure_non_negative=True)
-    names = column_names(reader, columns.shape[1])
-    sample = Sample(columns, target, weights, names)
-    prepared = prepare(sample, standardize=True, standardize_target=chosen.standardizes_target)
+    names = [term.name for term in terms]
+    levels = np.array([term.kind == "levels" for term in terms], dtype=np.bool_)
+    sample = Sample(columns, target, weights, names, levels)
+    prepared = prepared_for(chosen, sample)
     if not prepared.features.size:
         raise InputError(describe("X", "a column that varies", "constant ones", "give other columns"))
     return prepared, chosen, tuple(names)

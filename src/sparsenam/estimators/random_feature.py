@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
@@ -11,11 +12,13 @@ from sparsenam.convex.random_features import FrozenFeatures, RampFeatures, Rando
 from sparsenam.errors import InputError, describe
 from sparsenam.estimators.base import SupportMixin
 from sparsenam.estimators.classification import AdditiveClassifier, ClassWeight
-from sparsenam.estimators.fitting import FOLDS, Fitted
+from sparsenam.estimators.fitting import FOLDS, Fitted, prepared_for, require_numbers, scores_of
+from sparsenam.estimators.grouping import Column, FeatureGroups, FeatureTypes, PenaltyWeights
 from sparsenam.estimators.regression import AdditiveRegressor
 from sparsenam.estimators.settings import check_number, check_whole, check_word
 from sparsenam.estimators.threads import threads_for
-from sparsenam.families import Family
+from sparsenam.families import Family, OwnLoss
+from sparsenam.families.optional import Settles
 from sparsenam.model import finish
 from sparsenam.networks import MLPBank, build_bank, initial_parameters
 from sparsenam.penalties import Penalty, as_penalty
@@ -23,7 +26,7 @@ from sparsenam.selection import RULES, Rule
 from sparsenam.selection.features import ConvexTask, CrossValidation, Norm, choose_features
 from sparsenam.selection.folds import Splits, deal
 from sparsenam.streams import Streams
-from sparsenam.tables import PreparedSample, Sample, prepare
+from sparsenam.tables import PreparedSample, Sample
 
 FeatureKind = Literal["ramps", "hinges", "random"]
 
@@ -46,8 +49,7 @@ class RandomFeatureMixin:
 
     def _solve(self, sample: Sample, family: Family, splits: Splits | None) -> Fitted:
         self._check()
-        family.range.check(sample.target, f"the {family.name} family")
-        prepared = prepare(sample, standardize=True, standardize_target=family.standardizes_target)
+        prepared = prepared_for(family, sample)
         if not prepared.features.size:  # every column is constant: nothing to choose
             bank = MLPBank((), prepared.target.shape[1], "relu")
             nothing = np.zeros(0, dtype=np.intp)
@@ -55,6 +57,9 @@ class RandomFeatureMixin:
             finished = finish(prepared, family, bank, torch.zeros(0, bank.size), nothing, constant)
             return Fitted(finished.model, 0.0, finished.norms(), [])
         with threads_for(prepared.weights.size, prepared.features.size):
+            if isinstance(family, Settles) and family.first_family is not None:
+                first = self._chosen(prepared, family.first_family, splits)
+                family = family.settled(scores_of(prepared, first.model), prepared.target, prepared.weights)
             return self._chosen(prepared, family, splits)
 
     def _chosen(self, prepared: PreparedSample, family: Family, splits: Splits | None) -> Fitted:
@@ -73,6 +78,7 @@ class RandomFeatureMixin:
     def _features(self, prepared: PreparedSample) -> RandomFeatures:
         if self.features != "random":
             return RampFeatures(prepared, self.width, hinges=self.features == "hinges")
+        require_numbers(prepared)
         bank = build_bank(self.hidden, prepared.names, prepared.target.shape[1], self.activation)
         assert isinstance(bank, MLPBank)
         streams = Streams.from_random_state(self.random_state)
@@ -126,7 +132,7 @@ class RandomFeatureSNAMRegressor(RandomFeatureMixin, SupportMixin, AdditiveRegre
         *,
         alpha: float | Literal["auto"] = "auto",
         penalty: str | Penalty = "group_lasso",
-        family: str | Family = "gaussian",
+        family: str | Family | OwnLoss = "gaussian",
         features: FeatureKind = "ramps",
         norm: Norm = "function",
         width: int = 32,
@@ -135,6 +141,10 @@ class RandomFeatureSNAMRegressor(RandomFeatureMixin, SupportMixin, AdditiveRegre
         rule: Rule = "compact",
         n_alphas: int = 30,
         tol: float = 1e-4,
+        feature_types: FeatureTypes | None = None,
+        feature_groups: FeatureGroups | None = None,
+        penalty_weights: PenaltyWeights | None = None,
+        keep: Sequence[Column] | None = None,
         verbose: bool | None = None,
         random_state: int | np.random.RandomState | None = None,
     ) -> None:
@@ -149,6 +159,10 @@ class RandomFeatureSNAMRegressor(RandomFeatureMixin, SupportMixin, AdditiveRegre
         self.rule = rule
         self.n_alphas = n_alphas
         self.tol = tol
+        self.feature_types = feature_types
+        self.feature_groups = feature_groups
+        self.penalty_weights = penalty_weights
+        self.keep = keep
         self.verbose = verbose
         self.random_state = random_state
 
@@ -175,6 +189,10 @@ class RandomFeatureSNAMClassifier(RandomFeatureMixin, SupportMixin, AdditiveClas
         rule: Rule = "compact",
         n_alphas: int = 30,
         tol: float = 1e-4,
+        feature_types: FeatureTypes | None = None,
+        feature_groups: FeatureGroups | None = None,
+        penalty_weights: PenaltyWeights | None = None,
+        keep: Sequence[Column] | None = None,
         verbose: bool | None = None,
         random_state: int | np.random.RandomState | None = None,
     ) -> None:
@@ -190,5 +208,9 @@ class RandomFeatureSNAMClassifier(RandomFeatureMixin, SupportMixin, AdditiveClas
         self.rule = rule
         self.n_alphas = n_alphas
         self.tol = tol
+        self.feature_types = feature_types
+        self.feature_groups = feature_groups
+        self.penalty_weights = penalty_weights
+        self.keep = keep
         self.verbose = verbose
         self.random_state = random_state

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from os import PathLike
 from typing import Literal, Self
 
@@ -17,56 +18,95 @@ from sklearn.utils.validation import (
 
 from sparsenam.errors import InputError, describe
 from sparsenam.estimators.base import AdditiveEstimator, SupportMixin
+from sparsenam.estimators.grouping import Column, FeatureGroups, FeatureTypes, PenaltyWeights
 from sparsenam.estimators.settings import Penalize
-from sparsenam.estimators.validation import all_or_nothing, check_columns, require_target
-from sparsenam.families import Family, as_family
+from sparsenam.estimators.validation import all_or_nothing, require_target
+from sparsenam.families import Family, OwnLoss, as_family
 from sparsenam.networks import Hidden
 from sparsenam.penalties import Penalty
+from sparsenam.tables import check_target_not_inside
 from sparsenam.training.schedules import Schedule
 
-REGRESSION_FAMILIES = ("gaussian", "poisson")
+REGRESSION_FAMILIES = ("gaussian", "poisson", "gamma", "tweedie", "negative_binomial", "quantile", "huber")
 
 
 class AdditiveRegressor(RegressorMixin, AdditiveEstimator):
     """Fit and predict for numeric targets, one or several."""
 
-    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        exposure: ArrayLike | None = None,
+    ) -> Self:
         """Fit the model.
 
         Parameters
         ----------
-        X : array-like of shape (rows, features)
-            Finite numbers. Constant columns are left out, with a warning.
+        X : table of shape (rows, features)
+            pandas, polars, pyarrow or numpy: numbers, categories, text, dates and missing cells. What was made of
+            each column stands in ``table_``. Constant columns are left out, with a warning.
         y : array-like of shape (rows,) or (rows, outputs)
             Several columns are fitted together; a feature is kept or dropped for all of them.
         sample_weight : array-like of shape (rows,), optional
             Weight of each row; a row of weight 0 counts as absent.
+        exposure : array-like of shape (rows,), optional
+            Time, area or number of units over which y was counted, for families with a logarithmic link: y has mean
+            exposure · e^score. An offset o is the exposure e^o.
         """
-        return self._fit_checked(X, y, sample_weight)
+        return self._fit_checked(X, y, sample_weight, exposure=exposure)
 
     def _fit_checked(
-        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None, groups: ArrayLike | None = None
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None,
+        groups: ArrayLike | None = None,
+        exposure: ArrayLike | None = None,
     ) -> Self:
         with all_or_nothing(self):
             family = as_family(getattr(self, "family", "gaussian"), REGRESSION_FAMILIES)
             y = require_target(self, y)
-            columns = check_columns(self, X, reset=True)
+            columns = self._read(X)
             target = check_target(y)
             check_consistent_length(columns, target)
+            check_target_not_inside(X, y)
             weights = _check_sample_weight(sample_weight, columns, dtype=np.float64, ensure_non_negative=True)
             self._flat_target = target.ndim == 1
-            return self._fit(columns, target.reshape(len(target), -1), weights, family, groups)
+            units = None if exposure is None else check_exposure(exposure, target)
+            return self._fit(columns, target.reshape(len(target), -1), weights, family, groups, units)
 
-    def predict(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Return the expected y, shape (rows,) or (rows, outputs) as y was at fit."""
+    def predict(self, X: ArrayLike, exposure: ArrayLike | None = None) -> NDArray[np.float64]:
+        """Return the expected y, or its quantile, shape (rows,) or (rows, outputs) as y was at fit.
+
+        ``exposure`` (rows,) is 1 where it is not given.
+        """
         scores = self._scores(X)
         means = self.model_.family.mean(scores)
+        if exposure is not None:
+            means = means * check_exposure(exposure, np.zeros(len(means)))[:, None]
         return means[:, 0] if self._flat_target else means
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
+        tags.input_tags.allow_nan = True
         return tags
+
+
+def check_exposure(exposure: ArrayLike, target: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the exposure as finite numbers; one that is 0 must have counted nothing."""
+    values = np.asarray(exposure, dtype=np.float64)
+    if values.shape != (len(target),) or not np.isfinite(values).all() or (values < 0).any():
+        expected = f"{len(target)} finite numbers of at least 0"
+        got = f"shape {values.shape}" if values.shape != (len(target),) else "others"
+        raise InputError(describe("exposure", expected, got, "correct them"))
+    counted = target.reshape(len(target), -1).any(axis=1)
+    if (counted & (values == 0)).any():
+        row = int(np.flatnonzero(counted & (values == 0))[0])
+        raise InputError(describe("exposure", "y = 0 where it is 0", f"another y in row {row}", "correct the row"))
+    return values
 
 
 def check_target(y: ArrayLike) -> NDArray[np.float64]:
@@ -104,7 +144,10 @@ class SNAMRegressor(SupportMixin, AdditiveRegressor):
         paper), its output layer, or the function itself, ‖hⱼ‖ₙ, the root mean square of the effect. The convex
         choice always uses the function.
     family : str or object, default "gaussian"
-        Loss, link and range of y: "gaussian" or "poisson".
+        Loss, link and range of y: "gaussian", "huber" (outliers), "quantile" (the median), "poisson",
+        "negative_binomial" (counts), "gamma" (amounts above 0) or "tweedie" (amounts with zeros). Objects take
+        parameters, such as `sparsenam.families.Quantile(level=0.9)`; a loss of one's own is any object with
+        ``loss(scores, target)`` and ``gradient(scores, target)``, see `sparsenam.families.OwnLoss`.
     hidden : "auto", tuple, mapping or callable, default "auto"
         Hidden widths; ``()`` is a linear model; a mapping gives widths by feature name; a callable
         ``(names, outputs) -> SubnetBank`` brings sub-networks of one's own. "auto" is one layer of clipped ReLU
@@ -151,6 +194,14 @@ class SNAMRegressor(SupportMixin, AdditiveRegressor):
         on from it.
     device : str, default "auto"
         Where to train.
+    feature_types : mapping, optional
+        "number", "category", "ordered" or "date" for columns, by name, whose type in the table says something else.
+    feature_groups : list of lists of columns, optional
+        Columns that enter or leave together.
+    penalty_weights : mapping, optional
+        Factor of a column's penalty, such as the cost of its measurement.
+    keep : list of columns, optional
+        Columns that are never penalised, hence never dropped.
     verbose : bool, optional
         Progress bar for fits of more than two seconds; by default only on a terminal.
     random_state : int, RandomState or None
@@ -179,6 +230,11 @@ class SNAMRegressor(SupportMixin, AdditiveRegressor):
         they were taken in.
     cv_curve_ : CVCurve or None
         Held-out losses along the path when alpha is "auto".
+    stand_ins_ : dict of dict
+        For a kept column, the dropped ones that express at least 0.9 of its effect, with the share that they
+        express: the model would be about as good with one of them instead.
+    table_ : TableEncoder
+        What was made of each column; printing it says so.
     """
 
     def __init__(
@@ -187,7 +243,7 @@ class SNAMRegressor(SupportMixin, AdditiveRegressor):
         alpha: float | Literal["auto"] = "auto",
         penalty: str | Penalty = "group_lasso",
         penalize: Penalize = "subnetwork",
-        family: str | Family = "gaussian",
+        family: str | Family | OwnLoss = "gaussian",
         hidden: Hidden | Literal["auto"] = "auto",
         activation: str = "relu",
         solver: str = "auto",
@@ -209,6 +265,10 @@ class SNAMRegressor(SupportMixin, AdditiveRegressor):
         standardize: bool = True,
         checkpoint: str | PathLike[str] | None = None,
         device: str = "auto",
+        feature_types: FeatureTypes | None = None,
+        feature_groups: FeatureGroups | None = None,
+        penalty_weights: PenaltyWeights | None = None,
+        keep: Sequence[Column] | None = None,
         verbose: bool | None = None,
         random_state: int | np.random.RandomState | None = None,
     ) -> None:
@@ -237,5 +297,9 @@ class SNAMRegressor(SupportMixin, AdditiveRegressor):
         self.standardize = standardize
         self.checkpoint = checkpoint
         self.device = device
+        self.feature_types = feature_types
+        self.feature_groups = feature_groups
+        self.penalty_weights = penalty_weights
+        self.keep = keep
         self.verbose = verbose
         self.random_state = random_state

@@ -22,10 +22,14 @@ ROWS_AT_ONCE = 256
 
 
 def outputs_of(bank: SubnetBank, theta: Tensor, x: Matrix) -> NDArray[np.float64]:
-    """Return every sub-network's output, shape (features, rows, outputs), some rows at a time."""
+    """Return every sub-network's output, shape (features, rows, outputs), some rows at a time.
+
+    Where x (features, rows) is NaN the output is that at 0, the mean of a standardised column.
+    """
     features, rows = x.shape
     outputs = np.zeros((features, rows, bank.outputs))
-    columns = torch.as_tensor(np.ascontiguousarray(x))
+    absent = np.isnan(x)
+    columns = torch.as_tensor(np.ascontiguousarray(np.where(absent, 0.0, x) if absent.any() else x))
     with torch.no_grad():
         for start in range(0, rows if features else 0, ROWS_AT_ONCE):
             part = slice(start, start + ROWS_AT_ONCE)
@@ -33,9 +37,15 @@ def outputs_of(bank: SubnetBank, theta: Tensor, x: Matrix) -> NDArray[np.float64
     return outputs
 
 
+def fill_absent(outputs: NDArray[np.float64], x: Matrix, values: Matrix) -> None:
+    """Put values (features, outputs) into outputs (features, rows, outputs) where x (features, rows) is NaN."""
+    for own, column, value in zip(outputs, x, values, strict=True):
+        own[np.isnan(column)] = value
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class AdditiveModel:
-    """h(x) = β + Σⱼ hⱼ(xⱼ) over the kept features.
+    """h(x) = β + Σⱼ hⱼ(xⱼ) over the kept features; where xⱼ is NaN, feature j adds ``absent``.
 
     Parameters
     ----------
@@ -50,10 +60,13 @@ class AdditiveModel:
     scaling
         Scaling of the kept columns.
     offsets
-        Mean output of each sub-network over the training rows, shape (kept, outputs); taken off, so that
-        effects are centred.
+        Mean output of each sub-network over the training rows in which its feature is present, shape
+        (kept, outputs); taken off, so that effects are centred.
     intercept, target_scale
         β and the unit of y, shape (outputs,).
+    absent
+        What a feature adds where it is absent, shape (kept, outputs), in units of ``target_scale``: 0 unless the
+        training filled such cells.
     """
 
     family: Family
@@ -65,6 +78,7 @@ class AdditiveModel:
     offsets: Matrix
     intercept: Vector
     target_scale: Vector
+    absent: Matrix
 
     @property
     def n_parameters(self) -> int:
@@ -74,8 +88,11 @@ class AdditiveModel:
 
     def kept_effects(self, columns: Matrix) -> NDArray[np.float64]:
         """Return the centred effects of the kept features, shape (rows, kept, outputs)."""
-        outputs = outputs_of(self.bank, self.theta, self.scaling.apply(columns[:, self.features]).T)
-        return (outputs.swapaxes(0, 1) - self.offsets) * self.target_scale
+        x = self.scaling.apply(columns[:, self.features]).T
+        outputs = outputs_of(self.bank, self.theta, x)
+        outputs -= self.offsets[:, None]
+        fill_absent(outputs, x, self.absent)
+        return outputs.swapaxes(0, 1) * self.target_scale
 
     def effects(self, columns: Matrix) -> NDArray[np.float64]:
         """Return every feature's effect, 0 for dropped ones, shape (rows, features_in, outputs)."""

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sparsenam.families import Family, best_intercept
-from sparsenam.model.additive import AdditiveModel, outputs_of
+from sparsenam.model.additive import AdditiveModel, fill_absent, outputs_of
 from sparsenam.networks import SubnetBank
 from sparsenam.tables import PreparedSample
 
@@ -44,16 +44,23 @@ def finish(
     theta: Tensor,
     active: NDArray[np.intp],
     intercept: NDArray[np.float64],
+    *,
+    filled: bool = False,
 ) -> Finished:
     """Return the model of the active features, with centred effects and the best intercept for them.
 
-    ``bank`` and ``theta`` are of the active features alone; ``active`` are their places in ``prepared``.
+    ``bank`` and ``theta`` are of the active features alone; ``active`` are their places in ``prepared``. ``filled``
+    says that the training put the mean, 0, into absent cells; otherwise they add nothing.
     """
-    theta = theta.double().cpu()
-    outputs = outputs_of(bank, theta, prepared.x[active])
+    theta, x = theta.double().cpu(), prepared.x[active]
+    outputs = outputs_of(bank, theta, x)
     shares = prepared.weights / prepared.weights.sum()
-    offsets = np.einsum("jik,i->jk", outputs, shares)
+    offsets = means_of_present(outputs, x, shares)
     outputs -= offsets[:, None]
+    absent = np.zeros_like(offsets)
+    if filled and active.size:
+        absent = outputs_of(bank, theta, np.zeros((active.size, 1)))[:, 0] - offsets
+    fill_absent(outputs, x, absent)
     start = intercept + offsets.sum(axis=0)
     base = best_intercept(family, outputs.sum(axis=0), prepared.target, prepared.weights, start)
     unit = prepared.target_scaling.scale
@@ -65,11 +72,23 @@ def finish(
         n_features_in=prepared.n_features_in,
         scaling=prepared.scaling.take(active),
         offsets=offsets,
-        intercept=prepared.target_scaling.center + unit * base,
+        intercept=prepared.target_scaling.center + unit * base + np.log(prepared.exposure_unit),
         target_scale=unit,
+        absent=absent,
     )
     squares = np.einsum("jik,jik,i->j", outputs, outputs, shares)
     return Finished(model, np.sqrt(squares), np.einsum("jik,i->j", np.abs(outputs), shares))
+
+
+def means_of_present(
+    outputs: NDArray[np.float64], x: NDArray[np.float64], shares: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return the mean of outputs (features, rows, outputs) over the rows in which x (features, rows) is not NaN."""
+    present = ~np.isnan(x)
+    if present.all():
+        return np.einsum("jik,i->jk", outputs, shares)
+    weights = present * shares
+    return np.einsum("jik,ji->jk", outputs, weights / weights.sum(axis=1, keepdims=True))
 
 
 def keep_features(model: AdditiveModel, kept: NDArray[np.bool_]) -> AdditiveModel:
@@ -82,4 +101,5 @@ def keep_features(model: AdditiveModel, kept: NDArray[np.bool_]) -> AdditiveMode
         features=model.features[places],
         scaling=model.scaling.take(places),
         offsets=model.offsets[places],
+        absent=model.absent[places],
     )

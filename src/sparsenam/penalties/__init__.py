@@ -10,7 +10,9 @@ from sparsenam.penalties.base import NeedsFirstFit, Penalty, Vector, WeightedLas
 from sparsenam.penalties.bridge import GroupBridge
 from sparsenam.penalties.elastic_net import GroupElasticNet
 from sparsenam.penalties.group_lasso import GroupLasso
+from sparsenam.penalties.joint import JointGroupLasso
 from sparsenam.penalties.level_slope import KLevelSLOPE
+from sparsenam.penalties.priced import priced
 from sparsenam.penalties.restrict import restrict
 from sparsenam.penalties.slope import GroupSLOPE, benjamini_hochberg_weights, linear_weights
 
@@ -51,6 +53,7 @@ __all__ = [
     "GroupElasticNet",
     "GroupLasso",
     "GroupSLOPE",
+    "JointGroupLasso",
     "KLevelSLOPE",
     "NeedsFirstFit",
     "Penalty",
@@ -59,5 +62,6 @@ __all__ = [
     "as_penalty",
     "benjamini_hochberg_weights",
     "linear_weights",
+    "priced",
     "restrict",
 ]

@@ -14,13 +14,14 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sparsenam.convex.certificate import Certificate, certify
 from sparsenam.convex.design import GroupedDesign, orthonormal_design
+from sparsenam.convex.grouped_features import GroupedFeatures
 from sparsenam.convex.path_solver import ConvexPoint, alpha_max, convex_path
 from sparsenam.convex.problem import convex_problem
 from sparsenam.convex.random_features import RandomFeatures
 from sparsenam.errors import CertificateError, InputError
 from sparsenam.families import Family
 from sparsenam.model import AdditiveModel
-from sparsenam.penalties import GroupLasso, NeedsFirstFit, Penalty, WeightedLasso, restrict
+from sparsenam.penalties import GroupLasso, NeedsFirstFit, Penalty, WeightedLasso, priced, restrict
 from sparsenam.selection.curve import CVCurve, Rule
 from sparsenam.selection.folds import Splits
 from sparsenam.selection.path import PathPoint, RegularizationPath
@@ -34,11 +35,14 @@ Norm = Literal["function", "parameters"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ConvexTask:
-    """A prepared sample in random features: the convex problem of the paper's section 3.3."""
+    """A prepared sample in random features: the convex problem of the paper's section 3.3.
+
+    Its blocks are the groups of ``prepared.grouping``, by default one a feature.
+    """
 
     prepared: PreparedSample
     family: Family
-    features: RandomFeatures
+    features: GroupedFeatures
     design: GroupedDesign
     penalty: Penalty
 
@@ -52,25 +56,35 @@ class ConvexTask:
         norm: Norm = "function",
     ) -> ConvexTask:
         """Build the design; the penalty is the one on all input features."""
-        n_features = prepared.features.size
-        width = features.columns(0).shape[1] if n_features else 1
-        single = n_features * prepared.weights.size * width > WIDE
+        grouping = prepared.grouping
+        grouped = GroupedFeatures.of(features, grouping)
+        n_groups = len(grouping.members)
+        width = grouped.columns(0).shape[1] if n_groups else 1
+        single = n_groups * prepared.weights.size * width > WIDE
         design = orthonormal_design(
-            features.columns,
-            n_features,
+            grouped.columns,
+            n_groups,
             prepared.weights,
             norm=norm,
+            is_ordered=grouped.is_ordered,
             dtype=np.float32 if single else np.float64,
         )
-        own = restrict(penalty, prepared.features, prepared.n_features_in)
-        return cls(prepared, family, features, design, own)
+        leading = np.array([own[0] for own in grouping.members], dtype=np.intp)
+        own = restrict(penalty, prepared.features[leading], prepared.n_features_in)
+        return cls(prepared, family, grouped, design, priced(own, grouping.prices))
+
+    def terms(self, groups: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Return the places of the features in some groups."""
+        return self.prepared.grouping.terms_of(groups)
 
     def model(self, point: ConvexPoint) -> AdditiveModel:
         """Return the penalised fit of a path point as a model."""
-        places = point.supports[0]
-        coefficients = self.design.original(point.theta[0])[places]
-        bank, theta = self.features.network(places, coefficients)
-        kept, unit = self.prepared.take(places), self.prepared.target_scaling.scale
+        groups = point.supports[0]
+        coefficients = self.design.original(point.theta[0])[groups]
+        bank, theta, base = self.features.network(groups, coefficients)
+        kept, unit = self.prepared.take(self.terms(groups)), self.prepared.target_scaling.scale
+        means = self.features.split(groups, self.design.means[groups][:, :, None])[:, :, 0]
+        by_term = self.features.split(groups, coefficients)
         return AdditiveModel(
             family=self.family,
             bank=bank,
@@ -78,15 +92,20 @@ class ConvexTask:
             features=kept.features,
             n_features_in=kept.n_features_in,
             scaling=kept.scaling,
-            offsets=np.einsum("jm,jmk->jk", self.design.means[places], coefficients),
-            intercept=self.prepared.target_scaling.center + unit * point.intercepts[0],
+            offsets=np.einsum("jm,jmk->jk", means, by_term) - base,
+            intercept=self.prepared.target_scaling.center
+            + unit * point.intercepts[0]
+            + np.log(self.prepared.exposure_unit),
             target_scale=unit,
+            absent=np.zeros_like(base),
         )
 
     def norms(self, point: ConvexPoint) -> NDArray[np.float64]:
-        """Return the penalised norm of every input feature, shape (features_in,)."""
+        """Return the penalised norm of every input feature, its group's, shape (features_in,)."""
+        lengths = np.zeros(len(self.prepared.grouping.members))
+        lengths[point.active] = np.sqrt((point.values[0] ** 2).sum(axis=(1, 2)))
         norms = np.zeros(self.prepared.n_features_in)
-        norms[self.prepared.features[point.active]] = np.sqrt((point.values[0] ** 2).sum(axis=(1, 2)))
+        norms[self.prepared.features] = self.prepared.grouping.spread(lengths)
         return norms
 
     def path(self, points: tuple[ConvexPoint, ...], names: tuple[str, ...]) -> RegularizationPath:
@@ -95,7 +114,7 @@ class ConvexTask:
             tuple(
                 PathPoint(
                     point.alpha,
-                    self.prepared.features[point.supports[0]],
+                    self.prepared.features[self.terms(point.supports[0])],
                     self.norms(point),
                     self.model(point),
                     float(point.gaps[0]),
@@ -110,7 +129,8 @@ class ConvexTask:
 class FeatureChoice:
     """The convex solution at the chosen alpha.
 
-    ``support`` are places among the prepared sample's features. ``curve`` and ``points`` are there when alpha was
+    ``support`` are places among the prepared sample's features; the curve and the points speak of its groups.
+    ``curve`` and ``points`` are there when alpha was
     chosen by cross-validation. ``certificate`` is None for a solution that was refused one, with a warning.
     """
 
@@ -124,20 +144,22 @@ class FeatureChoice:
     @property
     def support(self) -> NDArray[np.intp]:
         """The kept features."""
-        return self.point.supports[0]
+        return self.task.terms(self.point.supports[0])
 
     def slack_at(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return each feature's ‖gradientⱼ‖ over the one at which it enters, for other scores (rows, outputs).
 
-        A feature left out of any fit is re-examined by this condition: above 1 it would enter.
+        A feature left out of any fit is re-examined by this condition: above 1 it would enter. The gradient of a
+        group is that of its features.
         """
         task = self.task
         problem = convex_problem(task.design, task.prepared.target, task.family, task.prepared.weights[None])
         norms = problem.gradient_norms(problem.residuals(scores.T[None]))[0]
         if not isinstance(task.penalty, WeightedLasso):  # sorted weights bind features together, none alone
-            return np.zeros_like(norms)
+            return np.zeros(task.prepared.features.size)
         bars, _ = task.penalty.lasso_and_ridge(norms.size, self.alpha)
-        return np.divide(norms, bars, out=np.zeros_like(norms), where=np.isfinite(bars) & (bars > 0))
+        slack = np.divide(norms, bars, out=np.zeros_like(norms), where=np.isfinite(bars) & (bars > 0))
+        return task.prepared.grouping.spread(slack)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +181,8 @@ def choose_features(task: ConvexTask, alpha: float | CrossValidation, tol: float
     first = _choose(_with(task, GroupLasso()), alpha, tol)
     if not first.support.size:
         return first
-    norms = first.task.norms(first.point)[task.prepared.features]
+    leading = [own[0] for own in task.prepared.grouping.members]
+    norms = first.task.norms(first.point)[task.prepared.features[leading]]
     return _choose(_with(task, penalty.adapted_to(norms)), alpha, tol)
 
 
@@ -216,7 +239,10 @@ def _solve(
     certificate = None
     for inner in (0.5 * tol, 0.01 * tol):
         (point,) = deque(walk_path(task, alphas, alphas.size, inner), maxlen=1)
-        theta, intercept, names = point.theta[0], point.intercepts[0], task.prepared.names
+        theta, intercept = point.theta[0], point.intercepts[0]
+        names = [
+            " + ".join(task.prepared.names[int(place)] for place in own) for own in task.prepared.grouping.members
+        ]
         try:
             certificate = certify(
                 design, target, task.family, weights, theta, intercept, alpha, task.penalty, names, tol

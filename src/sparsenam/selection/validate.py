@@ -62,7 +62,7 @@ def validate_path(
     points: list[ConvexPoint] = []
     losses: list[NDArray[np.float64]] = []
     judge = Judge(weights * (counts > 0))
-    for point in tqdm(_with_empty(walk), "choose", n_alphas, delay=2.0, disable=hidden, leave=False, unit="alpha"):
+    for point in tqdm(with_empty(walk), "choose", n_alphas, delay=2.0, disable=hidden, leave=False, unit="alpha"):
         held_out = _losses(family, fits, point, target, counts)
         points.append(point)
         losses.append(held_out)
@@ -110,7 +110,7 @@ def _mean_size(point: ConvexPoint) -> float:
     return sum(sizes) / len(sizes)
 
 
-def _with_empty(walk: Iterator[ConvexPoint]) -> Iterator[ConvexPoint]:
+def with_empty(walk: Iterator[ConvexPoint]) -> Iterator[ConvexPoint]:
     """Put the empty model first: at alpha_max only the fit on all rows is empty, its folds need not be."""
     first = next(walk)
     none = np.zeros(0, dtype=np.intp)

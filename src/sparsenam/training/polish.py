@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy.optimize import OptimizeResult, minimize
 from torch import Tensor
 
-from sparsenam.convex.bank import unit_bank
+from sparsenam.convex.bank import ramp_bank
 from sparsenam.convex.smoothing import SmoothFit
 from sparsenam.families import Family
 from sparsenam.networks import MLPBank
@@ -68,8 +68,7 @@ def polish(
         Training ends when it has passed.
     """
     if not fit.ramps:
-        bank, theta = unit_bank([], [], [], fit.intercept.size)
-        return Polished(bank, theta, fit.intercept.copy(), math.nan, math.nan)
+        return unpolished(fit)
     data = Data.of(x, target, weights)
     start, network = RampNetwork(fit, family), RampNetwork(fit, family)
     before = start.objective(data)
@@ -84,6 +83,12 @@ def polish(
         network, after = start, before
     bank, theta, intercept = network.as_bank()
     return Polished(bank, theta, intercept, before, after)
+
+
+def unpolished(fit: SmoothFit) -> Polished:
+    """Return the fit itself as a network."""
+    bank, theta = ramp_bank(fit.ramps, fit.coefficients, fit.intercept.size)
+    return Polished(bank, theta, fit.intercept.copy(), math.nan, math.nan)
 
 
 def train_quasi_newton(network: RampNetwork, data: Data, clock: Deadline) -> None:
@@ -141,8 +146,8 @@ def train_stochastic(network: RampNetwork, data: Data, generator: torch.Generato
             _, by_loss = network.gradient(batch)
             _, by_prior = network.prior_gradient(data.count)
             adam.step([loss + prior for loss, prior in zip(by_loss, by_prior, strict=True)], factor)
-        if clock.passed():
-            return
+            if clock.passed():
+                return
 
 
 class Adam:

@@ -26,6 +26,22 @@ class Deadline:
         """Return whether the budget is used up."""
         return self.elapsed() >= self.seconds
 
+    def has_room_for(self, seconds: float) -> bool:
+        """Return whether so many seconds are left."""
+        return self.elapsed() + seconds <= self.seconds
+
+    def laps(self, share: float = 1.0) -> Callable[[], bool]:
+        """Return for a loop whether another lap, as long as the last, would pass this share of the budget."""
+        last = time.monotonic()
+
+        def out_of_time() -> bool:
+            nonlocal last
+            now = time.monotonic()
+            lap, last = now - last, now
+            return self.elapsed() + lap > share * self.seconds
+
+        return out_of_time
+
 
 @dataclass(slots=True)
 class Stall:

@@ -62,3 +62,12 @@ def compute_class_weight(
     classes: NDArray[np.generic],
     y: ArrayLike,
 ) -> NDArray[np.float64]: ...
+def check_array(
+    array: object,
+    *,
+    dtype: object = ...,
+    ensure_all_finite: bool = ...,
+    ensure_min_samples: int = ...,
+    ensure_min_features: int = ...,
+    estimator: str | None = ...,
+) -> NDArray[np.generic]: ...
