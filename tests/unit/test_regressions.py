@@ -402,3 +402,14 @@ def test_labels_of_no_one_type_are_refused_as_by_scikit_learn(labels, words):
     X, _ = table()
     with pytest.raises((ValueError, TypeError), match=words):
         SNAMClassifier(**QUICK).fit(X, np.array(labels, dtype=object))
+
+
+# --- a start far above the loss without features
+
+
+def test_raw_columns_that_start_high_and_come_down_do_not_count_as_diverging():
+    X, y = table(rows=200)
+    settings = {**QUICK, "standardize": False, "solver": "adam", "learning_rate": 1e-3, "max_epochs": 5}
+    model = SNAMRegressor(**settings).fit(1e5 * X, y)
+    losses = [entry["loss"] for entry in model.history_]
+    assert losses[0] > 1e4 * np.var(y) and losses[-1] < losses[0]

@@ -16,7 +16,9 @@ from sparsenam.training.rules import Memory, Rule
 from sparsenam.training.solvers import Solver
 from sparsenam.training.state import Diverged, Epoch, Parameters, put_to_sleep, require_finite, silent
 
-HOPELESS = 1e4  # an epoch's mean loss above this many times the loss without features is no training any more
+# an epoch's mean loss above this many times the loss without features, or at the start, is no training any more:
+# raw columns of large numbers start far above the former and come down
+HOPELESS = 1e4
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +45,7 @@ def train(
     parameters, memories = start.parameters, start.memories
     problem = problem.restricted_to(parameters.active)
     number = start.number
-    hopeless = HOPELESS * max(_null_loss(problem), 1e-6)
+    null_loss, first_loss = max(_null_loss(problem), 1e-6), None
     while True:
         shuffled = problem.on_rows(_order(problem, solver, streams, number))
         noise = _noise(problem, streams, number)
@@ -55,6 +57,7 @@ def train(
             smooth = shuffled.gradient(parameters.theta, parameters.intercept, rows, noise)
             parameters, memories = _step(shuffled, solver, parameters, memories, smooth, rate, number + 1)
             losses.append(smooth.loss)
+            first_loss = smooth.loss if first_loss is None else first_loss
             asleep = silent(problem, parameters) if solver.proximal else None
             if asleep is not None and asleep.any():
                 awake = np.flatnonzero(~asleep)
@@ -64,7 +67,7 @@ def train(
             if out_of_time():
                 break
         number += 1
-        if np.mean(losses) > hopeless:
+        if np.mean(losses) > HOPELESS * max(null_loss, first_loss or 0.0):
             largest = int(np.argmax(problem.norms(parameters.theta)))
             raise Diverged(number, rate, largest if parameters.active.size else None)
         penalty, whole = problem.penalty_value(parameters.theta), len(losses) == len(batches)
