@@ -15,7 +15,7 @@ from matplotlib.text import Text
 
 from sparsenam.datasets import make_regression, true_effects
 from sparsenam.errors import InputError
-from sparsenam.paper.curves import densities, effect_curves, largest, variations
+from sparsenam.paper.curves import densities, effect_curves, largest
 from sparsenam.paper.figures import (
     draw_effects,
     draw_effects_against_truth,
@@ -262,6 +262,19 @@ def test_effects_come_largest_first_without_dropped_ones():
     assert len(draw_effects([curve(str(k)) for k in range(40)], "Table").axes) == 16
 
 
+def test_counts_of_the_whole_model_are_told_where_only_some_curves_are_there():
+    figure = draw_effects([curve(str(k)) for k in range(16)], "Table", counts=(114, 131))
+    assert any("the 16 largest of 114 effects, 17 of 131 features dropped" in words for words in words_of(figure))
+
+
+def test_marks_of_values_that_lie_close_do_not_run_into_each_other():
+    own = curve("Cr", (0.0, 1.0, 2.0)) | {"x": [0.0, 0.1, 5.0]}
+    marks = draw_effects([own], "Table").axes[0].get_xticks()
+    assert 0.1 not in marks
+    even = draw_effects([curve("even", (0.0, 1.0, 2.0))], "Table").axes[0].get_xticks()
+    assert list(even) == [-1.0, 0.0, 1.0]
+
+
 def test_a_model_without_features_is_drawn_as_such():
     figure = draw_effects([curve("a", (0.0, 0.0), kept=False)], "Table")
     assert any("all 1 features dropped" in words for words in words_of(figure))
@@ -283,6 +296,12 @@ def test_variation_is_sorted_and_zero_is_called_dropped():
     assert [bar.get_width() for bar in axes.patches] == [3.0, 1.0, 0.0]
     assert [(text.get_text().strip(), text.xy) for text in axes.texts] == [("dropped", (0.0, 2.0))]
     assert axes.get_ylim()[0] > axes.get_ylim()[1]  # the largest on top
+
+
+def test_each_method_counts_by_its_own_largest_variation():
+    sizes = {"SNAM": {"a": 1.0, "b": 0.9, "c": 0.1}, "paper": {"a": 0.0, "b": 0.0, "c": 50.0, "d": 40.0}}
+    axes = draw_variation(sizes, most=3).axes[0]
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["a", "c", "b"]
 
 
 def test_variation_of_several_methods_differs_by_colour_and_hatch():
@@ -312,6 +331,29 @@ def test_recovery_holds_a_line_for_each_multiplier_and_the_theorem_apart():
     assert labels == ["stated", "corrected (no such λ)"]
     assert lines_of(draw_recovery(recovery(theory_lambda_ratio=[3.0, 2.0, 1.0])), 1)[0] == (N, [3.0, 2.0, 1.0])
     assert len(draw_recovery(recovery()).axes) == 1
+
+
+def test_a_theorem_that_never_speaks_is_still_drawn():
+    figure = draw_recovery(recovery(theory_lambda_ratio={"a": [None] * 3, "b": [None] * 3}))
+    figure.canvas.draw()
+    assert figure.axes[1].get_xlim() == pytest.approx(figure.axes[0].get_xlim())
+    labels = [text.get_text() for text in figure.axes[1].get_legend().get_texts()]
+    assert labels == ["a (no such λ)", "b (no such λ)"]
+
+
+def test_both_panels_of_a_recovery_have_the_same_sizes():
+    figure = draw_recovery(recovery(theory_lambda_ratio=[None, None, 2.0]))
+    assert figure.axes[1].get_xlim() == pytest.approx(figure.axes[0].get_xlim())
+
+
+def test_few_sizes_have_no_slope_and_are_drawn():
+    figure = draw_estimation_error({"n": [100], "error": [[1.0, 2.0]]}, -0.5)
+    assert legend_of(figure)[1] == "mean"
+
+
+def test_an_effect_without_error_is_called_so():
+    figure = draw_identification({"n": N, "error": {"f1": [3.0, 2.0, 1.0], "false": [0.0, 0.0, 0.0]}})
+    assert legend_of(figure) == ["f1", "false (exactly 0)"]
 
 
 def test_identification_holds_a_line_for_each_effect():
@@ -354,6 +396,21 @@ def test_labels_of_a_log_axis_are_plain_numbers():
     assert [wide(x) for x in (1e-8, 2e-8, 0.01)] == ["1e-08", "", "0.01"]
 
 
+@pytest.mark.parametrize(("low", "high"), [(-0.05, 0.05), (0.0, 1.0), (2.0, 2.0), (1.0, float("inf"))])
+def test_limits_without_a_logarithm_have_labels_all_the_same(low, high):
+    assert PlainLog(low, high)(0.5) == "0.5"
+
+
+def test_a_narrow_log_axis_has_marks_over_its_whole_length():
+    figure = draw_estimation_error(ESTIMATION | {"error": [[1.9], [1.4], [1.0]]})
+    figure.canvas.draw()
+    low, high = figure.axes[0].get_ylim()
+    places = [mark for mark in figure.axes[0].get_yticks() if low <= mark <= high]
+    words = [label.get_text() for label in figure.axes[0].get_yticklabels() if label.get_text()]
+    assert len(places) >= 3 and len(words) >= 3
+    assert max(places) > 1.5
+
+
 # --- curves ---
 
 
@@ -369,7 +426,7 @@ def test_curves_are_the_effects_centred_over_the_data():
         tuple(np.quantile(X[:, 1], [0.005, 0.995])), 1e-5
     )
     assert curves[2]["effect"] == [0.0] * 200 and curves[2]["variation"] == 0.0
-    assert variations(curves)["b"] == pytest.approx(3 * np.ptp(X[:, 1]), 1e-5)
+    assert curves[1]["variation"] == pytest.approx(3 * np.ptp(X[:, 1]), 1e-5)
     assert json.loads(json.dumps(curves)) == curves
 
 

@@ -33,9 +33,9 @@ def work(method, seed, outcome, recipe="r1"):
     return Work("", method, seed, recipe, lambda: job)
 
 
-def run(path, works, time_limit=None):
+def run(path, works, time_limit=None, retry=False):
     hearer, store = Hearer(), Store(path, {"name": "n"})
-    run_all(works, store, hearer, {("", own.method): own.recipe for own in works}, time_limit)
+    run_all(works, store, hearer, {("", own.method): own.recipe for own in works}, time_limit, retry=retry)
     return hearer, store
 
 
@@ -73,6 +73,62 @@ def test_a_failure_is_recorded_stops_nobody_and_is_tried_again(tmp_path):
     again, store = run(tmp_path / "n.json", [work("a", 0, {}), work("b", 0, {})])
     assert again.made == [("a", 0)]
     assert {record["status"] for record in store.records()} == {"done"}
+
+
+@pytest.mark.parametrize("error", [ArithmeticError("diverged"), TimeoutError("too long")])
+def test_a_failure_that_would_come_again_is_kept_until_asked_for(tmp_path, error):
+    run(tmp_path / "n.json", [work("a", 0, error)])
+    again, store = run(tmp_path / "n.json", [work("a", 0, {})])
+    assert again.made == []
+    assert any("--retry" in message for message in again.told)
+    assert store.records()[0]["status"] == "failed"
+    asked, store = run(tmp_path / "n.json", [work("a", 0, {})], retry=True)
+    assert asked.made == [("a", 0)]
+    assert store.records()[0]["status"] == "done"
+
+
+def test_a_record_that_does_not_hold_enough_is_made_again(tmp_path):
+    run(tmp_path / "n.json", [work("a", 0, {"variation": {}})])
+    wanting = Work("", "a", 0, "r1", lambda: lambda: {"curves": []}, lambda record: "curves" in record)
+    assert run(tmp_path / "n.json", [wanting])[0].made == [("a", 0)]
+    assert run(tmp_path / "n.json", [wanting])[0].made == []
+
+
+def test_every_record_has_its_own_versions_and_date(tmp_path):
+    _, store = run(tmp_path / "n.json", [work("a", 0, {})])
+    (record,) = store.records()
+    assert {"python", "sparsenam", "numpy", "torch", "scikit-learn"} <= set(record["versions"])
+    assert record["machine"]["cores"] >= 1
+    assert len(record["date"]) == len("2000-01-01")
+
+
+def test_versions_in_an_old_header_go_to_its_records(tmp_path):
+    path = tmp_path / "n.json"
+    old = {"section": "", "method": "a", "seed": 0, "recipe": "r1", "status": "done"}
+    path.write_text(json.dumps({"versions": {"numpy": "1"}, "records": [old]}))
+    hearer, store = run(path, [work("a", 0, {}), work("a", 1, {})])
+    assert hearer.made == [("a", 1)]
+    first, second = store.records()
+    assert first["versions"] == {"numpy": "1"} != second["versions"]
+
+
+@pytest.mark.parametrize(
+    "records",
+    [
+        [3],
+        [{"a": 1}],
+        [{"section": "", "method": "a", "seed": 0, "status": "done"}],
+        [{"section": "", "method": "a", "seed": "0", "recipe": "r", "status": "done"}],
+        [{"section": "", "method": "a", "seed": 0, "recipe": "r", "status": "failed"}],
+    ],
+)
+def test_a_report_with_strange_records_is_refused_and_stays(tmp_path, records):
+    path = tmp_path / "n.json"
+    path.write_text(json.dumps({"records": records}))
+    before = path.read_text()
+    with pytest.raises(InputError, match="a report of an earlier run"):
+        run(path, [work("a", 0, {})])
+    assert path.read_text() == before
 
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="the alarm is POSIX")
@@ -139,12 +195,32 @@ def test_notes_do_not_make_a_recipe_another():
         ({"colour": "red"}, "colour"),
         ({"methods": [{"name": "a", "kind": "snam"}] * 2}, "one table for each method"),
         ({"methods": [{"name": "a"}]}, "'kind' as str"),
+        ({"methods": [{"name": "a", "kind": "snam", "note": 3}]}, "'note' as str"),
+        ({"methods": [{"name": "a", "kind": "snam", "settings": 3}]}, "'settings' as dict"),
+        ({"time_limit": "x"}, "'time_limit' in seconds"),
+        ({"time_limit": -1}, "'time_limit' in seconds"),
+        ({"measures": ["mse", "beauty"]}, "beauty"),
+        ({"measures": [3]}, "list of words"),
+        ({"notes": 3}, "'notes' as list"),
+        ({"notes": [3]}, "list of words"),
+        ({"optimizers": {"lambda": 1.0, "max_epochs": 3}}, "'solvers' as list"),
     ],
 )
 def test_a_recipe_with_a_mistake_says_which(change, message):
     words = {"title": "t", "seeds": [0], "task": {}, "measures": [], "methods": []}
     with pytest.raises(InputError, match=message):
         parse_recipe("mine", {**words, **change})
+
+
+@pytest.mark.parametrize(
+    "quick", ["task = 3", "methods = 3", "[quick.methods]\na = 3", "leave_out = 3", "optimizers = 3"]
+)
+def test_quick_overrides_with_a_mistake_are_refused(quick, tmp_path):
+    path = tmp_path / "own.toml"
+    whole = 'title = "t"\nseeds = [0]\nmeasures = ["mse"]\n[task]\ndataset = "compas"\n'
+    path.write_text(f'{whole}[[methods]]\nname = "a"\nkind = "snam"\n[quick]\n{quick}\n')
+    with pytest.raises(InputError):
+        load_recipe("compas", quick=True, file=path)
 
 
 def test_more_splits_than_the_recipe_has_count_on():

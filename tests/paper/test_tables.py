@@ -1,5 +1,6 @@
 """Tables say what the JSON says."""
 
+from sparsenam.paper.methods.fitted import BY_THRESHOLD
 from sparsenam.paper.tables import MISSING, Table, comparison_tables, shown
 
 
@@ -17,7 +18,7 @@ def report(records, name="synthetic-regression", quick=False):
         "methods": methods,
         "measures": ["mse", "accuracy", "alpha"],
     }
-    return {"name": name, "quick": quick, "recipe": recipe, "records": records}
+    return {"name": name, "quick": quick, "seeds": [0, 1], "recipe": recipe, "records": records}
 
 
 def rows_of(table):
@@ -27,6 +28,44 @@ def rows_of(table):
 def test_cells_are_means_with_standard_deviations_over_splits():
     (table,) = comparison_tables(report([record("lasso", 0, mse=1.0), record("lasso", 1, mse=3.0)]))
     assert rows_of(table)["lasso"][0] == "2 ± 1.4"
+
+
+def test_records_of_other_seeds_are_not_shown():
+    records = [record("lasso", 1, mse=3.0), record("lasso", 7, mse=100.0), record("ebm", 7, status="failed")]
+    (table,) = comparison_tables(report(records))
+    assert rows_of(table)["lasso"][0] == "3"
+    assert "ebm" not in rows_of(table)
+    assert any(note.startswith("lasso: 1 split;") for note in table.notes)
+
+
+def test_seconds_and_the_threshold_are_explained_once():
+    records = [record("lasso", 0, mse=1.0), record("ebm", 0, mse=1.0) | {"support_rule": BY_THRESHOLD}]
+    own = report(records)
+    own["recipe"]["measures"] += ["seconds"]
+    (table,) = comparison_tables(own)
+    assert sum("search for the tuned settings" in note for note in table.notes) == 1
+    assert sum("notebook's" in note for note in table.notes) == 1
+
+
+def test_records_of_several_versions_are_told():
+    records = [record("lasso", seed, mse=1.0) | {"versions": {"numpy": f"{seed + 1}.0"}} for seed in (0, 1)]
+    (table,) = comparison_tables(report(records))
+    assert any("numpy 1.0, 2.0" in note for note in table.notes)
+    assert not any("versions" in note for note in comparison_tables(report(records[:1]))[0].notes)
+
+
+def test_a_solver_that_failed_has_a_row_and_its_reason():
+    point = {"epoch": 3, "loss": 1.0, "penalty": 0.5, "features": 2, "seconds": 0.1}
+    solvers = [
+        {"section": "optimizers", "method": "adam", "seed": 0, "status": "done", "history": [point]},
+        {"section": "optimizers", "method": "gd", "seed": 0, "status": "failed", "reason": "diverged"},
+    ]
+    own = report(solvers)
+    own["recipe"]["optimizers"] = {"solvers": ["adam", "gd"], "lambda": 1.0, "max_epochs": 3}
+    _, table = comparison_tables(own)
+    assert rows_of(table) == {"adam": ("3", "1.5", "2", "0.1"), "gd": (MISSING,) * 4}
+    assert any("gd" in note and "diverged" in note for note in table.notes)
+    assert any("3 epochs; the paper's figure has 300" in note for note in table.notes)
 
 
 def test_one_split_has_no_deviation_and_percent_is_percent():

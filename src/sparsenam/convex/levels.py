@@ -38,9 +38,11 @@ class LevelColumns:
         place = np.arange(levels.size, dtype=np.intp)
         shared = 0 if levels.size <= count else min(SHARED, target.shape[1])
         if shared:
-            own = np.argsort(-counts, kind="stable")[: count - shared]
+            # of levels as frequent as the first that is left out none gets a column: their names must not decide
+            bar = np.sort(counts)[::-1][count - shared]
+            own = np.flatnonzero(counts > bar)
             place[:] = -1
-            place[np.sort(own)] = np.arange(own.size)
+            place[own] = np.arange(own.size)
         codes = np.where(present, np.searchsorted(levels, x), -1)
         means = _means_without_a_part(codes, levels.size, target[:, :shared], weights)
         return cls(levels, place, *means)
@@ -49,6 +51,15 @@ class LevelColumns:
     def ramps(self) -> Ramps:
         """Ramps from each level to the next."""
         return Ramps(self.levels)
+
+    def hinges(self, values: Matrix) -> Matrix:
+        """Return the weights (L - 1, outputs) of ReLU units at the levels that lead through values (L, outputs).
+
+        A ramp is level beyond its end, a hinge runs on: its weight is the change of slope.
+        """
+        widths = np.diff(self.levels)[:, None]
+        slopes = np.diff(values, axis=0) / widths
+        return widths * np.diff(slopes, axis=0, prepend=0.0)
 
     def columns(self, x: Vector) -> Matrix:
         """Return the columns of the training rows, shape (rows, m); absent cells are 0."""

@@ -28,6 +28,7 @@ ROUNDS = 60
 NULL_ROUNDS = 30
 FIRST_STEP = 8  # features that may enter the working set at once, before any is active
 ENTERING = 1.0 + 1e-6
+NOTHING = 1e-14  # an alpha_max below this is what rounding leaves of a target that no feature explains
 CANDIDATES = 64  # features whose gradient is recomputed in double precision for alpha_max
 
 
@@ -79,7 +80,8 @@ def convex_path(
         top = _alpha_max(problem, solver, penalty, norms)
         if ratio is None:
             ratio = 1e-2 if design.n_rows > design.n_features * design.width else 5e-2
-        grid: Array = top * np.geomspace(1.0, ratio, n_alphas, dtype=np.float64) if top > 0 else np.zeros(1)
+        steps = np.geomspace(1.0, ratio, n_alphas, dtype=np.float64)
+        grid: Array = top * steps if top > NOTHING else np.zeros(1)
     else:
         grid = np.asarray(alphas, dtype=np.float64)
     if isinstance(solver, SortedSolver):

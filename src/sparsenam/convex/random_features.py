@@ -80,7 +80,7 @@ class RampFeatures:
                 values = levels.values(coefficients[place])
                 base[place] = values[0]
                 ramps.append(levels.ramps)
-                own.append(np.diff(values, axis=0))
+                own.append(levels.hinges(values) if self.hinges else np.diff(values, axis=0))
             else:
                 ramps.append(self._ramps(int(feature)))
                 own.append(coefficients[place, : ramps[-1].size])

@@ -59,7 +59,10 @@ class AdditiveEstimator(BaseEstimator):
         return effects[:, :, 0] if effects.shape[2] == 1 else effects
 
     def missing_effects(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Return the part of `effects` that cells add by being missing, in the same shape."""
+        """Return the part of `effects` that is due to cells being missing or not, in the same shape.
+
+        It is centred like every effect: what a missing cell adds beyond a present one is the difference.
+        """
         check_is_fitted(self)
         terms, encoded = self.table_.terms, self._encode(X)
         effects = self.model_.effects(encoded)
@@ -81,13 +84,19 @@ class AdditiveEstimator(BaseEstimator):
     def _read(self, X: ArrayLike) -> Matrix:
         """Learn the table's columns and return its terms, shape (rows, terms)."""
         kinds = getattr(self, "feature_types", None)
-        self.table_, encoded = TableEncoder.fit(X, kinds, owner=type(self).__name__)
+        split = self._trains_an_architecture()
+        self.table_, encoded = TableEncoder.fit(X, kinds, split_levels=split, owner=type(self).__name__)
         self.n_features_in_ = len(self.table_.columns)
         if self.table_.named:
             self.feature_names_in_ = np.array(self.table_.names, dtype=object)
         else:
             vars(self).pop("feature_names_in_", None)
         return encoded.values
+
+    def _trains_an_architecture(self) -> bool:
+        """Return whether sub-networks will be trained that read numbers alone, hence a category level by level."""
+        settings = self._settings()
+        return not (settings.hidden == "auto" and settings.starts_convex and settings.refits)
 
     def _settings(self) -> Settings:
         return Settings.of(self.get_params(deep=False))
@@ -98,7 +107,7 @@ class AdditiveEstimator(BaseEstimator):
     def _splits(self, sample: Sample, groups: ArrayLike | None) -> Splits | None:
         """Return the folds of an estimator with a ``cv`` of its own; None lets the fit deal them."""
         cv: int | BaseCrossValidator | None = getattr(self, "cv", None)
-        present = sample.weights > 0
+        present = sample.present
         target = sample.target
         if cv is None or isinstance(cv, Integral):
             return None if cv is None else deal(target[present], int(cv), getattr(self, "random_state", None))

@@ -30,7 +30,7 @@ from sparsenam.networks import MLPBank, SubnetBank, build_bank, initial_paramete
 from sparsenam.penalties import GroupLasso, JointGroupLasso, NeedsFirstFit, Penalty, as_penalty, priced
 from sparsenam.selection.features import ConvexTask, CrossValidation, FeatureChoice, choose_features
 from sparsenam.selection.folds import Splits, balanced_splits
-from sparsenam.selection.stand_ins import stand_ins_of
+from sparsenam.selection.stand_ins import stand_ins_of, twins_of
 from sparsenam.streams import Streams
 from sparsenam.tables import PreparedSample, Sample, prepare
 from sparsenam.tables.scaling import mean_and_deviation
@@ -115,6 +115,8 @@ def choose(task: Task) -> FeatureChoice:
     convex = ConvexTask.of(prepared, task.family, features, as_penalty(settings.penalty))
     if settings.alpha != "auto":
         return choose_features(convex, float(settings.alpha))
+    if not prepared.grouping.prices.any():  # everything is free: nothing to choose
+        return choose_features(convex, 0.0)
     splits = task.splits
     if splits is None:
         n_folds = min(FOLDS, prepared.weights.size)
@@ -144,6 +146,7 @@ def fit_network(task: Task, alpha: float) -> Fitted:
     norms = np.zeros_like(trained.norms)
     norms[model.features] = trained.norms[model.features]
     fitted = Fitted(model, alpha, norms, trained.outcome.history, trained.outcome.stationarity)
+    fitted = replace(fitted, stand_ins=twins_of(prepared, model))
     if not settings.refits:
         return fitted
     kept = np.flatnonzero(np.isin(prepared.features, model.features))

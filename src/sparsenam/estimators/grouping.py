@@ -27,17 +27,23 @@ def grouping_of(
 ) -> Grouping | None:
     """Return the groups of the table's terms; None when each term stands alone at price 1.
 
-    The terms of a grouped column, its missing cells among them, belong to its group, whose price is the largest of
-    its columns'. The terms of a column outside any group stand alone, each at the column's price.
+    The levels of a category that is split into 0/1 terms belong together. The terms of a grouped column, its
+    missing cells among them, belong to its group, whose price is the largest of its columns'. The terms of a column
+    outside any group stand alone, each at the column's price.
     """
-    if not (groups or weights or keep):
+    split = {term.column for term in table.terms if term.kind == "binary" and len(term.levels) == 1}
+    if not (groups or weights or keep or split):
         return None
     prices = _prices(table, weights, keep)
     group_of = _groups(table, groups)
     members: dict[tuple[str, int], list[int]] = {}
     for place, term in enumerate(table.terms):
         group = group_of.get(term.column)
-        members.setdefault(("term", place) if group is None else ("group", group), []).append(place)
+        if group is not None:
+            key = ("group", group)
+        else:
+            key = ("column", term.column) if term.column in split and term.kind == "binary" else ("term", place)
+        members.setdefault(key, []).append(place)
     own = list(members.values())
     costs = [max(prices[table.terms[place].column] for place in places) for places in own]
     if keep:

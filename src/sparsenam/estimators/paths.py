@@ -16,6 +16,7 @@ from sklearn.utils.validation import (
 from sparsenam.convex.random_features import RampFeatures
 from sparsenam.errors import InputError, describe
 from sparsenam.estimators.fitting import RAMPS, Fitted, Task, fit_features, fit_network_path, prepared_for
+from sparsenam.estimators.grouping import grouping_of
 from sparsenam.estimators.regression import check_target
 from sparsenam.estimators.settings import PAPER_HIDDEN, Settings, check_number, check_whole, check_word
 from sparsenam.families import FAMILIES, Family, OwnLoss, as_family
@@ -88,7 +89,7 @@ def snam_path(
     hidden, max_seconds, random_state
         As for `SNAMRegressor`; "auto" with ``order="dense"`` is the paper's 100-50.
     """
-    prepared, chosen, names = _read(X, y, family, sample_weight)
+    prepared, chosen, names = _read(X, y, family, sample_weight, split_levels=hidden != "auto" or order == "dense")
     init: Literal["convex", "random"] = "convex" if order == "convex" else "random"
     settings = Settings(
         penalty=penalty, hidden=hidden, init=init, max_seconds=max_seconds, random_state=random_state
@@ -130,9 +131,14 @@ def _point(fitted: Fitted) -> PathPoint:
 
 
 def _read(
-    X: ArrayLike, y: ArrayLike, family: str | Family | OwnLoss, sample_weight: ArrayLike | None
+    X: ArrayLike,
+    y: ArrayLike,
+    family: str | Family | OwnLoss,
+    sample_weight: ArrayLike | None,
+    *,
+    split_levels: bool = False,
 ) -> tuple[PreparedSample, Family, tuple[str, ...]]:
-    table, encoded = TableEncoder.fit(X)
+    table, encoded = TableEncoder.fit(X, split_levels=split_levels)
     columns, terms = encoded.values, table.terms
     chosen = as_family(family, tuple(FAMILIES), learns=False)
     target = check_target(y)
@@ -141,7 +147,7 @@ def _read(
     weights = _check_sample_weight(sample_weight, columns, dtype=np.float64, ensure_non_negative=True)
     names = [term.name for term in terms]
     levels = np.array([term.kind == "levels" for term in terms], dtype=np.bool_)
-    sample = Sample(columns, target, weights, names, levels)
+    sample = Sample(columns, target, weights, names, levels, grouping_of(table, None, None, None))
     prepared = prepared_for(chosen, sample)
     if not prepared.features.size:
         raise InputError(describe("X", "a column that varies", "constant ones", "give other columns"))

@@ -25,6 +25,7 @@ from sparsenam.penalties import Penalty, as_penalty
 from sparsenam.selection import RULES, Rule
 from sparsenam.selection.features import ConvexTask, CrossValidation, Norm, choose_features
 from sparsenam.selection.folds import Splits, deal
+from sparsenam.selection.stand_ins import stand_ins_of
 from sparsenam.streams import Streams
 from sparsenam.tables import PreparedSample, Sample
 
@@ -47,6 +48,10 @@ class RandomFeatureMixin:
     verbose: bool | None
     random_state: int | np.random.RandomState | None
 
+    def _trains_an_architecture(self) -> bool:
+        """Return whether random sub-networks read the columns."""
+        return self.features == "random"
+
     def _solve(self, sample: Sample, family: Family, splits: Splits | None) -> Fitted:
         self._check()
         prepared = prepared_for(family, sample)
@@ -64,16 +69,16 @@ class RandomFeatureMixin:
 
     def _chosen(self, prepared: PreparedSample, family: Family, splits: Splits | None) -> Fitted:
         task = ConvexTask.of(prepared, family, self._features(prepared), as_penalty(self.penalty), self.norm)
-        if self.alpha == "auto":
+        if self.alpha == "auto" and prepared.grouping.prices.any():
             folds = min(FOLDS, prepared.weights.size)
             splits = deal(prepared.target, folds, self.random_state) if splits is None else splits
-            choice = choose_features(
-                task, CrossValidation(splits, self.rule, self.n_alphas, self.verbose), self.tol
-            )
+            plan = CrossValidation(splits, self.rule, self.n_alphas, self.verbose, least_shrinkage=True)
+            choice = choose_features(task, plan, self.tol)
         else:
-            choice = choose_features(task, float(self.alpha), self.tol)
+            # without a price there is nothing to choose, and any alpha gives the same
+            choice = choose_features(task, 0.0 if self.alpha == "auto" else float(self.alpha), self.tol)
         model, norms = choice.task.model(choice.point), choice.task.norms(choice.point)
-        return Fitted(model, choice.alpha, norms, [], choice=choice)
+        return Fitted(model, choice.alpha, norms, [], choice=choice, stand_ins=stand_ins_of(choice, model))
 
     def _features(self, prepared: PreparedSample) -> RandomFeatures:
         if self.features != "random":

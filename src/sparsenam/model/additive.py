@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sparsenam.families import Family
-from sparsenam.networks import SubnetBank
+from sparsenam.networks import MLPBank, SubnetBank
 from sparsenam.tables import Scaling
 
 Matrix = NDArray[np.float64]
@@ -82,9 +82,19 @@ class AdditiveModel:
 
     @property
     def n_parameters(self) -> int:
-        """Parameters of the kept sub-networks and the intercept."""
+        """Parameters of the kept sub-networks and the intercept.
+
+        A sub-network of a single ramp leads from one value to another: its place is no choice, so it counts as one.
+        """
         padding = self.bank.padding()
-        return self.theta.numel() - (0 if padding is None else int(padding.sum())) + self.intercept.size
+        total = self.theta.numel() - (0 if padding is None else int(padding.sum())) + self.intercept.size
+        if (
+            isinstance(self.bank, MLPBank)
+            and self.bank.activation == "clipped_relu"
+            and self.bank.widths is not None
+        ):
+            total -= 2 * int(np.sum(self.bank.widths.sum(axis=1) == 1))
+        return total
 
     def kept_effects(self, columns: Matrix) -> NDArray[np.float64]:
         """Return the centred effects of the kept features, shape (rows, kept, outputs)."""

@@ -14,7 +14,8 @@ from sparsenam.paper.evaluate import measure
 from sparsenam.paper.measures import variations
 from sparsenam.paper.methods import KINDS, method_of
 from sparsenam.paper.recipe import MethodRecipe, Recipe, Section, check_known
-from sparsenam.paper.runner import Job, Work
+from sparsenam.paper.runner import Job, Work, whatever
+from sparsenam.paper.store import Record
 from sparsenam.paper.tasks import Split, Task
 
 Matrix = NDArray[np.float64]
@@ -36,7 +37,19 @@ def _work(section: Section, task: Task, method: MethodRecipe, seed: int, *, with
         split = task.split(seed)
         return lambda: compare(method, split, seed, with_curves=with_curves)
 
-    return Work(section.name, method.name, seed, section.fingerprint(method), ready)
+    return Work(
+        section.name,
+        method.name,
+        seed,
+        section.fingerprint(method),
+        ready,
+        _has_curves if with_curves else whatever,
+    )
+
+
+def _has_curves(record: Record) -> bool:
+    """Tell whether a record has the curves that its method has: other splits are stored without them."""
+    return "curves" in record or "variation" not in record
 
 
 def compare(method: MethodRecipe, split: Split, seed: int, *, with_curves: bool) -> dict[str, object]:

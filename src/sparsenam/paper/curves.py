@@ -113,11 +113,6 @@ def densities(curves: Iterable[Curve], X: Matrix, names: Sequence[str], bins: in
     return result
 
 
-def variations(curves: Iterable[Curve]) -> dict[str, float]:
-    """Return max - min of each effect over the data, by name."""
-    return {curve["feature"]: curve["variation"] for curve in curves}
-
-
 def largest(curves: Sequence[Curve], count: int) -> list[Curve]:
     """Return the ``count`` curves of the largest max - min on their grids, the largest first.
 

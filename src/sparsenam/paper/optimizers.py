@@ -15,6 +15,7 @@ from sparsenam.paper.runner import Job, Work
 from sparsenam.paper.tasks import Task
 
 SECTION = "optimizers"
+PAPER_EPOCHS = 300  # of the paper's figure
 
 
 def optimizer_recipes(words: Words, task: Words) -> dict[tuple[str, str], str]:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import cast
 
 from sparsenam.errors import InputError, describe
+from sparsenam.paper.columns import COLUMNS
 
 Words = Mapping[str, object]
 
@@ -107,7 +108,8 @@ def load_recipe(name: str, *, quick: bool = False, file: Path | None = None) -> 
     overrides = words.pop("quick", {})
     if not isinstance(overrides, Mapping):
         raise InputError(describe(f"recipe {name}", "a table [quick]", repr(overrides), "correct it"))
-    return parse_recipe(name, _quickened(words, cast(Words, overrides)) if quick else words)
+    whole = parse_recipe(name, words)
+    return parse_recipe(name, _quickened(words, cast(Words, overrides))) if quick else whole
 
 
 def parse_recipe(name: str, words: Words) -> Recipe:
@@ -118,15 +120,14 @@ def parse_recipe(name: str, words: Words) -> Recipe:
     seeds = cast("list[object]", _taken(words, "seeds", list, name))
     if not seeds or not all(isinstance(seed, int) and not isinstance(seed, bool) for seed in seeds):
         raise InputError(describe(f"recipe {name}", "whole numbers as seeds", repr(seeds), "correct them"))
-    limit = words.get("time_limit")
     return Recipe(
         name=name,
         title=cast(str, _taken(words, "title", str, name)),
         seeds=tuple(cast("list[int]", seeds)),
         sections=tuple(_section(part, words, name) for part in parts),
-        optimizers=cast(Words, _taken(words, "optimizers", dict, name)) if "optimizers" in words else None,
-        time_limit=None if limit is None else float(cast(float, limit)),
-        notes=tuple(cast("list[str]", words.get("notes", []))),
+        optimizers=_optimizers(words, name),
+        time_limit=_time_limit(words, name),
+        notes=_texts(words, "notes", name) if "notes" in words else (),
         words=words,
     )
 
@@ -137,12 +138,14 @@ def _section(part: Words, words: Words, name: str) -> Section:
     names = [method.name for method in methods]
     if len(set(names)) != len(names):
         raise InputError(describe(f"recipe {name}", "one table for each method", f"{names}", "rename one"))
+    measures = _texts(part, "measures", name)
+    check_known(measures, list(COLUMNS), f"measures of recipe {name}")
     return Section(
-        name=cast(str, part.get("name", "")),
+        name=cast(str, _taken({"name": "", **part}, "name", str, name)),
         title=cast(str, _taken(part, "title", str, name)),
         task=cast(Words, _taken(part, "task", dict, name)),
         methods=methods,
-        measures=tuple(cast("list[str]", _taken(part, "measures", list, name))),
+        measures=measures,
     )
 
 
@@ -151,8 +154,8 @@ def _method(table: Words, name: str) -> MethodRecipe:
     return MethodRecipe(
         name=cast(str, _taken(table, "name", str, name)),
         kind=cast(str, _taken(table, "kind", str, name)),
-        settings=cast(Words, table.get("settings", {})),
-        note=cast(str, table.get("note", "")),
+        settings=cast(Words, _taken({"settings": {}, **table}, "settings", dict, name)),
+        note=cast(str, _taken({"note": "", **table}, "note", str, name)),
     )
 
 
@@ -161,6 +164,32 @@ def _taken(words: Words, key: str, kind: type, name: str) -> object:
     if not isinstance(value, kind):
         raise InputError(describe(f"recipe {name}", f"{key!r} as {kind.__name__}", repr(value), "add it"))
     return cast(object, value)
+
+
+def _texts(words: Words, key: str, name: str) -> tuple[str, ...]:
+    values = cast("list[object]", _taken(words, key, list, name))
+    if not all(isinstance(value, str) for value in values):
+        raise InputError(describe(f"recipe {name}", f"{key!r} as a list of words", repr(values), "correct it"))
+    return tuple(cast("list[str]", values))
+
+
+def _time_limit(words: Words, name: str) -> float | None:
+    limit = words.get("time_limit")
+    if limit is None:
+        return None
+    if not isinstance(limit, int | float) or isinstance(limit, bool) or not limit > 0:
+        raise InputError(describe(f"recipe {name}", "'time_limit' in seconds", repr(limit), "correct it"))
+    return float(limit)
+
+
+def _optimizers(words: Words, name: str) -> Words | None:
+    if "optimizers" not in words:
+        return None
+    own = cast(Words, _taken(words, "optimizers", dict, name))
+    _texts(own, "solvers", f"{name}, [optimizers]")
+    _taken(own, "lambda", float, f"{name}, [optimizers]")
+    _taken(own, "max_epochs", int, f"{name}, [optimizers]")
+    return own
 
 
 def _tables(words: Words, key: str, name: str) -> list[Words]:
@@ -173,6 +202,9 @@ def _tables(words: Words, key: str, name: str) -> list[Words]:
 def _quickened(words: Words, quick: Words) -> dict[str, object]:
     """Return the words with the overrides: seeds, parts of every task, settings of methods by name."""
     check_known(list(quick), ["seeds", "task", "methods", "optimizers", "leave_out"], "[quick]")
+    for key in ("task", "methods", "optimizers"):
+        _taken({key: {}, **quick}, key, dict, "[quick]")
+    _texts({"leave_out": [], **quick}, "leave_out", "[quick]")
     result = dict(words)
     if "seeds" in quick:
         result["seeds"] = quick["seeds"]
@@ -194,6 +226,8 @@ def _copied(result: dict[str, object], key: str) -> list[dict[str, object]]:
 
 def _quick_methods(methods: Sequence[Words], quick: Words) -> list[Words]:
     overrides = cast("Mapping[str, Words]", quick.get("methods", {}))
+    for own in overrides:
+        _taken(overrides, own, dict, "[quick.methods]")
     check_known(list(overrides), [str(table["name"]) for table in methods], "[quick.methods]")
     out = cast("list[str]", quick.get("leave_out", []))
     return [

@@ -1,7 +1,8 @@
-"""From a name to its report: run what is missing, write JSON and Markdown, draw if asked."""
+"""From a name to its report: run what is missing, write JSON and Markdown, and then draw."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,12 +10,12 @@ from pathlib import Path
 from sparsenam.errors import InputError, describe
 from sparsenam.paper import NAMES
 from sparsenam.paper.comparison import comparison_works
-from sparsenam.paper.facts import machine, versions
+from sparsenam.paper.drawing import Drawing, check_can_draw, draw_report
 from sparsenam.paper.optimizers import optimizer_recipes, optimizer_works
 from sparsenam.paper.recipe import Recipe, check_known, load_recipe
 from sparsenam.paper.reporter import Reporter
 from sparsenam.paper.runner import Work, run_all
-from sparsenam.paper.store import Store
+from sparsenam.paper.store import Store, read_report
 from sparsenam.paper.summaries import summary_tables
 from sparsenam.paper.tables import Table, comparison_tables
 from sparsenam.paper.theory import load_settings, summaries, theory_works
@@ -31,40 +32,61 @@ class Wishes:
     methods: tuple[str, ...] | None = None
     splits: int | None = None
     data: Path | None = None
+    retry: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Reproduction:
-    """Where a report lies, its tables, and the figures that were drawn."""
+    """Where a report lies, and its tables."""
 
     name: str
     report: Path
     markdown: Path
     tables: tuple[Table, ...]
-    figures: tuple[Path, ...]
 
 
 def reproduce(name: str, wishes: Wishes, reporter: Reporter) -> Reproduction:
-    """Bring the report of a name up to date."""
-    check_known([name], NAMES, "name")
-    if wishes.splits is not None and wishes.splits < 1:
-        raise InputError(describe("splits", "at least 1", f"{wishes.splits}", "choose another"))
+    """Bring the report of a name and its tables up to date; `draw` makes the figures."""
+    _check(name, wishes)
     store = (_run_theory if name == "theory" else _run_comparison)(name, wishes, reporter)
     report = store.report()
     tables = summary_tables(report) if name == "theory" else comparison_tables(report)
     markdown = store.path.with_suffix(".md")
     markdown.write_text("\n".join(table.markdown() for table in tables), encoding="utf-8")
-    figures: tuple[Path, ...] = ()
-    if wishes.figures:
-        from sparsenam.paper.drawing import draw_report  # needs the extra "plots"
+    return Reproduction(name, store.path, markdown, tuple(tables))
 
-        figures = draw_report(report, store.path.parent / "figures", store.path.stem)
-    return Reproduction(name, store.path, markdown, tuple(tables), figures)
+
+def draw(result: Reproduction) -> Drawing:
+    """Draw the figures of a report into the folder ``figures`` beside it."""
+    return draw_report(read_report(result.report), result.report.parent / "figures", result.report.stem)
 
 
 def report_path(name: str, wishes: Wishes) -> Path:
-    """Return where the report of a name lies."""
-    return wishes.out / (f"{name}-quick.json" if wishes.quick else f"{name}.json")
+    """Return where the report of a name lies; a recipe of one's own has a report of its own."""
+    own = "" if wishes.recipe is None else f"-{wishes.recipe.stem}"
+    return wishes.out / f"{name}{own}{'-quick' if wishes.quick else ''}.json"
+
+
+def _check(name: str, wishes: Wishes) -> None:
+    """Raise for wishes that cannot be met, before anything is run."""
+    check_known([name], NAMES, "name")
+    if wishes.splits is not None and wishes.splits < 1:
+        raise InputError(describe("splits", "at least 1", f"{wishes.splits}", "choose another"))
+    if wishes.methods is not None and not wishes.methods:
+        raise InputError(describe("methods", "at least one name", "none", "name some, or leave it out"))
+    if wishes.recipe is not None and wishes.recipe.stem == "quick":
+        got = f"{wishes.recipe}"
+        raise InputError(describe("recipe", "a name that no other report has", got, "rename the file"))
+    if wishes.figures:
+        check_can_draw()
+    try:
+        wishes.out.mkdir(parents=True, exist_ok=True)
+        writable = os.access(wishes.out, os.W_OK)
+    except OSError as error:
+        got = f"{wishes.out} ({error.strerror})"
+        raise InputError(describe("out", "a folder that can be written", got, "give another")) from error
+    if not writable:
+        raise InputError(describe("out", "a folder that can be written", f"{wishes.out}", "give another"))
 
 
 def _run_comparison(name: str, wishes: Wishes, reporter: Reporter) -> Store:
@@ -82,7 +104,7 @@ def _run_comparison(name: str, wishes: Wishes, reporter: Reporter) -> Store:
     if asked.optimizers is not None:
         works += optimizer_works(asked.optimizers, asked.sections[0].task, asked.seeds[0], wishes.data)
     store = Store(report_path(name, wishes), _header(recipe.name, recipe.title, wishes, recipe.words, asked))
-    run_all(works, store, reporter, current, recipe.time_limit)
+    run_all(works, store, reporter, current, recipe.time_limit, retry=wishes.retry)
     return store
 
 
@@ -95,7 +117,7 @@ def _run_theory(name: str, wishes: Wishes, reporter: Reporter) -> Store:
     current = {(work.section, work.method): work.recipe for work in works}
     asked = works if wishes.methods is None else _of_experiments(works, wishes.methods, settings)
     store = Store(report_path(name, wishes), _header(name, "Theory", wishes, settings, None))
-    run_all(asked, store, reporter, current)
+    run_all(asked, store, reporter, current, retry=wishes.retry)
     store.set("summaries", summaries(settings, works, store.records()))
     return store
 
@@ -112,8 +134,6 @@ def _header(
         "name": name,
         "title": title,
         "quick": wishes.quick,
-        "versions": versions(),
-        "machine": machine(),
         "seeds": None if asked is None else list(asked.seeds),
         "recipe": words,
     }

@@ -7,7 +7,9 @@ import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
+from sparsenam.paper.facts import machine, versions
 from sparsenam.paper.reporter import Reporter
 from sparsenam.paper.store import Key, Record, Store
 from sparsenam.paper.time_limit import limited_to
@@ -16,12 +18,17 @@ Job = Callable[[], Mapping[str, object]]
 MOST_WARNINGS = 5
 
 
+def whatever(record: Record) -> bool:
+    """Find every record sufficient."""
+    return True
+
+
 @dataclass(frozen=True, slots=True)
 class Work:
     """A record to be made.
 
     ``ready`` gets the data and returns the job: what goes wrong with the data concerns every method and ends the
-    run, what goes wrong in the job concerns this record only.
+    run, what goes wrong in the job concerns this record only. ``enough`` tells whether an earlier record will do.
     """
 
     section: str
@@ -29,6 +36,7 @@ class Work:
     seed: int
     recipe: str
     ready: Callable[[], Job]
+    enough: Callable[[Record], bool] = whatever
 
     @property
     def key(self) -> Key:
@@ -47,14 +55,23 @@ def run_all(
     reporter: Reporter,
     current: Mapping[tuple[str, str], str],
     time_limit: float | None = None,
+    *,
+    retry: bool = False,
 ) -> None:
-    """Make the records that are missing or had failed; ``current`` has the recipe of every method there may be."""
+    """Make the records that are missing; ``current`` has the recipe of every method there may be.
+
+    A record that failed for want of a package, of memory or of a file is made again; any other that failed, by
+    divergence or by the time limit say, only with ``retry``.
+    """
     outdated = store.drop_outdated(current)
     if outdated:
         reporter.tell(f"The recipe has changed for {', '.join(outdated)}: their old records are dropped.")
-    pending = [work for work in works if not store.has(work.key)]
+    pending = [work for work in works if not store.has(work.key, work.enough, retry=retry)]
     store.write()
     reporter.begin(store.path.stem, len(works) - len(pending), len(works))
+    left = store.failed({work.key for work in works} - {work.key for work in pending})
+    if left:
+        reporter.tell(f"{left} of these failed and would fail again: --retry makes them all the same.")
     for work in pending:
         reporter.start(work.label)
         job = work.ready()
@@ -81,4 +98,5 @@ def attempt(work: Work, job: Job, time_limit: float | None = None) -> Record:
     record["wall_seconds"] = time.perf_counter() - started
     messages = dict.fromkeys(str(warning.message).splitlines()[0] for warning in heard if str(warning.message))
     record["warnings"] = list(messages)[:MOST_WARNINGS]
+    record |= {"date": datetime.now(UTC).date().isoformat(), "versions": versions(), "machine": machine()}
     return record

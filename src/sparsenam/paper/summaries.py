@@ -10,6 +10,10 @@ import numpy as np
 from sparsenam.paper.tables import MISSING, QUICK, Table, shown
 
 Summary = Mapping[str, object]
+VERSIONS_NOTE = (
+    "As printed: ‖Gⱼᵀ‖∞ is the largest ‖gⱼ(xᵢ)‖₁ over the rows, as the paper defines it; with the usual norm: the "
+    f"largest row sum of |Gⱼᵀ|; corrected: what can be proved; {MISSING}: no such λ."
+)
 
 
 def summary_tables(report: Mapping[str, object]) -> list[Table]:
@@ -34,14 +38,14 @@ def _estimation(summary: Summary) -> Iterator[Table]:
             if part in own:
                 rows.append((part.replace("_", " "), *_words(own[part])))
         note = f"{_slope(own)} The theorem's rate is {summary['theorem_slope']}."
-        yield Table(f"Estimation error: {name}", ("mean over repeats", *_sizes(own)), tuple(rows), (note,))
+        yield Table(f"Estimation error: {_word(name)}", ("mean over repeats", *_sizes(own)), tuple(rows), (note,))
 
 
 def _identification(summary: Summary) -> Iterator[Table]:
     for name, own in cast("Mapping[str, Summary]", summary["by_estimator"]).items():
         errors = cast("Mapping[str, Sequence[float]]", own["error"])
         rows = tuple((effect, *map(shown, values)) for effect, values in errors.items())
-        yield Table(f"Identification error: {name}", ("effect", *_sizes(own)), rows, (_slope(own),))
+        yield Table(f"Identification error: {_word(name)}", ("effect", *_sizes(own)), rows, (_slope(own),))
 
 
 def _recovery(summary: Summary) -> Iterator[Table]:
@@ -50,17 +54,17 @@ def _recovery(summary: Summary) -> Iterator[Table]:
         chances = cast("Sequence[Sequence[float]]", own["probability"])
         rows = [(f"{ratio:g}", *map(shown, values)) for ratio, values in zip(multipliers, chances, strict=True)]
         yield Table(f"Probability of the exact support: {name} design", ("λ / λ_max", *_sizes(own)), tuple(rows))
-    yield from _listed("The theorem's λ / λ_max", summary["theory"])
-    yield from _listed("The theorem's assumptions on examples", summary["examples"])
+    yield from _listed("The theorem's λ / λ_max", summary["theory"], VERSIONS_NOTE)
+    yield from _listed("The theorem's assumptions on examples", summary["examples"], VERSIONS_NOTE)
 
 
-def _listed(title: str, listed: object) -> Iterator[Table]:
+def _listed(title: str, listed: object, note: str) -> Iterator[Table]:
     """Yield a table of a list of rows that share their entries; none of an empty list."""
     rows = cast("Sequence[Mapping[str, object]]", listed)
     keys = tuple(dict.fromkeys(key for row in rows for key in row))
     if rows:
         cells = tuple(tuple(_word(row.get(key)) for key in keys) for row in rows)
-        yield Table(title, tuple(key.replace("_", " ") for key in keys), cells)
+        yield Table(title, tuple(key.replace("_", " ") for key in keys), cells, (note,))
 
 
 def _flows(summary: Summary) -> Iterator[Table]:
@@ -70,7 +74,9 @@ def _flows(summary: Summary) -> Iterator[Table]:
             cast("Sequence[float]", own[key])[-1] for key in ("iteration", "objective", "zeros")
         )
         gap = objective - float(cast(float, own["optimum"]))
-        rows.append((name, *map(shown, (steps, objective, zeros)), f"{gap:.2g}", _word(own.get("optimum_zeros"))))
+        rows.append(
+            (_word(name), *map(shown, (steps, objective, zeros)), f"{gap:.2g}", _word(own.get("optimum_zeros")))
+        )
     headings = ("method", "iterations", "objective", "exact zeros", "objective - optimum", "zeros of the optimum")
     yield Table("Subgradient and proximal descents", headings, tuple(rows))
 

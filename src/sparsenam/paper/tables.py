@@ -8,38 +8,21 @@ from typing import cast
 
 import numpy as np
 
+from sparsenam.paper.columns import COLUMNS
+from sparsenam.paper.methods.fitted import BY_THRESHOLD
+from sparsenam.paper.optimizers import PAPER_EPOCHS
+from sparsenam.paper.optimizers import SECTION as OPTIMIZERS
 from sparsenam.paper.published import Published, PublishedRow, published
-from sparsenam.paper.recipe import MethodRecipe, Section, parse_recipe
-from sparsenam.paper.store import Record
+from sparsenam.paper.recipe import MethodRecipe, Section, Words, parse_recipe
+from sparsenam.paper.store import Record, shown_records
 
 MISSING = "–"
 QUICK = "A quick run, with fewer rows, epochs and candidates than the notes say: it shows that all works, no more."
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """Heading of a measure, and the factor that takes ours to the unit shown."""
-
-    heading: str
-    factor: float = 1.0
-
-
-COLUMNS: dict[str, Column] = {
-    "mse": Column("MSE"),
-    "mae": Column("MAE"),
-    "r2": Column("R²"),
-    "cross_entropy": Column("cross-entropy"),
-    "accuracy": Column("accuracy %", 100.0),
-    "auc": Column("AUC of probabilities"),
-    "auc_of_labels": Column("AUC of labels"),
-    "precision": Column("precision"),
-    "recall": Column("recall"),
-    "identification": Column("identification error"),
-    "features": Column("features"),
-    "parameters": Column("parameters"),
-    "alpha": Column("α"),
-    "seconds": Column("seconds"),
-}
+SECONDS = "Seconds are those of a whole fit, the search for the tuned settings included."
+RULE = (
+    "The threshold of 0.01 on the mean absolute effect is the authors' notebook's. The paper goes by the ℓ2 norm "
+    "of a sub-network's weights, which Adam's subgradient steps never bring to zero."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +49,40 @@ def _line(cells: Sequence[str]) -> str:
 
 
 def comparison_tables(report: Mapping[str, object]) -> list[Table]:
-    """Return one table for each section of the report's recipe."""
+    """Return one table for each section of the report's recipe, and one of the training histories if it has any."""
     recipe = parse_recipe(str(report["name"]), cast("Mapping[str, object]", report["recipe"]))
-    records = cast("Sequence[Record]", report["records"])
+    records = shown_records(report)
     paper = published(recipe.name)
-    common = (*((QUICK,) if report["quick"] else ()), *recipe.notes, *paper.notes)
-    return [_section_table(section, records, paper, common) for section in recipe.sections]
+    common = (*((QUICK,) if report["quick"] else ()), *recipe.notes, *paper.notes, *_several_versions(records))
+    tables = [_section_table(section, records, paper, common) for section in recipe.sections]
+    histories = [record for record in records if record["section"] == OPTIMIZERS]
+    return [*tables, _history_table(histories, recipe.optimizers)] if histories and recipe.optimizers else tables
+
+
+def _several_versions(records: Sequence[Record]) -> tuple[str, ...]:
+    """Return a note if the records were not all made with the same packages."""
+    found: dict[str, set[str]] = {}
+    for record in records:
+        for package, version in cast("Mapping[str, str]", record.get("versions", {})).items():
+            found.setdefault(package, set()).add(version)
+    mixed = [f"{package} {', '.join(sorted(own))}" for package, own in found.items() if len(own) > 1]
+    return (f"Not all records were made with the same versions: {'; '.join(mixed)}.",) if mixed else ()
+
+
+def _history_table(records: Sequence[Record], words: Words) -> Table:
+    """Return where each solver ended; a solver that failed has a footnote with the reason."""
+    rows: list[tuple[str, ...]] = []
+    notes = [f"{words['max_epochs']} epochs; the paper's figure has {PAPER_EPOCHS}."]
+    for record in records:
+        if record["status"] == "done":
+            last = cast("Sequence[Mapping[str, float]]", record["history"])[-1]
+            numbers = (last["epoch"], last["loss"] + last["penalty"], last["features"], last["seconds"])
+            rows.append((str(record["method"]), *map(shown, numbers)))
+        else:
+            rows.append((str(record["method"]), *[MISSING] * 4))
+            notes.append(f"{record['method']}: {MISSING} failed: {record['reason']}")
+    headings = ("solver", "epochs", "objective", "features", "seconds")
+    return Table("Training by solver: the end of each history", headings, tuple(rows), tuple(notes))
 
 
 def _section_table(section: Section, records: Sequence[Record], paper: Published, common: tuple[str, ...]) -> Table:
@@ -87,6 +98,10 @@ def _section_table(section: Section, records: Sequence[Record], paper: Published
                 left.remove(row)
     rows += [_paper_row(row, section.measures) for row in left]
     headings = ("method", *(COLUMNS[key].heading for key in section.measures))
+    if "seconds" in section.measures:
+        common = (*common, SECONDS)
+    if any(record["section"] == section.name and record.get("support_rule") == BY_THRESHOLD for record in records):
+        common = (*common, RULE)
     return Table(section.title, headings, tuple(rows), (*common, *notes))
 
 

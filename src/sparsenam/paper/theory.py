@@ -19,7 +19,8 @@ class Experiment(Protocol):
     """What a module of `sparsenam.paper.experiments` offers."""
 
     def cells(self, settings: Words) -> list[dict[str, object]]: ...
-    def run_cell(self, cell: Words, settings: Words) -> dict[str, object]: ...
+    def inputs(self, cell: Words, settings: Words) -> dict[str, object]: ...
+    def run_cell(self, cell: Words, inputs: Words) -> dict[str, object]: ...
     def summarise(self, results: Sequence[Words], settings: Words) -> dict[str, object]: ...
 
 
@@ -48,12 +49,17 @@ def merged(words: Words, overrides: Words) -> dict[str, object]:
 
 
 def theory_works(settings: Mapping[str, Words]) -> Iterator[Work]:
-    """Yield a record to make for each cell; the cell's place serves as the record's number."""
+    """Yield a record to make for each cell.
+
+    Its fingerprint has only what the cell depends on: one repeat or one n more leaves the other cells as they are.
+    """
     for name, own in settings.items():
         experiment = experiment_of(name)
-        for place, cell in enumerate(experiment.cells(own)):
-            recipe = fingerprint({"cell": cell, "settings": own})
-            yield Work(name, _label(cell), place, recipe, lambda e=experiment, c=cell, s=own: _job(e, c, s))
+        for cell in experiment.cells(own):
+            inputs = experiment.inputs(cell, own)
+            recipe = fingerprint({"cell": cell, "inputs": inputs})
+            repeat = int(cast(int, cell.get("repeat", 0)))
+            yield Work(name, _label(cell), repeat, recipe, lambda e=experiment, c=cell, i=inputs: _job(e, c, i))
 
 
 def summaries(settings: Mapping[str, Words], works: Sequence[Work], records: Sequence[Record]) -> dict[str, object]:
@@ -72,8 +78,8 @@ def experiment_of(name: str) -> Experiment:
     return cast(Experiment, import_module(f"sparsenam.paper.experiments.{name}"))
 
 
-def _job(experiment: Experiment, cell: Words, settings: Words) -> Job:
-    return lambda: {"result": experiment.run_cell(cell, settings)}
+def _job(experiment: Experiment, cell: Words, inputs: Words) -> Job:
+    return lambda: {"result": experiment.run_cell(cell, inputs)}
 
 
 def _label(cell: Words) -> str:

@@ -164,13 +164,18 @@ class FeatureChoice:
 
 @dataclass(frozen=True, slots=True)
 class CrossValidation:
-    """How alpha is chosen."""
+    """How alpha is chosen.
+
+    The curve judges supports by fits without penalty. ``least_shrinkage`` takes the lowest alpha of the path with
+    the chosen support, for a model that keeps its penalty.
+    """
 
     splits: Splits
     rule: Rule = "compact"
     n_alphas: int = 30
     verbose: bool | None = None
     out_of_time: Callable[[], bool] = lambda: False
+    least_shrinkage: bool = False
 
 
 def choose_features(task: ConvexTask, alpha: float | CrossValidation, tol: float = 1e-4) -> FeatureChoice:
@@ -218,7 +223,13 @@ def _choose(task: ConvexTask, alpha: float | CrossValidation, tol: float) -> Fea
         verbose=alpha.verbose,
         out_of_time=alpha.out_of_time,
     )
-    chosen = walked.points[walked.curve.choose(alpha.rule)]
+    # a walk that was cut short has not seen the best: what it found last is the nearest to it
+    place = walked.curve.choose(alpha.rule if walked.in_time else "best")
+    if alpha.least_shrinkage:
+        kept = walked.points[place].supports[0]
+        same = [np.array_equal(point.supports[0], kept) for point in walked.points]
+        place = max(number for number, equal in enumerate(same) if equal)
+    chosen = walked.points[place]
     return _solve(task, chosen.alpha, tol, walked.curve, walked.points)
 
 

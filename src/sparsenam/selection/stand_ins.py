@@ -1,4 +1,4 @@
-"""Dropped features that could take the place of a kept one."""
+"""Features that could take the place of a kept one."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ import numpy as np
 from sparsenam.model import AdditiveModel
 from sparsenam.model.additive import fill_absent, outputs_of
 from sparsenam.selection.features import FeatureChoice
+from sparsenam.tables import PreparedSample
 
 ALIKE = 0.9  # share of a kept feature's effect that a stand-in must be able to express
 
 
 def stand_ins_of(choice: FeatureChoice, model: AdditiveModel) -> dict[str, dict[str, float]]:
-    """Return for each kept feature the dropped ones that express its effect, with the share they express.
+    """Return for each kept feature the others that express its effect, with the share they express.
 
     The share is ‖Qₖᵀ W fⱼ‖²/‖fⱼ‖², the part of effect j's variance over the training rows that some function of
     feature k has; columns equal to j in every row have 1.
@@ -20,14 +21,10 @@ def stand_ins_of(choice: FeatureChoice, model: AdditiveModel) -> dict[str, dict[
     task, prepared = choice.task, choice.task.prepared
     place_of = {int(feature): place for place, feature in enumerate(prepared.features)}
     places = np.array([place_of[int(feature)] for feature in model.features], dtype=np.intp)
-    found: dict[str, dict[str, float]] = {}
+    found = twins_of(prepared, model)
     names = [prepared.names[int(place)] for place in places]
-    for name in names:
-        for twin in prepared.twins.get(name, ()):
-            found.setdefault(name, {})[twin] = 1.0
     members = prepared.grouping.members
-    dropped = [group for group, own in enumerate(members) if not np.isin(own, places).any()]
-    if not places.size or not dropped:
+    if not places.size:
         return found
     x = prepared.x[places]
     effects = outputs_of(model.bank, model.theta, x) - model.offsets[:, None]
@@ -35,11 +32,20 @@ def stand_ins_of(choice: FeatureChoice, model: AdditiveModel) -> dict[str, dict[
     shares = prepared.weights / prepared.weights.sum()
     sizes = np.einsum("jik,jik,i->j", effects, effects, shares)
     weighted = (effects * shares[:, None]).transpose(1, 0, 2).reshape(shares.size, -1)
-    for group in dropped:
+    for group, own in enumerate(members):
         block = task.design.blocks[group]
         products = (block @ weighted.astype(block.dtype)).reshape(block.shape[0], places.size, -1)
         expressed = np.einsum("mjk,mjk->j", products, products) / np.maximum(sizes, np.finfo(np.float64).tiny)
+        expressed[np.isin(places, own)] = 0.0  # of a feature's own group
         for row in np.flatnonzero(expressed >= ALIKE):
-            name = " + ".join(prepared.names[int(place)] for place in members[group])
+            name = " + ".join(prepared.names[int(place)] for place in own)
             found.setdefault(names[int(row)], {})[name] = round(float(min(expressed[row], 1.0)), 4)
     return found
+
+
+def twins_of(prepared: PreparedSample, model: AdditiveModel) -> dict[str, dict[str, float]]:
+    """Return for each kept feature the columns that were left out because they equal it."""
+    names = [
+        name for feature, name in zip(prepared.features, prepared.names, strict=True) if feature in model.features
+    ]
+    return {name: dict.fromkeys(prepared.twins[name], 1.0) for name in names if name in prepared.twins}

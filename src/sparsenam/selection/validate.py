@@ -35,6 +35,7 @@ class ValidatedPath:
 
     points: tuple[ConvexPoint, ...]
     curve: CVCurve
+    in_time: bool = True
 
 
 def validate_path(
@@ -61,12 +62,15 @@ def validate_path(
     hidden = None if verbose is None else not verbose
     points: list[ConvexPoint] = []
     losses: list[NDArray[np.float64]] = []
-    judge = Judge(weights * (counts > 0))
+    judge, in_time = Judge(weights * (counts > 0)), True
     for point in tqdm(with_empty(walk), "choose", n_alphas, delay=2.0, disable=hidden, leave=False, unit="alpha"):
         held_out = _losses(family, fits, point, target, counts)
         points.append(point)
         losses.append(held_out)
-        if judge.has_seen_enough(point, held_out) or out_of_time():
+        if judge.has_seen_enough(point, held_out):
+            break
+        if out_of_time():
+            in_time = False
             break
     curve = CVCurve(
         np.array([point.alpha for point in points]),
@@ -75,7 +79,7 @@ def validate_path(
         judge.weights,
         np.array([_mean_size(point) for point in points]),
     )
-    return ValidatedPath(tuple(points), curve)
+    return ValidatedPath(tuple(points), curve, in_time)
 
 
 class Judge:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -10,11 +11,13 @@ from sparsenam.errors import InputError, describe
 from sparsenam.tables.cells import Cells, Vector
 from sparsenam.tables.columns import OTHER_LEVELS, Column, as_levels, as_numbers
 from sparsenam.tables.kinds import Wanted, decide
-from sparsenam.tables.notices import listed
+from sparsenam.tables.notices import OddCellWarning, listed
 from sparsenam.tables.scaling import ROUNDING
-from sparsenam.tables.text import number_in
+from sparsenam.tables.text import date_in, number_in
 
+ODD = 0.05  # share of a column's different values that may be slips
 MOST_LEVELS = 10_000  # a category with more levels than this is an identifier, whatever the number of rows
+TIED = 4  # times as many levels as wanted are kept where they are equally frequent
 MANY_LEVELS = 1_000  # with more than this it is one if a level has less than two rows on average
 
 
@@ -25,6 +28,8 @@ def fit_column(cells: Cells, wanted: Wanted | None, max_levels: int) -> Column:
         remedy = "leave the column out or fill it"
         raise InputError(describe(f"column {cells.name!r}", "at least one value", "missing cells only", remedy))
     decision = decide(cells, wanted)
+    if wanted is None and cells.stored == "text" and decision.kind == "category":
+        _warn_of_odd_cells(cells)
     column = Column(cells.name, decision.kind, decision.words, int(missing.sum()), unit=decision.unit)
     if decision.kind in ("number", "date"):
         column = _fit_numbers(column, cells)
@@ -35,6 +40,18 @@ def fit_column(cells: Cells, wanted: Wanted | None, max_levels: int) -> Column:
     if cells.markers:
         return replace(column, words=f"{column.words}; {listed(list(cells.markers))} taken as missing")
     return column
+
+
+def _warn_of_odd_cells(cells: Cells) -> None:
+    """Warn when nearly all cells read as numbers or dates: one slip of the pen makes a category of them."""
+    for parse, kind in ((number_in, "numbers"), (date_in, "dates")):
+        odd = [value for value in cells.values if parse(value) is None]
+        if odd and len(odd) <= ODD * len(cells.values):
+            message = (
+                f"column {cells.name!r}: of {len(cells.values)} different values all but {len(odd)} read as {kind} "
+                f"({listed(odd, 3)}): taken as a category; mend these cells or set feature_types."
+            )
+            warnings.warn(message, OddCellWarning, stacklevel=6)
 
 
 def _fit_numbers(column: Column, cells: Cells) -> Column:
@@ -76,7 +93,18 @@ def _fit_category(column: Column, cells: Cells, max_levels: int) -> Column:
         words += ", a different one in every cell (is it an identifier?)"
     if len(ranked) <= max_levels:
         return replace(column, levels=tuple(ranked), words=words)
-    kept, pooled = ranked[: max_levels - 1], ranked[max_levels - 1 :]
+    # levels that are as frequent as the last one kept are all kept, or all pooled: their names must not decide
+    bar = frequency[ranked[max_levels - 2]]
+    kept = [key for key in ranked if frequency[key] >= bar]
+    if len(kept) > TIED * max_levels:
+        kept = [key for key in kept if frequency[key] > bar]
+    pooled = ranked[len(kept) :]
+    if not kept:
+        got = f"{len(ranked)} levels of {bar} row(s) each"
+        remedy = "group its levels first, or leave the column out"
+        raise InputError(describe(f"column {cells.name!r}", "a category with frequent levels", got, remedy))
+    if not pooled:
+        return replace(column, levels=tuple(kept), words=words)
     words += f", of which the {len(pooled)} rarest are pooled as {OTHER_LEVELS!r}"
     return replace(column, levels=(*kept, OTHER_LEVELS), pooled=tuple(pooled), words=words)
 

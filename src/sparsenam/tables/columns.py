@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sparsenam.errors import InputError, describe
 from sparsenam.tables.cells import AS_NUMBERS, Cells, Codes, Mask, Vector
 from sparsenam.tables.kinds import Kind, Unit
-from sparsenam.tables.text import date_in, date_key, number_in, number_key
+from sparsenam.tables.text import date_in, date_key, has_leading_zero, number_in, number_key
 
 OTHER_LEVELS = "(other levels)"
 STORED_UNITS: dict[str, Unit] = {"number": "", "truth": "", "date": "days", "duration": "seconds"}
@@ -56,6 +56,8 @@ def read_column(column: Column, cells: Cells) -> Reading:
     codes, keys = as_levels(cells)
     if set(column.levels) == {"False", "True"} and cells.stored == "number":
         keys = [{"0": "False", "1": "True"}.get(key, key) for key in keys]  # truth values kept as numbers
+    if set(column.levels) == {"0", "1"} and cells.stored == "truth":
+        keys = [{"False": "0", "True": "1"}[key] for key in keys]
     places = {level: float(code) for code, level in enumerate(column.levels)}
     places |= dict.fromkeys(column.pooled, float(len(column.levels) - 1))
     looked_up = np.array([places.get(key, np.nan) for key in keys] + [np.nan])  # a missing cell's code is -1
@@ -82,7 +84,7 @@ def as_numbers(cells: Cells, unit: Unit) -> Vector:
 def as_levels(cells: Cells) -> tuple[Codes, list[str]]:
     """Return codes (rows,), -1 where missing, and the names of the levels, the same whatever the dtype."""
     if cells.stored not in AS_NUMBERS:
-        return cells.codes, list(cells.values)
+        return _merged(cells.codes, [_level_key(value) for value in cells.values])
     _require_finite(cells.name, cells.numbers)
     present = ~cells.missing
     if (np.abs(cells.numbers[present]) > EXACT).any():
@@ -94,6 +96,22 @@ def as_levels(cells: Cells) -> tuple[Codes, list[str]]:
     if cells.stored == "truth":
         return codes, [str(bool(value)) for value in distinct]
     return codes, [(date_key if cells.stored == "date" else number_key)(float(value)) for value in distinct]
+
+
+def _level_key(text: str) -> str:
+    """Return the level's name of a text: that of the number it writes, so that "1.0" and 1 are one."""
+    number = None if has_leading_zero(text) else number_in(text)
+    return text if number is None or not np.isfinite(number) else number_key(number)
+
+
+def _merged(codes: Codes, keys: list[str]) -> tuple[Codes, list[str]]:
+    """Return codes of distinct names."""
+    distinct = list(dict.fromkeys(keys))
+    if len(distinct) == len(keys):
+        return codes, keys
+    place = {key: code for code, key in enumerate(distinct)}
+    lookup = np.array([*(place[key] for key in keys), -1], dtype=np.intp)  # a missing cell's code is -1
+    return lookup[codes], distinct
 
 
 def _parsed(cells: Cells, unit: Unit) -> Vector:

@@ -59,6 +59,7 @@ class TableEncoder:
         feature_types: Mapping[str, str] | Mapping[int, str] | None = None,
         max_levels: int = 128,
         *,
+        split_levels: bool = False,
         owner: str = "TableEncoder",
     ) -> tuple[Self, Encoded]:
         """Return the encoder of a table and the table encoded.
@@ -72,6 +73,8 @@ class TableEncoder:
             names, or positions where the table has no names.
         max_levels
             Levels a category may have; the rarest are pooled into one level beyond that.
+        split_levels
+            Whether a category of several levels becomes a 0/1 term for each of them, as networks of one's own need.
         owner
             Name of the estimator that messages speak of.
         """
@@ -82,7 +85,7 @@ class TableEncoder:
         told = check_feature_types(feature_types, frame.names, named=frame.named)
         columns = [fit_column(cells, told.get(cells.name), max_levels) for cells in frame.columns]
         columns = _with_missing_terms(columns, frame)
-        encoder = cls(frame.names, frame.named, tuple(columns), tuple(_terms(columns)), owner)
+        encoder = cls(frame.names, frame.named, tuple(columns), tuple(_terms(columns, split_levels)), owner)
         encoder._warn_of_constants()
         return encoder, encoder._assembled(encoder._readings(frame), frame)
 
@@ -136,6 +139,9 @@ class TableEncoder:
         for place, term in enumerate(self.terms):
             reading = readings[term.column]
             across[place] = reading.missing if term.kind == "missing" else reading.values
+            if term.kind == "binary" and len(term.levels) == 1:  # one level of several
+                code = self.columns[term.column].levels.index(term.levels[0])
+                across[place] = np.where(np.isnan(reading.values), np.nan, reading.values == code)
         return Encoded(across.T)
 
     def _warn_of_constants(self) -> None:
@@ -189,18 +195,21 @@ def _with_missing_terms(columns: list[Column], frame: Frame) -> list[Column]:
 
 
 def _missing_name(column: str, names: tuple[str, ...]) -> str:
-    name = f"{column} (missing)"
-    while name in names:  # the table may have a column of that name
-        name += " (missing)"
-    return name
+    """Return a name for a column's missing cells that no column has, and no other column's missing cells."""
+    mark = "missing"
+    while any(name.endswith(f"({mark})") for name in names):  # the table may have columns of such names
+        mark = f"cell {mark}"
+    return f"{column} ({mark})"
 
 
-def _terms(columns: list[Column]) -> list[Term]:
+def _terms(columns: list[Column], split_levels: bool) -> list[Term]:
     terms: list[Term] = []
     names = tuple(column.name for column in columns)
     for place, column in enumerate(columns):
         if column.kind in ("number", "date", "ordered"):
             terms.append(Term(column.name, place, "number", column.levels))
+        elif column.kind == "category" and split_levels and len(column.levels) > 2:
+            terms += [Term(f"{column.name} = {level}", place, "binary", (level,)) for level in column.levels]
         elif column.kind == "category":
             terms.append(Term(column.name, place, "binary" if len(column.levels) == 2 else "levels", column.levels))
         if column.missing_term == _missing_name(column.name, names):

@@ -13,6 +13,10 @@ class UnseenMissingWarning(UserWarning):
     """A column misses cells now and missed none during the fit; they contribute nothing."""
 
 
+class OddCellWarning(UserWarning):
+    """Nearly all cells of a text column read as numbers or dates, and a few do not."""
+
+
 class CellTypeError(InputError, TypeError):
     """A column holds cells that no single kind describes."""
 

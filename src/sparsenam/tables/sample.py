@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from sparsenam.errors import ConstantColumnWarning, InputError, describe
 from sparsenam.tables.groups import Grouping
 from sparsenam.tables.scaling import Matrix, Scaling, Vector
-
-NEARLY = 1e-8  # standard deviations by which equal columns may differ
+from sparsenam.tables.twins import equal_columns
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,11 +33,15 @@ class Sample:
     grouping: Grouping | None = None
     exposure: Vector | None = None
 
+    @property
+    def present(self) -> NDArray[np.bool_]:
+        """The rows that count: of weight, and of exposure if there is one, above 0; shape (rows,)."""
+        seen = self.weights > 0
+        return seen if self.exposure is None else seen & (self.exposure > 0)
+
     def without_absent_rows(self) -> Sample:
-        """Return the rows whose weight is above 0, weights scaled to mean 1."""
-        present = self.weights > 0
-        if self.exposure is not None:
-            present &= self.exposure > 0
+        """Return the rows that count, weights scaled to mean 1."""
+        present = self.present
         if not present.any():
             raise InputError(
                 describe("sample_weight", "some weight above 0", "none", "give at least one row weight")
@@ -149,27 +152,22 @@ def _without_twins(
 ) -> tuple[NDArray[np.intp], dict[str, tuple[str, ...]]]:
     """Leave out columns that equal another in every row, up to unit and sign: between them only luck could decide.
 
-    Columns that stand in a group with others stay. The one with the lowest price is kept, of these the first by
-    name.
+    Columns that stand in a group with others, and those that are free, stay. The one with the lowest price is kept,
+    of these the first by name.
     """
     groups = zip(grouping.members, grouping.prices, strict=True)
-    price = {int(own[0]): float(cost) for own, cost in groups if own.size == 1}
+    price = {int(own[0]): float(cost) for own, cost in groups if own.size == 1 and cost > 0}
     alone = [place for place in features.tolist() if place in price]
     alone.sort(key=lambda place: price[place])  # a stable sort: by name within a price
-    seen: dict[bytes, list[tuple[int, Vector]]] = {}
+    columns = (sample.columns[:, alone] - scaling.center[alone]) / scaling.scale[alone]
     twins: dict[int, list[int]] = {}
-    for place in alone:
-        column = (sample.columns[:, place] - scaling.center[place]) / scaling.scale[place]
-        column = column * np.sign(column[np.flatnonzero(np.abs(column) > NEARLY)[0]])
-        same_order = seen.setdefault(np.argsort(column, kind="stable").tobytes(), [])
-        for other, values in same_order:
-            if np.allclose(column, values, rtol=0.0, atol=NEARLY, equal_nan=True):
-                twins.setdefault(other, []).append(place)
-                break
-        else:
-            same_order.append((place, column))
-    gone = {place for places in twins.values() for place in places}
-    kept = np.array([place for place in features.tolist() if place not in gone], dtype=np.intp)
+    gone: set[int] = set()
+    for first, second in equal_columns(columns):  # the first comes before the second in order of price and name
+        if first not in gone and second not in gone:
+            twins.setdefault(alone[first], []).append(alone[second])
+            gone.add(second)
+    left_out = {alone[place] for place in gone}
+    kept = np.array([place for place in features.tolist() if place not in left_out], dtype=np.intp)
     names = {
         str(sample.names[place]): tuple(sorted(str(sample.names[other]) for other in others))
         for place, others in twins.items()

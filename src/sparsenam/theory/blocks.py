@@ -18,6 +18,7 @@ Vector: TypeAlias = NDArray[np.float64]
 Blocks: TypeAlias = Sequence[ArrayLike]
 
 NEGLIGIBLE = 1e-4  # singular values below this share of the largest are left out of an orthonormal basis
+ROUNDING = 1e-7  # a block that varies by less than this share of its size is constant
 
 
 def centred_blocks(blocks: Blocks) -> tuple[Matrix, ...]:
@@ -71,14 +72,20 @@ def random_feature_blocks(
     QᵀQ = rows · I, which drops these directions and makes ‖θⱼ‖ the size of the function over the rows.
     """
     columns = np.asarray(X, dtype=np.float64)
+    if columns.ndim != 2 or 0 in columns.shape or not np.isfinite(columns).all():
+        expected, got = "finite numbers of shape (rows, features)", f"shape {columns.shape}"
+        raise InputError(describe("X", expected, got, "give a matrix without missing values"))
     names = [f"x{feature}" for feature in range(columns.shape[1])]
     bank = build_bank(tuple(hidden), names, 1, activation)
     assert isinstance(bank, MLPBank)
     features = FrozenFeatures(columns.T, bank, initial_parameters(bank, names, Streams(seed)))
     blocks = [features.columns(feature) for feature in range(len(names))]
-    return [_orthonormal(block) for block in blocks] if orthonormal else blocks
+    return [_orthonormal(block, name) for block, name in zip(blocks, names, strict=True)] if orthonormal else blocks
 
 
-def _orthonormal(block: Matrix) -> Matrix:
+def _orthonormal(block: Matrix, name: str) -> Matrix:
     left, values, _ = np.linalg.svd(block - block.mean(axis=0), full_matrices=False)
+    if values[0] <= ROUNDING * np.linalg.norm(block):  # a basis of it would be a basis of the rounding errors
+        remedy = "drop the column, or draw other features"
+        raise InputError(describe(f"orthonormal block of {name}", "units that vary over the rows", "none", remedy))
     return left[:, values > NEGLIGIBLE * values[0]] * np.sqrt(block.shape[0])

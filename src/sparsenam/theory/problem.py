@@ -70,8 +70,10 @@ def paper_path(blocks: Blocks, y: ArrayLike, lams: ArrayLike, *, tol: float = 1e
     """Yield the solutions along a falling grid of λ, each started from the one before."""
     matrices, target = centred(blocks, y)
     grid = np.asarray(lams, dtype=np.float64).ravel()
-    if grid.size == 0 or not np.isfinite(grid).all() or (grid <= 0).any() or (np.diff(grid) > 0).any():
-        raise InputError(describe("lams", "a falling grid of positive numbers", f"{lams!r}", "sort them"))
+    if grid.size == 0 or not np.isfinite(grid).all() or (grid <= 0).any():
+        raise InputError(describe("lams", "numbers above 0", f"{lams!r}", "give at least one, all finite"))
+    if (np.diff(grid) > 0).any():
+        raise InputError(describe("lams", "a falling grid", f"{lams!r}", "sort them, the largest first"))
     rows, widths = target.size, [block.shape[1] for block in matrices]
     offset = float(np.mean(np.asarray(y, dtype=np.float64)))
     design = _design(matrices)

@@ -15,7 +15,7 @@ from sparsenam.theory.blocks import Blocks, Matrix, Vector, centred, split_suppo
 from sparsenam.theory.incoherence import mutual_incoherence
 from sparsenam.theory.problem import lambda_max, paper_path, solve_paper_problem
 
-Reading = Literal["row_sums", "column_sums"]
+Reading = Literal["column_sums", "row_sums"]
 
 
 def recovery_lambda(
@@ -23,7 +23,7 @@ def recovery_lambda(
     y: ArrayLike,
     support: Sequence[int],
     *,
-    reading: Reading = "row_sums",
+    reading: Reading = "column_sums",
     corrected: bool = False,
 ) -> float:
     """Return the λ above which the theorem promises supp(h) = S, infinite when γ ≤ 0.
@@ -32,9 +32,9 @@ def recovery_lambda(
     Corrected: maxⱼ ‖Gⱼᵀ P_S y‖₂ / (1 - κⱼ), with P_S the projection off the true features' columns and κⱼ the
     corrected number of `mutual_incoherence`.
 
-    ``reading`` says what ‖Gⱼᵀ‖∞ is. "row_sums" is the matrix norm of that name, the largest Σᵢ|gⱼₖ(xᵢ)| over units
-    k, which grows like n. "column_sums" is what the proof's last sentence calls it, the largest Σₖ|gⱼₖ(xᵢ)| over
-    rows i, which does not grow.
+    ``reading`` says what ‖Gⱼᵀ‖∞ is. "column_sums" is the paper's own definition at the end of the proof,
+    maxᵢ‖gⱼ(xᵢ)‖₁, the largest Σₖ|gⱼₖ(xᵢ)| over rows i, which does not grow with n. "row_sums" is the matrix norm
+    that this symbol usually stands for, the largest Σᵢ|gⱼₖ(xᵢ)| over units k, which grows like n.
 
     Neither reading makes the proof's step ‖GⱼᵀP_S y‖₂ ≤ ‖Gⱼᵀ‖∞‖P_S‖₂‖y‖∞ an inequality: noise alone makes the left
     side grow like √n, above every bound by column sums; and several equal units j make it √m times their row sum.
@@ -143,7 +143,7 @@ def recovery_conditions(
     support: Sequence[int],
     lam: float,
     *,
-    reading: Reading = "row_sums",
+    reading: Reading = "column_sums",
     corrected: bool = False,
     tol: float = 1e-8,
 ) -> RecoveryConditions:
@@ -188,5 +188,5 @@ def _word(holds: bool) -> str:
 
 
 def _check_reading(reading: str) -> None:
-    if reading not in ("row_sums", "column_sums"):
-        raise InputError(describe("reading", "'row_sums' or 'column_sums'", repr(reading), "choose one"))
+    if reading not in ("column_sums", "row_sums"):
+        raise InputError(describe("reading", "'column_sums' or 'row_sums'", repr(reading), "choose one"))

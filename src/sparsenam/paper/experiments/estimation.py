@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from sparsenam.datasets import make_regression
 from sparsenam.estimators import RandomFeatureSNAMRegressor, SNAMRegressor
-from sparsenam.paper.experiments.runner import Record, sizes_done, values_by
+from sparsenam.paper.experiments.records import Record, cell_seed, picked, sizes_done, values_by
 from sparsenam.paper.experiments.slopes import log_log_slope
 from sparsenam.theory import (
     PaperSolution,
@@ -43,16 +43,23 @@ def cells(settings: Record) -> list[Record]:
     ]
 
 
-def run_cell(cell: Record, settings: Record) -> Record:
-    """Return the estimation error of one fit; with the bounds and assumption 4.1 for the theory's problem."""
-    seed = 1000 * cell["repeat"] + cell["n"]
+def inputs(cell: Record, settings: Record) -> Record:
+    """Return the settings that decide a cell's numbers."""
     if cell["estimator"] in THEORY:
-        return {"cell": cell, **_theory_cell(cell, settings, seed)}
-    task = make_regression(cell["n"], settings["n_features"], noise=settings["sigma"], seed=seed)
+        return {**picked(settings, "sigma", "feature_seed"), **settings[cell["estimator"]]}
+    return picked(settings, "sigma", "n_features")
+
+
+def run_cell(cell: Record, inputs: Record) -> Record:
+    """Return the estimation error of one fit; with the bounds and assumption 4.1 for the theory's problem."""
+    seed = cell_seed(cell)
+    if cell["estimator"] in THEORY:
+        return {"cell": cell, **_theory_cell(cell, inputs, seed)}
+    task = make_regression(cell["n"], inputs["n_features"], noise=inputs["sigma"], seed=seed)
     if cell["estimator"] == "network":
-        model = SNAMRegressor(random_state=cell["repeat"])
+        model = SNAMRegressor(random_state=seed)
     else:
-        model = RandomFeatureSNAMRegressor(rule="best", random_state=cell["repeat"])
+        model = RandomFeatureSNAMRegressor(rule="best", random_state=seed)
     model.fit(task.X, task.y)
     error = _mean_square(task.effects.sum(axis=1) - model.predict(task.X))
     return {"cell": cell, "error": error, "kept": int(model.get_support().sum())}
@@ -93,11 +100,10 @@ def _row(own: Record) -> Record:
     return {**own, **means}
 
 
-def _theory_cell(cell: Record, settings: Record, seed: int) -> Record:
-    own: Record = settings[cell["estimator"]]
-    n, sigma = int(cell["n"]), float(settings["sigma"])
+def _theory_cell(cell: Record, own: Record, seed: int) -> Record:
+    n, sigma = int(cell["n"]), float(own["sigma"])
     task = make_regression(n, own["n_features"], noise=sigma, seed=seed)
-    blocks = random_feature_blocks(task.X, own["hidden"], orthonormal=True, seed=settings["feature_seed"])
+    blocks = random_feature_blocks(task.X, own["hidden"], orthonormal=True, seed=own["feature_seed"])
     effects, noise = task.effects, task.y - task.effects.sum(axis=1)
     if cell["estimator"] == "well_specified":
         # the projection of the paper's effects on the random features

@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sparsenam.datasets import make_regression
 from sparsenam.estimators import SNAMRegressor
-from sparsenam.paper.experiments.runner import Record
+from sparsenam.paper.experiments.records import Record, picked
 from sparsenam.theory import (
     lambda_max,
     objective,
@@ -30,24 +30,30 @@ def cells(settings: Record) -> list[Record]:
     return convex + [{"kind": "network", "method": method} for method in NETWORK_SOLVERS]
 
 
-def run_cell(cell: Record, settings: Record) -> Record:
+def inputs(cell: Record, settings: Record) -> Record:
+    """Return the settings that decide a cell's numbers."""
+    own = ("network",) if cell["kind"] == "network" else ("hidden", "lambda_ratio", "iterations", "tol")
+    return picked(settings, "n", "n_features", "sigma", "seed", *own)
+
+
+def run_cell(cell: Record, inputs: Record) -> Record:
     """Return objective and exact zeros by iteration."""
-    task = make_regression(settings["n"], settings["n_features"], noise=settings["sigma"], seed=settings["seed"])
+    task = make_regression(inputs["n"], inputs["n_features"], noise=inputs["sigma"], seed=inputs["seed"])
     if cell["kind"] == "network":
-        return {"cell": cell, **_network(task.X, task.y, cell["method"], settings)}
+        return {"cell": cell, **_network(task.X, task.y, cell["method"], inputs)}
     y = (task.y - task.y.mean()) / task.y.std()
-    blocks = random_feature_blocks(task.X, settings["hidden"], seed=settings["seed"])
-    lam = settings["lambda_ratio"] * lambda_max(blocks, y)
-    generator = np.random.default_rng(settings["seed"])
+    blocks = random_feature_blocks(task.X, inputs["hidden"], seed=inputs["seed"])
+    lam = inputs["lambda_ratio"] * lambda_max(blocks, y)
+    generator = np.random.default_rng(inputs["seed"])
     start: list[Vector] = [generator.normal(scale=block.shape[1] ** -0.5, size=block.shape[1]) for block in blocks]
-    count, method = settings["iterations"], cell["method"]
+    count, method = inputs["iterations"], cell["method"]
     if method == "subgradient":
         trace = subgradient_descent(blocks, y, lam, start, count)
     elif method == "shrinking_subgradient":
         trace = subgradient_descent(blocks, y, lam, start, count, shrinking=True)
     else:
         trace = proximal_descent(blocks, y, lam, start, count, accelerated=method == "fista")
-    best = solve_paper_problem(blocks, y, lam, tol=settings["tol"])
+    best = solve_paper_problem(blocks, y, lam, tol=inputs["tol"])
     return {
         "cell": cell,
         "iteration": list(trace.iteration),
@@ -75,9 +81,9 @@ def summarise(records: Sequence[Record], settings: Record) -> Record:
     return summary
 
 
-def _network(X: Matrix, y: Vector, method: str, settings: Record) -> Record:
+def _network(X: Matrix, y: Vector, method: str, inputs: Record) -> Record:
     """Train the paper's network with a full batch; zeros are features whose parameters are all exactly zero."""
-    own = settings["network"]
+    own = inputs["network"]
     model = SNAMRegressor(
         alpha=own["alpha"],
         hidden=tuple(own["hidden"]),
@@ -88,7 +94,7 @@ def _network(X: Matrix, y: Vector, method: str, settings: Record) -> Record:
         max_epochs=own["epochs"],
         tol=1e-12,
         patience=own["epochs"],
-        random_state=settings["seed"],
+        random_state=inputs["seed"],
     )
     with warnings.catch_warnings():  # the experiment shows how far a fixed number of iterations gets
         warnings.simplefilter("ignore", ConvergenceWarning)
@@ -97,6 +103,6 @@ def _network(X: Matrix, y: Vector, method: str, settings: Record) -> Record:
     return {
         "iteration": [entry["epoch"] for entry in history],
         "objective": [float(entry["loss"] or 0.0) + float(entry["penalty"] or 0.0) for entry in history],
-        "zeros": [settings["n_features"] - int(entry["features"] or 0) for entry in history],
+        "zeros": [inputs["n_features"] - int(entry["features"] or 0) for entry in history],
         "stationarity": model.stationarity_,
     }

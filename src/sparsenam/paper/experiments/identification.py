@@ -12,7 +12,7 @@ import numpy as np
 
 from sparsenam.datasets import make_regression
 from sparsenam.estimators import RandomFeatureSNAMRegressor, SNAMRegressor
-from sparsenam.paper.experiments.runner import Record, sizes_done, values_by
+from sparsenam.paper.experiments.records import Record, cell_seed, picked, sizes_done, values_by
 from sparsenam.paper.experiments.slopes import log_log_slope
 
 EFFECTS = ("f1", "f2", "f3", "f4")
@@ -28,14 +28,19 @@ def cells(settings: Record) -> list[Record]:
     ]
 
 
-def run_cell(cell: Record, settings: Record) -> Record:
+def inputs(cell: Record, settings: Record) -> Record:
+    """Return the settings that decide a cell's numbers."""
+    return picked(settings, "sigma", "n_features")
+
+
+def run_cell(cell: Record, inputs: Record) -> Record:
     """Return min over c of ‖f̂ⱼ - fⱼ - c‖²/n (the paper's section 6.1.2) for f₁ to f₄, and its sum over the rest."""
-    seed = 1000 * cell["repeat"] + cell["n"]
-    task = make_regression(cell["n"], settings["n_features"], noise=settings["sigma"], seed=seed)
+    seed = cell_seed(cell)
+    task = make_regression(cell["n"], inputs["n_features"], noise=inputs["sigma"], seed=seed)
     if cell["estimator"] == "network":
-        model = SNAMRegressor(random_state=cell["repeat"])
+        model = SNAMRegressor(random_state=seed)
     else:
-        model = RandomFeatureSNAMRegressor(rule="best", random_state=cell["repeat"])
+        model = RandomFeatureSNAMRegressor(rule="best", random_state=seed)
     model.fit(task.X, task.y)
     errors = np.var(model.effects(task.X) - task.effects, axis=0)
     result = {name: float(errors[place]) for place, name in enumerate(EFFECTS)}

@@ -15,6 +15,7 @@ from sparsenam.paper.figures.words import plain
 _COLUMNS = 4
 _DENSITY_HEIGHT = 0.2  # of a panel
 _FEW_MARKS = 4
+_LEAST_GAP = 0.2  # of the axis: the labels of closer marks would run into each other
 
 
 def draw_effects(
@@ -23,6 +24,7 @@ def draw_effects(
     density: Mapping[str, Density] | None = None,
     features: int = 16,
     share_y: bool = True,
+    counts: tuple[int, int] | None = None,
 ) -> Figure:
     """Draw the largest effects, one panel a feature, the largest first.
 
@@ -38,6 +40,8 @@ def draw_effects(
         The most panels.
     share_y
         Whether all panels have one scale, so that heights can be compared.
+    counts
+        How many features the model keeps and how many there are, where ``curves`` are only some of them.
     """
     kept = [curve for curve in curves if curve["kept"]]
     shown = largest(kept or curves, features)
@@ -54,7 +58,7 @@ def draw_effects(
     for panel in sheet.panels[len(shown) :]:
         panel.set_visible(False)
     sheet.height_label("effect")
-    sheet.title(title, _count(len(shown), len(kept), len(curves)))
+    sheet.title(title, _count(len(shown), *(counts or (len(kept), len(curves)))))
     return sheet.figure
 
 
@@ -73,7 +77,7 @@ def _draw_one(panel: Panel, curve: Curve) -> None:
     style, mark = (":", "o") if few else ("-", "")
     panel.plot(x, effect, color=BLUE, linestyle=style, linewidth=1.4, marker=mark, markersize=3.5)
     panel.set_xlabel(plain(curve["feature"]), fontsize=FONT)
-    if len(x) <= _FEW_MARKS:
+    if len(x) <= _FEW_MARKS and np.all(np.diff(x) >= _LEAST_GAP * np.ptp(x)):
         panel.set_xticks(x)
     else:
         panel.locator_params("x", nbins=5)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Literal
 
-from matplotlib.ticker import Formatter
+from matplotlib.ticker import Formatter, MaxNLocator, NullLocator
 
 from sparsenam.paper.figures.sheet import Panel
 
@@ -18,8 +18,9 @@ class PlainLog(Formatter):
 
     def __init__(self, low: float, high: float) -> None:
         """Choose the leading digits for an axis from ``low`` to ``high``."""
-        decades = math.log10(high / low)
-        self.everything = decades <= _LABELLED[0][0]  # here matplotlib sets marks at any number
+        # an axis without lines may have limits that have no logarithm
+        decades = math.log10(high / low) if 0 < low < high < math.inf else 0.0
+        self.everything = decades <= _LABELLED[0][0]  # marks at any number
         self.leads = next((leads for most, leads in _LABELLED if decades <= most), frozenset((1,)))
 
     def __call__(self, x: float, pos: int | None = None) -> str:
@@ -37,5 +38,9 @@ def use_log(panel: Panel, name: Literal["x", "y"], limits: tuple[float, float] |
         (panel.set_xlim if name == "x" else panel.set_ylim)(*limits)
     low, high = panel.get_xlim() if name == "x" else panel.get_ylim()
     axis = panel.xaxis if name == "x" else panel.yaxis
-    axis.set_major_formatter(PlainLog(low, high))
+    labels = PlainLog(low, high)
+    if labels.everything:  # powers of ten and their multiples may all lie outside
+        axis.set_major_locator(MaxNLocator(5))
+        axis.set_minor_locator(NullLocator())
+    axis.set_major_formatter(labels)
     axis.set_minor_formatter(PlainLog(low, high))

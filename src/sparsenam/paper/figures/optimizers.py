@@ -33,7 +33,7 @@ _UNEVEN = 20.0  # times that differ by more are drawn on a log axis
 Histories = Mapping[str, Mapping[str, Sequence[float]]]
 
 
-def draw_optimizers(histories: Histories, title: str = "") -> Figure:
+def draw_optimizers(histories: Histories, title: str = "", *more: str) -> Figure:
     """Draw the objective against epochs and against seconds, one line a solver, on a log axis.
 
     Parameters
@@ -41,8 +41,8 @@ def draw_optimizers(histories: Histories, title: str = "") -> Figure:
     histories
         ``{solver: {"epochs": [...], "seconds": [...], "objective": [...]}}``. Without ``seconds`` in every history
         only the epochs are drawn. An objective that is not finite ends the line, and the legend says so.
-    title
-        Written over the panels.
+    title, more
+        Written over the panels, a line each.
     """
     not_empty("draw_optimizers", len(histories))
     timed = all("seconds" in history for history in histories.values())
@@ -65,7 +65,7 @@ def draw_optimizers(histories: Histories, title: str = "") -> Figure:
         _spread_times(sheet.panels[1], histories)
     order = sorted(entries, key=lambda solver: list(_PENS).index(solver) if solver in _PENS else len(_PENS))
     sheet.legend([entries[solver][0] for solver in order], [entries[solver][1] for solver in order], columns=4)
-    sheet.title(title)
+    sheet.title(title, *more)
     return sheet.figure
 
 

@@ -23,12 +23,15 @@ _LONG = 1000
 
 
 class Estimation(TypedDict):
-    """Sample sizes n (sizes,), errors (sizes, repeats), the slope of log error on log n and its 95 % interval."""
+    """Sample sizes n (sizes,), errors (sizes, repeats), and the slope of log error on log n with its 95 % interval.
+
+    With few sizes there is no slope.
+    """
 
     n: Sequence[float]
     error: Sequence[Sequence[float]]
-    slope: float
-    interval: Sequence[float]
+    slope: NotRequired[float]
+    interval: NotRequired[Sequence[float]]
 
 
 class Recovery(TypedDict):
@@ -79,9 +82,8 @@ def draw_estimation_error(points: Estimation, slope: float | None = None) -> Fig
     all_errors = np.concatenate([numbers(repeats) for repeats in points["error"]])
     (dots,) = panel.plot(across, all_errors, color=BLUE, linestyle="", marker="o", markersize=2.5, alpha=0.35)
     (line,) = panel.plot(n, means, color=BLUE, linestyle="-", linewidth=1.6, marker="o", markersize=5.0)
-    low, high = points["interval"]
     handles: list[Artist] = [dots, line]
-    labels = ["repeats", f"mean, slope {points['slope']:.3g} ({low:.3g} to {high:.3g})"]
+    labels = ["repeats", _slope_words(points)]
     if slope is not None:
         (rule,) = panel.plot(n, means[0] * (n / n[0]) ** slope, color=BLACK, linestyle="--", linewidth=1.2)
         handles.append(rule)
@@ -91,6 +93,13 @@ def draw_estimation_error(points: Estimation, slope: float | None = None) -> Fig
     panel.set_ylabel("estimation error", fontsize=FONT)
     sheet.legend(handles, labels, columns=3)
     return sheet.figure
+
+
+def _slope_words(points: Estimation) -> str:
+    if "slope" not in points or "interval" not in points:
+        return "mean"
+    low, high = points["interval"]
+    return f"mean, slope {points['slope']:.3g} ({low:.3g} to {high:.3g})"
 
 
 def draw_recovery(grid: Recovery) -> Figure:
@@ -114,6 +123,7 @@ def draw_recovery(grid: Recovery) -> Figure:
     sheet.panels[0].set_ylabel("probability of the exact support", fontsize=FONT)
     sheet.legend(handles, [f"{name} λ_max" for name in rows], columns=4)
     if ratios is not None:
+        sheet.panels[1].set_xlim(*sheet.panels[0].get_xlim())  # lines without any λ set no limits
         _draw_ratios(sheet.panels[1], n, ratios if isinstance(ratios, Mapping) else {"theorem": ratios})
     return sheet.figure
 
@@ -125,6 +135,8 @@ def _draw_ratios(panel: Panel, n: NDArray[np.float64], ratios: Mapping[str, Sequ
     labels = [plain(name) + (" (no such λ)" if np.isnan(row).all() else "") for name, (_, row) in lines.items()]
     panel.legend(handles, labels, fontsize=SMALL, handlelength=3.0)
     panel.set_ylabel("the theorem's λ / λ_max", fontsize=FONT)
+    if not any((row > 0).any() for _, row in lines.values()):
+        panel.set_ylim(0.5, 2.0)  # there is only the line at 1
     use_log(panel, "y")
     _label_rows(panel, n)
 
@@ -140,16 +152,17 @@ def draw_identification(points: Identification) -> Figure:
         use_log(panel, "y")
     _label_rows(panel, n)
     panel.set_ylabel("error of the effect", fontsize=FONT)
-    sheet.legend(handles, [plain(name, 40) for name in lines], columns=_legend_columns(lines))
+    labels = [plain(name, 40) + ("" if (error > 0).any() else " (exactly 0)") for name, (_, error) in lines.items()]
+    sheet.legend(handles, labels, columns=_legend_columns(labels))
     return sheet.figure
 
 
-def draw_flows(histories: Mapping[str, Flow]) -> Figure:
+def draw_flows(histories: Mapping[str, Flow], title: str = "") -> Figure:
     """Draw objective - optimum against iterations, the gap on a log axis, one line a method.
 
     A gap that is not above 0 has met its optimum to rounding; the line ends there. Where no optimum is known the
     objective itself is drawn. With ``zeros`` in every history a second panel shows the features at exactly 0. More
-    than 1000 iterations are drawn on a log axis.
+    than 1000 iterations are drawn on a log axis. ``title`` is written over the panels.
     """
     not_empty("draw_flows", len(histories))
     solved = [name for name, flow in histories.items() if "optimum" in flow]
@@ -170,12 +183,15 @@ def draw_flows(histories: Mapping[str, Flow]) -> Figure:
         _draw_lines(sheet.panels[1], zeros, pens, marks=False)
         sheet.panels[1].set_ylabel("features at exactly 0", fontsize=FONT)
         sheet.panels[1].yaxis.set_major_locator(MaxNLocator(integer=True))
+        most = max(1.0, *(float(values.max()) for _, values in zeros.values()))
+        sheet.panels[1].set_ylim(-0.05 * most, 1.05 * most)  # without zeros the axis would have no whole numbers
     long = max(float(iteration[-1]) for iteration, _ in gaps.values()) > _LONG
     for panel in sheet.panels:
         panel.set_xlabel("iterations", fontsize=FONT)
         if long:
             use_log(panel, "x")
     sheet.legend(handles, [plain(name, 40) for name in histories], columns=_legend_columns(histories))
+    sheet.title(title)
     return sheet.figure
 
 

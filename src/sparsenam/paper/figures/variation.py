@@ -15,8 +15,13 @@ from sparsenam.paper.figures.words import plain
 _ROOM = 0.8  # of the distance between two features
 
 
-def draw_variation(variations: Mapping[str, Mapping[str, float]], title: str = "") -> Figure:
+def draw_variation(
+    variations: Mapping[str, Mapping[str, float]], title: str = "", most: int | None = None
+) -> Figure:
     """Draw max - min of each effect as a bar, the largest first; a bar of length 0 is called dropped.
+
+    Each method's bars count in units of its longest, and a feature by its longest one: a method with an effect far
+    beyond all others does not alone decide the order.
 
     Parameters
     ----------
@@ -24,14 +29,17 @@ def draw_variation(variations: Mapping[str, Mapping[str, float]], title: str = "
         ``{method: {feature: max - min}}``, one or several methods; a feature that a method lacks counts as dropped.
     title
         Written over the figure.
+    most
+        How many features are drawn, all of them if left out.
     """
     not_empty("draw_variation", len(variations))
     largest: dict[str, float] = {}
     for sizes in variations.values():
+        unit = max(sizes.values(), default=0.0) or 1.0
         for feature, size in sizes.items():
-            largest[feature] = max(size, largest.get(feature, 0.0))
+            largest[feature] = max(size / unit, largest.get(feature, 0.0))
     not_empty("draw_variation", len(largest))
-    features = sorted(largest, key=lambda feature: -largest[feature])
+    features = sorted(largest, key=lambda feature: -largest[feature])[:most]
     thickness = _ROOM / len(variations)
     sheet = new_sheet(1, 1, 6.0, 1.0 + len(features) * max(0.28, 0.16 * len(variations)))
     (panel,) = sheet.panels

@@ -13,6 +13,7 @@ Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
 ALL_KEPT = "the method has no zeros: every feature counts as kept"
 EXACT_ZEROS = "kept: not exactly zero"
+BY_THRESHOLD = "kept: mean absolute effect on the training rows above 0.01 (subgradient steps reach no zeros)"
 
 
 @dataclass(frozen=True, slots=True, eq=False)

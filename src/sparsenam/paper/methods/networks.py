@@ -20,13 +20,12 @@ from sparsenam.estimators import (
 from sparsenam.estimators.base import AdditiveEstimator, SupportMixin
 from sparsenam.estimators.classification import AdditiveClassifier
 from sparsenam.estimators.regression import AdditiveRegressor
-from sparsenam.paper.methods.fitted import ALL_KEPT, EXACT_ZEROS, FittedMethod, as_arguments, places
+from sparsenam.paper.methods.fitted import ALL_KEPT, BY_THRESHOLD, EXACT_ZEROS, FittedMethod, as_arguments, places
 from sparsenam.paper.methods.tuning import choose
 from sparsenam.paper.tasks import Kind, Rows, Split
 
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
-BY_THRESHOLD = "kept: mean absolute effect on the training rows above 0.01 (subgradient steps reach no zeros)"
 
 
 def fit_snam(split: Split, settings: Mapping[str, object], seed: int) -> FittedMethod:

@@ -25,9 +25,10 @@ def fit_support_vectors(split: Split, settings: Mapping[str, object], seed: int)
 
 
 def _fit_numbers(rows: Rows, settings: Mapping[str, object], seed: int) -> FittedMethod:
-    """Choose α by validation for mean max(|y - Xb - β| - ε, 0) + α‖b‖₁, with ε and α in units of y's deviation.
+    """Choose α by validation for mean max(|y - Xb - β| - ε, 0) + α‖b‖₁, on standardised columns.
 
-    ``alphas`` are multiples of the mean absolute deviation of y, ``epsilon`` too.
+    ``alphas`` are taken as they are: both terms have the unit of y. ``epsilon`` is a multiple of the mean absolute
+    deviation of y from its median.
     """
     unit = float(np.mean(np.abs(rows.y - np.median(rows.y)))) or 1.0
     epsilon = unit * float(str(settings.get("epsilon", 0.1)))
