@@ -1,48 +1,5 @@
-"""Words on figures: names as they are, made short, never read as formulas."""
+"""Names on figures, as the pictures of any model write them."""
 
-from __future__ import annotations
+from sparsenam.explain.plots.words import plain, shorten
 
-from collections.abc import Iterable
-from unicodedata import east_asian_width
-
-_WIDE = frozenset("MWmw@%")
-
-
-def shorten(name: str, length: int = 26) -> str:
-    """Return a name no wider than ``length`` small letters, its middle replaced by an ellipsis if it is wider.
-
-    Both ends stay, since long names of one table often share the beginning.
-    """
-    name = " ".join("".join(letter if letter.isprintable() else " " for letter in name).split()) or "(no name)"
-    if sum(map(_width, name)) <= length:
-        return name
-    tail = (length - 1) // 3
-    head = _first(name, length - 1 - tail)
-    return f"{head.rstrip()}…{_first(reversed(name), tail)[::-1].lstrip()}"
-
-
-def plain(name: str, length: int = 26) -> str:
-    """Return a short name that matplotlib draws as it stands.
-
-    A dollar sign would begin a formula, and an underscore at the beginning would hide the name from a legend.
-    """
-    words = shorten(name, length).replace("$", r"\$")
-    return f" {words}" if words.startswith("_") else words
-
-
-def _first(letters: Iterable[str], room: float) -> str:
-    """Return the first letters that fit into the room."""
-    taken = ""
-    for letter in letters:
-        room -= _width(letter)
-        if room < 0:
-            break
-        taken += letter
-    return taken
-
-
-def _width(letter: str) -> float:
-    """Return about how many small letters one letter is wide."""
-    if letter in _WIDE or east_asian_width(letter) in "WF":
-        return 1.7
-    return 1.2 if letter.isupper() else 1.0
+__all__ = ["plain", "shorten"]
