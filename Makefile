@@ -9,18 +9,18 @@ PINS := pyproject.toml constraints.txt
 # real data sets that lie beside the project are used; otherwise the loaders look into their cache, then download
 export SPARSENAM_DATA ?= $(abspath $(wildcard ../shared/data))
 
-.PHONY: help demo test check lint types imports unit bench bench-step reproduce clean
+.PHONY: help demo test check lint types imports unit browser-tests bench bench-step reproduce clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s%s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-15s%s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(VENV)/runtime.stamp ## fit a model on embedded data and show what it found
 	$(BIN)/python -m sparsenam.demo
 
 test: check ## set up, then run every check: what CI runs
 
-check: lint types imports unit ## lint, types, imports and unit, in this order
+check: lint types imports unit browser-tests ## lint, types, imports, unit and browser-tests, in this order
 
 lint: $(VENV)/dev.stamp ## style and format
 	$(BIN)/ruff check
@@ -33,7 +33,14 @@ imports: $(VENV)/dev.stamp ## the order of the rooms
 	$(BIN)/lint-imports
 
 unit: $(VENV)/dev.stamp ## the tests, without the slow ones
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --ignore tests/browser
+
+browser-tests: $(VENV)/browser.stamp ## the report in a headless Chromium, which is installed where that can be
+	@command -v chromium >/dev/null || command -v google-chrome >/dev/null || test -n "$$SPARSENAM_CHROMIUM" || \
+		{ test "$$(id -u)" = 0 && timeout 60 apt-get update -qq && \
+		timeout 300 apt-get install -y -qq --no-install-recommends chromium >/dev/null; } || \
+		echo "no Chromium: the browser tests will be skipped"
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/browser -n 0 -rs
 
 bench-step: $(VENV)/runtime.stamp ## time one training step, bank against loop
 	$(BIN)/python benchmarks/step.py
@@ -59,6 +66,10 @@ $(BIN)/pip:
 
 $(VENV)/runtime.stamp: $(PINS) | $(BIN)/pip
 	$(PIP_INSTALL) -e .
+	@touch $@
+
+$(VENV)/browser.stamp: $(VENV)/dev.stamp
+	$(PIP_INSTALL) -e ".[dev,browser]"
 	@touch $@
 
 $(VENV)/benchmark.stamp: $(VENV)/dev.stamp

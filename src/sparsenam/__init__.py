@@ -8,6 +8,8 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from os import PathLike
+
     from sparsenam.estimators import (
         RandomFeatureSNAMClassifier,
         RandomFeatureSNAMClassifierCV,
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
         snam_path,
         survival_target,
     )
+    from sparsenam.estimators.base import AdditiveEstimator
 
 __version__ = version("sparsenam")
 __all__ = [
@@ -35,6 +38,7 @@ __all__ = [
     "SNAMRegressorCV",
     "SNAMSurvival",
     "__version__",
+    "load",
     "random_feature_path",
     "snam_path",
     "survival_target",
@@ -48,3 +52,23 @@ def __getattr__(name: str) -> object:
     if name in __all__:
         return getattr(import_module("sparsenam.estimators"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def load(path: str | PathLike[str]) -> AdditiveEstimator:
+    """Return the fitted estimator that its ``save`` wrote into a file; it predicts the same to the bit.
+
+    A file holds data only, so that loading runs none of its content. What is not in it: ``path_``, the losses of
+    single rows in ``cv_curve_``, and settings that are code.
+
+    Raises
+    ------
+    sparsenam.export.ModelFileError
+        When the file is damaged, changed or of an unknown version.
+    """
+    from sparsenam import baselines, estimators
+    from sparsenam.estimators.base import AdditiveEstimator
+    from sparsenam.export import load_estimator
+
+    found = (getattr(room, name) for room in (estimators, baselines) for name in room.__all__)
+    classes = [own for own in found if isinstance(own, type) and issubclass(own, AdditiveEstimator)]
+    return load_estimator(path, {own.__name__: own for own in classes})

@@ -15,6 +15,8 @@ from matplotlib.text import Text
 
 from sparsenam.datasets import make_regression, true_effects
 from sparsenam.errors import InputError
+from sparsenam.explain.plots.log_axis import PlainLog
+from sparsenam.explain.plots.words import plain, shorten
 from sparsenam.paper.curves import densities, effect_curves, largest
 from sparsenam.paper.figures import (
     draw_effects,
@@ -28,8 +30,6 @@ from sparsenam.paper.figures import (
     draw_zoo,
     save_figure,
 )
-from sparsenam.paper.figures.log_axis import PlainLog
-from sparsenam.paper.figures.words import plain, shorten
 
 HOSTILE = ("$x_{", "_$\\frac{$\n\0", "<b>&amp;", "name " * 16)
 N = [100, 200, 400]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Generator
 from contextlib import contextmanager
+from typing import TextIO
 
 import typer
-
-from sparsenam.errors import InputError
 
 NOT_DRAWN = 1
 BAD_INPUT = 2
@@ -17,14 +17,46 @@ INTERRUPTED = 130
 
 @contextmanager
 def readable_errors(*, debug: bool) -> Generator[None]:
-    """Turn errors that a reader can mend into one line on stderr and exit code 2; with ``debug`` let them pass."""
+    """Turn errors that a reader can mend into one line on stderr and exit code 2; with ``debug`` let them pass.
+
+    Warnings within become single lines too, each said once.
+    """
     try:
-        yield
-    except (InputError, ImportError, OSError, ArithmeticError) as error:
+        with readable_warnings(debug=debug):
+            yield
+    except (ValueError, ImportError, OSError, ArithmeticError) as error:
         if debug:
             raise
         say_error(error)
         raise typer.Exit(BAD_INPUT) from error
+
+
+@contextmanager
+def readable_warnings(*, debug: bool) -> Generator[None]:
+    """Write warnings meant for users as single lines on stderr; with ``debug`` leave all as Python shows them."""
+    if debug:
+        yield
+        return
+    said: set[str] = set()
+
+    def show(
+        message: Warning | str,
+        category: type[Warning],
+        filename: str,
+        lineno: int,
+        file: TextIO | None = None,
+        line: str | None = None,
+    ) -> None:
+        words = " ".join(str(message).split())
+        if issubclass(category, UserWarning) and words not in said:
+            said.add(words)
+            sys.stderr.write(f"sparsenam: warning: {words}\n")
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("always", UserWarning)
+        warnings.showwarning = show
+        yield
 
 
 def say_error(error: BaseException) -> None:

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import time
+import warnings
+from collections.abc import Sequence
+from datetime import UTC, datetime
 from numbers import Integral
+from os import PathLike
 from typing import Self
 
 import numpy as np
@@ -17,12 +22,27 @@ from sparsenam.estimators.fitting import Fitted, fit_additive
 from sparsenam.estimators.grouping import grouping_of
 from sparsenam.estimators.settings import Settings
 from sparsenam.estimators.threads import threads
+from sparsenam.explain import (
+    Explanation,
+    LocalExplanation,
+    Story,
+    TrainingSummary,
+    explain_model,
+    explain_rows,
+    read_cells,
+    row_labels,
+    summarize_data,
+)
+from sparsenam.explain.summary import summarize_path, versions_now
+from sparsenam.explain.units import Task, output_names, score_units
+from sparsenam.export import save_estimator
 from sparsenam.families import Family
 from sparsenam.model import AdditiveModel
 from sparsenam.selection import CVCurve
 from sparsenam.selection.folds import Splits, deal, splits_of_present
-from sparsenam.tables import Sample, TableEncoder
+from sparsenam.tables import PreparedSample, Sample, TableEncoder, prepare
 from sparsenam.training.fit import History
+from sparsenam.training.solvers import as_solver
 
 Matrix = NDArray[np.float64]
 
@@ -42,6 +62,7 @@ class AdditiveEstimator(BaseEstimator):
     woken_: tuple[str, ...]
     stand_ins_: dict[str, dict[str, float]]
     table_: TableEncoder
+    summary_: TrainingSummary
     n_features_in_: int
     feature_names_in_: NDArray[np.object_]
 
@@ -69,6 +90,41 @@ class AdditiveEstimator(BaseEstimator):
         present = ~np.isnan(encoded)[:, :, None] & np.array([term.kind != "missing" for term in terms])[:, None]
         effects = by_column(self.table_, np.where(present, 0.0, effects), axis=1)
         return effects[:, :, 0] if effects.shape[2] == 1 else effects
+
+    def explain(self, X: ArrayLike | None = None) -> Explanation:
+        """Return what the model does with each column, as data for pictures, pages and files.
+
+        Parameters
+        ----------
+        X : table of shape (rows, features), optional
+            Rows whose densities and importances are shown; by default those of the training data.
+        """
+        check_is_fitted(self)
+        if X is None:
+            return explain_model(self._story(), self.summary_.data)
+        encoded, cells = self._encode(X), read_cells(self.table_, X)
+        data = summarize_data(self.table_, self.model_, encoded, missing=[own.missing for own in cells])
+        return explain_model(self._story(), data)
+
+    def explain_local(self, X: ArrayLike) -> LocalExplanation:
+        """Return what each column adds to the score of each row, in numbers and in words.
+
+        Parameters
+        ----------
+        X : table of shape (rows, features)
+            The rows to explain.
+        """
+        check_is_fitted(self)
+        encoded = self._encode(X)
+        return explain_rows(self._story(), encoded, read_cells(self.table_, X), row_labels(X, len(encoded)))
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the fitted estimator into a file that `sparsenam.load` reads, usually named ``….snam``.
+
+        The file is a safetensors file and holds data only: no pickle, no code. It appears whole or not at all.
+        """
+        check_is_fitted(self)
+        save_estimator(self, path)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "model_")
@@ -100,6 +156,36 @@ class AdditiveEstimator(BaseEstimator):
 
     def _settings(self) -> Settings:
         return Settings.of(self.get_params(deep=False))
+
+    def _story(self) -> Story:
+        """Return what explaining needs to know of this fit."""
+        family, table, settings = self.model_.family, self.table_, self.get_params(deep=False)
+        task: Task = "classification" if hasattr(self, "classes_") else "regression"
+        if hasattr(self, "event_times_"):
+            task = "survival"
+        outputs = output_names(task, family.name, getattr(self, "classes_", ()), self.model_.intercept.size)
+        curve, solver = self.cv_curve_, settings.get("solver", "auto")
+        asked: Sequence[str | int] = settings.get("keep") or ()
+        return Story(
+            task=task,
+            outputs=outputs,
+            units=score_units(task, family.name, family.link, outputs),
+            model=self.model_,
+            table=table,
+            summary=self.summary_,
+            norms=self.norms_,
+            alpha=self.alpha_,
+            certificate=self.certificate_,
+            curve=curve,
+            taken=None if curve is None else curve.choose(settings.get("rule", "compact")),
+            woken=frozenset(self.woken_),
+            stand_ins=self.stand_ins_,
+            history=self.history_,
+            asked=frozenset(name if isinstance(name, str) else table.names[name] for name in asked),
+            threshold=None if solver == "auto" or as_solver(solver).proximal else settings.get("threshold"),
+            estimator=type(self).__name__,
+            settings=settings,
+        )
 
     def _solve(self, sample: Sample, family: Family, splits: Splits | None) -> Fitted:
         return fit_additive(sample, family, self._settings(), splits)
@@ -135,11 +221,13 @@ class AdditiveEstimator(BaseEstimator):
             grouping=grouping_of(self.table_, *asked),
             exposure=exposure,
         )
+        started = time.perf_counter()
         splits = self._splits(sample, groups)
         with threads(getattr(self, "n_jobs", None)):
             fitted = self._solve(sample, family, splits)
         attributes = _attributes(fitted, tuple(names), hasattr(self, "cv"))
         attributes["norms_"] = np.sqrt(by_column(self.table_, fitted.norms**2, axis=0))
+        attributes["summary_"] = _summary(self.table_, sample, fitted, time.perf_counter() - started)
         for name, value in attributes.items():
             setattr(self, name, value)
         return self
@@ -168,6 +256,30 @@ def by_column(table: TableEncoder, values: NDArray[np.float64], axis: int) -> ND
     totals = np.zeros(shape)
     np.add.at(np.moveaxis(totals, axis, 0), columns, np.moveaxis(values, axis, 0))
     return totals
+
+
+def _summary(table: TableEncoder, sample: Sample, fitted: Fitted, seconds: float) -> TrainingSummary:
+    """Return the training data in brief, and what left terms out before the fit began."""
+    counts = sample.weights if sample.exposure is None else sample.weights * (sample.exposure > 0)
+    prepared = _prepared(sample) if fitted.choice is None else fitted.choice.task.prepared
+    twins = {twin: name for name, others in prepared.twins.items() for twin in others}
+    varying = {*prepared.names, *twins}
+    return TrainingSummary(
+        data=summarize_data(table, fitted.model, sample.columns, counts),
+        path=summarize_path(fitted.choice),
+        twins=twins,
+        constant=tuple(term.name for term in table.terms if term.name not in varying),
+        seconds=seconds,
+        created=datetime.now(UTC).date().isoformat(),
+        versions=versions_now(),
+    )
+
+
+def _prepared(sample: Sample) -> PreparedSample:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the fit has warned of constant columns
+        plain = Sample(sample.columns, sample.target, sample.weights, sample.names, sample.levels, sample.grouping)
+        return prepare(plain, standardize=True)
 
 
 def _attributes(fitted: Fitted, names: tuple[str, ...], with_path: bool) -> dict[str, object]:

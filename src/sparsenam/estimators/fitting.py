@@ -20,6 +20,7 @@ from sparsenam.errors import InputError, describe
 from sparsenam.estimators.network_fit import NetworkFit, TrainedNetwork, train_network
 from sparsenam.estimators.settings import Settings
 from sparsenam.estimators.threads import threads_for
+from sparsenam.estimators.watching import choice_of, counted, tell
 from sparsenam.families import Family
 from sparsenam.families.optional import Settles, exposure_power, uses_robust_scale
 from sparsenam.families.robust import robust_center_and_scale
@@ -113,17 +114,19 @@ def choose(task: Task) -> FeatureChoice:
         bank = MLPBank((), prepared.target.shape[1], "relu")
         features = FrozenFeatures(prepared.x, bank, torch.zeros(prepared.features.size, bank.size).double())
     convex = ConvexTask.of(prepared, task.family, features, as_penalty(settings.penalty))
+    tell("choose", 0, settings.n_alphas)
     if settings.alpha != "auto":
-        return choose_features(convex, float(settings.alpha))
+        alpha = float(settings.alpha)
+        return choice_of(convex, lambda: choose_features(convex, alpha))
     if not prepared.grouping.prices.any():  # everything is free: nothing to choose
-        return choose_features(convex, 0.0)
+        return choice_of(convex, lambda: choose_features(convex, 0.0))
     splits = task.splits
     if splits is None:
         n_folds = min(FOLDS, prepared.weights.size)
         splits = balanced_splits(prepared.target, n_folds, task.streams.generator("folds"))
-    out_of_time = task.clock.laps(CHOOSING)
+    out_of_time = counted("choose", settings.n_alphas, task.clock.laps(CHOOSING))
     plan = CrossValidation(splits, settings.rule, settings.n_alphas, settings.verbose, out_of_time)
-    return choose_features(convex, plan)
+    return choice_of(convex, lambda: choose_features(convex, plan))
 
 
 def fit_network(task: Task, alpha: float) -> Fitted:
@@ -229,6 +232,7 @@ def fit_network_path(task: Task, alphas: NDArray[np.float64]) -> Iterator[Fitted
 def _fit_smooth(own: Task) -> Fitted:
     """Fit ramps with smoothness chosen by the data, then train all parameters from there."""
     kept = own.prepared
+    tell("smooth")
     with threads_for(kept.weights.size, kept.features.size):
         smooth = smooth_fit(
             kept.x,
@@ -236,9 +240,10 @@ def _fit_smooth(own: Task) -> Fitted:
             kept.weights,
             own.family,
             levels=kept.levels,
-            out_of_time=own.clock.laps(),
+            out_of_time=counted("smooth", 0, own.clock.laps()),
             has_room_for=own.clock.has_room_for,
         )
+        tell("polish")
         if kept.is_plain:
             trained = polish(smooth, kept.x, kept.target, kept.weights, own.family, own.streams, own.clock)
         else:  # units that step from level to level, or that miss rows, have no kinks to move

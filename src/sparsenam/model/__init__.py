@@ -2,5 +2,7 @@
 
 from sparsenam.model.additive import AdditiveModel
 from sparsenam.model.finish import Finished, finish, keep_features
+from sparsenam.model.shape import ShapeFunction
+from sparsenam.model.shape_bank import ShapeBank
 
-__all__ = ["AdditiveModel", "Finished", "finish", "keep_features"]
+__all__ = ["AdditiveModel", "Finished", "ShapeBank", "ShapeFunction", "finish", "keep_features"]

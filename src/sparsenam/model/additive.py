@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from sparsenam.errors import InputError, describe
 from sparsenam.families import Family
+from sparsenam.model.extract import shape_through
+from sparsenam.model.kinks import kinks_of
+from sparsenam.model.shape import ShapeFunction
+from sparsenam.model.shape_bank import ShapeBank
 from sparsenam.networks import MLPBank, SubnetBank
 from sparsenam.tables import Scaling
 
@@ -47,6 +52,9 @@ def fill_absent(outputs: NDArray[np.float64], x: Matrix, values: Matrix) -> None
 class AdditiveModel:
     """h(x) = β + Σⱼ hⱼ(xⱼ) over the kept features; where xⱼ is NaN, feature j adds ``absent``.
 
+    Sub-networks that are piecewise linear are answered from their knots (`shapes`), others by the network itself;
+    ``exact_shapes`` says which.
+
     Parameters
     ----------
     family
@@ -79,6 +87,9 @@ class AdditiveModel:
     intercept: Vector
     target_scale: Vector
     absent: Matrix
+    _shapes: list[tuple[ShapeFunction, ...]] = field(
+        default_factory=list[tuple[ShapeFunction, ...]], init=False, repr=False
+    )
 
     @property
     def n_parameters(self) -> int:
@@ -96,13 +107,43 @@ class AdditiveModel:
             total -= 2 * int(np.sum(self.bank.widths.sum(axis=1) == 1))
         return total
 
-    def kept_effects(self, columns: Matrix) -> NDArray[np.float64]:
-        """Return the centred effects of the kept features, shape (rows, kept, outputs)."""
+    @property
+    def exact_shapes(self) -> bool:
+        """Whether every effect is piecewise linear, hence known exactly by its knots."""
+        return isinstance(self.bank, ShapeBank) or (isinstance(self.bank, MLPBank) and self.bank.piecewise_linear)
+
+    def shapes(self) -> tuple[ShapeFunction, ...]:
+        """Return the kept features' effects as functions of the input, found at the first call.
+
+        Raises
+        ------
+        InputError
+            When the sub-networks are smooth, so that no knots describe them.
+        """
+        if not self.exact_shapes:
+            got = getattr(self.bank, "activation", type(self.bank).__name__)
+            remedy = "use effects, which asks the network"
+            raise InputError(describe("shapes", "piecewise linear sub-networks", f"{got}", remedy))
+        if not self._shapes:
+            self._shapes.append(tuple(self._shape(place) for place in range(self.features.size)))
+        return self._shapes[0]
+
+    def network_effects(self, columns: Matrix) -> NDArray[np.float64]:
+        """Return the centred effects of the kept features by the network itself, shape (rows, kept, outputs)."""
         x = self.scaling.apply(columns[:, self.features]).T
         outputs = outputs_of(self.bank, self.theta, x)
         outputs -= self.offsets[:, None]
         fill_absent(outputs, x, self.absent)
         return outputs.swapaxes(0, 1) * self.target_scale
+
+    def kept_effects(self, columns: Matrix) -> NDArray[np.float64]:
+        """Return the centred effects of the kept features, shape (rows, kept, outputs)."""
+        if not self.exact_shapes:
+            return self.network_effects(columns)
+        effects = np.zeros((self.features.size, columns.shape[0], self.intercept.size))
+        for own, shape, feature in zip(effects, self.shapes(), self.features, strict=True):
+            shape.add_to(own, np.ascontiguousarray(columns[:, feature]))
+        return effects.swapaxes(0, 1)
 
     def effects(self, columns: Matrix) -> NDArray[np.float64]:
         """Return every feature's effect, 0 for dropped ones, shape (rows, features_in, outputs)."""
@@ -116,6 +157,29 @@ class AdditiveModel:
         Effects are added one after the other, so that a feature whose effect is zero changes no bit.
         """
         total = np.zeros((columns.shape[0], self.intercept.size))
+        if self.exact_shapes:
+            for shape, feature in zip(self.shapes(), self.features, strict=True):
+                shape.add_to(total, np.ascontiguousarray(columns[:, feature]))
+            return total + self.intercept
         for effect in self.kept_effects(columns).swapaxes(0, 1):
             total += effect
         return total + self.intercept
+
+    def _shape(self, place: int) -> ShapeFunction:
+        """Return the shape of one kept feature, from its own parameters alone: it is the same beside any others."""
+        own = np.array([place], dtype=np.intp)
+        bank, theta = self.bank.take(own), self.theta[place : place + 1]
+        center, scale = float(self.scaling.center[place]), float(self.scaling.scale[place])
+        offset, unit = self.offsets[place], self.target_scale
+        absent = self.absent[place] * unit
+        if isinstance(bank, ShapeBank):
+            plain = bank.shape(theta, 0, absent)
+            left, right = (slope * unit / scale for slope in (plain.left_slope, plain.right_slope))
+            return ShapeFunction(center + scale * plain.knots, (plain.values - offset) * unit, left, right, absent)
+
+        def effect(x: Vector) -> Matrix:
+            scaled = (x - center) / scale
+            return (outputs_of(bank, theta, scaled[None])[0] - offset) * unit
+
+        assert isinstance(bank, MLPBank)
+        return shape_through(kinks_of(bank, theta), center, scale, effect, absent)

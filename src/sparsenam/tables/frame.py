@@ -38,6 +38,9 @@ class Frame:
 
 def read_table(X: object, *, owner: str, least_rows: int) -> Frame:
     """Return the columns of any table; raise one clear sentence when it is not a table of this size."""
+    if isinstance(X, Frame):
+        _check_size(X.rows, len(X.columns), owner, least_rows)
+        return X
     try:
         table: Any = nw.from_native(cast("Any", X), pass_through=True, allow_series=True)
         if isinstance(table, nw.LazyFrame):

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from matplotlib.figure import Figure
 
+from sparsenam.explain.plots.palette import BLUE
+from sparsenam.explain.plots.sheet import FONT, Panel, new_sheet, not_empty, numbers, same_length
+from sparsenam.explain.plots.words import plain
 from sparsenam.paper.curves import FEW, Curve, Density, largest
-from sparsenam.paper.figures.palette import BLUE
-from sparsenam.paper.figures.sheet import FONT, Panel, new_sheet, not_empty, numbers, same_length
-from sparsenam.paper.figures.words import plain
 
 _COLUMNS = 4
 _DENSITY_HEIGHT = 0.2  # of a panel

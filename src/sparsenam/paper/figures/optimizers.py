@@ -11,10 +11,10 @@ from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
 from sparsenam.errors import InputError, describe
-from sparsenam.paper.figures.log_axis import use_log
-from sparsenam.paper.figures.palette import BLACK, BLUE, GREEN, VERMILLION, Pen, pen
-from sparsenam.paper.figures.sheet import FONT, Panel, new_sheet, not_empty, numbers, same_length
-from sparsenam.paper.figures.words import plain
+from sparsenam.explain.plots.log_axis import use_log
+from sparsenam.explain.plots.palette import BLACK, BLUE, GREEN, VERMILLION, Pen, pen
+from sparsenam.explain.plots.sheet import FONT, Panel, new_sheet, not_empty, numbers, same_length
+from sparsenam.explain.plots.words import plain
 
 # a proximal solver has the colour of its plain twin: full lines reach exact zeros, broken ones do not
 _PENS = {

@@ -7,9 +7,8 @@ from collections.abc import Mapping, Sequence
 from matplotlib.artist import Artist
 from matplotlib.figure import Figure
 
-from sparsenam.paper.curves import Curve
-from sparsenam.paper.figures.palette import BLUE, ORANGE
-from sparsenam.paper.figures.sheet import (
+from sparsenam.explain.plots.palette import BLUE, ORANGE
+from sparsenam.explain.plots.sheet import (
     FONT,
     Panel,
     Sheet,
@@ -19,7 +18,8 @@ from sparsenam.paper.figures.sheet import (
     same_length,
     say_dropped,
 )
-from sparsenam.paper.figures.words import plain
+from sparsenam.explain.plots.words import plain
+from sparsenam.paper.curves import Curve
 
 _COLUMNS = 4
 _LEAST_RANGE = 0.1

@@ -30,6 +30,19 @@ def plain(name: str, length: int = 26) -> str:
     return f" {words}" if words.startswith("_") else words
 
 
+def wrapped(name: str, length: int, lines: int = 2) -> str:
+    """Return a name on up to so many lines of ``length`` small letters, its middle cut out if that is too short."""
+    rest = shorten(name, lines * length - lines)
+    found: list[str] = []
+    while rest and len(found) < lines - 1 and sum(map(_width, rest)) > length:
+        line = _first(rest, length)
+        cut = line.rfind(" ") + 1
+        line = line[:cut] if cut > length // 2 else line  # between words where that leaves no short line
+        found.append(line)
+        rest = rest[len(line) :]
+    return "\n".join(plain(line, length + 2) for line in (*found, rest))
+
+
 def _first(letters: Iterable[str], room: float) -> str:
     """Return the first letters that fit into the room."""
     taken = ""

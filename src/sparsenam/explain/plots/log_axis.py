@@ -7,7 +7,7 @@ from typing import Literal
 
 from matplotlib.ticker import Formatter, MaxNLocator, NullLocator
 
-from sparsenam.paper.figures.sheet import Panel
+from sparsenam.explain.plots.sheet import Panel
 
 # leading digits that get a label, by the number of decades in sight
 _LABELLED = ((0.5, frozenset(range(1, 10))), (1.2, frozenset((1, 2, 3, 4, 6, 8))), (2.5, frozenset((1, 2, 5))))

@@ -16,11 +16,12 @@ from matplotlib.transforms import Transform
 from numpy.typing import ArrayLike, NDArray
 
 from sparsenam.errors import InputError, describe
-from sparsenam.paper.figures.words import plain
+from sparsenam.explain.plots.words import plain, wrapped
 
 FONT = 8.0
 SMALL = 7.0
 _LETTERS = 10.0  # of a title in an inch
+_SMALL_LETTERS = 12.0  # of a label in an inch
 _LEAST_WIDTH = 4.6  # inches, for title and legend
 
 
@@ -41,6 +42,7 @@ class Panel(Protocol):
         linewidth: float = ...,
         marker: str = ...,
         markersize: float = ...,
+        markerfacecolor: str = ...,
         alpha: float = ...,
         zorder: float = ...,
         label: str = ...,
@@ -53,13 +55,43 @@ class Panel(Protocol):
         *,
         align: Literal["edge", "center"],
         color: str,
-        transform: Transform,
+        transform: Transform = ...,
         zorder: float,
     ) -> Sequence[Artist]: ...
     def barh(
-        self, y: ArrayLike, width: ArrayLike, height: float, *, color: str, hatch: str, edgecolor: str, label: str
+        self,
+        y: ArrayLike,
+        width: ArrayLike,
+        height: float,
+        *,
+        left: ArrayLike = ...,
+        color: str,
+        hatch: str = ...,
+        edgecolor: str = ...,
+        label: str = ...,
     ) -> Artist: ...
-    def axhline(self, y: float, /, *, color: str, linewidth: float, zorder: float) -> Line2D: ...
+    def fill_between(
+        self, x: ArrayLike, low: ArrayLike, high: ArrayLike, /, *, color: str, alpha: float, linewidth: float
+    ) -> Artist: ...
+    def axhline(
+        self, y: float, /, *, color: str, linewidth: float, zorder: float = ..., linestyle: str = ...
+    ) -> Line2D: ...
+    def axvline(
+        self, x: float, /, *, color: str, linewidth: float, zorder: float = ..., linestyle: str = ...
+    ) -> Line2D: ...
+    def text(
+        self,
+        x: float,
+        y: float,
+        words: str,
+        /,
+        *,
+        transform: Transform = ...,
+        horizontalalignment: Literal["left", "center", "right"],
+        verticalalignment: Literal["center", "top", "bottom"],
+        fontsize: float,
+        color: str,
+    ) -> Artist: ...
     def annotate(
         self,
         words: str,
@@ -82,10 +114,20 @@ class Panel(Protocol):
     def get_xlim(self) -> tuple[float, float]: ...
     def get_ylim(self) -> tuple[float, float]: ...
     def set_ylim(self, bottom: float | None = ..., top: float | None = ...) -> object: ...
-    def set_xticks(self, ticks: ArrayLike, /) -> object: ...
+    def set_xticks(
+        self,
+        ticks: ArrayLike,
+        /,
+        labels: Sequence[str] = ...,
+        *,
+        rotation: float = ...,
+        horizontalalignment: Literal["right", "center"] = ...,
+        rotation_mode: Literal["anchor"] = ...,
+    ) -> object: ...
     def set_yticks(self, ticks: ArrayLike, /, labels: Sequence[str]) -> object: ...
     def set_visible(self, visible: bool, /) -> None: ...
     def get_xaxis_transform(self) -> Transform: ...
+    def get_yaxis_transform(self) -> Transform: ...
     def tick_params(self, *, which: Literal["both"], labelsize: float) -> None: ...
     def grid(
         self, visible: bool, /, *, axis: Literal["both", "y"] = ..., color: str = ..., linewidth: float = ...
@@ -96,6 +138,8 @@ class Panel(Protocol):
         self, handles: Sequence[Artist], labels: Sequence[str], /, *, fontsize: float, handlelength: float
     ) -> object: ...
     def margins(self, *, x: float) -> object: ...
+    def invert_xaxis(self) -> None: ...
+    def get_figure(self) -> object: ...
 
 
 class _Frame(Protocol):
@@ -118,24 +162,33 @@ class _Frame(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sheet:
-    """A figure and its panels, row by row."""
+    """A figure and its panels, row by row; one that is not ``own`` has the layout and title of its caller."""
 
     figure: Figure
     panels: tuple[Panel, ...]
+    own: bool = True
 
     def title(self, *lines: str) -> None:
         """Write a title over all panels, each line cut to the width of the sheet."""
         length = int(_LETTERS * self.figure.get_figwidth())
         words = "\n".join(plain(line, length) for line in lines if line)
-        if words:
+        if words and self.own:
             cast(_Frame, self.figure).suptitle(words, fontsize=FONT + 2)
 
     def height_label(self, words: str) -> None:
         """Write what the height means, once for all panels."""
-        cast(_Frame, self.figure).supylabel(words, fontsize=FONT)
+        if not self.own:
+            for panel in self.panels:
+                panel.set_ylabel(wrapped(words, 24), fontsize=FONT)
+            return
+        letters = int(_SMALL_LETTERS * self.figure.get_figheight())
+        cast(_Frame, self.figure).supylabel(wrapped(words, letters), fontsize=FONT)
 
     def legend(self, handles: Sequence[Artist], labels: Sequence[str], columns: int) -> None:
-        """Explain the lines below all panels, where nothing can be covered."""
+        """Explain the lines below all panels, where nothing can be covered; in the first of a caller's panels."""
+        if not self.own:
+            self.panels[0].legend(handles, labels, fontsize=SMALL, handlelength=2.0)
+            return
         cast(_Frame, self.figure).legend(
             handles,
             labels,
@@ -159,12 +212,33 @@ def new_sheet(
     figure = Figure(figsize=(max(_LEAST_WIDTH, columns * width), rows * height), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.subplots(rows, columns, squeeze=False, sharey=share_y, sharex=share_x)
-    panels = tuple(cast(Panel, panel) for panel in cast(NDArray[np.object_], axes).ravel())
+    return Sheet(figure, _prepared(cast(NDArray[np.object_], axes).ravel()))
+
+
+def given_sheet(where: str, axes: object, count: int) -> Sheet:
+    """Return the axes of the caller's figure as a sheet of ``count`` panels."""
+    flat = np.asarray(axes, dtype=object).ravel()
+    if flat.size < count:
+        raise InputError(
+            describe(where, f"{count} axes", str(flat.size), "give more axes or choose fewer features")
+        )
+    panels = _prepared(flat[:count])
+    return Sheet(cast(Figure, panels[0].get_figure()), panels, own=False)
+
+
+def one_panel(where: str, axes: object | None, width: float, height: float) -> tuple[Sheet, Panel]:
+    """Return the caller's axes, or a new sheet of one panel of ``width`` × ``height`` inches."""
+    sheet = new_sheet(1, 1, width, height) if axes is None else given_sheet(where, axes, 1)
+    return sheet, sheet.panels[0]
+
+
+def _prepared(axes: NDArray[np.object_]) -> tuple[Panel, ...]:
+    panels = tuple(cast(Panel, panel) for panel in axes)
     for panel in panels:
         panel.tick_params(which="both", labelsize=SMALL)
         panel.set_axisbelow(True)
         panel.grid(True, color="0.92", linewidth=0.6)
-    return Sheet(figure, panels)
+    return panels
 
 
 def say_dropped(panel: Panel, place: tuple[float, float], inside: bool, colour: str = "0.35") -> None:

@@ -1,0 +1,164 @@
+"""Additive models as tensors: shapes where sub-networks are piecewise linear, parameters where they are smooth."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from sparsenam.errors import InputError, describe
+from sparsenam.export.checks import as_record, as_whole_numbers, require
+from sparsenam.export.families import family_to_dict, read_family
+from sparsenam.export.problems import ModelFileError, RefusalError
+from sparsenam.families import Family
+from sparsenam.model import AdditiveModel, ShapeBank, ShapeFunction
+from sparsenam.networks import ACTIVATION_NAMES, MLPBank
+from sparsenam.tables import Scaling
+
+Tensors = dict[str, NDArray[Any]]
+
+FACTS = ("family", "n_features_in", "kind")
+MOST_LAYERS = 64
+WIDEST = 1 << 24
+MOST_PADDED = 1 << 24  # numbers; a model in memory gives each feature the room of the one with most knots
+SHAPES = {"features", "intercept", "absent", "sizes", "knots", "values", "left_slopes", "right_slopes"}
+NETWORK = {"features", "intercept", "absent", "theta", "widths", "center", "scale", "offsets", "target_scale"}
+
+
+def model_to_parts(model: AdditiveModel) -> tuple[dict[str, Any], Tensors]:
+    """Return a model as a record for JSON and tensors."""
+    facts: dict[str, Any] = {"family": family_to_dict(model.family), "n_features_in": model.n_features_in}
+    tensors: Tensors = {"features": model.features.astype(np.int64), "intercept": model.intercept}
+    if model.exact_shapes:
+        sizes = np.array([shape.knots.size for shape in model.shapes()], dtype=np.int64)
+        if not _fits(sizes, model.intercept.size):
+            expected, got = "a model with fewer knots", f"{sizes.max()} of one feature"
+            raise ModelFileError(describe("model to save", expected, got, "keep the estimator with pickle"))
+        return facts | {"kind": "shapes"}, tensors | _shape_tensors(model)
+    bank = model.bank
+    if type(bank) is not MLPBank:
+        expected, got = "sub-networks that this library builds", f"those of {type(bank).__name__}"
+        raise ModelFileError(describe("model to save", expected, got, "keep the estimator with pickle"))
+    kept = (model.features.size, len(bank.hidden))
+    widths = np.broadcast_to(np.array(bank.hidden, dtype=np.int64), kept) if bank.widths is None else bank.widths
+    facts |= {"kind": "network", "hidden": list(bank.hidden), "activation": bank.activation}
+    facts |= {"padded": bank.widths is not None}
+    return facts, tensors | {
+        "theta": model.theta.detach().cpu().numpy(),
+        "widths": widths.astype(np.int64),
+        "center": model.scaling.center,
+        "scale": model.scaling.scale,
+        "offsets": model.offsets,
+        "target_scale": model.target_scale,
+        "absent": model.absent,
+    }
+
+
+def read_model(facts: Any, tensors: Tensors, n_terms: int) -> AdditiveModel:
+    """Return the model that `model_to_parts` took apart, of a table with so many terms."""
+    by_shapes = "hidden" not in facts
+    told = as_record(facts, FACTS if by_shapes else (*FACTS, "hidden", "activation", "padded"), "a damaged model")
+    require(told["kind"] == ("shapes" if by_shapes else "network"), "a model of an unknown kind")
+    require(set(tensors) == (SHAPES if by_shapes else NETWORK), "other tensors than those of a model")
+    features, intercept = tensors["features"], tensors["intercept"]
+    require(features.dtype == np.int64 and intercept.dtype == np.float64, "tensors of a wrong type")
+    require(features.ndim == 1 and intercept.ndim == 1 and intercept.size >= 1, "tensors of wrong shapes")
+    require(told["n_features_in"] == n_terms, "a model of another table")
+    inside = bool(((features >= 0) & (features < n_terms)).all()) and np.unique(features).size == features.size
+    require(inside, "features that the table does not have")
+    family = read_family(told["family"])
+    return (_from_shapes if by_shapes else _from_network)(told, tensors, family, n_terms)
+
+
+def _shape_tensors(model: AdditiveModel) -> Tensors:
+    shapes, outputs = model.shapes(), model.intercept.size
+    none, nothing = np.zeros(0), np.zeros((0, outputs))
+    return {
+        "sizes": np.array([shape.knots.size for shape in shapes], dtype=np.int64),
+        "knots": np.concatenate([none, *(shape.knots for shape in shapes)]),
+        "values": np.concatenate([nothing, *(shape.values for shape in shapes)]),
+        "left_slopes": np.concatenate([nothing, *(shape.left_slope[None] for shape in shapes)]),
+        "right_slopes": np.concatenate([nothing, *(shape.right_slope[None] for shape in shapes)]),
+        "absent": np.concatenate([nothing, *(shape.absent[None] for shape in shapes)]),
+    }
+
+
+def _from_shapes(told: dict[str, Any], tensors: Tensors, family: Family, n_terms: int) -> AdditiveModel:
+    """Return a model in the units of the data, whose sub-networks are the shapes."""
+    kept, outputs = tensors["features"].size, tensors["intercept"].size
+    sizes, knots = tensors["sizes"], tensors["knots"]
+    _check(tensors, "sizes", (kept,), np.int64)
+    total = int(knots.size)
+    _check(tensors, "knots", (total,))
+    _check(tensors, "values", (total, outputs))
+    for name in ("left_slopes", "right_slopes", "absent"):
+        _check(tensors, name, (kept, outputs))
+    fitting = bool(((sizes >= 1) & (sizes <= total)).all()) and sum(sizes.tolist()) == total
+    require(fitting and _fits(sizes, outputs), "numbers of knots that do not match the knots")
+    shapes: list[ShapeFunction] = []
+    ends = np.cumsum(sizes)
+    try:
+        for place, (start, end) in enumerate(zip(ends - sizes, ends, strict=True)):
+            left, right, absent = (tensors[name][place] for name in ("left_slopes", "right_slopes", "absent"))
+            shapes.append(ShapeFunction(knots[start:end], tensors["values"][start:end], left, right, absent))
+    except InputError as error:
+        raise RefusalError(f"a shape that cannot be ({error})") from error
+    bank, theta = ShapeBank.of(shapes, outputs)
+    return AdditiveModel(
+        family=family,
+        bank=bank,
+        theta=theta,
+        features=tensors["features"].astype(np.intp),
+        n_features_in=n_terms,
+        scaling=Scaling.none(kept),
+        offsets=np.zeros((kept, outputs)),
+        intercept=tensors["intercept"],
+        target_scale=np.ones(outputs),
+        absent=tensors["absent"],
+    )
+
+
+def _from_network(told: dict[str, Any], tensors: Tensors, family: Family, n_terms: int) -> AdditiveModel:
+    kept, outputs = tensors["features"].size, tensors["intercept"].size
+    layers, activation = as_whole_numbers(told["hidden"], "damaged hidden layers", lowest=1), told["activation"]
+    require(len(layers) <= MOST_LAYERS and max(layers, default=1) <= WIDEST, "damaged hidden layers")
+    require(activation in ACTIVATION_NAMES and type(told["padded"]) is bool, "an unknown activation")
+    _check(tensors, "widths", (kept, len(layers)), np.int64)
+    widths = tensors["widths"].astype(np.intp)
+    require(bool(((widths >= 1) & (widths <= np.array(layers, dtype=np.intp))).all()), "damaged hidden layers")
+    bank = MLPBank(tuple(layers), outputs, str(activation), widths if told["padded"] else None)
+    _check(tensors, "theta", (kept, bank.size))
+    for name, shape in {
+        "center": (kept,),
+        "scale": (kept,),
+        "offsets": (kept, outputs),
+        "absent": (kept, outputs),
+        "target_scale": (outputs,),
+    }.items():
+        _check(tensors, name, shape)
+    require(bool((tensors["scale"] > 0).all()), "a scale that is not above 0")
+    return AdditiveModel(
+        family=family,
+        bank=bank,
+        theta=torch.as_tensor(tensors["theta"]),
+        features=tensors["features"].astype(np.intp),
+        n_features_in=n_terms,
+        scaling=Scaling(tensors["center"], tensors["scale"]),
+        offsets=tensors["offsets"],
+        intercept=tensors["intercept"],
+        target_scale=tensors["target_scale"],
+        absent=tensors["absent"],
+    )
+
+
+def _fits(sizes: NDArray[np.int64], outputs: int) -> bool:
+    """Whether a small file would not become a huge model: few features with many knots among many with few."""
+    padded = sizes.size * (int(sizes.max(initial=0)) + 2) * outputs
+    return padded <= max(MOST_PADDED, 16 * sum(sizes.tolist()) * outputs)
+
+
+def _check(tensors: Tensors, name: str, shape: tuple[int, ...], kind: type[np.generic] = np.float64) -> None:
+    tensor = tensors[name]
+    require(tensor.shape == shape and tensor.dtype == kind, f"a tensor {name!r} of another shape or type")

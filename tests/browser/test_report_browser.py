@@ -1,0 +1,287 @@
+"""The report in a real browser: it opens quietly, can be read, searched and printed, and is not taken over."""
+
+import os
+import shutil
+
+import pytest
+
+from report_cases import HOSTILE, explanation, local_explanation
+from sparsenam.explain.report import write_report
+from sparsenam.explain.report.markup import clean
+
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+CHROMIUM = os.environ.get("SPARSENAM_CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
+playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright: pip install 'sparsenam[browser]'")
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium found: install it or set SPARSENAM_CHROMIUM")
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with playwright.sync_playwright() as started:
+        # inside a container root has no user namespace for the sandbox
+        options = ["--no-sandbox"] if os.geteuid() == 0 else []
+        made = started.chromium.launch(executable_path=CHROMIUM, args=options)
+        yield made
+        made.close()
+
+
+@pytest.fixture(scope="module")
+def reports(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("reports")
+    write_report(explanation(30), folder / "hostile.html", local_explanation())
+    write_report(explanation(8, hostile=False), folder / "plain.html", local_explanation(hostile=False))
+    write_report(explanation(6, 7, "classification"), folder / "classes.html", local_explanation(outputs=7))
+    return folder
+
+
+@pytest.fixture
+def open_page(browser, reports):
+    """Open a report; at the end nothing may have been said, asked or sent."""
+    contexts, told = [], []
+
+    def opened(name="plain", **options):
+        context = browser.new_context(viewport={"width": 1200, "height": 900}, **options)
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(10_000)
+        page.on("console", lambda message: told.append(("console", message.text)))
+        page.on("pageerror", lambda error: told.append(("error", str(error))))
+        page.on("dialog", lambda dialog: (told.append(("dialog", dialog.message)), dialog.dismiss()))
+        page.on("request", lambda asked: told.append(("request", asked.url)))
+        page.goto((reports / f"{name}.html").as_uri())
+        page.wait_for_load_state("load")
+        return page
+
+    yield opened
+    for context in contexts:
+        context.close()
+    assert [one for one in told if one[0] != "request"] == []
+    assert all(
+        url.startswith("file:") and url.split("#")[0].endswith(".html") for kind, url in told if kind == "request"
+    )
+
+
+def card(page, name):
+    return page.locator(".card", has=page.get_by_role("heading", name=name, exact=True))
+
+
+def shown_names(page):
+    return page.locator("#grid .card:visible h3").all_inner_texts()
+
+
+@pytest.mark.parametrize("name", ["plain", "hostile", "classes"])
+def test_the_page_opens_quietly_and_draws_every_shape(open_page, name):
+    page = open_page(name)
+    drawn = page.locator("#grid .live:visible")
+    assert drawn.count() == page.locator("#grid .card").count() > 5
+    assert page.locator("#grid .static:visible").count() == 0
+    assert page.locator("#grid .live:not(:has(path.line, rect.bar, path.mark))").count() == 0
+
+
+def test_hostile_names_run_nothing_and_are_read_as_text(open_page):
+    page = open_page("hostile")
+    names = set(page.locator("#grid h3").all_text_contents())
+    assert {clean(name) for name in HOSTILE if name.strip()} <= names
+    assert page.locator("script").count() == 2
+    assert page.locator("img, iframe, object, embed, link").count() == 0
+    for drawing in page.locator("#grid .live").all()[:8]:
+        drawing.focus()
+    page.locator("#search").fill("<img")
+    page.wait_for_timeout(100)
+    assert page.evaluate("document.querySelectorAll('script').length") == 2
+
+
+def test_a_script_that_came_in_by_another_way_is_not_run(open_page, browser, reports):
+    text = (reports / "plain.html").read_text("utf-8")
+    changed = reports / "changed.html"
+    changed.write_text(
+        text.replace(
+            "</main>", "<script>document.title='taken over'</script><b onclick='document.title=1'>b</b></main>"
+        )
+    )
+    context = browser.new_context()
+    page = context.new_page()
+    page.goto(changed.as_uri())
+    page.locator("b").click()
+    assert page.title() == "Report of price"
+    assert page.locator("#grid .live").count() == 8  # the page's own script still runs
+    context.close()
+
+
+def test_search_filters_and_escape_brings_all_back(open_page):
+    page = open_page()
+    page.keyboard.press("/")
+    page.keyboard.type("COLUMN 3")
+    assert shown_names(page) == ["column 3"]
+    assert page.locator("#found").inner_text() == "1 of 8 shown"
+    page.keyboard.type("zzz")
+    assert page.locator("#nothing").is_visible()
+    page.keyboard.press("Escape")
+    assert len(shown_names(page)) == 8
+
+
+def test_shapes_can_be_sorted_by_name_and_back_by_importance(open_page):
+    page = open_page()
+    before = shown_names(page)
+    page.locator("#order").select_option("name")
+    assert shown_names(page) == sorted(before) != before
+    page.locator("#order").select_option("importance")
+    assert shown_names(page) == before
+
+
+def test_the_mouse_reads_value_effect_and_count(open_page):
+    page = open_page()
+    own = card(page, "column 0")
+    assert own.locator(".readout").inner_text() == ""
+    own.locator(".live").hover(position={"x": 150, "y": 80})
+    words = own.locator(".readout").inner_text()
+    assert "adds" in words
+    assert "rows near" in words
+    assert own.locator(".live .dot").count() == 1
+    page.mouse.move(1, 1)
+    assert own.locator(".readout").inner_text() == ""
+
+
+def test_the_read_out_is_the_curve_at_that_place(open_page):
+    page = open_page()
+    own = card(page, "column 0")
+    own.locator(".live").focus()
+    page.keyboard.press("Home")
+    curve = next(one for one in explanation(8, hostile=False)["features"] if one["name"] == "column 0")["curve"]
+    value, effect = own.locator(".readout").inner_text().split("·")[0].replace("−", "-").split(": adds")
+    assert float(value) == pytest.approx(curve["x"][0], rel=1e-3)
+    assert float(effect) == pytest.approx(curve["effect"][0][0], abs=0.006)
+
+
+def test_arrow_keys_move_along_the_curve_and_on_to_the_missing_cells(open_page):
+    page = open_page()
+    own = card(page, "column 0")
+    drawing = own.locator(".live")
+    drawing.focus()
+    middle = drawing.get_attribute("aria-valuetext")
+    page.keyboard.press("ArrowRight")
+    assert drawing.get_attribute("aria-valuetext") != middle
+    page.keyboard.press("End")
+    page.keyboard.press("ArrowRight")
+    assert drawing.get_attribute("aria-valuetext").startswith("missing: adds")
+    assert own.locator(".readout").inner_text() == drawing.get_attribute("aria-valuetext")
+
+
+def test_arrow_keys_move_over_the_levels(open_page):
+    page = open_page()
+    own = card(page, "column 6")
+    own.locator(".live").focus()
+    page.keyboard.press("End")
+    assert own.locator(".readout").inner_text().startswith("missing:")
+    page.keyboard.press("ArrowUp")
+    assert own.locator(".readout").inner_text().startswith("level ")
+
+
+def test_tab_reaches_a_drawing_and_its_focus_can_be_seen(open_page):
+    page = open_page()
+    page.locator("#same").focus()
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.classList.contains('live')")
+    assert page.evaluate("getComputedStyle(document.activeElement).outlineWidth") == "3px"
+
+
+def test_every_control_has_a_name(open_page):
+    page = open_page("classes")
+    nameless = """() => {
+        const wanted = 'button, input, select, [role=slider], [role=region], svg[role=img]';
+        const name = (one) => one.getAttribute('aria-label') || one.labels?.[0]?.textContent || one.textContent;
+        return [...document.querySelectorAll(wanted)].filter((one) => !name(one).trim()).length;
+    }"""
+    assert page.evaluate(nameless) == 0
+
+
+def test_dragging_zooms_and_the_button_resets(open_page):
+    page = open_page()
+    own = card(page, "column 0")
+    own.scroll_into_view_if_needed()
+    ticks = own.locator(".live .tick")
+    before = ticks.all_inner_texts()
+    box = own.locator(".live").bounding_box()
+    page.mouse.move(box["x"] + 100, box["y"] + 80)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 130, box["y"] + 80, steps=3)
+    page.mouse.up()
+    assert ticks.all_inner_texts() != before
+    own.get_by_role("button", name="Reset zoom").click()
+    assert ticks.all_inner_texts() == before
+    assert own.get_by_role("button", name="Reset zoom").count() == 0
+
+
+def test_keys_and_the_wheel_zoom_too(open_page):
+    page = open_page()
+    own = card(page, "column 0")
+    ticks = own.locator(".live .tick")
+    before = ticks.all_inner_texts()
+    own.locator(".live").focus()
+    page.keyboard.press("+")
+    assert ticks.all_inner_texts() != before
+    page.keyboard.press("0")
+    assert ticks.all_inner_texts() == before
+    own.locator(".live").hover()
+    page.keyboard.down("Control")
+    page.mouse.wheel(0, -100)
+    page.keyboard.up("Control")
+    own.get_by_role("button", name="Reset zoom").wait_for()
+    assert ticks.all_inner_texts() != before
+
+
+def test_one_scale_for_all_gives_all_curves_the_same_axis(open_page):
+    page = open_page()
+    page.locator("#same").check()
+    labels = [
+        own.locator(".live .tick[text-anchor=end]").all_inner_texts()
+        for own in page.locator("#grid .card:has(.density)").all()
+    ]
+    assert len({tuple(one) for one in labels}) == 1
+
+
+def test_one_class_can_be_looked_at_alone(open_page):
+    page = open_page("classes")
+    curve = page.locator("#grid .card:has(path.line) .live").first
+    assert curve.locator("path.line").count() == 5
+    page.locator("#output").select_option("6")
+    assert curve.locator("path.line").count() == 1
+    assert not page.locator("#legend").is_visible()
+
+
+def test_dark_follows_the_system_and_the_button_turns_it(open_page):
+    ground = "getComputedStyle(document.body).backgroundColor"
+    page = open_page(color_scheme="light")
+    bright = page.evaluate(ground)
+    page.emulate_media(color_scheme="dark")
+    night = page.evaluate(ground)
+    assert night != bright
+    assert page.locator("#theme").get_attribute("aria-pressed") == "true"
+    page.get_by_role("button", name="Dark").click()
+    assert page.evaluate(ground) == bright
+    page.get_by_role("button", name="Dark").click()
+    assert page.evaluate(ground) == night
+
+
+@pytest.mark.parametrize("name", ["plain", "hostile", "classes"])
+def test_a_narrow_window_scrolls_in_one_direction_only(open_page, name):
+    page = open_page(name)
+    for width in (800, 400, 320):
+        page.set_viewport_size({"width": width, "height": 800})
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_without_scripts_curves_and_tables_are_there_and_controls_are_not(open_page):
+    page = open_page("hostile", java_script_enabled=False)
+    assert page.locator("#grid .static:visible").count() == 30
+    assert page.locator(".controls:visible, #theme:visible, .readout:visible").count() == 0
+
+
+def test_print_shows_every_feature_in_light_whatever_the_screen_shows(open_page):
+    page = open_page(color_scheme="dark")
+    page.locator("#search").fill("column 3")
+    page.emulate_media(media="print")
+    assert page.locator("#grid .static:visible").count() == 8
+    assert page.locator(".live:visible, .controls:visible, button:visible").count() == 0
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    assert page.pdf(prefer_css_page_size=True).startswith(b"%PDF-")

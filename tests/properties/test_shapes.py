@@ -1,0 +1,256 @@
+"""Shapes are the sub-networks themselves: exact, fast, and independent of what is beside them."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sparsenam import SNAMRegressor
+from sparsenam.errors import InputError
+from sparsenam.families import Gaussian
+from sparsenam.model import AdditiveModel, ShapeBank, ShapeFunction, keep_features
+from sparsenam.model.pieces import Search
+from sparsenam.networks import MLPBank
+from sparsenam.tables import Scaling
+
+PIECEWISE = [
+    ("relu", ()),
+    ("relu", (16,)),
+    ("relu", (100, 50)),
+    ("relu", (12, 12, 12, 12)),
+    ("clipped_relu", (20,)),
+    ("clipped_relu", (20, 10, 5)),
+    ("exu", (20,)),
+    ("exu", (20, 10)),
+    ("gelu", ()),
+]
+CENTERS, SCALES = np.array([0.0, 1e4, -5.0]), np.array([1.0, 10.0, 1e-6])
+
+
+def random_model(activation, hidden, outputs=1, seed=0):
+    generator = np.random.default_rng(seed)
+    bank = MLPBank(hidden, outputs, activation)
+    theta = torch.as_tensor(np.stack([bank.draw(place, generator) for place in range(3)]))
+    return AdditiveModel(
+        family=Gaussian(),
+        bank=bank,
+        theta=theta,
+        features=np.array([2, 0, 3]),
+        n_features_in=4,
+        scaling=Scaling(CENTERS, SCALES),
+        offsets=generator.normal(size=(3, outputs)),
+        intercept=generator.normal(size=outputs),
+        target_scale=generator.uniform(0.5, 2.0, outputs),
+        absent=generator.normal(size=(3, outputs)),
+    )
+
+
+def table_for(model, rows, reach, seed=1):
+    """Rows within ``reach`` standard deviations, a tenth of the cells absent in no column but the last."""
+    table = np.random.default_rng(seed).uniform(-reach, reach, size=(rows, model.n_features_in))
+    table[:, model.features] = table[:, model.features] * model.scaling.scale + model.scaling.center
+    return table
+
+
+def assert_reproduced(model, table, share):
+    network, shapes = model.network_effects(table), model.kept_effects(table)
+    sizes = np.ptp(network, axis=0)
+    assert (np.abs(network - shapes).max(axis=0) <= share * sizes).all()
+
+
+@pytest.mark.parametrize(("activation", "hidden"), PIECEWISE)
+@pytest.mark.parametrize("outputs", [1, 3])
+def test_knots_reproduce_a_random_network_inside_and_beyond_the_data(activation, hidden, outputs):
+    model = random_model(activation, hidden, outputs)
+    assert model.exact_shapes
+    assert_reproduced(model, table_for(model, 3000, 3.0), 1e-7)
+    assert_reproduced(model, table_for(model, 3000, 30.0), 1e-7)
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    generator = np.random.default_rng(0)
+    table = generator.normal(size=(600, 5))
+    target = np.sin(3.0 * table[:, 0]) + np.abs(table[:, 1]) + 0.1 * generator.normal(size=600)
+    return SNAMRegressor(random_state=0).fit(table, target)
+
+
+def test_knots_of_a_default_fit_reproduce_its_network_on_a_hundred_thousand_points(fitted):
+    model = fitted.model_
+    table = np.random.default_rng(1).uniform(-30.0, 30.0, size=(100_000, 5))
+    table[:50_000] /= 10.0
+    assert model.exact_shapes and not isinstance(model.bank, ShapeBank)
+    assert_reproduced(model, table, 1e-5)
+    assert_reproduced(model, table, 1e-10)  # what is reached
+
+
+def test_clipped_units_are_constant_beyond_the_last_knots_to_the_bit(fitted):
+    for shape in fitted.model_.shapes():
+        assert not shape.left_slope.any() and not shape.right_slope.any()
+        assert shape([shape.knots[0] - 1e9])[0, 0] == shape([shape.knots[0]])[0, 0]
+
+
+@given(
+    knots=st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=60, unique=True),
+    cluster=st.integers(0, 40),
+    x=st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=50),
+)
+def test_the_search_agrees_with_bisection_whatever_the_knots(knots, cluster, x):
+    near = knots[0] + 1e-7 * np.arange(cluster)  # many in one bucket
+    sorted_knots = np.unique(np.concatenate([knots, near]))
+    numbers = np.concatenate([x, sorted_knots, np.nextafter(sorted_knots, -np.inf)])
+    expected = np.searchsorted(sorted_knots, numbers, side="right")
+    np.testing.assert_array_equal(Search.among(sorted_knots).places(numbers), expected)
+
+
+@given(
+    knots=st.lists(st.integers(-50, 50), min_size=2, max_size=20, unique=True),
+    seed=st.integers(0, 1000),
+)
+def test_a_shape_interpolates_between_its_knots_and_goes_on_straight_beyond(knots, seed):
+    generator = np.random.default_rng(seed)
+    places = np.sort(np.array(knots, dtype=float))
+    values, left, right = (
+        generator.normal(size=(places.size, 2)),
+        generator.normal(size=2),
+        generator.normal(size=2),
+    )
+    shape = ShapeFunction(places, values, left, right, np.zeros(2))
+    np.testing.assert_array_equal(shape(places), values)
+    x = generator.uniform(places[0], places[-1], 50)
+    expected = np.column_stack([np.interp(x, places, values[:, output]) for output in (0, 1)])
+    np.testing.assert_allclose(shape(x), expected, atol=1e-12)
+    np.testing.assert_allclose(shape([places[0] - 2.0])[0], values[0] - 2.0 * left, atol=1e-12)
+    np.testing.assert_allclose(shape([places[-1] + 2.0])[0], values[-1] + 2.0 * right, atol=1e-12)
+
+
+def one_layer(weights, biases, outputs, activation="relu"):
+    bank = MLPBank((len(weights),), 1, activation)
+    theta = torch.tensor([[*weights, *biases, *outputs]], dtype=torch.float64)
+    one = np.zeros((1, 1))
+    return AdditiveModel(
+        Gaussian(), bank, theta, np.array([0]), 1, Scaling.none(1), one, np.zeros(1), np.ones(1), one
+    )
+
+
+def test_knots_that_are_one_up_to_rounding_are_merged():
+    third = 1.0 / 3.0
+    model = one_layer([1.0, 3.0, 0.7], [-third, -1.0, -0.7 * third], [1.0, 2.0, 0.5])
+    (shape,) = model.shapes()
+    assert shape.knots.size == 1
+    assert shape.knots[0] == pytest.approx(third)
+
+
+def test_a_jump_between_two_close_knots_is_kept():
+    steep = 1e13
+    model = one_layer([steep], [-0.5 * steep], [1.0], "clipped_relu")
+    (shape,) = model.shapes()
+    assert shape.knots.size == 2
+    np.testing.assert_allclose(shape([0.4, 0.6, 2.0])[:, 0], [0.0, 1.0, 1.0])
+
+
+def test_a_kink_far_outside_does_not_blur_the_effect_near_the_data():
+    model = one_layer([1e-9, 1.0], [1.0, 0.0], [1e3, 1.0])  # the first has its kink at -1e9
+    x = np.linspace(-3.0, 3.0, 101)[:, None]
+    near = model.network_effects(x)[:, 0]
+    np.testing.assert_allclose(model.kept_effects(x)[:, 0], near, rtol=1e-12)
+
+
+def test_a_linear_effect_is_one_knot_and_its_slope():
+    model = random_model("relu", ())
+    for shape, weight, scale in zip(model.shapes(), model.theta[:, 0].numpy(), SCALES, strict=True):
+        slope = weight * model.target_scale / scale
+        assert shape.knots.size == 1
+        np.testing.assert_allclose(shape.left_slope, slope, rtol=1e-9)
+        np.testing.assert_allclose(shape.right_slope, slope, rtol=1e-9)
+
+
+def test_absent_cells_add_the_absent_value_and_only_there():
+    model = random_model("relu", (8,), outputs=2)
+    table = table_for(model, 50, 3.0)
+    whole = model.kept_effects(table)
+    table[::3, 0] = np.nan
+    effects = model.kept_effects(table)
+    np.testing.assert_array_equal(effects[::3, 1], np.broadcast_to(model.absent[1] * model.target_scale, (17, 2)))
+    np.testing.assert_array_equal(effects[1::3], whole[1::3])
+    np.testing.assert_array_equal(effects[:, [0, 2]], whole[:, [0, 2]])
+    np.testing.assert_allclose(effects, model.network_effects(table), rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("activation", ["relu", "clipped_relu", "tanh"])
+def test_effects_and_intercept_add_up_to_the_score(activation):
+    model = random_model(activation, (30, 10), outputs=2)
+    table = table_for(model, 200, 5.0)
+    total = model.effects(table).sum(axis=1) + model.intercept
+    np.testing.assert_allclose(model.scores(table), total, atol=1e-9)
+
+
+def test_leaving_out_features_changes_no_bit_of_the_others():
+    model = random_model("relu", (40, 20), outputs=2)
+    table = table_for(model, 300, 4.0)
+    few = keep_features(model, np.array([True, False, True]))
+    np.testing.assert_array_equal(few.kept_effects(table), model.kept_effects(table)[:, [0, 2]])
+    silent = keep_features(model, np.array([False, True, False]))
+    silent = replace(silent, theta=torch.zeros_like(silent.theta), offsets=np.zeros((1, 2)))
+    assert not silent.kept_effects(table).any()
+
+
+def test_a_row_has_the_same_bits_beside_any_other_rows(fitted):
+    table = np.random.default_rng(3).normal(size=(40_000, 5))
+    some = np.array([0, 7, 32_767, 32_768, 39_999])
+    np.testing.assert_array_equal(fitted.predict(table)[some], fitted.predict(table[some]))
+
+
+@pytest.mark.parametrize("activation", ["gelu", "silu", "tanh"])
+def test_smooth_sub_networks_say_that_they_have_no_knots_and_are_asked_themselves(activation):
+    model = random_model(activation, (8,))
+    assert not model.exact_shapes
+    with pytest.raises(InputError, match="piecewise linear"):
+        model.shapes()
+    table = table_for(model, 100, 3.0)
+    np.testing.assert_array_equal(model.kept_effects(table), model.network_effects(table))
+
+
+def test_shapes_are_found_once_and_forgotten_by_a_changed_model():
+    model = random_model("relu", (8,))
+    assert model.shapes() is model.shapes()
+    doubled = replace(model, target_scale=2.0 * model.target_scale)
+    np.testing.assert_allclose(doubled.shapes()[0].values, 2.0 * model.shapes()[0].values)
+
+
+def test_a_bank_of_shapes_has_the_same_functions_and_is_pruned_like_any_other():
+    model = random_model("relu", (30, 10), outputs=2)
+    shapes = model.shapes()
+    bank, theta = ShapeBank.of(shapes, 2)
+    x = table_for(model, 200, 5.0)[:, model.features].T
+    effects = bank.effects(theta, torch.as_tensor(x)).numpy()
+    np.testing.assert_allclose(effects, np.stack([own(row) for own, row in zip(shapes, x, strict=True)]), rtol=1e-9)
+    last = np.array([2])
+    kept = bank.take(last).effects(theta[last], torch.as_tensor(x[last]))
+    np.testing.assert_array_equal(kept.numpy(), effects[last])
+    padding = bank.padding()
+    assert padding.shape == theta.shape and not theta[padding].any()
+    assert int((~padding).sum()) == 2 * sum(shape.knots.size + 2 for shape in shapes)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"knots": np.array([1.0, 0.0])},
+        {"knots": np.array([0.0, 0.0])},
+        {"knots": np.zeros(0), "values": np.zeros((0, 1))},
+        {"values": np.array([[np.nan], [0.0]])},
+        {"values": np.zeros((3, 1))},
+        {"absent": np.zeros(2)},
+        {"left_slope": np.array([np.inf])},
+    ],
+)
+def test_a_shape_that_cannot_be_is_refused(wrong):
+    right = {"knots": np.array([0.0, 1.0]), "values": np.zeros((2, 1))}
+    right |= {name: np.zeros(1) for name in ("left_slope", "right_slope", "absent")}
+    ShapeFunction(**right)
+    with pytest.raises(InputError):
+        ShapeFunction(**(right | wrong))

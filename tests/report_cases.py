@@ -1,0 +1,190 @@
+"""Dicts as Explanation.to_dict() and LocalExplanation.to_dict() make them, with names that try to break out."""
+
+from __future__ import annotations
+
+import numpy as np
+
+HOSTILE = (
+    "</script><script>alert(1)</script>",
+    '<img src=x onerror="alert(2)">',
+    "\" onfocus=alert(3) autofocus x='",
+    "line\u2028and\u2029paragraph",
+    "<!--<script>",
+    "${alert(4)} $title {{x}}",
+    "right\u202eto left",
+    "nul\x00 and \ud800 half",
+    "&lt;b&gt; &amp;",
+    "a" * 180,
+    "   ",
+    "</style><style>*{display:none}</style>",
+    "javascript:alert(5)",
+    "Größe in m² – 日本語 🙂",
+    "]]><svg onload=alert(6)>",
+)
+
+
+def explanation(features: int = 30, outputs: int = 1, task: str = "regression", hostile: bool = True):
+    """Return the dict of an explanation: every fourth column a category, every third with missing cells."""
+    draw = np.random.default_rng(0)
+    names = [f"column {place}" for place in range(features)]
+    if hostile:
+        names[: len(HOSTILE)] = HOSTILE[:features]
+    made = [_feature(draw, name, place, outputs) for place, name in enumerate(names)]
+    made.sort(key=lambda feature: -feature["importance"]["mean_absolute"])
+    labels = ["y"] if outputs == 1 else [f"class {place}" for place in range(outputs)]
+    if hostile and outputs > 1:
+        labels[0] = HOSTILE[1]
+    dropped = [
+        {
+            "name": f"noise {place}",
+            "reason": "its share is within the penalty",
+            "slack": float(draw.uniform()),
+            "norm": 0.0,
+        }
+        for place in range(features // 2)
+    ]
+    dropped.append(
+        {"name": HOSTILE[0] + "2", "reason": "it holds one single value: " + HOSTILE[1], "slack": None, "norm": 0.0}
+    )
+    return {
+        "schema": 1,
+        "task": task,
+        "target": "price <b>in</b> €" if hostile else "price",
+        "outputs": labels,
+        "link": {"regression": "identity", "classification": "logit", "survival": "log"}[task],
+        "units": {"regression": "€", "classification": "log odds of 'yes'", "survival": "log hazard"}[task],
+        "intercept": draw.normal(size=outputs).tolist(),
+        "features": made,
+        "dropped": dropped,
+        "card": _card(features + len(dropped)),
+        **_selection(draw, names),
+        "history": [{"epoch": epoch, "loss": 1 / (epoch + 1), "features": features} for epoch in range(40)],
+    }
+
+
+def local_explanation(rows: int = 3, features: int = 16, outputs: int = 1, hostile: bool = True):
+    """Return the dict of a local explanation whose effects add up."""
+    draw = np.random.default_rng(1)
+    names = [*(HOSTILE if hostile else ()), *(f"column {place}" for place in range(features))][:features]
+    made = []
+    for row in range(rows):
+        effects = draw.normal(size=(features, outputs)) * draw.uniform(0, 1.5, size=(features, 1))
+        intercept = draw.normal(size=outputs)
+        score = intercept + effects.sum(axis=0)
+        order = np.argsort(-np.abs(effects).max(axis=1))
+        contributions = [
+            {
+                "feature": names[place],
+                "value": "<i>8.3</i>" if place == 2 else f"{draw.normal():.3g}",
+                "effect": effects[place].tolist(),
+                "words": f"{names[place]} adds {effects[place][0]:+.2g}",
+            }
+            for place in order
+        ]
+        label = HOSTILE[0] if hostile and row == 1 else f"row {row}"
+        made.append(
+            {
+                "row": label,
+                "prediction": score.tolist(),
+                "score": score.tolist(),
+                "intercept": intercept.tolist(),
+                "contributions": contributions,
+            }
+        )
+    labels = ["y"] if outputs == 1 else [f"class {place}" for place in range(outputs)]
+    return {
+        "schema": 1,
+        "outputs": labels,
+        "link": "identity",
+        "units": "€",
+        "reference": "the mean row",
+        "rows": made,
+    }
+
+
+def _feature(draw, name: str, place: int, outputs: int):
+    size = float(np.exp(-place / 8))
+    feature = {
+        "name": name,
+        "kind": "number",
+        "terms": [name],
+        "importance": {"mean_absolute": size * float(draw.uniform(0.6, 1)), "variation": 3 * size},
+        "norm": size * 1.7,
+        "entry": None if place == 5 else place + 1,
+        "curve": None,
+        "density": None,
+        "levels": None,
+        "missing": None,
+        "stand_ins": {HOSTILE[0]: 0.93, "twin": 0.88} if place == 1 else {},
+    }
+    if place % 3 == 0:
+        feature["missing"] = {
+            "effect": (size * draw.normal(size=outputs)).tolist(),
+            "count": int(draw.integers(1, 900)),
+        }
+    if place % 4 == 2:
+        feature["kind"] = "ordered" if place % 8 == 6 else "category"
+        feature["levels"] = _levels(draw, 60 if place == 10 else 2 + place % 9, size, outputs)
+        return feature
+    if place % 7 == 4:
+        feature["kind"] = "date"
+    x = (
+        np.linspace(17000, 19000, 200)
+        if feature["kind"] == "date"
+        else np.sort(draw.normal(size=200) * 10.0 ** draw.integers(-2, 5))
+    )
+    unit = (x - x.min()) / np.ptp(x)
+    waves = np.stack(
+        [np.sin(6 * unit * draw.uniform(0.3, 1.5) + draw.uniform(0, 6)) for _ in range(outputs)], axis=1
+    )
+    counts, edges = np.histogram(draw.choice(x, 4000), bins=30)
+    feature["curve"] = {"x": x.tolist(), "effect": (size * waves).tolist()}
+    feature["density"] = {"edges": edges.tolist(), "counts": counts.tolist()}
+    return feature
+
+
+def _levels(draw, count: int, size: float, outputs: int):
+    names = [*HOSTILE[:3], *(f"level {place}" for place in range(count))][:count]
+    return [
+        {"name": name, "effect": (size * draw.normal(size=outputs)).tolist(), "count": int(draw.integers(1, 5000))}
+        for name in names
+    ]
+
+
+def _card(columns: int):
+    return {
+        "rows": 20640,
+        "columns": columns,
+        "seconds": 12.345,
+        "estimator": "SNAMRegressorCV",
+        "settings": {
+            "penalty": "group lasso",
+            "random_state": None,
+            "alphas": [1.0, 0.1],
+            "note": HOSTILE[0],
+            "prune": True,
+        },
+        "versions": {"sparsenam": "0.1.0", "torch": "2.13.0", "python": "3.12.3"},
+        "alpha": 0.01,
+        "certificate": {"gap": 3.2e-7, "tol": 1e-6, "slack": {"noise 0": 0.4, HOSTILE[1]: 0.2}},
+        "scores": {"R²": 0.812, "mean absolute error": 0.31},
+        "created": "2025-01-31T12:00:00+00:00",
+    }
+
+
+def _selection(draw, names: list[str]):
+    alphas = np.geomspace(1, 1e-3, 20)
+    mean = 1 + (np.log10(alphas) + 2) ** 2 / 4
+    curve = [
+        {
+            "alpha": float(alpha),
+            "features": min(place * 2, len(names)),
+            "mean": float(value),
+            "standard_error": 0.05,
+        }
+        for place, (alpha, value) in enumerate(zip(alphas, mean, strict=True))
+    ]
+    entering = np.linspace(0, 0.9, len(names))
+    reach = np.maximum(np.linspace(0, 1, 20)[:, None] - entering, 0) * draw.uniform(0.5, 2, size=len(names))
+    path = {"alphas": alphas.tolist(), "names": names, "norms": reach.tolist()}
+    return {"curve": curve, "chosen": {"best": 13, "taken": 10}, "path": path}

@@ -1,0 +1,444 @@
+"""The commands on files: fit, predict, explain, path, report and demo, and fits that are stopped."""
+
+import csv
+import gzip
+import io
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import polars as pl
+import pytest
+from typer.testing import CliRunner
+
+import sparsenam
+from sparsenam.cli import app, demo, reading, watcher
+from sparsenam.cli.problem import Wishes, pose, split
+from sparsenam.cli.reading import read_file
+from sparsenam.cli.stage import StageFile
+from sparsenam.datasets import make_regression
+from sparsenam.errors import CheckpointError, InputError
+
+ROWS = 200
+
+
+def columns(seed=0):
+    """Return a small table of houses: numbers, a category, a postal code, and missing cells."""
+    random = np.random.default_rng(seed)
+    size, age, noise = random.uniform(40, 200, ROWS), random.uniform(0, 90, ROWS), random.normal(size=ROWS)
+    zone = random.choice(["north", "south", "east"], ROWS)
+    price = 3 * size + 60 * (zone == "north") + 10 * np.sin(age / 10) + random.normal(size=ROWS)
+    cells = {
+        "size": [f"{value:.3f}" for value in size],
+        "age": [f"{value:.2f}" if place % 9 else "" for place, value in enumerate(age)],
+        "zone": list(zone),
+        "zip": [f"0{place % 3}234" for place in range(ROWS)],
+        "noise": [f"{value:.4f}" for value in noise],
+        "price": [f"{value:.3f}" for value in price],
+    }
+    cells["expensive"] = ["yes" if value > np.median(price) else "no" for value in price]
+    return cells
+
+
+def write(path, cells, separator=","):
+    buffer = io.StringIO(newline="")
+    writer = csv.writer(buffer, delimiter=separator)
+    writer.writerow(cells)
+    writer.writerows(zip(*cells.values(), strict=True))
+    content = buffer.getvalue().encode()
+    path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
+    return path
+
+
+def without(cells, *names):
+    return {name: own for name, own in cells.items() if name not in names}
+
+
+def invoke(*words):
+    return CliRunner().invoke(app, [str(word) for word in words])
+
+
+@pytest.fixture(scope="module")
+def houses(tmp_path_factory):
+    return write(tmp_path_factory.mktemp("houses") / "houses.csv", without(columns(), "expensive"))
+
+
+@pytest.fixture(scope="module")
+def fitted(houses):
+    """Return the folder of a finished fit and what it printed."""
+    folder = houses.parent / "fitted"
+    result = invoke("fit", houses, "--target", "price", "--out", folder)
+    assert result.exit_code == 0, result.output
+    return folder, result
+
+
+def test_fit_prints_task_kept_features_and_test_error_and_writes_three_files(fitted):
+    folder, result = fitted
+    assert "task: regression (the target holds 200 different numbers)" in result.stdout
+    assert "kept: size, age, zone" in result.stdout
+    assert "test root mean squared error: " in result.stdout
+    for step in ("choosing features", "features chosen", "fitting smooth effects", "left"):
+        assert step in result.stderr
+    assert sorted(path.name for path in folder.iterdir()) == ["metrics.json", "model.snam", "report.html"]
+    assert "<html" in (folder / "report.html").read_text()
+    metrics = json.loads((folder / "metrics.json").read_text())
+    assert metrics["test"]["model"] < 0.2 * metrics["test"]["baseline"]
+    assert metrics["rows"] == {"fit": 160, "test": 40}
+    assert set(metrics["kept"]) | set(metrics["dropped"]) == {"size", "age", "zone", "zip", "noise"}
+
+
+def test_the_test_error_is_that_of_the_saved_model_on_the_rows_held_out(houses, fitted):
+    folder, _ = fitted
+    problem = pose(read_file(houses), Wishes("price"))
+    train, held = split(problem, 0.2, 0)
+    model = sparsenam.load(folder / "model.snam")
+    metrics = json.loads((folder / "metrics.json").read_text())["test"]
+    error = np.sqrt(np.mean((model.predict(held.table.native) - held.y) ** 2))
+    assert metrics["model"] == pytest.approx(error, rel=1e-12)
+    assert metrics["baseline"] == pytest.approx(np.sqrt(np.mean((train.y.mean() - held.y) ** 2)), rel=1e-12)
+
+
+def test_predict_writes_the_table_again_with_the_models_predictions(houses, fitted, tmp_path):
+    out = tmp_path / "predictions.tsv.gz"
+    result = invoke("predict", fitted[0] / "model.snam", houses, "--out", out)
+    assert result.exit_code == 0, result.output
+    written = read_file(out)
+    assert written.names == (*read_file(houses).names, "prediction")
+    own = read_file(houses).without(["price"])
+    expected = sparsenam.load(fitted[0] / "model.snam").predict(own.native)
+    assert [float(cell) for cell in written.texts("prediction")] == expected.tolist()
+    assert written.texts("zip") == own.texts("zip")
+
+
+def test_explain_ranks_columns_and_says_rows_in_words(houses, fitted):
+    model = fitted[0] / "model.snam"
+    whole = invoke("explain", model)
+    assert whole.exit_code == 0, whole.output
+    assert "dropped noise" in whole.stdout
+    assert whole.stdout.index("size") < whole.stdout.index("zone")
+    local = invoke("explain", model, houses, "--rows", "3,0")
+    assert local.exit_code == 0, local.output
+    assert local.stdout.index("row 3: prediction") < local.stdout.index("row 0: prediction")
+    record = json.loads(invoke("explain", model, houses, "--rows", "3", "--json").stdout)["rows"][0]
+    total = record["intercept"][0] + sum(own["effect"][0] for own in record["contributions"])
+    assert record["row"] == 3
+    assert record["score"][0] == pytest.approx(total)
+
+
+def test_report_is_written_with_and_without_a_table(houses, fitted, tmp_path):
+    for words in ((), (houses,)):
+        out = tmp_path / f"report{len(words)}.html"
+        result = invoke("report", fitted[0] / "model.snam", *words, "--out", out)
+        assert result.exit_code == 0, result.output
+        assert "zone" in out.read_text()
+
+
+def test_path_starts_empty_and_names_each_column_once_as_it_enters(houses):
+    result = invoke("path", houses, "--target", "price", "--json")
+    assert result.exit_code == 0, result.output
+    walked = json.loads(result.stdout)
+    entered = [name for point in walked["points"] for name in point["entered"]]
+    assert walked["points"][0]["features"] == 0
+    assert walked["entry_order"][0] == "size"
+    assert sorted(entered) == sorted(set(entered)) == sorted(walked["entry_order"])
+    assert sum(point["taken"] for point in walked["points"]) == 1
+    assert "order of entry: size" in invoke("path", houses, "--target", "price").stdout
+
+
+def test_every_kind_of_file_gives_the_same_model(fitted, tmp_path):
+    cells = without(columns(), "expensive")
+    files = [write(tmp_path / "a.tsv", cells, "\t"), write(tmp_path / "b.csv.gz", cells, ";")]
+    frame = pl.DataFrame({name: [cell or None for cell in own] for name, own in cells.items()})
+    frame = frame.with_columns(pl.col("size", "age", "noise", "price").cast(pl.Float64))
+    frame.write_parquet(tmp_path / "c.parquet")
+    expected = json.loads((fitted[0] / "metrics.json").read_text())
+    for place, path in enumerate([*files, tmp_path / "c.parquet"]):
+        out = tmp_path / str(place)
+        result = invoke("fit", path, "--target", "price", "--out", out)
+        assert result.exit_code == 0, result.output
+        found = json.loads((out / "metrics.json").read_text())
+        assert [found["test"], found["kept"]] == [expected["test"], expected["kept"]]
+
+
+@pytest.mark.parametrize("missing", [("polars",), ("polars", "pandas")])
+def test_text_files_read_the_same_whichever_library_is_installed(houses, monkeypatch, missing):
+    usual = read_file(houses)
+    library = reading._library
+
+    def limited(name):
+        if name in missing:
+            raise ImportError(name)
+        return library(name)
+
+    monkeypatch.setattr(reading, "_library", limited)
+    other = read_file(houses)
+    rows = np.array([7, 0, 18], dtype=np.intp)
+    assert other.names == usual.names
+    for name in usual.names:
+        assert other.texts(name) == usual.texts(name)
+        assert other.take(rows).texts(name) == [usual.texts(name)[row] for row in rows]
+        assert other.cells(name).values == usual.cells(name).values
+        assert (other.cells(name).missing == usual.cells(name).missing).all()
+
+
+def test_parquet_without_a_library_says_what_to_install(tmp_path, monkeypatch):
+    pl.DataFrame({"a": [1.0]}).write_parquet(tmp_path / "a.parquet")
+
+    def none(name):
+        raise ImportError(name)
+
+    monkeypatch.setattr(reading, "_library", none)
+    with pytest.raises(InputError, match="install polars, pyarrow or pandas"):
+        read_file(tmp_path / "a.parquet")
+
+
+@pytest.mark.parametrize(
+    ("cells", "task", "words"),
+    [
+        (["yes", "no"] * 50, "classification", "2 classes"),
+        (["0", "1"] * 50, "classification", "two values"),
+        (["1", "2", "3", "4"] * 25, "classification", "--task regression"),
+        ([str(place) for place in range(100)], "regression", "--task count"),
+        ([str(place / 7) for place in range(100)], "regression", "different numbers"),
+        ([str(place - 50) for place in range(100)], "regression", "different numbers"),
+    ],
+)
+def test_the_task_is_guessed_from_the_target_and_the_guess_explained(cells, task, words, tmp_path):
+    path = write(tmp_path / "a.csv", {"x": [str(place) for place in range(100)], "y": cells})
+    found = pose(read_file(path), Wishes("y")).task
+    assert found.kind == task
+    assert words in found.why
+
+
+def test_classes_are_held_out_in_their_shares_and_get_probabilities(tmp_path):
+    path = write(tmp_path / "a.csv", without(columns(), "price"))
+    train, held = split(pose(read_file(path), Wishes("expensive")), 0.2, 0)
+    assert np.mean(held.y == "yes") == pytest.approx(0.5, abs=0.03)
+    assert train.rows + held.rows == ROWS
+    result = invoke("fit", path, "--target", "expensive", "--out", tmp_path / "m")
+    assert result.exit_code == 0, result.output
+    assert "test share of wrong classes" in result.stdout
+    out = tmp_path / "p.csv"
+    assert invoke("predict", tmp_path / "m" / "model.snam", path, "--out", out).exit_code == 0
+    table = read_file(out)
+    chances = np.array([table.texts(f"probability of {name}") for name in ("no", "yes")], dtype=float)
+    assert chances.sum(axis=0) == pytest.approx(1.0)
+    assert np.array(["no", "yes"])[chances.argmax(axis=0)].tolist() == table.texts("prediction")
+
+
+def test_counts_are_fitted_with_their_exposure(tmp_path):
+    random = np.random.default_rng(0)
+    x, years = random.normal(size=ROWS), random.uniform(0.5, 4, ROWS)
+    counts = random.poisson(years * np.exp(0.8 * x))
+    cells = {"x": x.astype(str), "years": years.astype(str), "z": random.normal(size=ROWS).astype(str)}
+    path = write(tmp_path / "a.csv", cells | {"claims": counts.astype(str)})
+    result = invoke("fit", path, "--target", "claims", "--exposure", "years", "--out", tmp_path)
+    assert result.exit_code == 0, result.output
+    assert "task: count (an exposure was named)" in result.stdout
+    metrics = json.loads((tmp_path / "metrics.json").read_text())
+    assert metrics["test"]["measure"] == "Poisson deviance"
+    assert metrics["test"]["model"] < metrics["test"]["baseline"]
+    assert metrics["kept"] == ["x"]
+    out = tmp_path / "p.csv"
+    assert invoke("predict", tmp_path / "model.snam", path, "--exposure", "years", "--out", out).exit_code == 0
+    rates = sparsenam.load(tmp_path / "model.snam").predict(read_file(path).select(["x", "z"]).native)
+    assert np.array(read_file(out).texts("prediction"), dtype=float) == pytest.approx(rates * years)
+
+
+def test_survival_reads_times_and_events(tmp_path):
+    random = np.random.default_rng(0)
+    x = random.normal(size=ROWS)
+    time, censored = random.exponential(np.exp(-1.5 * x)), random.exponential(3.0, ROWS)
+    cells = {
+        "x": x.astype(str),
+        "z": random.normal(size=ROWS).astype(str),
+        "months": np.minimum(time, censored).astype(str),
+        "died": ["yes" if own else "no" for own in time <= censored],
+    }
+    path = write(tmp_path / "a.csv", cells)
+    result = invoke("fit", path, "--target", "months", "--event", "died", "--out", tmp_path)
+    assert result.exit_code == 0, result.output
+    assert "task: survival" in result.stdout
+    metrics = json.loads((tmp_path / "metrics.json").read_text())
+    assert metrics["kept"] == ["x"]
+    assert metrics["test"]["model"] > 0.65
+    assert invoke("predict", tmp_path / "model.snam", path, "--out", tmp_path / "p.csv").exit_code == 0
+
+
+def test_rows_without_a_target_are_left_out_and_counted(tmp_path):
+    cells = without(columns(), "expensive")
+    cells["price"][3] = cells["price"][8] = ""
+    problem = pose(read_file(write(tmp_path / "a.csv", cells)), Wishes("price"))
+    assert problem.all.rows == ROWS - 2
+    assert problem.notes == ("2 rows without 'price' left out.",)
+
+
+def test_warnings_are_single_lines(tmp_path):
+    cells = without(columns(), "expensive") | {"same": ["1"] * ROWS}
+    result = invoke("fit", write(tmp_path / "a.csv", cells), "--target", "price", "--out", tmp_path)
+    assert result.exit_code == 0, result.output
+    lines = [line for line in result.stderr.splitlines() if "constant column" in line]
+    assert lines == ["sparsenam: warning: 1 constant column(s) left out of the model: 'same'."]
+    assert "Warning" not in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("fit", "absent.csv", "--target", "y"), "absent.csv: expected a file"),
+        (("fit", "HOUSES", "--target", "cost"), "'cost'"),
+        (("fit", "HOUSES", "--target", "price", "--task", "magic"), "--task: expected"),
+        (("fit", "HOUSES", "--target", "price", "--task", "survival"), "--event"),
+        (("fit", "HOUSES", "--target", "price", "--family", "poisson", "--task", "regression"), "--family"),
+        (("fit", "HOUSES", "--target", "price", "--alpha", "much"), "--alpha"),
+        (("fit", "HOUSES", "--target", "price", "--test", "1.5"), "--test"),
+        (("fit", "HOUSES", "--target", "price", "--types", "zip"), "zip=category"),
+        (("fit", "HOUSES", "--target", "price", "--types", "zip=colour"), "'colour'"),
+        (("fit", "HOUSES", "--target", "price", "--keep", "garden"), "'garden'"),
+        (("fit", "HOUSES", "--target", "zone", "--task", "regression"), "numbers"),
+        (("path", "HOUSES", "--target", "price", "--task", "survival"), "--task"),
+        (("predict", "HOUSES", "HOUSES"), "houses.csv"),
+        (("predict", "MODEL", "OTHER"), "'age'"),
+        (("predict", "MODEL", "HOUSES", "--out", "p.xlsx"), ".csv"),
+        (("explain", "MODEL", "--rows", "0"), "--rows"),
+        (("explain", "MODEL", "HOUSES", "--rows", "0,999"), "999"),
+    ],
+)
+def test_a_mistake_is_one_line_on_stderr_and_exit_code_two(words, message, houses, fitted, tmp_path):
+    other = write(tmp_path / "other.csv", {"size": ["1", "2"], "zone": ["north", "south"]})
+    named = {"HOUSES": houses, "MODEL": fitted[0] / "model.snam", "OTHER": other}
+    own = [named.get(word, word) for word in words]
+    result = invoke(*own, *(("--out", tmp_path / "out") if own[0] == "fit" else ()))
+    assert result.exit_code == 2
+    said = [line for line in result.stderr.splitlines() if line.startswith("sparsenam: ")]
+    assert len(said) == 1
+    assert message in said[0]
+    assert "Traceback" not in result.output
+    assert not (tmp_path / "out" / "model.snam").exists()
+
+
+def test_debug_gives_the_error_itself(houses):
+    result = invoke("fit", houses, "--target", "cost", "--debug")
+    assert isinstance(result.exception, InputError)
+
+
+def stop_at(monkeypatch, step):
+    """Stop fits by Ctrl-C when they come to a step."""
+    usual = watcher.KeepingWatcher.step
+
+    def stopping(self, name, done, most):
+        usual(self, name, done, most)
+        if name == step:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(watcher.KeepingWatcher, "step", stopping)
+
+
+def test_control_c_before_the_choice_leaves_no_model_and_says_so(houses, tmp_path, monkeypatch):
+    stop_at(monkeypatch, "choose")
+    result = invoke("fit", houses, "--target", "price", "--out", tmp_path)
+    assert result.exit_code == 130
+    assert "before there was a model" in result.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("target", ["price", "expensive"])
+def test_a_stopped_fit_leaves_a_model_and_resumes_to_the_bits_of_an_unbroken_one(target, tmp_path, monkeypatch):
+    path = write(tmp_path / "a.csv", without(columns(), "price" if target == "expensive" else "expensive"))
+    words = ("fit", path, "--target", target, "--out", tmp_path / "stopped")
+    with monkeypatch.context() as patch:
+        stop_at(patch, "polish")
+        result = invoke(*words)
+    assert result.exit_code == 130
+    assert "preliminary model" in result.stderr
+    table = read_file(path).without([target]).native
+    quick = sparsenam.load(tmp_path / "stopped" / "model.snam")
+    again = invoke(*words, "--resume")
+    assert again.exit_code == 0, again.output
+    assert "taken from the stopped fit" in again.stderr
+    unbroken = invoke(*words[:-1], tmp_path / "unbroken")
+    assert unbroken.exit_code == 0
+    resumed, whole = (sparsenam.load(tmp_path / name / "model.snam") for name in ("stopped", "unbroken"))
+    assert set(quick.get_feature_names_out()) <= set(whole.get_feature_names_out())
+    assert resumed.model_.theta.equal(whole.model_.theta)
+    assert resumed.effects(table).tobytes() == whole.effects(table).tobytes()
+    explained, expected = (json.loads(model.explain().to_json()) for model in (resumed, whole))
+    for own in (explained, expected):
+        del own["card"]
+    assert explained == expected
+    assert not (tmp_path / "stopped" / "stage.npz").exists()
+
+
+def test_resume_of_a_finished_fit_only_prints(houses, fitted):
+    folder, first = fitted
+    before = (folder / "model.snam").stat().st_mtime_ns
+    result = invoke("fit", houses, "--target", "price", "--out", folder, "--resume")
+    assert result.exit_code == 0
+    assert "finished already" in result.stderr
+    assert result.stdout == first.stdout
+    assert (folder / "model.snam").stat().st_mtime_ns == before
+
+
+def test_resume_refuses_the_stage_of_another_fit_and_a_damaged_one(houses, tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        stop_at(patch, "smooth")
+        invoke("fit", houses, "--target", "price", "--out", tmp_path)
+    stage = tmp_path / "stage.npz"
+    other = invoke("fit", houses, "--target", "price", "--out", tmp_path, "--seed", "1", "--resume")
+    assert other.exit_code == 2
+    assert "other data or options" in other.stderr
+    stage.write_bytes(stage.read_bytes()[:1000])
+    with pytest.raises(CheckpointError, match="does not read"):
+        StageFile(stage, "any").read()
+
+
+def test_a_kill_at_any_moment_leaves_a_whole_model_or_none(houses, tmp_path):
+    # the script loads everything once, and then starts and kills fits that write one folder again and again
+    script = f"""
+import os, random, signal, sys, time
+import sparsenam
+from pathlib import Path
+from sparsenam.cli import app, reading
+library = reading._library
+def without_polars(name):  # its threads do not outlive a fork
+    if name == "polars":
+        raise ImportError(name)
+    return library(name)
+reading._library = without_polars
+folder, words = Path({str(tmp_path)!r}), ["fit", {str(houses)!r}, "--target", "price", "--out", {str(tmp_path)!r}]
+app(words, standalone_mode=False)
+chance = random.Random(0)
+for kill in range(5):
+    (folder / "model.snam").unlink(missing_ok=True)
+    child = os.fork()
+    if child == 0:
+        seed = 0
+        while True:
+            app([*words, "--seed", str(seed)], standalone_mode=False)
+            seed += 1
+    time.sleep(chance.uniform(0.1, 1.2))
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    if (folder / "model.snam").exists():
+        sparsenam.load(folder / "model.snam").get_feature_names_out()
+        print("whole", flush=True)
+    else:
+        print("none", flush=True)
+"""
+    quiet = os.environ | {"OMP_NUM_THREADS": "1"}
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=quiet, check=True)
+    ends = [line for line in done.stdout.splitlines() if line in ("whole", "none")]
+    assert len(ends) == 5
+    assert "whole" in ends
+
+
+def test_demo_ends_with_a_report_that_is_there(tmp_path, monkeypatch):
+    monkeypatch.setattr("sparsenam.datasets.make_regression", lambda seed: make_regression(300, 6, seed=seed))
+    result = invoke("demo", "--out", tmp_path)
+    assert result.exit_code == 0, result.output
+    last = result.stdout.splitlines()[-1]
+    assert last == f"open {(tmp_path / 'report.html').resolve().as_uri()}"
+    assert (tmp_path / "report.html").is_file()
+    assert demo.write_demo_table(tmp_path).is_file()

@@ -1,0 +1,356 @@
+"""Explanations say what the model does, why columns are in or out, and nothing that the model does not do."""
+
+import json
+import pickle
+import sys
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from sparsenam import (
+    RandomFeatureSNAMRegressor,
+    SNAMClassifier,
+    SNAMRegressor,
+    SNAMRegressorCV,
+    SNAMSurvival,
+    survival_target,
+)
+from sparsenam.baselines import NAMRegressor
+from sparsenam.errors import InputError
+from sparsenam.explain import Explanation, LocalExplanation, TrainingSummary
+from sparsenam.explain.histogram import density_of
+from sparsenam.explain.rows import what_it_does
+
+ROWS = 400
+
+
+def mixed(rows=ROWS, seed=0):
+    """A table with every kind of column, and a target that some of them make."""
+    generator = np.random.default_rng(seed)
+    table = pd.DataFrame(
+        {
+            "income": generator.lognormal(1.0, 0.5, rows),
+            "age": generator.integers(18, 80, rows).astype(float),
+            "city": generator.choice(["Rome", "Paris", "Oslo"], rows, p=[0.6, 0.3, 0.1]),
+            "size": pd.Categorical(generator.choice(["S", "M", "L"], rows), ["S", "M", "L"], ordered=True),
+            "day": pd.Timestamp("2020-01-01") + pd.to_timedelta(generator.integers(0, 900, rows), "D"),
+            "gap": np.where(generator.uniform(size=rows) < 0.3, np.nan, generator.normal(size=rows)),
+            "noise": generator.normal(size=rows),
+            "constant": 5.0,
+        }
+    )
+    table["income in cents"] = -100 * table["income"]
+    table.loc[generator.uniform(size=rows) < 0.2, "age"] = np.nan
+    y = (
+        np.sin(table["income"])
+        + 0.03 * table["age"].fillna(90)
+        + (table["day"].dt.year - 2020)
+        + table["gap"].isna()
+    )
+    y += table["city"].map({"Rome": 1.0, "Paris": 0.0, "Oslo": -1.0}) + 0.5 * table["size"].cat.codes
+    return table, (y + 0.1 * generator.normal(size=rows)).to_numpy()
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    table, y = mixed()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return SNAMRegressor(random_state=0).fit(table, y), table
+
+
+def fit_quietly(model, table, y, **more):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return model.fit(table, y, **more)
+
+
+def test_every_column_is_either_kept_or_dropped(fitted):
+    model, table = fitted
+    explanation = model.explain()
+    names = [own.name for own in explanation.features] + [own.name for own in explanation.dropped]
+    assert sorted(names) == sorted(table.columns)
+    support = set(model.get_feature_names_out())
+    assert {own.name for own in explanation.features} == support
+
+
+def test_reasons_say_why_columns_are_in_or_out(fitted):
+    explanation = fitted[0].explain()
+    reasons = {record["feature"]: record["reason"] for record in explanation.to_records()}
+    assert reasons["constant"] == "constant: one single value (5)"
+    assert reasons["income in cents"] == "equal to 'income' in every row, up to unit and sign"
+    assert reasons["gap"] == "its values do not matter, its missing cells do"
+    slack = fitted[0].certificate_.slack["noise"]
+    assert reasons["noise"] == f"its gradient is {slack:.2f} of the alpha at which it would enter"
+
+
+def test_a_twin_of_a_dropped_column_is_told_so():
+    table, y = mixed()
+    table["noise too"] = 2 * table["noise"]
+    dropped = {
+        own.name: own.reason for own in fit_quietly(SNAMRegressor(random_state=0), table, y).explain().dropped
+    }
+    assert dropped["noise too"] == "equal to 'noise' in every row, up to unit and sign, which is dropped too"
+
+
+def test_a_column_constant_in_the_rows_that_count_is_told_so():
+    generator = np.random.default_rng(0)
+    table = pd.DataFrame({"a": generator.normal(size=80), "b": np.repeat([0.0, 1.0], [60, 20])})
+    weights = np.repeat([1.0, 0.0], [60, 20])
+    model = fit_quietly(SNAMRegressor(random_state=0), table, table["a"] ** 2, sample_weight=weights)
+    explanation = model.explain()
+    assert [(own.name, own.reason) for own in explanation.dropped] == [("b", "constant in the rows that count")]
+    assert explanation.card["rows"] == 60
+    assert sum(explanation.feature("a").density.counts) == 60
+
+
+def test_asked_columns_and_unpenalised_models_say_so():
+    table, y = mixed(150)
+    numbers = table[["income", "noise"]]
+    kept = fit_quietly(SNAMRegressor(keep=["noise"], random_state=0), numbers, y).explain().feature("noise")
+    assert kept.reason == "it was asked to stay, and is not penalised"
+    free = fit_quietly(NAMRegressor(hidden=(4,), max_epochs=2, random_state=0), numbers, y).explain()
+    assert {own.reason for own in free.features} == {"no penalty: every column stays"}
+
+
+def test_networks_under_the_penalty_say_what_dropped_a_feature():
+    table, y = mixed(150)
+    numbers = table[["income", "noise"]]
+    sizes = {"hidden": (4,), "alpha": 50.0, "max_epochs": 2, "random_state": 0}
+    prox = fit_quietly(SNAMRegressor(**sizes), numbers, y).explain()
+    assert {own.reason for own in prox.dropped} == {"the penalty switched its sub-network off"}
+    plain = fit_quietly(SNAMRegressor(solver="adam", threshold=100.0, **sizes), numbers, y).explain()
+    assert {own.reason for own in plain.dropped} == {"its mean absolute effect stayed within the threshold of 100"}
+
+
+def test_curves_are_the_model_itself(fitted):
+    model, table = fitted
+    explanation = model.explain()
+    effects = pd.DataFrame(model.effects(table), columns=table.columns)
+    for name in ("income", "age"):
+        own, there = explanation.feature(name), table[name].notna()
+        at_rows = np.interp(table[name][there], own.curve.x, np.array(own.curve.effect)[:, 0])
+        np.testing.assert_allclose(at_rows, effects[name][there], atol=1e-8)
+        assert own.curve.x[0] <= table[name].min() and own.curve.x[-1] >= table[name].max()
+    day = explanation.feature("day")
+    numbers = (table["day"] - pd.Timestamp("1970-01-01")) / pd.Timedelta(days=1)
+    at_rows = np.interp(numbers, day.curve.x, np.array(day.curve.effect)[:, 0])
+    np.testing.assert_allclose(at_rows, effects["day"], atol=1e-8)
+    assert day.text_at(18262.0) == "2020-01-01"
+
+
+def test_smooth_networks_have_curves_on_a_grid():
+    generator = np.random.default_rng(0)
+    X = generator.normal(size=(200, 1))
+    model = fit_quietly(
+        SNAMRegressor(hidden=(8,), activation="tanh", alpha=1e-4, random_state=0), X, np.sin(X[:, 0])
+    )
+    (own,) = model.explain().features
+    at_rows = np.interp(X[:, 0], own.curve.x, np.array(own.curve.effect)[:, 0])
+    np.testing.assert_allclose(at_rows, model.effects(X)[:, 0], atol=1e-3)
+
+
+def test_levels_and_missing_cells_have_the_effects_of_the_model(fitted):
+    model, table = fitted
+    explanation, effects = model.explain(), pd.DataFrame(model.effects(table), columns=table.columns)
+    for name in ("city", "size"):
+        for level in explanation.feature(name).levels:
+            rows = table[name] == level.name
+            np.testing.assert_allclose(effects[name][rows], level.effect[0], atol=1e-9)
+            assert level.count == rows.sum()
+    size = explanation.feature("size")
+    assert [level.name for level in size.levels] == ["S", "M", "L"]
+    assert size.curve.x == (0.0, 1.0, 2.0) and size.text_at(2.0) == "L"
+    for name in ("age", "gap"):
+        own, rows = explanation.feature(name), table[name].isna()
+        np.testing.assert_allclose(effects[name][rows], own.missing.effect[0], atol=1e-9)
+        assert own.missing.count == rows.sum()
+    gap = explanation.feature("gap")
+    assert gap.curve is None and gap.levels[0].name == "(present)"
+    np.testing.assert_allclose(effects["gap"][table["gap"].notna()], gap.levels[0].effect[0], atol=1e-9)
+
+
+def test_importances_are_those_of_the_effects(fitted):
+    model, table = fitted
+    effects = pd.DataFrame(model.effects(table), columns=table.columns)
+    for own in model.explain().features:
+        assert own.mean_absolute == pytest.approx(effects[own.name].abs().mean())
+        assert own.variation == pytest.approx(np.ptp(effects[own.name]))
+
+
+def test_the_training_table_and_its_summary_give_the_same_explanation(fitted):
+    model, table = fitted
+    remembered, told = model.explain(), model.explain(table)
+    for ours, theirs in zip(remembered.features, told.features, strict=True):
+        assert ours.name == theirs.name and ours.density == theirs.density and ours.levels == theirs.levels
+        assert ours.mean_absolute == pytest.approx(theirs.mean_absolute)
+
+
+def test_other_rows_change_densities_and_importances_but_no_effect(fitted):
+    model, table = fitted
+    few = table.head(50).assign(city="Atlantis")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        told = model.explain(few)
+    assert told.card["rows"] == 50
+    city = told.feature("city")
+    assert [level.count for level in city.levels] == [0, 0, 0]
+    assert city.missing is None  # a level never seen is not a missing cell
+    assert city.mean_absolute == 0.0
+    assert city.levels[0].effect == model.explain().feature("city").levels[0].effect
+
+
+def test_weights_weigh_importances():
+    generator = np.random.default_rng(0)
+    X, weights = generator.normal(size=(200, 2)), generator.uniform(0.0, 2.0, 200)
+    model = SNAMRegressor(random_state=0).fit(X, X[:, 0] ** 2, sample_weight=weights)
+    effect = np.abs(model.effects(X)[:, 0])
+    assert model.explain().features[0].mean_absolute == pytest.approx(np.average(effect, weights=weights))
+
+
+def test_words_name_the_cell_and_what_it_does(fitted):
+    model, table = fitted
+    local = model.explain_local(table)
+    by_row = {row.row: {own.feature: own for own in row.contributions} for row in local.rows}
+    rome = next(label for label in table.index if table["city"][label] == "Rome")
+    assert by_row[rome]["city"].value == "Rome"
+    assert by_row[rome]["city"].words == f"city 'Rome' adds +{by_row[rome]['city'].effect[0]:.3g}"
+    oslo = next(label for label in table.index if table["city"][label] == "Oslo")
+    assert by_row[oslo]["city"].words == f"city 'Oslo' takes {-by_row[oslo]['city'].effect[0]:.3g}"
+    gone = next(label for label in table.index if np.isnan(table["age"][label]))
+    assert by_row[gone]["age"].words.startswith("age missing adds +")
+    assert by_row[0]["day"].value == table["day"][0].date().isoformat()
+
+
+def test_unseen_levels_are_called_so(fitted):
+    model, table = fitted
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        (row,) = model.explain_local(table.head(1).assign(city="Atlantis")).rows
+    words = {own.feature: own.words for own in row.contributions}
+    assert words["city"] == "city 'Atlantis' (never seen) adds nothing"
+
+
+def test_effects_too_small_to_write_add_nothing_and_classes_are_named():
+    assert what_it_does((0.0,), ("y",)) == "adds nothing"
+    assert what_it_does((0.1, -2.0), ("a", "b")) == "takes 2 from 'b'"
+    assert what_it_does((0.1, 0.01), ("a", "b")) == "adds +0.1 to 'a'"
+
+
+def test_labels_are_those_of_the_index(fitted):
+    model, table = fitted
+    assert [row.row for row in model.explain_local(table.head(2).set_axis(["Ann", "Bo"])).rows] == ["Ann", "Bo"]
+    assert [row.row for row in model.explain_local(table.iloc[[7, 3]]).rows] == [7, 3]
+
+
+@pytest.mark.parametrize("classes", [["no", "yes"], ["a", "b", "c"], [3, 5]])
+def test_classes_name_outputs_and_units(classes):
+    generator = np.random.default_rng(1)
+    X = generator.normal(size=(200, 2))
+    y = np.array(classes)[
+        np.digitize(X[:, 0], np.linspace(-0.5, 0.5, len(classes) - 1) if len(classes) > 2 else [0])
+    ]
+    y[:20] = generator.permutation(y[:20])  # no perfect separation
+    explanation = SNAMClassifier(random_state=0).fit(X, y).explain()
+    assert explanation.task == "classification"
+    assert explanation.outputs == (tuple(map(str, classes)) if len(classes) > 2 else (str(classes[1]),))
+    if len(classes) == 2:
+        assert explanation.units == f"log odds of '{classes[1]}'"
+        assert explanation.response == f"probability of '{classes[1]}'"
+
+
+def test_survival_explains_log_hazard_ratios():
+    generator = np.random.default_rng(0)
+    X = generator.normal(size=(150, 2))
+    y = survival_target(generator.uniform(size=150) < 0.8, generator.exponential(np.exp(-X[:, 0])))
+    model = SNAMSurvival(random_state=0, alpha=0.05).fit(X, y)
+    explanation, local = model.explain(), model.explain_local(X[:5])
+    assert (explanation.task, explanation.units, explanation.response) == (
+        "survival",
+        "log hazard ratio",
+        "hazard ratio",
+    )
+    np.testing.assert_allclose([row.score[0] for row in local.rows], model.predict(X[:5]))
+    np.testing.assert_allclose([row.prediction[0] for row in local.rows], np.exp(model.predict(X[:5])))
+
+
+def test_the_path_and_the_curve_are_those_of_the_fit():
+    table, y = mixed(200)
+    model = fit_quietly(SNAMRegressorCV(random_state=0), table, y)
+    explanation = model.explain()
+    assert explanation.curve == model.cv_curve_.table()
+    assert explanation.chosen == {"best": model.cv_curve_.best(), "taken": model.cv_curve_.compact()}
+    assert explanation.path["alphas"] == pytest.approx(model.path_.alphas.tolist())
+    assert explanation.path["names"] == model.path_.entry_order()
+    places = [model.path_.names.index(name) for name in explanation.path["names"]]
+    np.testing.assert_allclose(explanation.path["norms"], model.path_.norms[:, places])
+    first = model.path_.entry_order()[0]
+    assert explanation.feature(first).entry == 1
+
+
+def test_a_model_without_features_has_an_explanation():
+    generator = np.random.default_rng(0)
+    model = RandomFeatureSNAMRegressor(alpha=100.0).fit(generator.normal(size=(50, 2)), generator.normal(size=50))
+    explanation = model.explain()
+    assert not explanation.features and len(explanation.dropped) == 2
+    assert model.explain_local(np.zeros((2, 2))).rows[1].contributions == ()
+    assert Explanation.from_dict(json.loads(explanation.to_json())) == explanation
+
+
+def test_explaining_an_unfitted_model_is_an_error():
+    with pytest.raises(ValueError, match="not fitted"):
+        SNAMRegressor().explain()
+
+
+def test_unknown_features_and_schemas_are_named(fitted):
+    explanation = fitted[0].explain()
+    with pytest.raises(InputError, match="'noise', which was dropped"):
+        explanation.feature("noise")
+    with pytest.raises(InputError, match="schema"):
+        Explanation.from_dict({**explanation.to_dict(), "schema": 2})
+    with pytest.raises(InputError, match="schema"):
+        LocalExplanation.from_dict({"schema": 0})
+
+
+def test_frames_hold_the_records_and_need_pandas(fitted, monkeypatch):
+    model, table = fitted
+    explanation, local = model.explain(), model.explain_local(table.head(3))
+    assert explanation.to_frame().shape[0] == table.shape[1]
+    frame = local.to_frame()
+    sums = frame.groupby("row")["effect"].sum()
+    np.testing.assert_allclose(sums, model.predict(table.head(3)))
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(InputError, match="install pandas"):
+        explanation.to_frame()
+
+
+def test_explaining_never_changes_a_model(fitted):
+    model, table = fitted
+    model = pickle.loads(pickle.dumps(model))
+    before = pickle.dumps(model)
+    model.explain()
+    model.explain(table)
+    model.explain_local(table.head(3))
+    assert pickle.dumps(model) == before
+
+
+def test_summaries_survive_json_and_a_failed_second_fit(fitted):
+    model, table = fitted
+    summary = model.summary_
+    assert TrainingSummary.from_dict(json.loads(json.dumps(summary.to_dict()))) == summary
+    with pytest.raises(ValueError):
+        model.fit(table, np.full(len(table), np.nan))
+    assert model.summary_ is summary
+
+
+def test_a_far_value_does_not_press_the_others_into_one_bin():
+    values = np.append(np.random.default_rng(0).normal(size=999), 1e6)
+    density = density_of(values)
+    assert sum(density.counts) == 1000
+    assert max(density.counts) < 100
+    few = density_of(np.array([1.0, 1.0, 2.0, 5.0]))
+    assert few.counts == (2, 1, 1)
+    assert density_of(np.full(3, 7.0)).counts == (3,)
+    assert density_of(np.empty(0)) is None

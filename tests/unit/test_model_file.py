@@ -1,0 +1,465 @@
+"""Model files: the same bits after loading, and a clear refusal of everything else."""
+
+import copy
+import json
+import pickle
+import tracemalloc
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from array_api_compat import array_namespace
+from safetensors import safe_open
+from sklearn.base import clone
+
+import sparsenam
+from sparsenam import SNAMClassifier, SNAMRegressor, SNAMRegressorCV, SNAMSurvival, survival_target
+from sparsenam.baselines import NAMRegressor
+from sparsenam.export import ModelFileError, ModelFileWarning
+from sparsenam.export.container import read_container, write_container
+from sparsenam.families import Quantile, Tweedie
+
+DATA = Path(__file__).parent.parent / "data"
+ROWS = 160
+QUICK = {"random_state": 0, "max_epochs": 3}
+
+
+def numbers(seed=0):
+    generator = np.random.default_rng(seed)
+    return generator.normal(size=(ROWS, 4)), generator
+
+
+def mixed_table():
+    table, generator = numbers()
+    frame = pd.DataFrame(table, columns=["größe", "b", "c", 'd "quoted"'])
+    frame["colour"] = generator.choice(["red", "green", "blue"], ROWS)
+    frame.loc[::7, "b"] = np.nan
+    return frame
+
+
+def regression(**settings):
+    table, generator = numbers()
+    target = np.sin(2.0 * table[:, 0]) + table[:, 1] + 0.1 * generator.normal(size=ROWS)
+    return SNAMRegressor(**({"random_state": 0} | settings)), table, target
+
+
+def several_outputs():
+    model, table, target = regression(alpha=0.02)
+    return model, table, np.column_stack([target, table[:, 2] - target])
+
+
+def counts(family):
+    model, table, target = regression(family=family, alpha=0.02)
+    return model, table, np.round(np.exp(np.clip(target, -2.0, 2.0)))
+
+
+def classes(labels, kind=None, **settings):
+    table, generator = numbers()
+    score = table[:, 0] + 0.5 * generator.normal(size=ROWS)
+    cuts = np.quantile(score, np.arange(1, len(labels)) / len(labels))
+    model = SNAMClassifier(**({"alpha": 0.01, "random_state": 0} | settings))
+    return model, table, np.array(labels, dtype=kind)[np.searchsorted(cuts, score)]
+
+
+def several_labels():
+    model, table, _ = classes([0, 1])
+    return model, table, (table[:, :2] > 0).astype(int)
+
+
+def mixed():
+    table = mixed_table()
+    target = table["größe"] + (table["colour"] == "red") + table["b"].isna()
+    return SNAMRegressor(alpha=0.01, random_state=0), table, target.to_numpy(float)
+
+
+def survival():
+    table, generator = numbers()
+    times = generator.exponential(np.exp(-table[:, 0])) + 0.01
+    return (
+        SNAMSurvival(alpha=0.05, hidden=(), random_state=0),
+        table,
+        survival_target(times < 1.5, np.minimum(times, 1.5)),
+    )
+
+
+def nam():
+    _, table, target = regression()
+    return NAMRegressor(hidden=(6,), random_state=0, max_epochs=2), table, target
+
+
+def with_folds():
+    _, table, target = regression()
+    return SNAMRegressorCV(cv=3, n_alphas=8, random_state=0), table, target
+
+
+def nothing_kept():
+    return regression(alpha=1e3)
+
+
+CASES = {
+    "regression": regression,
+    "several outputs": several_outputs,
+    "poisson": lambda: counts("poisson"),
+    "tweedie": lambda: counts(Tweedie(power=1.3)),
+    "quantile": lambda: regression(family=Quantile(level=0.9), alpha=0.001, hidden=(4,), **QUICK),
+    "huber": lambda: regression(family="huber", alpha=0.001, hidden=(4,), **QUICK),
+    "two classes of text": lambda: classes(["no", "yes"]),
+    "classes of text objects": lambda: classes(["no", "yes"], "O", class_weight={"no": 1.0, "yes": 2.0}),
+    "truth values": lambda: classes([False, True]),
+    "three whole numbers": lambda: classes([3, 5, 7], class_weight={3: 1.0, 5: 2.0, 7: 1.0}),
+    "two numbers": lambda: classes([1.0, 2.0]),
+    "two outputs for two classes": lambda: classes([0, 1], family="multinomial"),
+    "several labels": several_labels,
+    "categories and missing cells": mixed,
+    "survival": survival,
+    "deep network": lambda: regression(alpha=0.001, hidden=(8, 4), **QUICK),
+    "smooth network": lambda: regression(alpha=0.001, hidden=(8, 4), activation="gelu", **QUICK),
+    "widths by name": lambda: regression(
+        alpha=0.001, hidden={"x0": (8,), "x1": (4,), "x2": (2,), "x3": (2,)}, activation="tanh", **QUICK
+    ),
+    "exponential units": lambda: regression(alpha=0.001, hidden=(8,), activation="exu", **QUICK),
+    "linear": lambda: regression(alpha=0.01, hidden=()),
+    "nam": nam,
+    "folds": with_folds,
+    "nothing kept": nothing_kept,
+}
+
+
+def fitted(case):
+    model, table, target = CASES[case]()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return model.fit(table, target), table
+
+
+def answers(model, table):
+    """Everything that a fitted model says about a table."""
+    words = ("predict", "predict_proba", "decision_function", "effects", "missing_effects")
+    said = {word: getattr(model, word)(table) for word in words if hasattr(model, word)}
+    if hasattr(model, "predict_survival_function"):
+        said["survival"] = model.predict_survival_function(table, return_array=True)
+    if hasattr(model, "get_support"):
+        said["support"], said["names"] = model.get_support(), model.get_feature_names_out()
+    return said
+
+
+def reloaded(model, folder):
+    model.save(folder / "model.snam")
+    return sparsenam.load(folder / "model.snam")
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_loaded_model_is_the_saved_one_to_the_bit(case, tmp_path):
+    model, table = fitted(case)
+    loaded = reloaded(model, tmp_path)
+    assert type(loaded) is type(model)
+    said = answers(model, table)
+    for word, other in answers(loaded, table).items():
+        np.testing.assert_array_equal(other, said[word], strict=True)
+    assert repr(loaded.get_params()) == repr(model.get_params())
+    assert set(vars(model)) - set(vars(loaded)) <= {"path_"}
+    for name in ("alpha_", "n_parameters_", "stationarity_", "history_", "woken_", "stand_ins_", "table_"):
+        assert repr(getattr(loaded, name)) == repr(getattr(model, name))  # NaN is not equal to itself
+    np.testing.assert_array_equal(loaded.norms_, model.norms_)
+    np.testing.assert_array_equal(loaded.intercept_, model.intercept_)
+    assert loaded.certificate_ == model.certificate_
+    if model.cv_curve_ is not None:
+        assert loaded.cv_curve_.table() == model.cv_curve_.table()
+        assert loaded.cv_curve_.choose("compact") == model.cv_curve_.choose("compact")
+    assert loaded.explain().to_dict() == model.explain().to_dict()
+    assert loaded.model_.exact_shapes == model.model_.exact_shapes
+
+
+@pytest.mark.parametrize("case", ["categories and missing cells", "smooth network"])
+def test_a_loaded_model_saves_to_the_same_bytes_and_pickles_and_prunes(case, tmp_path):
+    model, table = fitted(case)
+    loaded = reloaded(model, tmp_path)
+    loaded.save(tmp_path / "again.snam")
+    assert (tmp_path / "again.snam").read_bytes() == (tmp_path / "model.snam").read_bytes()
+    copied = pickle.loads(pickle.dumps(loaded))
+    np.testing.assert_array_equal(copied.predict(table), model.predict(table))
+    clone(loaded).fit(table, np.arange(ROWS, dtype=float))
+
+
+@pytest.mark.parametrize("asked_before", [False, True])
+def test_a_pickled_estimator_predicts_the_same_bits(asked_before):
+    model, table = fitted("categories and missing cells")
+    expected = copy.deepcopy(model).predict(table)
+    if asked_before:  # its shapes are known already
+        model.predict(table)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).predict(table), expected)
+
+
+def test_any_reader_of_safetensors_reads_the_file(tmp_path):
+    model, _ = fitted("regression")
+    model.save(tmp_path / "model.snam")
+    with safe_open(tmp_path / "model.snam", framework="np") as file:
+        knots = file.get_tensor("knots")
+        document = json.loads(file.metadata()["sparsenam"])
+    np.testing.assert_array_equal(knots, np.concatenate([shape.knots for shape in model.model_.shapes()]))
+    assert document["schema"] == 1 and document["estimator"] == "SNAMRegressor"
+
+
+def test_loading_needs_no_pickle(tmp_path, monkeypatch):
+    model, table = fitted("categories and missing cells")
+    model.save(tmp_path / "model.snam")
+
+    def refuse(*_args, **_settings):
+        raise AssertionError("pickle was asked")
+
+    for name in ("load", "loads", "Unpickler"):
+        monkeypatch.setattr(pickle, name, refuse)
+    monkeypatch.setattr("torch.load", refuse)
+    monkeypatch.setattr("numpy.load", refuse)
+    np.testing.assert_array_equal(sparsenam.load(tmp_path / "model.snam").predict(table), model.predict(table))
+
+
+def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch):
+    model, _ = fitted("regression")
+    path = tmp_path / "model.snam"
+    path.write_bytes(b"old")
+
+    def fail(*_args):
+        raise OSError("no space left")
+
+    monkeypatch.setattr("sparsenam.export.atomic.os.replace", fail)
+    with pytest.raises(ModelFileError, match="no space left"):
+        model.save(path)
+    assert path.read_bytes() == b"old" and list(tmp_path.iterdir()) == [path]
+
+
+class LogCosh:
+    def loss(self, scores, target):
+        over = scores - target
+        return array_namespace(over).logaddexp(over, -over)
+
+    def gradient(self, scores, target):
+        return array_namespace(scores).tanh(scores - target)
+
+
+class MyRegressor(SNAMRegressor):
+    pass
+
+
+def test_what_a_file_cannot_hold_is_refused_with_one_sentence(tmp_path):
+    model, table, target = regression(family=LogCosh(), alpha=0.05, hidden=(2,), **QUICK)
+    with pytest.raises(ModelFileError, match="a loss of your own"):
+        model.fit(table, target).save(tmp_path / "model.snam")
+    with pytest.raises(ModelFileError, match="MyRegressor"):
+        MyRegressor(alpha=0.1).fit(table, target).save(tmp_path / "model.snam")
+    with pytest.raises(ModelFileError, match="a place that can be written to"):
+        fitted("linear")[0].save(tmp_path / "no folder" / "model.snam")
+    assert not list(tmp_path.iterdir())
+
+
+def test_settings_that_are_code_are_named_and_left_out(tmp_path):
+    model, table, target = regression(alpha=0.01, hidden=(4,), schedule=lambda share: 1.0 - 0.5 * share, **QUICK)
+    model.fit(table, target)
+    with pytest.warns(ModelFileWarning, match="schedule"):
+        model.save(tmp_path / "model.snam")
+    with pytest.warns(ModelFileWarning, match="schedule"):
+        loaded = sparsenam.load(tmp_path / "model.snam")
+    assert loaded.schedule == "constant" and loaded.hidden == (4,)
+
+
+def test_a_file_of_version_one_still_loads_and_predicts_what_it_did():
+    told = json.loads((DATA / "version-1.json").read_text())
+    model = sparsenam.load(DATA / "version-1.snam")
+    assert (DATA / "version-1.snam").stat().st_size < 20_000
+    table = pd.DataFrame(told["table"])
+    np.testing.assert_allclose(model.predict_proba(table), told["probabilities"], rtol=1e-12)
+    assert model.classes_.tolist() == told["classes"]
+
+
+# what is wrong with a file
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """A file with every part: categories, missing cells, curve, certificate; and a table for it."""
+    table = mixed_table()
+    target = (table["größe"] + (table["colour"] == "red") > 0).map({True: "ja", False: "nein"})
+    model = SNAMClassifier(random_state=0).fit(table, target)
+    path = tmp_path_factory.mktemp("whole") / "model.snam"
+    model.save(path)
+    return path, table, model.predict_proba(table)
+
+
+def refuse(path):
+    with pytest.raises(ModelFileError) as caught:
+        sparsenam.load(path)
+    words = str(caught.value)
+    assert words.startswith(f"model file {path}: expected ") and words.endswith(".") and "\n" not in words
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_truncated_file_is_refused(seed, whole, tmp_path):
+    content = whole[0].read_bytes()
+    keep = (0, 4, 8, 20, len(content) - 1)[seed] if seed < 5 else np.random.default_rng(seed).integers(len(content))
+    (tmp_path / "model.snam").write_bytes(content[:keep])
+    refuse(tmp_path / "model.snam")
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_file_with_one_changed_bit_is_refused(seed, whole, tmp_path):
+    content = bytearray(whole[0].read_bytes())
+    bit = seed if seed < 30 else np.random.default_rng(seed).integers(8 * len(content))
+    content[bit // 8] ^= 1 << (bit % 8)
+    (tmp_path / "model.snam").write_bytes(content)
+    refuse(tmp_path / "model.snam")
+
+
+HOSTILE = [None, True, -1, 10**30, 1e308, -0.5, "", "x" * 5000, [], {}, [[]], {"tuple": 3}, {"float": "1"}, "../a"]
+
+
+def places_in(value, path=()):
+    """Yield the path to every value inside plain data."""
+    yield path
+    inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, item in inside:
+        yield from places_in(item, (*path, key))
+
+
+@pytest.mark.parametrize("seed", range(70))
+def test_a_file_that_says_something_else_is_refused_or_still_predicts(seed, whole, tmp_path):
+    """The digest is right, as a liar would write it."""
+    generator = np.random.default_rng(seed)
+    document, tensors = read_container(whole[0])
+    (*above, last) = list(places_in(document))[1:][generator.integers(sum(1 for _ in places_in(document)) - 1)]
+    owner = document
+    for key in above:
+        owner = owner[key]
+    owner[last] = HOSTILE[generator.integers(len(HOSTILE))]
+    path = tmp_path / "model.snam"
+    write_container(path, document, tensors)
+    try:
+        loaded = sparsenam.load(path)
+    except ModelFileError as error:
+        assert str(error).startswith(f"model file {path}: expected ") and str(error).count("\n") == 0
+        return
+    try:
+        probabilities = loaded.predict_proba(whole[1])
+    except sparsenam.errors.InputError:  # another table was asked for
+        return
+    assert probabilities.shape == whole[2].shape and np.isfinite(probabilities).all()
+
+
+def with_tensor(name, change):
+    def changed(document, tensors):
+        tensors[name] = np.ascontiguousarray(change(tensors[name].copy()))
+
+    return changed
+
+
+def set_in(*path, value):
+    def changed(document, tensors):
+        owner = document
+        for key in path[:-1]:
+            owner = owner[key]
+        owner[path[-1]] = value
+
+    return changed
+
+
+def fill(value):
+    def change(tensor):
+        tensor.flat[0] = value
+        return tensor
+
+    return change
+
+
+def one_of_many_knots(document, tensors):
+    """A few megabytes that would become a model of a hundred gigabytes."""
+    features = 2000
+    document["encoder"]["terms"] = [
+        {"name": f"t{place}", "column": 0, "kind": "number", "levels": []} for place in range(features)
+    ]
+    document["model"]["n_features_in"] = features
+    sizes = np.ones(features, dtype=np.int64)
+    sizes[0] = 200_000
+    total, nothing = int(sizes.sum()), np.zeros((features, 1))
+    tensors |= {"features": np.arange(features), "sizes": sizes, "knots": np.arange(float(total))}
+    tensors |= {"values": np.zeros((total, 1)), "left_slopes": nothing, "right_slopes": nothing, "absent": nothing}
+
+
+LIES = {
+    "knots that are not numbers": with_tensor("knots", fill(np.nan)),
+    "infinite values": with_tensor("values", fill(np.inf)),
+    "unsorted knots": with_tensor("knots", lambda knots: knots[::-1]),
+    "equal knots": with_tensor("knots", lambda knots: np.zeros_like(knots)),
+    "fewer knots": with_tensor("knots", lambda knots: knots[:-1]),
+    "more values": with_tensor("values", lambda values: np.vstack([values, values])),
+    "no knots of a feature": with_tensor("sizes", fill(0)),
+    "huge numbers of knots": with_tensor("sizes", fill(2**62)),
+    "negative numbers of knots": with_tensor("sizes", fill(-1)),
+    "features beyond the table": with_tensor("features", fill(10**9)),
+    "negative features": with_tensor("features", fill(-1)),
+    "a feature twice": with_tensor("features", lambda features: np.zeros_like(features)),
+    "features as fractions": with_tensor("features", lambda features: features.astype(float)),
+    "no intercept": with_tensor("intercept", lambda intercept: intercept[:0]),
+    "two intercepts": with_tensor("intercept", lambda intercept: np.zeros(2)),
+    "norms of another table": with_tensor("norms", lambda norms: norms[:-1]),
+    "padding without end": one_of_many_knots,
+    "a later version": set_in("schema", value=2),
+    "no version": set_in("schema", value=None),
+    "a version that is true": set_in("schema", value=True),
+    "a foreign class": set_in("estimator", value="os.system"),
+    "another class": set_in("estimator", value="SNAMSurvival"),
+    "a class without classes": set_in("estimator", value="SNAMRegressor"),
+    "an unknown setting": set_in("settings", "__class__", value="x"),
+    "an unknown family": set_in("model", "family", "name", value="__import__"),
+    "parameters of no family": set_in("model", "family", "parameters", value={"power": 1.5}),
+    "a million features": set_in("model", "n_features_in", value=10**12),
+    "no classes": set_in("classes", value=None),
+    "labels of endless width": set_in("classes", "type", value="text9999999999"),
+    "labels of code": set_in("classes", "type", value="object_"),
+    "too many classes": set_in("classes", "values", value=["a", "b", "c"]),
+    "a deep document": set_in("summary", value=json.loads("[" * 60 + "]" * 60)),
+    "another column kind": set_in("encoder", "columns", 0, "kind", value="code"),
+    "a column that is a number": set_in("encoder", "names", 0, value=3),
+    "a term of no column": set_in("encoder", "terms", 0, "column", value=99),
+    "a network without layers": set_in("model", "hidden", value=[10**9] * 40),
+}
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_a_lie_in_a_file_is_refused_without_much_memory(lie, whole, tmp_path):
+    document, tensors = read_container(whole[0])
+    LIES[lie](document, tensors)
+    path = tmp_path / "model.snam"
+    write_container(path, document, tensors)
+    tracemalloc.start()
+    try:
+        refuse(path)
+        assert tracemalloc.get_traced_memory()[1] < 4_000_000 + 12 * path.stat().st_size
+    finally:
+        tracemalloc.stop()
+
+
+def raw_file(header, length=None):
+    return (len(header) if length is None else length).to_bytes(8, "little") + header
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"\x80\x04\x95" + b"a" * 200,
+        raw_file(b"{}" + b" " * 200),
+        raw_file(b'{"__metadata__":{"sha256":"' + b"0" * 64 + b'"}}' + b" " * 50),
+        raw_file(b"{" * 200, length=2**63),
+        raw_file(b"[" * 100_000),
+        raw_file(b'{"a":{"dtype":"F64","shape":[1000000000000],"data_offsets":[0,8]}}' + b" " * 100),
+    ],
+)
+def test_a_foreign_file_is_refused(content, tmp_path):
+    (tmp_path / "model.snam").write_bytes(content)
+    refuse(tmp_path / "model.snam")
+
+
+def test_a_path_without_a_file_is_refused(tmp_path):
+    refuse(tmp_path / "model.snam")
+    refuse(tmp_path)

@@ -1,0 +1,370 @@
+"""The HTML report as text: what it holds, what it must never hold, and the small sums behind its drawings."""
+
+import base64
+import hashlib
+import json
+import os
+import re
+from html.parser import HTMLParser
+from importlib.resources import files
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from report_cases import HOSTILE, explanation, local_explanation
+from sparsenam.errors import InputError
+from sparsenam.explain.report import render_report, write_report
+from sparsenam.explain.report.feature_cards import shown_outputs
+from sparsenam.explain.report.local_records import read_local_record
+from sparsenam.explain.report.markup import clean, data_block, element
+from sparsenam.explain.report.records import Curve, read_record
+from sparsenam.explain.report.scale import scale_over
+from sparsenam.explain.report.selection_charts import round_weights
+from sparsenam.explain.report.svg import polyline, spaced_ticks
+from sparsenam.explain.report.thinning import TOLERANCE, thinned
+from sparsenam.explain.report.waterfall import steps_of
+from sparsenam.explain.report.words import date_words, number_words, shortened, signed_words
+
+TAGS = {
+    *("html", "head", "meta", "title", "style", "body", "header", "nav", "main", "section", "article", "footer"),
+    *(
+        "a",
+        "h1",
+        "h2",
+        "h3",
+        "button",
+        "div",
+        "p",
+        "span",
+        "bdi",
+        "ul",
+        "li",
+        "dl",
+        "dt",
+        "dd",
+        "details",
+        "summary",
+    ),
+    *("table", "caption", "thead", "tbody", "tr", "th", "td", "figure", "figcaption", "script"),
+    *("label", "input", "select", "option", "output", "svg", "line", "rect", "text", "path"),
+}
+TEXT = st.text(alphabet="<>&;\"'/=!-ab \u2028") | st.sampled_from(HOSTILE) | st.text()
+CASES = [("regression", 1), ("classification", 4), ("classification", 9), ("survival", 1)]
+
+
+class Parsed(HTMLParser):
+    """What a reader of HTML finds: tags, attributes, the text of scripts, all other text."""
+
+    def __init__(self, page: str):
+        super().__init__(convert_charrefs=True)
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.scripts: list[str] = []
+        self.words: list[str] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        if tag == "script":
+            self.scripts.append("")
+
+    def handle_data(self, data):
+        if self.lasttag == "script" and data.strip():
+            self.scripts[-1] += data
+        else:
+            self.words.append(data)
+
+    def _classes(self):
+        return [(tag, attributes.get("class") or "") for tag, attributes in self.tags]
+
+    def count(self, tag: str, name: str = "") -> int:
+        return sum(tag == own and (not name or name in classes.split()) for own, classes in self._classes())
+
+
+def page_of(task="regression", outputs=1, features=30):
+    return render_report(explanation(features, outputs, task), local_explanation(outputs=outputs))
+
+
+@pytest.mark.parametrize(("task", "outputs"), CASES)
+def test_hostile_names_become_no_markup(task, outputs):
+    found = Parsed(page_of(task, outputs))
+    assert {tag.lower() for tag, _ in found.tags} <= TAGS
+    assert len(found.scripts) == 2
+    assert found.count("style") == 1
+    for _, attributes in found.tags:
+        assert not [name for name in attributes if name.startswith("on") or name in ("src", "srcdoc", "autofocus")]
+        assert (attributes.get("href") or "#").startswith("#")
+
+
+def test_hostile_names_are_shown_as_they_are():
+    words = "".join(Parsed(page_of()).words)
+    for name in HOSTILE:
+        assert clean(name) in words
+
+
+@pytest.mark.parametrize("mark", ["http:", "https:", "//cdn", "@import", "url(", "<link", "<iframe", "<img"])
+def test_the_page_asks_the_network_for_nothing(mark):
+    assert mark not in page_of()
+
+
+def test_the_policy_allows_the_one_script_and_nothing_else():
+    found = Parsed(page_of())
+    policy = next(
+        a["content"] for t, a in found.tags if t == "meta" and a.get("http-equiv") == "Content-Security-Policy"
+    )
+    digest = base64.b64encode(hashlib.sha256(found.scripts[1].encode()).digest()).decode()
+    rules = dict(rule.strip().split(" ", 1) for rule in policy.split(";"))
+    assert rules["default-src"] == "'none'"
+    assert rules["script-src"] == f"'sha256-{digest}'"
+    assert rules["img-src"] == "data:"
+
+
+def test_the_embedded_numbers_are_the_explanation_s():
+    source = explanation(30)
+    told = json.loads(Parsed(render_report(source)).scripts[0])
+    for own, given_feature in zip(told["features"], source["features"], strict=True):
+        assert own["name"] == clean(given_feature["name"])
+        if "x" in own:
+            curve = given_feature["curve"]
+            effects = np.interp(own["x"], curve["x"], np.ravel(curve["effect"]))
+            np.testing.assert_allclose(
+                np.ravel(own["effects"]), effects, atol=2e-3 * np.ptp(np.ravel(curve["effect"]))
+            )
+
+
+@given(TEXT)
+def test_a_data_block_gives_back_its_text_and_cannot_be_left(text):
+    block = data_block("data", {"text": clean(text)})
+    inside = block.removeprefix('<script type="application/json" id="data">').removesuffix("</script>")
+    assert not set("<>&\u2028\u2029") & set(inside)
+    assert json.loads(inside) == {"text": clean(text)}
+
+
+@given(TEXT, TEXT)
+def test_an_element_holds_one_attribute_and_one_text_whatever_they_say(value, text):
+    found = Parsed(element("p", {"title": value}, text))
+    assert [tag for tag, _ in found.tags] == ["p"]
+    assert found.tags[0][1] == {"title": clean(value)}
+    assert "".join(found.words) == clean(text)
+
+
+@pytest.mark.parametrize(("task", "outputs"), CASES)
+def test_without_a_script_each_feature_still_has_its_drawing_and_its_table(task, outputs):
+    found = Parsed(page_of(task, outputs))
+    assert found.count("article", "card") == 30 + 3
+    assert found.count("svg", "static") == 30
+    assert found.count("details", "numbers") == 30
+    assert found.count("svg", "waterfall") == 3
+
+
+def test_every_dropped_column_has_its_reason_and_the_counts_are_right():
+    source = explanation(30)
+    words = "".join(Parsed(render_report(source)).words)
+    for item in source["dropped"]:
+        assert clean(item["name"]) + item["reason"] in words
+    assert f"keeps 30 of {30 + len(source['dropped'])} columns" in words
+
+
+def test_best_and_taken_are_marked_and_are_one_mark_when_they_are_the_same():
+    source = explanation(5)
+    apart = "|".join(Parsed(render_report(source)).words)
+    assert "best" in apart.split("|")
+    source["chosen"] = {"best": 10, "taken": 10}
+    assert "best, taken" in "|".join(Parsed(render_report(source)).words).split("|")
+
+
+@pytest.mark.parametrize("outputs", [1, 6])
+def test_a_hundred_features_stay_under_three_megabytes(outputs):
+    page = render_report(explanation(100, outputs), local_explanation(20, 40, outputs))
+    assert len(page.encode()) < 3_000_000
+
+
+def test_sections_without_data_are_left_out():
+    source = explanation(3) | {"curve": None, "chosen": None, "path": None, "history": []}
+    source["card"] = {"rows": 10, "columns": 3}
+    page = render_report(source)
+    assert 'id="selection"' not in page
+    assert 'id="rows"' not in page
+    assert 'href="#selection"' not in page
+    assert "No certificate" in page
+
+
+def test_a_model_without_features_has_a_report_too():
+    source = explanation(0)
+    assert "No column was kept" in render_report(source)
+
+
+@pytest.mark.parametrize("x", [[1.0], [2.0, 2.0], [0.0, 1e-300], [-1e15, 1e15]])
+def test_curves_of_any_width_can_be_drawn(x):
+    source = explanation(1, hostile=False)
+    source["features"][0] |= {"curve": {"x": x, "effect": [[0.0]] * len(x)}, "density": None, "levels": None}
+    assert Parsed(render_report(source)).count("svg", "static") == 1
+
+
+def test_a_gap_in_a_curve_lifts_the_pen():
+    drawn = polyline([(0.0, 1.0), (1.0, float("nan")), (2.0, 1.0), (3.0, 1.0)], "line")
+    assert re.findall("[ML]", re.search(r'd="([^"]*)"', drawn)[1]) == ["M", "M", "L"]
+
+
+def test_effects_that_are_not_numbers_become_null_not_broken_json():
+    source = explanation(1, hostile=False)
+    source["features"][0]["curve"] = {"x": [0.0, 1.0, 2.0], "effect": [[0.0], [None], [float("inf")]]}
+    told = json.loads(Parsed(render_report(source)).scripts[0])
+    assert told["features"][0]["effects"] == [[0.0], [None], [None]]
+
+
+@given(st.lists(st.floats(-1e3, 1e3), min_size=3, max_size=60), st.integers(0, 99))
+def test_a_thinned_curve_stays_within_its_tolerance(effects, seed):
+    x = np.sort(np.random.default_rng(seed).normal(size=len(effects)))
+    thin = thinned(Curve(tuple(x), tuple((effect,) for effect in effects)))
+    again = np.interp(x, thin.x, [effect[0] for effect in thin.effects])
+    assert np.abs(again - effects).max() <= TOLERANCE * np.ptp(effects) * (1 + 1e-6) + 1e-12
+    assert (thin.x[0], thin.x[-1]) == (x[0], x[-1])
+
+
+def test_a_straight_line_needs_two_points():
+    x = np.linspace(0, 1, 50)
+    assert len(thinned(Curve(tuple(x), tuple((2 * value, -value) for value in x))).x) == 2
+
+
+@given(st.floats(-1e6, 1e6), st.floats(1e-6, 1e6), st.integers(1, 8))
+def test_ticks_lie_within_the_range_and_are_about_as_many_as_asked(low, width, about):
+    scale = scale_over([low, low + width], 0.0, 100.0)
+    ticks = scale.ticks(about)
+    assert all(scale.low - 1e-6 * width <= tick <= scale.high + 1e-6 * width for tick in ticks)
+    assert len(ticks) <= 2 * about + 1
+    assert ticks == sorted(set(ticks))
+
+
+@given(st.floats(-1e6, 1e6), st.floats(1e-3, 1e6))
+def test_words_of_ticks_differ(low, width):
+    scale = scale_over([low, low + width], 52.0, 352.0)
+    words = [number_words(tick, scale.digits) for tick in scale.ticks(5)]
+    assert len(set(words)) == len(words)
+
+
+@given(st.floats(-1e6, 1e6), st.floats(1e-3, 1e6))
+def test_words_of_ticks_do_not_touch(low, width):
+    scale = scale_over([low, low + width], 52.0, 352.0)
+    found = spaced_ticks(scale, number_words, 5)
+    for (_, left, first), (_, right, second) in pairwise(found):
+        assert second - first >= 3.4 * (len(left) + len(right))
+
+
+def test_round_weights_are_round_and_within():
+    assert round_weights(0.011, 0.6) == [0.02, 0.05, 0.1, 0.2, 0.5]
+    assert round_weights(1e-4, 1.0) == [1e-4, 1e-3, 1e-2, 0.1, 1.0]
+
+
+@pytest.mark.parametrize("features", [3, 12, 13, 40])
+def test_the_steps_of_a_waterfall_lead_from_the_intercept_to_the_score(features):
+    for row in read_local_record(local_explanation(4, features, 2)).rows:
+        for output in (0, 1):
+            steps = steps_of(row, output)
+            assert len(steps) == min(features, 12)
+            starts = [row.intercept[output], *(step.stop for step in steps)]
+            assert [step.start for step in steps] == starts[:-1]
+            assert starts[-1] == pytest.approx(row.score[output])
+
+
+def test_no_more_outputs_are_drawn_than_there_are_colours_and_the_strongest_are():
+    source = explanation(4, 9, "classification")
+    for feature in source["features"]:
+        for effects in (feature["curve"] or {"effect": []})["effect"]:
+            effects[7] *= 50
+    shown = shown_outputs(read_record(source))
+    assert len(shown) == 5
+    assert 7 in shown
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"schema": 2}, "schema 1"),
+        ({"outputs": "y"}, "a list"),
+        ({"intercept": [1.0, 2.0]}, "1 numbers"),
+        ({"features": [{"name": "a"}]}, "'importance'"),
+        ({"features": [{"name": "a", "importance": {}, "curve": {"x": [1, 2], "effect": [[1]]}}]}, "2 effects"),
+        ({"features": [{"name": "a", "importance": {}, "density": {"edges": [1], "counts": [1]}}]}, "2 edges"),
+    ],
+)
+def test_a_dict_of_another_form_is_refused_in_words(change, words):
+    with pytest.raises(InputError, match=words):
+        render_report(explanation(2) | change)
+
+
+def test_a_write_that_fails_leaves_the_old_file_and_no_other(tmp_path, monkeypatch):
+    path = tmp_path / "report.html"
+    path.write_text("old")
+
+    def fail(*_):
+        raise OSError("no room")
+
+    monkeypatch.setattr(os, "replace", fail)
+    with pytest.raises(OSError, match="no room"):
+        write_report(explanation(2), path)
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_the_file_is_the_page(tmp_path):
+    path = write_report(explanation(2), tmp_path / "deep" / "report.html", local_explanation())
+    assert path.read_text("utf-8") == render_report(explanation(2), local_explanation())
+
+
+def test_numbers_names_and_dates_are_short():
+    assert number_words(-1234567.0) == "−1\u202f234\u202f567"
+    assert number_words(0.000012345) == "1.234e−05"
+    assert number_words(None) == "–"
+    assert signed_words(0.5) == "+0.5"
+    assert signed_words(0.0) == "0"
+    assert date_words(18262.0) == "2020-01-01"
+    assert date_words(1e9).startswith("day ")
+    assert shortened("abcdefghijkl", 7) == "abcd…kl"
+
+
+def palettes() -> list[dict[str, str]]:
+    style = files("sparsenam.explain.report").joinpath("report.css").read_text("utf-8")
+    blocks = [
+        dict(re.findall(r"--([\w-]+): (#\w{6})", block))
+        for block in re.findall(r"\{([^{}]*--paper:[^{}]*)\}", style)
+    ]
+    assert len(blocks) == 4  # light, dark by preference, dark by choice, paper
+    assert blocks[1] == blocks[2]
+    return [blocks[0], blocks[1], blocks[0] | blocks[3]]
+
+
+def luminance(colour: str) -> float:
+    channels = np.array([int(colour[place : place + 2], 16) for place in (1, 3, 5)]) / 255
+    linear = np.where(channels <= 0.04045, channels / 12.92, ((channels + 0.055) / 1.055) ** 2.4)
+    return float(linear @ [0.2126, 0.7152, 0.0722])
+
+
+def contrast(one: str, other: str) -> float:
+    low, high = sorted((luminance(one), luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.parametrize("palette", palettes(), ids=["light", "dark", "paper"])
+def test_text_and_lines_stand_out_as_wcag_asks(palette):
+    for text in ("ink", "faint", "link"):
+        assert contrast(palette[text], palette["paper"]) >= 4.5
+        assert contrast(palette[text], palette["ground"]) >= 4.5
+    for line in ("out-0", "out-1", "out-2", "out-3", "out-4", "plus", "minus", "zero"):
+        assert contrast(palette[line], palette["paper"]) >= 3
+    assert contrast(palette.get("focus", "#000000"), palette["ground"]) >= 3
+
+
+def test_the_model_s_own_explanation_becomes_a_report():
+    from sparsenam import SNAMClassifier
+
+    draw = np.random.default_rng(0)
+    X = draw.normal(size=(120, 4))
+    X[:20, 0] = np.nan
+    model = SNAMClassifier(random_state=0).fit(X, (X[:, 1] > 0).astype(int))
+    made = model.explain()
+    found = Parsed(render_report(made.to_dict(), model.explain_local(X[:2]).to_dict()))
+    assert found.count("svg", "static") == len(made.features) > 0
+    assert found.count("svg", "waterfall") == 2
