@@ -140,8 +140,8 @@ def told(explanation: Any, target: str | None, metrics: Mapping[str, Any]) -> An
 def _numbers_of(scores: Mapping[str, Any]) -> dict[str, float]:
     name, baseline = scores["measure"], scores["baseline_is"]
     main = {f"{name} on held-out rows": scores["model"], f"{name} of the baseline ({baseline})": scores["baseline"]}
-    known = {"measure", "model", "baseline", "baseline_is", "higher_is_better"}
-    return main | {name: value for name, value in scores.items() if name not in known}
+    known = {"measure", "model", "baseline", "baseline_is", "higher_is_better", name.replace(" ", "_")}
+    return main | {name.replace("_", " "): value for name, value in scores.items() if name not in known}
 
 
 def _write_preliminary(

@@ -106,9 +106,9 @@ def _facts(place: int, feature: Feature) -> Markup:
         parts.append(f" · the {MOST_LEVELS} most frequent of {len(feature.levels)} levels")
     if feature.stand_ins:
         strongest = sorted(feature.stand_ins.items(), key=lambda item: -item[1])[:4]
-        parts.append(" · stands in for ")
+        parts.append(" · could be replaced by ")
         for name, share in strongest:
-            parts += [name_element(name), f" ({number_words(share, 2)})", ", "]
+            parts += [name_element(name), f" ({number_words(share, 2)} of its effect)", ", "]
         parts.pop()
     return element("p", {"class": "facts-line"}, *parts)
 
