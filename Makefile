@@ -9,7 +9,7 @@ PINS := pyproject.toml constraints.txt
 # real data sets that lie beside the project are used; otherwise the loaders look into their cache, then download
 export SPARSENAM_DATA ?= $(abspath $(wildcard ../shared/data))
 
-.PHONY: help demo test check lint types imports unit browser-tests bench bench-step reproduce clean
+.PHONY: help demo test check lint types imports unit browser-tests bench bench-step reproduce docs clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -56,6 +56,9 @@ bench: $(VENV)/benchmark.stamp ## our defaults and EBM on the paper's tasks: hal
 reproduce: $(VENV)/dev.stamp ## every table, figure and theorem of the paper: two hours; goes on where it was stopped
 	$(BIN)/sparsenam reproduce all --figures --out benchmarks/paper/results
 
+docs: $(VENV)/docs.stamp ## the documentation site in build/docs; a warning is an error
+	$(BIN)/python -m sphinx -W --keep-going -q -b html docs build/docs
+
 clean: ## remove .venv, caches and builds
 	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
@@ -70,6 +73,10 @@ $(VENV)/runtime.stamp: $(PINS) | $(BIN)/pip
 
 $(VENV)/browser.stamp: $(VENV)/dev.stamp
 	$(PIP_INSTALL) -e ".[dev,browser]"
+	@touch $@
+
+$(VENV)/docs.stamp: $(VENV)/dev.stamp
+	$(PIP_INSTALL) -e ".[dev,docs]"
 	@touch $@
 
 $(VENV)/benchmark.stamp: $(VENV)/dev.stamp

@@ -10,7 +10,7 @@ from typing import TextIO
 
 import typer
 
-NOT_DRAWN = 1
+NOT_DRAWN = INTERNAL = 1
 BAD_INPUT = 2
 INTERRUPTED = 130
 
@@ -29,6 +29,15 @@ def readable_errors(*, debug: bool) -> Generator[None]:
             raise
         say_error(error)
         raise typer.Exit(BAD_INPUT) from error
+    except (typer.Exit, typer.Abort):
+        raise
+    except Exception as error:
+        if debug:
+            raise
+        say_error(
+            RuntimeError(f"an error inside the program ({type(error).__name__}: {error}); --debug shows where")
+        )
+        raise typer.Exit(INTERNAL) from error
 
 
 @contextmanager

@@ -53,6 +53,12 @@ class Folder:
         """Whether the model is that of a stopped fit."""
         return bool(self._read_metrics().get("preliminary", False))
 
+    @property
+    def is_finished(self) -> bool:
+        """Whether the model, its report and its metrics are those of a fit that came to its end."""
+        whole = self.model.exists() and self.report.exists() and bool(self._read_metrics())
+        return whole and not self.is_preliminary
+
     def finished_fit(self, fingerprint: str) -> Mapping[str, Any] | None:
         """Return the metrics of a finished fit with this fingerprint, None when there is none."""
         metrics = self._read_metrics()

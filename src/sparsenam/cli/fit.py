@@ -121,6 +121,10 @@ def stopped_words(left: Left, folder: Folder, *, had_model: bool) -> str:
     if left == "nothing":
         older = f" ({folder.model} is of an earlier fit)" if had_model else ""
         return f"Stopped before there was a model{older}; the same command with --resume starts again."
+    if left == "older":
+        return (
+            f"Stopped: {folder.model} is still that of the earlier fit; --resume goes on from the chosen features."
+        )
     if left == "complete":
         return f"Stopped: {folder.model} is complete, its report is not; --resume goes on from the chosen features."
     return (

@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import zlib
 from collections import Counter
 from importlib import import_module
 from pathlib import Path
@@ -58,7 +59,7 @@ def _ending(path: Path) -> tuple[str, bool]:
 def _unpacked(path: Path, content: bytes) -> bytes:
     try:
         return gzip.decompress(content)
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         raise InputError(describe(str(path), "a gzip file", str(error), "compress it again")) from error
 
 
@@ -102,6 +103,10 @@ def _text(path: Path, content: bytes, ending: str) -> Table:
     except UnicodeDecodeError as error:
         got = f"another encoding at byte {error.start}"
         raise InputError(describe(str(path), "text in UTF-8", got, "save the file as UTF-8")) from error
+    text = text.lstrip("\r\n")
+    if "\n" not in text:
+        text = text.replace("\r", "\n")  # the line ends of old Macs
+    csv.field_size_limit(max(len(text), csv.field_size_limit()))  # a cell may hold a whole document
     separator = SEPARATORS[ending] if ending == ".tsv" else _separator(text)
     names = _header(path, text, separator)
     for read in (_polars_text, _pandas_text):

@@ -23,7 +23,7 @@ from sparsenam.cli.watcher import KeepingWatcher
 from sparsenam.estimators.fitting import RAMPS
 from sparsenam.estimators.watching import watched_by
 
-Left = Literal["nothing", "preliminary", "complete"]
+Left = Literal["nothing", "older", "preliminary", "complete"]
 SHOWN_ROWS = 5  # held-out rows explained one by one in the report
 
 
@@ -86,6 +86,8 @@ def run_fit(problem: Problem, plan: Plan, folder: Folder, fingerprint: str, *, r
             explanation = told(estimator.explain(), problem.target, metrics)
             shown = fitted if held is None else held
             local = estimator.explain_local(shown.take(np.arange(min(SHOWN_ROWS, shown.rows))).table.native)
+            if held is not None:
+                local = replace(local, rows=tuple(replace(own, row=f"{own.row} held out") for own in local.rows))
             write_report(explanation, folder.report, local)
             write_json(folder.metrics, metrics)
         except KeyboardInterrupt as interrupt:
@@ -93,6 +95,8 @@ def run_fit(problem: Problem, plan: Plan, folder: Folder, fingerprint: str, *, r
             if hasattr(estimator, "model_"):
                 _save(estimator, folder)
                 left = "complete"
+            elif folder.is_finished:
+                left = "older"  # a finished model is worth more than a preliminary one
             elif watcher.alpha is not None and problem.task.kind != "survival":
                 _write_preliminary(problem, plan, folder, fingerprint, fitted, watcher.alpha)
                 left = "preliminary"

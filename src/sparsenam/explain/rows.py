@@ -43,7 +43,9 @@ def explain_rows(
         for column in story.columns_kept
     ]
     scores = model.scores(encoded)
-    predictions = np.asarray(model.family.mean(scores), dtype=np.float64)
+    # the risk score is what a survival model predicts
+    means = scores if story.task == "survival" else model.family.mean(scores)
+    predictions = np.asarray(means, dtype=np.float64)
     rows = tuple(
         RowExplanation(
             row=label,
