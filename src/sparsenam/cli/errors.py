@@ -34,9 +34,8 @@ def readable_errors(*, debug: bool) -> Generator[None]:
     except Exception as error:
         if debug:
             raise
-        say_error(
-            RuntimeError(f"an error inside the program ({type(error).__name__}: {error}); --debug shows where")
-        )
+        words = f"an error inside the program ({type(error).__name__}: {error}); --debug shows where"
+        say_error(RuntimeError(words))
         raise typer.Exit(INTERNAL) from error
 
 
