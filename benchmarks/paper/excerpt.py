@@ -8,7 +8,14 @@ from sparsenam.paper.summaries import summary_tables
 from sparsenam.paper.tables import comparison_tables
 
 RESULTS = Path(__file__).parent / "results"
-NAMES = ("synthetic-regression", "synthetic-classification", "california", "compas", "superconductivity", "penalties")
+NAMES = (
+    "synthetic-regression",
+    "synthetic-classification",
+    "california",
+    "compas",
+    "superconductivity",
+    "penalties",
+)
 
 
 def main() -> None:
