@@ -29,8 +29,9 @@ from sparsenam.datasets import (
     superconductivity,
 )
 from sparsenam.datasets.download import unpack
-from sparsenam.datasets.store import Copy, DataFile, Source, read_files, write_atomically
+from sparsenam.datasets.store import Copy, DataFile, Source, read_files
 from sparsenam.errors import InputError
+from sparsenam.files import write_atomically
 
 GOOD = b"1,2,3\n4,5,6\n" * 1000
 

@@ -224,7 +224,7 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path, monke
     def fail(*_args):
         raise OSError("no space left")
 
-    monkeypatch.setattr("sparsenam.export.atomic.os.replace", fail)
+    monkeypatch.setattr("sparsenam.files.os.replace", fail)
     with pytest.raises(ModelFileError, match="no space left"):
         model.save(path)
     assert path.read_bytes() == b"old" and list(tmp_path.iterdir()) == [path]

@@ -29,7 +29,7 @@ def demo(
 def write_demo_table(folder: Path) -> Path:
     """Write the synthetic regression as a CSV file and return its path."""
     from sparsenam.datasets import make_regression
-    from sparsenam.datasets.store import write_atomically
+    from sparsenam.files import write_atomically
 
     task = make_regression(seed=0)
     lines = [",".join([*(f"x{place}" for place in range(task.X.shape[1])), "y"])]

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from sparsenam.datasets.store import write_atomically
 from sparsenam.errors import InputError, describe
+from sparsenam.files import write_atomically
 
 MODEL, REPORT, METRICS, STAGE = "model.snam", "report.html", "metrics.json", "stage.npz"
 

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from sparsenam.convex.certificate import Certificate
 from sparsenam.convex.path_solver import ConvexPoint
-from sparsenam.datasets.store import write_atomically
 from sparsenam.errors import CheckpointError, describe
+from sparsenam.files import write_atomically
 from sparsenam.selection import CVCurve
 from sparsenam.selection.features import ConvexTask, FeatureChoice
 

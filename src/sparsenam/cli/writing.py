@@ -10,8 +10,8 @@ from pathlib import Path
 
 from sparsenam.cli.reading import SEPARATORS, separator_of
 from sparsenam.cli.table import Table
-from sparsenam.datasets.store import write_atomically
 from sparsenam.errors import InputError, describe
+from sparsenam.files import write_atomically
 
 
 def check_writable(path: Path) -> None:

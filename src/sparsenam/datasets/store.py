@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import hashlib
 import os
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -14,6 +13,7 @@ import platformdirs
 
 from sparsenam.datasets.download import download, unpack
 from sparsenam.errors import InputError, describe
+from sparsenam.files import write_atomically
 
 VARIABLE = "SPARSENAM_DATA"
 
@@ -81,20 +81,6 @@ def read_files(source: Source, folder: str | Path | None = None) -> tuple[bytes,
 def cache_folder() -> Path:
     """Return the user's cache folder of this library; it need not exist."""
     return Path(platformdirs.user_cache_dir("sparsenam", appauthor=False))
-
-
-def write_atomically(path: Path, content: bytes) -> None:
-    """Write a file whole or not at all: a reader never sees a part of it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        os.chmod(temporary, 0o644)  # mkstemp lets only the owner read
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
 
 
 def _named_folders(folder: str | Path | None) -> list[Path]:

@@ -231,7 +231,7 @@ class SNAMRegressor(SupportMixin, AdditiveRegressor):
     cv_curve_ : CVCurve or None
         Held-out losses along the path when alpha is "auto".
     stand_ins_ : dict of dict
-        For a kept column, the dropped ones that express at least 0.9 of its effect, with the share that they
+        For a kept column, the others that express at least 0.9 of its effect, with the share that they
         express: the model would be about as good with one of them instead.
     table_ : TableEncoder
         What was made of each column; printing it says so.

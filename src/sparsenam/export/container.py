@@ -17,10 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsenam.errors import describe
-from sparsenam.export.atomic import write_whole
 from sparsenam.export.checks import as_record, as_whole_numbers, require
 from sparsenam.export.problems import ModelFileError, RefusalError, refused
 from sparsenam.export.strict_json import parse_object, write
+from sparsenam.files import write_atomically
 
 Tensors = Mapping[str, NDArray[np.float64] | NDArray[np.int64]]
 
@@ -41,7 +41,8 @@ def write_container(path: Path, document: Mapping[str, Any], tensors: Tensors) -
         expected = f"a model of at most {MOST_HEADER} and {MOST_DATA}"
         raise ModelFileError(describe(f"model file {path}", expected, got, "leave out columns of unique texts"))
     try:
-        write_whole(path, (length, header[: DIGEST.start], digest, header[DIGEST.stop :], data))
+        parts = (length, header[: DIGEST.start], digest, header[DIGEST.stop :], data)
+        write_atomically(path, *parts, make_folder=False)
     except OSError as error:
         expected, remedy = "a place that can be written to", "make the folder or name another"
         raise ModelFileError(describe(f"model file {path}", expected, f"{error}", remedy)) from error

@@ -7,8 +7,8 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import cast
 
-from sparsenam.datasets.store import write_atomically
 from sparsenam.errors import InputError, describe
+from sparsenam.files import write_atomically
 
 Record = Mapping[str, object]
 Key = tuple[str, str, int]

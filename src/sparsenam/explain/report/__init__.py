@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
 from sparsenam.explain.report.local_records import read_local_record
 from sparsenam.explain.report.page import page
 from sparsenam.explain.report.records import read_record
+from sparsenam.files import write_atomically
 
 __all__ = ["render_report", "write_report"]
 
@@ -32,15 +32,5 @@ def write_report(
 ) -> Path:
     """Write the report to a file, whole or not at all, and return its path."""
     target = Path(path)
-    content = render_report(explanation, local).encode()
-    target.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        os.chmod(temporary, 0o644)  # mkstemp lets only the owner read
-        os.replace(temporary, target)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    write_atomically(target, render_report(explanation, local).encode())
     return target

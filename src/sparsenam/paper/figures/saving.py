@@ -10,8 +10,8 @@ from typing import IO, Protocol, cast
 import matplotlib
 from matplotlib.figure import Figure
 
-from sparsenam.datasets.store import write_atomically
 from sparsenam.errors import InputError, describe
+from sparsenam.files import write_atomically
 
 DPI = 150
 
