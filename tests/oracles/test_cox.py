@@ -6,8 +6,8 @@ from sksurv.linear_model import CoxnetSurvivalAnalysis, CoxPHSurvivalAnalysis
 from sksurv.metrics import concordance_index_censored
 
 from sparsenam import SNAMSurvival, survival_target
-from sparsenam.families.concordance import concordance
-from sparsenam.families.cox import RiskSets
+from sparsenam.survival.concordance import concordance
+from sparsenam.survival.cox import RiskSets
 
 
 def linear_problem(seed, rows=250, tied=True):

@@ -15,10 +15,10 @@ from sparsenam.convex import (
     certify,
     convex_path,
     orthonormal_design,
-    path_solver,
     refit_on,
     relaxed_scores,
 )
+from sparsenam.convex import path as path_solver
 from sparsenam.errors import CertificateError, InputError
 from sparsenam.penalties import AdaptiveGroupLasso, GroupBridge, GroupElasticNet, GroupLasso, GroupSLOPE
 

@@ -7,9 +7,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from sparsenam.estimators.cox_validation import held_out_losses
-from sparsenam.families.concordance import concordance
-from sparsenam.families.cox import TIES, RiskSets
-from sparsenam.families.curves import Baseline, StepFunction
+from sparsenam.survival.concordance import concordance
+from sparsenam.survival.cox import TIES, Baseline, RiskSets, StepFunction
 
 
 @st.composite

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from sparsenam.families import Gaussian
 from sparsenam.networks import MLPBank
 from sparsenam.penalties import PENALTIES, AdaptiveGroupLasso, GroupElasticNet, GroupLasso
-from sparsenam.training.problem import Problem
-from sparsenam.training.proximal import proximal_step
+from sparsenam.training.problem import Problem, proximal_step
 
 FEATURES, ROWS = 4, 3
 BANK = MLPBank((3,), 1, "relu")

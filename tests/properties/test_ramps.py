@@ -6,8 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparsenam.convex.bank import hidden_columns, ramp_bank, with_output
-from sparsenam.convex.ramps import Ramps, place_ramps
+from sparsenam.convex.ramps import Ramps, hidden_columns, place_ramps, ramp_bank, with_output
 from sparsenam.errors import InputError
 from sparsenam.networks import build_bank, initial_parameters
 from sparsenam.streams import Streams

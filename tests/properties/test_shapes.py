@@ -12,7 +12,7 @@ from sparsenam import SNAMRegressor
 from sparsenam.errors import InputError
 from sparsenam.families import Gaussian
 from sparsenam.model import AdditiveModel, ShapeBank, ShapeFunction, keep_features
-from sparsenam.model.pieces import Search
+from sparsenam.model.shapes import Search
 from sparsenam.networks import MLPBank
 from sparsenam.tables import Scaling
 

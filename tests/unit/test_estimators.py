@@ -17,7 +17,7 @@ from sklearn.preprocessing import StandardScaler
 from sparsenam import SNAMClassifier, SNAMRegressor
 from sparsenam.baselines import NAMClassifier, NAMRegressor
 from sparsenam.errors import CheckpointError, ConstantColumnWarning, DivergenceError, InputError
-from sparsenam.model.finish import keep_features
+from sparsenam.model.build import keep_features
 from sparsenam.networks import MLPBank
 from sparsenam.penalties import GroupLasso
 from sparsenam.training import SOLVERS

@@ -13,7 +13,7 @@ from sklearn.linear_model import Lasso
 
 from sparsenam import SNAMClassifier, SNAMRegressor
 from sparsenam.errors import CheckpointError, ConstantColumnWarning, DivergenceError, InputError
-from sparsenam.model.finish import keep_features
+from sparsenam.model.build import keep_features
 from sparsenam.networks import MLPBank
 from sparsenam.penalties import GroupLasso
 from sparsenam.training import Deadline

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from sparsenam.convex.smoothing import smooth_fit
 from sparsenam.families import Binomial, Gaussian, Multilabel, Multinomial
-from sparsenam.families.poisson import Poisson
+from sparsenam.families.counts import Poisson
+from sparsenam.smooth.fit import smooth_fit
 from sparsenam.streams import Streams
 from sparsenam.training import Deadline
 from sparsenam.training.polish import Adam, Data, RampNetwork, polish, train_stochastic

@@ -13,9 +13,9 @@ from sparsenam import SNAMSurvival, survival_target
 from sparsenam.datasets.survival import make_survival
 from sparsenam.errors import InputError
 from sparsenam.estimators import cox_fitting
-from sparsenam.estimators.alternation import CoxLikelihood, settle
-from sparsenam.families.concordance import concordance
-from sparsenam.families.cox import RiskSets
+from sparsenam.survival.alternation import CoxLikelihood, settle
+from sparsenam.survival.concordance import concordance
+from sparsenam.survival.cox import RiskSets
 
 
 @cache

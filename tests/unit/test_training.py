@@ -21,16 +21,16 @@ from sparsenam.training import (
     SOLVERS,
     Deadline,
     Parameters,
-    Plan,
     Problem,
     Regularizers,
+    TrainingPlan,
     checkpoint,
     measure_stationarity,
     run,
-    stopping,
 )
+from sparsenam.training import run as stopping
+from sparsenam.training.run import Stall, until_stalled
 from sparsenam.training.state import Epoch
-from sparsenam.training.stopping import Stall, until_stalled
 
 NAMES = ["a", "b", "c"]
 QUICK = {"alpha": 0.0, "hidden": (8,), "max_epochs": 20, "patience": 1000, "random_state": 0}
@@ -57,7 +57,7 @@ def small_problem(alpha=0.0, rows=40, regularizers=Regularizers()):  # noqa: B00
 
 
 def plan_of(**changes):
-    plan = Plan(SOLVERS["prox_adam"], SCHEDULES["constant"], 0.01, None, 20, 1000, 1e-4, Deadline(None))
+    plan = TrainingPlan(SOLVERS["prox_adam"], SCHEDULES["constant"], 0.01, None, 20, 1000, 1e-4, Deadline(None))
     return replace(plan, **changes)
 
 

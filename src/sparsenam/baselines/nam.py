@@ -7,11 +7,11 @@ from os import PathLike
 import numpy as np
 
 from sparsenam.estimators.classification import AdditiveClassifier, ClassWeight
-from sparsenam.estimators.grouping import FeatureTypes
 from sparsenam.estimators.regression import AdditiveRegressor
 from sparsenam.estimators.settings import Settings
 from sparsenam.networks import Hidden
-from sparsenam.training.schedules import Schedule
+from sparsenam.tables.groups import FeatureTypes
+from sparsenam.training.solvers import Schedule
 
 
 class NAMRegressor(AdditiveRegressor):

@@ -11,7 +11,7 @@ from sparsenam.cli.files import MODEL, Folder
 from sparsenam.cli.reading import read_file
 from sparsenam.cli.table import Table
 from sparsenam.errors import InputError, describe
-from sparsenam.tables.notices import listed
+from sparsenam.tables.text import listed
 
 
 def load_model(path: Path) -> Any:

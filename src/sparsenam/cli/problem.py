@@ -15,7 +15,7 @@ from sparsenam.errors import InputError, describe
 from sparsenam.estimators import survival_target
 from sparsenam.streams import Streams
 from sparsenam.tables.cells import Cells
-from sparsenam.tables.notices import listed
+from sparsenam.tables.text import listed
 
 FEWEST_ROWS = 10
 

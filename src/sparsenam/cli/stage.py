@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsenam.convex.certificate import Certificate
-from sparsenam.convex.path_solver import ConvexPoint
+from sparsenam.convex.path import ConvexPoint
 from sparsenam.errors import CheckpointError, describe
 from sparsenam.files import write_atomically
 from sparsenam.selection import CVCurve
-from sparsenam.selection.features import ConvexTask, FeatureChoice
+from sparsenam.selection.choose import ConvexTask, FeatureChoice
 
 Arrays = dict[str, NDArray[Any]]
 

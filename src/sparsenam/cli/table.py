@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sparsenam.errors import InputError, describe
 from sparsenam.tables.cells import Cells, coded
 from sparsenam.tables.frame import Frame, read_series
-from sparsenam.tables.notices import listed
+from sparsenam.tables.text import listed
 
 Texts = dict[str, list[str | None]]
 

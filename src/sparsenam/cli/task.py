@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from sparsenam.errors import InputError, describe
 from sparsenam.tables.cells import Cells
-from sparsenam.tables.columns import as_levels, as_numbers
-from sparsenam.tables.kinds import decide
+from sparsenam.tables.columns import as_levels, as_numbers, decide
 
 Kind = Literal["regression", "count", "classification", "survival"]
 KINDS = get_args(Kind)

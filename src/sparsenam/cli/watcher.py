@@ -5,7 +5,7 @@ from __future__ import annotations
 from sparsenam.cli.display import FitProgress
 from sparsenam.cli.stage import StageFile, Stored
 from sparsenam.estimators.watching import Step
-from sparsenam.selection.features import ConvexTask, FeatureChoice
+from sparsenam.selection.choose import ConvexTask, FeatureChoice
 
 
 class KeepingWatcher:

@@ -8,18 +8,19 @@ from typing import Any, Self
 
 import numpy as np
 
-from sparsenam.convex.convexity import SortedPenalty, check_convex
 from sparsenam.convex.design import Array, GroupedDesign
-from sparsenam.convex.gap import (
+from sparsenam.convex.newton import settle_intercepts
+from sparsenam.convex.path import SortedPenalty, check_convex
+from sparsenam.convex.problem import (
+    ConvexProblem,
     allowed_slack,
+    convex_problem,
     dual_scales,
     free_slack,
     ridge_conjugate,
     sorted_scale,
     sorted_slack,
 )
-from sparsenam.convex.newton import settle_intercepts
-from sparsenam.convex.problem import ConvexProblem, convex_problem
 from sparsenam.errors import CertificateError, describe
 from sparsenam.families import Family
 from sparsenam.penalties import Penalty, WeightedLasso

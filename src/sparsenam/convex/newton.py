@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from sparsenam.convex.blocks import Quadratic, descend, inverse_curvatures
+from sparsenam.convex.descent import GroupQuadratic, descend, inverse_curvatures
 from sparsenam.convex.design import Array, Floats, Indices
-from sparsenam.convex.gap import dual_scales, free_slack, group_terms, ridge_conjugate
-from sparsenam.convex.problem import ConvexProblem
-from sparsenam.families.roots import increasing_root
+from sparsenam.convex.problem import ConvexProblem, dual_scales, free_slack, group_terms, ridge_conjugate
+from sparsenam.families.numerics import increasing_root
 
 MAX_SWEEPS = 100
 HALVINGS = 20
@@ -78,7 +77,7 @@ class NewtonSolver:
         old = self.theta[:, :, working]
         new = old.copy()
         descend(
-            Quadratic(hessian, inverse_curvatures(hessian, working.size, width)),
+            GroupQuadratic(hessian, inverse_curvatures(hessian, working.size, width)),
             new,
             pull,
             list(range(working.size)),

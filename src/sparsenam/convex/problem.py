@@ -1,4 +1,4 @@
-"""The convex problem: a design, a target, a loss and one weight vector for each batch."""
+"""The convex problem for all batches, the points of its path, and duality gaps."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from sparsenam.convex.design import Array, GroupedDesign, Indices
 from sparsenam.errors import InputError, describe
@@ -103,3 +104,117 @@ def convex_problem(design: GroupedDesign, target: Array, family: Family, batch_w
     matrix = torch.from_numpy(design.blocks.reshape(-1, design.n_rows))  # pyright: ignore[reportUnknownMemberType]
     laid_out = np.ascontiguousarray(np.asarray(target, dtype=np.float64).T)
     return ConvexProblem(design, laid_out, family, weights / totals, matrix)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ConvexPoint:
+    """The solutions of all batches at one alpha, kept for the active features only.
+
+    Attributes
+    ----------
+    active
+        Features that are active in some batch, ascending, shape (active,).
+    values
+        Their θ in the solver's coordinates, shape (batches, active, m, outputs).
+    intercepts
+        Shape (batches, outputs).
+    supports
+        The active features of each batch.
+    gaps
+        Duality gap of each batch relative to its null loss, shape (batches,).
+    gradient_norms
+        Batch 0's ‖gradientⱼ‖ / wⱼ, shape (features,): divided by alpha, how far on the way to entering.
+    """
+
+    alpha: float
+    n_features: int
+    active: Indices
+    values: Array
+    intercepts: Array
+    supports: tuple[Indices, ...]
+    gaps: Array
+    gradient_norms: Array
+
+    @property
+    def theta(self) -> Array:
+        """All of θ, shape (batches, features, m, outputs), made anew at each call."""
+        batches, _, width, outputs = self.values.shape
+        theta = np.zeros((batches, self.n_features, width, outputs))
+        theta[:, self.active] = self.values
+        return theta
+
+    def scores(self, design: GroupedDesign, batch: int = 0) -> Array:
+        """Return β + Qθ of one batch, shape (rows, outputs)."""
+        return design.scores(self.active, self.values[batch], self.intercepts[batch])
+
+
+def group_terms(lengths: Array, thresholds: Array, ridge: float) -> Array:
+    """Return Σⱼ aⱼ‖θⱼ‖ + ½b‖θⱼ‖², shape (batches,), for group norms of shape (batches, groups)."""
+    finite = np.where(np.isfinite(thresholds), thresholds, 0.0)  # an excluded group has norm 0: 0 · ∞ = 0
+    return lengths @ finite + 0.5 * ridge * np.sum(lengths**2, axis=1)
+
+
+def dual_scales(norms: Array, thresholds: Array) -> Array:
+    """Return the largest s ≤ 1 with s‖gⱼ‖ ≤ aⱼ for every penalised group, shape (batches,).
+
+    ``norms`` are ‖gⱼ‖, shape (batches, features); groups with aⱼ = 0 are for ``free_slack`` to count.
+    """
+    bound = np.isfinite(thresholds) & (thresholds > 0)
+    worst = np.max(norms[:, bound] / thresholds[bound], axis=1, initial=0.0)
+    return 1.0 / np.maximum(worst, 1.0)
+
+
+def ridge_conjugate(norms: Array, thresholds: Array, ridge: float) -> Array:
+    """Return Σⱼ (‖gⱼ‖ - aⱼ)₊² / (2b), the conjugate of a‖θ‖ + ½b‖θ‖², shape (batches,)."""
+    beyond = np.maximum(norms - thresholds, 0.0)
+    return np.sum(beyond**2, axis=1) / (2.0 * ridge)
+
+
+def free_slack(norms: Array, lengths: Array, thresholds: Array) -> Array:
+    """Return 2 Σ ‖gⱼ‖‖θⱼ‖ over the unpenalised groups, shape (batches,).
+
+    Their dual constraint is gⱼ = 0, which no scaling reaches; by convexity the gap grows by at most
+    ‖gⱼ‖‖θⱼ - θⱼ*‖, taken here with the optimum within twice the norm found.
+    """
+    free = thresholds == 0.0
+    return 2.0 * np.sum(norms[:, free] * lengths[:, free], axis=1)
+
+
+def sorted_scale(norms: Array, sequence: Array) -> float:
+    """Return the largest s ≤ 1 for which s·‖g‖ lies in the dual ball of the sorted norm Σᵢ wᵢ r₍ᵢ₎.
+
+    The ball is {g : Σᵢ≤ₖ ‖g‖₍ᵢ₎ ≤ Σᵢ≤ₖ wᵢ for all k}; ``norms`` has shape (features,).
+    """
+    return 1.0 / max(sorted_dual_norm(norms, sequence), 1.0)
+
+
+def sorted_dual_norm(norms: Array, sequence: Array) -> float:
+    """Return maxₖ Σᵢ≤ₖ ‖g‖₍ᵢ₎ / Σᵢ≤ₖ wᵢ, the dual of the sorted norm; it is α_max at the empty model."""
+    sums = np.cumsum(np.sort(norms)[::-1])
+    allowed = np.cumsum(sequence)
+    if allowed[0] <= 0.0:
+        return np.inf
+    return float(np.max(sums / allowed))
+
+
+def sorted_slack(norms: Array, dropped: NDArray[np.bool_], sequence: Array) -> Array:
+    """Return how far each dropped feature is on the way to entering, shape (features,), 0 for kept ones.
+
+    With k features kept, those dropped are optimal when the sum of their l largest gradient norms stays below
+    w₍ₖ₊₁₎ + … + w₍ₖ₊ₗ₎ for every l; the l-th of them gets the ratio of the two sums.
+    """
+    slack = np.zeros_like(norms)
+    places = np.flatnonzero(dropped)
+    order = places[np.argsort(-norms[places], kind="stable")]
+    allowed = np.cumsum(sequence[norms.size - places.size :])
+    sums = np.cumsum(norms[order])
+    slack[order] = np.divide(sums, allowed, out=np.where(sums > 0, np.inf, 0.0), where=allowed > 0)
+    return slack
+
+
+def allowed_slack(tol: float) -> float:
+    """Return the largest ‖gradientⱼ‖/aⱼ of a dropped feature that a relative gap of ``tol`` excuses.
+
+    At a violation of 1 + ε the dual point is scaled by 1/(1 + ε), which costs about ε² of the loss.
+    """
+    return 1.0 + float(np.sqrt(tol))

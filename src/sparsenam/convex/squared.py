@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from sparsenam.convex.blocks import Quadratic, descend
+from sparsenam.convex.descent import GramCache, GroupQuadratic, descend
 from sparsenam.convex.design import Array, Indices
-from sparsenam.convex.gap import dual_scales, free_slack, group_terms, ridge_conjugate
-from sparsenam.convex.gram import GramCache
-from sparsenam.convex.problem import ConvexProblem
+from sparsenam.convex.problem import ConvexProblem, dual_scales, free_slack, group_terms, ridge_conjugate
 
 MAX_SWEEPS = 500
 
@@ -57,7 +55,7 @@ class SquaredSolver:
         flat = self.theta.reshape(batches, outputs, size)
         self.pull = self.linear - np.matmul(flat, self.gram.hessian[:, :size, :size])
         descend(
-            Quadratic(self.gram.hessian, self.gram.inverse[:count]),
+            GroupQuadratic(self.gram.hessian, self.gram.inverse[:count]),
             self.theta,
             self.pull,
             np.sort(self.gram.place[working]).tolist(),

@@ -11,7 +11,7 @@ from sparsenam.estimators.paths import random_feature_path, snam_path
 from sparsenam.estimators.random_feature import RandomFeatureSNAMClassifier, RandomFeatureSNAMRegressor
 from sparsenam.estimators.regression import SNAMRegressor
 from sparsenam.estimators.survival import SNAMSurvival
-from sparsenam.estimators.survival_target import survival_target
+from sparsenam.survival.target import survival_target
 
 __all__ = [
     "RandomFeatureSNAMClassifier",

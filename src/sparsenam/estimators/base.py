@@ -19,9 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sparsenam.convex.certificate import Certificate
 from sparsenam.estimators.fitting import Fitted, fit_additive
-from sparsenam.estimators.grouping import grouping_of
 from sparsenam.estimators.settings import Settings
-from sparsenam.estimators.threads import threads
 from sparsenam.explain import (
     Explanation,
     LocalExplanation,
@@ -37,11 +35,13 @@ from sparsenam.explain.summary import summarize_path, versions_now
 from sparsenam.explain.units import Task, output_names, score_units
 from sparsenam.export import save_estimator
 from sparsenam.families import Family
+from sparsenam.fitting.threads import threads
 from sparsenam.model import AdditiveModel
 from sparsenam.selection import CVCurve
 from sparsenam.selection.folds import Splits, deal, splits_of_present
 from sparsenam.tables import PreparedSample, Sample, TableEncoder, prepare
-from sparsenam.training.fit import History
+from sparsenam.tables.groups import grouping_of
+from sparsenam.training.run import History
 from sparsenam.training.solvers import as_solver
 
 Matrix = NDArray[np.float64]

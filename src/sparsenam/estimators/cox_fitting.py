@@ -15,9 +15,8 @@ import torch
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from sparsenam.convex.random_features import FrozenFeatures, RampFeatures, RandomFeatures
+from sparsenam.convex.features import FrozenFeatures, RampFeatures, RandomFeatures
 from sparsenam.errors import InputError, describe
-from sparsenam.estimators.alternation import CoxLikelihood, Settled, settle
 from sparsenam.estimators.cox_validation import choose_by_partial_likelihood
 from sparsenam.estimators.fitting import (
     FOLDS,
@@ -30,17 +29,17 @@ from sparsenam.estimators.fitting import (
     fit_ramps,
 )
 from sparsenam.estimators.settings import Settings
-from sparsenam.estimators.threads import threads_for
 from sparsenam.families import Poisson
-from sparsenam.families.cox import RiskSets, Ties
-from sparsenam.families.curves import Baseline
+from sparsenam.fitting.threads import threads_for
 from sparsenam.model import AdditiveModel
 from sparsenam.networks import MLPBank
 from sparsenam.penalties import as_penalty
-from sparsenam.selection.features import ConvexTask, CrossValidation, FeatureChoice, choose_features
+from sparsenam.selection.choose import ConvexTask, CrossValidation, FeatureChoice, choose_features
 from sparsenam.selection.folds import Splits, balanced_splits
-from sparsenam.selection.stand_ins import stand_ins_of
+from sparsenam.selection.substitutes import stand_ins_of
 from sparsenam.streams import Streams
+from sparsenam.survival.alternation import CoxLikelihood, Settled, settle
+from sparsenam.survival.cox import Baseline, RiskSets, Ties
 from sparsenam.tables import Sample, prepare
 from sparsenam.training import Deadline
 

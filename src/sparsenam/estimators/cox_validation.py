@@ -12,18 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from sparsenam.convex.path_solver import ConvexPoint, convex_path
+from sparsenam.convex.path import ConvexPoint, convex_path
 from sparsenam.convex.relaxed import RelaxedFits, relaxed_scores
-from sparsenam.families.cox import RiskSets
 from sparsenam.penalties import GroupLasso, NeedsFirstFit
 from sparsenam.selection import CVCurve
-from sparsenam.selection.features import ConvexTask, CrossValidation, FeatureChoice
+from sparsenam.selection.choose import PATH_TOL, ConvexTask, CrossValidation, FeatureChoice, Judge, with_empty
 from sparsenam.selection.folds import batch_weights
-from sparsenam.selection.validate import (
-    PATH_TOL,
-    Judge,
-    with_empty,
-)
+from sparsenam.survival.cox import RiskSets
 
 Vector = NDArray[np.float64]
 

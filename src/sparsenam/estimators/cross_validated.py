@@ -11,14 +11,14 @@ from sklearn.model_selection import BaseCrossValidator
 
 from sparsenam.estimators.base import SupportMixin
 from sparsenam.estimators.classification import AdditiveClassifier, ClassWeight
-from sparsenam.estimators.grouping import Column, FeatureGroups, FeatureTypes, PenaltyWeights
 from sparsenam.estimators.random_feature import FeatureKind, RandomFeatureMixin
 from sparsenam.estimators.regression import AdditiveRegressor
 from sparsenam.families import Family, OwnLoss
 from sparsenam.networks import Hidden
 from sparsenam.penalties import Penalty
 from sparsenam.selection import RegularizationPath, Rule
-from sparsenam.selection.features import Norm
+from sparsenam.selection.choose import Norm
+from sparsenam.tables.groups import ColumnName, FeatureGroups, FeatureTypes, PenaltyWeights
 
 Folds: TypeAlias = int | BaseCrossValidator
 
@@ -100,7 +100,7 @@ class SNAMRegressorCV(CrossValidatedRegressor):
         feature_types: FeatureTypes | None = None,
         feature_groups: FeatureGroups | None = None,
         penalty_weights: PenaltyWeights | None = None,
-        keep: Sequence[Column] | None = None,
+        keep: Sequence[ColumnName] | None = None,
         verbose: bool | None = None,
         random_state: int | np.random.RandomState | None = None,
     ) -> None:
@@ -144,7 +144,7 @@ class SNAMClassifierCV(CrossValidatedClassifier):
         feature_types: FeatureTypes | None = None,
         feature_groups: FeatureGroups | None = None,
         penalty_weights: PenaltyWeights | None = None,
-        keep: Sequence[Column] | None = None,
+        keep: Sequence[ColumnName] | None = None,
         verbose: bool | None = None,
         random_state: int | np.random.RandomState | None = None,
     ) -> None:
@@ -191,7 +191,7 @@ class RandomFeatureSNAMRegressorCV(RandomFeatureMixin, CrossValidatedRegressor):
         feature_types: FeatureTypes | None = None,
         feature_groups: FeatureGroups | None = None,
         penalty_weights: PenaltyWeights | None = None,
-        keep: Sequence[Column] | None = None,
+        keep: Sequence[ColumnName] | None = None,
         verbose: bool | None = None,
         random_state: int | np.random.RandomState | None = None,
     ) -> None:
@@ -239,7 +239,7 @@ class RandomFeatureSNAMClassifierCV(RandomFeatureMixin, CrossValidatedClassifier
         feature_types: FeatureTypes | None = None,
         feature_groups: FeatureGroups | None = None,
         penalty_weights: PenaltyWeights | None = None,
-        keep: Sequence[Column] | None = None,
+        keep: Sequence[ColumnName] | None = None,
         verbose: bool | None = None,
         random_state: int | np.random.RandomState | None = None,
     ) -> None:

@@ -13,31 +13,31 @@ from sklearn.exceptions import ConvergenceWarning
 from torch import Tensor
 
 from sparsenam.convex.design import orthonormal_design
-from sparsenam.convex.random_features import FrozenFeatures, RampFeatures, RandomFeatures
+from sparsenam.convex.features import FrozenFeatures, RampFeatures, RandomFeatures
 from sparsenam.convex.relaxed import refit_on
-from sparsenam.convex.smoothing import smooth_fit
 from sparsenam.errors import InputError, describe
 from sparsenam.estimators.network_fit import NetworkFit, TrainedNetwork, train_network
 from sparsenam.estimators.settings import Settings
-from sparsenam.estimators.threads import threads_for
 from sparsenam.estimators.watching import choice_of, counted, tell
 from sparsenam.families import Family
-from sparsenam.families.optional import Settles, exposure_power, uses_robust_scale
-from sparsenam.families.robust import robust_center_and_scale
+from sparsenam.families.base import Settles, exposure_power, uses_robust_scale
+from sparsenam.families.numerics import robust_center_and_scale
+from sparsenam.fitting.threads import threads_for
 from sparsenam.model import AdditiveModel, finish
 from sparsenam.model.additive import fill_absent, outputs_of
-from sparsenam.model.finish import Finished
+from sparsenam.model.build import Finished
 from sparsenam.networks import MLPBank, SubnetBank, build_bank, initial_parameters
 from sparsenam.penalties import GroupLasso, JointGroupLasso, NeedsFirstFit, Penalty, as_penalty, priced
-from sparsenam.selection.features import ConvexTask, CrossValidation, FeatureChoice, choose_features
+from sparsenam.selection.choose import ConvexTask, CrossValidation, FeatureChoice, choose_features
 from sparsenam.selection.folds import Splits, balanced_splits
-from sparsenam.selection.stand_ins import stand_ins_of, twins_of
+from sparsenam.selection.substitutes import stand_ins_of, twins_of
+from sparsenam.smooth.fit import smooth_fit
 from sparsenam.streams import Streams
 from sparsenam.tables import PreparedSample, Sample, prepare
 from sparsenam.tables.scaling import mean_and_deviation
 from sparsenam.training import Deadline
-from sparsenam.training.fit import History
 from sparsenam.training.polish import polish, unpolished
+from sparsenam.training.run import History
 
 FOLDS = 5
 TOUCHING = 0.01  # a feature this near to its condition is on it

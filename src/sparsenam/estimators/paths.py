@@ -13,19 +13,19 @@ from sklearn.utils.validation import (
     check_consistent_length,
 )
 
-from sparsenam.convex.random_features import RampFeatures
+from sparsenam.convex.features import RampFeatures
 from sparsenam.errors import InputError, describe
 from sparsenam.estimators.fitting import RAMPS, Fitted, Task, fit_features, fit_network_path, prepared_for
-from sparsenam.estimators.grouping import grouping_of
 from sparsenam.estimators.regression import check_target
 from sparsenam.estimators.settings import PAPER_HIDDEN, Settings, check_number, check_whole, check_word
 from sparsenam.families import FAMILIES, Family, OwnLoss, as_family
 from sparsenam.networks import Hidden
 from sparsenam.penalties import Penalty, as_penalty
 from sparsenam.selection import PathPoint, RegularizationPath
-from sparsenam.selection.features import ConvexTask, Norm, walk_path
+from sparsenam.selection.choose import ConvexTask, Norm, walk_path
 from sparsenam.streams import Streams
 from sparsenam.tables import PreparedSample, Sample, TableEncoder
+from sparsenam.tables.groups import grouping_of
 from sparsenam.training import Deadline
 
 

@@ -8,26 +8,26 @@ from typing import Literal
 import numpy as np
 import torch
 
-from sparsenam.convex.random_features import FrozenFeatures, RampFeatures, RandomFeatures
+from sparsenam.convex.features import FrozenFeatures, RampFeatures, RandomFeatures
 from sparsenam.errors import InputError, describe
 from sparsenam.estimators.base import SupportMixin
 from sparsenam.estimators.classification import AdditiveClassifier, ClassWeight
 from sparsenam.estimators.fitting import FOLDS, Fitted, prepared_for, require_numbers, scores_of
-from sparsenam.estimators.grouping import Column, FeatureGroups, FeatureTypes, PenaltyWeights
 from sparsenam.estimators.regression import AdditiveRegressor
 from sparsenam.estimators.settings import check_number, check_whole, check_word
-from sparsenam.estimators.threads import threads_for
 from sparsenam.families import Family, OwnLoss
-from sparsenam.families.optional import Settles
+from sparsenam.families.base import Settles
+from sparsenam.fitting.threads import threads_for
 from sparsenam.model import finish
 from sparsenam.networks import MLPBank, build_bank, initial_parameters
 from sparsenam.penalties import Penalty, as_penalty
 from sparsenam.selection import RULES, Rule
-from sparsenam.selection.features import ConvexTask, CrossValidation, Norm, choose_features
+from sparsenam.selection.choose import ConvexTask, CrossValidation, Norm, choose_features
 from sparsenam.selection.folds import Splits, deal
-from sparsenam.selection.stand_ins import stand_ins_of
+from sparsenam.selection.substitutes import stand_ins_of
 from sparsenam.streams import Streams
 from sparsenam.tables import PreparedSample, Sample
+from sparsenam.tables.groups import ColumnName, FeatureGroups, FeatureTypes, PenaltyWeights
 
 FeatureKind = Literal["ramps", "hinges", "random"]
 
@@ -149,7 +149,7 @@ class RandomFeatureSNAMRegressor(RandomFeatureMixin, SupportMixin, AdditiveRegre
         feature_types: FeatureTypes | None = None,
         feature_groups: FeatureGroups | None = None,
         penalty_weights: PenaltyWeights | None = None,
-        keep: Sequence[Column] | None = None,
+        keep: Sequence[ColumnName] | None = None,
         verbose: bool | None = None,
         random_state: int | np.random.RandomState | None = None,
     ) -> None:
@@ -197,7 +197,7 @@ class RandomFeatureSNAMClassifier(RandomFeatureMixin, SupportMixin, AdditiveClas
         feature_types: FeatureTypes | None = None,
         feature_groups: FeatureGroups | None = None,
         penalty_weights: PenaltyWeights | None = None,
-        keep: Sequence[Column] | None = None,
+        keep: Sequence[ColumnName] | None = None,
         verbose: bool | None = None,
         random_state: int | np.random.RandomState | None = None,
     ) -> None:

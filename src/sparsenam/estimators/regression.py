@@ -18,14 +18,14 @@ from sklearn.utils.validation import (
 
 from sparsenam.errors import InputError, describe
 from sparsenam.estimators.base import AdditiveEstimator, SupportMixin
-from sparsenam.estimators.grouping import Column, FeatureGroups, FeatureTypes, PenaltyWeights
 from sparsenam.estimators.settings import Penalize
 from sparsenam.estimators.validation import all_or_nothing, require_target
 from sparsenam.families import Family, OwnLoss, as_family
 from sparsenam.networks import Hidden
 from sparsenam.penalties import Penalty
 from sparsenam.tables import check_target_not_inside
-from sparsenam.training.schedules import Schedule
+from sparsenam.tables.groups import ColumnName, FeatureGroups, FeatureTypes, PenaltyWeights
+from sparsenam.training.solvers import Schedule
 
 REGRESSION_FAMILIES = ("gaussian", "poisson", "gamma", "tweedie", "negative_binomial", "quantile", "huber")
 
@@ -268,7 +268,7 @@ class SNAMRegressor(SupportMixin, AdditiveRegressor):
         feature_types: FeatureTypes | None = None,
         feature_groups: FeatureGroups | None = None,
         penalty_weights: PenaltyWeights | None = None,
-        keep: Sequence[Column] | None = None,
+        keep: Sequence[ColumnName] | None = None,
         verbose: bool | None = None,
         random_state: int | np.random.RandomState | None = None,
     ) -> None:

@@ -17,9 +17,9 @@ from sparsenam.errors import InputError, describe
 from sparsenam.networks import Hidden
 from sparsenam.penalties import Penalty, as_penalty
 from sparsenam.selection import RULES, Rule
-from sparsenam.training import Deadline, Plan, Regularizers, Solver, as_schedule, as_solver
+from sparsenam.training import Deadline, Regularizers, Solver, TrainingPlan, as_schedule, as_solver
 from sparsenam.training.checkpoint import stable_words
-from sparsenam.training.schedules import Schedule
+from sparsenam.training.solvers import Schedule
 
 Penalize = Literal["subnetwork", "output", "function"]
 PAPER_HIDDEN = (100, 50)
@@ -176,12 +176,12 @@ class Settings:
         own = {field.name: getattr(self, field.name) for field in fields(self) if field.name not in passing}
         return stable_words(own)
 
-    def plan(self, clock: Deadline, stage: str = "") -> Plan:
+    def plan(self, clock: Deadline, stage: str = "") -> TrainingPlan:
         """Return how to run a training; ``stage`` keeps the checkpoints of several trainings apart."""
         solver = self.chosen_solver()
         searches = solver.searches_step
         path = None if self.checkpoint is None else Path(self.checkpoint)
-        return Plan(
+        return TrainingPlan(
             solver=solver,
             schedule=as_schedule(self.schedule),
             learning_rate=float(self.learning_rate or solver.learning_rate),

@@ -17,19 +17,18 @@ from sklearn.utils.validation import (
 from sparsenam.estimators.base import AdditiveEstimator, SupportMixin
 from sparsenam.estimators.cox_fitting import fit_cox
 from sparsenam.estimators.fitting import Fitted
-from sparsenam.estimators.grouping import Column, FeatureGroups, FeatureTypes, PenaltyWeights
 from sparsenam.estimators.settings import Penalize, check_word
-from sparsenam.estimators.survival_target import read_survival
 from sparsenam.estimators.validation import all_or_nothing, require_target
 from sparsenam.families import Family, Poisson
-from sparsenam.families.concordance import concordance
-from sparsenam.families.cox import TIES, Ties
-from sparsenam.families.curves import Baseline, StepFunction
 from sparsenam.networks import Hidden
 from sparsenam.penalties import Penalty
 from sparsenam.selection.folds import Splits
+from sparsenam.survival.concordance import concordance
+from sparsenam.survival.cox import TIES, Baseline, StepFunction, Ties
+from sparsenam.survival.target import read_survival
 from sparsenam.tables import Sample, check_target_not_inside
-from sparsenam.training.schedules import Schedule
+from sparsenam.tables.groups import ColumnName, FeatureGroups, FeatureTypes, PenaltyWeights
+from sparsenam.training.solvers import Schedule
 
 Curves = NDArray[np.object_] | NDArray[np.float64]
 
@@ -110,7 +109,7 @@ class SNAMSurvival(SupportMixin, AdditiveEstimator):
         feature_types: FeatureTypes | None = None,
         feature_groups: FeatureGroups | None = None,
         penalty_weights: PenaltyWeights | None = None,
-        keep: Sequence[Column] | None = None,
+        keep: Sequence[ColumnName] | None = None,
         device: str = "auto",
         verbose: bool | None = None,
         random_state: int | np.random.RandomState | None = None,

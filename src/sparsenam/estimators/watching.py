@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Literal, Protocol
 
-from sparsenam.selection.features import ConvexTask, FeatureChoice
+from sparsenam.selection.choose import ConvexTask, FeatureChoice
 
 Step = Literal["choose", "smooth", "polish"]
 

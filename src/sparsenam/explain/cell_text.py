@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from sparsenam.tables import TableEncoder
 from sparsenam.tables.cells import Cells
 from sparsenam.tables.columns import Column, as_levels, as_numbers
-from sparsenam.tables.frame import read_table
-from sparsenam.tables.matching import matched
+from sparsenam.tables.frame import matched, read_table
 from sparsenam.tables.text import date_key
 
 MISSING = "missing"

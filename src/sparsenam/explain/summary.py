@@ -19,7 +19,7 @@ from sparsenam.explain.explanation import Density
 from sparsenam.explain.histogram import density_of
 from sparsenam.explain.plain import Numbers, numbers, plain, rows_of_numbers
 from sparsenam.model import AdditiveModel
-from sparsenam.selection.features import FeatureChoice
+from sparsenam.selection.choose import FeatureChoice
 from sparsenam.tables import TableEncoder
 
 Matrix = NDArray[np.float64]

@@ -6,7 +6,7 @@ from typing import Any, get_args
 
 from sparsenam.export.checks import as_record, as_texts, require
 from sparsenam.tables import TableEncoder
-from sparsenam.tables.kinds import Kind, Unit
+from sparsenam.tables.columns import Kind, Unit
 
 COLUMN = {
     "name": str,

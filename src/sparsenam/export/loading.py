@@ -22,8 +22,8 @@ from sparsenam.export.labels import read_labels
 from sparsenam.export.models import Tensors, read_model
 from sparsenam.export.plain_values import unpack
 from sparsenam.export.problems import ModelFileError, ModelFileWarning, RefusalError, refused
-from sparsenam.families.curves import Baseline
 from sparsenam.model import AdditiveModel
+from sparsenam.survival.cox import Baseline
 
 Estimator = TypeVar("Estimator")
 Found = TypeVar("Found")

@@ -5,23 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from sparsenam.errors import InputError, describe
-from sparsenam.families.base import Family, TargetRange
-from sparsenam.families.binomial import Binomial, Multilabel
-from sparsenam.families.checks import checked, completed
-from sparsenam.families.completed import CompletedFamily, OwnLoss
-from sparsenam.families.conjugate import numeric_conjugate
+from sparsenam.families.amounts import Gamma, Tweedie
+from sparsenam.families.base import Family, Settles, TargetRange, exposure_power, uses_robust_scale
+from sparsenam.families.classes import Binomial, Multilabel, Multinomial
+from sparsenam.families.counts import NegativeBinomial, Poisson, estimated_dispersion
+from sparsenam.families.custom import CompletedFamily, OwnLoss, checked, completed
 from sparsenam.families.dispersion import dispersion
-from sparsenam.families.gamma import Gamma
-from sparsenam.families.gaussian import Gaussian
-from sparsenam.families.huber import Huber
-from sparsenam.families.intercept import best_intercept
-from sparsenam.families.multinomial import Multinomial
-from sparsenam.families.negative_binomial import NegativeBinomial, estimated_dispersion
-from sparsenam.families.optional import Settles, exposure_power, uses_robust_scale
-from sparsenam.families.poisson import Poisson
-from sparsenam.families.quantile import Quantile
-from sparsenam.families.robust import robust_center_and_scale
-from sparsenam.families.tweedie import Tweedie
+from sparsenam.families.numerics import best_intercept, numeric_conjugate, robust_center_and_scale
+from sparsenam.families.real import Gaussian, Huber, Quantile
 
 FAMILIES: dict[str, Callable[[], Family]] = {
     "gaussian": Gaussian,

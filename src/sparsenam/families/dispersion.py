@@ -5,15 +5,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from sparsenam.families.amounts import Gamma, Tweedie
 from sparsenam.families.base import Family, Matrix
-from sparsenam.families.binomial import Binomial
-from sparsenam.families.gamma import Gamma
-from sparsenam.families.gaussian import Gaussian
-from sparsenam.families.multinomial import Multinomial
-from sparsenam.families.negative_binomial import NegativeBinomial
-from sparsenam.families.poisson import Poisson
-from sparsenam.families.robust import robust_center_and_scale
-from sparsenam.families.tweedie import Tweedie
+from sparsenam.families.classes import Binomial, Multinomial
+from sparsenam.families.counts import NegativeBinomial, Poisson
+from sparsenam.families.numerics import robust_center_and_scale
+from sparsenam.families.real import Gaussian
 
 LEAST = 1e-8  # of φ, and of the mean curvature that it is divided by
 

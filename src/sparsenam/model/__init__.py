@@ -1,8 +1,7 @@
 """Model: the fitted, pruned, immutable additive model."""
 
 from sparsenam.model.additive import AdditiveModel
-from sparsenam.model.finish import Finished, finish, keep_features
-from sparsenam.model.shape import ShapeFunction
-from sparsenam.model.shape_bank import ShapeBank
+from sparsenam.model.build import Finished, finish, keep_features
+from sparsenam.model.shapes import ShapeBank, ShapeFunction
 
 __all__ = ["AdditiveModel", "Finished", "ShapeBank", "ShapeFunction", "finish", "keep_features"]

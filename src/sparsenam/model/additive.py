@@ -11,10 +11,8 @@ from torch import Tensor
 
 from sparsenam.errors import InputError, describe
 from sparsenam.families import Family
-from sparsenam.model.extract import shape_through
-from sparsenam.model.kinks import kinks_of
-from sparsenam.model.shape import ShapeFunction
-from sparsenam.model.shape_bank import ShapeBank
+from sparsenam.model.knots import kinks_of, shape_through
+from sparsenam.model.shapes import ShapeBank, ShapeFunction
 from sparsenam.networks import MLPBank, SubnetBank
 from sparsenam.tables import Scaling
 

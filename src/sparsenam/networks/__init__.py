@@ -1,10 +1,8 @@
 """Networks: one sub-network for each feature, stacked on axis 0."""
 
-from sparsenam.networks.activations import ACTIVATION_NAMES, ACTIVATIONS
-from sparsenam.networks.bank import Dropout, SubnetBank
+from sparsenam.networks.bank import Dropout, SubnetBank, UnitFunctions
 from sparsenam.networks.build import Hidden, build_bank, initial_parameters
-from sparsenam.networks.mlp import MLPBank
-from sparsenam.networks.unit_functions import UnitFunctions
+from sparsenam.networks.mlp import ACTIVATION_NAMES, ACTIVATIONS, MLPBank
 
 __all__ = [
     "ACTIVATIONS",

@@ -11,9 +11,8 @@ import torch
 from torch import Tensor
 
 from sparsenam.errors import InputError, describe
-from sparsenam.networks.activations import ACTIVATION_NAMES
 from sparsenam.networks.bank import SubnetBank
-from sparsenam.networks.mlp import MLPBank
+from sparsenam.networks.mlp import ACTIVATION_NAMES, MLPBank
 from sparsenam.streams import Streams
 
 Widths: TypeAlias = Sequence[int]

@@ -5,16 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from sparsenam.errors import InputError, describe
-from sparsenam.penalties.adaptive import AdaptiveGroupLasso
+from sparsenam.penalties.adjust import priced, restrict
 from sparsenam.penalties.base import NeedsFirstFit, Penalty, Vector, WeightedLasso
-from sparsenam.penalties.bridge import GroupBridge
-from sparsenam.penalties.elastic_net import GroupElasticNet
-from sparsenam.penalties.group_lasso import GroupLasso
-from sparsenam.penalties.joint import JointGroupLasso
-from sparsenam.penalties.level_slope import KLevelSLOPE
-from sparsenam.penalties.priced import priced
-from sparsenam.penalties.restrict import restrict
-from sparsenam.penalties.slope import GroupSLOPE, benjamini_hochberg_weights, linear_weights
+from sparsenam.penalties.lasso import AdaptiveGroupLasso, GroupBridge, GroupElasticNet, GroupLasso, JointGroupLasso
+from sparsenam.penalties.slope import GroupSLOPE, KLevelSLOPE, benjamini_hochberg_weights, linear_weights
 
 PENALTIES: dict[str, Callable[[], Penalty]] = {
     "group_lasso": GroupLasso,

@@ -1,4 +1,4 @@
-"""What a penalty is: a function of the sub-networks' norms and nothing else."""
+"""What a penalty is: a function of the group norms and nothing else."""
 
 from __future__ import annotations
 

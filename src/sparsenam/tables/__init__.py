@@ -2,10 +2,10 @@
 
 from sparsenam.tables.columns import OTHER_LEVELS, Column
 from sparsenam.tables.encoder import Encoded, TableEncoder, Term
-from sparsenam.tables.notices import CellTypeError, UnseenLevelWarning, UnseenMissingWarning
 from sparsenam.tables.sample import PreparedSample, Sample, prepare
 from sparsenam.tables.scaling import Scaling
 from sparsenam.tables.target import check_target_not_inside
+from sparsenam.tables.text import CellTypeError, UnseenLevelWarning, UnseenMissingWarning
 
 __all__ = [
     "OTHER_LEVELS",

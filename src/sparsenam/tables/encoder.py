@@ -11,14 +11,34 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from sparsenam.errors import ConstantColumnWarning, InputError, describe
-from sparsenam.tables.column_fit import fit_column
-from sparsenam.tables.columns import Column, Reading, read_column
-from sparsenam.tables.frame import Frame, read_table
-from sparsenam.tables.kinds import check_feature_types
-from sparsenam.tables.matching import matched
-from sparsenam.tables.notices import UnseenLevelWarning, UnseenMissingWarning, listed
-from sparsenam.tables.report import describe_columns, tabulate
+from sparsenam.tables.columns import Column, Reading, check_feature_types, fit_column, read_column
+from sparsenam.tables.frame import Frame, matched, read_table
 from sparsenam.tables.scaling import Matrix
+from sparsenam.tables.text import UnseenLevelWarning, UnseenMissingWarning, listed
+
+
+def tabulate(columns: Sequence[Column], terms: Sequence[Sequence[str]]) -> list[dict[str, Any]]:
+    """Return one record for each column: its kind, missing cells, levels, terms, and what was done in words."""
+    return [
+        {
+            "column": column.name,
+            "kind": column.kind,
+            "missing": column.n_missing,
+            "levels": list(column.levels),
+            "pooled": list(column.pooled),
+            "terms": list(own),
+            "words": column.words,
+        }
+        for column, own in zip(columns, terms, strict=True)
+    ]
+
+
+def describe_columns(table: Sequence[dict[str, Any]], n_terms: int) -> str:
+    """Return the records as lines of text, names and kinds aligned."""
+    width = max((len(row["column"]) for row in table), default=0)
+    kinds = max((len(row["kind"]) for row in table), default=0)
+    lines = [f"{row['column']:<{width}}  {row['kind']:<{kinds}}  {row['words']}" for row in table]
+    return "\n".join([f"{len(table)} column(s) became {n_terms} term(s)", *lines])
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,10 @@
-"""Any table read into columns of cells: pandas, polars, pyarrow, NumPy or lists."""
+"""Any table read into columns of cells, and matched at prediction with the columns of the fit."""
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import narwhals.stable.v2 as nw
@@ -13,10 +14,8 @@ from numpy.typing import NDArray
 from sklearn.utils import check_array
 
 from sparsenam.errors import InputError, describe
-from sparsenam.tables.cells import Cells, coded, in_order
-from sparsenam.tables.notices import listed
-from sparsenam.tables.objects import days_of, family_of, from_array
-from sparsenam.tables.text import date_key, number_key
+from sparsenam.tables.cells import Cells, cell_type_of, coded, days_of, from_array, in_order
+from sparsenam.tables.text import date_key, listed, number_key
 
 ROWS_AT_ONCE = 1024  # a slice that stays in the cache while it is transposed
 
@@ -98,7 +97,7 @@ def _read_levels(name: str, series: nw.Series[Any]) -> Cells:
 
 def level_key(cell: object) -> str | None:
     """Return the name of a level, the same whatever the dtype of its category; None when it is missing."""
-    family = family_of(type(cell))
+    family = cell_type_of(type(cell))
     if family == "missing" or (family == "number" and cell != cell):
         return None
     if family == "date":
@@ -172,3 +171,39 @@ def _duplicates(X: Any) -> InputError:
     repeated = [str(name) for name, times in Counter(names).items() if times > 1]
     got = f"duplicate names: {listed(repeated)}"
     return InputError(describe("X", "column names that differ", got, "rename or drop the repeated columns"))
+
+
+MOST_NAMES = 5
+
+
+def matched(frame: Frame, names: tuple[str, ...], named: bool, owner: str) -> Frame:
+    """Return the frame with the columns of the fit in their order; raise when some are missing or unknown."""
+    if frame.named and named:
+        if set(frame.names) != set(names):
+            raise InputError(_difference(frame.names, names))
+        places = {name: place for place, name in enumerate(frame.names)}
+        return replace(frame, names=names, columns=tuple(frame.columns[places[name]] for name in names))
+    if len(frame.names) != len(names):
+        raise InputError(
+            f"X has {len(frame.names)} features, but {owner} is expecting {len(names)} features as input."
+        )
+    if named:
+        message = f"X does not have valid feature names, but {owner} was fitted with feature names"
+        warnings.warn(message, UserWarning, stacklevel=4)
+    elif frame.named:
+        message = f"X has feature names, but {owner} was fitted without feature names"
+        warnings.warn(message, UserWarning, stacklevel=4)
+    columns = tuple(replace(cells, name=name) for cells, name in zip(frame.columns, names, strict=True))
+    return replace(frame, names=names, columns=columns)
+
+
+def _difference(given: tuple[str, ...], fitted: tuple[str, ...]) -> str:
+    message = "The feature names should match those that were passed during fit.\n"
+    for title, names in (
+        ("Feature names unseen at fit time:", sorted(set(given) - set(fitted))),
+        ("Feature names seen at fit time, yet now missing:", sorted(set(fitted) - set(given))),
+    ):
+        if names:
+            more = ["- ..."] if len(names) > MOST_NAMES else []
+            message += "\n".join([title, *(f"- {name}" for name in names[:MOST_NAMES]), *more]) + "\n"
+    return message

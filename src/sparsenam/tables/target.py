@@ -9,10 +9,9 @@ import narwhals.stable.v2 as nw
 import numpy as np
 
 from sparsenam.errors import InputError, describe
-from sparsenam.tables.cells import AS_NUMBERS, Cells
+from sparsenam.tables.cells import AS_NUMBERS, Cells, from_array
 from sparsenam.tables.columns import as_levels
 from sparsenam.tables.frame import read_series
-from sparsenam.tables.objects import from_array
 
 FEWEST_ROWS = 10  # below this, a column may equal the target by chance
 

@@ -1,10 +1,12 @@
-"""Text that stands for something else: a missing cell, a number, a date."""
+"""Text that stands for something else (a missing cell, a number, a date), and names listed in messages."""
 
 from __future__ import annotations
 
 import math
 import re
 from datetime import UTC, date, datetime, timedelta
+
+from sparsenam.errors import InputError
 
 MARKERS = frozenset(("", "?", "NA", "N/A", "na", "n/a", "NaN", "nan", "null", "NULL", "None", "-"))
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -60,3 +62,24 @@ def date_key(days: float) -> str:
     """Return the level's name of a moment, its date alone at midnight."""
     moment = (EPOCH + timedelta(days=days)).replace(tzinfo=None)
     return moment.isoformat() if moment.time() != datetime.min.time() else moment.date().isoformat()
+
+
+class UnseenLevelWarning(UserWarning):
+    """A category holds levels that the fit never saw; they contribute nothing."""
+
+
+class UnseenMissingWarning(UserWarning):
+    """A column misses cells now and missed none during the fit; they contribute nothing."""
+
+
+class OddCellWarning(UserWarning):
+    """Nearly all cells of a text column read as numbers or dates, and a few do not."""
+
+
+class CellTypeError(InputError, TypeError):
+    """A column holds cells that no single kind describes."""
+
+
+def listed(names: list[str], most: int = 5) -> str:
+    """Return the first few names, quoted, with … for the rest."""
+    return ", ".join(repr(name) for name in names[:most]) + (" …" if len(names) > most else "")

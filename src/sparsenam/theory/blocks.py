@@ -8,7 +8,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sparsenam.convex.random_features import FrozenFeatures
+from sparsenam.convex.features import FrozenFeatures
 from sparsenam.errors import InputError, describe
 from sparsenam.networks import MLPBank, build_bank, initial_parameters
 from sparsenam.streams import Streams

@@ -1,11 +1,9 @@
 """Training: optimizers as pure functions, the loop as a generator."""
 
-from sparsenam.training.fit import Outcome, Plan, measure_stationarity, run
 from sparsenam.training.problem import Problem, Regularizers
-from sparsenam.training.schedules import SCHEDULES, as_schedule
-from sparsenam.training.solvers import SOLVERS, Solver, as_solver
+from sparsenam.training.run import Deadline, Outcome, TrainingPlan, measure_stationarity, run
+from sparsenam.training.solvers import SCHEDULES, SOLVERS, Solver, as_schedule, as_solver
 from sparsenam.training.state import Diverged, Parameters
-from sparsenam.training.stopping import Deadline
 
 __all__ = [
     "SCHEDULES",
@@ -14,10 +12,10 @@ __all__ = [
     "Diverged",
     "Outcome",
     "Parameters",
-    "Plan",
     "Problem",
     "Regularizers",
     "Solver",
+    "TrainingPlan",
     "as_schedule",
     "as_solver",
     "measure_stationarity",

@@ -21,7 +21,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from sparsenam.errors import CheckpointError, describe
-from sparsenam.training.rules import Memory
+from sparsenam.training.solvers import Memory
 from sparsenam.training.state import Epoch, Parameters
 
 SECONDS_BETWEEN = 5.0

@@ -9,9 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sparsenam.training.problem import Gradient, Problem
-from sparsenam.training.proximal import proximal_step
-from sparsenam.training.rules import Memory
+from sparsenam.training.problem import Gradient, Problem, proximal_step
+from sparsenam.training.solvers import Memory
 from sparsenam.training.state import Epoch, put_to_sleep, require_finite, silent
 
 GROWTH, CUT = 1.1, 0.7  # the step tries to grow after each success and is cut after each failure

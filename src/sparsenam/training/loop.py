@@ -10,10 +10,8 @@ import torch
 from torch import Tensor
 
 from sparsenam.streams import Streams
-from sparsenam.training.problem import Gradient, Problem
-from sparsenam.training.proximal import proximal_step
-from sparsenam.training.rules import Memory, Rule
-from sparsenam.training.solvers import Solver
+from sparsenam.training.problem import Gradient, Problem, proximal_step
+from sparsenam.training.solvers import Memory, Solver, UpdateRule
 from sparsenam.training.state import Diverged, Epoch, Parameters, put_to_sleep, require_finite, silent
 
 # an epoch's mean loss above this many times the loss without features, or at the start, is no training any more:
@@ -101,7 +99,7 @@ def _step(
 
 
 def _moved(
-    rule: Rule, point: Tensor, gradient: Tensor, memory: Memory, rate: float
+    rule: UpdateRule, point: Tensor, gradient: Tensor, memory: Memory, rate: float
 ) -> tuple[Tensor, Tensor | float, Memory]:
     move = rule.move(gradient, memory)
     if move.metric is None:

@@ -18,13 +18,13 @@ from numpy.typing import NDArray
 from scipy.optimize import OptimizeResult, minimize
 from torch import Tensor
 
-from sparsenam.convex.bank import ramp_bank
-from sparsenam.convex.smoothing import SmoothFit
+from sparsenam.convex.ramps import ramp_bank
 from sparsenam.families import Family
 from sparsenam.networks import MLPBank
+from sparsenam.smooth.fit import SmoothFit
 from sparsenam.streams import Streams
 from sparsenam.training.ramp_network import PRECISION, Data, Matrix, RampNetwork
-from sparsenam.training.stopping import Deadline
+from sparsenam.training.run import Deadline
 
 FEW_CELLS = 2_000_000  # rows × units up to which L-BFGS is faster than Adam, about 3 times at 0.7 million
 FEW_ROWS = 10_000  # beyond them Adam needs fewer passes over the rows

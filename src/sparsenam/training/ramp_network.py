@@ -10,10 +10,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from sparsenam.convex.bank import unit_bank
-from sparsenam.convex.smoothing import SmoothFit
+from sparsenam.convex.ramps import unit_bank
 from sparsenam.families import Family
 from sparsenam.networks import ACTIVATIONS, MLPBank
+from sparsenam.smooth.fit import SmoothFit
 
 Matrix = NDArray[np.float64]
 

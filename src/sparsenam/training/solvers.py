@@ -1,12 +1,127 @@
-"""The solvers by name: an update rule, a way to meet the penalty, and how many rows a step sees."""
+"""The solvers by name: an update rule, a schedule, a way to meet the penalty, and how many rows a step sees."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Protocol, Self
+
+import torch
+from torch import Tensor
 
 from sparsenam.errors import InputError, describe
 from sparsenam.penalties import Penalty, WeightedLasso
-from sparsenam.training.rules import Adagrad, Adam, GradientDescent, Momentum, Rule
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Memory:
+    """What a rule remembers of earlier gradients: tensors of the parameters' shape, and their number."""
+
+    count: int = 0
+    tensors: tuple[Tensor, ...] = ()
+
+    def take(self, rows: Tensor) -> Self:
+        """Return the memory of some rows of θ."""
+        return type(self)(self.count, tuple(tensor[rows] for tensor in self.tensors))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Move:
+    """θ moves by -rate · metric · direction; the metric is 1 where it is None."""
+
+    direction: Tensor
+    metric: Tensor | None
+    memory: Memory
+
+
+class UpdateRule(Protocol):
+    """One way of turning gradients into moves."""
+
+    def move(self, gradient: Tensor, memory: Memory) -> Move:
+        """Return the move for a gradient of shape (rows, columns)."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class GradientDescent:
+    """The gradient itself."""
+
+    def move(self, gradient: Tensor, memory: Memory) -> Move:
+        """Return the gradient."""
+        return Move(gradient, None, memory)
+
+
+@dataclass(frozen=True, slots=True)
+class Momentum:
+    """A running mean of the gradients, so that the rate keeps its meaning in a proximal step."""
+
+    decay: float = 0.9
+
+    def move(self, gradient: Tensor, memory: Memory) -> Move:
+        """Return the running mean, corrected for its start from zero."""
+        count = memory.count + 1
+        mean = memory.tensors[0] if memory.tensors else torch.zeros_like(gradient)
+        mean = torch.lerp(mean, gradient, 1.0 - self.decay)
+        return Move(mean / (1.0 - self.decay**count), None, Memory(count, (mean,)))
+
+
+@dataclass(frozen=True, slots=True)
+class Adagrad:
+    """Metric 1/√(sum of squared gradients) (Duchi et al., 2011)."""
+
+    epsilon: float = 1e-10
+
+    def move(self, gradient: Tensor, memory: Memory) -> Move:
+        """Return the gradient in its accumulated metric."""
+        squares = memory.tensors[0] if memory.tensors else torch.zeros_like(gradient)
+        squares = torch.addcmul(squares, gradient, gradient)
+        return Move(gradient, 1.0 / (squares.sqrt() + self.epsilon), Memory(memory.count + 1, (squares,)))
+
+
+@dataclass(frozen=True, slots=True)
+class Adam:
+    """Running mean in the metric 1/√(running mean square) (Kingma and Ba, 2015).
+
+    ``by_row`` keeps one second moment for each row of θ instead of one for each entry: then the metric is a
+    number for each group, and every penalty's proximal step stays exact.
+    """
+
+    mean_decay: float = 0.9
+    square_decay: float = 0.999
+    epsilon: float = 1e-8
+    by_row: bool = False
+
+    def move(self, gradient: Tensor, memory: Memory) -> Move:
+        """Return the running mean and its metric."""
+        count = memory.count + 1
+        squared = gradient.square()
+        if self.by_row:
+            squared = squared.mean(1, keepdim=True)
+        mean, square = memory.tensors or (torch.zeros_like(gradient), torch.zeros_like(squared))
+        mean = torch.lerp(mean, gradient, 1.0 - self.mean_decay)
+        square = torch.lerp(square, squared, 1.0 - self.square_decay)
+        scale = (square / (1.0 - self.square_decay**count)).sqrt_().add_(self.epsilon)
+        return Move(mean / (1.0 - self.mean_decay**count), scale.reciprocal_(), Memory(count, (mean, square)))
+
+
+Schedule = Callable[[float], float]
+
+SCHEDULES: dict[str, Schedule] = {
+    "constant": lambda done: 1.0,
+    "cosine": lambda done: 0.5 * (1.0 + math.cos(math.pi * min(done, 1.0))),
+    "exponential": lambda done: 0.01 ** min(done, 1.0),
+}
+
+
+def as_schedule(schedule: str | Schedule) -> Schedule:
+    """Return the schedule of a name, or the callable itself."""
+    if callable(schedule):
+        return schedule
+    if schedule not in SCHEDULES:
+        expected = f"one of {sorted(SCHEDULES)} or a callable of the share of epochs done"
+        raise InputError(describe("schedule", expected, repr(schedule), "choose one"))
+    return SCHEDULES[schedule]
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +134,7 @@ class Solver:
     """
 
     name: str
-    rule: Rule
+    rule: UpdateRule
     proximal: bool
     full_batch: bool = False
     accelerated: bool = False

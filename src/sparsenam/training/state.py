@@ -10,9 +10,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from sparsenam.training.problem import Problem
-from sparsenam.training.proximal import proximal_step
-from sparsenam.training.rules import Memory
+from sparsenam.training.problem import Problem, proximal_step
+from sparsenam.training.solvers import Memory
 
 
 @dataclass(frozen=True, slots=True, eq=False)

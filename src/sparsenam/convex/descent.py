@@ -1,0 +1,239 @@
+"""Block coordinate descent on a quadratic with a group penalty, and the Gram blocks it needs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from sparsenam.convex.design import Array, Floats, GroupedDesign, Indices
+
+SMALLEST_CURVATURE = 1e-10
+TINY = 1e-300
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GroupQuadratic:
+    """½ θᵀHθ - qᵀθ over k groups of m, for every batch and output.
+
+    Attributes
+    ----------
+    hessian
+        Shape (batches, ≥ k·m, ≥ k·m) when all outputs share it, (batches, outputs, k·m, k·m) otherwise.
+    inverse_curvatures
+        One over the largest eigenvalue of each diagonal block, shape (k, batches).
+    """
+
+    hessian: Array
+    inverse_curvatures: Array
+
+
+def inverse_curvatures(hessian: Array, n_groups: int, width: int, first: int = 0) -> Array:
+    """Return one over the top eigenvalue of the diagonal blocks ``first`` … , shape (n_groups, batches)."""
+    places = [slice((first + i) * width, (first + i + 1) * width) for i in range(n_groups)]
+    diagonal = np.stack([hessian[..., place, place] for place in places])
+    top = np.linalg.eigvalsh(diagonal)[..., -1]
+    if top.ndim == 3:  # one Hessian for each output: a group's step must suit all of them
+        top = top.max(axis=2)
+    return 1.0 / np.maximum(top, SMALLEST_CURVATURE)
+
+
+def descend(
+    quadratic: GroupQuadratic,
+    theta: Array,
+    pull: Array,
+    groups: list[int],
+    thresholds: Array,
+    ridge: float,
+    tol: float,
+    max_sweeps: int,
+) -> int:
+    """Sweep over the groups until no step lowers the model by about ``tol``; return the sweeps done.
+
+    A group's step minimises its majorised model exactly: with v = θⱼ + pullⱼ/Lⱼ,
+    θⱼ ← (1 - aⱼ/(Lⱼ‖v‖))₊ v / (1 + b/Lⱼ). Where a block is orthonormal this is its exact minimiser. A group
+    without a threshold has no shrinkage to help along its flat directions, so its own system is solved instead.
+    After a first full sweep only groups that are not zero are visited, until they settle; then all again.
+
+    Parameters
+    ----------
+    theta
+        Current point, shape (batches, outputs, k, m); changed in place.
+    pull
+        q - Hθ, shape (batches, outputs, k·m); kept up to date in place.
+    groups
+        Positions, 0 … k - 1, that may move.
+    thresholds
+        a, shape (k,), infinite for a group that must stay out.
+    ridge
+        b ≥ 0.
+    """
+    batches, outputs, count, width = theta.shape
+    pulls = pull.reshape(batches, outputs, count, width)
+    inverse = quadratic.inverse_curvatures
+    bars = thresholds[:, None] * inverse
+    decay = 1.0 / (1.0 + ridge * inverse)
+    solvers = {k: _block_inverse(quadratic.hessian, k, width, ridge) for k in groups if thresholds[k] == 0.0}
+    visiting, everything = groups, True
+    for sweep in range(1, max_sweeps + 1):
+        largest = 0.0
+        moving: list[int] = []
+        for k in visiting:
+            old = theta[:, :, k]
+            if k in solvers:
+                step = _times(pulls[:, :, k] - ridge * old, solvers[k])
+                moving.append(k)
+                largest = max(largest, _take(quadratic.hessian, theta, pull, k, step, inverse[k]))
+                continue
+            target = old + pulls[:, :, k] * inverse[k][:, None, None]
+            length = np.sqrt(np.einsum("fom,fom->f", target, target))
+            keep = np.maximum(0.0, 1.0 - bars[k] / np.maximum(length, TINY)) * decay[k]
+            if not keep.any() and not old.any():
+                continue
+            moving.append(k)
+            step = target * keep[:, None, None] - old
+            largest = max(largest, _take(quadratic.hessian, theta, pull, k, step, inverse[k]))
+        if largest < tol:
+            if everything:
+                return sweep
+            visiting, everything = groups, True
+        else:
+            visiting, everything = moving, False
+    return max_sweeps
+
+
+def _take(hessian: Array, theta: Array, pull: Array, k: int, step: Array, inverse: Array) -> float:
+    """Move group k by ``step`` (batches, outputs, m) in place; return about how much that gains."""
+    gain = float((np.einsum("fom,fom->f", step, step) / inverse).max())
+    if gain > 0.0:
+        count, width = theta.shape[2:]
+        theta[:, :, k] += step
+        pull -= _times(step, hessian[..., k * width : (k + 1) * width, : count * width])
+    return gain
+
+
+def _times(vectors: Array, matrices: Array) -> Array:
+    """Return vectors (batches, outputs, m) times matrices that the outputs share or have one each."""
+    if matrices.ndim == 3:
+        return np.matmul(vectors, matrices)
+    return np.matmul(vectors[:, :, None, :], matrices)[:, :, 0]
+
+
+def _block_inverse(hessian: Array, k: int, width: int, ridge: float) -> Array:
+    rows = slice(k * width, (k + 1) * width)
+    block = hessian[..., rows, rows] + ridge * np.eye(width)
+    return np.linalg.pinv(block, rcond=1e-9, hermitian=True).astype(np.float64, copy=False)
+
+
+FIRST_ROOM = 16  # groups that fit before the cache grows for the first time
+
+
+class GramCache:
+    """H = QᵀWQ - (QᵀW1)(QᵀW1)ᵀ of the groups added so far, grown on demand.
+
+    A batch that leaves rows out of batch 0 is batch 0 minus the sums over the rows left out, so that K folds
+    cost two passes, not K.
+
+    Attributes
+    ----------
+    groups
+        The features cached, in order of arrival; ``place`` is its inverse, -1 for the others.
+    hessian
+        Shape (batches, room, room); the first ``len(groups)·m`` rows and columns are filled.
+    means
+        QᵀW1, shape (batches, k·m).
+    inverse
+        One over the top eigenvalue of each diagonal block, shape (k, batches).
+    """
+
+    def __init__(self, design: GroupedDesign, weights: Array) -> None:
+        totals = weights.sum(axis=1, keepdims=True)
+        self.design = design
+        self.weights = weights / totals
+        self.groups: list[int] = []
+        self.place = np.full(design.n_features, -1)
+        batches = weights.shape[0]
+        self.hessian = np.zeros((batches, 0, 0))
+        self.means = np.zeros((batches, 0))
+        self.inverse = np.zeros((0, batches))
+        self._columns: Floats = np.zeros((0, design.n_rows), design.blocks.dtype)
+        self._left_out = [_rows_left_out(self.weights[0], batch) for batch in self.weights[1:]]
+
+    @property
+    def size(self) -> int:
+        """The number k·m of cached columns."""
+        return len(self.groups) * self.design.width
+
+    @property
+    def columns(self) -> Floats:
+        """The cached columns, shape (k·m, rows)."""
+        return self._columns[: self.size]
+
+    def rows_of(self, positions: Indices) -> Indices:
+        """Return the places in the Gram matrix of the groups at these positions in the cache."""
+        return (positions[:, None] * self.design.width + np.arange(self.design.width)).ravel()
+
+    def add(self, features: Indices) -> None:
+        """Cache the features that are not cached yet."""
+        features = features[self.place[features] < 0]
+        if not features.size:
+            return
+        start, stop = self.size, self.size + features.size * self.design.width
+        self._make_room(start, stop)
+        fresh = self.design.columns(features)
+        self._columns[start:stop] = fresh
+        means = self._moments(fresh, np.ones((1, self.design.n_rows), fresh.dtype))[:, :, 0]
+        self.means = np.concatenate([self.means, means], axis=1)
+        block = self._moments(fresh, self._columns[:stop])
+        block -= means[:, :, None] * self.means[:, None, :]
+        self.hessian[:, start:stop, :stop] = block
+        self.hessian[:, :start, start:stop] = block[:, :, :start].transpose(0, 2, 1)
+        curvatures = inverse_curvatures(self.hessian, features.size, self.design.width, len(self.groups))
+        self.inverse = np.concatenate([self.inverse, curvatures])
+        self.place[features] = np.arange(len(self.groups), len(self.groups) + features.size)
+        self.groups.extend(int(j) for j in features)
+
+    def products(self, features: Indices, vectors: Array) -> Array:
+        """Return QᵀW v in double precision, shape (batches, outputs, groups·m)."""
+        columns = self.design.columns(features).astype(np.float64)
+        return np.matmul(self.weights[:, None, :] * vectors, columns.T)
+
+    def _moments(self, left: Floats, right: Floats) -> Array:
+        """Return left W rightᵀ for every batch, shape (batches, left, right)."""
+        everything = _weighted_product(left, right, self.weights[0])
+        moments = np.empty((self.weights.shape[0], *everything.shape))
+        moments[0] = everything
+        for batch, found in enumerate(self._left_out, start=1):
+            if found is None:
+                moments[batch] = _weighted_product(left, right, self.weights[batch])
+            else:
+                rows, factor = found
+                missing = _weighted_product(left[:, rows], right[:, rows], self.weights[0][rows])
+                moments[batch] = factor * (everything - missing)
+        return moments
+
+    def _make_room(self, filled: int, wanted: int) -> None:
+        if wanted <= self._columns.shape[0]:
+            return
+        most = self.design.n_features * self.design.width
+        room = min(max(2 * self._columns.shape[0], wanted, FIRST_ROOM * self.design.width), most)
+        hessian = np.zeros((self.weights.shape[0], room, room))
+        hessian[:, :filled, :filled] = self.hessian[:, :filled, :filled]
+        columns: Floats = np.empty((room, self.design.n_rows), self._columns.dtype)
+        columns[:filled] = self._columns[:filled]
+        self.hessian, self._columns = hessian, columns
+
+
+def _weighted_product(left: Floats, right: Floats, weights: Array) -> Array:
+    return np.asarray((left * weights.astype(left.dtype)) @ right.T, dtype=np.float64)
+
+
+def _rows_left_out(whole: Array, batch: Array) -> tuple[Indices, float] | None:
+    """Return the rows a batch leaves out and its factor on the others, or None if it is not such a batch."""
+    out = (batch == 0) & (whole > 0)
+    if 2 * np.count_nonzero(out) > whole.size:
+        return None  # summing what is kept is cheaper
+    factor = 1.0 / (1.0 - whole[out].sum())
+    if not np.allclose(batch, np.where(out, 0.0, factor * whole), rtol=1e-9, atol=0.0):
+        return None
+    return np.flatnonzero(out), float(factor)

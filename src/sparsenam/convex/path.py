@@ -1,0 +1,252 @@
+"""The regularisation path of the convex problem: warm starts, screening, the duality gap as stopping rule."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
+
+from sparsenam.convex.descent import GramCache
+from sparsenam.convex.design import Array, GroupedDesign, Indices
+from sparsenam.convex.newton import NewtonSolver
+from sparsenam.convex.problem import ConvexPoint, ConvexProblem, allowed_slack, convex_problem, sorted_dual_norm
+from sparsenam.convex.sorted import SortedSolver
+from sparsenam.convex.squared import SquaredSolver
+from sparsenam.errors import InputError, describe
+from sparsenam.families import Family
+from sparsenam.penalties import GroupLasso, NeedsFirstFit, Penalty, WeightedLasso
+
+
+@runtime_checkable
+class SortedPenalty(Protocol):
+    """A penalty α Σᵢ wᵢ r₍ᵢ₎ on the sorted norms."""
+
+    def sequence(self, n_features: int) -> Array:
+        """Return w, shape (features,), never rising."""
+        ...
+
+
+def check_convex(penalty: Penalty) -> None:
+    """Raise unless the penalty is convex with a known dual."""
+    if isinstance(penalty, NeedsFirstFit):
+        remedy = "call its adapted_to(norms) with the norms of a first fit"
+        raise InputError(describe("convex solver", "a penalty with known weights", repr(penalty), remedy))
+    if not isinstance(penalty, WeightedLasso | SortedPenalty):
+        remedy = "choose GroupLasso, GroupElasticNet, GroupSLOPE or KLevelSLOPE"
+        raise InputError(describe("convex solver", "a convex penalty", repr(penalty), remedy))
+
+
+def weights_and_ridge(penalty: WeightedLasso, n_features: int) -> tuple[Array, float]:
+    """Return wⱼ and ρ of the penalty α Σⱼ (wⱼ‖θⱼ‖ + ½ρ‖θⱼ‖²)."""
+    return penalty.lasso_and_ridge(n_features, 1.0)
+
+
+SMALL_DESIGN = 512  # so few columns are all put into the Gram at once
+ROUNDS = 60
+NULL_ROUNDS = 30
+FIRST_STEP = 8  # features that may enter the working set at once, before any is active
+ENTERING = 1.0 + 1e-6
+NOTHING = 1e-14  # an alpha_max below this is what rounding leaves of a target that no feature explains
+CANDIDATES = 64  # features whose gradient is recomputed in double precision for alpha_max
+
+
+class PathSolver(Protocol):
+    """The state of all batches at one alpha, and the ways to improve and measure it."""
+
+    forgets: bool
+
+    def improve(self, thresholds: Array, ridge: float, working: Indices, tol: float) -> None: ...
+    def measure(self, thresholds: Array, ridge: float) -> tuple[Array, Array]: ...
+    def lengths(self) -> Array: ...
+    def residuals(self) -> Array: ...
+    def solution(self) -> tuple[Indices, Array, Array]: ...
+
+
+def convex_path(
+    design: GroupedDesign,
+    target: Array,
+    family: Family,
+    batch_weights: Array,
+    *,
+    penalty: Penalty | None = None,
+    alphas: Sequence[float] | NDArray[np.float64] | None = None,
+    n_alphas: int = 30,
+    ratio: float | None = None,
+    tol: float = 1e-4,
+    gram: GramCache | None = None,
+) -> Iterator[ConvexPoint]:
+    """Walk down the path and yield the solutions of all batches at each alpha.
+
+    Parameters
+    ----------
+    target
+        Shape (rows, outputs), in the family's form.
+    batch_weights
+        Shape (batches, rows). Batch 0 is the fit proper; a batch with zeros leaves rows out.
+    alphas
+        A falling grid; by default ``n_alphas`` values from alpha_max down to ``ratio`` times it.
+    tol
+        Largest duality gap allowed, relative to the null loss.
+    gram
+        A cache to share with ``RelaxedFits`` (squared loss only).
+    """
+    penalty = GroupLasso() if penalty is None else penalty
+    check_convex(penalty)
+    problem = convex_problem(design, target, family, batch_weights)
+    solver, norms = _null_solver(problem, penalty, gram)
+    if alphas is None:
+        top = _alpha_max(problem, solver, penalty, norms)
+        if ratio is None:
+            ratio = 1e-2 if design.n_rows > design.n_features * design.width else 5e-2
+        steps = np.geomspace(1.0, ratio, n_alphas, dtype=np.float64)
+        grid: Array = top * steps if top > NOTHING else np.zeros(1)
+    else:
+        grid = np.asarray(alphas, dtype=np.float64)
+    if isinstance(solver, SortedSolver):
+        yield from _sorted_walk(solver, grid, tol)
+    else:
+        yield from _screened_walk(solver, penalty, norms, grid, tol)
+
+
+def alpha_max(
+    design: GroupedDesign,
+    target: Array,
+    family: Family,
+    batch_weights: Array,
+    *,
+    penalty: Penalty | None = None,
+) -> float:
+    """Return the smallest alpha at which batch 0 has no penalised feature."""
+    penalty = GroupLasso() if penalty is None else penalty
+    check_convex(penalty)
+    problem = convex_problem(design, target, family, np.atleast_2d(batch_weights)[:1])
+    solver, norms = _null_solver(problem, penalty, None)
+    return _alpha_max(problem, solver, penalty, norms)
+
+
+def _null_solver(
+    problem: ConvexProblem, penalty: Penalty, gram: GramCache | None
+) -> tuple[PathSolver | SortedSolver, Array]:
+    """Return a solver at the model without penalised features, and its gradient norms (batches, features)."""
+    design = problem.design
+    if isinstance(penalty, SortedPenalty):
+        solver = SortedSolver(problem, penalty)
+        return solver, problem.gradient_norms(solver.residuals())
+    assert isinstance(penalty, WeightedLasso)
+    if problem.family.name == "gaussian":
+        gram = GramCache(design, problem.weights) if gram is None else gram
+        if design.n_features * design.width <= SMALL_DESIGN:
+            gram.add(np.arange(design.n_features))
+        chosen: PathSolver = SquaredSolver(problem, gram)
+    else:
+        chosen = NewtonSolver(problem)
+    weights, ridge = weights_and_ridge(penalty, design.n_features)
+    shut = np.where(weights == 0.0, 0.0, np.inf)
+    free = np.flatnonzero(weights == 0.0)
+    if free.size == 0 or ridge > 0:
+        return chosen, chosen.measure(shut, 0.0)[1]
+    for tol in np.geomspace(1e-9, 1e-15, NULL_ROUNDS):
+        chosen.improve(shut, 0.0, free, float(tol))
+        if chosen.measure(shut, 0.0)[0].max() < 1e-8:
+            break
+    return chosen, chosen.measure(shut, 0.0)[1]
+
+
+def _alpha_max(problem: ConvexProblem, solver: PathSolver | SortedSolver, penalty: Penalty, norms: Array) -> float:
+    """Return alpha_max with the decisive gradients recomputed in double precision."""
+    if isinstance(penalty, SortedPenalty):
+        everything = np.flatnonzero(norms[0] >= 0)
+        exact = problem.exact_norms(solver.residuals(), everything) if everything.size <= 4096 else norms[0]
+        top = sorted_dual_norm(exact, penalty.sequence(norms.shape[1]))
+    else:
+        assert isinstance(penalty, WeightedLasso)
+        weights, _ = weights_and_ridge(penalty, norms.shape[1])
+        entering = _relative(norms, weights)[0]
+        if np.all(weights == 0.0):
+            top = np.inf
+        else:
+            first = np.argsort(-entering, kind="stable")[:CANDIDATES]
+            first = first[entering[first] > 0]
+            exact = problem.exact_norms(solver.residuals(), first) / weights[first]
+            top = float(exact.max(initial=0.0))
+    if not np.isfinite(top):
+        remedy = "give the alphas yourself, or a penalty with some weight on the norms"
+        raise InputError(describe("alpha_max", "a penalty that can empty the model", repr(penalty), remedy))
+    return top * (1.0 + 1e-9)  # rounding must not let a feature in
+
+
+def _relative(norms: Array, weights: Array) -> Array:
+    """Return ‖gradientⱼ‖ / wⱼ with 0 for features that are always in (w = 0) or always out (w = ∞)."""
+    usable = (weights > 0) & np.isfinite(weights)
+    return np.where(usable, norms / np.where(usable, weights, 1.0), 0.0)
+
+
+def _screened_walk(
+    solver: PathSolver, penalty: Penalty, norms: Array, alphas: Array, tol: float
+) -> Iterator[ConvexPoint]:
+    """Solve at each alpha on a working set chosen by the strong rule, checked on all features after."""
+    assert isinstance(penalty, WeightedLasso)
+    weights, ridge_share = weights_and_ridge(penalty, norms.shape[1])
+    entering = _relative(norms, weights)
+    previous = max(float(entering[0].max(initial=0.0)), float(alphas[0]))
+    free, shut = weights == 0.0, np.isinf(weights)
+    finite = np.where(shut, 0.0, weights)  # 0 · ∞ would be NaN
+    working = free.copy()
+    for alpha in alphas:
+        thresholds, ridge = np.where(shut, np.inf, alpha * finite), alpha * ridge_share
+        active = np.asarray(solver.lengths().any(axis=0))
+        if solver.forgets:
+            working = free | active
+        working |= _strongest((entering >= 2 * alpha - previous).any(axis=0) & ~working, entering, active)
+        inner = 1e-2 * tol
+        gaps = np.full(norms.shape[0], np.inf)
+        for _ in range(ROUNDS):
+            solver.improve(thresholds, ridge, np.flatnonzero(working), inner)
+            gaps, norms = solver.measure(thresholds, ridge)
+            entering = _relative(norms, weights)
+            moving = solver.lengths() > 0
+            if gaps.max() <= tol and np.all(moving | (entering <= alpha * allowed_slack(tol))):
+                break
+            active = np.asarray(moving.any(axis=0))
+            fresh = (entering > alpha * ENTERING).any(axis=0) & ~working
+            if solver.forgets:
+                working = free | active
+                inner *= 0.1
+            elif not fresh.any():
+                inner *= 0.1
+            working |= _strongest(fresh, entering, active)
+        previous = float(alpha)
+        yield _point(solver, float(alpha), gaps, entering[0], tol)
+
+
+def _strongest(wanted: NDArray[np.bool_], entering: Array, active: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return at most as many of the wanted features as are active: a wide table needs few Gram blocks."""
+    most = max(FIRST_STEP, int(np.count_nonzero(active)))
+    places = np.flatnonzero(wanted)
+    if places.size > most:
+        places = places[np.argpartition(-entering[:, places].max(axis=0), most)[:most]]
+    chosen = np.zeros_like(wanted)
+    chosen[places] = True
+    return chosen
+
+
+def _sorted_walk(solver: SortedSolver, alphas: Array, tol: float) -> Iterator[ConvexPoint]:
+    """Solve at each alpha from the solution before it."""
+    for alpha in alphas:
+        gaps, norms = solver.solve(float(alpha), tol)
+        yield _point(solver, float(alpha), gaps, norms[0], tol)
+
+
+def _point(
+    solver: PathSolver | SortedSolver, alpha: float, gaps: Array, entering: Array, tol: float
+) -> ConvexPoint:
+    if gaps.max() > tol:
+        message = f"alpha {alpha:.3g}: relative duality gap {gaps.max():.2g} is above tol {tol:.2g}; raise tol"
+        warnings.warn(message, ConvergenceWarning, stacklevel=3)
+    active, values, intercepts = solver.solution()
+    supports = tuple(active[batch.any(axis=(1, 2))] for batch in values)
+    return ConvexPoint(alpha, entering.size, active, values, intercepts, supports, gaps, entering.copy())

@@ -1,0 +1,148 @@
+"""Group SLOPE and its kin: the penalty mixes the groups, so all of them move at once."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+
+from sparsenam.convex.design import Array, Indices
+from sparsenam.convex.newton import settle_intercepts
+from sparsenam.convex.problem import ConvexProblem, sorted_scale
+from sparsenam.penalties import Vector
+
+MAX_STEPS = 5000
+CHECK_EVERY = 10
+POWER_STEPS = 30
+ROUNDING = 1e-12
+
+
+class ShrinkingSequence(Protocol):
+    """What is needed of a sorted penalty."""
+
+    def value(self, norms: Vector, alpha: float) -> float: ...
+    def shrink(self, norms: Vector, alpha: float, step: Vector | float) -> Vector: ...
+    def sequence(self, n_features: int) -> Vector: ...
+
+
+class SortedSolver:
+    """State of loss(y, β + Qθ) + α Σᵢ wᵢ‖θ‖₍ᵢ₎ for all batches; θ is (batches, outputs, features, m)."""
+
+    def __init__(self, problem: ConvexProblem, penalty: ShrinkingSequence) -> None:
+        self.problem, self.penalty = problem, penalty
+        design = problem.design
+        self.theta = np.zeros((problem.n_batches, problem.n_outputs, design.n_features, design.width))
+        self.intercepts = problem.constants()
+        scores = self._scores(self.theta) + self.intercepts[:, :, None]
+        self.intercepts = self.intercepts + settle_intercepts(problem, scores)
+        saturated = problem.dual(np.zeros_like(scores), np.zeros(problem.n_batches))
+        null = problem.loss(scores)
+        self.null_losses = np.maximum(null - saturated, np.finfo(float).tiny)
+        self._inverse_steps = np.full(problem.n_batches, 0.1 * min(problem.family.curvature, 1.0))
+        self._steepest = problem.family.curvature * self._largest_eigenvalues()
+
+    def solve(self, alpha: float, tol: float) -> tuple[Array, Array]:
+        """Iterate until the relative gaps are below ``tol``; return gaps (batches,) and gradient norms.
+
+        Accelerated proximal gradient with restarts (O'Donoghue & Candès 2015); the step is found by
+        backtracking, since Poisson's curvature has no bound.
+        """
+        previous, ahead = self.theta, self.theta
+        momentum = np.ones(self.problem.n_batches)
+        gaps, norms = self.measure(alpha)
+        for step in range(1, MAX_STEPS + 1):
+            point, intercepts = self._proximal_step(ahead, alpha)
+            turned = np.einsum("fopm,fopm->f", ahead - point, point - previous) > 0
+            following = 0.5 * (1.0 + np.sqrt(1.0 + 4.0 * momentum**2))
+            pace = np.where(turned, 0.0, (momentum - 1.0) / following)
+            momentum = np.where(turned, 1.0, following)
+            ahead = point + pace[:, None, None, None] * (point - previous)
+            previous, self.theta, self.intercepts = point, point, intercepts
+            if step % CHECK_EVERY == 0:
+                gaps, norms = self.measure(alpha)
+                if gaps.max() <= tol:
+                    break
+        return gaps, norms
+
+    def measure(self, alpha: float) -> tuple[Array, Array]:
+        """Return relative duality gaps (batches,) and ‖gradientⱼ‖ (batches, features)."""
+        scores = self._settled(self.theta)
+        residuals = self.problem.residuals(scores)
+        norms = self.problem.gradient_norms(residuals)
+        sequence = alpha * self.penalty.sequence(norms.shape[1])
+        scales = np.array([sorted_scale(row, sequence) for row in norms])
+        primals = self.problem.loss(scores) + self._penalty(self.theta, alpha)
+        return (primals - self.problem.dual(residuals, scales)) / self.null_losses, norms
+
+    def residuals(self) -> Array:
+        """Return y - mean, shape (batches, outputs, rows)."""
+        return self.problem.residuals(self._settled(self.theta))
+
+    def solution(self) -> tuple[Indices, Array, Array]:
+        """Return active features, their θ (batches, active, m, outputs) and intercepts (batches, outputs)."""
+        active = np.flatnonzero(self.theta.any(axis=(0, 1, 3)))
+        return active, self.theta[:, :, active].transpose(0, 2, 3, 1).copy(), self.intercepts.copy()
+
+    def _proximal_step(self, ahead: Array, alpha: float) -> tuple[Array, Array]:
+        """Return the next θ, and the intercepts settled at ``ahead``.
+
+        With the intercept always at its best, the loss is a function of θ alone, convex and with the
+        same gradient.
+        """
+        scores = self._settled(ahead)
+        intercepts = self.intercepts.copy()
+        before = self.problem.loss(scores)
+        gradients = self.problem.gradients(self.problem.residuals(scores))
+        pull = gradients.transpose(2, 3, 0, 1).astype(np.float64)
+        while True:
+            point = self._shrunk(ahead + pull / self._inverse_steps[:, None, None, None], alpha)
+            step = point - ahead
+            model = before - np.einsum("fopm,fopm->f", pull, step)
+            model += 0.5 * self._inverse_steps * np.einsum("fopm,fopm->f", step, step)
+            after = self.problem.loss(self._scores(point) + intercepts[:, :, None])
+            worse = ~(after <= model + ROUNDING * self.null_losses) & (self._inverse_steps < self._steepest)
+            if not worse.any():
+                return point, intercepts
+            doubled = np.minimum(2.0 * self._inverse_steps, self._steepest)
+            self._inverse_steps = np.where(worse, doubled, self._inverse_steps)
+
+    def _largest_eigenvalues(self) -> Array:
+        """Return a bound on the top eigenvalue of QᵀWQ by power iteration, shape (batches,)."""
+        generator = np.random.default_rng(0)  # any start will do: the result does not depend on it
+        vectors = generator.normal(size=(self.theta.shape[0], 1, *self.theta.shape[2:]))
+        vectors = np.repeat(vectors, self.theta.shape[1], axis=1)
+        lengths = np.ones(self.problem.n_batches)
+        for _ in range(POWER_STEPS):
+            products = self.problem.gradients(self._scores(vectors)).transpose(2, 3, 0, 1)
+            lengths = np.sqrt(np.einsum("fopm,fopm->f", products, products)).astype(np.float64)
+            vectors = products / np.maximum(lengths, np.finfo(float).tiny)[:, None, None, None]
+        return 1.1 * np.maximum(lengths, np.finfo(float).tiny)
+
+    def _shrunk(self, theta: Array, alpha: float) -> Array:
+        lengths = np.sqrt(np.einsum("fopm,fopm->fp", theta, theta))
+        shrunk = np.stack(
+            [
+                self.penalty.shrink(row, alpha, 1.0 / inverse)
+                for row, inverse in zip(lengths, self._inverse_steps, strict=True)
+            ]
+        )
+        factors = np.divide(shrunk, lengths, out=np.zeros_like(lengths), where=lengths > 0)
+        return theta * factors[:, None, :, None]
+
+    def _penalty(self, theta: Array, alpha: float) -> Array:
+        lengths = np.sqrt(np.einsum("fopm,fopm->fp", theta, theta))
+        return np.array([self.penalty.value(row, alpha) for row in lengths])
+
+    def _settled(self, theta: Array) -> Array:
+        """Return scores (batches, outputs, rows) after moving the intercepts to their best."""
+        scores = self._scores(theta) + self.intercepts[:, :, None]
+        shifts = settle_intercepts(self.problem, scores)
+        self.intercepts = self.intercepts + shifts
+        return scores + shifts[:, :, None]
+
+    def _scores(self, theta: Array) -> Array:
+        """Return Qθ, shape (batches, outputs, rows), from the features that are not zero."""
+        active = np.flatnonzero(theta.any(axis=(0, 1, 3)))
+        flat = theta[:, :, active].reshape(*theta.shape[:2], -1)
+        columns = self.problem.design.columns(active)
+        return np.matmul(flat.astype(columns.dtype), columns).astype(np.float64)

@@ -1,0 +1,98 @@
+"""Families of classes: logistic loss for yes/no answers, softmax for several classes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from array_api_compat import array_namespace
+from numpy.typing import NDArray
+from scipy.special import entr, logit
+
+from sparsenam.families.base import Array, Matrix, TargetRange
+
+
+@dataclass(frozen=True, slots=True)
+class Binomial:
+    """log(1 + eˢ) - y s for y in {0, 1}."""
+
+    name: str = "binomial"
+    link: str = "logit"
+    range: TargetRange = TargetRange(0.0, 1.0, "0 or 1")
+    standardizes_target: bool = False
+    curvature: float = 0.25
+
+    def loss(self, scores: Array, target: Array) -> Array:
+        """Return Σₖ log(1 + eˢ) - y s, shape (rows,)."""
+        xp = array_namespace(scores)
+        return (xp.logaddexp(scores, xp.zeros_like(scores)) - target * scores).sum(-1)
+
+    def gradient(self, scores: Array, target: Array) -> Array:
+        """Return σ(s) - y."""
+        return self.mean(scores) - target
+
+    def hessian_diagonal(self, scores: Array, target: Array) -> Array:
+        """Return σ(s)(1 - σ(s)): the Hessian itself."""
+        mean = self.mean(scores)
+        return mean * (1.0 - mean)
+
+    def conjugate(self, mean: Matrix, target: Matrix) -> Matrix:
+        """Return Σₖ m log m + (1 - m) log(1 - m), shape (rows,)."""
+        return -np.sum(entr(mean) + entr(1.0 - mean), axis=-1)
+
+    def mean(self, scores: Array) -> Array:
+        """Return σ(s) = 1/(1 + e⁻ˢ), written so that nothing overflows."""
+        return 0.5 * (1.0 + array_namespace(scores).tanh(0.5 * scores))
+
+    def best_constant(self, target: Matrix, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the log odds, kept finite when one answer never occurs."""
+        share = np.average(target, axis=0, weights=weights)
+        return logit(np.clip(share, 1e-6, 1.0 - 1e-6))
+
+
+@dataclass(frozen=True, slots=True)
+class Multilabel(Binomial):
+    """Independent yes/no answers that share their features: one group over all outputs."""
+
+    name: str = "multilabel"
+
+
+@dataclass(frozen=True, slots=True)
+class Multinomial:
+    """log Σₖ e^(sₖ) - Σₖ yₖ sₖ for one-hot y; two classes give the paper's two-output classifier."""
+
+    name: str = "multinomial"
+    link: str = "log"
+    range: TargetRange = TargetRange(0.0, 1.0, "one-hot rows of 0 and 1")
+    standardizes_target: bool = False
+    curvature: float = 0.5
+
+    def loss(self, scores: Array, target: Array) -> Array:
+        """Return the cross-entropy, shape (rows,)."""
+        xp = array_namespace(scores)
+        top = xp.max(scores, axis=-1, keepdims=True)
+        return xp.log(xp.exp(scores - top).sum(-1)) + top[..., 0] - (target * scores).sum(-1)
+
+    def gradient(self, scores: Array, target: Array) -> Array:
+        """Return softmax(s) - y."""
+        return self.mean(scores) - target
+
+    def hessian_diagonal(self, scores: Array, target: Array) -> Array:
+        """Return 2pₖ(1 - pₖ), which bounds diag(p) - ppᵀ by Gershgorin's circles; sharp for two classes."""
+        mean = self.mean(scores)
+        return mean * (2.0 - 2.0 * mean)
+
+    def conjugate(self, mean: Matrix, target: Matrix) -> Matrix:
+        """Return Σₖ mₖ log mₖ, shape (rows,)."""
+        return -np.sum(entr(mean), axis=-1)
+
+    def mean(self, scores: Array) -> Array:
+        """Return softmax(s)."""
+        xp = array_namespace(scores)
+        powers = xp.exp(scores - xp.max(scores, axis=-1, keepdims=True))
+        return powers / powers.sum(-1)[..., None]
+
+    def best_constant(self, target: Matrix, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the centred logarithms of the class shares."""
+        logs = np.log(np.clip(np.average(target, axis=0, weights=weights), 1e-6, None))
+        return logs - logs.mean()

@@ -1,0 +1,168 @@
+"""Families of counts: Poisson and negative binomial."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Literal, Self
+
+import numpy as np
+from array_api_compat import array_namespace
+from numpy.typing import NDArray
+from scipy.optimize import minimize_scalar
+from scipy.special import entr, gammaln
+
+from sparsenam.errors import InputError, describe
+from sparsenam.families.base import Array, Matrix, TargetRange
+from sparsenam.families.numerics import bounded_exp
+
+
+@dataclass(frozen=True, slots=True)
+class Poisson:
+    """eˢ - y s for y ≥ 0: the negative log-likelihood of counts with mean eˢ, up to a constant.
+
+    With an exposure E, y with mean E eˢ has the loss of y/E with mean eˢ, times E: ``exposure_power`` is 1.
+    """
+
+    name: str = "poisson"
+    link: str = "log"
+    range: TargetRange = TargetRange(0.0, np.inf, "numbers not below 0")
+    standardizes_target: bool = False
+    curvature: float = np.inf
+    exposure_power: float = 1.0
+
+    def loss(self, scores: Array, target: Array) -> Array:
+        """Return Σₖ eˢ - y s, shape (rows,)."""
+        return (self.mean(scores) - target * scores).sum(-1)
+
+    def gradient(self, scores: Array, target: Array) -> Array:
+        """Return eˢ - y."""
+        return self.mean(scores) - target
+
+    def hessian_diagonal(self, scores: Array, target: Array) -> Array:
+        """Return eˢ: the Hessian itself."""
+        return self.mean(scores)
+
+    def conjugate(self, mean: Matrix, target: Matrix) -> Matrix:
+        """Return Σₖ m log m - m, shape (rows,)."""
+        return -np.sum(entr(mean) + mean, axis=-1)
+
+    def mean(self, scores: Array) -> Array:
+        """Return eˢ, finite for every score."""
+        return bounded_exp(scores)
+
+    def best_constant(self, target: Matrix, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the logarithm of the weighted mean, kept finite when every y is 0."""
+        return np.log(np.maximum(np.average(target, axis=0, weights=weights), 1e-6))
+
+
+LEAST, MOST = 1e-6, 1e4  # of an estimated dispersion; at the least it is Poisson for all purposes
+
+
+@dataclass(frozen=True, slots=True)
+class NegativeBinomial:
+    """(y + 1/κ) log(1 + κeˢ) - y s for counts y: mean μ = eˢ, variance μ + κμ² (NB2).
+
+    There is no ``exposure_power``: with mean E eˢ the variance Eμ + κE²μ² has another shape than that of y/E with
+    any weight, so an exposure cannot be turned into one.
+
+    Parameters
+    ----------
+    dispersion
+        κ > 0; towards 0 the family becomes Poisson. "auto" stands for a κ yet to be estimated: fit `first_family`,
+        then go on with `settled`.
+    """
+
+    dispersion: float | Literal["auto"] = 1.0
+    name: str = "negative_binomial"
+    link: str = "log"
+    range: TargetRange = TargetRange(0.0, np.inf, "numbers not below 0")
+    standardizes_target: bool = False
+    curvature: float = np.inf
+
+    def __post_init__(self) -> None:
+        if self.dispersion != "auto" and not (0.0 < self.dispersion < np.inf):
+            got, remedy = repr(self.dispersion), "use 'poisson' for 0"
+            raise InputError(describe("dispersion of NegativeBinomial", "a number above 0 or 'auto'", got, remedy))
+
+    @property
+    def first_family(self) -> Poisson | None:
+        """The family whose fit gives the means for `settled`; None when κ is known."""
+        return Poisson() if self.dispersion == "auto" else None
+
+    def settled(self, scores: Matrix, target: Matrix, weights: NDArray[np.float64]) -> Self:
+        """Return the family with κ estimated from the first fit's scores (rows, outputs)."""
+        return replace(self, dispersion=estimated_dispersion(self.mean(scores), target, weights))
+
+    def loss(self, scores: Array, target: Array) -> Array:
+        """Return Σₖ (y + 1/κ) log(1 + κeˢ) - y s, shape (rows,)."""
+        xp, known = array_namespace(scores), self._known()
+        return ((target + 1.0 / known) * _log_one_plus_exp(xp, scores + math.log(known)) - target * scores).sum(-1)
+
+    def gradient(self, scores: Array, target: Array) -> Array:
+        """Return (μ - y)/(1 + κμ)."""
+        mean = self.mean(scores)
+        return (mean - target) / (1.0 + self._known() * mean)
+
+    def hessian_diagonal(self, scores: Array, target: Array) -> Array:
+        """Return μ(1 + κy)/(1 + κμ)²: the Hessian itself."""
+        mean, known = self.mean(scores), self._known()
+        below = 1.0 + known * mean
+        return (mean / below) * ((1.0 + known * target) / below)
+
+    def conjugate(self, mean: Matrix, target: Matrix) -> Matrix:
+        """Return Σₖ (y + 1/κ)(q log q + (1-q) log(1-q)) - m log κ with q = m/(y + 1/κ), shape (rows,)."""
+        known = self._known()
+        total = target + 1.0 / known
+        share = mean / total
+        share = np.where(np.abs(share - 1.0) < 1e-14, 1.0, share)
+        return -np.sum(total * (entr(share) + entr(1.0 - share)) + mean * math.log(known), axis=-1)
+
+    def mean(self, scores: Array) -> Array:
+        """Return eˢ, finite for every score."""
+        return bounded_exp(scores)
+
+    def best_constant(self, target: Matrix, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the logarithm of the weighted mean, kept finite when every y is 0."""
+        return np.log(np.maximum(np.average(target, axis=0, weights=weights), 1e-6))
+
+    def _known(self) -> float:
+        if self.dispersion == "auto":
+            remedy = "call settled() with a first fit, or give a number"
+            raise InputError(describe("dispersion of NegativeBinomial", "a number by now", "'auto'", remedy))
+        return float(self.dispersion)
+
+
+def _log_one_plus_exp(xp: Array, exponent: Array) -> Array:
+    return xp.logaddexp(exponent, xp.zeros_like(exponent))
+
+
+def estimated_dispersion(mean: Matrix, target: Matrix, weights: NDArray[np.float64]) -> float:
+    """Return the most likely κ for given means: the maximum over κ of Σᵢ wᵢ log NB(yᵢ; μᵢ, κ).
+
+    One κ serves all outputs. Counts that vary no more than Poisson's give 1e-6.
+
+    Parameters
+    ----------
+    mean, target
+        Shape (rows, outputs).
+    weights
+        Shape (rows,).
+    """
+    shares = (weights / weights.sum())[:, None]
+    safe = np.maximum(mean, np.finfo(float).tiny)
+
+    def cost(log_dispersion: float) -> float:
+        known = math.exp(log_dispersion)
+        size = 1.0 / known
+        chances = gammaln(target + size) - gammaln(size) + target * np.log(known * safe)
+        return -float(np.sum(shares * (chances - (target + size) * np.log1p(known * safe))))
+
+    # ln Γ(y + 1/κ) - ln Γ(1/κ) loses digits as κ falls: a coarse walk first, so that noise is no minimum
+    grid = np.linspace(math.log(LEAST), math.log(MOST), 60)
+    costs = [cost(float(place)) for place in grid]
+    best = int(np.argmin(costs))
+    if best == 0 or costs[0] - costs[best] < 1e-8:
+        return LEAST
+    bounds = (float(grid[best - 1]), float(grid[min(best + 1, grid.size - 1)]))
+    return math.exp(float(minimize_scalar(cost, bounds=bounds, method="bounded", options={"xatol": 1e-8}).x))

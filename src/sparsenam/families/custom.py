@@ -1,0 +1,241 @@
+"""A user's loss, completed to a family after a check."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol, cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from sparsenam.errors import InputError, describe
+from sparsenam.families.base import Array, Family, Matrix, TargetRange
+from sparsenam.families.numerics import best_intercept, numeric_conjugate, weighted_quantile
+
+DIFFERENCE = 1e-4  # half the distance over which the gradient's change is taken for a second derivative
+
+
+class OwnLoss(Protocol):
+    """The least that a loss of one's own has to say, in formulas that serve numpy arrays and torch tensors.
+
+    Both methods are taken entry by entry: scores and target have shape (rows, outputs), and so have the results.
+    The loss must be convex in the score.
+
+    ```python
+    class LogCosh:
+        def loss(self, scores, target):
+            xp, over = array_api_compat.array_namespace(scores), scores - target
+            return xp.logaddexp(over, -over)
+
+        def gradient(self, scores, target):
+            return array_api_compat.array_namespace(scores).tanh(scores - target)
+
+
+    SNAMRegressor(family=LogCosh())
+    ```
+
+    It may also have any of these; what is missing is taken as told.
+
+    - ``hessian(scores, target)``: second derivatives; else differences of the gradient, none below 0. For a loss
+      nearly straight far from y, gradient/(s - y) is better: Newton steps fail where the curvature is almost 0.
+    - ``mean(scores)``: the prediction; else the score itself.
+    - ``name``: else the class's name; ``link``: else "identity"; ``range``, a `TargetRange`: else finite numbers.
+    - ``standardizes_target``: whether y is brought to mean 0 and variance 1 first; else whether link is "identity".
+    - ``robust_scale``, ``exposure_power``: see `sparsenam.families.optional`; else False and None.
+    - ``curvature``: a bound on the second derivative; else ∞, unknown.
+
+    The conjugate, which the duality gap needs, and the best constant are found numerically.
+    """
+
+    def loss(self, scores: Array, target: Array) -> Array:
+        """Return the loss of each entry, shape (rows, outputs)."""
+        ...
+
+    def gradient(self, scores: Array, target: Array) -> Array:
+        """Return the derivative of each entry's loss in its score, shape (rows, outputs)."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class CompletedFamily:
+    """A family made from a loss and its gradient alone; see `OwnLoss`."""
+
+    own: OwnLoss
+
+    @property
+    def name(self) -> str:
+        """The loss's own name, or that of its class."""
+        return str(self._optional("name", type(self.own).__name__))
+
+    @property
+    def link(self) -> str:
+        """The loss's own link, or "identity"."""
+        return str(self._optional("link", "identity"))
+
+    @property
+    def range(self) -> TargetRange:
+        """The loss's own range, or all finite numbers."""
+        return cast(TargetRange, self._optional("range", TargetRange()))
+
+    @property
+    def standardizes_target(self) -> bool:
+        """As the loss says, or whether scores are in the units of y."""
+        return bool(self._optional("standardizes_target", self.link == "identity"))
+
+    @property
+    def robust_scale(self) -> bool:
+        """As the loss says, or False."""
+        return bool(self._optional("robust_scale", False))
+
+    @property
+    def exposure_power(self) -> float | None:
+        """As the loss says, or None."""
+        return cast("float | None", self._optional("exposure_power", None))
+
+    @property
+    def curvature(self) -> float:
+        """As the loss says, or ∞."""
+        return float(cast(float, self._optional("curvature", np.inf)))
+
+    def loss(self, scores: Array, target: Array) -> Array:
+        """Return the own loss summed over outputs, shape (rows,)."""
+        return self.own.loss(scores, target).sum(-1)
+
+    def gradient(self, scores: Array, target: Array) -> Array:
+        """Return the own gradient."""
+        return self.own.gradient(scores, target)
+
+    def hessian_diagonal(self, scores: Array, target: Array) -> Array:
+        """Return the own second derivative, or (g(s+δ) - g(s-δ))/2δ where that is not below 0."""
+        hessian = self._optional("hessian", None)
+        if hessian is not None:
+            return cast(Any, hessian)(scores, target)
+        gradient = self.own.gradient
+        change = gradient(scores + DIFFERENCE, target) - gradient(scores - DIFFERENCE, target)
+        return change * (change > 0) / (2.0 * DIFFERENCE)
+
+    def conjugate(self, mean: Matrix, target: Matrix) -> Matrix:
+        """Return the conjugate at m - y, shape (rows,), found numerically."""
+        return numeric_conjugate(self, mean - target, target, self._near(target))
+
+    def mean(self, scores: Array) -> Array:
+        """Return the own mean, or the scores."""
+        mean = self._optional("mean", None)
+        return scores if mean is None else cast(Any, mean)(scores)
+
+    def best_constant(self, target: Matrix, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the best constant score of each output, found numerically."""
+        start = self._near(weighted_quantile(target, weights, 0.5))
+        return best_intercept(self, np.zeros_like(target), target, weights, start)
+
+    def _near(self, target: Matrix) -> Matrix:
+        """Return scores that fit y more or less, to start a search from."""
+        if self.link == "identity":
+            return target
+        return np.log(np.maximum(target, 1e-3)) if self.link == "log" else np.zeros_like(target)
+
+    def _optional(self, name: str, otherwise: object) -> object:
+        return getattr(self.own, name, otherwise)
+
+
+METHODS = ("loss", "gradient", "hessian_diagonal", "conjugate", "mean", "best_constant")
+FACTS = ("name", "link", "range", "standardizes_target", "curvature")
+PLACES = np.linspace(-2.037, 2.011, 9)  # scores to try; odd numbers, so that kinks lie elsewhere
+TARGETS = (-1.5, 0.0, 0.4, 1.0, 2.5)
+STEP = 1e-5
+AGREES = 1e-4
+
+
+def is_whole(family: object) -> bool:
+    """Return whether an object has all that the protocol `Family` names."""
+    return all(callable(getattr(family, name, None)) for name in METHODS) and all(
+        hasattr(family, name) for name in FACTS
+    )
+
+
+def completed(own: OwnLoss, taken: tuple[str, ...] = ()) -> CompletedFamily:
+    """Return a family made from a loss and its gradient, after trying them on a few numbers.
+
+    Raises
+    ------
+    InputError
+        When a method is missing, numpy and torch disagree, a shape is wrong, the gradient is not the derivative of
+        the loss, the loss is not convex, or the name is one of those ``taken``.
+    """
+    word = type(own).__name__
+    where = f"family {word}"
+    missing = [name for name in ("loss", "gradient") if not callable(getattr(own, name, None))]
+    if missing:
+        remedy = "write loss(scores, target) and gradient(scores, target)"
+        raise InputError(describe(where, "methods loss and gradient", f"no {' and no '.join(missing)}", remedy))
+    family = CompletedFamily(own)
+    if family.name in taken:
+        expected = "a name of its own"
+        raise InputError(describe(where, expected, f"{family.name!r}, which is another family's", "rename it"))
+    targets = _usable(family.range)
+    scores = np.repeat(PLACES, targets.size)[:, None]
+    target = np.tile(targets, PLACES.size)[:, None]
+    _numbers(own.loss, scores, target, f"loss of {where}")
+    slopes = _numbers(own.gradient, scores, target, f"gradient of {where}")
+    _check_derivative(own, scores, target, slopes, where)
+    falls = np.diff(slopes.reshape(PLACES.size, targets.size), axis=0)
+    if np.any(falls < -1e-9 * (1.0 + np.abs(slopes).max())):
+        got = "a gradient that falls as the score rises"
+        raise InputError(describe(where, "a loss that is convex in the score", got, "use a convex loss"))
+    if not family.curvature > 0:
+        got, remedy = f"{family.curvature}", "correct it or leave it out"
+        raise InputError(describe(f"curvature of {where}", "a number above 0", got, remedy))
+    return family
+
+
+def _usable(values: TargetRange) -> NDArray[np.float64]:
+    """Return a few values of y within the range."""
+    inside = [own for own in TARGETS if values.lowest <= own <= values.highest]
+    ends = [own for own in (values.lowest, values.highest) if np.isfinite(own)]
+    return np.array(inside or ends)
+
+
+def _numbers(method: Callable[..., object], scores: Matrix, target: Matrix, where: str) -> Matrix:
+    """Return what the method gives for numpy arrays; raise unless it is finite, of the right shape, and torch's."""
+    try:
+        found: object = method(scores, target)
+        other: object = method(torch.as_tensor(scores), torch.as_tensor(target))
+    except Exception as error:
+        expected = "formulas that serve numpy arrays and torch tensors"
+        got = f"{type(error).__name__}: {error}"
+        remedy = "use array_api_compat.array_namespace(scores) for functions"
+        raise InputError(describe(where, expected, got, remedy)) from error
+    if not isinstance(found, np.ndarray) or not isinstance(other, torch.Tensor):
+        got = f"{_kind(cast(object, found))} and {_kind(other)}"
+        raise InputError(describe(where, "an array for arrays and a tensor for tensors", got, "convert nothing"))
+    numbers = cast(Matrix, found).astype(np.float64)
+    if numbers.shape != scores.shape:
+        expected = f"the shape {scores.shape} of the scores"
+        raise InputError(describe(where, expected, f"{numbers.shape}", "return one number for each entry"))
+    if not np.isfinite(numbers).all() or not np.allclose(numbers, other.detach().numpy(), rtol=1e-6, atol=1e-9):
+        got = "others for scores between -2 and 2"
+        raise InputError(describe(where, "finite numbers, the same in numpy and torch", got, "correct the formula"))
+    return numbers
+
+
+def _kind(value: object) -> str:
+    return type(value).__name__
+
+
+def _check_derivative(own: OwnLoss, scores: Matrix, target: Matrix, slopes: Matrix, where: str) -> None:
+    changes = (own.loss(scores + STEP, target) - own.loss(scores - STEP, target)) / (2.0 * STEP)
+    wrong = np.abs(changes - slopes) > AGREES * (1.0 + np.abs(slopes))
+    if wrong.any():
+        place = tuple(np.argwhere(wrong)[0])
+        expected = f"the loss's derivative {changes[place]:.5g} at score {scores[place]:.5g}, y {target[place]:g}"
+        remedy = "correct gradient(scores, target)"
+        raise InputError(describe(f"gradient of {where}", expected, f"{slopes[place]:.5g}", remedy))
+
+
+def checked(family: Family | OwnLoss, taken: tuple[str, ...]) -> Family:
+    """Return a whole family as it is, and a loss with a gradient completed; raise for anything else."""
+    if is_whole(family):
+        return family  # pyright: ignore[reportReturnType]
+    return completed(family, taken)

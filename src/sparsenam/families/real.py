@@ -1,0 +1,225 @@
+"""Families of real numbers: squared error, Huber's loss, quantiles."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal, Self
+
+import numpy as np
+from array_api_compat import array_namespace
+from numpy.typing import NDArray
+from scipy.special import entr
+
+from sparsenam.errors import InputError, describe
+from sparsenam.families.base import Array, Matrix, TargetRange
+from sparsenam.families.numerics import increasing_root, robust_center_and_scale, weighted_quantile
+
+
+@dataclass(frozen=True, slots=True)
+class Gaussian:
+    """½ Σₖ (score - y)²; several outputs make it the multi-task model with one group over all outputs."""
+
+    name: str = "gaussian"
+    link: str = "identity"
+    range: TargetRange = TargetRange()
+    standardizes_target: bool = True
+    curvature: float = 1.0
+
+    def loss(self, scores: Array, target: Array) -> Array:
+        """Return ½ Σₖ (score - y)², shape (rows,)."""
+        return (0.5 * (scores - target) ** 2).sum(-1)
+
+    def gradient(self, scores: Array, target: Array) -> Array:
+        """Return score - y."""
+        return scores - target
+
+    def hessian_diagonal(self, scores: Array, target: Array) -> Array:
+        """Return ones: the Hessian itself."""
+        return array_namespace(scores).ones_like(scores)
+
+    def conjugate(self, mean: Matrix, target: Matrix) -> Matrix:
+        """Return ½ Σₖ (mean² - y²), shape (rows,)."""
+        return 0.5 * np.sum(mean**2 - target**2, axis=-1)
+
+    def mean(self, scores: Array) -> Array:
+        """Return the scores."""
+        return scores
+
+    def best_constant(self, target: Matrix, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the weighted mean."""
+        return np.average(target, axis=0, weights=weights)
+
+
+@dataclass(frozen=True, slots=True)
+class Huber:
+    """½u² for |u| ≤ c and c|u| - ½c² beyond, u = s - y and c = width · scale.
+
+    Parameters
+    ----------
+    width
+        In units of ``scale``; 1.345 keeps 95 % of the efficiency of squares when residuals are normal.
+    scale
+        The spread of the residuals without outliers, on the scale of the fit. "auto" stands for one yet to be
+        measured: fit `first_family`, then go on with `settled`.
+    """
+
+    width: float = 1.345
+    scale: float | Literal["auto"] = 1.0
+    name: str = "huber"
+    link: str = "identity"
+    range: TargetRange = TargetRange()
+    standardizes_target: bool = True
+    curvature: float = 1.0
+    robust_scale: bool = True
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.width < np.inf:
+            raise InputError(describe("width of Huber", "a number above 0", repr(self.width), "try 1.345"))
+        if self.scale != "auto" and not 0.0 < self.scale < np.inf:
+            raise InputError(describe("scale of Huber", "a number above 0 or 'auto'", repr(self.scale), "try 1"))
+
+    @property
+    def first_family(self) -> Self | None:
+        """The family whose fit gives the residuals for `settled`; None when the scale is known."""
+        return replace(self, scale=1.0) if self.scale == "auto" else None
+
+    def settled(self, scores: Matrix, target: Matrix, weights: NDArray[np.float64]) -> Self:
+        """Return the family with the robust spread of the first fit's residuals as its scale."""
+        _, spreads = robust_center_and_scale(target - scores, weights)
+        return replace(self, scale=max(float(np.mean(spreads)), float(np.finfo(float).tiny)))
+
+    def loss(self, scores: Array, target: Array) -> Array:
+        """Return Σₖ ½u² or c|u| - ½c², shape (rows,)."""
+        over = scores - target
+        inner = self._clipped(over)
+        return (inner * (over - 0.5 * inner)).sum(-1)
+
+    def gradient(self, scores: Array, target: Array) -> Array:
+        """Return u, cut off at ±c."""
+        return self._clipped(scores - target)
+
+    def hessian_diagonal(self, scores: Array, target: Array) -> Array:
+        """Return min(1, c/|u|), the curvature of the parabola that touches the loss and lies above it everywhere.
+
+        The second derivative itself is 0 for outliers, where a Newton step would have no length; this bound makes
+        each step a weighted least-squares fit to y.
+        """
+        xp, bound = array_namespace(scores), self._bound()
+        return bound / xp.clip(xp.abs(scores - target), min=bound)
+
+    def conjugate(self, mean: Matrix, target: Matrix) -> Matrix:
+        """Return Σₖ ½a² + a y with a = m - y, shape (rows,); +∞ for |a| > c."""
+        slope, bound = mean - target, self._bound()
+        outside = np.abs(slope) > bound + 1e-14 * (1.0 + np.abs(target))
+        return np.where(outside, np.inf, slope * (0.5 * slope + target)).sum(axis=-1)
+
+    def mean(self, scores: Array) -> Array:
+        """Return the scores."""
+        return scores
+
+    def best_constant(self, target: Matrix, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return Huber's estimate of location, between median and mean."""
+        shares = (weights / weights.sum())[:, None]
+        return increasing_root(
+            lambda own: np.sum(shares * self.gradient(own + np.zeros_like(target), target), axis=0),
+            lambda own: np.sum(shares * self.hessian_diagonal(own + np.zeros_like(target), target), axis=0),
+            weighted_quantile(target, weights, 0.5),
+        )
+
+    def _clipped(self, over: Array) -> Array:
+        return array_namespace(over).clip(over, min=-self._bound(), max=self._bound())
+
+    def _bound(self) -> float:
+        if self.scale == "auto":
+            remedy = "call settled() with a first fit, or give a number"
+            raise InputError(describe("scale of Huber", "a number by now", "'auto'", remedy))
+        return self.width * float(self.scale)
+
+
+SMOOTHING = 0.02  # 1.8 times it is the noise added, so quantiles of residuals of spread 0.5 move by 0.3 %
+
+
+@dataclass(frozen=True, slots=True)
+class Quantile:
+    """ε log(1 + e^((s-y)/ε)) - τ(s - y): the pinball loss averaged over logistic noise of scale ε in y.
+
+    Its minimum is the τ-quantile of y plus that noise, whose standard deviation is 1.8ε. ``mean`` is the quantile.
+
+    Parameters
+    ----------
+    level
+        τ with 0 < τ < 1; 0.5 is the median.
+    smoothing
+        ε > 0 on the scale of the fit, where y has variance 1.
+    """
+
+    level: float = 0.5
+    smoothing: float = SMOOTHING
+    name: str = "quantile"
+    link: str = "identity"
+    range: TargetRange = TargetRange()
+    standardizes_target: bool = True
+    robust_scale: bool = True
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.level < 1.0:
+            got = repr(self.level)
+            raise InputError(
+                describe("level of Quantile", "a number above 0 and below 1", got, "0.5 is the median")
+            )
+        if not 0.0 < self.smoothing < np.inf:
+            got = repr(self.smoothing)
+            raise InputError(describe("smoothing of Quantile", "a number above 0", got, f"try {SMOOTHING}"))
+
+    @property
+    def curvature(self) -> float:
+        """1/(4ε), reached at s = y."""
+        return 0.25 / self.smoothing
+
+    def loss(self, scores: Array, target: Array) -> Array:
+        """Return Σₖ ε log(1 + e^((s-y)/ε)) - τ(s - y), shape (rows,)."""
+        xp, over = array_namespace(scores), scores - target
+        softplus = xp.logaddexp(over / self.smoothing, xp.zeros_like(over))
+        return (self.smoothing * softplus - self.level * over).sum(-1)
+
+    def gradient(self, scores: Array, target: Array) -> Array:
+        """Return σ((s-y)/ε) - τ."""
+        return self._below(scores, target) - self.level
+
+    def hessian_diagonal(self, scores: Array, target: Array) -> Array:
+        """Return the larger of σ(1 - σ)/ε, the second derivative, and tanh(v)/(8εv) with v = |s-y|/2ε.
+
+        The second derivative is nearly 0 except for the few rows within ε of their score, and Newton steps from it
+        lead astray. Twice the second term is the curvature of the parabola that touches the loss and lies above it
+        everywhere (Jaakkola and Jordan, 2000): steps of half that curvature go farther and still never go up.
+        """
+        xp = array_namespace(scores)
+        away = xp.clip(xp.abs(scores - target) * (0.5 / self.smoothing), min=1e-6)
+        bent = xp.tanh(away)
+        return xp.maximum(0.25 * (1.0 - bent * bent), 0.125 * bent / away) / self.smoothing
+
+    def conjugate(self, mean: Matrix, target: Matrix) -> Matrix:
+        """Return Σₖ a y + ε(q log q + (1-q) log(1-q)) with a = m - y and q = τ + a, shape (rows,)."""
+        slope = mean - target
+        share = self.level + slope
+        # m - y has lost digits when y is large, and must not fall out of the domain by that
+        near = 1e-14 * (1.0 + np.abs(target))
+        share = np.where(np.abs(share) < near, 0.0, np.where(np.abs(share - 1.0) < near, 1.0, share))
+        return np.sum(slope * target - self.smoothing * (entr(share) + entr(1.0 - share)), axis=-1)
+
+    def mean(self, scores: Array) -> Array:
+        """Return the scores, which are the quantiles."""
+        return scores
+
+    def best_constant(self, target: Matrix, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the quantile of the smoothed y."""
+        shares = (weights / weights.sum())[:, None]
+        return increasing_root(
+            lambda own: np.sum(shares * self.gradient(own + np.zeros_like(target), target), axis=0),
+            lambda own: np.sum(shares * self.hessian_diagonal(own + np.zeros_like(target), target), axis=0),
+            weighted_quantile(target, weights, self.level),
+        )
+
+    def _below(self, scores: Array, target: Array) -> Array:
+        """Return σ((s-y)/ε), about 1 where y lies below the score."""
+        return 0.5 * (1.0 + array_namespace(scores).tanh((0.5 / self.smoothing) * (scores - target)))

@@ -1,0 +1,255 @@
+"""The shape of one effect: a piecewise linear function, known by its knots."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Self
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
+
+from sparsenam.errors import InputError, describe
+from sparsenam.networks import Dropout
+
+Vector = NDArray[np.float64]
+Matrix = NDArray[np.float64]
+
+ROWS_AT_ONCE = 32_768  # so that the numbers between two steps stay in the processor's cache
+BUCKETS = 4096  # most; their table stays in the cache too
+FAR_LARGER = 1000.0
+REACH = 3.0  # interquartile ranges from the quartiles of the knots to the ends of the even buckets
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Search:
+    """For numbers x, how many knots are not above each: the index of its piece.
+
+    An even grid of buckets says it at once where a bucket holds no knot, after one comparison where it holds one,
+    and by bisection in the others (``crowded``). The bucket of x is a rising function of x whatever the rounding,
+    so the answer is exact.
+    """
+
+    knots: Vector
+    low: float
+    high: float
+    per_unit: float
+    before: NDArray[np.intp]
+    crowded: NDArray[np.bool_]
+
+    @classmethod
+    def among(cls, knots: Vector) -> Self:
+        """Return the search among knots of shape (m,), ascending; two or more buckets for each knot."""
+        first, third = np.quantile(knots, (0.25, 0.75))
+        low = max(knots[0], first - REACH * (third - first))
+        high = min(knots[-1], third + REACH * (third - first))
+        buckets = min(BUCKETS, 16 * 2 ** int(np.ceil(np.log2(knots.size + 1))))
+        width = (high - low) / (buckets - 1)
+        per_unit = 1.0 / width if width > 0 and np.isfinite(1.0 / width) else 0.0
+        places = bucket_of(knots, low, high, per_unit)
+        counts = np.bincount(places, minlength=buckets)
+        return cls(
+            np.append(knots, np.inf), float(low), float(high), per_unit, np.cumsum(counts) - counts, counts > 1
+        )
+
+    def places(self, x: Vector) -> NDArray[np.intp]:
+        """Return how many knots are not above x, shape (rows,); any number from 0 to m where x is NaN."""
+        buckets = bucket_of(x, self.low, self.high, self.per_unit)
+        found = self.before.take(buckets)
+        found += x >= self.knots.take(found)
+        if self.crowded.any():
+            hard = np.flatnonzero(self.crowded.take(buckets))
+            found[hard] = np.minimum(np.searchsorted(self.knots, x[hard], side="right"), self.knots.size - 1)
+        return found
+
+
+def bucket_of(x: Vector, low: float, high: float, per_unit: float) -> NDArray[np.intp]:
+    """Return the bucket of each x, (x - low) per_unit with x cut off at low and high; any bucket if x is NaN."""
+    across = np.fmin(x, high)  # unlike minimum, these pass NaN over
+    np.fmax(across, low, out=across)
+    across -= low
+    across *= per_unit
+    return across.astype(np.intp)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pieces:
+    """The m + 1 straight pieces around m knots: v(x) = base + slope (x - anchor) on each.
+
+    ``anchors`` have shape (m + 1,), ``bases`` and ``slopes`` (outputs, m + 1).
+    """
+
+    search: Search
+    anchors: Vector
+    bases: Matrix
+    slopes: Matrix
+
+    @classmethod
+    def between(cls, knots: Vector, values: Matrix, left_slope: Vector, right_slope: Vector) -> Self:
+        """Return the pieces through values (m, outputs) at knots (m,).
+
+        A piece starts from its left end, unless the value there is far larger than that at the right end: from a
+        far-off knot the value near the data would be a small difference of two huge numbers.
+        """
+        slopes = np.empty((values.shape[1], knots.size + 1))
+        slopes[:, 0], slopes[:, -1] = left_slope, right_slope
+        slopes[:, 1:-1] = (np.diff(values, axis=0) / np.diff(knots)[:, None]).T
+        sizes = np.abs(values).max(axis=1)
+        starts = np.concatenate([[0], np.arange(knots.size)])
+        starts[1:-1] += FAR_LARGER * sizes[1:] < sizes[:-1]
+        return cls(Search.among(knots), knots[starts], np.ascontiguousarray(values[starts].T), slopes)
+
+    def values(self, x: Vector) -> Iterator[tuple[slice, int, Vector]]:
+        """Yield rows, output and v there, some rows of x (rows,) at a time."""
+        for start in range(0, x.size, ROWS_AT_ONCE):
+            part = slice(start, min(start + ROWS_AT_ONCE, x.size))
+            own = x[part]
+            places = self.search.places(own)
+            across = own - self.anchors.take(places)
+            for output in range(len(self.bases)):
+                result = self.slopes[output].take(places)
+                result *= across
+                result += self.bases[output].take(places)
+                yield part, output, result
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ShapeFunction:
+    """The effect of one term: linear between knots, with a slope of its own beyond either end.
+
+    Parameters
+    ----------
+    knots
+        Places of the kinks, rising, shape (m,) with m ≥ 1, in the units of the encoded term.
+    values
+        The effect at the knots, shape (m, outputs), on the scale of the link.
+    left_slope, right_slope
+        Slopes below the first and above the last knot, shape (outputs,).
+    absent
+        What is added where the term is NaN, shape (outputs,).
+    """
+
+    knots: Vector
+    values: Matrix
+    left_slope: Vector
+    right_slope: Vector
+    absent: Vector
+    _pieces: list[Pieces] = field(default_factory=list[Pieces], init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        outputs = self.values.shape[1] if self.values.ndim == 2 else -1
+        ends = (self.left_slope, self.right_slope, self.absent)
+        if self.values.shape != (self.knots.size, outputs) or any(own.shape != (outputs,) for own in ends):
+            shapes = [own.shape for own in (self.knots, self.values, *ends)]
+            got, remedy = f"shapes {shapes}", "give (m,), (m, outputs) and three times (outputs,)"
+            raise InputError(describe("ShapeFunction", "arrays that fit together", got, remedy))
+        if not self.knots.size or not (np.diff(self.knots) > 0).all():
+            raise InputError(describe("ShapeFunction", "one or more rising knots", "others", "sort them"))
+        if not all(np.isfinite(own).all() for own in (self.knots, self.values, *ends)):
+            raise InputError(describe("ShapeFunction", "finite numbers", "others", "correct them"))
+
+    @property
+    def outputs(self) -> int:
+        """Number of outputs."""
+        return self.values.shape[1]
+
+    @property
+    def pieces(self) -> Pieces:
+        """The straight pieces, prepared at the first use."""
+        if not self._pieces:
+            self._pieces.append(Pieces.between(self.knots, self.values, self.left_slope, self.right_slope))
+        return self._pieces[0]
+
+    def __call__(self, x: ArrayLike) -> Matrix:
+        """Return the effect at x of shape (rows,), shape (rows, outputs)."""
+        column = np.ascontiguousarray(x, dtype=np.float64)
+        effects = np.zeros((column.size, self.outputs))
+        self.add_to(effects, column)
+        return effects
+
+    def add_to(self, total: Matrix, x: Vector) -> None:
+        """Add the effect at x of shape (rows,) to ``total``, shape (rows, outputs)."""
+        missing = np.flatnonzero(np.isnan(x))
+        before = total[missing]
+        for rows, output, values in self.pieces.values(x):
+            total[rows, output] += values
+        if missing.size:
+            total[missing] = before + self.absent
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ShapeBank:
+    """Piecewise linear functions with fixed knots; a row of θ holds values at the knots and the two outer slopes.
+
+    ``knots`` has one array (m_j,) for each feature. A row of θ is ``longest`` + 2 times ``outputs`` numbers: values
+    at the knots, zeros up to the most knots of a feature, left slope, right slope. The effects are linear in θ.
+    """
+
+    knots: tuple[Vector, ...]
+    outputs: int
+    longest: int
+
+    @classmethod
+    def of(cls, shapes: Sequence[ShapeFunction], outputs: int) -> tuple[Self, Tensor]:
+        """Return the bank of these shapes, and θ in double precision."""
+        bank = cls(
+            tuple(shape.knots for shape in shapes), outputs, max((own.knots.size for own in shapes), default=1)
+        )
+        theta = torch.zeros(len(shapes), bank.size, dtype=torch.float64)
+        for row, shape in zip(theta.view(len(shapes), bank.longest + 2, outputs), shapes, strict=True):
+            row[: shape.knots.size] = torch.as_tensor(shape.values)
+            row[-2], row[-1] = torch.as_tensor(shape.left_slope), torch.as_tensor(shape.right_slope)
+        return bank, theta
+
+    @property
+    def size(self) -> int:
+        """Number of columns of θ."""
+        return (self.longest + 2) * self.outputs
+
+    @property
+    def output_columns(self) -> slice:
+        """All columns."""
+        return slice(0, self.size)
+
+    def shape(self, theta: Tensor, feature: int, absent: Vector) -> ShapeFunction:
+        """Return one feature's shape; ``absent`` has shape (outputs,)."""
+        row = theta[feature].detach().double().cpu().numpy().reshape(-1, self.outputs)
+        knots = self.knots[feature]
+        return ShapeFunction(knots, row[: knots.size].copy(), row[-2].copy(), row[-1].copy(), absent)
+
+    def effects(self, theta: Tensor, x: Tensor, dropout: Dropout | None = None) -> Tensor:
+        """Return the functions at x (features, rows), shape (features, rows, outputs); there is nothing to drop."""
+        results = [
+            _through(torch.as_tensor(knots, dtype=x.dtype, device=x.device), row.view(-1, self.outputs), own)
+            for knots, row, own in zip(self.knots, theta, x, strict=True)
+        ]
+        return torch.stack(results) if results else x.new_zeros(0, x.shape[1], self.outputs)
+
+    def draw(self, feature: int, generator: np.random.Generator) -> NDArray[np.float64]:
+        """Return small random values at the knots, shape (size,)."""
+        rows = np.zeros((self.longest + 2, self.outputs))
+        used = self.knots[feature].size
+        rows[:used] = generator.normal(0.0, 0.1, (used, self.outputs))
+        return rows.ravel()
+
+    def padding(self) -> Tensor | None:
+        """Return the rows of θ beyond a feature's own knots."""
+        places = torch.arange(self.longest + 2)
+        sizes = torch.tensor([own.size for own in self.knots], dtype=torch.int64)[:, None]
+        return ((places >= sizes) & (places < self.longest)).repeat_interleave(self.outputs, dim=1)
+
+    def take(self, features: NDArray[np.intp]) -> Self:
+        """Return the bank of these features, in the same layout."""
+        return type(self)(tuple(self.knots[int(place)] for place in features), self.outputs, self.longest)
+
+
+def _through(knots: Tensor, row: Tensor, x: Tensor) -> Tensor:
+    """Return the function at x (rows,), shape (rows, outputs), with a row of θ as (longest + 2, outputs)."""
+    values = row[: knots.shape[0]]
+    rises = values.diff(dim=0) / knots.diff()[:, None]
+    slopes = torch.cat([row[-2:-1], rises, row[-1:]])
+    places = torch.searchsorted(knots, x.contiguous(), right=True)
+    starts = (places - 1).clamp_min(0)
+    return values[starts] + slopes[places] * (x - knots[starts])[:, None]

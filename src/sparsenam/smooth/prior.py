@@ -1,0 +1,175 @@
+"""Smoothness of a sum of ramps: what roughness costs, and how restricted likelihood sets its weight."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+from scipy.linalg import cho_solve, cholesky, lapack
+
+from sparsenam.convex.ramps import Ramps
+from sparsenam.tables.scaling import Matrix, Vector
+
+SPACING = 8.0  # times the median at which widths are clipped: an outlier must not make its ramp free
+WEAK = 0.02  # share of the data's information in the first prior; from 0.0002 to 2 it changes MSE by 0.014
+LOWEST, HIGHEST = 1e-6, 1e9  # of λ: the floor keeps the scores of separated classes finite
+LARGEST_STEP = 20.0  # factor by which one update may change λ; a guard that costs nothing
+JITTER = 1e-10  # share of the mean diagonal added before factorising
+
+
+def roughness(ramps: Ramps) -> tuple[Matrix, ...]:
+    """Return S₁, S₂ and S₃ of one feature, each (m, m); only S₁ below 3 ramps, no S₃ below 5.
+
+    With dₖ the widths relative to their mean, cᵀS₁c = Σ cₖ²/dₖ is the sum of squared slopes; S₂ and S₃ do the
+    same for the first and second divided differences of the slopes.
+    """
+    widths = np.diff(ramps.knots)
+    widths = np.clip(widths / np.median(widths), 1.0 / SPACING, SPACING)
+    widths /= widths.mean()
+    matrices = [np.diag(1.0 / widths)]
+    if ramps.size >= 3:
+        between = 0.5 * (widths[:-1] + widths[1:])
+        bends = np.diff(np.diag(1.0 / widths), axis=0) / np.sqrt(between)[:, None]
+        matrices.append(bends.T @ bends)
+        if ramps.size >= 5:
+            twists = np.diff(bends / np.sqrt(between)[:, None], axis=0) / np.sqrt(widths[1:-1])[:, None]
+            matrices.append(twists.T @ twists)
+    return tuple(matrices)
+
+
+def scatter(ramps: Ramps) -> tuple[Matrix, ...]:
+    """Return the one matrix S of unordered levels, (m, m): cᵀSc is the sum of squares of the m + 1 levels' values.
+
+    The values are taken about their mean. The order of the levels does not matter, and a level with few rows is
+    drawn to the others.
+    """
+    values = np.vstack([np.zeros(ramps.size), np.tril(np.ones((ramps.size, ramps.size)))])
+    values -= values.mean(axis=0)
+    return (values.T @ values,)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Layout:
+    """Where each feature's ramps stand among all columns, and their roughness matrices."""
+
+    ramps: tuple[Ramps, ...]
+    slices: tuple[slice, ...]
+    roughness: tuple[tuple[Matrix, ...], ...]
+
+    @classmethod
+    def of(cls, ramps: Sequence[Ramps], levels: Sequence[bool] | None = None) -> Layout:
+        """Return the layout with the features one after the other; ``levels`` marks those without order."""
+        ends = np.cumsum([own.size for own in ramps])
+        slices = tuple(slice(int(end) - own.size, int(end)) for own, end in zip(ramps, ends, strict=True))
+        unordered = [False] * len(ramps) if levels is None else levels
+        prices = (
+            scatter(own) if jumbled else roughness(own) for own, jumbled in zip(ramps, unordered, strict=True)
+        )
+        return cls(tuple(ramps), slices, tuple(prices))
+
+    @property
+    def size(self) -> int:
+        """Number of columns."""
+        return self.slices[-1].stop
+
+    def precisions(self, strengths: Sequence[Vector]) -> tuple[Matrix, ...]:
+        """Return Pⱼ = Σᵢ λᵢSᵢ of each feature, (m_j, m_j)."""
+        return tuple(
+            np.einsum("i,ikl->kl", own, np.stack(matrices))
+            for own, matrices in zip(strengths, self.roughness, strict=True)
+        )
+
+    def weak_strengths(self, information: Vector) -> list[Vector]:
+        """Return first λ: each Sᵢ gets a small share of the information, shape (columns,), of the data."""
+        return [
+            np.clip([WEAK * information[own].sum() / np.trace(matrix) for matrix in matrices], LOWEST, HIGHEST)
+            for own, matrices in zip(self.slices, self.roughness, strict=True)
+        ]
+
+    def carried_strengths(self, before: Layout, strengths: Sequence[Vector], first: list[Vector]) -> list[Vector]:
+        """Return λ of another layout for this one; ``first`` where the number of matrices differs.
+
+        k times as many ramps have slopes' differences k times smaller in each order, hence λᵢ k²ⁱ⁻¹.
+        """
+        carried: list[Vector] = []
+        for old, own, other, start in zip(strengths, self.ramps, before.ramps, first, strict=True):
+            powers = 2.0 * np.arange(old.size) + 1.0
+            carried.append(old * (own.size / other.size) ** powers if old.size == start.size else start)
+        return carried
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Posterior:
+    """Mean (columns, r) and, for each feature, the covariance block (m_j, m_j) of its coefficients.
+
+    ``degrees_of_freedom``, shape (features,), is m_j - tr(VⱼⱼPⱼ), its share of the smoother's trace.
+    """
+
+    mean: Matrix
+    covariances: tuple[Matrix, ...]
+    degrees_of_freedom: Vector
+
+
+def posterior(
+    layout: Layout, gram: Matrix, moment: Matrix, precisions: Sequence[Matrix], noise: float
+) -> Posterior:
+    """Return the distribution of β in y = Zβ + N(0, σ²) given ZᵀZ (columns, columns) and Zᵀy (columns, r).
+
+    H = ZᵀZ/σ² + P is factorised once; β = H⁻¹Zᵀy/σ² and V = H⁻¹.
+    """
+    factor = _factor(layout, gram, precisions, noise)
+    mean = cho_solve((factor, True), moment / noise, check_finite=False)
+    inverse, _ = lapack.dpotri(factor, lower=1, overwrite_c=1)  # its lower triangle is filled
+    covariances: list[Matrix] = []
+    freedom: list[float] = []
+    for own, precision in zip(layout.slices, precisions, strict=True):
+        lower = np.tril(inverse[own, own])
+        block = lower + np.tril(lower, -1).T
+        covariances.append(block)
+        freedom.append(float(np.clip(precision.shape[0] - np.sum(block * precision), 0.0, precision.shape[0])))
+    return Posterior(mean, tuple(covariances), np.array(freedom))
+
+
+def _factor(layout: Layout, gram: Matrix, precisions: Sequence[Matrix], noise: float) -> Matrix:
+    """Return the lower Cholesky factor of H, with as much jitter as rounding asks for."""
+    places = np.diag_indices(layout.size)
+    jitter = JITTER
+    while True:
+        curvature = gram / noise
+        for own, precision in zip(layout.slices, precisions, strict=True):
+            curvature[own, own] += precision
+        curvature[places] += jitter * np.trace(curvature) / layout.size
+        try:
+            return cholesky(curvature, lower=True, overwrite_a=True, check_finite=False)
+        except np.linalg.LinAlgError:
+            if jitter > 1.0:
+                raise
+            jitter *= 100.0
+
+
+def updated_strengths(
+    layout: Layout,
+    strengths: Sequence[Vector],
+    precisions: Sequence[Matrix],
+    posteriors: Sequence[Posterior],
+    free: float = 1.0,
+) -> list[Vector]:
+    """Return λᵢ · Σ tr((Pⱼ⁻¹ - Vⱼⱼ)Sᵢ) / Σ βⱼᵀSᵢβⱼ, the Fellner-Schall update, sums over outputs.
+
+    ``posteriors`` hold all outputs in their columns, ``free`` is the share of outputs that are free to vary.
+    """
+    updated: list[Vector] = []
+    for feature, (own, matrices) in enumerate(zip(layout.slices, layout.roughness, strict=True)):
+        precision = precisions[feature]
+        safe = precision + 1e-14 * np.trace(precision) / precision.shape[0] * np.eye(precision.shape[0])
+        prior = cast(Matrix, np.linalg.inv(safe))
+        gained = sum(part.mean.shape[1] * (prior - part.covariances[feature]) for part in posteriors)
+        squares = sum(part.mean[own] @ part.mean[own].T for part in posteriors)
+        ratios = [
+            max(free * np.sum(gained * matrix), 1e-10) / max(np.sum(squares * matrix), 1e-14) for matrix in matrices
+        ]
+        factors = np.clip(ratios, 1.0 / LARGEST_STEP, LARGEST_STEP)
+        updated.append(np.clip(strengths[feature] * factors, LOWEST, HIGHEST))
+    return updated

@@ -1,0 +1,174 @@
+"""Cox's partial likelihood of right-censored times, with Breslow's or Efron's answer to tied events."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, Self, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Vector: TypeAlias = NDArray[np.float64]
+Ties = Literal["breslow", "efron"]
+TIES: tuple[Ties, ...] = ("breslow", "efron")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Hazard:
+    """What given scores make of the time axis.
+
+    Attributes
+    ----------
+    jumps
+        Step of the baseline's cumulative hazard at each event time, shape (event times,).
+    rows
+        Λᵢ, the cumulative hazard that each row's score multiplies, shape (rows,). Of rows that share an event time,
+        Efron counts those with the event as partly gone.
+    log_likelihood
+        The partial log-likelihood of the scores.
+    """
+
+    jumps: Vector
+    rows: Vector
+    log_likelihood: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RiskSets:
+    """Who is at risk when: right-censored times, read once.
+
+    Attributes
+    ----------
+    event
+        Whether each row ended with the event, shape (rows,); otherwise it was censored.
+    weights
+        Weight of each row, shape (rows,).
+    event_times
+        The distinct times of events, ascending, shape (event times,).
+    passed
+        Number of event times that each row lived to see, shape (rows,): it is at risk at the first so many.
+    """
+
+    event: NDArray[np.bool_]
+    weights: Vector
+    event_times: Vector
+    passed: NDArray[np.intp]
+
+    @classmethod
+    def of(cls, event: NDArray[np.bool_], time: Vector, weights: Vector | None = None) -> Self:
+        """Read events and times, shape (rows,); at equal times events come before censoring."""
+        weights = np.ones(time.size) if weights is None else np.asarray(weights, dtype=np.float64)
+        event_times = np.unique(time[event & (weights > 0)])
+        passed = np.searchsorted(event_times, time, side="right").astype(np.intp)
+        return cls(event & (weights > 0), weights, event_times, passed)
+
+    @property
+    def n_events(self) -> float:
+        """The weight of all events."""
+        return float(self.weights[self.event].sum())
+
+    def hazard(self, scores: Vector, ties: Ties = "efron") -> Hazard:
+        """Return the hazard that makes the scores most likely, shape (rows,), and their partial log-likelihood.
+
+        Breslow: Σ wδs - Σₜ Wₜ log Rₜ with Rₜ = Σ wᵢe^{sᵢ} over the rows at risk at t and Wₜ the weight of t's dₜ
+        events. Efron: Wₜ log Rₜ becomes Wₜ/dₜ Σₗ log(Rₜ - l/dₜ Dₜ) for l = 0, …, dₜ - 1, with Dₜ = Σ wᵢe^{sᵢ} over
+        these events.
+        """
+        highest = float(scores.max())  # a common shift changes no likelihood, and keeps the powers finite
+        powers = self.weights * np.exp(scores - highest)
+        at_risk = self._over_risk_sets(powers)
+        died = self.passed[self.event] - 1
+        own_weight = self._by_event_time(died, self.weights[self.event])
+        rising = self.weights[self.event] @ (scores[self.event] - highest)
+        if ties == "breslow":
+            jumps = own_weight / at_risk
+            spared = np.zeros_like(jumps)
+            likelihood = rising - own_weight @ np.log(at_risk)
+        else:
+            count = np.bincount(died, minlength=self.event_times.size)
+            share = own_weight / count
+            place = np.repeat(np.arange(count.size), count)
+            gone = (np.arange(place.size) - np.repeat(np.cumsum(count) - count, count)) / count[place]
+            left = at_risk[place] - gone * self._by_event_time(died, powers[self.event])[place]
+            jumps = share * self._by_event_time(place, 1.0 / left)
+            spared = share * self._by_event_time(place, gone / left)
+            likelihood = rising - share[place] @ np.log(left)
+        rows = np.concatenate([[0.0], np.cumsum(jumps)])[self.passed]
+        rows[self.event] -= spared[died]
+        scale = np.exp(-highest)
+        return Hazard(jumps * scale, rows * scale, float(likelihood))
+
+    def gradient(self, scores: Vector, ties: Ties = "efron") -> Vector:
+        """Return wᵢ(δᵢ - Λᵢ e^{sᵢ}): the partial log-likelihood's gradient in the scores, shape (rows,)."""
+        return self.weights * (self.event - self.hazard(scores, ties).rows * np.exp(scores))
+
+    def event_losses(self, scores: Vector) -> Vector:
+        """Return log Rₜ - sᵢ for rows with the event, at time t, and 0 for the others, shape (rows,)."""
+        if not self.event.any():
+            return np.zeros(scores.size)
+        highest = float(scores.max())
+        at_risk = self._over_risk_sets(self.weights * np.exp(scores - highest))
+        own = at_risk[self.passed - 1]  # of rows with the event, the last event time that they saw is their own
+        return np.where(self.event, np.log(own) + highest - scores, 0.0)
+
+    def take(self, rows: NDArray[np.intp]) -> Self:
+        """Return the risk sets of some rows among themselves."""
+        event_times = np.unique(self.passed[rows][self.event[rows]])
+        passed = np.searchsorted(event_times, self.passed[rows], side="right").astype(np.intp)
+        return type(self)(self.event[rows], self.weights[rows], self.event_times[event_times - 1], passed)
+
+    def _by_event_time(self, place: NDArray[np.intp], values: Vector) -> Vector:
+        return _sums(place, values, self.event_times.size)
+
+    def _over_risk_sets(self, values: Vector) -> Vector:
+        """Return the sum over the rows at risk at each event time, shape (event times,)."""
+        by_last = _sums(self.passed, values, self.event_times.size + 1)
+        return np.cumsum(by_last[:0:-1])[::-1]
+
+
+def _sums(place: NDArray[np.intp], values: Vector, size: int) -> Vector:
+    """Return Σ values over the rows of each place, shape (size,)."""
+    return np.asarray(np.bincount(place, values, minlength=size), dtype=np.float64)
+
+
+Matrix = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StepFunction:
+    """The function that takes the value y from its time x on, and ``start`` before the first.
+
+    ``x`` and ``y`` have shape (steps,), x ascending.
+    """
+
+    x: Vector
+    y: Vector
+    start: float
+
+    def __call__(self, times: ArrayLike) -> NDArray[np.float64]:
+        """Return the values at some times, in their shape."""
+        values = np.concatenate([[self.start], self.y])
+        return values[np.searchsorted(self.x, np.asarray(times, dtype=np.float64), side="right")]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Baseline:
+    """The cumulative hazard Λ₀(t) of a row whose score is 0.
+
+    ``times`` are the event times and ``cumulative_hazard`` the values from them on, shape (event times,).
+    """
+
+    times: Vector
+    cumulative_hazard: Vector
+
+    def at(self, times: ArrayLike) -> NDArray[np.float64]:
+        """Return Λ₀ at some times: 0 before the first event, constant after the last."""
+        return StepFunction(self.times, self.cumulative_hazard, 0.0)(times)
+
+    def cumulative_hazards(self, scores: Vector, times: ArrayLike) -> Matrix:
+        """Return Λ(t|x) = Λ₀(t) eˢ, shape (rows, times), for scores of shape (rows,)."""
+        return np.exp(scores)[:, None] * np.atleast_1d(self.at(times))
+
+    def survival(self, scores: Vector, times: ArrayLike) -> Matrix:
+        """Return S(t|x) = exp(-Λ₀(t) eˢ), shape (rows, times), for scores of shape (rows,)."""
+        return np.exp(-self.cumulative_hazards(scores, times))
