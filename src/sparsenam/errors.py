@@ -1,4 +1,9 @@
-"""Exceptions and warnings; each message says where, what was expected, what was got and what to do."""
+"""Exceptions, warnings and checks; each message says where, what was expected, what was got and what to do."""
+
+from __future__ import annotations
+
+import math
+from numbers import Integral, Real
 
 
 class InputError(ValueError):
@@ -24,3 +29,34 @@ class ConstantColumnWarning(UserWarning):
 def describe(where: str, expected: str, got: str, remedy: str) -> str:
     """Return one sentence in the house's order: where, expected, got, what to do."""
     return f"{where}: expected {expected}, got {got}; {remedy}."
+
+
+def check_number(
+    name: str,
+    value: object,
+    lowest: float,
+    highest: float = math.inf,
+    *,
+    open_below: bool = False,
+    open_above: bool = False,
+) -> None:
+    """Raise unless the value is a finite number within its bounds."""
+    number = float(value) if not isinstance(value, bool) and isinstance(value, Real) else math.nan
+    high_enough = lowest < number if open_below else lowest <= number
+    low_enough = number < highest if open_above else number <= highest
+    if not (math.isfinite(number) and high_enough and low_enough):
+        above = f"above {lowest:g}" if open_below else f"of at least {lowest:g}"
+        below = "" if math.isinf(highest) else f" and below {highest:g}"
+        raise InputError(describe(name, f"a number {above}{below}", repr(value), "choose another"))
+
+
+def check_word(name: str, value: object, words: tuple[str, ...]) -> None:
+    """Raise unless the value is one of the words."""
+    if value not in words:
+        raise InputError(describe(name, f"one of {list(words)}", repr(value), "choose one"))
+
+
+def check_whole(name: str, value: object) -> None:
+    """Raise unless the value is a whole number of at least 1."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
+        raise InputError(describe(name, "a whole number of at least 1", repr(value), "choose another"))

@@ -21,9 +21,8 @@ from sparsenam.baselines.numbers import check_numbers, column_names
 from sparsenam.baselines.smoothers import Smoother
 from sparsenam.baselines.spam_path import alpha_max, centred, fold_shares, validated_path
 from sparsenam.baselines.splines import SplineCurve
-from sparsenam.errors import InputError, describe
+from sparsenam.errors import InputError, check_number, check_whole, check_word, describe
 from sparsenam.estimators.regression import check_target
-from sparsenam.estimators.settings import check_number, check_whole, check_word
 from sparsenam.estimators.validation import all_or_nothing, require_target
 from sparsenam.selection.curve import RULES, CVCurve, Rule
 from sparsenam.selection.folds import Splits, deal, splits_of_present

@@ -52,7 +52,7 @@ def fit(
         from sparsenam.cli.options import as_alpha, as_list, as_types
         from sparsenam.cli.problem import Wishes, pose
         from sparsenam.cli.reading import read_file
-        from sparsenam.cli.running import Stopped, Plan, run_fit
+        from sparsenam.cli.running import Plan, Stopped, run_fit
 
         wishes = Wishes(target, task, family, event, exposure)
         kinds = tuple(as_types(types).items())

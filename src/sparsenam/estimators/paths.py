@@ -14,10 +14,10 @@ from sklearn.utils.validation import (
 )
 
 from sparsenam.convex.features import RampFeatures
-from sparsenam.errors import InputError, describe
+from sparsenam.errors import InputError, check_number, check_whole, check_word, describe
 from sparsenam.estimators.fitting import RAMPS, Fitted, Task, fit_features, fit_network_path, prepared_for
 from sparsenam.estimators.regression import check_target
-from sparsenam.estimators.settings import PAPER_HIDDEN, Settings, check_number, check_whole, check_word
+from sparsenam.estimators.settings import PAPER_HIDDEN, Settings
 from sparsenam.families import FAMILIES, Family, OwnLoss, as_family
 from sparsenam.networks import Hidden
 from sparsenam.penalties import Penalty, as_penalty

@@ -9,12 +9,11 @@ import numpy as np
 import torch
 
 from sparsenam.convex.features import FrozenFeatures, RampFeatures, RandomFeatures
-from sparsenam.errors import InputError, describe
+from sparsenam.errors import InputError, check_number, check_whole, check_word, describe
 from sparsenam.estimators.base import SupportMixin
 from sparsenam.estimators.classification import AdditiveClassifier, ClassWeight
 from sparsenam.estimators.fitting import FOLDS, Fitted, prepared_for, require_numbers, scores_of
 from sparsenam.estimators.regression import AdditiveRegressor
-from sparsenam.estimators.settings import check_number, check_whole, check_word
 from sparsenam.families import Family, OwnLoss
 from sparsenam.families.base import Settles
 from sparsenam.fitting.threads import threads_for

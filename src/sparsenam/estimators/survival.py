@@ -14,10 +14,11 @@ from sklearn.utils.validation import (
     check_is_fitted,
 )
 
+from sparsenam.errors import check_word
 from sparsenam.estimators.base import AdditiveEstimator, SupportMixin
 from sparsenam.estimators.cox_fitting import fit_cox
 from sparsenam.estimators.fitting import Fitted
-from sparsenam.estimators.settings import Penalize, check_word
+from sparsenam.estimators.settings import Penalize
 from sparsenam.estimators.validation import all_or_nothing, require_target
 from sparsenam.families import Family, Poisson
 from sparsenam.networks import Hidden

@@ -9,8 +9,7 @@ from typing import TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsenam.errors import InputError, describe
-from sparsenam.estimators.settings import check_number
+from sparsenam.errors import InputError, check_number, describe
 from sparsenam.tables import TableEncoder
 
 
