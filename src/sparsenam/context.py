@@ -1,0 +1,167 @@
+"""What a fit is given besides data and settings: a time budget, progress, random streams and a resume file."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
+from tqdm import tqdm
+
+from sparsenam.errors import CheckpointError, describe
+from sparsenam.files import write_atomically
+from sparsenam.streams import Streams
+
+Stage = Literal["choose", "smooth", "train"]
+Arrays = dict[str, NDArray[Any]]
+
+BAR_DELAY = 2.0  # seconds before a progress bar appears
+
+
+class Clock:
+    """A budget of seconds, running from its making; without a budget it never ends."""
+
+    def __init__(self, seconds: float | None = None) -> None:
+        self.started = time.monotonic()
+        self.seconds = np.inf if seconds is None else seconds
+
+    def elapsed(self) -> float:
+        """Return the seconds since the start."""
+        return time.monotonic() - self.started
+
+    def passed(self) -> bool:
+        """Return whether the budget is used up."""
+        return self.elapsed() >= self.seconds
+
+    def has_room_for(self, seconds: float) -> bool:
+        """Return whether so many seconds are left."""
+        return self.elapsed() + seconds <= self.seconds
+
+    def laps(self, share: float = 1.0) -> Callable[[], bool]:
+        """Return for a loop whether another lap, as long as the last, would pass this share of the budget."""
+        last = time.monotonic()
+
+        def out_of_time() -> bool:
+            nonlocal last
+            now = time.monotonic()
+            lap, last = now - last, now
+            return self.elapsed() + lap > share * self.seconds
+
+        return out_of_time
+
+
+class Progress(Protocol):
+    """Where a fit reports how far it has come."""
+
+    def report(self, stage: Stage, done: int, total: int | None = None, note: str = "") -> None:
+        """Take note that ``done`` steps of a stage are finished, of ``total`` where that is known."""
+        ...
+
+    def close(self) -> None:
+        """Take note that the fit has ended, by success or by failure."""
+        ...
+
+
+class ProgressBar:
+    """A bar on stderr for fits of more than two seconds; ``verbose=None`` draws it only on a terminal."""
+
+    def __init__(self, verbose: bool | None = None) -> None:
+        self._hidden = None if verbose is None else not verbose
+        self._stage: Stage | None = None
+        self._bar: tqdm[Any] | None = None
+
+    def report(self, stage: Stage, done: int, total: int | None = None, note: str = "") -> None:
+        """Draw the stage; a new stage takes the place of the one before."""
+        if stage != self._stage or self._bar is None:
+            self.close()
+            self._stage = stage
+            self._bar = tqdm(
+                total=total, desc=stage, delay=BAR_DELAY, disable=self._hidden, leave=False, file=sys.stderr
+            )
+        if note:
+            self._bar.set_postfix_str(note, refresh=False)
+        self._bar.update(done - self._bar.n)
+
+    def close(self) -> None:
+        """Remove the bar."""
+        if self._bar is not None:
+            self._bar.close()
+        self._bar = self._stage = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StageResult:
+    """What a stage of a fit left in the resume file: arrays by name, and plain data."""
+
+    arrays: Arrays
+    facts: dict[str, Any]
+
+
+class ResumeFile:
+    """Results of the finished stages of one fit, in one file without pickle that is whole at every moment.
+
+    A fit claims the file with its identity, a digest of data and settings; a file of another fit is refused.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._identity = ""
+        self._stages: dict[str, StageResult] = {}
+
+    def claim(self, identity: str) -> None:
+        """Read the stages that are there; raise `CheckpointError` for a damaged file and one of another fit."""
+        self._identity, self._stages = identity, {}
+        if not self.path.exists():
+            return
+        try:
+            with safe_open(self.path, framework="np") as file:
+                document: dict[str, Any] = json.loads((file.metadata() or {})["sparsenam"])
+                arrays: Arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            found, facts = document["identity"], document["stages"]
+            stages = {name: StageResult(_inside(arrays, name), dict(facts[name])) for name in facts}
+        except (SafetensorError, KeyError, TypeError, ValueError, OSError) as error:
+            got = f"a file that does not read ({error})"
+            message = describe(f"checkpoint {self.path}", "a checkpoint", got, "delete it to start anew")
+            raise CheckpointError(message) from error
+        if found != identity:
+            expected, got = "a checkpoint of this fit", "one of other data or settings"
+            remedy = "delete it or name another file"
+            raise CheckpointError(describe(f"checkpoint {self.path}", expected, got, remedy))
+        self._stages = stages
+
+    def recall(self, stage: str) -> StageResult | None:
+        """Return what a stage left, None when the fit had not come so far."""
+        return self._stages.get(stage)
+
+    def keep(self, stage: str, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
+        """Store the result of a stage, in place of what it left before."""
+        contiguous = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+        self._stages[stage] = StageResult(contiguous, dict(facts))
+        everything = {
+            f"{name}/{key}": array for name, kept in self._stages.items() for key, array in kept.arrays.items()
+        }
+        document = {"identity": self._identity, "stages": {name: kept.facts for name, kept in self._stages.items()}}
+        write_atomically(self.path, save(everything, metadata={"sparsenam": json.dumps(document)}))
+
+
+def _inside(arrays: Arrays, stage: str) -> Arrays:
+    prefix = f"{stage}/"
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Context:
+    """What every step of one fit may use: a clock, progress, named random streams, and a resume file."""
+
+    streams: Streams
+    clock: Clock = field(default_factory=Clock)
+    progress: Progress = field(default_factory=lambda: ProgressBar(verbose=False))
+    resume: ResumeFile | None = None
