@@ -1,6 +1,17 @@
 """Selection: paths, cross-validation, rules for choosing."""
 
-from sparsenam.selection.curve import RULES, CVCurve, Rule
+from sparsenam.selection.curve import RULES, Best, Compact, CVCurve, OneSE, Rule, RuleName, as_rule
 from sparsenam.selection.path import PathPoint, RegularizationPath
 
-__all__ = ["RULES", "CVCurve", "PathPoint", "RegularizationPath", "Rule"]
+__all__ = [
+    "RULES",
+    "Best",
+    "CVCurve",
+    "Compact",
+    "OneSE",
+    "PathPoint",
+    "RegularizationPath",
+    "Rule",
+    "RuleName",
+    "as_rule",
+]

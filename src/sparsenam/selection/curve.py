@@ -1,80 +1,105 @@
-"""The cross-validation curve as data, and the rules that choose on it."""
+"""The cross-validation curve as data, and the rules that choose a point on it."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsenam.errors import InputError, describe
+from sparsenam.errors import InputError, check_number, describe
 
-Rule = Literal["compact", "one_se", "best"]
-RULES: tuple[Rule, ...] = ("compact", "one_se", "best")
-TOLERANCE = 0.02  # see docs/choosing.md for what other values keep
+RuleName = Literal["compact", "one_se", "best"]
+Vector = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+# Means closer than this share of the empty model's loss are equal: far above rounding, which differs between
+# processors (1e-7 of a loss in single precision), and far below what any rule calls a difference.
+TIE = 1e-5
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CVCurve:
     """Held-out losses along a path of alphas, from the empty model down.
 
-    ``losses`` is (points, rows): how far the loss of each row, under the model that did not see it, is above that
-    of a perfect prediction. ``weights`` is (rows,); rows that no fold held out have weight 0. ``supports`` are the
-    features of the fit on all rows, the first without any; ``fold_sizes`` (points,) is the mean number of features
-    of the folds' own fits, which earned the losses.
+    Attributes
+    ----------
+    alphas
+        The alphas, falling, shape (points,).
+    supports
+        The columns kept by the fit on all rows at each point; the first keeps none that is penalised.
+    losses
+        How far the loss of each row, under the model that did not see it, is above that of a perfect prediction,
+        shape (points, rows).
+    weights
+        Weights of the rows, shape (rows,); rows that no fold held out have weight 0.
+    fold_sizes
+        Mean number of columns kept by the fits of the folds, which earned the losses, shape (points,).
+    same_as
+        For each point the first one whose fits, in every fold and on all rows, keep the same groups, shape (points,).
+        Such points have the same losses: which of them is taken is decided by order, not by rounding.
     """
 
-    alphas: NDArray[np.float64]
+    alphas: Vector
     supports: tuple[NDArray[np.intp], ...]
-    losses: NDArray[np.float64]
-    weights: NDArray[np.float64]
-    fold_sizes: NDArray[np.float64]
+    losses: Vector
+    weights: Vector
+    fold_sizes: Vector
+    same_as: NDArray[np.intp]
 
     @property
-    def mean(self) -> NDArray[np.float64]:
+    def mean(self) -> Vector:
         """Mean held-out loss of each point, shape (points,)."""
-        return self.losses[:, self._seen] @ self._shares
+        return (self.losses[:, self._seen] @ self._shares)[self.same_as]
 
     @property
-    def standard_error(self) -> NDArray[np.float64]:
+    def standard_error(self) -> Vector:
         """Standard error of each mean, shape (points,)."""
         return self._error(self.losses)
 
     @property
     def n_features(self) -> NDArray[np.intp]:
-        """Size of each support, shape (points,)."""
+        """Number of columns kept at each point, shape (points,)."""
         return np.array([support.size for support in self.supports], dtype=np.intp)
 
-    def best(self) -> int:
-        """Return the point with the lowest mean."""
-        mean, apart = self.mean, np.abs(self.n_features - self.fold_sizes)
-        return int(min(np.flatnonzero(mean <= mean.min()), key=lambda point: apart[point]))
+    def choose(self, rule: RuleName | Rule = "compact", max_features: int | None = None) -> int:
+        """Return the index of the point that a rule takes among those with at most ``max_features`` columns."""
+        allowed = np.ones(len(self.supports), dtype=np.bool_)
+        if max_features is not None:
+            allowed = self.n_features <= max_features
+            if not allowed.any():
+                got = f"{int(self.n_features.min())} columns that are always kept"
+                raise InputError(describe("max_features", f"at most {max_features} columns", got, "allow more"))
+        return as_rule(rule).choose(self, allowed)
 
-    def one_se(self, width: float = 1.0) -> int:
-        """Return the smallest support that is not worse than the best by more than one standard error.
+    def lowest(self, allowed: Mask) -> int:
+        """Return the allowed point with the lowest mean; among equals the one whose size is that of its folds."""
+        mean = self.mean
+        lowest = np.min(mean[allowed])
+        equal = np.flatnonzero(allowed & (mean <= lowest + self._tie))
+        return int(min(equal, key=lambda point: (self._apart[point], point)))
 
-        The error is that of the *difference* between the two losses row by row: what the rows share, such as
-        their noise, does not blur the comparison.
+    def smallest(self, allowed: Mask, margin: Vector) -> int:
+        """Return the smallest allowed point within its margin (points,) of the lowest mean.
+
+        A size is that of the folds, as the loss is theirs; among equals the fit on all rows should have it too, then
+        the lower mean counts, then the larger alpha.
         """
-        return self._smallest(self._noise(width))
+        mean = self.mean
+        good = np.flatnonzero(allowed & (mean - mean[self.lowest(allowed)] <= np.maximum(margin, self._tie)))
+        sizes = [(self.fold_sizes[point], self._apart[point]) for point in good]
+        equal = [int(point) for point, size in zip(good, sizes, strict=True) if size == min(sizes)]
+        lowest = min(mean[point] for point in equal)
+        return next(point for point in equal if mean[point] <= lowest + self._tie)
 
-    def compact(self, tolerance: float = TOLERANCE) -> int:
-        """Return the smallest support that is as good as the best, for certain or for practical purposes.
+    def noise(self, point: int) -> Vector:
+        """Return the standard errors of the differences from a point, row by row, shape (points,).
 
-        It is not worse by more than one standard error, or by more than tolerance · √(L (L₀ - L)) with L the best
-        loss and L₀ that without features. For squared loss this is an angle: R² = cos²φ between target and fit, and
-        φ grows by at most tolerance/2.
+        What the rows share, such as their noise, does not blur this comparison.
         """
-        mean, best = self.mean, self.best()
-        practical = tolerance * np.sqrt(max(mean[best], 0.0) * max(mean[0] - mean[best], 0.0))
-        return self._smallest(np.maximum(self._noise(1.0), practical))
-
-    def choose(self, rule: Rule) -> int:
-        """Return the point that the rule takes."""
-        if rule not in RULES:
-            raise InputError(describe("rule", f"one of {list(RULES)}", repr(rule), "choose one"))
-        return {"best": self.best, "one_se": self.one_se, "compact": self.compact}[rule]()
+        return self._error(self.losses - self.losses[point])
 
     def table(self) -> list[dict[str, float]]:
         """Return one row for each point: alpha, features, mean and standard error."""
@@ -82,29 +107,94 @@ class CVCurve:
         columns = zip(self.alphas, self.n_features, self.mean, self.standard_error, strict=True)
         return [dict(zip(names, map(float, row), strict=True)) for row in columns]
 
-    def _noise(self, width: float) -> NDArray[np.float64]:
-        """Standard errors of the differences from the best point, times the width."""
-        return width * self._error(self.losses - self.losses[self.best()])
+    @property
+    def _apart(self) -> Vector:
+        return np.abs(self.n_features - self.fold_sizes)
 
-    def _smallest(self, margin: NDArray[np.float64]) -> int:
-        """Return the smallest point within its margin of the best.
+    @property
+    def _tie(self) -> float:
+        return TIE * abs(float(self.mean[0]))
 
-        A size is that of the folds, as the loss is theirs; among equals the fit on all rows should have it too.
-        """
-        mean = self.mean
-        good = np.flatnonzero(mean - mean[self.best()] <= margin)
-        apart = np.abs(self.n_features - self.fold_sizes)
-        return int(min(good, key=lambda point: (self.fold_sizes[point], apart[point], mean[point])))
-
-    def _error(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _error(self, values: Vector) -> Vector:
         seen = values[:, self._seen]
         centred = seen - (seen @ self._shares)[:, None]
         return np.sqrt((centred**2) @ self._shares**2)
 
     @property
-    def _seen(self) -> NDArray[np.bool_]:
+    def _seen(self) -> Mask:
         return self.weights > 0
 
     @property
-    def _shares(self) -> NDArray[np.float64]:
+    def _shares(self) -> Vector:
         return self.weights[self._seen] / self.weights.sum()
+
+
+class Rule(Protocol):
+    """A way to choose a point of the curve."""
+
+    def choose(self, curve: CVCurve, allowed: Mask) -> int:
+        """Return the index of one of the allowed points, shape (points,)."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Best:
+    """The point with the lowest held-out loss."""
+
+    def choose(self, curve: CVCurve, allowed: Mask) -> int:
+        """Return the point with the lowest mean."""
+        return curve.lowest(allowed)
+
+
+@dataclass(frozen=True, slots=True)
+class OneSE:
+    """The smallest model whose loss is within ``width`` standard errors of the best.
+
+    The error is that of the difference between the two losses, row by row.
+    """
+
+    width: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_number("width of OneSE", self.width, 0.0)
+
+    def choose(self, curve: CVCurve, allowed: Mask) -> int:
+        """Return the smallest point within the standard error."""
+        return curve.smallest(allowed, self.width * curve.noise(curve.lowest(allowed)))
+
+
+@dataclass(frozen=True, slots=True)
+class Compact:
+    """The smallest model that is as good as the best, for certain or for practical purposes.
+
+    Its loss is not above the best by more than one standard error, or by more than tolerance · √(L (L₀ - L)) with L
+    the best loss and L₀ that of the empty model. For squared loss this is an angle: R² = cos²φ between target and fit,
+    and φ grows by at most tolerance/2. ``docs/choosing.md`` has what other tolerances keep.
+    """
+
+    tolerance: float = 0.02
+
+    def __post_init__(self) -> None:
+        check_number("tolerance of Compact", self.tolerance, 0.0)
+
+    def choose(self, curve: CVCurve, allowed: Mask) -> int:
+        """Return the smallest point within the larger of the two margins."""
+        mean, best = curve.mean, curve.lowest(allowed)
+        practical = self.tolerance * np.sqrt(max(mean[best], 0.0) * max(mean[0] - mean[best], 0.0))
+        return curve.smallest(allowed, np.maximum(curve.noise(best), practical))
+
+
+RULES: dict[str, Callable[[], Rule]] = {"compact": Compact, "one_se": OneSE, "best": Best}
+
+
+def as_rule(rule: RuleName | Rule) -> Rule:
+    """Return the rule of a name, or the object itself."""
+    if isinstance(rule, str):
+        if rule not in RULES:
+            expected = f"one of {sorted(RULES)} or an object such as Compact(tolerance=0.02)"
+            raise InputError(describe("rule", expected, repr(rule), "choose one"))
+        return RULES[rule]()
+    if isinstance(rule, type) or not callable(getattr(rule, "choose", None)):
+        expected = f"one of {sorted(RULES)} or an object with choose(curve, allowed)"
+        raise InputError(describe("rule", expected, repr(rule), "write for example Compact(tolerance=0.02)"))
+    return rule

@@ -15,9 +15,10 @@ from sparsenam.model import AdditiveModel
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PathPoint:
-    """One alpha: the features kept, all features' norms (features_in,), the model, and the gap reached.
+    """One alpha: the columns kept, the norms of all columns (columns,), the model, and the gap reached.
 
-    ``gap`` is the duality gap relative to the loss without features, None for a fit without one.
+    ``features`` are indices of columns. ``gap`` is the duality gap relative to the loss of the empty model, None for a fit
+    without one.
     """
 
     alpha: float
@@ -29,7 +30,7 @@ class PathPoint:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RegularizationPath(Sequence[PathPoint]):
-    """Points with falling alpha. ``names`` are the names of the input features."""
+    """Points with falling alpha; ``names`` are the names of the table's columns."""
 
     points: tuple[PathPoint, ...]
     names: tuple[str, ...]
@@ -54,11 +55,11 @@ class RegularizationPath(Sequence[PathPoint]):
 
     @property
     def norms(self) -> NDArray[np.float64]:
-        """Norm of every feature at every point, shape (points, features_in)."""
+        """Norm of every column at every point, shape (points, columns)."""
         return np.stack([point.norms for point in self.points])
 
     def at_most(self, n_features: int) -> PathPoint:
-        """Return the point with the smallest alpha before more than ``n_features`` features are kept."""
+        """Return the point with the smallest alpha before more than ``n_features`` columns are kept."""
         if n_features < 0:
             raise InputError(describe("at_most", "a number of at least 0", f"{n_features}", "choose another"))
         chosen = None
@@ -67,12 +68,12 @@ class RegularizationPath(Sequence[PathPoint]):
                 break
             chosen = point
         if chosen is None:
-            got = f"{self.points[0].features.size} features at the largest alpha"
-            raise InputError(describe("at_most", f"a point with {n_features} features", got, "start higher"))
+            got = f"{self.points[0].features.size} columns at the largest alpha"
+            raise InputError(describe("at_most", f"a point with {n_features} columns", got, "start higher"))
         return chosen
 
     def entry_order(self) -> list[str]:
-        """Return the features' names in the order in which they enter, the stronger first among equals."""
+        """Return the names of the columns in the order in which they enter, the stronger first among equals."""
         entered: list[int] = []
         for point in self.points:
             new = [int(feature) for feature in point.features if int(feature) not in entered]
@@ -80,7 +81,7 @@ class RegularizationPath(Sequence[PathPoint]):
         return [self.names[feature] for feature in entered]
 
     def table(self) -> list[dict[str, float | int | str | None]]:
-        """Return one row for each point: alpha, number of features, gap, and their names."""
+        """Return one row for each point: alpha, number of columns, gap, and their names."""
         return [
             {
                 "alpha": point.alpha,
