@@ -23,7 +23,7 @@ from sparsenam.convex.relaxed import RelaxedFits
 from sparsenam.errors import CertificateError, InputError
 from sparsenam.families import Family
 from sparsenam.model import AdditiveModel
-from sparsenam.penalties import GroupLasso, NeedsFirstFit, Penalty, WeightedLasso, priced, restrict
+from sparsenam.penalties import GroupLasso, NeedsFirstFit, Penalty, WeightedLasso, restrict, weighted
 from sparsenam.selection.curve import CVCurve, Rule
 from sparsenam.selection.folds import Splits, batch_weights, held_out_counts
 from sparsenam.selection.path import PathPoint, RegularizationPath
@@ -197,8 +197,8 @@ class ConvexTask:
             dtype=np.float32 if single else np.float64,
         )
         leading = np.array([own[0] for own in grouping.members], dtype=np.intp)
-        own = restrict(penalty, prepared.features[leading], prepared.n_features_in)
-        return cls(prepared, family, grouped, design, priced(own, grouping.prices))
+        own = restrict(penalty, prepared.terms[leading], prepared.n_terms)
+        return cls(prepared, family, grouped, design, weighted(own, grouping.weights))
 
     def terms(self, groups: NDArray[np.intp]) -> NDArray[np.intp]:
         """Return the places of the features in some groups."""
@@ -216,8 +216,8 @@ class ConvexTask:
             family=self.family,
             bank=bank,
             theta=theta,
-            features=kept.features,
-            n_features_in=kept.n_features_in,
+            terms=kept.terms,
+            n_terms=kept.n_terms,
             scaling=kept.scaling,
             offsets=np.einsum("jm,jmk->jk", means, by_term) - base,
             intercept=self.prepared.target_scaling.center
@@ -231,8 +231,8 @@ class ConvexTask:
         """Return the penalised norm of every input feature, its group's, shape (features_in,)."""
         lengths = np.zeros(len(self.prepared.grouping.members))
         lengths[point.active] = np.sqrt((point.values[0] ** 2).sum(axis=(1, 2)))
-        norms = np.zeros(self.prepared.n_features_in)
-        norms[self.prepared.features] = self.prepared.grouping.spread(lengths)
+        norms = np.zeros(self.prepared.n_terms)
+        norms[self.prepared.terms] = self.prepared.grouping.spread(lengths)
         return norms
 
     def path(self, points: tuple[ConvexPoint, ...], names: tuple[str, ...]) -> RegularizationPath:
@@ -241,7 +241,7 @@ class ConvexTask:
             tuple(
                 PathPoint(
                     point.alpha,
-                    self.prepared.features[self.terms(point.supports[0])],
+                    self.prepared.terms[self.terms(point.supports[0])],
                     self.norms(point),
                     self.model(point),
                     float(point.gaps[0]),
@@ -283,7 +283,7 @@ class FeatureChoice:
         problem = convex_problem(task.design, task.prepared.target, task.family, task.prepared.weights[None])
         norms = problem.gradient_norms(problem.residuals(scores.T[None]))[0]
         if not isinstance(task.penalty, WeightedLasso):  # sorted weights bind features together, none alone
-            return np.zeros(task.prepared.features.size)
+            return np.zeros(task.prepared.terms.size)
         bars, _ = task.penalty.lasso_and_ridge(norms.size, self.alpha)
         slack = np.divide(norms, bars, out=np.zeros_like(norms), where=np.isfinite(bars) & (bars > 0))
         return task.prepared.grouping.spread(slack)
@@ -314,7 +314,7 @@ def choose_features(task: ConvexTask, alpha: float | CrossValidation, tol: float
     if not first.support.size:
         return first
     leading = [own[0] for own in task.prepared.grouping.members]
-    norms = first.task.norms(first.point)[task.prepared.features[leading]]
+    norms = first.task.norms(first.point)[task.prepared.terms[leading]]
     return _choose(_with(task, penalty.adapted_to(norms)), alpha, tol)
 
 

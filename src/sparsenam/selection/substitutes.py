@@ -19,8 +19,8 @@ def stand_ins_of(choice: FeatureChoice, model: AdditiveModel) -> dict[str, dict[
     feature k has; columns equal to j in every row have 1.
     """
     task, prepared = choice.task, choice.task.prepared
-    place_of = {int(feature): place for place, feature in enumerate(prepared.features)}
-    places = np.array([place_of[int(feature)] for feature in model.features], dtype=np.intp)
+    place_of = {int(feature): place for place, feature in enumerate(prepared.terms)}
+    places = np.array([place_of[int(feature)] for feature in model.terms], dtype=np.intp)
     found = twins_of(prepared, model)
     names = [prepared.names[int(place)] for place in places]
     members = prepared.grouping.members
@@ -45,7 +45,5 @@ def stand_ins_of(choice: FeatureChoice, model: AdditiveModel) -> dict[str, dict[
 
 def twins_of(prepared: PreparedSample, model: AdditiveModel) -> dict[str, dict[str, float]]:
     """Return for each kept feature the columns that were left out because they equal it."""
-    names = [
-        name for feature, name in zip(prepared.features, prepared.names, strict=True) if feature in model.features
-    ]
+    names = [name for feature, name in zip(prepared.terms, prepared.names, strict=True) if feature in model.terms]
     return {name: dict.fromkeys(prepared.twins[name], 1.0) for name in names if name in prepared.twins}
