@@ -57,7 +57,7 @@ def main():
     fitted = model.model_
 
     def by_network():
-        encoded = model.table_.encode(rows).values
+        encoded = model.table_.encode(rows)
         return fitted.network_effects(encoded).sum(axis=1)[:, 0] + fitted.intercept[0]
 
     seconds = medians(
@@ -68,7 +68,7 @@ def main():
     report = {
         "rows": wanted.rows,
         "features": wanted.features,
-        "kept": int(fitted.features.size),
+        "kept": int(fitted.terms.size),
         "knots": int(sum(shape.knots.size for shape in fitted.shapes())),
         "milliseconds": {name: round(1e3 * own, 1) for name, own in seconds.items()},
         "network over knots": round(seconds["network"] / seconds["knots"], 1),

@@ -24,7 +24,7 @@ def random_problem(seed, rows=80, features=10):
 
 def coefficients(model):
     coefs = np.zeros((model.n_features_in_, model.model_.intercept.size))
-    coefs[model.model_.features] = model.model_.theta.numpy()
+    coefs[model.model_.terms] = model.model_.theta.numpy()
     return coefs
 
 

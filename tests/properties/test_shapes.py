@@ -38,8 +38,8 @@ def random_model(activation, hidden, outputs=1, seed=0):
         family=Gaussian(),
         bank=bank,
         theta=theta,
-        features=np.array([2, 0, 3]),
-        n_features_in=4,
+        terms=np.array([2, 0, 3]),
+        n_terms=4,
         scaling=Scaling(CENTERS, SCALES),
         offsets=generator.normal(size=(3, outputs)),
         intercept=generator.normal(size=outputs),
@@ -50,8 +50,8 @@ def random_model(activation, hidden, outputs=1, seed=0):
 
 def table_for(model, rows, reach, seed=1):
     """Rows within ``reach`` standard deviations, a tenth of the cells absent in no column but the last."""
-    table = np.random.default_rng(seed).uniform(-reach, reach, size=(rows, model.n_features_in))
-    table[:, model.features] = table[:, model.features] * model.scaling.scale + model.scaling.center
+    table = np.random.default_rng(seed).uniform(-reach, reach, size=(rows, model.n_terms))
+    table[:, model.terms] = table[:, model.terms] * model.scaling.scale + model.scaling.center
     return table
 
 
@@ -225,7 +225,7 @@ def test_a_bank_of_shapes_has_the_same_functions_and_is_pruned_like_any_other():
     model = random_model("relu", (30, 10), outputs=2)
     shapes = model.shapes()
     bank, theta = ShapeBank.of(shapes, 2)
-    x = table_for(model, 200, 5.0)[:, model.features].T
+    x = table_for(model, 200, 5.0)[:, model.terms].T
     effects = bank.effects(theta, torch.as_tensor(x)).numpy()
     np.testing.assert_allclose(effects, np.stack([own(row) for own, row in zip(shapes, x, strict=True)]), rtol=1e-9)
     last = np.array([2])

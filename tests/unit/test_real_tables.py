@@ -170,7 +170,7 @@ def test_missing_not_at_random_is_an_effect_of_its_own():
     y = np.sin(2 * table.dose) + 1.5 * gone + 0.3 * generator.normal(size=1000)
     model = SNAMRegressor(random_state=0).fit(table, y)
     assert set(model.get_feature_names_out()) == {"lab", "dose"}
-    kept = [model.table_.terms[place].name for place in model.model_.features]
+    kept = [model.table_.terms[place].name for place in model.model_.terms]
     assert "lab (missing)" in kept and "lab" not in kept
     shown = model.missing_effects(table)[:, 0]
     assert shown[gone].mean() - shown[~gone].mean() == pytest.approx(1.5, abs=0.1)
@@ -180,7 +180,7 @@ def test_missing_not_at_random_is_an_effect_of_its_own():
 def test_cells_missing_at_random_leave_the_curve_alone():
     table, y = holes()
     model = SNAMRegressor(random_state=0).fit(table, y)
-    kept = [model.table_.terms[place].name for place in model.model_.features]
+    kept = [model.table_.terms[place].name for place in model.model_.terms]
     assert sorted(kept) == ["a", "b"]
     effects = model.effects(table)
     np.testing.assert_array_equal(effects[table.a.isna(), 0], 0.0)
@@ -264,7 +264,7 @@ def test_a_dropped_column_that_could_stand_in_is_named():
 def test_an_architecture_of_ones_own_reads_a_category_level_by_level():
     table, y = categories()
     model = SNAMRegressor(alpha=0.02, hidden=(5,), max_epochs=200, random_state=0).fit(table, y)
-    kept = {model.table_.terms[int(place)].column for place in model.model_.features}
+    kept = {model.table_.terms[int(place)].column for place in model.model_.terms}
     assert {0, 3} <= kept
     assert model.score(table, y) > 0.8
     total = model.intercept_ + model.effects(table).sum(axis=1)

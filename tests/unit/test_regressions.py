@@ -379,7 +379,7 @@ def test_a_mapping_to_no_hidden_layer_is_the_lasso():
     model = SNAMRegressor(alpha=0.15, hidden={name: () for name in X}, random_state=0).fit(X, y)
     oracle = Lasso(alpha=0.15, tol=1e-12).fit(columns, target)
     coefficients = np.zeros(4)
-    coefficients[model.model_.features] = model.model_.theta.numpy()[:, 0]
+    coefficients[model.model_.terms] = model.model_.theta.numpy()[:, 0]
     np.testing.assert_allclose(coefficients, oracle.coef_, atol=1e-6)
     assert 0 < np.count_nonzero(oracle.coef_) < 4
     assert model.stationarity_ < 1e-6

@@ -30,7 +30,7 @@ def same(left, right):
 def only(column, **settings):
     """The single column of a table, encoded: (column, its values, all terms)."""
     encoder, encoded = TableEncoder.fit(pd.DataFrame({"a": column}), **settings)
-    return encoder.columns[0], encoded.values[:, 0], encoder.terms
+    return encoder.columns[0], encoded[:, 0], encoder.terms
 
 
 # what a column is
@@ -67,8 +67,8 @@ def test_an_ordered_categorical_becomes_ranks_and_keeps_levels_not_yet_seen():
     sizes = pd.Categorical(["high", "low", "high"], categories=["low", "mid", "high"], ordered=True)
     encoder, encoded = TableEncoder.fit(pd.DataFrame({"size": sizes}))
     assert encoder.columns[0].kind == "ordered" and encoder.terms[0].kind == "number"
-    assert encoded.values[:, 0].tolist() == [2.0, 0.0, 2.0]
-    assert encoder.encode(pd.DataFrame({"size": ["mid"]})).values.tolist() == [[1.0]]
+    assert encoded[:, 0].tolist() == [2.0, 0.0, 2.0]
+    assert encoder.encode(pd.DataFrame({"size": ["mid"]})).tolist() == [[1.0]]
 
 
 def test_ordered_levels_are_found_in_polars_and_arrow_too():
@@ -77,7 +77,7 @@ def test_ordered_levels_are_found_in_polars_and_arrow_too():
     arrow = pa.table({"a": pa.DictionaryArray.from_arrays(codes, pa.array(["x", "y"]), ordered=True)})
     for table in (enum, arrow):
         encoder, encoded = TableEncoder.fit(table)
-        assert encoder.columns[0].kind == "ordered" and encoded.values[:, 0].tolist() == [1.0, 0.0, 1.0]
+        assert encoder.columns[0].kind == "ordered" and encoded[:, 0].tolist() == [1.0, 0.0, 1.0]
 
 
 def test_bins_of_pandas_cut_are_in_order():
@@ -105,7 +105,7 @@ DAYS = [1.0, 19782.5, -1.0]
 )
 def test_dates_are_days_since_1970_whatever_holds_them(column):
     described, values, terms = only(column)
-    assert described.kind == "date" and "1970-01-01" in described.words and terms[0].kind == "number"
+    assert described.kind == "date" and "1970-01-01" in described.description and terms[0].kind == "number"
     assert values.tolist() == DAYS
 
 
@@ -116,17 +116,17 @@ def test_days_without_time_are_dates():
 def test_durations_are_seconds():
     for column in ([timedelta(minutes=1), timedelta(seconds=2)], np.array([60, 2], dtype="timedelta64[s]")):
         described, values, _ = only(column)
-        assert described.kind == "number" and "seconds" in described.words and values.tolist() == [60.0, 2.0]
+        assert described.kind == "number" and "seconds" in described.description and values.tolist() == [60.0, 2.0]
 
 
 def test_times_of_day_are_seconds_since_midnight():
     _, encoded = TableEncoder.fit(pl.DataFrame({"at": [time(0, 1), time(1, 0)]}))
-    assert encoded.values[:, 0].tolist() == [60.0, 3600.0]
+    assert encoded[:, 0].tolist() == [60.0, 3600.0]
 
 
 def test_text_that_reads_as_numbers_is_a_number_and_its_markers_are_missing():
     column, values, terms = only(["1.5", "?", " 2 ", " NA ", "-3e1"])
-    assert column.kind == "number" and column.n_missing == 2 and "'?'" in column.words
+    assert column.kind == "number" and column.n_missing == 2 and "'?'" in column.description
     assert same(values, [1.5, NAN, 2.0, NAN, -30.0])
     assert [term.kind for term in terms] == ["number", "missing"]
 
@@ -145,7 +145,7 @@ def test_numbers_and_text_that_reads_as_numbers_in_one_column_are_numbers():
 
 def test_text_with_zeros_in_front_stays_a_category():
     column, _, _ = only(["01234", "99999", "01234"])
-    assert column.kind == "category" and column.levels == ("01234", "99999") and "zero" in column.words
+    assert column.kind == "category" and column.levels == ("01234", "99999") and "zero" in column.description
 
 
 def test_numbers_with_two_values_stay_numbers():
@@ -162,7 +162,7 @@ def test_feature_types_override_what_is_found():
     encoder, encoded = TableEncoder.fit(table, {"zip": "category", "day": "category", "n": "ordered"})
     assert [column.kind for column in encoder.columns] == ["category", "category", "ordered"]
     assert encoder.columns[0].levels == ("20", "10")
-    assert encoded.values[:, 2].tolist() == [0.0, 1.0, 2.0]
+    assert encoded[:, 2].tolist() == [0.0, 1.0, 2.0]
 
 
 def test_feature_types_of_an_array_are_keyed_by_position():
@@ -204,28 +204,28 @@ def test_rare_levels_are_pooled_and_found_again_at_prediction():
     column = ["a"] * 4 + ["b"] * 3 + ["c"] * 2 + ["d"]
     encoder, encoded = TableEncoder.fit(pd.DataFrame({"x": column}), max_levels=3)
     assert encoder.columns[0].levels == ("a", "b", OTHER_LEVELS) and encoder.columns[0].pooled == ("c", "d")
-    assert "2 rarest" in encoder.columns[0].words
-    assert encoded.values[:, 0].tolist() == [0.0] * 4 + [1.0] * 3 + [2.0] * 3
-    assert encoder.encode(pd.DataFrame({"x": ["d", "c", "a"]})).values[:, 0].tolist() == [2.0, 2.0, 0.0]
+    assert "2 rarest" in encoder.columns[0].description
+    assert encoded[:, 0].tolist() == [0.0] * 4 + [1.0] * 3 + [2.0] * 3
+    assert encoder.encode(pd.DataFrame({"x": ["d", "c", "a"]}))[:, 0].tolist() == [2.0, 2.0, 0.0]
 
 
 def test_a_level_never_seen_contributes_nothing_and_is_named():
     encoder, _ = TableEncoder.fit(pd.DataFrame({"x": ["a", "b", "a"], "n": [1, 2, 3]}))
     with pytest.warns(UnseenLevelWarning, match="'x'.*'q'"):
-        values = encoder.encode(pd.DataFrame({"x": ["q", "b"], "n": [1, 2]})).values
+        values = encoder.encode(pd.DataFrame({"x": ["q", "b"], "n": [1, 2]}))
     assert same(values, [[NAN, 1.0], [1.0, 2.0]])
 
 
 @pytest.mark.parametrize("later", [[1.0, 2.0], np.array([1, 2], dtype="int8"), ["1", "2"], pd.Categorical([1, 2])])
 def test_levels_of_numbers_are_matched_by_value_whatever_their_dtype(later):
     encoder, _ = TableEncoder.fit(pd.DataFrame({"x": [2, 2, 1, 3]}), {"x": "category"})
-    assert encoder.encode(pd.DataFrame({"x": later})).values[:, 0].tolist() == [1.0, 0.0]
+    assert encoder.encode(pd.DataFrame({"x": later}))[:, 0].tolist() == [1.0, 0.0]
 
 
 def test_truth_values_written_as_0_and_1_are_the_same_levels():
     encoder, _ = TableEncoder.fit(pd.DataFrame({"x": [True, True, False]}))
-    assert encoder.encode(pd.DataFrame({"x": [0, 1]})).values[:, 0].tolist() == [1.0, 0.0]
-    assert encoder.encode(pd.DataFrame({"x": ["False", "True"]})).values[:, 0].tolist() == [1.0, 0.0]
+    assert encoder.encode(pd.DataFrame({"x": [0, 1]}))[:, 0].tolist() == [1.0, 0.0]
+    assert encoder.encode(pd.DataFrame({"x": ["False", "True"]}))[:, 0].tolist() == [1.0, 0.0]
 
 
 def test_text_that_is_different_in_too_many_rows_is_an_identifier():
@@ -237,7 +237,7 @@ def test_text_that_is_different_in_too_many_rows_is_an_identifier():
         only([f"id{row % 10_001}" for row in range(40_000)])
     with pytest.raises(InputError, match="1100 levels in 1100 cells"):
         only([f"id{row}" if row < 1100 else None for row in range(9000)])
-    assert "is it an identifier?" in only([f"id{row}" for row in range(11)])[0].words
+    assert "is it an identifier?" in only([f"id{row}" for row in range(11)])[0].description
     assert len(only([f"id{row % 900}" for row in range(2000)])[0].pooled) == 700  # 200 of them have three rows
 
 
@@ -278,7 +278,7 @@ def test_every_way_to_miss_a_number_is_one(table):
         (name, "number"),
         (f"{name} (missing)", "missing"),
     ]
-    assert same(encoded.values, [[1.0, 0.0], [NAN, 1.0], [3.0, 0.0]])
+    assert same(encoded, [[1.0, 0.0], [NAN, 1.0], [3.0, 0.0]])
 
 
 @pytest.mark.parametrize(
@@ -314,7 +314,7 @@ def test_columns_missing_in_the_same_rows_share_one_term_of_the_first_by_name():
     encoder, _ = TableEncoder.fit(table)
     assert [term.name for term in encoder.terms] == ["b", "a", "a (missing)", "c", "c (missing)"]
     assert [column.missing_term for column in encoder.columns] == ["a (missing)", "a (missing)", "c (missing)"]
-    assert "'a'" in encoder.columns[0].words and "'b'" in encoder.columns[1].words
+    assert "'a'" in encoder.columns[0].description and "'b'" in encoder.columns[1].description
 
 
 def test_a_missing_term_never_takes_the_name_of_a_column():
@@ -326,7 +326,7 @@ def test_a_missing_term_never_takes_the_name_of_a_column():
 def test_a_cell_missing_only_at_prediction_contributes_nothing_with_one_warning():
     encoder, _ = TableEncoder.fit(pd.DataFrame({"a": [1, 2, 3], "b": ["x", "y", "x"]}))
     with pytest.warns(UnseenMissingWarning, match="'a', 'b'") as caught:
-        values = encoder.encode(pd.DataFrame({"a": [NAN, 1.0], "b": ["y", None]})).values
+        values = encoder.encode(pd.DataFrame({"a": [NAN, 1.0], "b": ["y", None]}))
     assert len(caught) == 1 and same(values, [[NAN, 1.0], [1.0, NAN]])
 
 
@@ -335,7 +335,7 @@ def test_a_column_wholly_missing_at_prediction_is_accepted_whatever_its_dtype():
         {"a": [1, 2, None], "b": ["x", None, "y"], "c": [date(2024, 1, 1), None, date(2024, 1, 2)]}
     )
     encoder, _ = TableEncoder.fit(table)
-    values = encoder.encode(pl.DataFrame({"a": [None], "b": [None], "c": [None]})).values
+    values = encoder.encode(pl.DataFrame({"a": [None], "b": [None], "c": [None]}))
     by_name = dict(zip([term.name for term in encoder.terms], values[0], strict=True))
     assert by_name["a (missing)"] == by_name["b (missing)"] == 1.0
     assert np.isnan([by_name["a"], by_name["b"], by_name["c"]]).all()
@@ -348,9 +348,9 @@ def test_constant_columns_are_left_out_with_a_warning():
     table = pd.DataFrame({"one": [1.0, 1.0], "same": ["x", "x"], "n": [1, 2], "nearly": [1.0, 1.0 + 1e-15]})
     with pytest.warns(ConstantColumnWarning, match=r"3 constant column\(s\).*'one', 'same', 'nearly'"):
         encoder, encoded = TableEncoder.fit(table)
-    assert [term.name for term in encoder.terms] == ["n"] and encoded.values.shape == (2, 1)
-    assert "left out" in encoder.columns[0].words
-    assert encoder.encode(table.assign(one=7.0, same="other")).values.tolist() == [[1.0], [2.0]]
+    assert [term.name for term in encoder.terms] == ["n"] and encoded.shape == (2, 1)
+    assert "left out" in encoder.columns[0].description
+    assert encoder.encode(table.assign(one=7.0, same="other")).tolist() == [[1.0], [2.0]]
 
 
 def test_numbers_of_huge_spread_are_no_constant():
@@ -393,7 +393,7 @@ def test_numbers_of_huge_spread_are_no_constant():
 )
 def test_a_bad_table_gets_one_clear_sentence(table, message):
     with pytest.raises(ValueError, match=message):
-        TableEncoder.fit(table, owner="Thing")
+        TableEncoder.fit(table, estimator_name="Thing")
 
 
 def test_one_dimension_is_answered_with_how_to_reshape():
@@ -420,13 +420,13 @@ def test_a_cell_that_is_no_value_is_a_type_error_and_an_input_error():
 def test_a_list_of_rows_keeps_numbers_beside_text():
     encoder, encoded = TableEncoder.fit([[1, "x"], [2, "y"], [3, "x"]])
     assert [column.kind for column in encoder.columns] == ["number", "category"]
-    assert encoded.values.tolist() == [[1.0, 0.0], [2.0, 1.0], [3.0, 0.0]]
+    assert encoded.tolist() == [[1.0, 0.0], [2.0, 1.0], [3.0, 0.0]]
 
 
 def test_arrays_have_numbered_names():
     encoder, encoded = TableEncoder.fit(np.arange(6).reshape(3, 2))
     assert encoder.names == ("x0", "x1") and not encoder.named
-    assert encoded.values.dtype == np.float64 and same(encoded.values, np.arange(6).reshape(3, 2))
+    assert encoded.dtype == np.float64 and same(encoded, np.arange(6).reshape(3, 2))
 
 
 def test_a_frame_with_numbered_columns_counts_as_unnamed():
@@ -438,7 +438,7 @@ def test_a_frame_with_numbered_columns_counts_as_unnamed():
 def test_the_encoded_array_shares_no_memory_with_the_input(order):
     array = np.array([[1.0, 2.0], [3.0, 5.0], [4.0, 4.0]], order=order)
     _, encoded = TableEncoder.fit(array)
-    assert not np.shares_memory(array, encoded.values)
+    assert not np.shares_memory(array, encoded)
 
 
 # at prediction
@@ -447,8 +447,8 @@ def test_the_encoded_array_shares_no_memory_with_the_input(order):
 def test_columns_are_matched_by_name_in_any_order():
     table = pd.DataFrame({"a": [1, 2, 3], "b": ["x", "y", "x"]})
     encoder, encoded = TableEncoder.fit(table)
-    assert same(encoder.encode(table[["b", "a"]]).values, encoded.values)
-    assert same(encoder.encode(pl.from_pandas(table[["b", "a"]])).values, encoded.values)
+    assert same(encoder.encode(table[["b", "a"]]), encoded)
+    assert same(encoder.encode(pl.from_pandas(table[["b", "a"]])), encoded)
 
 
 def test_other_columns_are_refused_in_scikit_learns_words():
@@ -464,26 +464,26 @@ def test_other_columns_are_refused_in_scikit_learns_words():
 
 
 def test_another_width_is_refused_in_scikit_learns_words():
-    encoder, _ = TableEncoder.fit(np.arange(8.0).reshape(2, 4), owner="Thing")
+    encoder, _ = TableEncoder.fit(np.arange(8.0).reshape(2, 4), estimator_name="Thing")
     with pytest.raises(InputError, match="X has 3 features, but Thing is expecting 4 features as input"):
         encoder.encode(np.ones((2, 3)))
 
 
 def test_names_on_one_side_only_are_warned_of_in_scikit_learns_words():
     table = pd.DataFrame({"a": [1.0, 2.0], "b": [3.0, 4.0]})
-    named, encoded = TableEncoder.fit(table, owner="Thing")
+    named, encoded = TableEncoder.fit(table, estimator_name="Thing")
     with pytest.warns(
         UserWarning, match="X does not have valid feature names, but Thing was fitted with feature names"
     ):
-        assert same(named.encode(table.to_numpy()).values, encoded.values)
-    unnamed, _ = TableEncoder.fit(table.to_numpy(), owner="Thing")
+        assert same(named.encode(table.to_numpy()), encoded)
+    unnamed, _ = TableEncoder.fit(table.to_numpy(), estimator_name="Thing")
     with pytest.warns(UserWarning, match="X has feature names, but Thing was fitted without feature names"):
-        assert same(unnamed.encode(table).values, encoded.values)
+        assert same(unnamed.encode(table), encoded)
 
 
 def test_text_where_numbers_were_is_read_if_every_cell_is_a_number():
     encoder, _ = TableEncoder.fit(pd.DataFrame({"a": [1, 2, 3]}))
-    assert encoder.encode(pd.DataFrame({"a": ["1.5", "2"]})).values[:, 0].tolist() == [1.5, 2.0]
+    assert encoder.encode(pd.DataFrame({"a": ["1.5", "2"]}))[:, 0].tolist() == [1.5, 2.0]
     with pytest.raises(InputError, match="'a': expected numbers, got the text 'x' in row 1"):
         encoder.encode(pd.DataFrame({"a": ["1.5", "x"]}))
 
@@ -500,7 +500,7 @@ def test_a_column_that_changed_its_nature_is_an_error(fitted, given):
 
 def test_one_row_is_enough_at_prediction_and_infinity_still_an_error():
     encoder, _ = TableEncoder.fit(np.array([[1.0], [2.0]]))
-    assert encoder.encode([[5]]).values.tolist() == [[5.0]]
+    assert encoder.encode([[5]]).tolist() == [[5.0]]
     with pytest.raises(InputError, match="inf"):
         encoder.encode([[np.inf]])
 
@@ -522,9 +522,9 @@ def test_an_encoder_survives_json():
     table = pd.DataFrame(
         {"a": [1, 2, None, 4], "b": ["x", "y", "z", "x"], "d": [date(2024, 1, day) for day in (1, 2, 3, 4)]}
     )
-    encoder, encoded = TableEncoder.fit(table, max_levels=2, owner="Thing")
+    encoder, encoded = TableEncoder.fit(table, max_levels=2, estimator_name="Thing")
     again = TableEncoder.from_dict(json.loads(json.dumps(encoder.to_dict())))
-    assert again == encoder and same(again.encode(table).values, encoded.values)
+    assert again == encoder and same(again.encode(table), encoded)
 
 
 # files
@@ -559,9 +559,9 @@ def test_csv_and_parquet_read_by_pandas_and_polars_give_the_same_numbers(mixed, 
         pl.read_parquet(parquet),
         pa.Table.from_pandas(mixed),
     ):
-        assert same(encoder.encode(table).values, encoded.values)
+        assert same(encoder.encode(table), encoded)
         refitted, values = TableEncoder.fit(table)
-        assert refitted.terms == encoder.terms and same(values.values, encoded.values)
+        assert refitted.terms == encoder.terms and same(values, encoded)
 
 
 # the target

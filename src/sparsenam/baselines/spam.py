@@ -225,14 +225,14 @@ class SPAMRegressor(SelectorMixin, RegressorMixin, BaseEstimator):
         if self.refit:
             ended = backfit(fixed, ended.state, np.where(ended.state.norms > 0, 0.0, np.inf), limits)
             self._warn(ended.is_converged, f"the refit with relative change {ended.change:.2g}")
-        norms, degrees = np.zeros(sample.n_features_in), np.zeros(sample.n_features_in)
-        norms[sample.features] = ended.state.norms[:, 0]
-        degrees[sample.features] = [each.degrees[0] for each in fixed]
+        norms, degrees = np.zeros(sample.n_terms), np.zeros(sample.n_terms)
+        norms[sample.terms] = ended.state.norms[:, 0]
+        degrees[sample.terms] = [each.degrees[0] for each in fixed]
         scale = float(sample.target_scaling.scale[0])
         shapes = [
             _Shape(int(feature), center, width, each.smoother.curve(own[0]), scale)
             for feature, center, width, each, own in zip(
-                sample.features,
+                sample.terms,
                 sample.scaling.center,
                 sample.scaling.scale,
                 fixed,

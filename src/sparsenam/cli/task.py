@@ -87,7 +87,7 @@ def _guess(cells: Cells, family: str | None, *, has_event: bool, has_exposure: b
 def numbers_of(cells: Cells, option: str) -> NDArray[np.float64]:
     """Return the cells as numbers (rows,), NaN where missing; raise one sentence when they are none."""
     if decide(cells, None).kind not in ("number", "category") or (cells.stored == "text" and _is_words(cells)):
-        got = f"{cells.values[0]!r}" if cells.values else decide(cells, None).words
+        got = f"{cells.values[0]!r}" if cells.values else decide(cells, None).description
         raise InputError(describe(f"{option} {cells.name!r}", "numbers", got, "name another column"))
     return as_numbers(cells, "")
 

@@ -135,19 +135,19 @@ class AdditiveEstimator(BaseEstimator):
 
     def _encode(self, X: ArrayLike) -> Matrix:
         """Return the terms of a table like that of the fit, shape (rows, terms)."""
-        return self.table_.encode(X).values
+        return self.table_.encode(X)
 
     def _read(self, X: ArrayLike) -> Matrix:
         """Learn the table's columns and return its terms, shape (rows, terms)."""
         kinds = getattr(self, "feature_types", None)
         split = self._trains_an_architecture()
-        self.table_, encoded = TableEncoder.fit(X, kinds, split_levels=split, owner=type(self).__name__)
+        self.table_, encoded = TableEncoder.fit(X, kinds, split_levels=split, estimator_name=type(self).__name__)
         self.n_features_in_ = len(self.table_.columns)
         if self.table_.named:
             self.feature_names_in_ = np.array(self.table_.names, dtype=object)
         else:
             vars(self).pop("feature_names_in_", None)
-        return encoded.values
+        return encoded
 
     def _trains_an_architecture(self) -> bool:
         """Return whether sub-networks will be trained that read numbers alone, hence a category level by level."""
@@ -198,7 +198,7 @@ class AdditiveEstimator(BaseEstimator):
         if cv is None or isinstance(cv, Integral):
             return None if cv is None else deal(target[present], int(cv), getattr(self, "random_state", None))
         answer = target.argmax(axis=1) if target.shape[1] > 1 else target[:, 0]
-        return splits_of_present(check_cv(cv).split(sample.columns, answer, groups), present)
+        return splits_of_present(check_cv(cv).split(sample.terms, answer, groups), present)
 
     def _fit(
         self,
@@ -242,7 +242,7 @@ class SupportMixin(SelectorMixin):
     def _get_support_mask(self) -> NDArray[np.bool_]:
         check_is_fitted(self)
         mask = np.zeros(len(self.table_.columns), dtype=bool)
-        mask[[self.table_.terms[int(place)].column for place in self.model_.features]] = True
+        mask[[self.table_.terms[int(place)].column for place in self.model_.terms]] = True
         return mask
 
 
@@ -265,7 +265,7 @@ def _summary(table: TableEncoder, sample: Sample, fitted: Fitted, seconds: float
     twins = {twin: name for name, others in prepared.twins.items() for twin in others}
     varying = {*prepared.names, *twins}
     return TrainingSummary(
-        data=summarize_data(table, fitted.model, sample.columns, counts),
+        data=summarize_data(table, fitted.model, sample.terms, counts),
         path=summarize_path(fitted.choice),
         twins=twins,
         constant=tuple(term.name for term in table.terms if term.name not in varying),
@@ -278,7 +278,7 @@ def _summary(table: TableEncoder, sample: Sample, fitted: Fitted, seconds: float
 def _prepared(sample: Sample) -> PreparedSample:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the fit has warned of constant columns
-        plain = Sample(sample.columns, sample.target, sample.weights, sample.names, sample.levels, sample.grouping)
+        plain = Sample(sample.terms, sample.target, sample.weights, sample.names, sample.levels, sample.grouping)
         return prepare(plain, standardize=True)
 
 

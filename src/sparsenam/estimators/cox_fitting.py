@@ -108,14 +108,14 @@ def fit_cox(sample: Sample, settings: Settings, ties: Ties) -> CoxFitted:
     """Return the model that the settings give; the target's columns are event, 0 or 1, and time."""
     task = _read(sample, settings, ties)
     prepared = task.base.prepared
-    if not prepared.features.size:  # every column is constant: nothing to choose
+    if not prepared.terms.size:  # every column is constant: nothing to choose
         nothing = np.zeros(0, dtype=np.intp)
         plain = replace(task, base=replace(task.base, settings=Settings()))
         return _finished(task, plain.settle_model(task.no_scores(), lambda own: fit_features(own, nothing, 0.0)))
     if settings.alpha != "auto" and not settings.starts_convex:
         alpha = float(settings.alpha)
         return _finished(task, task.settle_model(task.no_scores(), lambda own: fit_network(own, alpha)))
-    with threads_for(prepared.weights.size, prepared.features.size):
+    with threads_for(prepared.weights.size, prepared.terms.size):
         choice, start = _choose(task)
     if task.base.clock.passed():
         message = "max_seconds ran out while features were chosen: the choice may be too sparse; allow more."
@@ -140,7 +140,7 @@ def _read(sample: Sample, settings: Settings, ties: Ties) -> CoxTask:
     prepared = replace(prepared, target=(risk_sets.event - hazard)[:, None])
     streams, clock = Streams.from_random_state(settings.random_state), Deadline(settings.max_seconds)
     base = Task(prepared, Poisson(), settings, streams, clock)
-    return CoxTask(base, sample.columns[counts], CoxLikelihood(risk_sets, ties))
+    return CoxTask(base, sample.terms[counts], CoxLikelihood(risk_sets, ties))
 
 
 def _choose(task: CoxTask) -> tuple[FeatureChoice, Vector]:
@@ -202,7 +202,7 @@ def _convex_task(task: Task) -> ConvexTask:
     features: RandomFeatures = RampFeatures(prepared, RAMPS)
     if settings.is_linear:
         bank = MLPBank((), 1, "relu")
-        features = FrozenFeatures(prepared.x, bank, torch.zeros(prepared.features.size, bank.size).double())
+        features = FrozenFeatures(prepared.x, bank, torch.zeros(prepared.terms.size, bank.size).double())
     return ConvexTask.of(prepared, task.family, features, as_penalty(settings.penalty))
 
 
@@ -249,7 +249,7 @@ def _finished(task: CoxTask, settled: Settled[Fitted]) -> CoxFitted:
 def _centred(model: AdditiveModel, columns: Matrix, weights: Vector) -> AdditiveModel:
     """Return the model with effects of mean 0 over the rows where they are, and scores of mean 0 over all rows."""
     effects = model.kept_effects(columns)
-    there = weights[:, None] * ~np.isnan(columns[:, model.features])
+    there = weights[:, None] * ~np.isnan(columns[:, model.terms])
     means = np.einsum("ij,ijk->jk", there / there.sum(axis=0), effects)
     shift = means / model.target_scale
     absent = model.absent - shift if model.absent.any() else model.absent  # 0 says that absent cells add nothing

@@ -37,7 +37,7 @@ def choose_by_partial_likelihood(task: ConvexTask, plan: CrossValidation, risk_s
     if not first.support.size:
         return first
     leading = [own[0] for own in task.prepared.grouping.members]
-    norms = first.task.norms(first.point)[task.prepared.features[leading]]
+    norms = first.task.norms(first.point)[task.prepared.terms[leading]]
     return _choose(replace(task, penalty=penalty.adapted_to(norms)), plan, risk_sets)
 
 

@@ -27,7 +27,7 @@ from sparsenam.model import AdditiveModel, finish
 from sparsenam.model.additive import fill_absent, outputs_of
 from sparsenam.model.build import Finished
 from sparsenam.networks import MLPBank, SubnetBank, build_bank, initial_parameters
-from sparsenam.penalties import GroupLasso, JointGroupLasso, NeedsFirstFit, Penalty, as_penalty, priced
+from sparsenam.penalties import GroupLasso, JointGroupLasso, NeedsFirstFit, Penalty, as_penalty, weighted
 from sparsenam.selection.choose import ConvexTask, CrossValidation, FeatureChoice, choose_features
 from sparsenam.selection.folds import Splits, balanced_splits
 from sparsenam.selection.substitutes import stand_ins_of, twins_of
@@ -99,7 +99,7 @@ def prepared_for(family: Family, sample: Sample, *, standardize: bool = True) ->
 
 def _fit(task: Task) -> Fitted:
     settings, prepared = task.settings, task.prepared
-    if not prepared.features.size:  # every column is constant: nothing to choose
+    if not prepared.terms.size:  # every column is constant: nothing to choose
         return _fit_smooth(task)
     if settings.alpha != "auto" and not settings.starts_convex:
         return fit_network(task, float(settings.alpha))
@@ -112,13 +112,13 @@ def choose(task: Task) -> FeatureChoice:
     features: RandomFeatures = RampFeatures(prepared, RAMPS)
     if settings.is_linear:
         bank = MLPBank((), prepared.target.shape[1], "relu")
-        features = FrozenFeatures(prepared.x, bank, torch.zeros(prepared.features.size, bank.size).double())
+        features = FrozenFeatures(prepared.x, bank, torch.zeros(prepared.terms.size, bank.size).double())
     convex = ConvexTask.of(prepared, task.family, features, as_penalty(settings.penalty))
     tell("choose", 0, settings.n_alphas)
     if settings.alpha != "auto":
         alpha = float(settings.alpha)
         return choice_of(convex, lambda: choose_features(convex, alpha))
-    if not prepared.grouping.prices.any():  # everything is free: nothing to choose
+    if not prepared.grouping.weights.any():  # everything is free: nothing to choose
         return choice_of(convex, lambda: choose_features(convex, 0.0))
     splits = task.splits
     if splits is None:
@@ -147,12 +147,12 @@ def fit_network(task: Task, alpha: float) -> Fitted:
         finished = finished.keep(finished.mean_absolute > settings.threshold)
     model = finished.model
     norms = np.zeros_like(trained.norms)
-    norms[model.features] = trained.norms[model.features]
+    norms[model.terms] = trained.norms[model.terms]
     fitted = Fitted(model, alpha, norms, trained.outcome.history, trained.outcome.stationarity)
     fitted = replace(fitted, stand_ins=twins_of(prepared, model))
     if not settings.refits:
         return fitted
-    kept = np.flatnonzero(np.isin(prepared.features, model.features))
+    kept = np.flatnonzero(np.isin(prepared.terms, model.terms))
     own = replace(task, prepared=prepared.take(kept))
     inner = {int(place): row for row, place in enumerate(trained.active)}
     theta = trained.theta[[inner[int(place)] for place in kept]]
@@ -161,7 +161,7 @@ def fit_network(task: Task, alpha: float) -> Fitted:
 
 def _fit_chosen(task: Task) -> Fitted:
     """Let the convex problem choose the features, then fit them."""
-    with threads_for(task.prepared.weights.size, task.prepared.features.size):
+    with threads_for(task.prepared.weights.size, task.prepared.terms.size):
         choice = choose(task)
     if not task.clock.has_room_for((1.0 - CHOOSING) * task.clock.seconds):
         message = "max_seconds ran out while features were chosen: the choice may be too sparse; allow more."
@@ -194,8 +194,8 @@ def _fit_and_reexamine(task: Task, choice: FeatureChoice) -> Fitted:
 
 def scores_of(prepared: PreparedSample, model: AdditiveModel) -> NDArray[np.float64]:
     """Return the model's scores on the training rows and the scale of the fit, shape (rows, outputs)."""
-    places = {int(feature): place for place, feature in enumerate(prepared.features)}
-    x = prepared.x[[places[int(feature)] for feature in model.features]]
+    places = {int(feature): place for place, feature in enumerate(prepared.terms)}
+    x = prepared.x[[places[int(feature)] for feature in model.terms]]
     centred = outputs_of(model.bank, model.theta, x) - model.offsets[:, None]
     fill_absent(centred, x, model.absent)
     base = (model.intercept - prepared.target_scaling.center) / prepared.target_scaling.scale
@@ -233,7 +233,7 @@ def _fit_smooth(own: Task) -> Fitted:
     """Fit ramps with smoothness chosen by the data, then train all parameters from there."""
     kept = own.prepared
     tell("smooth")
-    with threads_for(kept.weights.size, kept.features.size):
+    with threads_for(kept.weights.size, kept.terms.size):
         smooth = smooth_fit(
             kept.x,
             kept.target,
@@ -250,7 +250,7 @@ def _fit_smooth(own: Task) -> Fitted:
             trained = unpolished(smooth)
     finished = finish(kept, own.family, trained.bank, trained.theta, _all(kept), trained.intercept)
     history: History = [
-        {"epoch": epoch, "loss": value, "penalty": 0.0, "features": kept.features.size}
+        {"epoch": epoch, "loss": value, "penalty": 0.0, "features": kept.terms.size}
         for epoch, value in enumerate((trained.objective_before, trained.objective_after))
     ]
     return Fitted(finished.model, 0.0, finished.norms(), history)
@@ -271,7 +271,7 @@ def _fit_architecture(own: Task, alpha: float) -> Fitted:
     require_numbers(kept)
     bank = build_bank(settings.architecture, kept.names, kept.target.shape[1], settings.activation)
     theta, intercept = initial_parameters(bank, kept.names, own.streams), None
-    if settings.starts_convex and isinstance(bank, MLPBank) and kept.features.size:
+    if settings.starts_convex and isinstance(bank, MLPBank) and kept.terms.size:
         theta, intercept = _with_convex_output(own, bank, theta)
     return _trained_on(own, bank, theta, _penalty_of(own), alpha, "", intercept)
 
@@ -280,7 +280,7 @@ def _with_convex_output(own: Task, bank: MLPBank, theta: Tensor) -> tuple[Tensor
     """Return θ and the intercept with the best output layers for frozen hidden layers: random features."""
     kept = own.prepared
     features = FrozenFeatures(kept.x, bank, theta)
-    design = orthonormal_design(features.columns, kept.features.size, kept.weights, roughness=0.0)
+    design = orthonormal_design(features.columns, kept.terms.size, kept.weights, roughness=0.0)
     solution, intercept = refit_on(design, kept.target, own.family, kept.weights, _all(kept))
     coefficients = design.original(solution)
     means = np.einsum("jm,jmk->k", design.means, coefficients)
@@ -294,21 +294,21 @@ def _finished(fit: NetworkFit, trained: TrainedNetwork) -> Finished:
 
 
 def _penalty_of(task: Task) -> Penalty:
-    """Return the penalty on the norms of all input features, groups and prices included."""
+    """Return the penalty on the norms of all input features, groups and penalty weights included."""
     penalty, prepared = as_penalty(task.settings.penalty), task.prepared
     grouping = prepared.grouping
     if grouping.is_trivial:
-        if np.all(grouping.prices == 1.0):
+        if np.all(grouping.weights == 1.0):
             return penalty
-        prices = np.ones(prepared.n_features_in)
-        prices[prepared.features] = grouping.prices
-        return priced(penalty, prices)
+        weights = np.ones(prepared.n_terms)
+        weights[prepared.terms] = grouping.weights
+        return weighted(penalty, weights)
     if not (isinstance(penalty, GroupLasso) and np.ndim(penalty.weights) == 0):
         raise InputError(
             describe("feature_groups", "the penalty 'group_lasso'", repr(penalty), "choose that penalty")
         )
-    members = tuple(prepared.features[own] for own in grouping.members)
-    return JointGroupLasso(members, float(penalty.weights) * grouping.prices)
+    members = tuple(prepared.terms[own] for own in grouping.members)
+    return JointGroupLasso(members, float(penalty.weights) * grouping.weights)
 
 
 def require_numbers(prepared: PreparedSample) -> None:
@@ -341,7 +341,7 @@ def _trained_on(
 
 
 def _all(prepared: PreparedSample) -> NDArray[np.intp]:
-    return np.arange(prepared.features.size)
+    return np.arange(prepared.terms.size)
 
 
 def _warn_unless_converged(trained: TrainedNetwork) -> None:

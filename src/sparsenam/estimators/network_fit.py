@@ -71,7 +71,7 @@ def train_network(
     try:
         outcome = run(training, start, plan, fit.streams, None if held_out is None else validate)
     except Diverged as diverged:
-        names = dict(zip(fit.prepared.features.tolist(), fit.prepared.names, strict=True))
+        names = dict(zip(fit.prepared.terms.tolist(), fit.prepared.names, strict=True))
         where = "the intercept" if diverged.feature is None else f"feature {names[diverged.feature]!r}"
         raise DivergenceError(
             f"Training diverged in epoch {diverged.epoch} at learning rate {diverged.rate:g}, "
@@ -112,8 +112,8 @@ def _pose(
         x=x,
         target=tensor(prepared.target),
         weights=tensor(prepared.weights / prepared.weights.mean()),
-        features=prepared.features,
-        n_features=prepared.n_features_in,
+        features=prepared.terms,
+        n_features=prepared.n_terms,
         regularizers=settings.regularizers(),
     )
     intercept = tensor(fit.family.best_constant(prepared.target, prepared.weights))

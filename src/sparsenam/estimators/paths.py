@@ -127,7 +127,7 @@ def _convex_points(task: Task, alphas: NDArray[np.float64] | None, n_alphas: int
 
 
 def _point(fitted: Fitted) -> PathPoint:
-    return PathPoint(fitted.alpha, np.sort(fitted.model.features), fitted.norms, fitted.model)
+    return PathPoint(fitted.alpha, np.sort(fitted.model.terms), fitted.norms, fitted.model)
 
 
 def _read(
@@ -139,7 +139,7 @@ def _read(
     split_levels: bool = False,
 ) -> tuple[PreparedSample, Family, tuple[str, ...]]:
     table, encoded = TableEncoder.fit(X, split_levels=split_levels)
-    columns, terms = encoded.values, table.terms
+    columns, terms = encoded, table.terms
     chosen = as_family(family, tuple(FAMILIES), learns=False)
     target = check_target(y)
     check_consistent_length(columns, target)
@@ -149,7 +149,7 @@ def _read(
     levels = np.array([term.kind == "levels" for term in terms], dtype=np.bool_)
     sample = Sample(columns, target, weights, names, levels, grouping_of(table, None, None, None))
     prepared = prepared_for(chosen, sample)
-    if not prepared.features.size:
+    if not prepared.terms.size:
         raise InputError(describe("X", "a column that varies", "constant ones", "give other columns"))
     return prepared, chosen, tuple(names)
 

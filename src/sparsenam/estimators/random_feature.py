@@ -54,13 +54,13 @@ class RandomFeatureMixin:
     def _solve(self, sample: Sample, family: Family, splits: Splits | None) -> Fitted:
         self._check()
         prepared = prepared_for(family, sample)
-        if not prepared.features.size:  # every column is constant: nothing to choose
+        if not prepared.terms.size:  # every column is constant: nothing to choose
             bank = MLPBank((), prepared.target.shape[1], "relu")
             nothing = np.zeros(0, dtype=np.intp)
             constant = family.best_constant(prepared.target, prepared.weights)
             finished = finish(prepared, family, bank, torch.zeros(0, bank.size), nothing, constant)
             return Fitted(finished.model, 0.0, finished.norms(), [])
-        with threads_for(prepared.weights.size, prepared.features.size):
+        with threads_for(prepared.weights.size, prepared.terms.size):
             if isinstance(family, Settles) and family.first_family is not None:
                 first = self._chosen(prepared, family.first_family, splits)
                 family = family.settled(scores_of(prepared, first.model), prepared.target, prepared.weights)
@@ -68,7 +68,7 @@ class RandomFeatureMixin:
 
     def _chosen(self, prepared: PreparedSample, family: Family, splits: Splits | None) -> Fitted:
         task = ConvexTask.of(prepared, family, self._features(prepared), as_penalty(self.penalty), self.norm)
-        if self.alpha == "auto" and prepared.grouping.prices.any():
+        if self.alpha == "auto" and prepared.grouping.weights.any():
             folds = min(FOLDS, prepared.weights.size)
             splits = deal(prepared.target, folds, self.random_state) if splits is None else splits
             plan = CrossValidation(splits, self.rule, self.n_alphas, self.verbose, least_shrinkage=True)

@@ -95,7 +95,7 @@ def _feature(
 
 def _places(story: Story, column: int) -> list[tuple[int, Any]]:
     """Return the places in the model of a column's kept terms, with the terms."""
-    terms = [(place, story.table.terms[int(term)]) for place, term in enumerate(story.model.features)]
+    terms = [(place, story.table.terms[int(term)]) for place, term in enumerate(story.model.terms)]
     return [(place, term) for place, term in terms if term.column == column]
 
 

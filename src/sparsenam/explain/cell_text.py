@@ -50,9 +50,8 @@ def read_cells(table: TableEncoder, X: object) -> tuple[Cells, ...]:
     """Return the cells of a table like that of the fit, column by column."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # whoever encodes the table has warned already
-        return matched(
-            read_table(X, owner=table.owner, least_rows=1), table.names, table.named, table.owner
-        ).columns
+        frame = read_table(X, estimator_name=table.estimator_name, least_rows=1)
+        return matched(frame, table.names, table.named, table.estimator_name).columns
 
 
 def cell_texts(column: Column, cells: Cells) -> CellTexts:

@@ -22,9 +22,9 @@ def effect_at(model: AdditiveModel, place: int, x: Vector) -> Matrix:
 
     NaN gives what the term adds where it is absent.
     """
-    alone = np.zeros(model.features.size, dtype=np.bool_)
+    alone = np.zeros(model.terms.size, dtype=np.bool_)
     alone[place] = True
-    single = replace(keep_features(model, alone), features=np.zeros(1, dtype=np.intp), n_features_in=1)
+    single = replace(keep_features(model, alone), terms=np.zeros(1, dtype=np.intp), n_terms=1)
     return single.kept_effects(x[:, None])[:, 0]
 
 

@@ -34,7 +34,7 @@ def explain_rows(
     """
     model = story.model
     effects = model.kept_effects(encoded)
-    owners = np.array([story.table.terms[int(term)].column for term in model.features], dtype=np.intp)
+    owners = np.array([story.table.terms[int(term)].column for term in model.terms], dtype=np.intp)
     kept = [
         KeptColumn(
             cell_texts(story.table.columns[column], cells[column]),

@@ -51,5 +51,5 @@ class Story:
 
     def kept_terms(self, column: int) -> list[Term]:
         """Return the terms of a column that the model keeps."""
-        terms = (self.table.terms[int(place)] for place in self.model.features)
+        terms = (self.table.terms[int(place)] for place in self.model.terms)
         return [term for term in terms if term.column == column]

@@ -130,7 +130,7 @@ def summarize_data(
 
 def kept_columns(table: TableEncoder, model: AdditiveModel) -> list[int]:
     """Return the columns of which the model keeps a term, in the order of the table."""
-    return sorted({table.terms[int(place)].column for place in model.features})
+    return sorted({table.terms[int(place)].column for place in model.terms})
 
 
 def summarize_path(choice: FeatureChoice | None) -> PathSummary | None:
@@ -138,7 +138,7 @@ def summarize_path(choice: FeatureChoice | None) -> PathSummary | None:
     if choice is None or not choice.points:
         return None
     task = choice.task
-    norms = np.stack([task.norms(point)[task.prepared.features] for point in choice.points])
+    norms = np.stack([task.norms(point)[task.prepared.terms] for point in choice.points])
     entered = np.flatnonzero(norms.any(axis=0))
     first = (norms[:, entered] > 0).argmax(axis=0)
     order = np.lexsort((-norms[first, entered], first))  # the stronger first among those that enter together
@@ -190,7 +190,7 @@ def _importances(
     if not kept:
         return []
     place_of = {column: place for place, column in enumerate(kept)}
-    owners = [place_of[table.terms[int(term)].column] for term in model.features]
+    owners = [place_of[table.terms[int(term)].column] for term in model.terms]
     shape = (len(kept), model.intercept.size)
     total, low, high = np.zeros(shape), np.full(shape, np.inf), np.full(shape, -np.inf)
     for start in range(0, len(encoded), ROWS_AT_ONCE):

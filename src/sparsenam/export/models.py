@@ -29,8 +29,8 @@ NETWORK = {"features", "intercept", "absent", "theta", "widths", "center", "scal
 
 def model_to_parts(model: AdditiveModel) -> tuple[dict[str, Any], Tensors]:
     """Return a model as a record for JSON and tensors."""
-    facts: dict[str, Any] = {"family": family_to_dict(model.family), "n_features_in": model.n_features_in}
-    tensors: Tensors = {"features": model.features.astype(np.int64), "intercept": model.intercept}
+    facts: dict[str, Any] = {"family": family_to_dict(model.family), "n_features_in": model.n_terms}
+    tensors: Tensors = {"features": model.terms.astype(np.int64), "intercept": model.intercept}
     if model.exact_shapes:
         sizes = np.array([shape.knots.size for shape in model.shapes()], dtype=np.int64)
         if not _fits(sizes, model.intercept.size):
@@ -41,7 +41,7 @@ def model_to_parts(model: AdditiveModel) -> tuple[dict[str, Any], Tensors]:
     if type(bank) is not MLPBank:
         expected, got = "sub-networks that this library builds", f"those of {type(bank).__name__}"
         raise ModelFileError(describe("model to save", expected, got, "keep the estimator with pickle"))
-    kept = (model.features.size, len(bank.hidden))
+    kept = (model.terms.size, len(bank.hidden))
     widths = np.broadcast_to(np.array(bank.hidden, dtype=np.int64), kept) if bank.widths is None else bank.widths
     facts |= {"kind": "network", "hidden": list(bank.hidden), "activation": bank.activation}
     facts |= {"padded": bank.widths is not None}
@@ -110,8 +110,8 @@ def _from_shapes(told: dict[str, Any], tensors: Tensors, family: Family, n_terms
         family=family,
         bank=bank,
         theta=theta,
-        features=tensors["features"].astype(np.intp),
-        n_features_in=n_terms,
+        terms=tensors["features"].astype(np.intp),
+        n_terms=n_terms,
         scaling=Scaling.none(kept),
         offsets=np.zeros((kept, outputs)),
         intercept=tensors["intercept"],
@@ -143,8 +143,8 @@ def _from_network(told: dict[str, Any], tensors: Tensors, family: Family, n_term
         family=family,
         bank=bank,
         theta=torch.as_tensor(tensors["theta"]),
-        features=tensors["features"].astype(np.intp),
-        n_features_in=n_terms,
+        terms=tensors["features"].astype(np.intp),
+        n_terms=n_terms,
         scaling=Scaling(tensors["center"], tensors["scale"]),
         offsets=tensors["offsets"],
         intercept=tensors["intercept"],

@@ -14,6 +14,7 @@ import numpy as np
 from sparsenam.errors import describe
 from sparsenam.export.container import write_container
 from sparsenam.export.curves import curve_to_dict
+from sparsenam.export.encoders import encoder_to_dict
 from sparsenam.export.labels import labels_to_dict
 from sparsenam.export.models import Tensors, model_to_parts
 from sparsenam.export.plain_values import NotPlainError, pack
@@ -48,7 +49,7 @@ def save_estimator(estimator: Saveable, path: str | PathLike[str]) -> None:
         "estimator": type(estimator).__name__,
         "settings": settings,
         "left_out": left_out,
-        "encoder": fitted["table_"].to_dict(),
+        "encoder": encoder_to_dict(fitted["table_"]),
         "model": facts,
         "facts": {name: pack(fitted[name]) for name in FACTS},
         "certificate": _to_dict(fitted["certificate_"]),

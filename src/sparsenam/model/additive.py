@@ -59,9 +59,9 @@ class AdditiveModel:
         The family whose scores this model gives.
     bank, theta
         Sub-networks of the kept features and their parameters, shape (kept, size), float64.
-    features
+    terms
         Column of the input that each kept feature reads, shape (kept,).
-    n_features_in
+    n_terms
         Number of columns of the input.
     scaling
         Scaling of the kept columns.
@@ -78,8 +78,8 @@ class AdditiveModel:
     family: Family
     bank: SubnetBank
     theta: Tensor
-    features: NDArray[np.intp]
-    n_features_in: int
+    terms: NDArray[np.intp]
+    n_terms: int
     scaling: Scaling
     offsets: Matrix
     intercept: Vector
@@ -123,12 +123,12 @@ class AdditiveModel:
             remedy = "use effects, which asks the network"
             raise InputError(describe("shapes", "piecewise linear sub-networks", f"{got}", remedy))
         if not self._shapes:
-            self._shapes.append(tuple(self._shape(place) for place in range(self.features.size)))
+            self._shapes.append(tuple(self._shape(place) for place in range(self.terms.size)))
         return self._shapes[0]
 
     def network_effects(self, columns: Matrix) -> NDArray[np.float64]:
         """Return the centred effects of the kept features by the network itself, shape (rows, kept, outputs)."""
-        x = self.scaling.apply(columns[:, self.features]).T
+        x = self.scaling.apply(columns[:, self.terms]).T
         outputs = outputs_of(self.bank, self.theta, x)
         outputs -= self.offsets[:, None]
         fill_absent(outputs, x, self.absent)
@@ -138,15 +138,15 @@ class AdditiveModel:
         """Return the centred effects of the kept features, shape (rows, kept, outputs)."""
         if not self.exact_shapes:
             return self.network_effects(columns)
-        effects = np.zeros((self.features.size, columns.shape[0], self.intercept.size))
-        for own, shape, feature in zip(effects, self.shapes(), self.features, strict=True):
+        effects = np.zeros((self.terms.size, columns.shape[0], self.intercept.size))
+        for own, shape, feature in zip(effects, self.shapes(), self.terms, strict=True):
             shape.add_to(own, np.ascontiguousarray(columns[:, feature]))
         return effects.swapaxes(0, 1)
 
     def effects(self, columns: Matrix) -> NDArray[np.float64]:
         """Return every feature's effect, 0 for dropped ones, shape (rows, features_in, outputs)."""
-        effects = np.zeros((columns.shape[0], self.n_features_in, self.intercept.size))
-        effects[:, self.features] = self.kept_effects(columns)
+        effects = np.zeros((columns.shape[0], self.n_terms, self.intercept.size))
+        effects[:, self.terms] = self.kept_effects(columns)
         return effects
 
     def scores(self, columns: Matrix) -> Matrix:
@@ -156,7 +156,7 @@ class AdditiveModel:
         """
         total = np.zeros((columns.shape[0], self.intercept.size))
         if self.exact_shapes:
-            for shape, feature in zip(self.shapes(), self.features, strict=True):
+            for shape, feature in zip(self.shapes(), self.terms, strict=True):
                 shape.add_to(total, np.ascontiguousarray(columns[:, feature]))
             return total + self.intercept
         for effect in self.kept_effects(columns).swapaxes(0, 1):

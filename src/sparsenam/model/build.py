@@ -32,8 +32,8 @@ class Finished:
 
     def norms(self) -> NDArray[np.float64]:
         """Return ‖hⱼ‖ₙ of every input feature, 0 where dropped, shape (features_in,)."""
-        norms = np.zeros(self.model.n_features_in)
-        norms[self.model.features] = self.root_mean_square
+        norms = np.zeros(self.model.n_terms)
+        norms[self.model.terms] = self.root_mean_square
         return norms
 
 
@@ -68,8 +68,8 @@ def finish(
         family=family,
         bank=bank,
         theta=theta,
-        features=prepared.features[active],
-        n_features_in=prepared.n_features_in,
+        terms=prepared.terms[active],
+        n_terms=prepared.n_terms,
         scaling=prepared.scaling.take(active),
         offsets=offsets,
         intercept=prepared.target_scaling.center + unit * base + np.log(prepared.exposure_unit),
@@ -98,7 +98,7 @@ def keep_features(model: AdditiveModel, kept: NDArray[np.bool_]) -> AdditiveMode
         model,
         bank=model.bank.take(places),
         theta=model.theta[torch.as_tensor(places)],
-        features=model.features[places],
+        terms=model.terms[places],
         scaling=model.scaling.take(places),
         offsets=model.offsets[places],
         absent=model.absent[places],

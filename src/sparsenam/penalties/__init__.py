@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from sparsenam.errors import InputError, describe
-from sparsenam.penalties.adjust import priced, restrict
+from sparsenam.penalties.adjust import restrict, weighted
 from sparsenam.penalties.base import NeedsFirstFit, Penalty, Vector, WeightedLasso
 from sparsenam.penalties.lasso import AdaptiveGroupLasso, GroupBridge, GroupElasticNet, GroupLasso, JointGroupLasso
 from sparsenam.penalties.slope import GroupSLOPE, KLevelSLOPE, benjamini_hochberg_weights, linear_weights
@@ -56,6 +56,6 @@ __all__ = [
     "as_penalty",
     "benjamini_hochberg_weights",
     "linear_weights",
-    "priced",
     "restrict",
+    "weighted",
 ]

@@ -23,13 +23,13 @@ def restrict(penalty: Penalty, features: NDArray[np.intp], n_features: int) -> P
     return penalty
 
 
-def priced(penalty: Penalty, prices: Vector) -> Penalty:
+def weighted(penalty: Penalty, weights: Vector) -> Penalty:
     """Return the penalty with each norm's weight multiplied by a price, shape (groups,); 0 is free."""
-    if np.all(prices == 1.0):
+    if np.all(weights == 1.0):
         return penalty
     if not isinstance(penalty, GroupLasso):
         got = f"{type(penalty).__name__}, whose weights are not of single features"
         raise InputError(
             describe("penalty_weights and keep", "the penalty 'group_lasso'", got, "choose that penalty")
         )
-    return replace(penalty, weights=np.asarray(penalty.weights) * prices)
+    return replace(penalty, weights=np.asarray(penalty.weights) * weights)

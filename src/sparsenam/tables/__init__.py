@@ -1,7 +1,7 @@
 """Tables: a DataFrame becomes numbers, once."""
 
 from sparsenam.tables.columns import OTHER_LEVELS, Column
-from sparsenam.tables.encoder import Encoded, TableEncoder, Term
+from sparsenam.tables.encoder import TableEncoder, Term
 from sparsenam.tables.sample import PreparedSample, Sample, prepare
 from sparsenam.tables.scaling import Scaling
 from sparsenam.tables.target import check_target_not_inside
@@ -11,7 +11,6 @@ __all__ = [
     "OTHER_LEVELS",
     "CellTypeError",
     "Column",
-    "Encoded",
     "PreparedSample",
     "Sample",
     "Scaling",

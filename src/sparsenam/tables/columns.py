@@ -27,7 +27,7 @@ class Decision:
 
     kind: Wanted
     unit: Unit
-    words: str
+    description: str
 
 
 def decide(cells: Cells, wanted: Wanted | None) -> Decision:
@@ -36,7 +36,7 @@ def decide(cells: Cells, wanted: Wanted | None) -> Decision:
     if wanted is None or wanted == found.kind:
         return found
     if wanted == "number":
-        return Decision("number", found.unit, f"{found.words} (a number, as told)")
+        return Decision("number", found.unit, f"{found.description} (a number, as told)")
     if wanted == "date":
         return Decision("date", "days", "dates, as days since 1970-01-01 (as told)")
     return Decision(wanted, "", "a category, as told" if wanted == "category" else "levels in order, as told")
@@ -111,7 +111,7 @@ class Column:
 
     name: str
     kind: Kind
-    words: str
+    description: str
     n_missing: int = 0
     levels: tuple[str, ...] = ()
     pooled: tuple[str, ...] = ()
@@ -237,7 +237,7 @@ def fit_column(cells: Cells, wanted: Wanted | None, max_levels: int) -> Column:
     decision = decide(cells, wanted)
     if wanted is None and cells.stored == "text" and decision.kind == "category":
         _warn_of_odd_cells(cells)
-    column = Column(cells.name, decision.kind, decision.words, int(missing.sum()), unit=decision.unit)
+    column = Column(cells.name, decision.kind, decision.description, int(missing.sum()), unit=decision.unit)
     if decision.kind in ("number", "date"):
         column = _fit_numbers(column, cells)
     elif decision.kind == "ordered":
@@ -245,7 +245,7 @@ def fit_column(cells: Cells, wanted: Wanted | None, max_levels: int) -> Column:
     else:
         column = _fit_category(column, cells, max_levels)
     if cells.markers:
-        return replace(column, words=f"{column.words}; {listed(list(cells.markers))} taken as missing")
+        return replace(column, description=f"{column.description}; {listed(list(cells.markers))} taken as missing")
     return column
 
 
@@ -280,7 +280,7 @@ def _fit_order(column: Column, cells: Cells) -> Column:
             raise InputError(describe(f"column {cells.name!r}", "levels whose order is declared", got, remedy))
         keys = sorted(keys, key=lambda key: sizes[key] or 0.0)
     order = ", ".join(keys) if len(keys) <= 8 else f"{', '.join(keys[:4])} … {keys[-1]}"
-    return replace(column, levels=tuple(keys), words=f"{column.words}: {order}")
+    return replace(column, levels=tuple(keys), description=f"{column.description}: {order}")
 
 
 def _fit_category(column: Column, cells: Cells, max_levels: int) -> Column:
@@ -295,11 +295,11 @@ def _fit_category(column: Column, cells: Cells, max_levels: int) -> Column:
         raise InputError(describe(f"column {cells.name!r}", "a category", got, remedy))
     if len(ranked) == 1:
         return _constant(column, ranked[0])
-    words = f"{column.words}: {len(ranked)} levels"
+    description = f"{column.description}: {len(ranked)} levels"
     if len(ranked) == n_cells > 10:
-        words += ", a different one in every cell (is it an identifier?)"
+        description += ", a different one in every cell (is it an identifier?)"
     if len(ranked) <= max_levels:
-        return replace(column, levels=tuple(ranked), words=words)
+        return replace(column, levels=tuple(ranked), description=description)
     # levels that are as frequent as the last one kept are all kept, or all pooled: their names must not decide
     bar = frequency[ranked[max_levels - 2]]
     kept = [key for key in ranked if frequency[key] >= bar]
@@ -311,9 +311,9 @@ def _fit_category(column: Column, cells: Cells, max_levels: int) -> Column:
         remedy = "group its levels first, or leave the column out"
         raise InputError(describe(f"column {cells.name!r}", "a category with frequent levels", got, remedy))
     if not pooled:
-        return replace(column, levels=tuple(kept), words=words)
-    words += f", of which the {len(pooled)} rarest are pooled as {OTHER_LEVELS!r}"
-    return replace(column, levels=(*kept, OTHER_LEVELS), pooled=tuple(pooled), words=words)
+        return replace(column, levels=tuple(kept), description=description)
+    description += f", of which the {len(pooled)} rarest are pooled as {OTHER_LEVELS!r}"
+    return replace(column, levels=(*kept, OTHER_LEVELS), pooled=tuple(pooled), description=description)
 
 
 def _single_value(numbers: Vector) -> float | None:
@@ -325,5 +325,5 @@ def _single_value(numbers: Vector) -> float | None:
 
 def _constant(column: Column, value: str) -> Column:
     outcome = "left out" if not column.n_missing else "only where it is missing counts"
-    words = f"{column.words}; one single value ({value}): {outcome}"
-    return replace(column, kind="constant", words=words, levels=(value,))
+    description = f"{column.description}; one single value ({value}): {outcome}"
+    return replace(column, kind="constant", description=description, levels=(value,))

@@ -18,7 +18,7 @@ from sparsenam.tables.text import UnseenLevelWarning, UnseenMissingWarning, list
 
 
 def tabulate(columns: Sequence[Column], terms: Sequence[Sequence[str]]) -> list[dict[str, Any]]:
-    """Return one record for each column: its kind, missing cells, levels, terms, and what was done in words."""
+    """Return one record for each column: its kind, missing cells, levels, terms, and a description."""
     return [
         {
             "column": column.name,
@@ -27,7 +27,7 @@ def tabulate(columns: Sequence[Column], terms: Sequence[Sequence[str]]) -> list[
             "levels": list(column.levels),
             "pooled": list(column.pooled),
             "terms": list(own),
-            "words": column.words,
+            "description": column.description,
         }
         for column, own in zip(columns, terms, strict=True)
     ]
@@ -37,7 +37,7 @@ def describe_columns(table: Sequence[dict[str, Any]], n_terms: int) -> str:
     """Return the records as lines of text, names and kinds aligned."""
     width = max((len(row["column"]) for row in table), default=0)
     kinds = max((len(row["kind"]) for row in table), default=0)
-    lines = [f"{row['column']:<{width}}  {row['kind']:<{kinds}}  {row['words']}" for row in table]
+    lines = [f"{row['column']:<{width}}  {row['kind']:<{kinds}}  {row['description']}" for row in table]
     return "\n".join([f"{len(table)} column(s) became {n_terms} term(s)", *lines])
 
 
@@ -51,26 +51,19 @@ class Term:
     levels: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Encoded:
-    """Terms of every row, ``values`` (rows, terms); NaN: the term contributes nothing in this row."""
-
-    values: Matrix
-
-
 @dataclass(frozen=True, slots=True)
 class TableEncoder:
     """What each column of a table is, and the terms it becomes; printing it says what was done.
 
     ``names`` are the input columns, x0, x1, … where the table had none (``named`` is False then); ``columns``
-    has one entry for each of them, in the same order; ``owner`` is the estimator that messages speak of.
+    has one entry for each of them, in the same order; ``estimator_name`` is the estimator that messages speak of.
     """
 
     names: tuple[str, ...]
     named: bool
     columns: tuple[Column, ...]
     terms: tuple[Term, ...]
-    owner: str = "TableEncoder"
+    estimator_name: str = "TableEncoder"
 
     @classmethod
     def fit(
@@ -80,9 +73,11 @@ class TableEncoder:
         max_levels: int = 128,
         *,
         split_levels: bool = False,
-        owner: str = "TableEncoder",
-    ) -> tuple[Self, Encoded]:
-        """Return the encoder of a table and the table encoded.
+        estimator_name: str = "TableEncoder",
+    ) -> tuple[Self, Matrix]:
+        """Return the encoder of a table, and the table's terms, shape (rows, terms).
+
+        NaN: the term contributes nothing in this row.
 
         Parameters
         ----------
@@ -95,26 +90,29 @@ class TableEncoder:
             Levels a category may have; the rarest are pooled into one level beyond that.
         split_levels
             Whether a category of several levels becomes a 0/1 term for each of them, as networks of one's own need.
-        owner
+        estimator_name
             Name of the estimator that messages speak of.
         """
         if not isinstance(max_levels, Integral) or max_levels < 2:
             got, remedy = repr(max_levels), "keep the default of 128"
             raise InputError(describe("max_levels", "a whole number of at least 2", got, remedy))
-        frame = read_table(X, owner=owner, least_rows=2)
+        frame = read_table(X, estimator_name=estimator_name, least_rows=2)
         told = check_feature_types(feature_types, frame.names, named=frame.named)
         columns = [fit_column(cells, told.get(cells.name), max_levels) for cells in frame.columns]
         columns = _with_missing_terms(columns, frame)
-        encoder = cls(frame.names, frame.named, tuple(columns), tuple(_terms(columns, split_levels)), owner)
+        encoder = cls(
+            frame.names, frame.named, tuple(columns), tuple(_terms(columns, split_levels)), estimator_name
+        )
         encoder._warn_of_constants()
         return encoder, encoder._assembled(encoder._readings(frame), frame)
 
-    def encode(self, X: object) -> Encoded:
-        """Return another table in the same terms; its columns are matched by name, in any order.
+    def encode(self, X: object) -> Matrix:
+        """Return the terms of another table, shape (rows, terms); its columns are matched by name, in any order.
 
         Warns of levels never seen and of missing cells in columns that missed none: both contribute nothing.
         """
-        frame = matched(read_table(X, owner=self.owner, least_rows=1), self.names, self.named, self.owner)
+        table = read_table(X, estimator_name=self.estimator_name, least_rows=1)
+        frame = matched(table, self.names, self.named, self.estimator_name)
         readings = self._readings(frame)
         self._warn_of_news(readings)
         return self._assembled(readings, frame)
@@ -145,16 +143,16 @@ class TableEncoder:
             bool(data["named"]),
             tuple(Column(**_with_tuples(column, "levels", "pooled")) for column in data["columns"]),
             tuple(Term(**_with_tuples(term, "levels")) for term in data["terms"]),
-            str(data["owner"]),
+            str(data["estimator_name"]),
         )
 
     def _readings(self, frame: Frame) -> list[Reading]:
         return [read_column(column, cells) for column, cells in zip(self.columns, frame.columns, strict=True)]
 
-    def _assembled(self, readings: Sequence[Reading], frame: Frame) -> Encoded:
+    def _assembled(self, readings: Sequence[Reading], frame: Frame) -> Matrix:
         one_each = [term.column for term in self.terms] == list(range(len(self.names)))
         if frame.block is not None and one_each and all(term.kind == "number" for term in self.terms):
-            return Encoded(frame.block.T)  # already in place: a large array is not copied again
+            return frame.block.T  # already in place: a large array is not copied again
         across = np.empty((len(self.terms), frame.rows))
         for place, term in enumerate(self.terms):
             reading = readings[term.column]
@@ -162,7 +160,7 @@ class TableEncoder:
             if term.kind == "binary" and len(term.levels) == 1:  # one level of several
                 code = self.columns[term.column].levels.index(term.levels[0])
                 across[place] = np.where(np.isnan(reading.values), np.nan, reading.values == code)
-        return Encoded(across.T)
+        return across.T
 
     def _warn_of_constants(self) -> None:
         constant = [column.name for column in self.columns if column.kind == "constant" and not column.n_missing]
@@ -209,8 +207,8 @@ def _with_missing_terms(columns: list[Column], frame: Frame) -> list[Column]:
         others = sorted(set(patterns[key]) - {column.name})
         shared = f", shared with {listed(others)} (missing in the same rows)" if others else ""
         counted = "1 missing cell is" if column.n_missing == 1 else f"{column.n_missing} missing cells are"
-        words = f"{column.words}; {counted} the term {term!r}{shared}"
-        complete.append(replace(column, words=words, missing_term=term))
+        description = f"{column.description}; {counted} the term {term!r}{shared}"
+        complete.append(replace(column, description=description, missing_term=term))
     return complete
 
 

@@ -35,10 +35,10 @@ class Frame:
     block: NDArray[np.float64] | None = None
 
 
-def read_table(X: object, *, owner: str, least_rows: int) -> Frame:
+def read_table(X: object, *, estimator_name: str, least_rows: int) -> Frame:
     """Return the columns of any table; raise one clear sentence when it is not a table of this size."""
     if isinstance(X, Frame):
-        _check_size(X.rows, len(X.columns), owner, least_rows)
+        _check_size(X.rows, len(X.columns), estimator_name, least_rows)
         return X
     try:
         table: Any = nw.from_native(cast("Any", X), pass_through=True, allow_series=True)
@@ -48,16 +48,16 @@ def read_table(X: object, *, owner: str, least_rows: int) -> Frame:
             remedy = "give a table of one column (Reshape your data)"
             raise InputError(describe("X", "a table", "Expected 2D array, got 1D array instead", remedy))
         if isinstance(table, nw.DataFrame):
-            return _read_frame(cast("nw.DataFrame[Any]", table), owner, least_rows)
+            return _read_frame(cast("nw.DataFrame[Any]", table), estimator_name, least_rows)
     except DuplicateError as error:
         raise _duplicates(X) from error
-    return _read_array(X, owner, least_rows)
+    return _read_array(X, estimator_name, least_rows)
 
 
-def _read_frame(table: nw.DataFrame[Any], owner: str, least_rows: int) -> Frame:
+def _read_frame(table: nw.DataFrame[Any], estimator_name: str, least_rows: int) -> Frame:
     names: list[object] = list(table.columns)  # pandas allows names that are no text
     rows, width = table.shape
-    _check_size(rows, width, owner, least_rows)
+    _check_size(rows, width, estimator_name, least_rows)
     texts = [isinstance(name, str) for name in names]
     if any(texts) and not all(texts):
         other = names[texts.index(False)]
@@ -105,7 +105,7 @@ def level_key(cell: object) -> str | None:
     return number_key(cast("float", cell)) if family == "number" else str(cell)
 
 
-def _read_array(X: object, owner: str, least_rows: int) -> Frame:
+def _read_array(X: object, estimator_name: str, least_rows: int) -> Frame:
     array = cast(
         "NDArray[Any]",
         check_array(
@@ -114,11 +114,11 @@ def _read_array(X: object, owner: str, least_rows: int) -> Frame:
             ensure_all_finite=False,
             ensure_min_samples=0,
             ensure_min_features=0,
-            estimator=owner,
+            estimator=estimator_name,
         ),
     )
     rows, width = array.shape
-    _check_size(rows, width, owner, least_rows)
+    _check_size(rows, width, estimator_name, least_rows)
     names = _numbered(width)
     block = _transposed(array) if array.dtype.kind in "fiu" else None
     across = array.T if block is None else block
@@ -151,15 +151,12 @@ def _as_array(X: Any) -> Any:
         raise InputError(describe("X", "rows of equal length", "a ragged list", remedy)) from error
 
 
-def _check_size(rows: int, width: int, owner: str, least_rows: int) -> None:
-    # scikit-learn's own words, which its users and its checks know
-    shape = f"(shape=({rows}, {width}))"
-    if width < 1:
-        raise InputError(f"Found array with 0 feature(s) {shape} while a minimum of 1 is required by {owner}.")
-    if rows < least_rows:
-        raise InputError(
-            f"Found array with {rows} sample(s) {shape} while a minimum of {least_rows} is required by {owner}."
-        )
+def _check_size(rows: int, width: int, estimator_name: str, least_rows: int) -> None:
+    # scikit-learn's messages, which its users and its checks know
+    amount, least = ("0 feature(s)", 1) if width < 1 else (f"{rows} sample(s)", least_rows)
+    if width < 1 or rows < least_rows:
+        required = f"a minimum of {least} is required by {estimator_name}"
+        raise InputError(f"Found array with {amount} (shape=({rows}, {width})) while {required}.")
 
 
 def _numbered(width: int) -> tuple[str, ...]:
@@ -176,7 +173,7 @@ def _duplicates(X: Any) -> InputError:
 MOST_NAMES = 5
 
 
-def matched(frame: Frame, names: tuple[str, ...], named: bool, owner: str) -> Frame:
+def matched(frame: Frame, names: tuple[str, ...], named: bool, estimator_name: str) -> Frame:
     """Return the frame with the columns of the fit in their order; raise when some are missing or unknown."""
     if frame.named and named:
         if set(frame.names) != set(names):
@@ -185,13 +182,13 @@ def matched(frame: Frame, names: tuple[str, ...], named: bool, owner: str) -> Fr
         return replace(frame, names=names, columns=tuple(frame.columns[places[name]] for name in names))
     if len(frame.names) != len(names):
         raise InputError(
-            f"X has {len(frame.names)} features, but {owner} is expecting {len(names)} features as input."
+            f"X has {len(frame.names)} features, but {estimator_name} is expecting {len(names)} features as input."
         )
     if named:
-        message = f"X does not have valid feature names, but {owner} was fitted with feature names"
+        message = f"X does not have valid feature names, but {estimator_name} was fitted with feature names"
         warnings.warn(message, UserWarning, stacklevel=4)
     elif frame.named:
-        message = f"X has feature names, but {owner} was fitted without feature names"
+        message = f"X has feature names, but {estimator_name} was fitted without feature names"
         warnings.warn(message, UserWarning, stacklevel=4)
     columns = tuple(replace(cells, name=name) for cells, name in zip(frame.columns, names, strict=True))
     return replace(frame, names=names, columns=columns)

@@ -10,18 +10,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsenam.errors import InputError, check_number, describe
-from sparsenam.tables import TableEncoder
+from sparsenam.tables.encoder import TableEncoder
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Grouping:
-    """``members`` has the places of each group's terms; ``prices`` (groups,) multiplies its penalty, 0 is free."""
+    """``members`` has the places of each group's terms; ``weights`` (groups,) multiplies its penalty, 0 is free."""
 
     members: tuple[NDArray[np.intp], ...]
-    prices: NDArray[np.float64]
+    weights: NDArray[np.float64]
 
     @classmethod
-    def alone(cls, n_terms: int) -> Grouping:
+    def separate(cls, n_terms: int) -> Grouping:
         """Return every term in a group of its own, at price 1."""
         return cls(tuple(np.array([place], dtype=np.intp) for place in range(n_terms)), np.ones(n_terms))
 
@@ -54,7 +54,7 @@ class Grouping:
         """Return the groups of some terms, numbered anew in the order given; groups without a term vanish."""
         new = {int(place): number for number, place in enumerate(places)}
         kept: list[tuple[NDArray[np.intp], float]] = []
-        for own, price in zip(self.members, self.prices, strict=True):
+        for own, price in zip(self.members, self.weights, strict=True):
             inside = sorted(new[int(place)] for place in own if int(place) in new)
             if inside:
                 kept.append((np.array(inside, dtype=np.intp), float(price)))

@@ -53,7 +53,7 @@ class Sample:
     ``exposure`` (rows,) is the time or size over which a row was seen, for families that know it.
     """
 
-    columns: Matrix
+    terms: Matrix
     target: Matrix
     weights: Vector
     names: Sequence[str]
@@ -77,7 +77,7 @@ class Sample:
         weights = self.weights[present]
         return replace(
             self,
-            columns=self.columns[present],
+            terms=self.terms[present],
             target=self.target[present],
             weights=weights / weights.mean(),
             exposure=None if self.exposure is None else self.exposure[present],
@@ -94,9 +94,9 @@ class PreparedSample:
     row, which are left out. ``exposure_unit`` (outputs,) is what e^score counts in.
     """
 
-    features: NDArray[np.intp]
+    terms: NDArray[np.intp]
     names: list[str]
-    n_features_in: int
+    n_terms: int
     scaling: Scaling
     target_scaling: Scaling
     x: Matrix
@@ -116,7 +116,7 @@ class PreparedSample:
         """Return the sample with some of its features alone."""
         return replace(
             self,
-            features=self.features[places],
+            terms=self.terms[places],
             names=[self.names[place] for place in places],
             scaling=self.scaling.take(places),
             x=self.x[places],
@@ -139,7 +139,7 @@ def prepare(
     same likelihood.
     """
     present = sample.without_absent_rows()
-    scaling = Scaling.of(present.columns, present.weights)
+    scaling = Scaling.of(present.terms, present.weights)
     constant = np.flatnonzero(scaling.scale == 0)
     if constant.size:
         named = ", ".join(str(present.names[int(place)]) for place in constant[:5])
@@ -148,8 +148,8 @@ def prepare(
         warnings.warn(message, ConstantColumnWarning, stacklevel=6)
     varying = [int(place) for place in np.flatnonzero(scaling.scale)]
     features = np.array(sorted(varying, key=lambda place: str(present.names[place])), dtype=np.intp)
-    n_terms = present.columns.shape[1]
-    grouping = Grouping.alone(n_terms) if present.grouping is None else present.grouping
+    n_terms = present.terms.shape[1]
+    grouping = Grouping.separate(n_terms) if present.grouping is None else present.grouping
     features, twins = _without_twins(present, scaling, features, grouping)
     scaling = scaling.take(features) if standardize else Scaling.none(features.size)
     target, weights, unit = _by_exposure(present, exposure_power)
@@ -160,12 +160,12 @@ def prepare(
         target = np.where(scale == 0, center, target)  # what rounding leaves of a constant is no signal
     levels = np.zeros(n_terms, dtype=np.bool_) if present.levels is None else present.levels
     return PreparedSample(
-        features=features,
+        terms=features,
         names=[str(present.names[place]) for place in features],
-        n_features_in=n_terms,
+        n_terms=n_terms,
         scaling=scaling,
         target_scaling=target_scaling,
-        x=np.ascontiguousarray(scaling.apply(present.columns[:, features]).T),
+        x=np.ascontiguousarray(scaling.apply(present.terms[:, features]).T),
         target=target_scaling.apply(target),
         weights=weights,
         levels=levels[features],
@@ -183,11 +183,11 @@ def _without_twins(
     Columns that stand in a group with others, and those that are free, stay. The one with the lowest price is kept,
     of these the first by name.
     """
-    groups = zip(grouping.members, grouping.prices, strict=True)
+    groups = zip(grouping.members, grouping.weights, strict=True)
     price = {int(own[0]): float(cost) for own, cost in groups if own.size == 1 and cost > 0}
     alone = [place for place in features.tolist() if place in price]
     alone.sort(key=lambda place: price[place])  # a stable sort: by name within a price
-    columns = (sample.columns[:, alone] - scaling.center[alone]) / scaling.scale[alone]
+    columns = (sample.terms[:, alone] - scaling.center[alone]) / scaling.scale[alone]
     twins: dict[int, list[int]] = {}
     gone: set[int] = set()
     for first, second in equal_columns(columns):  # the first comes before the second in order of price and name
