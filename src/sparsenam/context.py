@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -141,27 +141,44 @@ class ResumeFile:
         """Return what a stage left, None when the fit had not come so far."""
         return self._stages.get(stage)
 
-    def keep(self, stage: str, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:
+    def keep(self, stage: str, result: StageResult) -> None:
         """Store the result of a stage, in place of what it left before."""
-        contiguous = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
-        self._stages[stage] = StageResult(contiguous, dict(facts))
+        contiguous = {name: np.ascontiguousarray(array) for name, array in result.arrays.items()}
+        self._stages[stage] = StageResult(contiguous, dict(result.facts))
         everything = {
-            f"{name}/{key}": array for name, kept in self._stages.items() for key, array in kept.arrays.items()
+            f"{name}:{key}": array for name, kept in self._stages.items() for key, array in kept.arrays.items()
         }
         document = {"identity": self._identity, "stages": {name: kept.facts for name, kept in self._stages.items()}}
         write_atomically(self.path, save(everything, metadata={"sparsenam": json.dumps(document)}))
 
 
 def _inside(arrays: Arrays, stage: str) -> Arrays:
-    prefix = f"{stage}/"
+    prefix = f"{stage}:"
     return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Context:
-    """What every step of one fit may use: a clock, progress, named random streams, and a resume file."""
+    """What every step of one fit may use: a clock, progress, named random streams, and a resume file.
+
+    ``prefix`` names the part of the fit in the resume file.
+    """
 
     streams: Streams
     clock: Clock = field(default_factory=Clock)
     progress: Progress = field(default_factory=lambda: ProgressBar(verbose=False))
     resume: ResumeFile | None = None
+    prefix: str = ""
+
+    def within(self, name: str) -> Context:
+        """Return the context of a part of the fit, whose stages have this name before theirs."""
+        return replace(self, prefix=f"{self.prefix}{name}/")
+
+    def recall(self, stage: str) -> StageResult | None:
+        """Return what a stage left in the resume file, None when there is none."""
+        return None if self.resume is None else self.resume.recall(self.prefix + stage)
+
+    def keep(self, stage: str, result: StageResult) -> None:
+        """Store the result of a stage in the resume file, if there is one."""
+        if self.resume is not None:
+            self.resume.keep(self.prefix + stage, result)

@@ -1,28 +1,22 @@
-"""Estimators: scikit-learn faces of the rooms below."""
+"""Estimators: scikit-learn's face of the fits."""
 
-from sparsenam.estimators.classification import SNAMClassifier
-from sparsenam.estimators.cross_validated import (
-    RandomFeatureSNAMClassifierCV,
-    RandomFeatureSNAMRegressorCV,
-    SNAMClassifierCV,
-    SNAMRegressorCV,
-)
+from sparsenam.estimators.base import AdditiveEstimator, fit_with
+from sparsenam.estimators.classification import RandomFeatureSNAMClassifier, SNAMClassifier
 from sparsenam.estimators.paths import random_feature_path, snam_path
-from sparsenam.estimators.random_feature import RandomFeatureSNAMClassifier, RandomFeatureSNAMRegressor
-from sparsenam.estimators.regression import SNAMRegressor
+from sparsenam.estimators.regression import RandomFeatureSNAMRegressor, SNAMRegressor
 from sparsenam.estimators.survival import SNAMSurvival
-from sparsenam.survival.target import survival_target
+from sparsenam.survival import survival_target
+from sparsenam.training import Network
 
 __all__ = [
+    "AdditiveEstimator",
+    "Network",
     "RandomFeatureSNAMClassifier",
-    "RandomFeatureSNAMClassifierCV",
     "RandomFeatureSNAMRegressor",
-    "RandomFeatureSNAMRegressorCV",
     "SNAMClassifier",
-    "SNAMClassifierCV",
     "SNAMRegressor",
-    "SNAMRegressorCV",
     "SNAMSurvival",
+    "fit_with",
     "random_feature_path",
     "snam_path",
     "survival_target",

@@ -1,53 +1,70 @@
-"""What the estimators share: fit by the one way through, and answers read from the fitted model."""
+"""What the estimators share: the fit by the pipeline, and answers read from the fitted model."""
 
 from __future__ import annotations
 
 import time
-import warnings
-from collections.abc import Sequence
-from datetime import UTC, datetime
-from numbers import Integral
+from abc import ABC, abstractmethod
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from os import PathLike
-from typing import Self
+from pathlib import Path
+from typing import Any, Literal, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.feature_selection import SelectorMixin
-from sklearn.model_selection import BaseCrossValidator, check_cv
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import (
+    _check_sample_weight,  # pyright: ignore[reportPrivateUsage]
+    check_is_fitted,
+)
 
+from sparsenam.context import Clock, Context, Progress, ProgressBar, ResumeFile
 from sparsenam.convex.certificate import Certificate
-from sparsenam.estimators.fitting import Fitted, fit_additive
-from sparsenam.estimators.settings import Settings
+from sparsenam.errors import InputError, check_number, describe
 from sparsenam.explain import (
     Explanation,
+    FitRecord,
     LocalExplanation,
-    Story,
+    Task,
     TrainingSummary,
     explain_model,
     explain_rows,
+    output_names,
     read_cells,
     row_labels,
+    score_units,
     summarize_data,
+    summarize_training,
 )
-from sparsenam.explain.summary import summarize_path, versions_now
-from sparsenam.explain.units import Task, output_names, score_units
 from sparsenam.export import save_estimator
-from sparsenam.families import Family
+from sparsenam.fitting.pipeline import FitResult, fit, read
+from sparsenam.fitting.plan import (
+    Alpha,
+    ChoosingParameters,
+    Plan,
+    Pose,
+    describe_parameters,
+    resolve_random_features,
+    resolve_snam,
+)
+from sparsenam.fitting.strategies import FeatureKind, Strategy
 from sparsenam.fitting.threads import threads
 from sparsenam.model import AdditiveModel
-from sparsenam.selection import CVCurve
-from sparsenam.selection.folds import Splits, deal, splits_of_present
-from sparsenam.tables import PreparedSample, Sample, TableEncoder, prepare
-from sparsenam.tables.groups import grouping_of
-from sparsenam.training.run import History
-from sparsenam.training.solvers import as_solver
+from sparsenam.penalties import Penalty, as_penalty
+from sparsenam.selection import CVCurve, RegularizationPath, as_rule
+from sparsenam.selection.convex_task import TOLERANCE, Norm
+from sparsenam.streams import Streams
+from sparsenam.tables import Sample, TableEncoder
+from sparsenam.training import Network
+from sparsenam.training.checkpoint import History
 
 Matrix = NDArray[np.float64]
+RandomState = int | np.random.RandomState | None
 
 
-class AdditiveEstimator(BaseEstimator):
+class AdditiveEstimator(BaseEstimator, ABC):
     """An estimator whose fitted state is an `AdditiveModel`."""
 
     model_: AdditiveModel
@@ -59,15 +76,17 @@ class AdditiveEstimator(BaseEstimator):
     norms_: NDArray[np.float64]
     certificate_: Certificate | None
     cv_curve_: CVCurve | None
-    woken_: tuple[str, ...]
-    stand_ins_: dict[str, dict[str, float]]
-    table_: TableEncoder
+    path_: RegularizationPath | None
+    readmitted_: tuple[str, ...]
+    substitutes_: dict[str, dict[str, float]]
+    encoder_: TableEncoder
     summary_: TrainingSummary
     n_features_in_: int
     feature_names_in_: NDArray[np.object_]
+    _taken: int | None
 
     def effects(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Return each feature's centred share of the linear predictor, 0 for dropped features.
+        """Return each column's centred share of the linear predictor, 0 for dropped columns.
 
         Returns
         -------
@@ -76,8 +95,7 @@ class AdditiveEstimator(BaseEstimator):
             log odds for classification.
         """
         check_is_fitted(self)
-        effects = by_column(self.table_, self.model_.effects(self._encode(X)), axis=1)
-        return effects[:, :, 0] if effects.shape[2] == 1 else effects
+        return self._by_column(self.model_.effects(self.encoder_.encode(X)))
 
     def missing_effects(self, X: ArrayLike) -> NDArray[np.float64]:
         """Return the part of `effects` that is due to cells being missing or not, in the same shape.
@@ -85,11 +103,10 @@ class AdditiveEstimator(BaseEstimator):
         It is centred like every effect: what a missing cell adds beyond a present one is the difference.
         """
         check_is_fitted(self)
-        terms, encoded = self.table_.terms, self._encode(X)
-        effects = self.model_.effects(encoded)
-        present = ~np.isnan(encoded)[:, :, None] & np.array([term.kind != "missing" for term in terms])[:, None]
-        effects = by_column(self.table_, np.where(present, 0.0, effects), axis=1)
-        return effects[:, :, 0] if effects.shape[2] == 1 else effects
+        encoded = self.encoder_.encode(X)
+        is_value = np.array([term.kind != "missing" for term in self.encoder_.terms])
+        present = ~np.isnan(encoded)[:, :, None] & is_value[:, None]
+        return self._by_column(np.where(present, 0.0, self.model_.effects(encoded)))
 
     def explain(self, X: ArrayLike | None = None) -> Explanation:
         """Return what the model does with each column, as data for pictures, pages and files.
@@ -101,10 +118,10 @@ class AdditiveEstimator(BaseEstimator):
         """
         check_is_fitted(self)
         if X is None:
-            return explain_model(self._story(), self.summary_.data)
-        encoded, cells = self._encode(X), read_cells(self.table_, X)
-        data = summarize_data(self.table_, self.model_, encoded, missing=[own.missing for own in cells])
-        return explain_model(self._story(), data)
+            return explain_model(self._record(), self.summary_.data)
+        encoded, cells = self.encoder_.encode(X), read_cells(self.encoder_, X)
+        missing = [column.missing for column in cells]
+        return explain_model(self._record(), summarize_data(self.encoder_, self.model_, encoded, missing=missing))
 
     def explain_local(self, X: ArrayLike) -> LocalExplanation:
         """Return what each column adds to the score of each row, in numbers and in words.
@@ -115,8 +132,8 @@ class AdditiveEstimator(BaseEstimator):
             The rows to explain.
         """
         check_is_fitted(self)
-        encoded = self._encode(X)
-        return explain_rows(self._story(), encoded, read_cells(self.table_, X), row_labels(X, len(encoded)))
+        encoded = self.encoder_.encode(X)
+        return explain_rows(self._record(), encoded, read_cells(self.encoder_, X), row_labels(X, len(encoded)))
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the fitted estimator into a file that `sparsenam.load` reads, usually named ``….snam``.
@@ -131,171 +148,236 @@ class AdditiveEstimator(BaseEstimator):
 
     def _scores(self, X: ArrayLike) -> Matrix:
         check_is_fitted(self)
-        return self.model_.scores(self._encode(X))
+        return self.model_.scores(self.encoder_.encode(X))
 
-    def _encode(self, X: ArrayLike) -> Matrix:
-        """Return the terms of a table like that of the fit, shape (rows, terms)."""
-        return self.table_.encode(X)
+    def _by_column(self, effects: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return effects of terms (rows, terms, outputs) added up by column, without the axis of a single output."""
+        columns = np.array([term.column for term in self.encoder_.terms], dtype=np.intp)
+        if not np.array_equal(columns, np.arange(self.n_features_in_)):
+            totals = np.zeros((effects.shape[0], self.n_features_in_, effects.shape[2]))
+            np.add.at(totals.swapaxes(0, 1), columns, effects.swapaxes(0, 1))
+            effects = totals
+        return effects[:, :, 0] if effects.shape[2] == 1 else effects
 
-    def _read(self, X: ArrayLike) -> Matrix:
-        """Learn the table's columns and return its terms, shape (rows, terms)."""
-        kinds = getattr(self, "feature_types", None)
-        split = self._trains_an_architecture()
-        self.table_, encoded = TableEncoder.fit(X, kinds, split_levels=split, estimator_name=type(self).__name__)
-        self.n_features_in_ = len(self.table_.columns)
-        if self.table_.named:
-            self.feature_names_in_ = np.array(self.table_.names, dtype=object)
-        else:
-            vars(self).pop("feature_names_in_", None)
-        return encoded
+    @abstractmethod
+    def _resolve(self) -> tuple[Strategy, Penalty]:
+        """Check the parameters and return the strategy and the penalty that they ask for."""
 
-    def _trains_an_architecture(self) -> bool:
-        """Return whether sub-networks will be trained that read numbers alone, hence a category level by level."""
-        settings = self._settings()
-        return not (settings.hidden == "auto" and settings.starts_convex and settings.refits)
+    @abstractmethod
+    def _fit_in(self, surroundings: Surroundings, X: ArrayLike, y: ArrayLike, **fit_params: Any) -> Self:
+        """Fit as ``fit`` does, with progress and a resume file of the caller's."""
 
-    def _settings(self) -> Settings:
-        return Settings.of(self.get_params(deep=False))
+    def _read(self, X: ArrayLike, strategy: Strategy) -> tuple[TableEncoder, Matrix]:
+        """Decide what each column is, and return the table in terms, shape (rows, terms)."""
+        return read(X, strategy, getattr(self, "feature_types", None), type(self).__name__)
 
-    def _story(self) -> Story:
+    def _plan(self, pose: Pose, strategy: Strategy, penalty: Penalty) -> Plan:
+        assert isinstance(self, ChoosingParameters)
+        settings = self.get_params(deep=False)
+        return Plan(strategy, pose, penalty, as_rule(self.rule), self, describe_parameters(settings))
+
+    def _fit_by(
+        self,
+        plan: Plan,
+        surroundings: Surroundings,
+        encoder: TableEncoder,
+        sample: Sample,
+        groups: ArrayLike | None = None,
+        answer: NDArray[np.generic] | None = None,
+    ) -> FitResult:
+        """Run the pipeline on a sample and set the fitted attributes, last and together."""
+        if groups is not None and plan.alpha != "auto":
+            remedy = "leave groups out"
+            raise InputError(describe("groups", "alpha='auto', which cross-validates", f"{plan.alpha}", remedy))
+        parameters = self.get_params(deep=False)
+        started = time.perf_counter()
+        context = surroundings.context(parameters)
+        try:
+            with threads(parameters.get("n_jobs")):
+                result = fit(encoder, sample, plan, context, groups, answer)
+        finally:
+            context.progress.close()
+        seconds = time.perf_counter() - started
+        fitted = _attributes(result, encoder) | {"summary_": _summary(result, encoder, sample, seconds)}
+        for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("__")]:
+            delattr(self, name)  # nothing of an earlier fit stays
+        for name, value in fitted.items():
+            setattr(self, name, value)
+        return result
+
+    def _record(self) -> FitRecord:
         """Return what explaining needs to know of this fit."""
-        family, table, settings = self.model_.family, self.table_, self.get_params(deep=False)
+        family, encoder, settings = self.model_.family, self.encoder_, self.get_params(deep=False)
         task: Task = "classification" if hasattr(self, "classes_") else "regression"
         if hasattr(self, "event_times_"):
             task = "survival"
         outputs = output_names(task, family.name, getattr(self, "classes_", ()), self.model_.intercept.size)
-        curve, solver = self.cv_curve_, settings.get("solver", "auto")
-        asked: Sequence[str | int] = settings.get("keep") or ()
-        return Story(
+        network, kept = settings.get("network"), settings.get("always_keep") or ()
+        subgradient = isinstance(network, Network) and not network.solver_for(as_penalty(settings["penalty"])).proximal
+        return FitRecord(
             task=task,
             outputs=outputs,
             units=score_units(task, family.name, family.link, outputs),
             model=self.model_,
-            table=table,
+            encoder=encoder,
             summary=self.summary_,
             norms=self.norms_,
             alpha=self.alpha_,
             certificate=self.certificate_,
-            curve=curve,
-            taken=None if curve is None else curve.choose(settings.get("rule", "compact")),
-            woken=frozenset(self.woken_),
-            stand_ins=self.stand_ins_,
-            history=self.history_,
-            asked=frozenset(name if isinstance(name, str) else table.names[name] for name in asked),
-            threshold=None if solver == "auto" or as_solver(solver).proximal else settings.get("threshold"),
+            curve=self.cv_curve_,
+            taken=self._taken,
+            readmitted=frozenset(self.readmitted_),
+            substitutes=self.substitutes_,
+            history=getattr(self, "history_", None) or (),
+            always_keep=frozenset(name if isinstance(name, str) else encoder.names[name] for name in kept),
+            threshold=network.threshold if isinstance(network, Network) and subgradient else None,
             estimator=type(self).__name__,
             settings=settings,
         )
-
-    def _solve(self, sample: Sample, family: Family, splits: Splits | None) -> Fitted:
-        return fit_additive(sample, family, self._settings(), splits)
-
-    def _splits(self, sample: Sample, groups: ArrayLike | None) -> Splits | None:
-        """Return the folds of an estimator with a ``cv`` of its own; None lets the fit deal them."""
-        cv: int | BaseCrossValidator | None = getattr(self, "cv", None)
-        present = sample.present
-        target = sample.target
-        if cv is None or isinstance(cv, Integral):
-            return None if cv is None else deal(target[present], int(cv), getattr(self, "random_state", None))
-        answer = target.argmax(axis=1) if target.shape[1] > 1 else target[:, 0]
-        return splits_of_present(check_cv(cv).split(sample.terms, answer, groups), present)
-
-    def _fit(
-        self,
-        columns: Matrix,
-        target: Matrix,
-        weights: NDArray[np.float64],
-        family: Family,
-        groups: ArrayLike | None = None,
-        exposure: NDArray[np.float64] | None = None,
-    ) -> Self:
-        terms = self.table_.terms
-        names = [term.name for term in terms]
-        asked = (getattr(self, word, None) for word in ("feature_groups", "penalty_weights", "keep"))
-        sample = Sample(
-            columns,
-            target,
-            weights,
-            names,
-            levels=np.array([term.kind == "levels" for term in terms], dtype=np.bool_),
-            grouping=grouping_of(self.table_, *asked),
-            exposure=exposure,
-        )
-        started = time.perf_counter()
-        splits = self._splits(sample, groups)
-        with threads(getattr(self, "n_jobs", None)):
-            fitted = self._solve(sample, family, splits)
-        attributes = _attributes(fitted, tuple(names), hasattr(self, "cv"))
-        attributes["norms_"] = np.sqrt(by_column(self.table_, fitted.norms**2, axis=0))
-        attributes["summary_"] = _summary(self.table_, sample, fitted, time.perf_counter() - started)
-        for name, value in attributes.items():
-            setattr(self, name, value)
-        return self
 
 
 class SupportMixin(SelectorMixin):
     """scikit-learn's selector interface, read from the fitted model: a column is kept for any of its terms."""
 
     model_: AdditiveModel
-    table_: TableEncoder
+    encoder_: TableEncoder
 
     def _get_support_mask(self) -> NDArray[np.bool_]:
         check_is_fitted(self)
-        mask = np.zeros(len(self.table_.columns), dtype=bool)
-        mask[[self.table_.terms[int(place)].column for place in self.model_.terms]] = True
+        mask = np.zeros(len(self.encoder_.columns), dtype=bool)
+        mask[[self.encoder_.terms[int(term)].column for term in self.model_.terms]] = True
         return mask
 
 
-def by_column(table: TableEncoder, values: NDArray[np.float64], axis: int) -> NDArray[np.float64]:
-    """Return values of the table's terms, along an axis, added up for each of its columns."""
-    columns = np.array([term.column for term in table.terms], dtype=np.intp)
-    if np.array_equal(columns, np.arange(len(table.columns))):
-        return values
-    shape = list(values.shape)
-    shape[axis] = len(table.columns)
-    totals = np.zeros(shape)
-    np.add.at(np.moveaxis(totals, axis, 0), columns, np.moveaxis(values, axis, 0))
-    return totals
+@dataclass(kw_only=True, eq=False, repr=False)
+class SNAMParameters(ChoosingParameters):
+    """The constructor of the SNAM estimators; see `SNAMRegressor` for the meaning."""
+
+    alpha: Alpha = field(default="auto", kw_only=False)
+    refit: bool | Literal["auto"] = "auto"
+    network: Network | None = None
+    max_seconds: float | None = None
+    n_jobs: int | None = None
+    verbose: bool | None = None
+    random_state: RandomState = None
+
+    def _resolve(self) -> tuple[Strategy, Penalty]:
+        return resolve_snam(self, self.network, self.refit)
 
 
-def _summary(table: TableEncoder, sample: Sample, fitted: Fitted, seconds: float) -> TrainingSummary:
-    """Return the training data in brief, and what left terms out before the fit began."""
-    counts = sample.weights if sample.exposure is None else sample.weights * (sample.exposure > 0)
-    prepared = _prepared(sample) if fitted.choice is None else fitted.choice.task.prepared
-    twins = {twin: name for name, others in prepared.twins.items() for twin in others}
-    varying = {*prepared.names, *twins}
-    return TrainingSummary(
-        data=summarize_data(table, fitted.model, sample.terms, counts),
-        path=summarize_path(fitted.choice),
-        twins=twins,
-        constant=tuple(term.name for term in table.terms if term.name not in varying),
-        seconds=seconds,
-        created=datetime.now(UTC).date().isoformat(),
-        versions=versions_now(),
-    )
+@dataclass(kw_only=True, eq=False, repr=False)
+class RandomFeatureParameters(ChoosingParameters):
+    """The constructor of the random-feature estimators; see `RandomFeatureSNAMRegressor` for the meaning."""
+
+    alpha: Alpha = field(default="auto", kw_only=False)
+    features: FeatureKind = "ramps"
+    norm: Norm = "function"
+    width: int = 32
+    hidden: tuple[int, ...] = (100, 50)
+    activation: str = "relu"
+    tol: float = TOLERANCE
+    max_seconds: float | None = None
+    n_jobs: int | None = None
+    verbose: bool | None = None
+    random_state: RandomState = None
+
+    def _resolve(self) -> tuple[Strategy, Penalty]:
+        return resolve_random_features(
+            self, self.features, self.norm, self.width, self.hidden, self.activation, self.tol
+        )
 
 
-def _prepared(sample: Sample) -> PreparedSample:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the fit has warned of constant columns
-        plain = Sample(sample.terms, sample.target, sample.weights, sample.names, sample.levels, sample.grouping)
-        return prepare(plain, standardize=True)
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """Where a fit reports progress and what it resumes from, where the caller gives them."""
+
+    progress: Progress | None = None
+    resume: ResumeFile | None = None
+
+    def context(self, parameters: dict[str, Any]) -> Context:
+        """Return the context of a fit with an estimator's parameters."""
+        network, random_state = parameters.get("network"), parameters.get("random_state")
+        max_seconds, resume = parameters.get("max_seconds"), self.resume
+        if max_seconds is not None:
+            check_number("max_seconds", max_seconds, 0.0, open_below=True)
+        if isinstance(network, Network) and network.checkpoint is not None:
+            if random_state is None:
+                expected = "a random_state, without which no other run is the same fit"
+                raise InputError(describe("checkpoint", expected, "None", "set random_state"))
+            resume = resume or ResumeFile(Path(network.checkpoint))
+        progress = self.progress or ProgressBar(parameters.get("verbose"))
+        return Context(Streams.from_random_state(random_state), Clock(max_seconds), progress, resume)
 
 
-def _attributes(fitted: Fitted, names: tuple[str, ...], with_path: bool) -> dict[str, object]:
-    intercept, choice = fitted.model.intercept, fitted.choice
+Estimator = TypeVar("Estimator", bound=AdditiveEstimator)
+
+
+def fit_with(
+    estimator: Estimator,
+    X: ArrayLike,
+    y: ArrayLike,
+    *,
+    progress: Progress | None = None,
+    resume: ResumeFile | None = None,
+    **fit_params: Any,
+) -> Estimator:
+    """Fit an estimator as its ``fit`` does, with progress and a resume file of the caller's.
+
+    A fit that was stopped and is started again with the same file, data and settings goes on where it was.
+    """
+    return estimator._fit_in(Surroundings(progress, resume), X, y, **fit_params)  # pyright: ignore[reportPrivateUsage]
+
+
+@contextmanager
+def all_or_nothing(estimator: BaseEstimator) -> Generator[None]:
+    """Undo every change to the estimator when the block fails, so that a failed fit leaves nothing behind."""
+    before = dict(vars(estimator))
+    try:
+        yield
+    except BaseException:
+        vars(estimator).clear()
+        vars(estimator).update(before)
+        raise
+
+
+def require_target(estimator: BaseEstimator, y: ArrayLike | None) -> ArrayLike:
+    """Return y; raise when it is None."""
+    if y is None:
+        raise InputError(f"{type(estimator).__name__} requires y to be passed, but the target y is None.")
+    return y
+
+
+def check_weights(sample_weight: ArrayLike | None, X: object) -> NDArray[np.float64]:
+    """Return the weights of the rows, shape (rows,)."""
+    return _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+
+
+def _attributes(result: FitResult, encoder: TableEncoder) -> dict[str, object]:
+    intercept = result.model.intercept
     attributes: dict[str, object] = {
-        "alpha_": fitted.alpha,
+        "n_features_in_": len(encoder.columns),
+        "encoder_": encoder,
+        "alpha_": result.alpha,
         "intercept_": float(intercept[0]) if intercept.size == 1 else intercept.copy(),
-        "n_parameters_": fitted.model.n_parameters,
-        "history_": fitted.history,
-        "stationarity_": fitted.stationarity,
-        "stand_ins_": fitted.stand_ins,
-        "certificate_": None if choice is None else choice.certificate,
-        "cv_curve_": None if choice is None else choice.curve,
-        "woken_": fitted.woken,
-        "model_": fitted.model,
+        "n_parameters_": result.model.n_parameters,
+        "norms_": result.norms,
+        "stationarity_": result.stationarity,
+        "substitutes_": result.substitutes,
+        "certificate_": result.certificate,
+        "cv_curve_": result.curve,
+        "path_": result.path,
+        "readmitted_": result.readmitted,
+        "_taken": result.taken,
+        "model_": result.model,
     }
-    if with_path and choice is not None:
-        attributes["path_"] = choice.task.path(choice.points, names)
+    if encoder.named:
+        attributes["feature_names_in_"] = np.array(encoder.names, dtype=object)
+    if result.history is not None:
+        attributes["history_"] = result.history
     return attributes
+
+
+def _summary(result: FitResult, encoder: TableEncoder, sample: Sample, seconds: float) -> TrainingSummary:
+    weights = sample.weights if sample.exposure is None else sample.weights * (sample.exposure > 0)
+    prepared = result.problem.prepared
+    return summarize_training(encoder, prepared, result.model, sample.terms, weights, result.path, seconds)

@@ -3,43 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.validation import (
-    _check_sample_weight,  # pyright: ignore[reportPrivateUsage]
-    check_consistent_length,
-)
+from sklearn.utils.validation import check_consistent_length
 
+from sparsenam.context import Clock, Context
 from sparsenam.convex.features import RampFeatures
 from sparsenam.errors import InputError, check_number, check_whole, check_word, describe
-from sparsenam.estimators.fitting import RAMPS, Fitted, Task, fit_features, fit_network_path, prepared_for
+from sparsenam.estimators.base import check_weights
 from sparsenam.estimators.regression import check_target
-from sparsenam.estimators.settings import PAPER_HIDDEN, Settings
-from sparsenam.families import FAMILIES, Family, OwnLoss, as_family
-from sparsenam.networks import Hidden
+from sparsenam.families import FAMILIES, CustomLoss, Family, as_family
+from sparsenam.fitting import FamilyProblem, Fitted, family_problem, read
+from sparsenam.fitting.plan import ChoosingParameters, resolve_snam
+from sparsenam.fitting.strategies import RAMPS, Strategy, by_term, train_path
 from sparsenam.penalties import Penalty, as_penalty
 from sparsenam.selection import PathPoint, RegularizationPath
-from sparsenam.selection.choose import ConvexTask, Norm, walk_path
+from sparsenam.selection.convex_task import TOLERANCE, ConvexTask, Norm, by_column
 from sparsenam.streams import Streams
-from sparsenam.tables import PreparedSample, Sample, TableEncoder
+from sparsenam.tables import Sample
 from sparsenam.tables.groups import grouping_of
-from sparsenam.training import Deadline
+from sparsenam.training import Network
+
+ROUGH_GAP = 1e-2  # of a path that only gives a grid of alphas
 
 
 def random_feature_path(
     X: ArrayLike,
     y: ArrayLike,
     *,
-    family: str | Family | OwnLoss = "gaussian",
+    family: str | Family | CustomLoss = "gaussian",
     penalty: str | Penalty = "group_lasso",
     alphas: ArrayLike | None = None,
     n_alphas: int = 30,
     width: int = 32,
     norm: Norm = "function",
-    tol: float = 1e-4,
+    tol: float = TOLERANCE,
     sample_weight: ArrayLike | None = None,
 ) -> RegularizationPath:
     """Return the path of random-feature SNAM, solved at each alpha to a duality gap of ``tol``.
@@ -58,100 +58,113 @@ def random_feature_path(
     check_number("tol", tol, 0.0, open_below=True)
     check_whole("width", width)
     check_whole("n_alphas", n_alphas)
-    prepared, chosen, names = _read(X, y, family, sample_weight)
-    task = ConvexTask.of(prepared, chosen, RampFeatures(prepared, width), as_penalty(penalty), norm)
-    points = walk_path(task, _falling(alphas), n_alphas, tol)
-    return task.path(tuple(points), names)
+    strategy, chosen = resolve_snam(ChoosingParameters(penalty=penalty), None, refit=True)
+    problem, names = _read(X, y, family, sample_weight, strategy)
+    task = _convex_task(problem, chosen, width, norm)
+    return task.path(tuple(task.walk(_falling(alphas), n_alphas, tol)), names)
 
 
 def snam_path(
     X: ArrayLike,
     y: ArrayLike,
     *,
-    family: str | Family | OwnLoss = "gaussian",
+    family: str | Family | CustomLoss = "gaussian",
     penalty: str | Penalty = "group_lasso",
     order: Literal["convex", "dense"] = "convex",
     alphas: ArrayLike | None = None,
     n_alphas: int = 30,
-    hidden: Hidden | Literal["auto"] = "auto",
+    network: Network | None = None,
     max_seconds: float | None = None,
     sample_weight: ArrayLike | None = None,
     random_state: int | np.random.RandomState | None = None,
 ) -> RegularizationPath:
-    """Return a path of full networks, from sparse to dense.
+    """Return a path of full models, from sparse to dense.
 
     Parameters
     ----------
     order
-        "convex" walks down the convex path and fits a network without penalty at each new support. "dense" starts
-        with all features and raises alpha, each fit starting from the one before: in a network with hidden layers
-        zero is absorbing, so such a path can only go from dense to sparse.
-    hidden, max_seconds, random_state
-        As for `SNAMRegressor`; "auto" with ``order="dense"`` is the paper's 100-50.
+        "convex" walks down the convex path and fits without penalty at each new support. "dense" trains networks on
+        all columns and raises alpha, each fit starting from the one before: in a network with hidden layers zero is
+        absorbing, so such a path can only go from dense to sparse.
+    network, max_seconds, random_state
+        As for `SNAMRegressor`; without a network "convex" fits smoothly and "dense" trains the paper's 100-50.
     """
-    prepared, chosen, names = _read(X, y, family, sample_weight, split_levels=hidden != "auto" or order == "dense")
-    init: Literal["convex", "random"] = "convex" if order == "convex" else "random"
-    settings = Settings(
-        penalty=penalty, hidden=hidden, init=init, max_seconds=max_seconds, random_state=random_state
-    )
-    settings.check()
-    streams = Streams.from_random_state(random_state)
-    task = Task(prepared, chosen, settings, streams, Deadline(max_seconds))
-    grid = _falling(alphas)
+    check_word("order", order, ("convex", "dense"))
+    check_whole("n_alphas", n_alphas)
+    context = Context(Streams.from_random_state(random_state), Clock(max_seconds))
+    grid, given = _falling(alphas), ChoosingParameters(penalty=penalty)
     if order == "convex":
-        points = list(_convex_points(task, grid, n_alphas))
-    elif order == "dense":
-        if grid is None:
-            convex = ConvexTask.of(prepared, chosen, RampFeatures(prepared, RAMPS), as_penalty(penalty))
-            grid = np.array([point.alpha for point in walk_path(convex, None, n_alphas, 1e-2)])
-        task = replace(task, settings=replace(settings, hidden=PAPER_HIDDEN if hidden == "auto" else hidden))
-        points = [_point(fitted) for fitted in fit_network_path(task, grid[::-1])][::-1]
-    else:
-        raise InputError(describe("order", "'convex' or 'dense'", repr(order), "choose one"))
+        strategy, chosen = resolve_snam(given, network, refit=True)
+        problem, names = _read(X, y, family, sample_weight, strategy)
+        points = list(_convex_points(problem, strategy, chosen, grid, n_alphas, context))
+        return RegularizationPath(tuple(points), names)
+    trained = Network() if network is None else network
+    strategy, chosen = resolve_snam(ChoosingParameters(penalty=penalty, alpha=0.0), trained, refit=False)
+    problem, names = _read(X, y, family, sample_weight, strategy)
+    if grid is None:
+        walked = _convex_task(problem, chosen, RAMPS).walk(None, n_alphas, ROUGH_GAP)
+        grid = np.array([point.alpha for point in walked])
+    rising = train_path(problem, trained, chosen, grid[::-1], context)
+    points = [_point(problem, alpha, fitted) for alpha, fitted in rising][::-1]
     return RegularizationPath(tuple(points), names)
 
 
-def _convex_points(task: Task, alphas: NDArray[np.float64] | None, n_alphas: int) -> Iterator[PathPoint]:
-    """Yield a network for each new support on the convex path."""
-    features = RampFeatures(task.prepared, RAMPS)
-    convex = ConvexTask.of(task.prepared, task.family, features, as_penalty(task.settings.penalty))
+def _convex_points(
+    problem: FamilyProblem,
+    strategy: Strategy,
+    penalty: Penalty,
+    alphas: NDArray[np.float64] | None,
+    n_alphas: int,
+    context: Context,
+) -> Iterator[PathPoint]:
+    """Yield a fit without penalty for each new support on the convex path."""
+    task = _convex_task(problem, penalty, RAMPS)
     known: dict[tuple[int, ...], Fitted] = {}
-    for point in walk_path(convex, alphas, n_alphas, 1e-4):
-        places = convex.terms(point.supports[0])
-        support = tuple(int(place) for place in places)
+    for point in task.walk(alphas, n_alphas, TOLERANCE):
+        indices = task.terms(point.supports[0])
+        support = tuple(int(index) for index in indices)
         if support not in known:
-            known[support] = fit_features(task, places, point.alpha)
-        yield replace(_point(known[support]), alpha=point.alpha, gap=float(point.gaps[0]))
-        if task.clock.passed():
+            known[support] = strategy.fitter(None).fit(problem.take(indices), context)
+        yield _point(problem, point.alpha, known[support], float(point.gaps[0]))
+        if context.clock.passed():
             return
 
 
-def _point(fitted: Fitted) -> PathPoint:
-    return PathPoint(fitted.alpha, np.sort(fitted.model.terms), fitted.norms, fitted.model)
+def _convex_task(problem: FamilyProblem, penalty: Penalty, width: int, norm: Norm = "function") -> ConvexTask:
+    on_terms = by_term(penalty, problem.column_of, problem.n_columns)
+    features = RampFeatures(problem.prepared, width)
+    return ConvexTask.of(problem.prepared, problem.family, features, on_terms, problem.column_of, norm)
+
+
+def _point(problem: FamilyProblem, alpha: float, fitted: Fitted, gap: float | None = None) -> PathPoint:
+    columns = np.unique(problem.column_of[fitted.model.terms])
+    norms = by_column(fitted.norms, problem.column_of, problem.n_columns)
+    return PathPoint(alpha, columns, norms, fitted.model, gap)
 
 
 def _read(
     X: ArrayLike,
     y: ArrayLike,
-    family: str | Family | OwnLoss,
+    family: str | Family | CustomLoss,
     sample_weight: ArrayLike | None,
-    *,
-    split_levels: bool = False,
-) -> tuple[PreparedSample, Family, tuple[str, ...]]:
-    table, encoded = TableEncoder.fit(X, split_levels=split_levels)
-    columns, terms = encoded, table.terms
+    strategy: Strategy,
+) -> tuple[FamilyProblem, tuple[str, ...]]:
+    encoder, terms = read(X, strategy, None, "a path")
     chosen = as_family(family, tuple(FAMILIES), learns=False)
     target = check_target(y)
-    check_consistent_length(columns, target)
-    target = target.reshape(len(target), -1)
-    weights = _check_sample_weight(sample_weight, columns, dtype=np.float64, ensure_non_negative=True)
-    names = [term.name for term in terms]
-    levels = np.array([term.kind == "levels" for term in terms], dtype=np.bool_)
-    sample = Sample(columns, target, weights, names, levels, grouping_of(table, None, None, None))
-    prepared = prepared_for(chosen, sample)
-    if not prepared.terms.size:
+    check_consistent_length(terms, target)
+    sample = Sample(
+        terms,
+        target.reshape(len(target), -1),
+        check_weights(sample_weight, terms),
+        [term.name for term in encoder.terms],
+        np.array([term.kind == "levels" for term in encoder.terms], dtype=np.bool_),
+        grouping_of(encoder, None, None, None),
+    )
+    problem = family_problem(sample, encoder, chosen, standardize=strategy.standardize)
+    if not problem.prepared.terms.size:
         raise InputError(describe("X", "a column that varies", "constant ones", "give other columns"))
-    return prepared, chosen, tuple(names)
+    return problem, encoder.names
 
 
 def _falling(alphas: ArrayLike | None) -> NDArray[np.float64] | None:

@@ -1,4 +1,4 @@
-"""Poisson fits in alternation with the baseline hazard."""
+"""Poisson fits in alternation with the baseline hazard, until the scores no longer move."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from sparsenam.tables import PreparedSample
 Vector = NDArray[np.float64]
 Result = TypeVar("Result")
 
-TURNS = 30  # plain turns shrink the error by 2 to 25 on simulated data, mixed ones by more: 4 to 12 are enough
-MEMORY = 4  # turns that Anderson's mixing looks back
-# Changes of a score, and relative ones of the log-likelihood, at which turns end.
-EXACT, EXACT_VALUE = 1e-6, 1e-10
-TREMBLING, TREMBLING_VALUE = 1e-2, 1e-6
-# A fit that chooses its smoothness anew in each turn, or trains a network, may tremble for ever: on simulated data
-# by 0.005 in the worst row, but by 0.4 (root mean square 0.1) where two choices of smoothness alternate. It ends
-# when so many turns in a row came no nearer, with the turn that moved least, and with a warning where even that one
+ITERATIONS = 30  # plain ones shrink the error by 2 to 25 on simulated data, mixed ones by more: 4 to 12 are enough
+MEMORY = 4  # iterations that Anderson's mixing looks back
+# changes of a score, and relative ones of the log-likelihood, at which exact fits and others have converged
+EXACT_MOVE, EXACT_CHANGE = 1e-6, 1e-10
+SMALL_MOVE, SMALL_CHANGE = 1e-2, 1e-6
+# A fit that chooses its smoothness anew each time, or trains a network, may never come to rest: on simulated data the
+# worst row moves by 0.005, but by 0.4 (root mean square 0.1) where two choices of smoothness alternate. It ends when
+# so many iterations in a row came no nearer, with the one that moved least, and with a warning where even that one
 # moved by more than `ROUGH` in the root mean square.
 PATIENCE, ROUGH = 3, 0.1
 
@@ -53,65 +53,67 @@ class CoxLikelihood:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Settled(Generic[Result]):
-    """The last fit of some turns and its scores, shape (rows,)."""
+class Converged(Generic[Result]):
+    """The last fit of an alternation and its scores, shape (rows,)."""
 
     result: Result
     scores: Vector
-    turns: int
+    iterations: int
 
 
-def settle(
+def alternate(
     likelihood: CoxLikelihood,
-    fit: Callable[[Vector], tuple[Result, Vector]],
+    fit: Callable[[Vector, int], tuple[Result, Vector]],
     start: Vector,
     *,
     exact: bool,
     out_of_time: Callable[[], bool],
-) -> Settled[Result]:
+) -> Converged[Result]:
     """Repeat ``fit`` until its scores are those that it was given.
 
     Parameters
     ----------
     fit
-        Takes scores (rows,), fits Poisson rates to the hazard that they give, and returns the fit and its scores.
+        Takes scores (rows,) and the number of the iteration, fits Poisson rates to the hazard that the scores give,
+        and returns the fit and its scores.
     exact
-        Whether each fit solves its problem exactly, so that the turns can end in a fixed point to many digits.
+        Whether each fit solves its problem exactly, so that the alternation can converge to many digits.
     """
-    small, same = (EXACT, EXACT_VALUE) if exact else (TREMBLING, TREMBLING_VALUE)
-    given, mixing, value, turn = start - start.mean(), Mixing(), -np.inf, 0
-    calmest, best, since = np.inf, None, 0
+    small, same = (EXACT_MOVE, EXACT_CHANGE) if exact else (SMALL_MOVE, SMALL_CHANGE)
+    given, mixing, value, iteration = start - start.mean(), AndersonMixing(), -np.inf, 0
+    least, best, since = np.inf, None, 0
     while True:
-        turn += 1
-        result, scores = fit(given)
+        iteration += 1
+        result, scores = fit(given, iteration)
         scores = scores - scores.mean()
         last, value = value, likelihood.value(scores)
         move: Vector = scores - given
-        settled = Settled(result, scores, turn)
+        reached = Converged(result, scores, iteration)
         if np.abs(move).max() <= small or abs(value - last) <= same * abs(value) or out_of_time():
-            return settled
+            return reached
         size, since = float(np.sqrt(np.mean(move**2))), since + 1
-        if best is None or size < calmest:
-            calmest, best, since = size, settled, 0
-        if turn == TURNS or (not exact and since == PATIENCE):
-            if exact or calmest > ROUGH:
-                _warn(calmest, turn)
+        if best is None or size < least:
+            least, best, since = size, reached, 0
+        if iteration == ITERATIONS or (not exact and since == PATIENCE):
+            if exact or least > ROUGH:
+                _warn(least, iteration)
             return best
         given = mixing.next(given, scores)
 
 
-def _warn(size: float, turns: int) -> None:
+def _warn(size: float, iterations: int) -> None:
     message = (
-        f"Scores and baseline hazard did not settle in {turns} turns: the calmest one still moved the scores by "
-        f"{size:.2g} (root mean square); try fewer features or another random_state."
+        f"Scores and baseline hazard did not converge in {iterations} iterations: the last ones still moved the scores "
+        f"by {size:.2g} (root mean square); try fewer columns or another random_state."
     )
     warnings.warn(message, ConvergenceWarning, stacklevel=3)
 
 
-class Mixing:
-    """Anderson's mixing: the next point is where the last turns, extrapolated linearly, would not move.
+class AndersonMixing:
+    """Anderson's mixing: the next point is where the last iterations, extrapolated linearly, would not move.
 
-    A turn that moves more than the one before it shows that the extrapolation went too far: then all is forgotten.
+    An iteration that moves more than the one before it shows that the extrapolation went too far: then all is
+    forgotten.
     """
 
     def __init__(self) -> None:

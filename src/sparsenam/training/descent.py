@@ -11,7 +11,7 @@ from torch import Tensor
 
 from sparsenam.training.problem import Gradient, Problem, proximal_step
 from sparsenam.training.solvers import Memory
-from sparsenam.training.state import Epoch, put_to_sleep, require_finite, silent
+from sparsenam.training.state import Epoch, deactivated, require_finite, zero_groups
 
 GROWTH, CUT = 1.1, 0.7  # the step tries to grow after each success and is cut after each failure
 SMALLEST_STEP = 1e-30
@@ -74,12 +74,12 @@ def descend(problem: Problem, start: Epoch, accelerated: bool) -> Iterator[Epoch
         ahead = reached if restart else reached.beyond(current, (momentum - 1.0) / following)
         momentum, current = following, reached
         parameters = replace(parameters, theta=current.theta, intercept=current.intercept)
-        asleep = silent(problem, parameters)
-        if asleep.any():
-            awake = torch.as_tensor(~asleep)
-            parameters = put_to_sleep(parameters, asleep)
-            problem = problem.restricted_to(np.flatnonzero(~asleep))
-            current, ahead = current.rows(awake), ahead.rows(awake)
+        zero = zero_groups(problem, parameters)
+        if zero.any():
+            active = torch.as_tensor(~zero)
+            parameters = deactivated(parameters, zero)
+            problem = problem.restricted_to(np.flatnonzero(~zero))
+            current, ahead = current.rows(active), ahead.rows(active)
         penalty = problem.penalty_value(current.theta)
         step *= GROWTH if sure else 1.0
         memories = _remember(ahead, momentum, step)

@@ -1,4 +1,4 @@
-"""Mini-batch training as a generator: one epoch at a time, for ever; others decide when to stop."""
+"""Mini-batch training as a generator: one epoch at a time without end; others decide when to stop."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from torch import Tensor
 from sparsenam.streams import Streams
 from sparsenam.training.problem import Gradient, Problem, proximal_step
 from sparsenam.training.solvers import Memory, Solver, UpdateRule
-from sparsenam.training.state import Diverged, Epoch, Parameters, put_to_sleep, require_finite, silent
+from sparsenam.training.state import Diverged, Epoch, Parameters, deactivated, require_finite, zero_groups
 
-# an epoch's mean loss above this many times the loss without features, or at the start, is no training any more:
+# an epoch's mean loss above this many times that of the empty model, or of the start, is divergence:
 # raw columns of large numbers start far above the former and come down
 HOPELESS = 1e4
 
@@ -37,7 +37,7 @@ def train(
 ) -> Iterator[Epoch]:
     """Yield the state after each epoch that follows ``start``.
 
-    The batches of an epoch come from a stream of their own, so that going on from a stored epoch gives the
+    The batches of each epoch come from a separate random stream, so that going on from a stored epoch gives the
     same numbers as never having stopped. A group that becomes zero is dropped from the computation at once.
     """
     parameters, memories = start.parameters, start.memories
@@ -50,18 +50,18 @@ def train(
         losses: list[float] = []
         rate = pace.rate(float(number))
         batches = list(_batches(problem.n_rows, None if solver.full_batch else pace.batch_size))
-        for place, rows in enumerate(batches):
-            rate = pace.rate(number + place / len(batches))
+        for batch, rows in enumerate(batches):
+            rate = pace.rate(number + batch / len(batches))
             smooth = shuffled.gradient(parameters.theta, parameters.intercept, rows, noise)
             parameters, memories = _step(shuffled, solver, parameters, memories, smooth, rate, number + 1)
             losses.append(smooth.loss)
             first_loss = smooth.loss if first_loss is None else first_loss
-            asleep = silent(problem, parameters) if solver.proximal else None
-            if asleep is not None and asleep.any():
-                awake = np.flatnonzero(~asleep)
-                parameters = put_to_sleep(parameters, asleep)
-                memories = (memories[0].take(torch.as_tensor(awake)), memories[1])
-                problem, shuffled = problem.restricted_to(awake), shuffled.restricted_to(awake)
+            zero = zero_groups(problem, parameters) if solver.proximal else None
+            if zero is not None and zero.any():
+                active = np.flatnonzero(~zero)
+                parameters = deactivated(parameters, zero)
+                memories = (memories[0].take(torch.as_tensor(active)), memories[1])
+                problem, shuffled = problem.restricted_to(active), shuffled.restricted_to(active)
             if out_of_time():
                 break
         number += 1
@@ -112,7 +112,7 @@ def _subgradient(problem: Problem, theta: Tensor) -> Tensor:
     """Return slopeⱼ Θⱼ/‖Θⱼ‖ on the group's columns; the subgradient of a zero group is zero."""
     norms = problem.norms(theta)
     slopes = problem.penalty.slope(norms, problem.alpha)
-    factors = np.divide(slopes, norms, out=np.zeros_like(norms), where=norms > 0)[problem.features]
+    factors = np.divide(slopes, norms, out=np.zeros_like(norms), where=norms > 0)[problem.terms]
     result = torch.zeros_like(theta)
     columns = problem.group
     result[:, columns] = (

@@ -22,7 +22,7 @@ CELLS_AT_ONCE = 2**26  # parameters × rows that one evaluation may touch: about
 class Regularizers:
     """What NAM uses against overfitting (Agarwal et al., 2021).
 
-    ``dropout`` silences hidden units, ``feature_dropout`` whole features; ``output_penalty`` is the weight of
+    ``dropout`` sets hidden units to zero, ``feature_dropout`` whole terms; ``output_penalty`` is the weight of
     the mean squared effect, ``weight_decay`` that of ½‖Θ‖².
     """
 
@@ -50,9 +50,9 @@ class Gradient:
 class Problem:
     """(1/n) Σᵢ wᵢ loss(yᵢ, β + Σⱼ hⱼ(xᵢⱼ)) + regularisers + α φ(group norms).
 
-    ``x`` is (features, rows), ``target`` (rows, outputs), ``weights`` (rows,) with mean 1. ``features`` are
-    the places of this problem's features among the ``n_features`` that the penalty sees; ``group`` are the
-    columns of θ whose norm is penalised.
+    ``x`` is (terms, rows), ``target`` (rows, outputs), ``weights`` (rows,) with mean 1. ``terms`` are the indices of
+    this problem's terms among the ``n_terms`` that the penalty sees; ``group`` are the columns of θ whose norm is
+    penalised.
     """
 
     bank: SubnetBank
@@ -63,8 +63,8 @@ class Problem:
     x: Tensor
     target: Tensor
     weights: Tensor
-    features: NDArray[np.intp]
-    n_features: int
+    terms: NDArray[np.intp]
+    n_terms: int
     regularizers: Regularizers = Regularizers()
 
     @property
@@ -72,19 +72,19 @@ class Problem:
         """Number of training rows."""
         return self.x.shape[1]
 
-    def restricted_to(self, places: NDArray[np.intp]) -> Self:
-        """Return the problem of some of its features alone."""
-        chosen = torch.as_tensor(places)
-        return replace(self, bank=self.bank.take(places), x=self.x[chosen], features=self.features[places])
+    def restricted_to(self, indices: NDArray[np.intp]) -> Self:
+        """Return the problem of some of its terms alone."""
+        chosen = torch.as_tensor(indices)
+        return replace(self, bank=self.bank.take(indices), x=self.x[chosen], terms=self.terms[indices])
 
     def on_rows(self, rows: Tensor) -> Self:
         """Return the problem on some of its rows."""
         return replace(self, x=self.x[:, rows], target=self.target[rows], weights=self.weights[rows])
 
     def norms(self, theta: Tensor) -> NDArray[np.float64]:
-        """Return the group norms of all features, 0 for those outside, shape (n_features,)."""
-        norms = np.zeros(self.n_features)
-        norms[self.features] = theta[:, self.group].square().sum(1).sqrt().double().cpu().numpy()
+        """Return the group norms of all terms, 0 for those outside, shape (n_terms,)."""
+        norms = np.zeros(self.n_terms)
+        norms[self.terms] = theta[:, self.group].square().sum(1).sqrt().double().cpu().numpy()
         return norms
 
     def penalty_value(self, theta: Tensor) -> float:
@@ -113,14 +113,14 @@ class Problem:
         return Gradient(total.loss + ridge, total.theta + decay * theta, total.intercept)
 
     def value(self, theta: Tensor, intercept: Tensor) -> float:
-        """Return the smooth part on all rows, without random silence."""
+        """Return the smooth part on all rows, without dropout."""
         settings, total = self.regularizers, 0.0
         with torch.no_grad():
             for chunk in self._chunks(None):
                 effects = self._effects(theta, chunk, None)
                 losses = self.family.loss(intercept + effects.sum(0), self.target[chunk])
                 if settings.output_penalty > 0:
-                    losses = losses + settings.output_penalty / self.n_features * effects.square().sum(2).sum(0)
+                    losses = losses + settings.output_penalty / self.n_terms * effects.square().sum(2).sum(0)
                 total += float((losses * self.weights[chunk]).sum())
         return total / self.n_rows + 0.5 * settings.weight_decay * float(theta.square().sum())
 
@@ -142,7 +142,7 @@ class Problem:
         by_score = self.family.gradient(scores, target) * (weights / n_rows)[:, None]
         by_effect = by_score.expand(effects.shape) if mask is None else by_score * mask
         if settings.output_penalty > 0:
-            factor = settings.output_penalty / (n_rows * self.n_features)
+            factor = settings.output_penalty / (n_rows * self.n_terms)
             weighted = effects.detach() * weights[:, None]
             loss = loss + factor * (weighted * effects.detach()).sum()
             by_effect = by_effect + 2.0 * factor * weighted
@@ -195,10 +195,10 @@ def proximal_step(problem: Problem, theta: Tensor, step: Tensor | float) -> Tens
 def _shrink_rows(problem: Problem, theta: Tensor, step: Tensor | float) -> Tensor:
     rows = theta[:, problem.group]
     norms = problem.norms(theta)
-    steps = np.ones(problem.n_features)
-    steps[problem.features] = step[:, 0].double().cpu().numpy() if isinstance(step, Tensor) else step
+    steps = np.ones(problem.n_terms)
+    steps[problem.terms] = step[:, 0].double().cpu().numpy() if isinstance(step, Tensor) else step
     shrunk = problem.penalty.shrink(norms, problem.alpha, steps)
-    factors = np.divide(shrunk, norms, out=np.zeros_like(norms), where=norms > 0)[problem.features]
+    factors = np.divide(shrunk, norms, out=np.zeros_like(norms), where=norms > 0)[problem.terms]
     return rows * torch.as_tensor(factors, dtype=rows.dtype, device=rows.device)[:, None]
 
 
@@ -211,10 +211,10 @@ def _shrink_in_metric(problem: Problem, rows: Tensor, steps: Tensor) -> Tensor:
     """
     penalty = problem.penalty
     assert isinstance(penalty, WeightedLasso)
-    lasso, ridge = penalty.lasso_and_ridge(problem.n_features, problem.alpha)
+    lasso, ridge = penalty.lasso_and_ridge(problem.n_terms, problem.alpha)
     if rows.numel() == 0 or (not lasso.any() and ridge == 0.0):
         return rows
-    thresholds = torch.as_tensor(lasso[problem.features], dtype=rows.dtype, device=rows.device)[:, None]
+    thresholds = torch.as_tensor(lasso[problem.terms], dtype=rows.dtype, device=rows.device)[:, None]
     damping = 1.0 + steps * ridge
     centers = rows / damping
     pulls = thresholds * (steps / damping)

@@ -2,63 +2,55 @@
 
 from __future__ import annotations
 
-import sys
-import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import chain
-from pathlib import Path
 
 import numpy as np
 import torch
-from tqdm import tqdm
 
-from sparsenam.streams import Streams
-from sparsenam.training import checkpoint
-from sparsenam.training.checkpoint import Journal
+from sparsenam.context import Clock, Context
+from sparsenam.training.checkpoint import History, Journal, read_journal, stored
 from sparsenam.training.descent import descend
 from sparsenam.training.loop import Pace, train
 from sparsenam.training.problem import Problem, proximal_step
 from sparsenam.training.solvers import Schedule, Solver
-from sparsenam.training.state import Epoch, Parameters, awaken
+from sparsenam.training.state import Epoch, Parameters, reactivated
+
+Validate = Callable[[Parameters], float]
 
 
-class Deadline:
-    """A budget of seconds, running from its making."""
+@dataclass(frozen=True, slots=True)
+class TrainingPlan:
+    """How to train: the solver, its rate and batches, and when to stop."""
 
-    def __init__(self, seconds: float | None) -> None:
-        self.started = time.monotonic()
-        self.seconds = np.inf if seconds is None else seconds
+    solver: Solver
+    schedule: Schedule
+    learning_rate: float
+    batch_size: int | None
+    max_epochs: int
+    patience: int
+    tol: float
 
-    def elapsed(self) -> float:
-        """Return the seconds since the start."""
-        return time.monotonic() - self.started
+    def mini_batches(self, n_rows: int) -> bool:
+        """Return whether a step sees only some of the rows."""
+        return not self.solver.full_batch and self.batch_size is not None and self.batch_size < n_rows
 
-    def passed(self) -> bool:
-        """Return whether the budget is used up."""
-        return self.elapsed() >= self.seconds
 
-    def has_room_for(self, seconds: float) -> bool:
-        """Return whether so many seconds are left."""
-        return self.elapsed() + seconds <= self.seconds
+@dataclass(frozen=True, slots=True, eq=False)
+class Outcome:
+    """Where a training ended: the parameters, the numbers of all epochs, and how stationary the end is."""
 
-    def laps(self, share: float = 1.0) -> Callable[[], bool]:
-        """Return for a loop whether another lap, as long as the last, would pass this share of the budget."""
-        last = time.monotonic()
-
-        def out_of_time() -> bool:
-            nonlocal last
-            now = time.monotonic()
-            lap, last = now - last, now
-            return self.elapsed() + lap > share * self.seconds
-
-        return out_of_time
+    parameters: Parameters
+    history: History
+    stationarity: float | None
+    converged: bool
 
 
 @dataclass(slots=True)
-class Stall:
-    """Counts the epochs since the watched number last fell by a relative ``tol``."""
+class EarlyStopping:
+    """Counts the epochs since the observed number last fell by a relative ``tol``."""
 
     patience: int
     tol: float
@@ -74,111 +66,28 @@ class Stall:
         return self.waited >= self.patience
 
 
-def measured(
-    epochs: Iterable[Epoch], score: Callable[[Parameters], float] | None, clock: Deadline
-) -> Iterator[Epoch]:
-    """Add the validation score and the time to each epoch."""
-    for epoch in epochs:
-        validation = None if score is None else score(epoch.parameters)
-        yield replace(epoch, validation=validation, seconds=clock.elapsed())
-
-
-def until_stalled(epochs: Iterable[Epoch], stall: Stall) -> Iterator[Epoch]:
-    """Stop when the validation score, or without one the objective, no longer falls."""
-    for epoch in epochs:
-        yield epoch
-        if stall.observe(epoch.objective if epoch.validation is None else epoch.validation):
-            return
-
-
-def until_stationary(epochs: Iterable[Epoch], tol: float) -> Iterator[Epoch]:
-    """Stop when the stationarity is at most ``tol``."""
-    for epoch in epochs:
-        yield epoch
-        if epoch.stationarity is not None and epoch.stationarity <= tol:
-            return
-
-
-def limited(epochs: Iterable[Epoch], last: int, clock: Deadline) -> Iterator[Epoch]:
-    """Stop after epoch ``last`` or when the time is up."""
-    for epoch in epochs:
-        yield epoch
-        if epoch.number >= last or clock.passed():
-            return
-
-
-BAR_DELAY = 2.0  # seconds before the bar appears
-
-
-def shown(epochs: Iterable[Epoch], last: int, verbose: bool | None) -> Iterator[Epoch]:
-    """Pass the epochs on and draw them; ``verbose=None`` draws only on a terminal."""
-    hidden = (not verbose) if verbose is not None else None
-    with tqdm(
-        total=last, desc="fit", unit="epoch", delay=BAR_DELAY, disable=hidden, leave=False, file=sys.stderr
-    ) as bar:
-        for epoch in epochs:
-            bar.update(epoch.number - bar.n)
-            bar.set_postfix_str(f"loss {epoch.loss:.4g}, {epoch.n_active} features", refresh=False)
-            yield epoch
-
-
-History = list[dict[str, float | int | None]]
-
-
-@dataclass(frozen=True, slots=True)
-class TrainingPlan:
-    """How to run a fit."""
-
-    solver: Solver
-    schedule: Schedule
-    learning_rate: float
-    batch_size: int | None
-    max_epochs: int
-    patience: int
-    tol: float
-    clock: Deadline
-    checkpoint: Path | None = None
-    verbose: bool | None = None
-    words: str = ""
-
-    def mini_batches(self, n_rows: int) -> bool:
-        """Return whether a step sees only some of the rows."""
-        return not self.solver.full_batch and self.batch_size is not None and self.batch_size < n_rows
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Outcome:
-    """Where a fit ended: the parameters, the numbers of all epochs, and how stationary the end is."""
-
-    parameters: Parameters
-    history: History
-    stationarity: float | None
-    converged: bool
-
-
 def run(
     problem: Problem,
     start: Parameters,
     plan: TrainingPlan,
-    streams: Streams,
-    validate: Callable[[Parameters], float] | None = None,
+    context: Context,
+    stage: str = "train",
+    validate: Validate | None = None,
 ) -> Outcome:
-    """Fit until converged, out of epochs or out of time; with ``validate`` the best epoch wins."""
+    """Train until converged, out of epochs or out of time; with ``validate`` the best epoch is returned.
+
+    ``stage`` names the training in the resume file, where a fit has one.
+    """
     first = Epoch(0, float("inf"), 0.0, start)
-    beginning = Journal(first, first, [])
-    if plan.checkpoint is None:
-        journals = _journals(problem, beginning, plan, streams, validate)
-    else:
-        data = (problem.x, problem.target, problem.weights, start.theta)
-        identity = checkpoint.fingerprint(
-            data, f"{plan.words} {checkpoint.stable_words(problem.penalty)} {problem.alpha} {streams.seed}"
-        )
-        beginning = checkpoint.read(plan.checkpoint, identity, start.theta.device) or beginning
-        journals = _journals(problem, beginning, plan, streams, validate)
-        journals = checkpoint.kept(journals, plan.checkpoint, identity)
-    (journal,) = deque(chain([beginning], journals), maxlen=1)
+    journal, kept = Journal(first, first, []), context.recall(stage)
+    if kept is not None:
+        journal = read_journal(kept, start.theta.device)
+    journals = _journals(problem, journal, plan, context, validate)
+    if context.resume is not None:
+        journals = stored(journals, context, stage)
+    (journal,) = deque(chain([journal], journals), maxlen=1)
     chosen = journal.last if validate is None else journal.best
-    if plan.clock.passed():  # measuring takes a pass over all rows, for which there is no time
+    if context.clock.passed():  # measuring takes a pass over all rows, for which there is no time
         return Outcome(chosen.parameters, journal.history, None, True)
     stationarity = measure_stationarity(problem, chosen.parameters, chosen.rate)
     # the best epoch on held-out rows is not the end of the descent, and need not be stationary
@@ -187,66 +96,80 @@ def run(
 
 
 def measure_stationarity(problem: Problem, parameters: Parameters, step: float) -> float:
-    """Return the largest entry of (Θ - prox(Θ - step ∇loss))/step over the active features and the intercept.
+    """Return the largest entry of (Θ - prox(Θ - step ∇loss))/step over the active terms and the intercept.
 
     Zero exactly at a stationary point of the objective, whatever the penalty. Steps above 1e-3 are cut to it,
     so that penalties that are not convex are judged near the point and not by a jump to another minimum.
     """
     step = min(max(step, 1e-8), 1e-3)
-    own = problem.restricted_to(parameters.active)
+    active = problem.restricted_to(parameters.active)
+    active = replace(
+        active, x=active.x.double(), target=active.target.double(), weights=active.weights.double()
+    )
     theta = parameters.theta.double()
-    own = replace(own, x=own.x.double(), target=own.target.double(), weights=own.weights.double())
-    smooth = own.gradient(theta, parameters.intercept.double())
-    moved = proximal_step(own, theta - step * smooth.theta, step)
+    smooth = active.gradient(theta, parameters.intercept.double())
+    moved = proximal_step(active, theta - step * smooth.theta, step)
     by_theta = float((theta - moved).abs().max()) / step if theta.numel() else 0.0
     return max(by_theta, float(smooth.intercept.abs().max()))
 
 
 def _journals(
-    problem: Problem,
-    journal: Journal,
-    plan: TrainingPlan,
-    streams: Streams,
-    validate: Callable[[Parameters], float] | None,
+    problem: Problem, journal: Journal, plan: TrainingPlan, context: Context, validate: Validate | None
 ) -> Iterator[Journal]:
     history, best, last = list(journal.history), journal.best, journal.last
-    stall = Stall(plan.patience, plan.tol)
-    # a resumed fit has as much patience left as it had
-    stalled = any([_observe(stall, entry) for entry in history]) and not plan.solver.searches_step
+    stopping = EarlyStopping(plan.patience, plan.tol)
+    # a resumed training has as much patience left as it had
+    stalled = any([stopping.observe(_observed(entry)) for entry in history]) and not plan.solver.searches_step
     while not journal.finished and last.number < plan.max_epochs:
-        epochs = () if stalled else _watched(problem, last, plan, streams, validate, stall)
-        for last in shown(epochs, plan.max_epochs, plan.verbose):
+        epochs = () if stalled else _epochs(problem, last, plan, context, validate, stopping)
+        for last in epochs:
+            note = f"loss {last.loss:.4g}, {last.n_active} terms"
+            context.progress.report("train", last.number, plan.max_epochs, note)
             to_beat = torch.inf if best.validation is None else best.validation
             if validate is not None and (last.validation or 0.0) < to_beat:
                 best = last
             history.append(_numbers(last))
             yield Journal(last, best, history)
-        if last.number >= plan.max_epochs or plan.clock.passed():
+        if last.number >= plan.max_epochs or context.clock.passed():
             return
-        woken = awaken(problem, last.parameters, max(last.rate, 1e-6)) if plan.solver.proximal else None
-        if woken is None:
+        again = reactivated(problem, last.parameters, max(last.rate, 1e-6)) if plan.solver.proximal else None
+        if again is None:
             yield Journal(last, best, history, finished=True)
             return
-        last = Epoch(last.number, last.loss, last.penalty, woken)
-        stall.waited, stalled = 0, False
+        last = Epoch(last.number, last.loss, last.penalty, again)
+        stopping.waited, stalled = 0, False
 
 
-def _watched(
+def _epochs(
     problem: Problem,
     start: Epoch,
     plan: TrainingPlan,
-    streams: Streams,
-    validate: Callable[[Parameters], float] | None,
-    stall: Stall,
+    context: Context,
+    validate: Validate | None,
+    stopping: EarlyStopping,
 ) -> Iterator[Epoch]:
+    """Yield measured epochs until they converge, or the epochs or the time are used up."""
+    clock = context.clock
     if plan.solver.searches_step:
         source = descend(problem, start, plan.solver.accelerated)
-        watched = until_stationary(measured(source, validate, plan.clock), plan.tol)
     else:
         pace = Pace(plan.batch_size, lambda done: plan.learning_rate * plan.schedule(done / plan.max_epochs))
-        source = train(problem, start, plan.solver, pace, streams, plan.clock.passed)
-        watched = until_stalled(measured(source, validate, plan.clock), stall)
-    return limited(watched, plan.max_epochs, plan.clock)
+        source = train(problem, start, plan.solver, pace, context.streams, clock.passed)
+    for epoch in _measured(source, validate, clock):
+        yield epoch
+        if plan.solver.searches_step:
+            converged = epoch.stationarity is not None and epoch.stationarity <= plan.tol
+        else:
+            converged = stopping.observe(epoch.objective if epoch.validation is None else epoch.validation)
+        if converged or epoch.number >= plan.max_epochs or clock.passed():
+            return
+
+
+def _measured(epochs: Iterable[Epoch], validate: Validate | None, clock: Clock) -> Iterator[Epoch]:
+    """Add the validation loss and the time to each epoch."""
+    for epoch in epochs:
+        validation = None if validate is None else validate(epoch.parameters)
+        yield replace(epoch, validation=validation, seconds=clock.elapsed())
 
 
 def _numbers(epoch: Epoch) -> dict[str, float | int | None]:
@@ -255,12 +178,13 @@ def _numbers(epoch: Epoch) -> dict[str, float | int | None]:
         "loss": epoch.loss,
         "penalty": epoch.penalty,
         "validation": epoch.validation,
-        "features": epoch.n_active,
+        "terms": epoch.n_active,
         "rate": epoch.rate,
         "seconds": epoch.seconds,
     }
 
 
-def _observe(stall: Stall, entry: dict[str, float | int | None]) -> bool:
+def _observed(entry: dict[str, float | int | None]) -> float:
+    """Return the number that early stopping observes in an entry of the history."""
     validation = entry["validation"]
-    return stall.observe((entry["loss"] or 0.0) + (entry["penalty"] or 0.0) if validation is None else validation)
+    return (entry["loss"] or 0.0) + (entry["penalty"] or 0.0) if validation is None else validation

@@ -146,7 +146,7 @@ class Solver:
         return self.proximal and self.full_batch
 
     def suited_to(self, penalty: Penalty) -> Solver:
-        """Return the solver with one second moment a group where an entry's own metric has no exact step."""
+        """Return the solver with one second moment a group where a metric for each entry has no exact step."""
         if self.proximal and isinstance(self.rule, Adam) and not isinstance(penalty, WeightedLasso):
             return replace(self, rule=replace(self.rule, by_row=True))
         return self

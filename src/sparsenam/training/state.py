@@ -1,4 +1,4 @@
-"""Where a fit stands: parameters of the active features, and those of the dormant ones."""
+"""Where a training stands: the parameters of active terms, and those of terms whose group is zero."""
 
 from __future__ import annotations
 
@@ -16,25 +16,24 @@ from sparsenam.training.solvers import Memory
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Parameters:
-    """θ of the active features, shape (active, size), and the intercept, shape (outputs,).
+    """θ of the active terms, shape (active, size), and the intercept, shape (outputs,).
 
-    ``everyone`` holds all features' parameters, shape (features, size), as they were when each fell dormant;
-    a dormant feature's group is zero there.
+    ``last`` holds the parameters of all terms, shape (terms, size), as they were when the group of each became zero.
     """
 
     theta: Tensor
     intercept: Tensor
     active: NDArray[np.intp]
-    everyone: Tensor
+    last: Tensor
 
     @classmethod
     def starting_from(cls, theta: Tensor, intercept: Tensor) -> Self:
-        """Return a start with every feature active."""
+        """Return a start with every term active."""
         return cls(theta, intercept, np.arange(theta.shape[0]), theta.clone())
 
     def complete(self) -> Tensor:
-        """Return the parameters of all features, shape (features, size)."""
-        complete = self.everyone.clone()
+        """Return the parameters of all terms, shape (terms, size)."""
+        complete = self.last.clone()
         complete[torch.as_tensor(self.active)] = self.theta
         return complete
 
@@ -52,7 +51,7 @@ class Epoch:
     stationarity: float | None = None
     validation: float | None = None
     seconds: float = 0.0
-    whole: bool = True  # False when the time ran out within the epoch: such a state is no place to resume from
+    whole: bool = True  # False when the time ran out within the epoch: such a state is not resumed from
 
     @property
     def objective(self) -> float:
@@ -61,16 +60,16 @@ class Epoch:
 
     @property
     def n_active(self) -> int:
-        """How many features are active."""
+        """How many terms are active."""
         return int(self.parameters.active.size)
 
 
-class Diverged(Exception):  # noqa: N818 - carries numbers to where the feature's name is known
-    """Training left the finite numbers at this epoch, rate and (place of a) feature."""
+class Diverged(Exception):  # noqa: N818 - carries numbers to where the name of the term is known
+    """Training left the finite numbers at this epoch and rate, first in this term; None is the intercept."""
 
-    def __init__(self, epoch: int, rate: float, feature: int | None) -> None:
-        super().__init__(f"epoch {epoch}, rate {rate:g}, feature {feature}")
-        self.epoch, self.rate, self.feature = epoch, rate, feature
+    def __init__(self, epoch: int, rate: float, term: int | None) -> None:
+        super().__init__(f"epoch {epoch}, rate {rate:g}, term {term}")
+        self.epoch, self.rate, self.term = epoch, rate, term
 
 
 def require_finite(problem: Problem, loss: float, theta: Tensor, epoch: int, rate: float) -> None:
@@ -79,40 +78,40 @@ def require_finite(problem: Problem, loss: float, theta: Tensor, epoch: int, rat
     if np.isfinite(loss) and bool(torch.isfinite(flat.dot(flat))):
         return
     bad = ~torch.isfinite(theta.square().sum(1))
-    feature = int(problem.features[int(bad.int().argmax())]) if bool(bad.any()) else None
-    raise Diverged(epoch, rate, feature)
+    term = int(problem.terms[int(bad.int().argmax())]) if bool(bad.any()) else None
+    raise Diverged(epoch, rate, term)
 
 
-def silent(problem: Problem, parameters: Parameters) -> NDArray[np.bool_]:
-    """Return which active features have a group of exactly zero, shape (active,)."""
+def zero_groups(problem: Problem, parameters: Parameters) -> NDArray[np.bool_]:
+    """Return which active terms have a group of exactly zero, shape (active,)."""
     return ~parameters.theta[:, problem.group].any(dim=1).cpu().numpy()
 
 
-def put_to_sleep(parameters: Parameters, asleep: NDArray[np.bool_]) -> Parameters:
-    """Return the parameters with these active features dormant."""
-    rows = torch.as_tensor(~asleep)
+def deactivated(parameters: Parameters, zero: NDArray[np.bool_]) -> Parameters:
+    """Return the parameters without these active terms, marked in a mask of shape (active,)."""
+    rows = torch.as_tensor(~zero)
     return replace(
         parameters,
         theta=parameters.theta[rows],
-        active=parameters.active[~asleep],
-        everyone=parameters.complete(),
+        active=parameters.active[~zero],
+        last=parameters.complete(),
     )
 
 
-def awaken(problem: Problem, parameters: Parameters, step: float) -> Parameters | None:
-    """Return the parameters with those dormant features awake that a proximal step would move, or None.
+def reactivated(problem: Problem, parameters: Parameters, step: float) -> Parameters | None:
+    """Return the parameters with those zero groups active again that a proximal step would move, or None.
 
-    A dormant feature satisfies its optimality condition when a proximal step from zero stays at zero. A
-    sub-network with hidden layers whose parameters are all zero has no gradient, so it never wakes.
+    A zero group satisfies its optimality condition when a proximal step from zero stays at zero. A sub-network with
+    hidden layers whose parameters are all zero has no gradient, so it stays zero.
     """
     complete = parameters.complete()
     if parameters.active.size == complete.shape[0]:
         return None
     smooth = problem.gradient(complete, parameters.intercept)
     moved = proximal_step(problem, complete - step * smooth.theta, step)
-    wakes = moved[:, problem.group].any(dim=1).cpu().numpy()
-    wakes[parameters.active] = True
-    if wakes.sum() == parameters.active.size:
+    moves = moved[:, problem.group].any(dim=1).cpu().numpy()
+    moves[parameters.active] = True
+    if moves.sum() == parameters.active.size:
         return None
-    active = np.flatnonzero(wakes)
+    active = np.flatnonzero(moves)
     return replace(parameters, theta=complete[torch.as_tensor(active)], active=active)

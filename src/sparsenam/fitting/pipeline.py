@@ -1,0 +1,231 @@
+"""The pipeline of every fit: read → prepare → choose → fit → build."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.exceptions import ConvergenceWarning
+
+from sparsenam.context import Context
+from sparsenam.convex.certificate import Certificate
+from sparsenam.fitting.identity import identity_of
+from sparsenam.fitting.plan import DEFAULT_FOLDS, Plan
+from sparsenam.fitting.problem import Fitted, FitProblem, Indices, Vector
+from sparsenam.fitting.strategies import SmoothFitter, Strategy, by_term
+from sparsenam.fitting.threads import threads_for
+from sparsenam.model import AdditiveModel
+from sparsenam.selection import CVCurve, RegularizationPath
+from sparsenam.selection.choose import Choice, CrossValidation, pack_choice, unpack_choice
+from sparsenam.selection.convex_task import ConvexTask, by_column
+from sparsenam.selection.folds import splits_of
+from sparsenam.selection.substitutes import Substitutes, substitutes_of, twins_of
+from sparsenam.tables import Sample, TableEncoder
+from sparsenam.tables.groups import FeatureTypes
+from sparsenam.training.checkpoint import History
+
+TOUCHING = 0.01  # a term this near to its condition is on it
+CHOOSING = 0.6  # share of max_seconds for the choice; the rest is for the fit
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FitResult:
+    """A fitted model and how it came about, in columns of the table.
+
+    ``norms`` (columns,) are the group norms, ``taken`` is the index of the point of ``curve`` that the rule took,
+    ``readmitted`` are columns that the choice dropped but the final residuals let in.
+    """
+
+    model: AdditiveModel
+    alpha: float
+    norms: Vector
+    history: History | None
+    stationarity: float | None
+    certificate: Certificate | None
+    curve: CVCurve | None
+    taken: int | None
+    path: RegularizationPath | None
+    readmitted: tuple[str, ...]
+    substitutes: Substitutes
+    problem: FitProblem
+
+
+def read(
+    X: object, strategy: Strategy, feature_types: FeatureTypes | None, estimator_name: str
+) -> tuple[TableEncoder, Vector]:
+    """Decide what each column of a table is, and return it in terms, shape (rows, terms)."""
+    split = strategy.splits_levels
+    return TableEncoder.fit(X, feature_types, split_levels=split, estimator_name=estimator_name)
+
+
+def fit(
+    encoder: TableEncoder,
+    sample: Sample,
+    plan: Plan,
+    context: Context,
+    groups: ArrayLike | None = None,
+    answer: NDArray[np.generic] | None = None,
+) -> FitResult:
+    """Return the model that the plan gives for a sample.
+
+    ``groups`` (rows,) are for splitters that need them, ``answer`` (rows,) for those that stratify.
+    """
+    problem = plan.pose(sample, encoder)
+    if context.resume is not None:
+        context.resume.claim(identity_of(problem.prepared, context.streams.seed, plan.description))
+    splits = _splitter(plan, sample, groups, answer, context)
+    first_family = problem.family.first_family
+    if first_family is not None:  # a first fit estimates a number of the family
+        within = context.within("first")
+        first = problem.with_family(first_family)
+        _, scores, _ = fit_terms(first, choose(first, plan, splits, within), plan, within)
+        prepared = problem.prepared
+        problem = problem.with_family(problem.family.estimated(scores, prepared.target, prepared.weights))
+    choice = choose(problem, plan, splits, context)
+    fitted, _, readmitted = fit_terms(problem, choice, plan, context)
+    return build(encoder, problem, choice, problem.finish(fitted), readmitted, plan)
+
+
+def choose(
+    problem: FitProblem, plan: Plan, splits: Callable[[FitProblem], CrossValidation], context: Context
+) -> Choice | None:
+    """Let the convex problem choose terms, and alpha where the plan leaves it open; None if it has no part."""
+    prepared, strategy = problem.prepared, plan.strategy
+    if not strategy.chooses or not prepared.terms.size:
+        return None
+    with threads_for(prepared.weights.size, prepared.terms.size):
+        features = strategy.features(prepared, context)
+        penalty, column_of = by_term(plan.penalty, problem.column_of, problem.n_columns), problem.column_of
+        task = ConvexTask.of(prepared, problem.family, features, penalty, column_of, strategy.norm)
+        stored = context.recall("choice")
+        if stored is not None:
+            return unpack_choice(task, stored)
+        # without any penalty weight nothing is chosen, and any alpha gives the same
+        how = plan.alpha if plan.alpha != "auto" else splits(problem) if prepared.grouping.weights.any() else 0.0
+        choice = problem.choose(task, how, strategy.tol, strategy.quick, context)
+    if not context.clock.has_room_for((1.0 - CHOOSING) * context.clock.seconds):
+        message = "max_seconds ran out while columns were chosen: the choice may be too sparse; allow more."
+        warnings.warn(message, ConvergenceWarning, stacklevel=2)
+    context.keep("choice", pack_choice(choice))
+    return choice
+
+
+def fit_terms(
+    problem: FitProblem, choice: Choice | None, plan: Plan, context: Context
+) -> tuple[Fitted, Vector, Indices]:
+    """Fit the chosen terms; readmit dropped ones that the residuals would let in, and fit again.
+
+    Returns the fit, its scores on the training rows, and the indices of the readmitted terms.
+    """
+    strategy, none = plan.strategy, np.zeros(0, dtype=np.intp)
+    if choice is None:
+        every = np.arange(problem.prepared.terms.size)
+        fitter = strategy.fitter(None) if every.size else SmoothFitter()
+        fitted, scores = problem.fit(fitter, every, None, context)
+        return fitted, scores, none
+    support, start, attempt = choice.support, choice.start, 0
+    while True:
+        begun, attempt = context.clock.elapsed(), attempt + 1
+        within = context if attempt == 1 else context.within(f"fit{attempt}")
+        fitted, scores = problem.fit(strategy.fitter(choice), support, start, within)
+        entering = _entering(problem, choice, support, scores, plan) if strategy.readmits else none
+        if not entering.size or not context.clock.has_room_for(context.clock.elapsed() - begun):
+            return fitted, scores, np.setdiff1d(support, choice.support)
+        support, start = np.sort(np.concatenate([support, entering])), scores[:, 0]
+
+
+def build(
+    encoder: TableEncoder,
+    problem: FitProblem,
+    choice: Choice | None,
+    fitted: Fitted,
+    readmitted: Indices,
+    plan: Plan,
+) -> FitResult:
+    """Return the fit in columns of the table."""
+    prepared, names = problem.prepared, encoder.names
+    result = FitResult(
+        model=fitted.model,
+        alpha=0.0 if plan.alpha == "auto" else float(plan.alpha),
+        norms=by_column(fitted.norms, problem.column_of, len(names)),
+        history=fitted.history,
+        stationarity=fitted.stationarity,
+        certificate=None,
+        curve=None,
+        taken=None,
+        path=None,
+        readmitted=(),
+        substitutes=twins_of(prepared, fitted.model, encoder),
+        problem=problem,
+    )
+    if choice is None:
+        return result
+    task, validated = choice.task, choice.validated
+    columns = np.unique(problem.column_of[prepared.terms[readmitted]])
+    late = np.setdiff1d(columns, task.columns(choice.point.supports[0]))
+    return replace(
+        result,
+        alpha=choice.alpha,
+        certificate=_certificate_by_column(choice, names),
+        curve=None if validated is None else validated.curve,
+        taken=None if validated is None else validated.taken,
+        path=None if validated is None else validated.task.path(validated.points, names),
+        readmitted=tuple(names[int(column)] for column in late),
+        substitutes=substitutes_of(task, fitted.model, encoder),
+    )
+
+
+def _splitter(
+    plan: Plan, sample: Sample, groups: ArrayLike | None, answer: NDArray[np.generic] | None, context: Context
+) -> Callable[[FitProblem], CrossValidation]:
+    """Return the function from a problem to its cross-validation; folds are made where they are needed."""
+    stratum = sample.target[:, 0] if answer is None else answer
+
+    def cross_validation(problem: FitProblem) -> CrossValidation:
+        rows, generator = problem.fold_target.shape[0], context.streams.generator("folds")
+        cv = plan.parameters.cv
+        if isinstance(cv, int) and cv == DEFAULT_FOLDS:
+            cv = min(cv, rows)
+        return CrossValidation(
+            splits_of(cv, problem.fold_target, problem.counted, groups, generator, stratum),
+            plan.rule,
+            plan.parameters.n_alphas,
+            plan.max_features,
+            plan.strategy.least_shrinkage,
+            CHOOSING,
+        )
+
+    return cross_validation
+
+
+def _entering(problem: FitProblem, choice: Choice, support: Indices, scores: Vector, plan: Plan) -> Indices:
+    """Return the dropped terms that would enter at the scores, the nearest first while columns are allowed."""
+    slack = problem.slack(choice, scores)
+    slack[support] = 0.0
+    entering = np.flatnonzero(slack > 1.0 + TOUCHING)
+    if plan.max_features is None:
+        return entering
+    column_of = problem.column_of[problem.prepared.terms]
+    columns, allowed = set(column_of[support].tolist()), list[int]()
+    for index in entering[np.argsort(-slack[entering], kind="stable")]:
+        if column_of[index] in columns or len(columns) < plan.max_features:
+            columns.add(int(column_of[index]))
+            allowed.append(int(index))
+    return np.array(allowed, dtype=np.intp)
+
+
+def _certificate_by_column(choice: Choice, names: tuple[str, ...]) -> Certificate | None:
+    """Return the certificate in columns: one is kept for any of its terms, else its nearest term speaks for it."""
+    certificate, task = choice.certificate, choice.task
+    if certificate is None:
+        return None
+    kept = task.columns(choice.point.supports[0])
+    slack: dict[str, float] = {}
+    for group, name in enumerate(task.group_names):
+        if name in certificate.slack:
+            for column in np.setdiff1d(task.columns(np.array([group])), kept):
+                slack[names[int(column)]] = max(certificate.slack[name], slack.get(names[int(column)], 0.0))
+    return replace(certificate, slack=slack, kept=tuple(names[int(column)] for column in kept))

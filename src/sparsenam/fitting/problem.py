@@ -1,0 +1,151 @@
+"""What a strategy fits: a prepared sample and a loss, chosen from and fitted in one way for every kind of target."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparsenam.context import Context
+from sparsenam.families import Family
+from sparsenam.families.numerics import robust_center_and_scale
+from sparsenam.model import AdditiveModel
+from sparsenam.selection.choose import Choice, CrossValidation, choose_at, choose_by_cross_validation
+from sparsenam.selection.convex_task import ConvexTask
+from sparsenam.selection.substitutes import centred_effects
+from sparsenam.tables import PreparedSample, Sample, TableEncoder, prepare
+from sparsenam.tables.scaling import mean_and_deviation
+from sparsenam.training.checkpoint import History
+
+Vector = NDArray[np.float64]
+Indices = NDArray[np.intp]
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fitted:
+    """A fitted model and the norms of all encoded terms, shape (n_terms,).
+
+    ``history`` and ``stationarity`` are there where a network was trained.
+    """
+
+    model: AdditiveModel
+    norms: Vector
+    history: History | None = None
+    stationarity: float | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FamilyProblem:
+    """A prepared sample under the loss of a family.
+
+    ``column_of`` is the column of each encoded term, shape (n_terms,), out of ``n_columns``; ``counted`` marks the
+    rows of the table that count, shape (table rows,).
+    """
+
+    prepared: PreparedSample
+    family: Family
+    column_of: Indices
+    n_columns: int
+    counted: Mask
+
+    @property
+    def fold_target(self) -> Vector:
+        """What folds are balanced by, shape (rows, outputs)."""
+        return self.prepared.target
+
+    def with_family(self, family: Family) -> Self:
+        """Return the problem under another loss."""
+        return replace(self, family=family)
+
+    def take(self, indices: Indices) -> FamilyProblem:
+        """Return the problem with some of its terms alone."""
+        return replace(self, prepared=self.prepared.take(indices))
+
+    def choose(
+        self, task: ConvexTask, how: float | CrossValidation, tol: float, quick: Fitter, context: Context
+    ) -> Choice:
+        """Solve the convex problem at an alpha, or at the one that cross-validation chooses."""
+        if isinstance(how, CrossValidation):
+            return choose_by_cross_validation(task, how, context, tol)
+        return choose_at(task, how, tol)
+
+    def fit(self, fitter: Fitter, indices: Indices, start: Vector | None, context: Context) -> tuple[Fitted, Vector]:
+        """Fit some terms; return the fit and its scores on the training rows, shape (rows, outputs)."""
+        fitted = fitter.fit(self.take(indices), context)
+        return fitted, self.scores(fitted.model)
+
+    def slack(self, choice: Choice, scores: Vector) -> Vector:
+        """Return how near each term is to entering at scores (rows, outputs), shape (terms,); above 1 it would."""
+        return choice.task.slack_at(choice.alpha, scores)
+
+    def finish(self, fitted: Fitted) -> Fitted:
+        """Return the fit as users see it: unchanged."""
+        return fitted
+
+    def scores(self, model: AdditiveModel) -> Vector:
+        """Return a model's scores on the training rows and the scale of the fit, shape (rows, outputs)."""
+        prepared = self.prepared
+        base = (model.intercept - prepared.target_scaling.center) / prepared.target_scaling.scale
+        return centred_effects(prepared, model).sum(axis=0) + base - np.log(prepared.exposure_unit)
+
+
+class Fitter(Protocol):
+    """How given terms are fitted.
+
+    ``counts_rows`` says that the fit takes the weights of rows as counts, as restricted likelihood does; ``is_exact``
+    that it solves its problem to many digits, so that a sequence of such fits can converge to many digits too.
+    """
+
+    @property
+    def counts_rows(self) -> bool: ...
+    @property
+    def is_exact(self) -> bool: ...
+    def fit(self, problem: FamilyProblem, context: Context) -> Fitted: ...
+
+
+class FitProblem(Protocol):
+    """What the pipeline needs of a problem; `FamilyProblem` has it, and survival's."""
+
+    @property
+    def prepared(self) -> PreparedSample: ...
+    @property
+    def family(self) -> Family: ...
+    @property
+    def column_of(self) -> Indices: ...
+    @property
+    def n_columns(self) -> int: ...
+    @property
+    def counted(self) -> Mask: ...
+    @property
+    def fold_target(self) -> Vector: ...
+    def with_family(self, family: Family) -> Self: ...
+    def choose(
+        self, task: ConvexTask, how: float | CrossValidation, tol: float, quick: Fitter, context: Context
+    ) -> Choice: ...
+    def fit(
+        self, fitter: Fitter, indices: Indices, start: Vector | None, context: Context
+    ) -> tuple[Fitted, Vector]: ...
+    def slack(self, choice: Choice, scores: Vector) -> Vector: ...
+    def finish(self, fitted: Fitted) -> Fitted: ...
+
+
+def family_problem(
+    sample: Sample, encoder: TableEncoder, family: Family, *, standardize: bool
+) -> FamilyProblem:
+    """Check the target and bring the sample to the scale on which the family is fitted."""
+    family.range.check(sample.target, f"the {family.name} family")
+    measure = None
+    if standardize and family.standardizes_target:
+        measure = robust_center_and_scale if family.robust_scale else mean_and_deviation
+    prepared = prepare(
+        sample, standardize=standardize, measure_target=measure, exposure_power=family.exposure_power
+    )
+    return FamilyProblem(prepared, family, columns_of(encoder), len(encoder.names), sample.present)
+
+
+def columns_of(encoder: TableEncoder) -> Indices:
+    """Return the column of each term, shape (n_terms,)."""
+    return np.array([term.column for term in encoder.terms], dtype=np.intp)

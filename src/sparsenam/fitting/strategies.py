@@ -1,0 +1,366 @@
+"""The ways to fit: what the convex problem reads, and how the chosen terms are fitted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from sparsenam.context import Context
+from sparsenam.convex.design import orthonormal_design
+from sparsenam.convex.features import FrozenFeatures, RampFeatures, TermFeatures
+from sparsenam.convex.relaxed import refit_on
+from sparsenam.errors import InputError, describe
+from sparsenam.fitting.problem import FamilyProblem, Fitted, Fitter
+from sparsenam.fitting.threads import threads_for
+from sparsenam.model import Finished, finish
+from sparsenam.networks import MLPBank, SubnetBank, build_bank, initial_parameters
+from sparsenam.penalties import GroupLasso, GroupSLOPE, JointGroupLasso, NeedsFirstFit, Penalty, weighted
+from sparsenam.selection.choose import Choice
+from sparsenam.selection.convex_task import TOLERANCE, Norm
+from sparsenam.smooth.fit import smooth_fit
+from sparsenam.tables import PreparedSample
+from sparsenam.training import Network, Objective, TrainedNetwork, train_network
+
+FeatureKind = Literal["ramps", "hinges", "random"]
+
+RAMPS = 16  # most ramps of a term for choosing; the smooth fit that follows takes as many as it needs
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Strategy:
+    """One way to fit, resolved once from the settings.
+
+    Attributes
+    ----------
+    features
+        Returns the frozen hidden units of each term that the convex problem reads.
+    fitter
+        Returns how the chosen terms are fitted; given None, how all terms are.
+    quick
+        A fast fit of given terms, for choices that need one.
+    splits_levels
+        Whether a category becomes a 0/1 term for each level, as sub-networks need.
+    standardize
+        Whether terms and target are brought to mean 0 and variance 1.
+    chooses
+        Whether the convex problem chooses terms.
+    readmits
+        Whether dropped terms are re-examined at the final residuals.
+    least_shrinkage, norm, tol
+        Of the convex problem: the lowest alpha with the chosen support, the group norm, the duality gap.
+    """
+
+    features: Callable[[PreparedSample, Context], TermFeatures]
+    fitter: Callable[[Choice | None], Fitter]
+    quick: Fitter
+    splits_levels: bool = False
+    standardize: bool = True
+    chooses: bool = True
+    readmits: bool = True
+    least_shrinkage: bool = False
+    norm: Norm = "function"
+    tol: float = TOLERANCE
+
+
+def smooth_strategy() -> Strategy:
+    """Return the default: the convex problem chooses, and a fit with smoothness set by the data follows."""
+    smooth = SmoothFitter()
+    return Strategy(_ramps, lambda choice: smooth, smooth)
+
+
+def convex_strategy(
+    kind: FeatureKind = "ramps",
+    width: int = RAMPS,
+    hidden: tuple[int, ...] = (),
+    activation: str = "relu",
+    norm: Norm = "function",
+    tol: float = TOLERANCE,
+) -> Strategy:
+    """Return the fit whose model is the penalised convex solution itself.
+
+    ``kind`` says which hidden units it reads: ramps or hinges, at most ``width`` a term, or the last hidden layer of
+    sub-networks with widths ``hidden`` and random parameters.
+    """
+
+    def features(prepared: PreparedSample, context: Context) -> TermFeatures:
+        if kind != "random":
+            return RampFeatures(prepared, width, hinges=kind == "hinges")
+        require_numbers(prepared)
+        bank = build_bank(hidden, prepared.names, prepared.target.shape[1], activation)
+        assert isinstance(bank, MLPBank)
+        return FrozenFeatures(prepared.x, bank, initial_parameters(bank, prepared.names, context.streams))
+
+    def fitter(choice: Choice | None) -> Fitter:
+        return SmoothFitter() if choice is None else SolutionFitter(choice)
+
+    return Strategy(
+        features,
+        fitter,
+        SmoothFitter(),
+        splits_levels=kind == "random",
+        readmits=False,
+        least_shrinkage=True,
+        norm=norm,
+        tol=tol,
+    )
+
+
+def chosen_network_strategy(network: Network, penalty: Penalty, refits: bool) -> Strategy:
+    """Return the fit of an architecture on the terms that the convex problem chooses, without penalty if ``refits``."""
+
+    def fitter(choice: Choice | None) -> Fitter:
+        return NetworkFitter(network, penalty, 0.0 if refits or choice is None else choice.alpha)
+
+    quick = fitter(None) if network.is_linear else SmoothFitter()
+    features = _terms_themselves if network.is_linear else _ramps
+    return Strategy(features, fitter, quick, splits_levels=True, standardize=network.standardize)
+
+
+def penalised_network_strategy(network: Network, penalty: Penalty, alpha: float, refits: bool) -> Strategy:
+    """Return the paper's fit: an architecture trained on all terms under the penalty, from random parameters."""
+    training = PenalisedNetworkFitter(network, penalty, alpha, refits)
+    return Strategy(
+        _ramps,
+        lambda choice: training,
+        training,
+        splits_levels=True,
+        standardize=network.standardize,
+        chooses=False,
+        readmits=False,
+    )
+
+
+def _ramps(prepared: PreparedSample, context: Context) -> TermFeatures:
+    return RampFeatures(prepared, RAMPS)
+
+
+def _terms_themselves(prepared: PreparedSample, context: Context) -> TermFeatures:
+    """Return one column for each term, its value: the features of a linear model."""
+    bank = MLPBank((), prepared.target.shape[1], "relu")
+    return FrozenFeatures(prepared.x, bank, torch.zeros(prepared.terms.size, bank.size).double())
+
+
+@dataclass(frozen=True, slots=True)
+class SmoothFitter:
+    """Ramps with smoothness and knots chosen by the data."""
+
+    counts_rows: bool = True
+    is_exact: bool = False
+
+    def fit(self, problem: FamilyProblem, context: Context) -> Fitted:
+        """Fit all terms of the problem."""
+        prepared = problem.prepared
+        with threads_for(prepared.weights.size, prepared.terms.size):
+            smooth = smooth_fit(
+                prepared.x,
+                prepared.target,
+                prepared.weights,
+                problem.family,
+                levels=prepared.levels,
+                context=context,
+            )
+            bank, theta = smooth.network()
+            finished = finish(prepared, problem.family, bank, theta, _all(prepared), smooth.intercept.copy())
+        return Fitted(finished.model, finished.norms())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SolutionFitter:
+    """The penalised solution of a choice, as it is."""
+
+    choice: Choice
+    counts_rows: bool = False
+    is_exact: bool = True
+
+    def fit(self, problem: FamilyProblem, context: Context) -> Fitted:
+        """Return the solution as a model."""
+        task, point = self.choice.task, self.choice.point
+        return Fitted(task.model(point), task.norms(point))
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkFitter:
+    """An architecture trained on given terms; with ``alpha`` above 0 the penalty is on the functions."""
+
+    network: Network
+    penalty: Penalty
+    alpha: float
+    counts_rows: bool = False
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the problem is convex and its solver runs to many digits."""
+        return self.network.is_linear and self.network.solver_for(self.penalty).searches_step
+
+    def fit(self, problem: FamilyProblem, context: Context) -> Fitted:
+        """Train on all terms of the problem."""
+        prepared, network = problem.prepared, self.network
+        require_numbers(prepared)
+        bank = build_bank(network.hidden, prepared.names, prepared.target.shape[1], network.activation)
+        theta, intercept = initial_parameters(bank, prepared.names, context.streams), None
+        if network.init == "convex" and isinstance(bank, MLPBank) and prepared.terms.size:
+            theta, intercept = _with_convex_output(problem, bank, theta)
+        return train_terms(problem, network, self.penalty, self.alpha, bank, theta, context, "train", intercept)
+
+
+@dataclass(frozen=True, slots=True)
+class PenalisedNetworkFitter:
+    """The paper's training: all terms under the penalty, then, if asked for, the kept ones without it."""
+
+    network: Network
+    penalty: Penalty
+    alpha: float
+    refits: bool
+    counts_rows: bool = False
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the problem is convex and its solver runs to many digits."""
+        return self.network.is_linear and self.network.solver_for(self.penalty).searches_step
+
+    def fit(self, problem: FamilyProblem, context: Context) -> Fitted:
+        """Train on all terms of the problem."""
+        prepared, network, family = problem.prepared, self.network, problem.family
+        require_numbers(prepared)
+        bank = build_bank(network.hidden, prepared.names, prepared.target.shape[1], network.activation)
+        start = initial_parameters(bank, prepared.names, context.streams)
+        penalty = penalty_on_terms(self.penalty, problem)
+        objective = Objective(prepared, family, penalty, self.alpha, network.penalize)
+        if isinstance(penalty, NeedsFirstFit):
+            first_objective = replace(objective, alpha=penalty.first_alpha(self.alpha))
+            first = train_network(first_objective, network, bank, start, context, "train/first")
+            penalty = penalty.adapted_to(first.norms)
+            objective = replace(objective, penalty=penalty)
+        trained = train_network(objective, network, bank, start, context)
+        finished = _finished(problem, trained)
+        if not network.solver_for(penalty).proximal and self.alpha > 0:
+            finished = finished.keep(finished.mean_absolute > network.threshold)
+        model, outcome = finished.model, trained.outcome
+        if self.refits:
+            kept = np.flatnonzero(np.isin(prepared.terms, model.terms))
+            row_of = {int(index): row for row, index in enumerate(trained.active)}
+            theta = trained.theta[[row_of[int(index)] for index in kept]]
+            bank, rest = bank.take(kept), problem.take(kept)
+            return train_terms(rest, network, penalty, 0.0, bank, theta, context, "train/refit")
+        norms = np.zeros_like(trained.norms)
+        norms[model.terms] = trained.norms[model.terms]
+        return Fitted(model, norms, outcome.history, outcome.stationarity)
+
+
+def train_terms(
+    problem: FamilyProblem,
+    network: Network,
+    penalty: Penalty,
+    alpha: float,
+    bank: SubnetBank,
+    theta: Tensor,
+    context: Context,
+    stage: str,
+    intercept: NDArray[np.float64] | None = None,
+) -> Fitted:
+    """Train a bank on the problem's terms, with the function norm as the penalty's group where alpha is above 0."""
+    on_terms = penalty_on_terms(penalty, problem) if alpha > 0 else GroupLasso()
+    penalize = "function" if alpha > 0 else network.penalize
+    objective = Objective(problem.prepared, problem.family, on_terms, alpha, penalize)
+    trained = train_network(objective, network, bank, theta, context, stage, intercept)
+    finished = _finished(problem, trained)
+    return Fitted(finished.model, finished.norms(), trained.outcome.history, trained.outcome.stationarity)
+
+
+def train_path(
+    problem: FamilyProblem, network: Network, penalty: Penalty, alphas: NDArray[np.float64], context: Context
+) -> Iterator[tuple[float, Fitted]]:
+    """Yield penalised networks for rising alphas, each started from the one before it."""
+    rest, theta = problem, None
+    for alpha in alphas:
+        prepared = rest.prepared
+        bank = build_bank(network.hidden, prepared.names, prepared.target.shape[1], network.activation)
+        start = initial_parameters(bank, prepared.names, context.streams) if theta is None else theta
+        on_terms = penalty_on_terms(penalty, rest)
+        objective = Objective(prepared, problem.family, on_terms, float(alpha), network.penalize)
+        trained = train_network(objective, network, bank, start, context)
+        outcome = trained.outcome
+        finished = _finished(rest, trained)
+        yield float(alpha), Fitted(finished.model, trained.norms, outcome.history, outcome.stationarity)
+        theta, rest = trained.theta, rest.take(trained.active)
+        if context.clock.passed():
+            return
+
+
+def by_term(penalty: Penalty, column_of: NDArray[np.intp], n_columns: int) -> Penalty:
+    """Return a penalty with weights for the columns of the table as one with weights for its terms.
+
+    Each term has the weight of its column. Sorted weights are repeated from the last one where terms outnumber columns.
+    """
+    if not isinstance(penalty, GroupLasso | GroupSLOPE) or isinstance(penalty.weights, str | float | int):
+        return penalty
+    weights = np.asarray(penalty.weights, dtype=np.float64)
+    if weights.ndim == 0:
+        return penalty
+    if weights.shape != (n_columns,):
+        expected, got = f"one weight for each of the {n_columns} columns", f"shape {weights.shape}"
+        raise InputError(describe(type(penalty).__name__, expected, got, "correct the weights"))
+    if isinstance(penalty, GroupLasso):
+        return replace(penalty, weights=weights[column_of])
+    return replace(penalty, weights=weights[np.minimum(np.arange(column_of.size), n_columns - 1)])
+
+
+def penalty_on_terms(penalty: Penalty, problem: FamilyProblem) -> Penalty:
+    """Return the penalty on the norms of all encoded terms, groups and penalty weights included."""
+    prepared, penalty = problem.prepared, by_term(penalty, problem.column_of, problem.n_columns)
+    grouping = prepared.grouping
+    if grouping.is_trivial:
+        if np.all(grouping.weights == 1.0):
+            return penalty
+        weights = np.ones(prepared.n_terms)
+        weights[prepared.terms] = grouping.weights
+        return weighted(penalty, weights)
+    if not (isinstance(penalty, GroupLasso) and np.ndim(penalty.weights) == 0):
+        remedy = "choose that penalty"
+        raise InputError(describe("feature_groups", "the penalty 'group_lasso'", repr(penalty), remedy))
+    members = tuple(prepared.terms[indices] for indices in grouping.members)
+    return JointGroupLasso(members, float(penalty.weights) * grouping.weights)
+
+
+def require_numbers(prepared: PreparedSample) -> None:
+    """Raise for a category: an architecture reads numbers, and codes of levels are none."""
+    if prepared.levels.any():
+        name = prepared.names[int(np.flatnonzero(prepared.levels)[0])]
+        expected = "numbers or two-level categories for a network"
+        remedy = "leave network=None, or give the category as 0/1 columns"
+        raise InputError(describe(f"column {name!r}", expected, "a category", remedy))
+
+
+def _with_convex_output(
+    problem: FamilyProblem, bank: MLPBank, theta: Tensor
+) -> tuple[Tensor, NDArray[np.float64]]:
+    """Return θ and the intercept with the best output layers for frozen hidden layers."""
+    prepared, everything = problem.prepared, _all(problem.prepared)
+    features = FrozenFeatures(prepared.x, bank, theta)
+    design = orthonormal_design(features.columns, prepared.terms.size, prepared.weights, roughness=0.0)
+    solution, intercept = refit_on(design, prepared.target, problem.family, prepared.weights, everything)
+    coefficients = design.original(solution)
+    means = np.einsum("jm,jmk->k", design.means, coefficients)
+    return features.network(everything, coefficients)[1], intercept - means
+
+
+def _finished(problem: FamilyProblem, trained: TrainedNetwork) -> Finished:
+    return finish(
+        problem.prepared,
+        problem.family,
+        trained.bank,
+        trained.theta,
+        trained.active,
+        trained.intercept,
+        filled=True,
+    )
+
+
+def _all(prepared: PreparedSample) -> NDArray[np.intp]:
+    return np.arange(prepared.terms.size)

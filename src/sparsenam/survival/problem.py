@@ -1,0 +1,242 @@
+"""Censored times as a problem of the pipeline: every choice and every fit alternates with the baseline hazard.
+
+The convex problem chooses as for every family, with the partial likelihood as its loss; the kept terms are then
+fitted. Both are Poisson fits that alternate with the baseline hazard (`alternation`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from sparsenam.context import Context
+from sparsenam.convex.problem import ConvexPoint
+from sparsenam.convex.relaxed import RelaxedFits, relaxed_scores
+from sparsenam.errors import InputError, describe
+from sparsenam.families import Family, Poisson
+from sparsenam.fitting.problem import FamilyProblem, Fitted, Fitter, Indices, Mask, Vector, columns_of
+from sparsenam.model import AdditiveModel
+from sparsenam.selection.choose import Choice, CrossValidation, ValidatedPath, choose_at, cross_validate
+from sparsenam.selection.convex_task import ConvexTask
+from sparsenam.selection.folds import Splits
+from sparsenam.survival.alternation import Converged, CoxLikelihood, alternate
+from sparsenam.survival.cox import Baseline, RiskSets, Ties
+from sparsenam.tables import PreparedSample, Sample, TableEncoder, prepare
+
+CHOICES = 4  # each with the hazard that the fit on the last one gave; simulated data need 2 or 3
+LOWER = 0.95  # step in the search for an alpha
+# duality gap of a penalised solution; in double precision so small that the alternation converges to many digits
+GAP, GAP_IN_SINGLE = 1e-6, 1e-4
+# Ridge of the fits on each fold, where a well-observed direction has information 1. Held-out loss of the true columns,
+# mean of six simulated samples: 0.629 at 0.001, 0.609 at 0.01, 0.599 at 0.03, 0.598 at 0.1.
+RIDGE = 0.03
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PartialLikelihoodLoss:
+    """Held-out loss by the partial likelihood of the rows of each fold among themselves.
+
+    It depends on no hazard, and grows like the score where the Poisson loss of a held-out row grows like e^score. The
+    loss of an event in fold F is log(Σ wⱼ e^{sⱼ}/Σ wⱼ) - sᵢ - log Λᵢ, summed over the rows j of F at risk, with Λ the
+    hazard of the empty model: for equal scores it is the Poisson deviance. Rows without the event have 0.
+    """
+
+    risk_sets: RiskSets
+    folds: tuple[Indices, ...]
+    parts: tuple[RiskSets, ...]
+    base: Vector
+    ridge: float | None = RIDGE
+
+    @classmethod
+    def of(cls, risk_sets: RiskSets, splits: Splits) -> PartialLikelihoodLoss:
+        """Return the loss for the test rows of some splits."""
+        folds = tuple(test for _, test in splits)
+        parts = tuple(risk_sets.take(fold) for fold in folds)
+        hazard = risk_sets.hazard(np.zeros(risk_sets.event.size), "breslow").rows
+        base = np.zeros(hazard.size)
+        base[risk_sets.event] = -np.log(hazard[risk_sets.event])
+        for fold, part in zip(folds, parts, strict=True):
+            base[fold] -= part.event_losses(np.zeros(fold.size))
+        return cls(risk_sets, folds, parts, base)
+
+    @property
+    def weights(self) -> Vector:
+        """The weights of the rows with the event."""
+        return self.risk_sets.weights * self.risk_sets.event
+
+    def losses(self, fits: RelaxedFits, point: ConvexPoint) -> Vector:
+        """Return the held-out loss of each row, shape (rows,)."""
+        scores, total = relaxed_scores(fits, point)[:, 0], self.base.copy()
+        for fold, part in zip(self.folds, self.parts, strict=True):
+            total[fold] += part.event_losses(scores[fold])
+        return total
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CoxProblem:
+    """A sample of censored times: what the pipeline chooses from and fits.
+
+    ``base`` holds the rows that were at risk at some event, ``terms`` (rows, n_terms) are their terms as encoded.
+    """
+
+    base: FamilyProblem
+    terms: Vector
+    likelihood: CoxLikelihood
+
+    @property
+    def prepared(self) -> PreparedSample:
+        """The sample; its target are martingale residuals, which stand for y where no hazard is known yet."""
+        return self.base.prepared
+
+    @property
+    def family(self) -> Family:
+        """Poisson, for which no first fit is needed."""
+        return self.base.family
+
+    @property
+    def column_of(self) -> Indices:
+        """The column of each encoded term."""
+        return self.base.column_of
+
+    @property
+    def n_columns(self) -> int:
+        """The number of columns of the table."""
+        return self.base.n_columns
+
+    @property
+    def counted(self) -> Mask:
+        """The rows of the table that were at risk at some event."""
+        return self.base.counted
+
+    @property
+    def fold_target(self) -> Vector:
+        """The rates of the empty model: folds have early and late events in each."""
+        return self._at(self._no_scores(), self.prepared.weights.size).prepared.target
+
+    def with_family(self, family: Family) -> CoxProblem:
+        """Return the problem under another loss of rates."""
+        return replace(self, base=self.base.with_family(family))
+
+    def choose(
+        self, task: ConvexTask, how: float | CrossValidation, tol: float, quick: Fitter, context: Context
+    ) -> Choice:
+        """Choose terms by cross-validation where alpha is open, and solve the penalised partial likelihood.
+
+        Norms are over the rows: no hazard enters the penalty. The hazard of the empty model makes strong effects look
+        weak, so terms are chosen again with the hazard of the quick fit on those chosen before, until a choice repeats.
+        """
+        if not isinstance(how, CrossValidation):
+            solved = self._solve(self._no_scores(), task, how, context)
+            return replace(solved.result, start=solved.scores)
+        loss = PartialLikelihoodLoss.of(self.likelihood.risk_sets, how.splits)
+        scores, validated = self._no_scores(), list[ValidatedPath]()
+        for number in range(CHOICES):
+            sample = self._at(scores, self.prepared.weights.size).prepared
+            validated.append(cross_validate(task.with_sample(sample), how, lambda given: loss, context))
+            supports = [path.point.supports[0] for path in validated]
+            repeats = any(np.array_equal(supports[-1], before) for before in supports[:-1])
+            if repeats or context.clock.passed():
+                break
+            part = context.within(f"choice{number}")
+            scores = self._fit(quick, task.terms(supports[-1]), scores, part).scores
+        choice = self._keeping(validated[0], task, validated[-1].point.supports[0], context)
+        return replace(choice, validated=validated[-1], start=scores)
+
+    def fit(self, fitter: Fitter, indices: Indices, start: Vector | None, context: Context) -> tuple[Fitted, Vector]:
+        """Fit some terms in alternation with the hazard, from some scores; return the fit and its scores."""
+        converged = self._fit(fitter, indices, self._no_scores() if start is None else start, context)
+        return converged.result, converged.result.model.scores(self.terms)
+
+    def slack(self, choice: Choice, scores: Vector) -> Vector:
+        """Return how near each term is to entering at scores (rows, 1), with the hazard that they give."""
+        centred = scores[:, 0] - scores[:, 0].mean()
+        sample = self._at(centred, self.prepared.weights.size).prepared
+        return choice.task.with_sample(sample).slack_at(choice.alpha, scores)
+
+    def finish(self, fitted: Fitted) -> Fitted:
+        """Return the fit with effects and scores of mean 0 over the rows; the baseline hazard takes what they lose."""
+        return replace(fitted, model=_centred(fitted.model, self.terms, self.likelihood.risk_sets.weights))
+
+    def baseline(self, model: AdditiveModel) -> tuple[Baseline, float]:
+        """Return the hazard of a row of score 0 under a model, and the log partial likelihood of the rows."""
+        risk_sets = self.likelihood.risk_sets
+        hazard = risk_sets.hazard(model.scores(self.terms)[:, 0], self.likelihood.ties)
+        return Baseline(risk_sets.event_times, np.cumsum(hazard.jumps)), hazard.log_likelihood
+
+    def _at(self, scores: Vector, total: float) -> FamilyProblem:
+        """Return the Poisson problem at the hazard of these scores, shape (rows,), with this sum of weights."""
+        return replace(self.base, prepared=self.likelihood.poisson(self.prepared, scores, total))
+
+    def _no_scores(self) -> Vector:
+        """Return zeros, shape (rows,): their hazard is that of Nelson and Aalen."""
+        return np.zeros(self.likelihood.risk_sets.event.size)
+
+    def _fit(self, fitter: Fitter, indices: Indices, start: Vector, context: Context) -> Converged[Fitted]:
+        # what chooses smoothness counts events; what trains a network takes weights of mean 1, as alpha is set for
+        risk_sets = self.likelihood.risk_sets
+        total = risk_sets.n_events if fitter.counts_rows else float(risk_sets.event.size)
+
+        def step(scores: Vector, number: int) -> tuple[Fitted, Vector]:
+            fitted = fitter.fit(self._at(scores, total).take(indices), context.within(f"iteration{number}"))
+            return fitted, fitted.model.scores(self.terms)[:, 0]
+
+        return alternate(self.likelihood, step, start, exact=fitter.is_exact, out_of_time=context.clock.passed)
+
+    def _solve(self, start: Vector, task: ConvexTask, alpha: float, context: Context) -> Converged[Choice]:
+        """Alternate the hazard with the penalised solution at an alpha, from some scores (rows,)."""
+        exact, total = task.design.blocks.dtype == np.float64, self.prepared.weights.size
+
+        def step(scores: Vector, number: int) -> tuple[Choice, Vector]:
+            sample = self._at(scores, total).prepared
+            choice = choose_at(task.with_sample(sample), alpha, GAP if exact else GAP_IN_SINGLE)
+            return choice, choice.point.scores(choice.task.design)[:, 0]
+
+        return alternate(self.likelihood, step, start, exact=exact, out_of_time=context.clock.passed)
+
+    def _keeping(self, first: ValidatedPath, task: ConvexTask, kept: Indices, context: Context) -> Choice:
+        """Return the penalised solution at the largest alpha found whose groups include those to keep.
+
+        An alpha found with a hazard held fixed means something else where the hazard follows the solution. The path
+        with the hazard of the empty model (``first``) is near: the search starts where it has the groups.
+        """
+        enough = [point.alpha for point in first.points if np.isin(kept, point.supports[0]).all()]
+        alpha, scores = max(enough, default=first.point.alpha), self._no_scores()
+        while True:
+            solved = self._solve(scores, task, alpha, context)
+            if np.isin(kept, solved.result.point.supports[0]).all() or context.clock.passed():
+                return solved.result
+            alpha, scores = LOWER * alpha, solved.scores
+
+
+def cox_problem(sample: Sample, encoder: TableEncoder, ties: Ties, *, standardize: bool) -> CoxProblem:
+    """Return the problem of censored times; the target's columns are event, 0 or 1, and time.
+
+    Rows that were at risk at no event are in no term of the partial likelihood, and left out.
+    """
+    event, time = (sample.target[:, 0] == 1.0) & (sample.weights > 0), sample.target[:, 1]
+    if not event.any():
+        raise InputError(describe("y", "at least one event", "none", "give rows that are not censored"))
+    counted = (sample.weights > 0) & (time >= time[event].min())
+    if np.count_nonzero(counted) < 2:
+        expected = "two rows or more at risk at the first event"
+        raise InputError(describe("y", expected, "one, all others censored before", "give more events"))
+    at_risk = replace(sample, target=sample.target[:, :1], weights=np.where(counted, sample.weights, 0.0))
+    prepared = prepare(at_risk, standardize=standardize)
+    risk_sets = RiskSets.of(event[counted], time[counted], prepared.weights)
+    hazard = risk_sets.hazard(np.zeros(risk_sets.event.size), ties).rows
+    prepared = replace(prepared, target=(risk_sets.event - hazard)[:, None])
+    base = FamilyProblem(prepared, Poisson(), columns_of(encoder), len(encoder.names), counted)
+    return CoxProblem(base, sample.terms[counted], CoxLikelihood(risk_sets, ties))
+
+
+def _centred(model: AdditiveModel, terms: Vector, weights: Vector) -> AdditiveModel:
+    """Return the model with effects of mean 0 over the rows where they are, and scores of mean 0 over all rows."""
+    effects = model.kept_effects(terms)
+    present = weights[:, None] * ~np.isnan(terms[:, model.terms])
+    means = np.einsum("ij,ijk->jk", present / present.sum(axis=0), effects)
+    shift = means / model.target_scale
+    absent = model.absent - shift if model.absent.any() else model.absent  # 0 says that absent cells add nothing
+    moved = replace(model, offsets=model.offsets + shift, absent=absent)
+    total = np.average(moved.scores(terms), axis=0, weights=weights)
+    return replace(moved, intercept=moved.intercept - total)

@@ -1,0 +1,168 @@
+"""Training a bank of sub-networks on a prepared sample."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
+from torch import Tensor
+
+from sparsenam.context import Context
+from sparsenam.errors import DivergenceError
+from sparsenam.families import Family
+from sparsenam.networks import SubnetBank, UnitFunctions
+from sparsenam.penalties import Penalty
+from sparsenam.tables import PreparedSample
+from sparsenam.training.network import Network, Penalize
+from sparsenam.training.problem import Problem, Regularizers
+from sparsenam.training.run import Outcome, run
+from sparsenam.training.state import Diverged, Parameters
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Objective:
+    """What is minimised: the loss of a sample under a family, plus alpha times a penalty on the groups."""
+
+    prepared: PreparedSample
+    family: Family
+    penalty: Penalty
+    alpha: float
+    penalize: Penalize
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TrainedNetwork:
+    """Sub-networks of the active terms, their indices in the prepared sample, and how they came about.
+
+    ``norms`` are the group norms of all encoded terms, shape (n_terms,).
+    """
+
+    bank: SubnetBank
+    theta: Tensor
+    active: NDArray[np.intp]
+    intercept: NDArray[np.float64]
+    norms: NDArray[np.float64]
+    outcome: Outcome
+
+
+def train_network(
+    objective: Objective,
+    network: Network,
+    bank: SubnetBank,
+    theta: Tensor,
+    context: Context,
+    stage: str = "train",
+    first_intercept: NDArray[np.float64] | None = None,
+) -> TrainedNetwork:
+    """Train a bank from ``theta``, shape (terms, size).
+
+    Parameters
+    ----------
+    stage
+        Name of this training in the resume file.
+    first_intercept
+        Intercept of the start, shape (outputs,); by default that of the empty model.
+    """
+    plan = network.plan(objective.penalty)
+    single = plan.mini_batches(objective.prepared.weights.size)
+    problem, start = _pose(objective, network, bank, theta, single=single)
+    if first_intercept is not None:
+        start = Parameters.starting_from(start.theta, torch.as_tensor(first_intercept).to(start.intercept))
+    training, held_out = _split(problem, network.validation_fraction, context)
+
+    def validate(parameters: Parameters) -> float:
+        assert held_out is not None
+        plain_bank, plain, intercept = _plain(training, parameters)
+        restricted = held_out.restricted_to(parameters.active)
+        return replace(restricted, bank=plain_bank, regularizers=Regularizers()).value(plain, intercept)
+
+    try:
+        outcome = run(training, start, plan, context, stage, None if held_out is None else validate)
+    except Diverged as diverged:
+        raise _divergence(objective.prepared, diverged) from diverged
+    _warn_unless_converged(outcome)
+    plain_bank, plain, intercept = _plain(training, outcome.parameters)
+    return TrainedNetwork(
+        bank=plain_bank,
+        theta=plain,
+        active=outcome.parameters.active,
+        intercept=intercept.double().cpu().numpy(),
+        norms=problem.norms(outcome.parameters.complete()),
+        outcome=outcome,
+    )
+
+
+def _pose(
+    objective: Objective, network: Network, bank: SubnetBank, theta: Tensor, *, single: bool
+) -> tuple[Problem, Parameters]:
+    prepared, family = objective.prepared, objective.family
+    # the noise of mini-batches is far above single precision's rounding; full batches have no noise
+    kind, device = torch.float32 if single else torch.float64, network.chosen_device()
+
+    def tensor(array: NDArray[np.float64]) -> Tensor:
+        return torch.as_tensor(array, dtype=kind, device=device)
+
+    x = tensor(np.nan_to_num(prepared.x, nan=0.0) if np.isnan(prepared.x).any() else prepared.x)
+    theta = theta.to(device, kind)
+    posed: SubnetBank = bank
+    if objective.penalize == "function":
+        unit = UnitFunctions(bank)
+        posed, theta = unit, unit.wrap(theta, x, tensor(prepared.weights))
+    problem = Problem(
+        bank=posed,
+        family=family,
+        penalty=objective.penalty,
+        alpha=objective.alpha,
+        group=slice(0, posed.size) if objective.penalize == "subnetwork" else posed.output_columns,
+        x=x,
+        target=tensor(prepared.target),
+        weights=tensor(prepared.weights / prepared.weights.mean()),
+        terms=prepared.terms,
+        n_terms=prepared.n_terms,
+        regularizers=network.regularizers,
+    )
+    intercept = tensor(family.best_constant(prepared.target, prepared.weights))
+    return problem, Parameters.starting_from(theta, intercept)
+
+
+def _split(problem: Problem, fraction: float, context: Context) -> tuple[Problem, Problem | None]:
+    held = round(fraction * problem.n_rows)
+    if held == 0 or held >= problem.n_rows:
+        return problem, None
+    order = torch.as_tensor(context.streams.generator("validation").permutation(problem.n_rows))
+    return problem.on_rows(order[held:]), problem.on_rows(order[:held])
+
+
+def _plain(problem: Problem, parameters: Parameters) -> tuple[SubnetBank, Tensor, Tensor]:
+    """Return bank, θ and intercept of the active terms with unit functions folded into plain ones."""
+    active = problem.restricted_to(parameters.active)
+    if not isinstance(active.bank, UnitFunctions):
+        return active.bank, parameters.theta, parameters.intercept
+    theta = active.bank.unwrap(parameters.theta, active.x, active.weights)
+    with torch.no_grad():
+        shares = (active.weights / active.weights.sum())[None, :, None]
+        means = (shares * active.bank.inner.effects(theta, active.x)).sum((0, 1))
+    return active.bank.inner, theta, parameters.intercept - means
+
+
+def _divergence(prepared: PreparedSample, diverged: Diverged) -> DivergenceError:
+    names = dict(zip(prepared.terms.tolist(), prepared.names, strict=True))
+    where = "the intercept" if diverged.term is None else f"column {names[diverged.term]!r}"
+    return DivergenceError(
+        f"Training diverged in epoch {diverged.epoch} at learning rate {diverged.rate:g}, "
+        f"first in {where}: lower learning_rate or standardize the columns."
+    )
+
+
+def _warn_unless_converged(outcome: Outcome) -> None:
+    if not outcome.converged:
+        warnings.warn(
+            f"The fit stopped after {len(outcome.history)} iterations with stationarity "
+            f"{outcome.stationarity:.2g}, above tol; raise max_epochs or tol.",
+            ConvergenceWarning,
+            stacklevel=2,
+        )
