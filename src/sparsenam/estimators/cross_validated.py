@@ -13,7 +13,7 @@ from sparsenam.estimators.base import SupportMixin
 from sparsenam.estimators.classification import AdditiveClassifier, ClassWeight
 from sparsenam.estimators.random_feature import FeatureKind, RandomFeatureMixin
 from sparsenam.estimators.regression import AdditiveRegressor
-from sparsenam.families import Family, OwnLoss
+from sparsenam.families import CustomLoss, Family
 from sparsenam.networks import Hidden
 from sparsenam.penalties import Penalty
 from sparsenam.selection import RegularizationPath, Rule
@@ -90,7 +90,7 @@ class SNAMRegressorCV(CrossValidatedRegressor):
         rule: Rule = "compact",
         n_alphas: int = 30,
         penalty: str | Penalty = "group_lasso",
-        family: str | Family | OwnLoss = "gaussian",
+        family: str | Family | CustomLoss = "gaussian",
         hidden: Hidden | Literal["auto"] = "auto",
         activation: str = "relu",
         init: Literal["auto", "convex", "random"] = "auto",
@@ -180,7 +180,7 @@ class RandomFeatureSNAMRegressorCV(RandomFeatureMixin, CrossValidatedRegressor):
         rule: Rule = "compact",
         n_alphas: int = 30,
         penalty: str | Penalty = "group_lasso",
-        family: str | Family | OwnLoss = "gaussian",
+        family: str | Family | CustomLoss = "gaussian",
         features: FeatureKind = "ramps",
         norm: Norm = "function",
         width: int = 32,

@@ -20,7 +20,6 @@ from sparsenam.estimators.network_fit import NetworkFit, TrainedNetwork, train_n
 from sparsenam.estimators.settings import Settings
 from sparsenam.estimators.watching import choice_of, counted, tell
 from sparsenam.families import Family
-from sparsenam.families.base import Settles, exposure_power, uses_robust_scale
 from sparsenam.families.numerics import robust_center_and_scale
 from sparsenam.fitting.threads import threads_for
 from sparsenam.model import AdditiveModel, finish
@@ -81,10 +80,10 @@ def fit_additive(sample: Sample, family: Family, settings: Settings, splits: Spl
     streams = Streams.from_random_state(settings.random_state)
     prepared = prepared_for(family, sample, standardize=settings.standardize)
     task = Task(prepared, family, settings, streams, clock, splits)
-    if isinstance(family, Settles) and family.first_family is not None:
+    if family.first_family is not None:
         first = _fit(replace(task, family=family.first_family))
-        settled = family.settled(scores_of(prepared, first.model), prepared.target, prepared.weights)
-        task = replace(task, family=settled)
+        estimated = family.estimated(scores_of(prepared, first.model), prepared.target, prepared.weights)
+        task = replace(task, family=estimated)
     return _fit(task)
 
 
@@ -93,8 +92,8 @@ def prepared_for(family: Family, sample: Sample, *, standardize: bool = True) ->
     family.range.check(sample.target, f"the {family.name} family")
     measure = None
     if standardize and family.standardizes_target:
-        measure = robust_center_and_scale if uses_robust_scale(family) else mean_and_deviation
-    return prepare(sample, standardize=standardize, measure_target=measure, exposure_power=exposure_power(family))
+        measure = robust_center_and_scale if family.robust_scale else mean_and_deviation
+    return prepare(sample, standardize=standardize, measure_target=measure, exposure_power=family.exposure_power)
 
 
 def _fit(task: Task) -> Fitted:

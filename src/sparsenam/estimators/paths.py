@@ -18,7 +18,7 @@ from sparsenam.errors import InputError, check_number, check_whole, check_word, 
 from sparsenam.estimators.fitting import RAMPS, Fitted, Task, fit_features, fit_network_path, prepared_for
 from sparsenam.estimators.regression import check_target
 from sparsenam.estimators.settings import PAPER_HIDDEN, Settings
-from sparsenam.families import FAMILIES, Family, OwnLoss, as_family
+from sparsenam.families import FAMILIES, CustomLoss, Family, as_family
 from sparsenam.networks import Hidden
 from sparsenam.penalties import Penalty, as_penalty
 from sparsenam.selection import PathPoint, RegularizationPath
@@ -33,7 +33,7 @@ def random_feature_path(
     X: ArrayLike,
     y: ArrayLike,
     *,
-    family: str | Family | OwnLoss = "gaussian",
+    family: str | Family | CustomLoss = "gaussian",
     penalty: str | Penalty = "group_lasso",
     alphas: ArrayLike | None = None,
     n_alphas: int = 30,
@@ -68,7 +68,7 @@ def snam_path(
     X: ArrayLike,
     y: ArrayLike,
     *,
-    family: str | Family | OwnLoss = "gaussian",
+    family: str | Family | CustomLoss = "gaussian",
     penalty: str | Penalty = "group_lasso",
     order: Literal["convex", "dense"] = "convex",
     alphas: ArrayLike | None = None,
@@ -133,14 +133,14 @@ def _point(fitted: Fitted) -> PathPoint:
 def _read(
     X: ArrayLike,
     y: ArrayLike,
-    family: str | Family | OwnLoss,
+    family: str | Family | CustomLoss,
     sample_weight: ArrayLike | None,
     *,
     split_levels: bool = False,
 ) -> tuple[PreparedSample, Family, tuple[str, ...]]:
     table, encoded = TableEncoder.fit(X, split_levels=split_levels)
     columns, terms = encoded, table.terms
-    chosen = as_family(family, tuple(FAMILIES), learns=False)
+    chosen = as_family(family, tuple(FAMILIES), estimates=False)
     target = check_target(y)
     check_consistent_length(columns, target)
     target = target.reshape(len(target), -1)

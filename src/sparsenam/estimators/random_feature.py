@@ -14,8 +14,7 @@ from sparsenam.estimators.base import SupportMixin
 from sparsenam.estimators.classification import AdditiveClassifier, ClassWeight
 from sparsenam.estimators.fitting import FOLDS, Fitted, prepared_for, require_numbers, scores_of
 from sparsenam.estimators.regression import AdditiveRegressor
-from sparsenam.families import Family, OwnLoss
-from sparsenam.families.base import Settles
+from sparsenam.families import CustomLoss, Family
 from sparsenam.fitting.threads import threads_for
 from sparsenam.model import finish
 from sparsenam.networks import MLPBank, build_bank, initial_parameters
@@ -61,9 +60,9 @@ class RandomFeatureMixin:
             finished = finish(prepared, family, bank, torch.zeros(0, bank.size), nothing, constant)
             return Fitted(finished.model, 0.0, finished.norms(), [])
         with threads_for(prepared.weights.size, prepared.terms.size):
-            if isinstance(family, Settles) and family.first_family is not None:
+            if family.first_family is not None:
                 first = self._chosen(prepared, family.first_family, splits)
-                family = family.settled(scores_of(prepared, first.model), prepared.target, prepared.weights)
+                family = family.estimated(scores_of(prepared, first.model), prepared.target, prepared.weights)
             return self._chosen(prepared, family, splits)
 
     def _chosen(self, prepared: PreparedSample, family: Family, splits: Splits | None) -> Fitted:
@@ -136,7 +135,7 @@ class RandomFeatureSNAMRegressor(RandomFeatureMixin, SupportMixin, AdditiveRegre
         *,
         alpha: float | Literal["auto"] = "auto",
         penalty: str | Penalty = "group_lasso",
-        family: str | Family | OwnLoss = "gaussian",
+        family: str | Family | CustomLoss = "gaussian",
         features: FeatureKind = "ramps",
         norm: Norm = "function",
         width: int = 32,

@@ -20,7 +20,7 @@ from sparsenam.errors import InputError, describe
 from sparsenam.estimators.base import AdditiveEstimator, SupportMixin
 from sparsenam.estimators.settings import Penalize
 from sparsenam.estimators.validation import all_or_nothing, require_target
-from sparsenam.families import Family, OwnLoss, as_family
+from sparsenam.families import CustomLoss, Family, as_family
 from sparsenam.networks import Hidden
 from sparsenam.penalties import Penalty
 from sparsenam.tables import check_target_not_inside
@@ -147,7 +147,7 @@ class SNAMRegressor(SupportMixin, AdditiveRegressor):
         Loss, link and range of y: "gaussian", "huber" (outliers), "quantile" (the median), "poisson",
         "negative_binomial" (counts), "gamma" (amounts above 0) or "tweedie" (amounts with zeros). Objects take
         parameters, such as `sparsenam.families.Quantile(level=0.9)`; a loss of one's own is any object with
-        ``loss(scores, target)`` and ``gradient(scores, target)``, see `sparsenam.families.OwnLoss`.
+        ``loss(scores, target)`` and ``gradient(scores, target)``, see `sparsenam.families.CustomLoss`.
     hidden : "auto", tuple, mapping or callable, default "auto"
         Hidden widths; ``()`` is a linear model; a mapping gives widths by feature name; a callable
         ``(names, outputs) -> SubnetBank`` brings sub-networks of one's own. "auto" is one layer of clipped ReLU
@@ -243,7 +243,7 @@ class SNAMRegressor(SupportMixin, AdditiveRegressor):
         alpha: float | Literal["auto"] = "auto",
         penalty: str | Penalty = "group_lasso",
         penalize: Penalize = "subnetwork",
-        family: str | Family | OwnLoss = "gaussian",
+        family: str | Family | CustomLoss = "gaussian",
         hidden: Hidden | Literal["auto"] = "auto",
         activation: str = "relu",
         solver: str = "auto",

@@ -63,7 +63,7 @@ def validate_path(
     """
     counts = held_out_counts(splits, weights.size)
     batches = batch_weights(weights, splits)
-    gram = GramCache(design, batches) if family.name == "gaussian" else None
+    gram = GramCache(design, batches) if family.is_quadratic else None
     fits = RelaxedFits(design, target, family, batches, gram=gram, held_out=[test for _, test in splits])
     walk = convex_path(design, target, family, batches, penalty=penalty, n_alphas=n_alphas, tol=PATH_TOL, gram=gram)
     hidden = None if verbose is None else not verbose
