@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import numpy as np
 from array_api_compat import array_namespace
 
 from sparsenam.errors import InputError, describe
-from sparsenam.families.base import Array, Family, Matrix, Vector
+from sparsenam.families.base import Family, Matrix, Vector
 
 STEPS = 200
 EXACT = 1e-14  # relative size of a step that only answers to rounding
@@ -110,23 +110,7 @@ def robust_center_and_scale(target: Matrix, weights: Vector) -> tuple[Vector, Ve
 OUTSIDE = 1e-9  # a slope farther than this from every gradient has conjugate +∞
 
 
-class Separable(Protocol):
-    """A loss that is a sum over outputs."""
-
-    def loss(self, scores: Array, target: Array) -> Array:
-        """Return the loss of each row, shape (rows,)."""
-        ...
-
-    def gradient(self, scores: Array, target: Array) -> Array:
-        """Return ∂loss/∂scores, shape (rows, outputs)."""
-        ...
-
-    def hessian_diagonal(self, scores: Array, target: Array) -> Array:
-        """Return the second derivatives or a bound on them, shape (rows, outputs)."""
-        ...
-
-
-def numeric_conjugate(family: Separable, slope: Matrix, target: Matrix, start: Matrix | None = None) -> Vector:
+def numeric_conjugate(family: Family, slope: Matrix, target: Matrix, start: Matrix | None = None) -> Vector:
     """Return loss*(slope) = Σₖ sup over s of slope·s - loss(s, y), shape (rows,), +∞ outside the domain.
 
     The supremum is where the gradient is the slope; an error δ there costs only ½ loss''δ², so that the result is
