@@ -15,7 +15,7 @@ from sklearn.linear_model import (
 )
 
 from sparsenam import SNAMRegressor
-from sparsenam.families import Huber, NegativeBinomial, Quantile, Tweedie, estimated_dispersion
+from sparsenam.families import Huber, NegativeBinomial, Quantile, Tweedie, estimated_overdispersion
 
 ROWS = 400
 
@@ -110,23 +110,23 @@ def test_huber_is_what_scipy_finds():
     np.testing.assert_allclose(found, known[0] + X @ known[1:], atol=1e-5 * y.std())
 
 
-@pytest.mark.parametrize("dispersion", [0.2, 1.0])
-def test_negative_binomial_is_the_most_likely_model(dispersion):
+@pytest.mark.parametrize("overdispersion", [0.2, 1.0])
+def test_negative_binomial_is_the_most_likely_model(overdispersion):
     X, scores, generator = table(5)
     mean = np.exp(1.0 + scores)
-    y = generator.poisson(mean * generator.gamma(1 / dispersion, dispersion, size=ROWS)).astype(float)
-    size = 1 / dispersion
+    y = generator.poisson(mean * generator.gamma(1 / overdispersion, overdispersion, size=ROWS)).astype(float)
+    size = 1 / overdispersion
 
     def cost(parameters):
         means = np.exp(parameters[0] + X @ parameters[1:])
         return -np.mean(nbinom.logpmf(y, size, size / (size + means)))
 
     known = minimize(cost, np.zeros(5), method="BFGS", options={"gtol": 1e-8}).x
-    model = linear(NegativeBinomial(dispersion), X, y)
+    model = linear(NegativeBinomial(overdispersion), X, y)
     np.testing.assert_allclose(model.predict(X), np.exp(known[0] + X @ known[1:]), rtol=1e-4)
 
 
-def test_estimated_dispersion_is_the_most_likely_one():
+def test_estimated_overdispersion_is_the_most_likely_one():
     generator = np.random.default_rng(6)
     mean = generator.uniform(1.0, 8.0, size=(300, 1))
     y = generator.poisson(mean * generator.gamma(2.0, 0.5, size=mean.shape)).astype(float)
@@ -137,7 +137,7 @@ def test_estimated_dispersion_is_the_most_likely_one():
         return -np.mean(parts + size * np.log(size / (size + mean)) + y * np.log(mean / (size + mean)))
 
     known = np.exp(minimize(cost, [0.0], method="Nelder-Mead", options={"xatol": 1e-9, "fatol": 1e-14}).x[0])
-    assert estimated_dispersion(mean, y, np.ones(300)) == pytest.approx(known, rel=1e-5)
+    assert estimated_overdispersion(mean, y, np.ones(300)) == pytest.approx(known, rel=1e-5)
 
 
 class LogCosh:
@@ -151,7 +151,7 @@ class LogCosh:
         return array_namespace(scores).tanh(scores - target)
 
 
-def test_an_own_loss_is_fitted_as_scipy_fits_it():
+def test_a_custom_loss_is_fitted_as_scipy_fits_it():
     X, scores, generator = table(7)
     y = scores + 0.5 * generator.standard_t(3, size=ROWS)
     target = (y - y.mean()) / y.std()

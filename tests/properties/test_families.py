@@ -21,10 +21,9 @@ from sparsenam.families import (
     Tweedie,
     as_family,
     best_intercept,
-    completed,
+    custom_family,
     dispersion,
-    estimated_dispersion,
-    exposure_power,
+    estimated_overdispersion,
     numeric_conjugate,
     robust_center_and_scale,
 )
@@ -48,7 +47,7 @@ CASES = {name: make() for name, make in FAMILIES.items()} | {
     "negative binomial 0.05": NegativeBinomial(0.05),
     "upper quantile": Quantile(0.9, smoothing=0.1),
     "narrow huber": Huber(0.5, scale=0.7),
-    "log-cosh": completed(LogCosh()),
+    "log-cosh": custom_family(LogCosh()),
 }
 OUTPUTS = {"gaussian": 2, "multinomial": 3, "multilabel": 2, "gamma": 2, "tweedie": 2, "huber": 2, "log-cosh": 2}
 BOUNDED = ("huber", "narrow huber", "quantile", "upper quantile")  # whose hessian_diagonal is a mere bound
@@ -88,8 +87,8 @@ def test_hessian_diagonal_is_the_second_derivative_or_lies_above_it(name, seed):
     family = CASES[name]
     scores, target = sample(name, seed, rows=1)
     found = family.hessian_diagonal(scores, target)[0]
-    own = torch.tensor(target)
-    hessian = torch.autograd.functional.hessian(lambda s: family.loss(s, own).sum(), torch.tensor(scores))
+    fixed = torch.tensor(target)
+    hessian = torch.autograd.functional.hessian(lambda s: family.loss(s, fixed).sum(), torch.tensor(scores))
     matrix = hessian.reshape(scores.size, scores.size).numpy()
     least = np.linalg.eigvalsh(np.diag(found) - matrix).min()
     assert least >= -1e-5 * (1.0 + found.max())
@@ -116,13 +115,13 @@ def test_loss_and_conjugate_obey_fenchel_and_young(name, seed):
     family = CASES[name]
     scores, target = sample(name, seed)
     other, _ = sample(name, seed + 1)
-    for place in (scores, other):
-        slope = family.gradient(place, target)
+    for point in (scores, other):
+        slope = family.gradient(point, target)
         bound = np.sum(slope * scores, axis=1) - family.loss(scores, target)
         conjugate = family.conjugate(target + slope, target)
         size = 1.0 + np.abs(bound) + np.abs(conjugate)
         assert np.all(conjugate >= bound - 1e-8 * size)
-        if place is scores:
+        if point is scores:
             np.testing.assert_allclose(conjugate, bound, atol=1e-9 * size.max())
 
 
@@ -209,12 +208,12 @@ def test_huge_scores_stay_finite(name, size, precision):
     _, target = sample(name, 0)
     scores = np.full(target.shape, size)
     scores[:, 0] = -size
-    for own in (scores, -scores):
-        tensor, other = torch.tensor(own, dtype=precision), torch.tensor(target, dtype=precision)
+    for huge in (scores, -scores):
+        tensor, other = torch.tensor(huge, dtype=precision), torch.tensor(target, dtype=precision)
         for method in (family.loss, family.gradient, family.hessian_diagonal):
-            assert np.isfinite(method(own, target)).all()
+            assert np.isfinite(method(huge, target)).all()
             assert torch.isfinite(method(tensor, other)).all()
-        assert np.isfinite(family.mean(own)).all()
+        assert np.isfinite(family.mean(huge)).all()
 
 
 def test_tweedie_is_between_poisson_and_gamma():
@@ -247,12 +246,12 @@ def test_an_exposure_is_a_weight_on_the_rate(family):
     scores, target = sample("gamma", 4)
     exposure = np.random.default_rng(5).uniform(0.1, 3.0, size=target.shape)
     whole = family.gradient(scores + np.log(exposure), target)
-    reduced = exposure ** exposure_power(family) * family.gradient(scores, target / exposure)
+    reduced = exposure**family.exposure_power * family.gradient(scores, target / exposure)
     np.testing.assert_allclose(whole, reduced, rtol=1e-9)
 
 
 def test_families_without_such_a_reduction_say_so():
-    assert all(exposure_power(CASES[name]) is None for name in ("gaussian", "negative_binomial", "log-cosh"))
+    assert all(CASES[name].exposure_power is None for name in ("gaussian", "negative_binomial", "log-cosh"))
 
 
 @pytest.mark.parametrize(
@@ -297,21 +296,21 @@ def test_estimated_dispersion_is_that_of_the_counts(known):
     mean = generator.uniform(1, 6, size=(40_000, 1))
     target = generator.poisson(mean * generator.gamma(1 / known, known, size=mean.shape)).astype(float)
     weights = np.ones(len(mean))
-    assert estimated_dispersion(mean, target, weights) == pytest.approx(known, rel=0.06)
-    settled = NegativeBinomial("auto").settled(np.log(mean), target, weights)
-    assert settled.first_family is None and settled.dispersion == pytest.approx(known, rel=0.06)
+    assert estimated_overdispersion(mean, target, weights) == pytest.approx(known, rel=0.06)
+    found = NegativeBinomial("auto").estimated(np.log(mean), target, weights)
+    assert found.first_family is None and found.overdispersion == pytest.approx(known, rel=0.06)
 
 
 def test_counts_that_vary_less_than_poisson_have_almost_no_dispersion():
     mean = np.full((500, 1), 4.0)
-    assert estimated_dispersion(mean, np.tile([[3.0], [5.0]], (250, 1)), np.ones(500)) == pytest.approx(1e-6)
+    assert estimated_overdispersion(mean, np.tile([[3.0], [5.0]], (250, 1)), np.ones(500)) == pytest.approx(1e-6)
 
 
-def test_huber_settles_on_the_spread_of_the_many():
+def test_huber_estimates_the_spread_of_the_many():
     generator = np.random.default_rng(4)
     residuals = 0.2 * generator.normal(size=(5000, 1))
     residuals[:500] += 100.0
-    found = Huber(scale="auto").settled(np.zeros_like(residuals), residuals, np.ones(5000))
+    found = Huber(scale="auto").estimated(np.zeros_like(residuals), residuals, np.ones(5000))
     assert 0.2 < found.scale < 0.25
 
 
@@ -326,9 +325,9 @@ def test_robust_center_and_scale_are_those_of_the_normal_and_never_zero():
 
 
 def test_increasing_root_survives_steep_flat_and_missing_zeros():
-    places = np.array([-300.0, 0.1, 40.0])
-    steep = increasing_root(lambda s: np.tanh(1e3 * (s - places)), lambda s: 1e-9 + 0 * s, np.zeros(3))
-    np.testing.assert_allclose(steep, places, rtol=1e-9)
+    roots = np.array([-300.0, 0.1, 40.0])
+    steep = increasing_root(lambda s: np.tanh(1e3 * (s - roots)), lambda s: 1e-9 + 0 * s, np.zeros(3))
+    np.testing.assert_allclose(steep, roots, rtol=1e-9)
     missing = increasing_root(lambda s: -np.exp(-np.abs(s)) - 1.0, lambda s: np.ones_like(s), np.zeros(1))
     assert missing[0] >= 1e6
 
@@ -343,10 +342,10 @@ def test_a_target_outside_the_range_is_refused_with_its_row():
 
 
 @pytest.mark.parametrize(
-    ("make", "words"),
+    ("make", "message"),
     [
         (lambda: Tweedie(2.0), "power of Tweedie"),
-        (lambda: NegativeBinomial(0.0), "dispersion of NegativeBinomial"),
+        (lambda: NegativeBinomial(0.0), "overdispersion of NegativeBinomial"),
         (lambda: Quantile(1.0), "level of Quantile"),
         (lambda: Quantile(0.5, smoothing=0.0), "smoothing of Quantile"),
         (lambda: Huber(-1.0), "width of Huber"),
@@ -354,12 +353,12 @@ def test_a_target_outside_the_range_is_refused_with_its_row():
         (lambda: Huber(scale="auto").loss(np.zeros((1, 1)), np.zeros((1, 1))), "a number by now"),
     ],
 )
-def test_impossible_parameters_are_refused(make, words):
-    with pytest.raises(InputError, match=words):
+def test_impossible_parameters_are_refused(make, message):
+    with pytest.raises(InputError, match=message):
         make()
 
 
-class Silent:
+class NoGradient:
     def loss(self, scores, target):
         return (scores - target) ** 2
 
@@ -392,9 +391,9 @@ class Namesake(LogCosh):
 
 
 @pytest.mark.parametrize(
-    ("own", "words"),
+    ("custom", "message"),
     [
-        (Silent(), "got no gradient"),
+        (NoGradient(), "got no gradient"),
         (Wrong(), "the loss's derivative"),
         (Concave(), "convex in the score"),
         (Summed(), "the shape"),
@@ -403,12 +402,12 @@ class Namesake(LogCosh):
         (object(), "got no loss and no gradient"),
     ],
 )
-def test_a_loss_that_cannot_be_used_is_refused_in_a_sentence(own, words):
-    with pytest.raises(InputError, match=words):
-        as_family(own, ("gaussian",))
+def test_a_loss_that_cannot_be_used_is_refused_in_a_sentence(custom, message):
+    with pytest.raises(InputError, match=message):
+        as_family(custom, ("gaussian",))
 
 
-def test_what_an_own_loss_adds_is_used():
+def test_what_a_custom_loss_adds_is_used():
     class Rates(LogCosh):
         name, link, exposure_power = "rates", "log", 0.0
         range = TargetRange(0.5, 10.0, "numbers from 0.5 to 10")
@@ -421,7 +420,7 @@ def test_what_an_own_loss_adds_is_used():
 
     family = as_family(Rates(), ())
     assert (family.name, family.link, family.range.lowest) == ("rates", "log", 0.5)
-    assert not family.standardizes_target and exposure_power(family) == 0.0
+    assert not family.standardizes_target and family.exposure_power == 0.0
     assert family.mean(np.ones(1))[0] == 2.0 and family.hessian_diagonal(np.ones(1), np.ones(1))[0] == 2.0
 
 
@@ -429,3 +428,36 @@ def test_whole_families_are_taken_as_they_are():
     family = Quantile(0.2)
     assert as_family(family, ()) is family
     assert as_family(CASES["log-cosh"], ()) is CASES["log-cosh"]
+
+
+@every_family
+def test_capabilities_are_what_the_loss_shows(name):
+    family = CASES[name]
+    scores, target = sample(name, 8, rows=5)
+    squares = 0.5 * np.sum((scores - target) ** 2, axis=1)
+    assert family.is_quadratic == np.allclose(family.loss(scores, target), squares)
+    moved = scores.copy()
+    moved[:, 0] += 1.0
+    others = family.gradient(moved, target)[:, 1:]
+    assert family.couples_outputs == (not np.array_equal(others, family.gradient(scores, target)[:, 1:]))
+    assert family.dispersion in ("fixed", "pearson", "empirical")
+    assert family.first_family is None and family.estimated(scores, target, np.ones(5)) is not None
+
+
+@pytest.mark.parametrize("family", [Gaussian(), Poisson(), Gamma(), Tweedie(1.3)])
+def test_the_variance_is_a_power_of_the_mean(family):
+    """The expected Hessian of a log-likelihood with φ = 1 is μ'²/V(μ), and with y = μ it is the Hessian itself."""
+    scores = np.array([[-1.0], [0.3], [2.0]])
+    mean = family.mean(scores)
+    slope = np.ones_like(mean) if family.link == "identity" else mean
+    variance = np.abs(mean) ** family.variance_power
+    np.testing.assert_allclose(family.hessian_diagonal(scores, mean), slope**2 / variance, rtol=1e-12)
+
+
+def test_a_whole_family_that_does_not_declare_its_capabilities_is_refused():
+    class Undeclared:
+        name, link, range, standardizes_target, curvature = "mine", "identity", TargetRange(), True, 1.0
+        loss = gradient = hessian_diagonal = conjugate = mean = best_constant = lambda *arguments: arguments[0]
+
+    with pytest.raises(InputError, match="got no robust_scale and no is_quadratic and no"):
+        as_family(Undeclared(), ())

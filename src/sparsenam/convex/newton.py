@@ -21,7 +21,7 @@ def settle_intercepts(problem: ConvexProblem, scores: Array) -> Array:
 
     The dual constraint of the intercept is Σᵢ wᵢ rᵢ = 0, so the gap is only valid after this.
     """
-    if problem.family.name != "multinomial":
+    if not problem.family.couples_outputs:
         return increasing_root(
             lambda shifts: -_mean_residuals(problem, scores, shifts),
             lambda shifts: _mean_bends(problem, scores, shifts),
@@ -86,7 +86,7 @@ class NewtonSolver:
             tol * float(self.null_losses.max()),
             MAX_SWEEPS,
         )
-        if problem.family.name == "multinomial":
+        if problem.family.couples_outputs:
             # Softmax does not see what all outputs share; without it every norm is smaller.
             new -= new.mean(axis=1, keepdims=True)
         step = new - old

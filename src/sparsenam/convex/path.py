@@ -137,7 +137,7 @@ def _null_solver(
         solver = SortedSolver(problem, penalty)
         return solver, problem.gradient_norms(solver.residuals())
     assert isinstance(penalty, WeightedLasso)
-    if problem.family.name == "gaussian":
+    if problem.family.is_quadratic:
         gram = GramCache(design, problem.weights) if gram is None else gram
         if design.n_features * design.width <= SMALL_DESIGN:
             gram.add(np.arange(design.n_features))

@@ -82,7 +82,7 @@ def ridge_fit(
         pull = (table @ residuals).T.astype(np.float64) - decay * point
         bends = weights[:, None] * np.maximum(family.hessian_diagonal(scores, target), SMALLEST_BEND)
         step = np.stack([_solve(table, bend, decay, row) for bend, row in zip(bends.T, pull, strict=True)])
-        if family.name == "multinomial":  # softmax does not see what all outputs share, the ridge does
+        if family.couples_outputs:  # softmax does not see what all outputs share, the ridge does
             step -= (point + step).mean(axis=0)
         promise = float(np.sum(pull * step))
         change, length = scores_of(step), 1.0
@@ -96,7 +96,7 @@ def ridge_fit(
         else:
             break  # rounding: nothing left to gain
         point, scores, objective = moved, scores + length * change, after
-        if promise < tol or family.name == "gaussian":
+        if promise < tol or family.is_quadratic:
             break
     return point[:, :size], point[:, size]
 
@@ -159,7 +159,7 @@ class RelaxedFits:
             rows = self.held_out[batch]
             if not key[1]:
                 self._known[key] = np.tile(self._constants[batch], (rows.size, 1))
-            elif self.problem.family.name == "gaussian":
+            elif self.problem.family.is_quadratic:
                 self._known[key] = self._squared(batch, support, rows)
             else:
                 self._known[key] = self._newton(batch, support, rows, point)

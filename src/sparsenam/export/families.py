@@ -15,6 +15,7 @@ PARAMETERS: dict[str, tuple[str, ...]] = {
     "quantile": ("level", "smoothing"),
     "huber": ("width", "scale"),
 }
+FIELDS = {"dispersion": "overdispersion"}  # where a parameter's key in the file differs
 
 
 def is_known_family(value: object) -> bool:
@@ -28,7 +29,7 @@ def family_to_dict(family: Family) -> dict[str, Any]:
         expected = f"one of {sorted(FAMILIES)}, since a model file holds no code"
         got, remedy = f"a loss of your own ({family.name})", "keep the estimator with pickle"
         raise ModelFileError(describe("family of the model to save", expected, got, remedy))
-    values = {name: getattr(family, name) for name in PARAMETERS.get(family.name, ())}
+    values = {name: getattr(family, FIELDS.get(name, name)) for name in PARAMETERS.get(family.name, ())}
     return {"name": family.name, "parameters": {k: v if v == "auto" else float(v) for k, v in values.items()}}
 
 
@@ -42,6 +43,6 @@ def read_family(data: Any) -> Family:
     parameters = as_record(told["parameters"], PARAMETERS.get(name, ()), words)
     require(all(value == "auto" or type(value) in (int, float) for value in parameters.values()), words)
     try:
-        return FAMILIES[name](**parameters)
+        return FAMILIES[name](**{FIELDS.get(key, key): value for key, value in parameters.items()})
     except (InputError, TypeError) as error:
         raise RefusalError(f"a family that cannot be ({error})") from error

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import cast
 
 from sparsenam.errors import InputError, describe
 from sparsenam.families.amounts import Gamma, Tweedie
-from sparsenam.families.base import Family, Settles, TargetRange, exposure_power, uses_robust_scale
+from sparsenam.families.base import Dispersion, Family, TargetRange
 from sparsenam.families.classes import Binomial, Multilabel, Multinomial
-from sparsenam.families.counts import NegativeBinomial, Poisson, estimated_dispersion
-from sparsenam.families.custom import CompletedFamily, OwnLoss, checked, completed
+from sparsenam.families.counts import NegativeBinomial, Poisson, estimated_overdispersion
+from sparsenam.families.custom import CustomFamily, CustomLoss, custom_family
 from sparsenam.families.dispersion import dispersion
 from sparsenam.families.numerics import best_intercept, numeric_conjugate, robust_center_and_scale
 from sparsenam.families.real import Gaussian, Huber, Quantile
@@ -28,31 +29,42 @@ FAMILIES: dict[str, Callable[[], Family]] = {
 }
 
 
-# under their names these learn a number of theirs from a first fit
-LEARNING: dict[str, Callable[[], Family]] = {
-    "negative_binomial": lambda: NegativeBinomial(dispersion="auto"),
+# given by name, these estimate a parameter from a first fit
+ESTIMATING: dict[str, Callable[[], Family]] = {
+    "negative_binomial": lambda: NegativeBinomial(overdispersion="auto"),
     "huber": lambda: Huber(scale="auto"),
 }
 
 
-def as_family(family: str | Family | OwnLoss, allowed: tuple[str, ...], *, learns: bool = True) -> Family:
-    """Return the family of a name among ``allowed``, the object itself, or an own loss completed to a family.
+METHODS = ("loss", "gradient", "hessian_diagonal", "conjugate", "mean", "best_constant")
+ATTRIBUTES = (*Family.__annotations__, "first_family")
 
-    ``learns`` is False where there is no first fit to learn from.
+
+def as_family(family: str | Family | CustomLoss, allowed: tuple[str, ...], *, estimates: bool = True) -> Family:
+    """Return the family of a name among ``allowed``, the object itself, or the family of a custom loss.
+
+    ``estimates`` is False where there is no first fit to estimate a parameter from.
     """
     if not isinstance(family, str):
-        return checked(family, tuple(FAMILIES))
+        if not all(callable(getattr(family, name, None)) for name in METHODS):
+            return custom_family(family, tuple(FAMILIES))
+        missing = [name for name in ATTRIBUTES if not hasattr(family, name)]
+        if missing:
+            where, got = f"family {type(family).__name__}", f"no {' and no '.join(missing)}"
+            raise InputError(describe(where, "the attributes of a family", got, "declare them"))
+        return cast(Family, family)
     if family not in allowed:
-        raise InputError(
-            describe("family", f"one of {sorted(allowed)}", repr(family), "choose a name or an object")
-        )
-    return (LEARNING if learns and family in LEARNING else FAMILIES)[family]()
+        remedy = "choose a name or an object"
+        raise InputError(describe("family", f"one of {sorted(allowed)}", repr(family), remedy))
+    return (ESTIMATING if estimates and family in ESTIMATING else FAMILIES)[family]()
 
 
 __all__ = [
     "FAMILIES",
     "Binomial",
-    "CompletedFamily",
+    "CustomFamily",
+    "CustomLoss",
+    "Dispersion",
     "Family",
     "Gamma",
     "Gaussian",
@@ -60,19 +72,15 @@ __all__ = [
     "Multilabel",
     "Multinomial",
     "NegativeBinomial",
-    "OwnLoss",
     "Poisson",
     "Quantile",
-    "Settles",
     "TargetRange",
     "Tweedie",
     "as_family",
     "best_intercept",
-    "completed",
+    "custom_family",
     "dispersion",
-    "estimated_dispersion",
-    "exposure_power",
+    "estimated_overdispersion",
     "numeric_conjugate",
     "robust_center_and_scale",
-    "uses_robust_scale",
 ]

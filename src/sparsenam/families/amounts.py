@@ -2,34 +2,33 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from array_api_compat import array_namespace
-from numpy.typing import NDArray
 from scipy.special import entr
 
 from sparsenam.errors import InputError, describe
-from sparsenam.families.base import Array, Matrix, TargetRange
-from sparsenam.families.numerics import bounded_exp, numeric_conjugate
+from sparsenam.families.base import Array, Family, Matrix, TargetRange, Vector
+from sparsenam.families.numerics import bounded_exp, log_mean, numeric_conjugate
 
 SMALLEST = float(np.finfo(np.float64).tiny)
 
 
 @dataclass(frozen=True, slots=True)
-class Gamma:
+class Gamma(Family):
     """y e⁻ˢ + s for y > 0: the negative log-likelihood with mean eˢ and variance φ e²ˢ, times φ, up to a constant.
 
     An exposure E cancels: y with mean E eˢ is y/E with mean eˢ and the same weight, hence ``exposure_power`` 0.
     """
 
-    name: str = "gamma"
-    link: str = "log"
-    range: TargetRange = TargetRange(SMALLEST, np.inf, "numbers above 0")
-    standardizes_target: bool = False
-    curvature: float = np.inf
-    exposure_power: float = 0.0
+    name = "gamma"
+    link = "log"
+    range = TargetRange(SMALLEST, np.inf, "numbers above 0")
+    dispersion = "pearson"
+    variance_power = 2.0
+    exposure_power = 0.0
 
     def loss(self, scores: Array, target: Array) -> Array:
         """Return Σₖ y e⁻ˢ + s, shape (rows,)."""
@@ -54,9 +53,9 @@ class Gamma:
         """Return eˢ, finite for every score."""
         return bounded_exp(scores)
 
-    def best_constant(self, target: Matrix, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    def best_constant(self, target: Matrix, weights: Vector) -> Vector:
         """Return the logarithm of the weighted mean."""
-        return np.log(np.average(target, axis=0, weights=weights))
+        return log_mean(target, weights, least=0.0)
 
     def _ratio(self, scores: Any, target: Any) -> Any:
         """Return y e⁻ˢ, finite for every score."""
@@ -64,31 +63,30 @@ class Gamma:
 
 
 @dataclass(frozen=True, slots=True)
-class Tweedie:
+class Tweedie(Family):
     """y e^((1-p)s)/(p-1) + e^((2-p)s)/(2-p) for y ≥ 0: mean eˢ, variance φ e^(ps), a mass at 0.
 
     Parameters
     ----------
     power
         p with 1 < p < 2: a sum of a Poisson number of Gamma amounts. Towards 1 it is Poisson, towards 2 Gamma.
+        With an exposure E, y with mean E eˢ has the loss of y/E with mean eˢ, times E^(2-p).
     """
 
     power: float = 1.5
-    name: str = "tweedie"
-    link: str = "log"
-    range: TargetRange = TargetRange(0.0, np.inf, "numbers not below 0")
-    standardizes_target: bool = False
-    curvature: float = np.inf
+    variance_power: float = field(init=False, repr=False)
+    exposure_power: float | None = field(init=False, repr=False)
+    name = "tweedie"
+    link = "log"
+    range = TargetRange(0.0, np.inf, "numbers not below 0")
+    dispersion = "pearson"
 
     def __post_init__(self) -> None:
         if not 1.0 < self.power < 2.0:
             remedy = "use 'poisson' for 1, 'gamma' for 2"
             raise InputError(describe("power of Tweedie", "a number above 1 and below 2", f"{self.power}", remedy))
-
-    @property
-    def exposure_power(self) -> float:
-        """2 - p: y with mean E eˢ has the loss of y/E with mean eˢ, times E^(2-p)."""
-        return 2.0 - self.power
+        object.__setattr__(self, "variance_power", self.power)
+        object.__setattr__(self, "exposure_power", 2.0 - self.power)
 
     def loss(self, scores: Array, target: Array) -> Array:
         """Return Σₖ y e^((1-p)s)/(p-1) + e^((2-p)s)/(2-p), shape (rows,)."""
@@ -125,9 +123,9 @@ class Tweedie:
         """Return eˢ, finite for every score."""
         return bounded_exp(scores)
 
-    def best_constant(self, target: Matrix, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    def best_constant(self, target: Matrix, weights: Vector) -> Vector:
         """Return the logarithm of the weighted mean, kept finite when every y is 0."""
-        return np.log(np.maximum(np.average(target, axis=0, weights=weights), 1e-6))
+        return log_mean(target, weights)
 
     def _parts(self, scores: Any, target: Any) -> tuple[Any, Any]:
         """Return y e^((1-p)s) and e^((2-p)s), each finite for every score."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar, cast, runtime_checkable
+from typing import Any, Literal, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,8 @@ from sparsenam.errors import InputError, describe
 
 Array = TypeVar("Array", bound=Any)  # numpy or torch: every formula is written once for both
 Matrix = NDArray[np.float64]
+Vector = NDArray[np.float64]
+Dispersion = Literal["fixed", "pearson", "empirical"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +22,7 @@ class TargetRange:
 
     lowest: float = -np.inf
     highest: float = np.inf
-    words: str = "finite numbers"
+    description: str = "finite numbers"
 
     def check(self, target: Matrix, where: str) -> None:
         """Raise when a value lies outside."""
@@ -28,36 +30,64 @@ class TargetRange:
         if wrong.any():
             row = int(np.argwhere(wrong)[0, 0])
             got = f"{target[wrong][0]} in row {row} ({int(wrong.sum())} such values)"
-            raise InputError(describe(f"y of {where}", self.words, got, "correct y or choose another family"))
+            remedy = "correct y or choose another family"
+            raise InputError(describe(f"y of {where}", self.description, got, remedy))
 
 
 class Family(Protocol):
-    """Loss, link and range of y. Scores and targets have shape (rows, outputs)."""
+    """Loss, link and range of y, and what a fit may rely on; a family inherits it and declares what differs.
+
+    Scores and targets have shape (rows, outputs).
+
+    Attributes
+    ----------
+    name
+        The name that the parameter ``family`` takes.
+    link
+        The function that turns a mean into a score.
+    range
+        The values that y may take.
+    standardizes_target
+        Whether y is brought to mean 0 and variance 1 before the fit.
+    robust_scale
+        Whether that is done by median and median absolute deviation: where few outliers make most of the variance,
+        everything else would shrink to nothing otherwise.
+    curvature
+        A bound on the second derivative of the loss in the scores; ∞ where there is none.
+    is_quadratic
+        Whether the loss is ½ Σₖ (score - y)², so that least squares solve it.
+    couples_outputs
+        Whether the loss is not a sum over outputs, as for softmax.
+    dispersion
+        How the scale φ of the noise is found: it is 1 ("fixed"), by Pearson's estimate ("pearson"), or from the
+        derivatives of the loss ("empirical").
+    variance_power
+        The power p of the variance φ μᵖ in Pearson's estimate; 0 where that is not used.
+    exposure_power
+        The power q such that y with mean E eˢ has the loss of y/E with mean eˢ, times E^q: a model with exposures E
+        is then one without, fitted to y/E with weights w E^q. None where there is no such q.
+    """
+
+    name: str
+    link: str = "identity"
+    range: TargetRange = TargetRange()
+    standardizes_target: bool = False
+    robust_scale: bool = False
+    curvature: float = np.inf
+    is_quadratic: bool = False
+    couples_outputs: bool = False
+    dispersion: Dispersion = "empirical"
+    variance_power: float = 0.0
+    exposure_power: float | None = None
 
     @property
-    def name(self) -> str:
-        """The word by which ``family`` names it."""
-        ...
+    def first_family(self) -> Family | None:
+        """The family of a first fit, from which `estimated` takes a parameter; None when all are known."""
+        return None
 
-    @property
-    def link(self) -> str:
-        """The function that turns a mean into a score."""
-        ...
-
-    @property
-    def range(self) -> TargetRange:
-        """The values that y may take."""
-        ...
-
-    @property
-    def standardizes_target(self) -> bool:
-        """Whether y is brought to mean 0 and variance 1 before training."""
-        ...
-
-    @property
-    def curvature(self) -> float:
-        """A bound on the second derivative of the loss in the scores."""
-        ...
+    def estimated(self, scores: Matrix, target: Matrix, weights: Vector) -> Family:
+        """Return the family with its parameter estimated from the scores (rows, outputs) of the first fit."""
+        return self
 
     def loss(self, scores: Array, target: Array) -> Array:
         """Return the loss of each row, shape (rows,)."""
@@ -79,38 +109,6 @@ class Family(Protocol):
         """Return the expected y, shape (rows, outputs): the inverse of the link."""
         ...
 
-    def best_constant(self, target: Matrix, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    def best_constant(self, target: Matrix, weights: Vector) -> Vector:
         """Return the scores, shape (outputs,), of the best model without features."""
         ...
-
-
-@runtime_checkable
-class Settles(Protocol):
-    """A family with a number that a first fit has to tell: a dispersion, a spread."""
-
-    @property
-    def first_family(self) -> Family | None:
-        """The family of the first fit; None when the number is known already."""
-        ...
-
-    def settled(self, scores: Matrix, target: Matrix, weights: NDArray[np.float64]) -> Family:
-        """Return the family with its number, from the scores (rows, outputs) of the first fit."""
-        ...
-
-
-def exposure_power(family: Family) -> float | None:
-    """Return q such that y with mean E eˢ has the loss of y/E with mean eˢ, times E^q, or None.
-
-    A model with exposures is then the one without, fitted to y/E with weights w E^q. None, where the family has no
-    attribute ``exposure_power``, means that no such reduction exists (or none is known).
-    """
-    return cast("float | None", getattr(family, "exposure_power", None))
-
-
-def uses_robust_scale(family: Family) -> bool:
-    """Return whether y should be scaled by median and median absolute deviation instead of mean and variance.
-
-    So says an attribute ``robust_scale``: where few outliers make most of the variance, everything else would
-    shrink to nothing on the scale of the fit, and a width given on that scale would be too wide.
-    """
-    return bool(getattr(family, "robust_scale", False))

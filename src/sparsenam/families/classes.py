@@ -6,21 +6,20 @@ from dataclasses import dataclass
 
 import numpy as np
 from array_api_compat import array_namespace
-from numpy.typing import NDArray
 from scipy.special import entr, logit
 
-from sparsenam.families.base import Array, Matrix, TargetRange
+from sparsenam.families.base import Array, Family, Matrix, TargetRange, Vector
 
 
 @dataclass(frozen=True, slots=True)
-class Binomial:
+class Binomial(Family):
     """log(1 + eˢ) - y s for y in {0, 1}."""
 
-    name: str = "binomial"
-    link: str = "logit"
-    range: TargetRange = TargetRange(0.0, 1.0, "0 or 1")
-    standardizes_target: bool = False
-    curvature: float = 0.25
+    name = "binomial"
+    link = "logit"
+    range = TargetRange(0.0, 1.0, "0 or 1")
+    curvature = 0.25
+    dispersion = "fixed"
 
     def loss(self, scores: Array, target: Array) -> Array:
         """Return Σₖ log(1 + eˢ) - y s, shape (rows,)."""
@@ -44,7 +43,7 @@ class Binomial:
         """Return σ(s) = 1/(1 + e⁻ˢ), written so that nothing overflows."""
         return 0.5 * (1.0 + array_namespace(scores).tanh(0.5 * scores))
 
-    def best_constant(self, target: Matrix, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    def best_constant(self, target: Matrix, weights: Vector) -> Vector:
         """Return the log odds, kept finite when one answer never occurs."""
         share = np.average(target, axis=0, weights=weights)
         return logit(np.clip(share, 1e-6, 1.0 - 1e-6))
@@ -54,18 +53,19 @@ class Binomial:
 class Multilabel(Binomial):
     """Independent yes/no answers that share their features: one group over all outputs."""
 
-    name: str = "multilabel"
+    name = "multilabel"
 
 
 @dataclass(frozen=True, slots=True)
-class Multinomial:
+class Multinomial(Family):
     """log Σₖ e^(sₖ) - Σₖ yₖ sₖ for one-hot y; two classes give the paper's two-output classifier."""
 
-    name: str = "multinomial"
-    link: str = "log"
-    range: TargetRange = TargetRange(0.0, 1.0, "one-hot rows of 0 and 1")
-    standardizes_target: bool = False
-    curvature: float = 0.5
+    name = "multinomial"
+    link = "log"
+    range = TargetRange(0.0, 1.0, "one-hot rows of 0 and 1")
+    curvature = 0.5
+    couples_outputs = True
+    dispersion = "fixed"
 
     def loss(self, scores: Array, target: Array) -> Array:
         """Return the cross-entropy, shape (rows,)."""
@@ -92,7 +92,7 @@ class Multinomial:
         powers = xp.exp(scores - xp.max(scores, axis=-1, keepdims=True))
         return powers / powers.sum(-1)[..., None]
 
-    def best_constant(self, target: Matrix, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    def best_constant(self, target: Matrix, weights: Vector) -> Vector:
         """Return the centred logarithms of the class shares."""
         logs = np.log(np.clip(np.average(target, axis=0, weights=weights), 1e-6, None))
         return logs - logs.mean()

@@ -8,28 +8,27 @@ from typing import Literal, Self
 
 import numpy as np
 from array_api_compat import array_namespace
-from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 from scipy.special import entr, gammaln
 
 from sparsenam.errors import InputError, describe
-from sparsenam.families.base import Array, Matrix, TargetRange
-from sparsenam.families.numerics import bounded_exp
+from sparsenam.families.base import Array, Family, Matrix, TargetRange, Vector
+from sparsenam.families.numerics import bounded_exp, known_number, log_mean
 
 
 @dataclass(frozen=True, slots=True)
-class Poisson:
+class Poisson(Family):
     """eˢ - y s for y ≥ 0: the negative log-likelihood of counts with mean eˢ, up to a constant.
 
     With an exposure E, y with mean E eˢ has the loss of y/E with mean eˢ, times E: ``exposure_power`` is 1.
     """
 
-    name: str = "poisson"
-    link: str = "log"
-    range: TargetRange = TargetRange(0.0, np.inf, "numbers not below 0")
-    standardizes_target: bool = False
-    curvature: float = np.inf
-    exposure_power: float = 1.0
+    name = "poisson"
+    link = "log"
+    range = TargetRange(0.0, np.inf, "numbers not below 0")
+    dispersion = "fixed"
+    variance_power = 1.0
+    exposure_power = 1.0
 
     def loss(self, scores: Array, target: Array) -> Array:
         """Return Σₖ eˢ - y s, shape (rows,)."""
@@ -51,48 +50,49 @@ class Poisson:
         """Return eˢ, finite for every score."""
         return bounded_exp(scores)
 
-    def best_constant(self, target: Matrix, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    def best_constant(self, target: Matrix, weights: Vector) -> Vector:
         """Return the logarithm of the weighted mean, kept finite when every y is 0."""
-        return np.log(np.maximum(np.average(target, axis=0, weights=weights), 1e-6))
+        return log_mean(target, weights)
 
 
-LEAST, MOST = 1e-6, 1e4  # of an estimated dispersion; at the least it is Poisson for all purposes
+LEAST, MOST = 1e-6, 1e4  # of an estimated overdispersion; at the least it is Poisson for all purposes
 
 
 @dataclass(frozen=True, slots=True)
-class NegativeBinomial:
+class NegativeBinomial(Family):
     """(y + 1/κ) log(1 + κeˢ) - y s for counts y: mean μ = eˢ, variance μ + κμ² (NB2).
 
-    There is no ``exposure_power``: with mean E eˢ the variance Eμ + κE²μ² has another shape than that of y/E with
+    ``exposure_power`` is None: with mean E eˢ the variance Eμ + κE²μ² has another shape than that of y/E with
     any weight, so an exposure cannot be turned into one.
 
     Parameters
     ----------
-    dispersion
+    overdispersion
         κ > 0; towards 0 the family becomes Poisson. "auto" stands for a κ yet to be estimated: fit `first_family`,
-        then go on with `settled`.
+        then go on with `estimated`.
     """
 
-    dispersion: float | Literal["auto"] = 1.0
-    name: str = "negative_binomial"
-    link: str = "log"
-    range: TargetRange = TargetRange(0.0, np.inf, "numbers not below 0")
-    standardizes_target: bool = False
-    curvature: float = np.inf
+    overdispersion: float | Literal["auto"] = 1.0
+    name = "negative_binomial"
+    link = "log"
+    range = TargetRange(0.0, np.inf, "numbers not below 0")
+    dispersion = "fixed"
 
     def __post_init__(self) -> None:
-        if self.dispersion != "auto" and not (0.0 < self.dispersion < np.inf):
-            got, remedy = repr(self.dispersion), "use 'poisson' for 0"
-            raise InputError(describe("dispersion of NegativeBinomial", "a number above 0 or 'auto'", got, remedy))
+        if self.overdispersion != "auto" and not (0.0 < self.overdispersion < np.inf):
+            got, remedy = repr(self.overdispersion), "use 'poisson' for 0"
+            raise InputError(
+                describe("overdispersion of NegativeBinomial", "a number above 0 or 'auto'", got, remedy)
+            )
 
     @property
     def first_family(self) -> Poisson | None:
-        """The family whose fit gives the means for `settled`; None when κ is known."""
-        return Poisson() if self.dispersion == "auto" else None
+        """The family whose fit gives the means for `estimated`; None when κ is known."""
+        return Poisson() if self.overdispersion == "auto" else None
 
-    def settled(self, scores: Matrix, target: Matrix, weights: NDArray[np.float64]) -> Self:
+    def estimated(self, scores: Matrix, target: Matrix, weights: Vector) -> Self:
         """Return the family with κ estimated from the first fit's scores (rows, outputs)."""
-        return replace(self, dispersion=estimated_dispersion(self.mean(scores), target, weights))
+        return replace(self, overdispersion=estimated_overdispersion(self.mean(scores), target, weights))
 
     def loss(self, scores: Array, target: Array) -> Array:
         """Return Σₖ (y + 1/κ) log(1 + κeˢ) - y s, shape (rows,)."""
@@ -122,22 +122,19 @@ class NegativeBinomial:
         """Return eˢ, finite for every score."""
         return bounded_exp(scores)
 
-    def best_constant(self, target: Matrix, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    def best_constant(self, target: Matrix, weights: Vector) -> Vector:
         """Return the logarithm of the weighted mean, kept finite when every y is 0."""
-        return np.log(np.maximum(np.average(target, axis=0, weights=weights), 1e-6))
+        return log_mean(target, weights)
 
     def _known(self) -> float:
-        if self.dispersion == "auto":
-            remedy = "call settled() with a first fit, or give a number"
-            raise InputError(describe("dispersion of NegativeBinomial", "a number by now", "'auto'", remedy))
-        return float(self.dispersion)
+        return known_number("overdispersion of NegativeBinomial", self.overdispersion)
 
 
 def _log_one_plus_exp(xp: Array, exponent: Array) -> Array:
     return xp.logaddexp(exponent, xp.zeros_like(exponent))
 
 
-def estimated_dispersion(mean: Matrix, target: Matrix, weights: NDArray[np.float64]) -> float:
+def estimated_overdispersion(mean: Matrix, target: Matrix, weights: Vector) -> float:
     """Return the most likely κ for given means: the maximum over κ of Σᵢ wᵢ log NB(yᵢ; μᵢ, κ).
 
     One κ serves all outputs. Counts that vary no more than Poisson's give 1e-6.
@@ -152,15 +149,15 @@ def estimated_dispersion(mean: Matrix, target: Matrix, weights: NDArray[np.float
     shares = (weights / weights.sum())[:, None]
     safe = np.maximum(mean, np.finfo(float).tiny)
 
-    def cost(log_dispersion: float) -> float:
-        known = math.exp(log_dispersion)
+    def cost(log_known: float) -> float:
+        known = math.exp(log_known)
         size = 1.0 / known
         chances = gammaln(target + size) - gammaln(size) + target * np.log(known * safe)
         return -float(np.sum(shares * (chances - (target + size) * np.log1p(known * safe))))
 
     # ln Γ(y + 1/κ) - ln Γ(1/κ) loses digits as κ falls: a coarse walk first, so that noise is no minimum
     grid = np.linspace(math.log(LEAST), math.log(MOST), 60)
-    costs = [cost(float(place)) for place in grid]
+    costs = [cost(float(log_known)) for log_known in grid]
     best = int(np.argmin(costs))
     if best == 0 or costs[0] - costs[best] < 1e-8:
         return LEAST

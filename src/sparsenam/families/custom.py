@@ -1,24 +1,23 @@
-"""A user's loss, completed to a family after a check."""
+"""A custom loss, made a family after a check."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol, cast
+from typing import Any, Protocol, Self, cast
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from sparsenam.errors import InputError, describe
-from sparsenam.families.base import Array, Family, Matrix, TargetRange
+from sparsenam.families.base import Array, Family, Matrix, TargetRange, Vector
 from sparsenam.families.numerics import best_intercept, numeric_conjugate, weighted_quantile
 
 DIFFERENCE = 1e-4  # half the distance over which the gradient's change is taken for a second derivative
 
 
-class OwnLoss(Protocol):
-    """The least that a loss of one's own has to say, in formulas that serve numpy arrays and torch tensors.
+class CustomLoss(Protocol):
+    """The least that a custom loss has to define, in formulas that serve numpy arrays and torch tensors.
 
     Both methods are taken entry by entry: scores and target have shape (rows, outputs), and so have the results.
     The loss must be convex in the score.
@@ -36,14 +35,14 @@ class OwnLoss(Protocol):
     SNAMRegressor(family=LogCosh())
     ```
 
-    It may also have any of these; what is missing is taken as told.
+    It may also have any of these attributes and methods; the default follows "else".
 
     - ``hessian(scores, target)``: second derivatives; else differences of the gradient, none below 0. For a loss
       nearly straight far from y, gradient/(s - y) is better: Newton steps fail where the curvature is almost 0.
     - ``mean(scores)``: the prediction; else the score itself.
     - ``name``: else the class's name; ``link``: else "identity"; ``range``, a `TargetRange`: else finite numbers.
     - ``standardizes_target``: whether y is brought to mean 0 and variance 1 first; else whether link is "identity".
-    - ``robust_scale``, ``exposure_power``: see `sparsenam.families.optional`; else False and None.
+    - ``robust_scale``, ``exposure_power``: see `Family`; else False and None.
     - ``curvature``: a bound on the second derivative; else ∞, unknown.
 
     The conjugate, which the duality gap needs, and the best constant are found numerically.
@@ -59,60 +58,51 @@ class OwnLoss(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class CompletedFamily:
-    """A family made from a loss and its gradient alone; see `OwnLoss`."""
+class CustomFamily(Family):
+    """A family made from a loss and its gradient alone; see `CustomLoss` for its attributes."""
 
-    own: OwnLoss
+    custom: CustomLoss
+    name: str
+    link: str
+    range: TargetRange
+    standardizes_target: bool
+    robust_scale: bool
+    exposure_power: float | None
+    curvature: float
 
-    @property
-    def name(self) -> str:
-        """The loss's own name, or that of its class."""
-        return str(self._optional("name", type(self.own).__name__))
+    @classmethod
+    def of(cls, custom: CustomLoss) -> Self:
+        """Return the family of a loss, with the default of each attribute that it does not have."""
 
-    @property
-    def link(self) -> str:
-        """The loss's own link, or "identity"."""
-        return str(self._optional("link", "identity"))
+        def given(name: str, default: object) -> Any:
+            return getattr(custom, name, default)
 
-    @property
-    def range(self) -> TargetRange:
-        """The loss's own range, or all finite numbers."""
-        return cast(TargetRange, self._optional("range", TargetRange()))
-
-    @property
-    def standardizes_target(self) -> bool:
-        """As the loss says, or whether scores are in the units of y."""
-        return bool(self._optional("standardizes_target", self.link == "identity"))
-
-    @property
-    def robust_scale(self) -> bool:
-        """As the loss says, or False."""
-        return bool(self._optional("robust_scale", False))
-
-    @property
-    def exposure_power(self) -> float | None:
-        """As the loss says, or None."""
-        return cast("float | None", self._optional("exposure_power", None))
-
-    @property
-    def curvature(self) -> float:
-        """As the loss says, or ∞."""
-        return float(cast(float, self._optional("curvature", np.inf)))
+        link = str(given("link", "identity"))
+        return cls(
+            custom,
+            name=str(given("name", type(custom).__name__)),
+            link=link,
+            range=given("range", TargetRange()),
+            standardizes_target=bool(given("standardizes_target", link == "identity")),
+            robust_scale=bool(given("robust_scale", False)),
+            exposure_power=given("exposure_power", None),
+            curvature=float(given("curvature", np.inf)),
+        )
 
     def loss(self, scores: Array, target: Array) -> Array:
-        """Return the own loss summed over outputs, shape (rows,)."""
-        return self.own.loss(scores, target).sum(-1)
+        """Return the custom loss summed over outputs, shape (rows,)."""
+        return self.custom.loss(scores, target).sum(-1)
 
     def gradient(self, scores: Array, target: Array) -> Array:
-        """Return the own gradient."""
-        return self.own.gradient(scores, target)
+        """Return the custom gradient."""
+        return self.custom.gradient(scores, target)
 
     def hessian_diagonal(self, scores: Array, target: Array) -> Array:
-        """Return the own second derivative, or (g(s+δ) - g(s-δ))/2δ where that is not below 0."""
-        hessian = self._optional("hessian", None)
+        """Return the custom second derivative, or (g(s+δ) - g(s-δ))/2δ where that is not below 0."""
+        hessian: Any = getattr(self.custom, "hessian", None)
         if hessian is not None:
-            return cast(Any, hessian)(scores, target)
-        gradient = self.own.gradient
+            return hessian(scores, target)
+        gradient = self.custom.gradient
         change = gradient(scores + DIFFERENCE, target) - gradient(scores - DIFFERENCE, target)
         return change * (change > 0) / (2.0 * DIFFERENCE)
 
@@ -121,11 +111,11 @@ class CompletedFamily:
         return numeric_conjugate(self, mean - target, target, self._near(target))
 
     def mean(self, scores: Array) -> Array:
-        """Return the own mean, or the scores."""
-        mean = self._optional("mean", None)
-        return scores if mean is None else cast(Any, mean)(scores)
+        """Return the custom mean, or the scores."""
+        mean: Any = getattr(self.custom, "mean", None)
+        return scores if mean is None else mean(scores)
 
-    def best_constant(self, target: Matrix, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    def best_constant(self, target: Matrix, weights: Vector) -> Vector:
         """Return the best constant score of each output, found numerically."""
         start = self._near(weighted_quantile(target, weights, 0.5))
         return best_intercept(self, np.zeros_like(target), target, weights, start)
@@ -136,26 +126,14 @@ class CompletedFamily:
             return target
         return np.log(np.maximum(target, 1e-3)) if self.link == "log" else np.zeros_like(target)
 
-    def _optional(self, name: str, otherwise: object) -> object:
-        return getattr(self.own, name, otherwise)
 
-
-METHODS = ("loss", "gradient", "hessian_diagonal", "conjugate", "mean", "best_constant")
-FACTS = ("name", "link", "range", "standardizes_target", "curvature")
-PLACES = np.linspace(-2.037, 2.011, 9)  # scores to try; odd numbers, so that kinks lie elsewhere
+SCORES = np.linspace(-2.037, 2.011, 9)  # to try; odd numbers, so that kinks lie elsewhere
 TARGETS = (-1.5, 0.0, 0.4, 1.0, 2.5)
 STEP = 1e-5
 AGREES = 1e-4
 
 
-def is_whole(family: object) -> bool:
-    """Return whether an object has all that the protocol `Family` names."""
-    return all(callable(getattr(family, name, None)) for name in METHODS) and all(
-        hasattr(family, name) for name in FACTS
-    )
-
-
-def completed(own: OwnLoss, taken: tuple[str, ...] = ()) -> CompletedFamily:
+def custom_family(custom: CustomLoss, taken: tuple[str, ...] = ()) -> CustomFamily:
     """Return a family made from a loss and its gradient, after trying them on a few numbers.
 
     Raises
@@ -164,23 +142,22 @@ def completed(own: OwnLoss, taken: tuple[str, ...] = ()) -> CompletedFamily:
         When a method is missing, numpy and torch disagree, a shape is wrong, the gradient is not the derivative of
         the loss, the loss is not convex, or the name is one of those ``taken``.
     """
-    word = type(own).__name__
-    where = f"family {word}"
-    missing = [name for name in ("loss", "gradient") if not callable(getattr(own, name, None))]
+    where = f"family {type(custom).__name__}"
+    missing = [name for name in ("loss", "gradient") if not callable(getattr(custom, name, None))]
     if missing:
         remedy = "write loss(scores, target) and gradient(scores, target)"
         raise InputError(describe(where, "methods loss and gradient", f"no {' and no '.join(missing)}", remedy))
-    family = CompletedFamily(own)
+    family = CustomFamily.of(custom)
     if family.name in taken:
-        expected = "a name of its own"
-        raise InputError(describe(where, expected, f"{family.name!r}, which is another family's", "rename it"))
+        got = f"{family.name!r}, which is another family's"
+        raise InputError(describe(where, "a name that no family has", got, "rename it"))
     targets = _usable(family.range)
-    scores = np.repeat(PLACES, targets.size)[:, None]
-    target = np.tile(targets, PLACES.size)[:, None]
-    _numbers(own.loss, scores, target, f"loss of {where}")
-    slopes = _numbers(own.gradient, scores, target, f"gradient of {where}")
-    _check_derivative(own, scores, target, slopes, where)
-    falls = np.diff(slopes.reshape(PLACES.size, targets.size), axis=0)
+    scores = np.repeat(SCORES, targets.size)[:, None]
+    target = np.tile(targets, SCORES.size)[:, None]
+    _numbers(custom.loss, scores, target, f"loss of {where}")
+    slopes = _numbers(custom.gradient, scores, target, f"gradient of {where}")
+    _check_derivative(custom, scores, target, slopes, where)
+    falls = np.diff(slopes.reshape(SCORES.size, targets.size), axis=0)
     if np.any(falls < -1e-9 * (1.0 + np.abs(slopes).max())):
         got = "a gradient that falls as the score rises"
         raise InputError(describe(where, "a loss that is convex in the score", got, "use a convex loss"))
@@ -190,10 +167,10 @@ def completed(own: OwnLoss, taken: tuple[str, ...] = ()) -> CompletedFamily:
     return family
 
 
-def _usable(values: TargetRange) -> NDArray[np.float64]:
+def _usable(values: TargetRange) -> Vector:
     """Return a few values of y within the range."""
-    inside = [own for own in TARGETS if values.lowest <= own <= values.highest]
-    ends = [own for own in (values.lowest, values.highest) if np.isfinite(own)]
+    inside = [target for target in TARGETS if values.lowest <= target <= values.highest]
+    ends = [end for end in (values.lowest, values.highest) if np.isfinite(end)]
     return np.array(inside or ends)
 
 
@@ -224,18 +201,11 @@ def _kind(value: object) -> str:
     return type(value).__name__
 
 
-def _check_derivative(own: OwnLoss, scores: Matrix, target: Matrix, slopes: Matrix, where: str) -> None:
-    changes = (own.loss(scores + STEP, target) - own.loss(scores - STEP, target)) / (2.0 * STEP)
+def _check_derivative(custom: CustomLoss, scores: Matrix, target: Matrix, slopes: Matrix, where: str) -> None:
+    changes = (custom.loss(scores + STEP, target) - custom.loss(scores - STEP, target)) / (2.0 * STEP)
     wrong = np.abs(changes - slopes) > AGREES * (1.0 + np.abs(slopes))
     if wrong.any():
-        place = tuple(np.argwhere(wrong)[0])
-        expected = f"the loss's derivative {changes[place]:.5g} at score {scores[place]:.5g}, y {target[place]:g}"
+        first = tuple(np.argwhere(wrong)[0])
+        expected = f"the loss's derivative {changes[first]:.5g} at score {scores[first]:.5g}, y {target[first]:g}"
         remedy = "correct gradient(scores, target)"
-        raise InputError(describe(f"gradient of {where}", expected, f"{slopes[place]:.5g}", remedy))
-
-
-def checked(family: Family | OwnLoss, taken: tuple[str, ...]) -> Family:
-    """Return a whole family as it is, and a loss with a gradient completed; raise for anything else."""
-    if is_whole(family):
-        return family  # pyright: ignore[reportReturnType]
-    return completed(family, taken)
+        raise InputError(describe(f"gradient of {where}", expected, f"{slopes[first]:.5g}", remedy))

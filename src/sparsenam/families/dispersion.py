@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from sparsenam.families.amounts import Gamma, Tweedie
-from sparsenam.families.base import Family, Matrix
-from sparsenam.families.classes import Binomial, Multinomial
-from sparsenam.families.counts import NegativeBinomial, Poisson
+from sparsenam.families.base import Family, Matrix, Vector
 from sparsenam.families.numerics import robust_center_and_scale
-from sparsenam.families.real import Gaussian
 
 LEAST = 1e-8  # of φ, and of the mean curvature that it is divided by
 
 
-def dispersion(
-    family: Family, scores: Matrix, target: Matrix, weights: NDArray[np.float64], freedom: float
-) -> float:
+def dispersion(family: Family, scores: Matrix, target: Matrix, weights: Vector, freedom: float) -> float:
     """Return φ such that loss/φ is the negative log-likelihood of a row, up to a constant.
 
-    - Poisson, binomial, multinomial, negative binomial: 1, the loss is one.
-    - Gaussian, Gamma, Tweedie: Pearson's Σ w (y - μ)²/μᵖ over the rows less ``freedom``, with p = 0, 2, power.
-    - All others, which are no likelihoods: Σ w g² / Σ w h, with g and h the loss's first and second derivatives.
+    As ``family.dispersion`` declares:
+
+    - "fixed": 1, the loss is a negative log-likelihood.
+    - "pearson": Σ w (y - μ)²/μᵖ over the rows less ``freedom``, with p the ``variance_power``.
+    - "empirical", for losses that are no likelihoods: Σ w g² / Σ w h, with g and h the loss's derivatives.
       A likelihood has E g² = φ E h. For other losses, coefficients with curvature h vary by E g²/(E h)², so that
       with this φ the curvature φ⁻¹h of loss/φ is the inverse of their variance, as a likelihood's would be: the
       median gets ¼/f(0), Huber's loss the E ψ²/E ψ' of robust regression.
@@ -36,21 +31,20 @@ def dispersion(
     freedom
         Degrees of freedom used for each output, the intercept's included.
     """
-    if isinstance(family, Poisson | Binomial | Multinomial | NegativeBinomial):
+    if family.dispersion == "fixed":
         return 1.0
     rows = float(weights.sum())
     left = max(rows - freedom, 1.0) * target.shape[1]
-    if isinstance(family, Gaussian | Gamma | Tweedie):
-        power = family.power if isinstance(family, Tweedie) else 2.0 * isinstance(family, Gamma)
+    if family.dispersion == "pearson":
         means = family.mean(scores)
-        squares = (target - means) ** 2 / np.maximum(means, np.finfo(float).tiny) ** power
+        squares = (target - means) ** 2 / np.maximum(means, np.finfo(float).tiny) ** family.variance_power
         return max(float(np.sum(weights @ squares)) / left, LEAST)
     squares = float(np.sum(weights @ family.gradient(scores, target) ** 2)) / left
     bends = float(np.sum(weights @ _mean_bends(family, scores, target, weights))) / (rows * target.shape[1])
     return max(squares / max(bends, LEAST), LEAST)
 
 
-def _mean_bends(family: Family, scores: Matrix, target: Matrix, weights: NDArray[np.float64]) -> Matrix:
+def _mean_bends(family: Family, scores: Matrix, target: Matrix, weights: Vector) -> Matrix:
     """Return the second derivatives of the loss, shape (rows, outputs), smoothed for the sake of kinks.
 
     A loss with a kink has its curvature in few rows. Differences of the gradient over the width that a density

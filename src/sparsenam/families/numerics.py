@@ -1,17 +1,15 @@
-"""Roots, conjugates, intercepts and quantiles that have no closed form."""
+"""Numerical parts of families: roots, bounded powers, quantiles, conjugates and intercepts."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Literal
 
 import numpy as np
 from array_api_compat import array_namespace
-from numpy.typing import NDArray
 
-from sparsenam.families.base import Array, Family, Matrix
-
-Vector = NDArray[np.float64]
+from sparsenam.errors import InputError, describe
+from sparsenam.families.base import Family, Matrix, Vector
 
 STEPS = 200
 EXACT = 1e-14  # relative size of a step that only answers to rounding
@@ -72,6 +70,19 @@ def bounded_exp(exponent: Any) -> Any:
     return xp.exp(xp.clip(exponent, max=HIGHEST_DOUBLE if is_double else HIGHEST_SINGLE))
 
 
+def log_mean(target: Matrix, weights: Vector, least: float = 1e-6) -> Vector:
+    """Return log max(mean, least) of each output's weighted mean, shape (outputs,)."""
+    return np.log(np.maximum(np.average(target, axis=0, weights=weights), least))
+
+
+def known_number(where: str, value: float | Literal["auto"]) -> float:
+    """Return the parameter of a family as a number; raise while it is "auto", to be estimated."""
+    if value == "auto":
+        remedy = "call estimated() with a first fit, or give a number"
+        raise InputError(describe(where, "a number by now", "'auto'", remedy))
+    return float(value)
+
+
 NORMAL = 1.4826022185056018  # standard deviation of a normal variable over its median absolute deviation
 
 
@@ -79,8 +90,8 @@ def weighted_quantile(target: Matrix, weights: Vector, level: float) -> Vector:
     """Return for each output the smallest y with at least ``level`` of the weight up to it, shape (outputs,)."""
     order = np.argsort(target, axis=0, kind="stable")
     reached = np.cumsum(weights[order], axis=0)
-    place = np.argmax(reached >= level * reached[-1] * (1.0 - 1e-12), axis=0)
-    chosen = np.take_along_axis(order, place[None], axis=0)
+    first = np.argmax(reached >= level * reached[-1] * (1.0 - 1e-12), axis=0)
+    chosen = np.take_along_axis(order, first[None], axis=0)
     return np.take_along_axis(target, chosen, axis=0)[0]
 
 
@@ -99,25 +110,7 @@ def robust_center_and_scale(target: Matrix, weights: Vector) -> tuple[Vector, Ve
 OUTSIDE = 1e-9  # a slope farther than this from every gradient has conjugate +∞
 
 
-class Separable(Protocol):
-    """A loss that is a sum over outputs."""
-
-    def loss(self, scores: Array, target: Array) -> Array:
-        """Return the loss of each row, shape (rows,)."""
-        ...
-
-    def gradient(self, scores: Array, target: Array) -> Array:
-        """Return ∂loss/∂scores, shape (rows, outputs)."""
-        ...
-
-    def hessian_diagonal(self, scores: Array, target: Array) -> Array:
-        """Return the second derivatives or a bound on them, shape (rows, outputs)."""
-        ...
-
-
-def numeric_conjugate(
-    family: Separable, slope: Matrix, target: Matrix, start: Matrix | None = None
-) -> NDArray[np.float64]:
+def numeric_conjugate(family: Family, slope: Matrix, target: Matrix, start: Matrix | None = None) -> Vector:
     """Return loss*(slope) = Σₖ sup over s of slope·s - loss(s, y), shape (rows,), +∞ outside the domain.
 
     The supremum is where the gradient is the slope; an error δ there costs only ½ loss''δ², so that the result is
@@ -138,7 +131,7 @@ def numeric_conjugate(
     def height(scores: Matrix) -> Matrix:
         return family.gradient(scores, targets) - slopes
 
-    scores = increasing_root(height, lambda own: family.hessian_diagonal(own, targets), first)
+    scores = increasing_root(height, lambda tried: family.hessian_diagonal(tried, targets), first)
     missed = np.abs(height(scores)) > OUTSIDE * (1.0 + np.abs(slopes) + family.hessian_diagonal(scores, targets))
     values = (slopes * scores)[:, 0] - family.loss(scores, targets)
     return np.where(missed[:, 0], np.inf, values).reshape(shape).sum(axis=-1)
@@ -148,24 +141,22 @@ INTERCEPT_STEPS = 500
 SMALL = 1e-12
 
 
-def best_intercept(
-    family: Family, effects: Matrix, target: Matrix, weights: NDArray[np.float64], start: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def best_intercept(family: Family, effects: Matrix, target: Matrix, weights: Vector, start: Vector) -> Vector:
     """Return argmin over β of Σᵢ wᵢ loss(yᵢ, β + effectsᵢ), shape (outputs,).
 
-    Each output has its own equation, solved by guarded Newton steps; squared error needs one of them. Only softmax
-    ties the outputs together: there, steps of the mean gradient over the curvature bound never overshoot.
+    Each output is an equation by itself, solved by guarded Newton steps; squared error needs one of them. Where the
+    family couples its outputs, steps of the mean gradient over the curvature bound never overshoot.
     """
     shares = (weights / weights.sum())[:, None]
 
-    def slope(intercept: NDArray[np.float64]) -> NDArray[np.float64]:
+    def slope(intercept: Vector) -> Vector:
         return np.sum(shares * family.gradient(effects + intercept, target), axis=0)
 
-    def bend(intercept: NDArray[np.float64]) -> NDArray[np.float64]:
+    def bend(intercept: Vector) -> Vector:
         return np.sum(shares * family.hessian_diagonal(effects + intercept, target), axis=0)
 
     intercept = np.array(start, dtype=np.float64)
-    if family.name != "multinomial":
+    if not family.couples_outputs:
         return increasing_root(slope, bend, intercept)
     for _ in range(INTERCEPT_STEPS):
         change = slope(intercept)

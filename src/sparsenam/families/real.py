@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal, Self
 
 import numpy as np
 from array_api_compat import array_namespace
-from numpy.typing import NDArray
 from scipy.special import entr
 
 from sparsenam.errors import InputError, describe
-from sparsenam.families.base import Array, Matrix, TargetRange
-from sparsenam.families.numerics import increasing_root, robust_center_and_scale, weighted_quantile
+from sparsenam.families.base import Array, Family, Matrix, Vector
+from sparsenam.families.numerics import best_intercept, known_number, robust_center_and_scale, weighted_quantile
 
 
 @dataclass(frozen=True, slots=True)
-class Gaussian:
+class Gaussian(Family):
     """½ Σₖ (score - y)²; several outputs make it the multi-task model with one group over all outputs."""
 
-    name: str = "gaussian"
-    link: str = "identity"
-    range: TargetRange = TargetRange()
-    standardizes_target: bool = True
-    curvature: float = 1.0
+    name = "gaussian"
+    standardizes_target = True
+    curvature = 1.0
+    is_quadratic = True
+    dispersion = "pearson"
 
     def loss(self, scores: Array, target: Array) -> Array:
         """Return ½ Σₖ (score - y)², shape (rows,)."""
@@ -45,13 +44,13 @@ class Gaussian:
         """Return the scores."""
         return scores
 
-    def best_constant(self, target: Matrix, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    def best_constant(self, target: Matrix, weights: Vector) -> Vector:
         """Return the weighted mean."""
         return np.average(target, axis=0, weights=weights)
 
 
 @dataclass(frozen=True, slots=True)
-class Huber:
+class Huber(Family):
     """½u² for |u| ≤ c and c|u| - ½c² beyond, u = s - y and c = width · scale.
 
     Parameters
@@ -60,17 +59,15 @@ class Huber:
         In units of ``scale``; 1.345 keeps 95 % of the efficiency of squares when residuals are normal.
     scale
         The spread of the residuals without outliers, on the scale of the fit. "auto" stands for one yet to be
-        measured: fit `first_family`, then go on with `settled`.
+        measured: fit `first_family`, then go on with `estimated`.
     """
 
     width: float = 1.345
     scale: float | Literal["auto"] = 1.0
-    name: str = "huber"
-    link: str = "identity"
-    range: TargetRange = TargetRange()
-    standardizes_target: bool = True
-    curvature: float = 1.0
-    robust_scale: bool = True
+    name = "huber"
+    standardizes_target = True
+    curvature = 1.0
+    robust_scale = True
 
     def __post_init__(self) -> None:
         if not 0.0 < self.width < np.inf:
@@ -80,10 +77,10 @@ class Huber:
 
     @property
     def first_family(self) -> Self | None:
-        """The family whose fit gives the residuals for `settled`; None when the scale is known."""
+        """The family whose fit gives the residuals for `estimated`; None when the scale is known."""
         return replace(self, scale=1.0) if self.scale == "auto" else None
 
-    def settled(self, scores: Matrix, target: Matrix, weights: NDArray[np.float64]) -> Self:
+    def estimated(self, scores: Matrix, target: Matrix, weights: Vector) -> Self:
         """Return the family with the robust spread of the first fit's residuals as its scale."""
         _, spreads = robust_center_and_scale(target - scores, weights)
         return replace(self, scale=max(float(np.mean(spreads)), float(np.finfo(float).tiny)))
@@ -117,30 +114,23 @@ class Huber:
         """Return the scores."""
         return scores
 
-    def best_constant(self, target: Matrix, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    def best_constant(self, target: Matrix, weights: Vector) -> Vector:
         """Return Huber's estimate of location, between median and mean."""
-        shares = (weights / weights.sum())[:, None]
-        return increasing_root(
-            lambda own: np.sum(shares * self.gradient(own + np.zeros_like(target), target), axis=0),
-            lambda own: np.sum(shares * self.hessian_diagonal(own + np.zeros_like(target), target), axis=0),
-            weighted_quantile(target, weights, 0.5),
-        )
+        start = weighted_quantile(target, weights, 0.5)
+        return best_intercept(self, np.zeros_like(target), target, weights, start)
 
     def _clipped(self, over: Array) -> Array:
         return array_namespace(over).clip(over, min=-self._bound(), max=self._bound())
 
     def _bound(self) -> float:
-        if self.scale == "auto":
-            remedy = "call settled() with a first fit, or give a number"
-            raise InputError(describe("scale of Huber", "a number by now", "'auto'", remedy))
-        return self.width * float(self.scale)
+        return self.width * known_number("scale of Huber", self.scale)
 
 
 SMOOTHING = 0.02  # 1.8 times it is the noise added, so quantiles of residuals of spread 0.5 move by 0.3 %
 
 
 @dataclass(frozen=True, slots=True)
-class Quantile:
+class Quantile(Family):
     """ε log(1 + e^((s-y)/ε)) - τ(s - y): the pinball loss averaged over logistic noise of scale ε in y.
 
     Its minimum is the τ-quantile of y plus that noise, whose standard deviation is 1.8ε. ``mean`` is the quantile.
@@ -155,11 +145,10 @@ class Quantile:
 
     level: float = 0.5
     smoothing: float = SMOOTHING
-    name: str = "quantile"
-    link: str = "identity"
-    range: TargetRange = TargetRange()
-    standardizes_target: bool = True
-    robust_scale: bool = True
+    curvature: float = field(init=False, repr=False)
+    name = "quantile"
+    standardizes_target = True
+    robust_scale = True
 
     def __post_init__(self) -> None:
         if not 0.0 < self.level < 1.0:
@@ -170,11 +159,7 @@ class Quantile:
         if not 0.0 < self.smoothing < np.inf:
             got = repr(self.smoothing)
             raise InputError(describe("smoothing of Quantile", "a number above 0", got, f"try {SMOOTHING}"))
-
-    @property
-    def curvature(self) -> float:
-        """1/(4ε), reached at s = y."""
-        return 0.25 / self.smoothing
+        object.__setattr__(self, "curvature", 0.25 / self.smoothing)  # reached at s = y
 
     def loss(self, scores: Array, target: Array) -> Array:
         """Return Σₖ ε log(1 + e^((s-y)/ε)) - τ(s - y), shape (rows,)."""
@@ -211,14 +196,10 @@ class Quantile:
         """Return the scores, which are the quantiles."""
         return scores
 
-    def best_constant(self, target: Matrix, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    def best_constant(self, target: Matrix, weights: Vector) -> Vector:
         """Return the quantile of the smoothed y."""
-        shares = (weights / weights.sum())[:, None]
-        return increasing_root(
-            lambda own: np.sum(shares * self.gradient(own + np.zeros_like(target), target), axis=0),
-            lambda own: np.sum(shares * self.hessian_diagonal(own + np.zeros_like(target), target), axis=0),
-            weighted_quantile(target, weights, self.level),
-        )
+        start = weighted_quantile(target, weights, self.level)
+        return best_intercept(self, np.zeros_like(target), target, weights, start)
 
     def _below(self, scores: Array, target: Array) -> Array:
         """Return σ((s-y)/ε), about 1 where y lies below the score."""

@@ -11,7 +11,7 @@ Vector: TypeAlias = NDArray[np.float64]
 
 
 class Penalty(Protocol):
-    """α φ(r) for the vector r of group norms, shape (features,).
+    """α φ(r) for the vector r of group norms, shape (groups,).
 
     Every penalty of the paper depends on the parameters only through r, and its proximal step keeps each
     group's direction, so the step on all the parameters reduces to these p numbers.
@@ -34,8 +34,8 @@ class Penalty(Protocol):
 class WeightedLasso(Protocol):
     """A penalty of the form Σⱼ aⱼ rⱼ + ½ b Σⱼ rⱼ², for which the step is exact in any diagonal metric."""
 
-    def lasso_and_ridge(self, n_features: int, alpha: float) -> tuple[Vector, float]:
-        """Return a, shape (features,), and b."""
+    def lasso_and_ridge(self, n_groups: int, alpha: float) -> tuple[Vector, float]:
+        """Return a, shape (groups,), and b."""
         ...
 
 

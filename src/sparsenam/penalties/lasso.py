@@ -16,7 +16,7 @@ from sparsenam.penalties.base import Vector
 class GroupLasso:
     """α Σⱼ wⱼ‖Θⱼ‖ (the paper's eq. for Group LASSO); unequal weights give the adaptive kind.
 
-    An infinite weight keeps its feature out.
+    An infinite weight keeps its column out. Weights given by a user are of columns, see `spread`.
     """
 
     weights: Vector | float = 1.0
@@ -24,47 +24,48 @@ class GroupLasso:
     def __post_init__(self) -> None:
         weights = np.asarray(self.weights, dtype=np.float64)
         if np.isnan(weights).any() or (weights < 0).any():
-            expected = "weights of at least 0 (infinity keeps a feature out)"
+            expected = "weights of at least 0 (infinity keeps a column out)"
             raise InputError(describe("GroupLasso", expected, f"{self.weights!r}", "correct the weights"))
 
     def value(self, norms: Vector, alpha: float) -> float:
         """Return α Σⱼ wⱼ rⱼ."""
         positive = norms > 0  # 0 · ∞ would be NaN
-        return float(np.sum(self._thresholds(norms.size, alpha)[positive] * norms[positive]))
+        return float(np.sum(self.thresholds(norms.size, alpha)[positive] * norms[positive]))
 
     def shrink(self, norms: Vector, alpha: float, step: Vector | float) -> Vector:
         """Return max(rⱼ - step α wⱼ, 0)."""
-        return np.maximum(norms - step * self._thresholds(norms.size, alpha), 0.0)
+        return np.maximum(norms - step * self.thresholds(norms.size, alpha), 0.0)
 
     def slope(self, norms: Vector, alpha: float) -> Vector:
         """Return α wⱼ where rⱼ > 0."""
-        thresholds = self._thresholds(norms.size, alpha)
+        thresholds = self.thresholds(norms.size, alpha)
         if np.isinf(thresholds[norms > 0]).any():
             expected = "finite weights for a subgradient solver"
             raise InputError(describe("GroupLasso", expected, "an infinite one", "use a proximal solver"))
         return np.where(norms > 0, thresholds, 0.0)
 
-    def lasso_and_ridge(self, n_features: int, alpha: float) -> tuple[Vector, float]:
+    def lasso_and_ridge(self, n_groups: int, alpha: float) -> tuple[Vector, float]:
         """Return (α wⱼ)ⱼ and 0."""
-        return self._thresholds(n_features, alpha), 0.0
+        return self.thresholds(n_groups, alpha), 0.0
 
-    def _thresholds(self, n_features: int, alpha: float) -> Vector:
+    def thresholds(self, n_groups: int, alpha: float) -> Vector:
+        """Return (α wⱼ)ⱼ, shape (groups,); raise unless there is one weight, or one for each group."""
         weights = np.asarray(self.weights, dtype=np.float64)
-        if weights.ndim and weights.shape != (n_features,):
-            expected = f"one weight for each of the {n_features} columns"
+        if weights.ndim and weights.shape != (n_groups,):
+            expected = f"one weight for each of the {n_groups} columns"
             raise InputError(describe("GroupLasso", expected, f"shape {weights.shape}", "correct the weights"))
         if alpha == 0.0:  # 0 · ∞ would be NaN
-            return np.zeros(n_features)
-        return alpha * weights * np.ones(n_features)
+            return np.zeros(n_groups)
+        return alpha * weights * np.ones(n_groups)
 
 
 @dataclass(frozen=True, slots=True)
 class AdaptiveGroupLasso:
-    """α Σⱼ wⱼ‖Θⱼ‖ with wⱼ = (max‖Θ⁰‖ / ‖Θ⁰ⱼ‖)^power from a first fit Θ⁰.
+    """α Σⱼ wⱼ‖Θⱼ‖ with wⱼ = (max‖Θ⁰‖ / ‖Θ⁰ⱼ‖)^power from a first fit Θ⁰; before that fit all weights are 1.
 
     ``first="nam"`` fits Θ⁰ without a penalty, ``"snam"`` with the same α. The paper's wⱼ = 1/‖Θ⁰ⱼ‖ differs
     by a constant factor, chosen here so that the strongest feature keeps weight 1 and α its meaning.
-    Before the first fit all weights are 1. The convex half takes its own first fit, at the alpha that it chooses.
+    The convex half takes its first fit at the alpha that it chooses.
     """
 
     power: float = 1.0
@@ -81,20 +82,20 @@ class AdaptiveGroupLasso:
         return GroupLasso(ratios**self.power)
 
     def value(self, norms: Vector, alpha: float) -> float:
-        """Return the value with all weights 1."""
+        """Return α Σⱼ rⱼ."""
         return GroupLasso().value(norms, alpha)
 
     def shrink(self, norms: Vector, alpha: float, step: Vector | float) -> Vector:
-        """Shrink with all weights 1."""
+        """Return max(rⱼ - step α, 0)."""
         return GroupLasso().shrink(norms, alpha, step)
 
     def slope(self, norms: Vector, alpha: float) -> Vector:
-        """Return the slope with all weights 1."""
+        """Return α where rⱼ > 0."""
         return GroupLasso().slope(norms, alpha)
 
-    def lasso_and_ridge(self, n_features: int, alpha: float) -> tuple[Vector, float]:
+    def lasso_and_ridge(self, n_groups: int, alpha: float) -> tuple[Vector, float]:
         """Return (α)ⱼ and 0."""
-        return GroupLasso().lasso_and_ridge(n_features, alpha)
+        return GroupLasso().lasso_and_ridge(n_groups, alpha)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,9 +109,8 @@ class GroupElasticNet:
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.l1_ratio <= 1.0:
-            raise InputError(
-                describe("GroupElasticNet", "l1_ratio from 0 to 1", f"{self.l1_ratio}", "choose one between")
-            )
+            got = f"{self.l1_ratio}"
+            raise InputError(describe("GroupElasticNet", "l1_ratio from 0 to 1", got, "choose one between"))
 
     def value(self, norms: Vector, alpha: float) -> float:
         """Return α Σⱼ (ρ rⱼ + ½(1 - ρ) rⱼ²)."""
@@ -125,9 +125,9 @@ class GroupElasticNet:
         """Return α(ρ + (1 - ρ) rⱼ) where rⱼ > 0."""
         return np.where(norms > 0, alpha * (self.l1_ratio + (1.0 - self.l1_ratio) * norms), 0.0)
 
-    def lasso_and_ridge(self, n_features: int, alpha: float) -> tuple[Vector, float]:
+    def lasso_and_ridge(self, n_groups: int, alpha: float) -> tuple[Vector, float]:
         """Return (αρ)ⱼ and α(1 - ρ)."""
-        return np.full(n_features, alpha * self.l1_ratio), alpha * (1.0 - self.l1_ratio)
+        return np.full(n_groups, alpha * self.l1_ratio), alpha * (1.0 - self.l1_ratio)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,9 +162,9 @@ HALVINGS = 100  # of an interval that holds a root: far below rounding
 
 @dataclass(frozen=True, slots=True, eq=False)
 class JointGroupLasso:
-    """α Σ_g w_g √(Σ_{j in g} rⱼ²) for groups of places among the norms r; a norm in no group is free.
+    """α Σ_g w_g √(Σ_{j in g} rⱼ²) for groups of the norms r; a norm in no group is free.
 
-    ``members`` are the places of each group, ``weights`` (groups,) what it costs.
+    ``members`` are the indices of each group's norms, ``weights`` (groups,) its w_g.
     """
 
     members: tuple[NDArray[np.intp], ...]
@@ -180,21 +180,20 @@ class JointGroupLasso:
         A group whose equation has no root is 0.
         """
         shrunk, steps = norms.copy(), np.broadcast_to(step, norms.shape)
-        for own, weight in zip(self.members, self.weights, strict=True):
-            pull, inside = steps[own] * alpha * weight, norms[own]
-            shrunk[own] = inside * _share(inside, pull)
+        for group, weight in zip(self.members, self.weights, strict=True):
+            shrunk[group] = norms[group] * _share(norms[group], steps[group] * alpha * weight)
         return shrunk
 
     def slope(self, norms: Vector, alpha: float) -> Vector:
         """Return α w_g rⱼ/‖r_g‖, with 0 where the group is 0."""
         slopes = np.zeros_like(norms)
-        for own, weight, length in zip(self.members, self.weights, self._lengths(norms), strict=True):
+        for group, weight, length in zip(self.members, self.weights, self._lengths(norms), strict=True):
             if length > 0:
-                slopes[own] = alpha * weight * norms[own] / length
+                slopes[group] = alpha * weight * norms[group] / length
         return slopes
 
     def _lengths(self, norms: Vector) -> Vector:
-        return np.array([np.sqrt(np.sum(norms[own] ** 2)) for own in self.members])
+        return np.array([np.sqrt(np.sum(norms[group] ** 2)) for group in self.members])
 
 
 def _share(norms: Vector, pull: Vector) -> Vector:

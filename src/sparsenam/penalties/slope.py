@@ -12,23 +12,23 @@ from sparsenam.errors import InputError, describe
 from sparsenam.penalties.base import Vector
 
 
-def benjamini_hochberg_weights(n_features: int, rate: float = 0.1) -> Vector:
+def benjamini_hochberg_weights(n_groups: int, rate: float = 0.1) -> Vector:
     """Return Φ⁻¹(1 - i·rate/(2p)), i = 1…p, divided by its first element (Bogdan et al., 2015)."""
-    ranks = np.arange(1, n_features + 1)
-    quantiles = ndtri(1.0 - ranks * rate / (2.0 * n_features))
+    ranks = np.arange(1, n_groups + 1)
+    quantiles = ndtri(1.0 - ranks * rate / (2.0 * n_groups))
     return quantiles / quantiles[0]
 
 
-def linear_weights(n_features: int) -> Vector:
+def linear_weights(n_groups: int) -> Vector:
     """Return (p - i + 1)/p, i = 1…p: weights that fall in equal steps from 1 (OSCAR's, up to scale)."""
-    return np.arange(n_features, 0, -1) / n_features
+    return np.arange(n_groups, 0, -1) / n_groups
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GroupSLOPE:
     """α Σᵢ wᵢ r₍ᵢ₎ with r₍₁₎ ≥ r₍₂₎ ≥ … the sorted norms and w non-increasing.
 
-    ``weights`` is a sequence of one weight for each feature, or the name of one: ``"bh"`` (with false
+    ``weights`` is a sequence of one weight for each rank, or the name of one: ``"bh"`` (with false
     discovery ``rate``) or ``"linear"``.
     """
 
@@ -45,14 +45,8 @@ class GroupSLOPE:
             return
         weights = np.asarray(self.weights, dtype=np.float64)
         if weights.ndim != 1 or np.any(np.diff(weights) > 0) or np.any(weights < 0):
-            raise InputError(
-                describe(
-                    "GroupSLOPE",
-                    "non-negative weights that never rise",
-                    f"{weights!r}",
-                    "sort them downwards",
-                )
-            )
+            expected = "non-negative weights that never rise"
+            raise InputError(describe("GroupSLOPE", expected, f"{weights!r}", "sort them downwards"))
         object.__setattr__(self, "weights", weights)
 
     def value(self, norms: Vector, alpha: float) -> float:
@@ -65,28 +59,20 @@ class GroupSLOPE:
 
     def slope(self, norms: Vector, alpha: float) -> Vector:
         """Return α w of each norm's rank; tied norms share the mean of their weights."""
-        levels, place = np.unique(-norms, return_inverse=True)
-        order = np.argsort(place, kind="stable")
+        levels, level = np.unique(-norms, return_inverse=True)
         sums = np.zeros(levels.size)
-        np.add.at(sums, place[order], self.sequence(norms.size))
-        shared = sums / np.bincount(place, minlength=levels.size)
-        return np.where(norms > 0, alpha * shared[place], 0.0)
+        np.add.at(sums, np.sort(level), self.sequence(norms.size))
+        shared = sums / np.bincount(level, minlength=levels.size)
+        return np.where(norms > 0, alpha * shared[level], 0.0)
 
-    def sequence(self, n_features: int) -> Vector:
-        """Return the weights for ``n_features`` features."""
+    def sequence(self, n_groups: int) -> Vector:
+        """Return the weights for so many groups, non-increasing, shape (groups,)."""
         if isinstance(self.weights, str):
-            if self.weights == "linear":
-                return linear_weights(n_features)
-            return benjamini_hochberg_weights(n_features, self.rate)
-        if self.weights.size != n_features:
-            raise InputError(
-                describe(
-                    "GroupSLOPE",
-                    f"one weight for each of the {n_features} features",
-                    f"{self.weights.size} weights",
-                    "give as many weights as there are columns",
-                )
-            )
+            is_linear = self.weights == "linear"
+            return linear_weights(n_groups) if is_linear else benjamini_hochberg_weights(n_groups, self.rate)
+        if self.weights.size != n_groups:
+            expected, got = f"one weight for each of the {n_groups} features", f"{self.weights.size} weights"
+            raise InputError(describe("GroupSLOPE", expected, got, "give as many weights as there are columns"))
         return self.weights
 
 
@@ -134,14 +120,9 @@ class KLevelSLOPE:
 
     def __post_init__(self) -> None:
         if len(self.levels) != len(self.shares) or not np.isclose(sum(self.shares), 1.0) or min(self.shares) < 0:
-            raise InputError(
-                describe(
-                    "KLevelSLOPE",
-                    "as many shares as levels, none negative, adding up to 1",
-                    f"levels {self.levels} and shares {self.shares}",
-                    "correct the shares",
-                )
-            )
+            expected = "as many shares as levels, none negative, adding up to 1"
+            got = f"levels {self.levels} and shares {self.shares}"
+            raise InputError(describe("KLevelSLOPE", expected, got, "correct the shares"))
 
     def value(self, norms: Vector, alpha: float) -> float:
         """Return α Σᵢ wᵢ r₍ᵢ₎."""
@@ -155,10 +136,10 @@ class KLevelSLOPE:
         """Return α w of each norm's rank."""
         return self._slope(norms.size).slope(norms, alpha)
 
-    def sequence(self, n_features: int) -> Vector:
-        """Return the weights for ``n_features`` features."""
-        ends = np.round(np.cumsum(self.shares) * n_features).astype(int)
+    def sequence(self, n_groups: int) -> Vector:
+        """Return the weights for so many groups, shape (groups,)."""
+        ends = np.round(np.cumsum(self.shares) * n_groups).astype(int)
         return np.repeat(self.levels, np.diff(ends, prepend=0))
 
-    def _slope(self, n_features: int) -> GroupSLOPE:
-        return GroupSLOPE(self.sequence(n_features))
+    def _slope(self, n_groups: int) -> GroupSLOPE:
+        return GroupSLOPE(self.sequence(n_groups))

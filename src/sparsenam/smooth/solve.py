@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sparsenam.families import Family, Gaussian
+from sparsenam.families import Family
 from sparsenam.families.dispersion import dispersion
 from sparsenam.smooth.design import LeastSquares, RampDesign
 from sparsenam.smooth.prior import Layout, posterior, updated_strengths
@@ -33,13 +33,13 @@ class SmoothProblem:
     @property
     def is_gaussian(self) -> bool:
         """Whether one least-squares problem is the whole fit."""
-        return isinstance(self.family, Gaussian)
+        return self.family.is_quadratic
 
     @property
     def free_outputs(self) -> float:
         """Share of the outputs that are free: softmax scores matter up to a common shift."""
         outputs = self.target.shape[1]
-        return (outputs - 1.0) / outputs if self.family.name == "multinomial" and outputs > 1 else 1.0
+        return (outputs - 1.0) / outputs if self.family.couples_outputs and outputs > 1 else 1.0
 
     def loss(self, scores: Matrix) -> float:
         """Return Σᵢ wᵢ loss(yᵢ, scoresᵢ)."""
@@ -193,6 +193,6 @@ def working_weights(family: Family, scores: Matrix, target: Matrix) -> Matrix:
     bound 2p(1 - p) would make many classes look twice as informative. The line search covers the rest.
     """
     curvature, outputs = family.hessian_diagonal(scores, target), scores.shape[1]
-    if family.name == "multinomial" and outputs > 1:
+    if family.couples_outputs and outputs > 1:
         curvature = curvature * (0.5 * outputs / (outputs - 1.0))
     return np.maximum(curvature, LIGHTEST)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import date, time, timedelta
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,14 +22,6 @@ Stored = Literal["number", "truth", "date", "duration", "text", "levels", "order
 AS_NUMBERS = ("number", "truth", "date", "duration")
 
 
-def _no_numbers() -> Vector:
-    return np.empty(0)
-
-
-def _no_codes() -> Codes:
-    return np.empty(0, dtype=np.intp)
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Cells:
     """The cells of one column.
@@ -41,8 +33,8 @@ class Cells:
 
     name: str
     stored: Stored
-    numbers: Vector = field(default_factory=_no_numbers)
-    codes: Codes = field(default_factory=_no_codes)
+    numbers: Vector = field(default_factory=lambda: np.empty(0))
+    codes: Codes = field(default_factory=lambda: np.empty(0, dtype=np.intp))
     values: tuple[str, ...] = ()
     markers: tuple[str, ...] = ()
 
@@ -55,8 +47,8 @@ class Cells:
 def coded(name: str, stored: Literal["text", "levels"], texts: list[str | None]) -> Cells:
     """Return text as codes into its distinct values; None and the markers of missing cells are -1."""
     distinct = list(dict.fromkeys(texts))
-    places = {text: place for place, text in enumerate(distinct)}
-    found = np.fromiter(map(places.__getitem__, texts), dtype=np.intp, count=len(texts))
+    index_of = {text: index for index, text in enumerate(distinct)}
+    found = np.fromiter(map(index_of.__getitem__, texts), dtype=np.intp, count=len(texts))
     markers = [text for text in distinct if text is not None and is_marker(text)]
     values = tuple(text for text in distinct if text is not None and not is_marker(text))
     renumbered = {text: code for code, text in enumerate(values)}
@@ -72,7 +64,7 @@ def in_order(name: str, texts: list[str | None], levels: list[str]) -> Cells:
 
 
 CellType = Literal["missing", "number", "truth", "date", "duration", "time", "text", "other"]
-MISSING_TYPES = ("NoneType", "NAType", "NaTType")  # pandas' own, known by name: pandas may not be installed
+MISSING_TYPES = ("NoneType", "NAType", "NaTType")  # of pandas too, known by name: it may not be installed
 CELL_TYPES: dict[CellType, tuple[type, ...]] = {
     "truth": (bool, np.bool_),
     "duration": (timedelta, np.timedelta64),
@@ -83,34 +75,40 @@ CELL_TYPES: dict[CellType, tuple[type, ...]] = {
 }
 FIRST_DAY, LAST_DAY = -719162.0, 2932897.0  # the years 1 to 9999
 PER_DAY = {"W": 1 / 7, "D": 1.0, "h": 24.0, "m": 1440.0, "s": 86400.0, "ms": 864e5, "us": 864e8}
+PER_SECOND = {unit: count / PER_DAY["s"] for unit, count in PER_DAY.items()}
 
 
 def cell_type_of(kind: type) -> CellType:
     """Return what the cells of a Python type are; the order matters, since some of the types are kin."""
     if kind.__name__ in MISSING_TYPES:
         return "missing"
-    for family, types in CELL_TYPES.items():
+    for cell_type, types in CELL_TYPES.items():
         if issubclass(kind, types):
-            return family
+            return cell_type
     return "other"
 
 
 def from_objects(name: str, cells: Sequence[Any]) -> Cells:
     """Return the column of any Python objects; raise when they are of several kinds."""
-    families: dict[type, CellType] = {kind: cell_type_of(kind) for kind in set(map(type, cells))}
-    if all(kind is str or family == "missing" for kind, family in families.items()):  # the usual case, made short
+    type_of = {kind: cell_type_of(kind) for kind in set(map(type, cells))}
+    if all(kind is str or cell_type == "missing" for kind, cell_type in type_of.items()):  # the usual case
         return coded(name, "text", [cell if type(cell) is str else None for cell in cells])
-    held: list[CellType] = [families[type(cell)] for cell in cells]
-    if "number" in families.values():
-        held = _without(held, cells, "number", _is_nan)
-    if {"text"} < _found(held):  # a marker of a missing cell among cells of another kind
-        held = _without(held, cells, "text", is_marker)
-    found = _found(held)
-    if found == {"number", "text"} and _all_numbers(held, cells):
+
+    def type_with_nan(cell: Any) -> CellType:
+        cell_type = type_of[type(cell)]
+        return "missing" if cell_type == "number" and cell != cell else cell_type
+
+    types = [type_with_nan(cell) for cell in cells]
+    if {"text"} < set(types) - {"missing"}:  # a marker of a missing cell among cells of another kind
+        pairs = zip(types, cells, strict=True)
+        types = ["missing" if kind == "text" and is_marker(cell) else kind for kind, cell in pairs]
+    found = set(types) - {"missing"}
+    texts = (cell for kind, cell in zip(types, cells, strict=True) if kind == "text")
+    if found == {"number", "text"} and all(number_in(text) is not None for text in texts):
         found.remove("text")
     if len(found) > 1 or "other" in found:
-        raise _mixed(name, held, cells)
-    present = [None if kept == "missing" else cell for kept, cell in zip(held, cells, strict=True)]
+        raise _mixed(name, types, cells)
+    present = [None if kind == "missing" else cell for kind, cell in zip(types, cells, strict=True)]
     if found <= {"text"}:
         return coded(name, "text", [None if cell is None else str(cell) for cell in present])
     return _measured(name, found.pop(), present)
@@ -130,37 +128,16 @@ def from_array(name: str, array: NDArray[Any]) -> Cells:
     return from_objects(name, array.tolist())
 
 
-def _found(held: list[CellType]) -> set[CellType]:
-    return {family for family in set(held) if family != "missing"}
-
-
-def _without(
-    held: list[CellType], cells: Sequence[Any], family: CellType, is_missing: Callable[[Any], bool]
-) -> list[CellType]:
-    pairs = zip(held, cells, strict=True)
-    return ["missing" if kept == family and is_missing(cell) else kept for kept, cell in pairs]
-
-
-def _is_nan(cell: Any) -> bool:
-    return bool(cell != cell)
-
-
-def _measured(name: str, family: CellType, cells: list[Any]) -> Cells:
+def _measured(name: str, cell_type: CellType, cells: list[Any]) -> Cells:
+    """Return numbers, truth values, dates or durations as numbers."""
+    stored: Stored = "duration" if cell_type == "time" else cast("Stored", cell_type)
+    measure = MEASURES[cell_type]
     try:
-        if family == "date":
-            return Cells(name, "date", numbers=_within_range(name, _numbers(cells, days_of)))
-        if family == "duration":
-            return Cells(name, "duration", numbers=_numbers(cells, _second))
-        if family == "time":
-            return Cells(name, "duration", numbers=_numbers(cells, _second_of_day))
-        return Cells(name, "truth" if family == "truth" else "number", numbers=_numbers(cells, float))
+        numbers = np.array([np.nan if cell is None else measure(cell) for cell in cells], dtype=np.float64)
     except OverflowError as error:
         got, remedy = "one beyond them", "divide the column by a power of ten or leave it out"
         raise InputError(describe(f"column {name!r}", "numbers within float64", got, remedy)) from error
-
-
-def _numbers(cells: list[Any], measure: Callable[[Any], float]) -> Vector:
-    return np.array([np.nan if cell is None else measure(cell) for cell in cells], dtype=np.float64)
+    return Cells(name, stored, numbers=_within_range(name, numbers) if cell_type == "date" else numbers)
 
 
 def days_of(cell: Any) -> float:
@@ -168,7 +145,7 @@ def days_of(cell: Any) -> float:
     return days_since_epoch(cell) if isinstance(cell, date) else float(_days(np.array([cell]))[0])
 
 
-def _second(cell: Any) -> float:
+def _seconds_of(cell: Any) -> float:
     return cell.total_seconds() if isinstance(cell, timedelta) else float(cell / np.timedelta64(1, "s"))
 
 
@@ -176,27 +153,38 @@ def _second_of_day(cell: time) -> float:
     return 3600.0 * cell.hour + 60.0 * cell.minute + cell.second + 1e-6 * cell.microsecond
 
 
+MEASURES: dict[CellType, Callable[[Any], float]] = {
+    "number": float,
+    "truth": float,
+    "date": days_of,
+    "duration": _seconds_of,
+    "time": _second_of_day,
+}
+
+
 def _days(array: NDArray[Any]) -> Vector:
-    unit, step = np.datetime_data(array.dtype)
-    if unit in ("Y", "M"):
-        array, unit, step = array.astype("datetime64[D]"), "D", 1
-    elif unit not in PER_DAY:  # finer than a float holds: the same moment must be the same number in any unit
-        array, unit, step = array.astype("datetime64[us]"), "us", 1
-    days: Vector = array.astype(np.int64).astype(np.float64) * step / PER_DAY[unit]
-    days[np.isnat(array)] = np.nan
-    return days
+    unit, _ = np.datetime_data(array.dtype)
+    return _in_units(array.astype("datetime64[D]") if unit in ("Y", "M") else array, PER_DAY, "datetime64[us]")
 
 
 def _seconds(name: str, array: NDArray[Any]) -> Vector:
-    unit, step = np.datetime_data(array.dtype)
+    unit, _ = np.datetime_data(array.dtype)
     if unit in ("Y", "M"):
         remedy = "convert it to days or seconds"
         raise InputError(describe(f"column {name!r}", "durations of fixed length", f"a unit of {unit!r}", remedy))
-    if unit not in PER_DAY:
-        array, unit, step = array.astype("timedelta64[us]"), "us", 1
-    seconds: Vector = array.astype(np.int64).astype(np.float64) * step / (PER_DAY[unit] / PER_DAY["s"])
-    seconds[np.isnat(array)] = np.nan
-    return seconds
+    return _in_units(array, PER_SECOND, "timedelta64[us]")
+
+
+def _in_units(array: NDArray[Any], per_unit: dict[str, float], finest: str) -> Vector:
+    """Return moments or durations as numbers, NaN where missing; ``per_unit`` has the length of each NumPy unit."""
+    if np.datetime_data(array.dtype)[0] not in per_unit:
+        array = array.astype(
+            finest
+        )  # finer than a float holds: the same moment must be the same number in any unit
+    unit, step = np.datetime_data(array.dtype)
+    values: Vector = array.astype(np.int64).astype(np.float64) * step / per_unit[unit]
+    values[np.isnat(array)] = np.nan
+    return values
 
 
 def _within_range(name: str, days: Vector) -> Vector:
@@ -209,20 +197,16 @@ def _within_range(name: str, days: Vector) -> Vector:
     return days
 
 
-def _all_numbers(held: list[CellType], cells: Sequence[Any]) -> bool:
-    return all(number_in(cell) is not None for kept, cell in zip(held, cells, strict=True) if kept == "text")
-
-
-def _mixed(name: str, held: list[CellType], cells: Sequence[Any]) -> CellTypeError:
+def _mixed(name: str, types: list[CellType], cells: Sequence[Any]) -> CellTypeError:
     first: dict[CellType, int] = {}
-    for row, kept in enumerate(held):
-        first.setdefault(kept, row)
+    for row, kind in enumerate(types):
+        first.setdefault(kind, row)
     if "other" in first:
         row = first["other"]
         got = f"{_shown(cells[row])} of type {type(cells[row]).__name__} in row {row}"
         expected = "that every argument must be a string, a number, a truth value or a date"
         return CellTypeError(describe(f"column {name!r}", expected, got, "turn these cells into one of them"))
-    rows = [row for kept, row in first.items() if kept != "missing"][:2]
+    rows = [row for kind, row in first.items() if kind != "missing"][:2]
     examples = " and ".join(f"{_shown(cells[row])} in row {row}" for row in rows)
     got = f"mixed types in one column: {examples}"
     return CellTypeError(describe(f"column {name!r}", "cells of one type", got, "convert them all to one type"))

@@ -18,12 +18,12 @@ from sparsenam.tables.text import OddCellWarning, date_in, date_key, has_leading
 Wanted = Literal["number", "category", "ordered", "date"]
 Kind = Literal["number", "category", "ordered", "date", "constant"]
 Unit = Literal["", "days", "seconds"]
-WORDS = get_args(Wanted)
+WANTED: tuple[Wanted, ...] = get_args(Wanted)
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The kind of a column, the unit of its numbers, and why, in words."""
+    """The kind of a column, the unit of its numbers, and why."""
 
     kind: Wanted
     unit: Unit
@@ -31,33 +31,25 @@ class Decision:
 
 
 def decide(cells: Cells, wanted: Wanted | None) -> Decision:
-    """Return what the column is: what the user said, else what its cells say."""
-    found = _found(cells)
+    """Return what the column is: what the user asked for, else what its cells show."""
+    found = _found_in_text(cells.values) if cells.stored == "text" else FOUND[cells.stored]
     if wanted is None or wanted == found.kind:
         return found
     if wanted == "number":
-        return Decision("number", found.unit, f"{found.description} (a number, as told)")
+        return Decision("number", found.unit, f"{found.description} (a number, as asked)")
     if wanted == "date":
-        return Decision("date", "days", "dates, as days since 1970-01-01 (as told)")
-    return Decision(wanted, "", "a category, as told" if wanted == "category" else "levels in order, as told")
+        return Decision("date", "days", "dates, as days since 1970-01-01 (as asked)")
+    return Decision(wanted, "", "a category, as asked" if wanted == "category" else "levels in order, as asked")
 
 
-def _found(cells: Cells) -> Decision:
-    match cells.stored:
-        case "number":
-            return Decision("number", "", "numbers")
-        case "truth":
-            return Decision("category", "", "truth values")
-        case "date":
-            return Decision("date", "days", "dates, as days since 1970-01-01 in universal time")
-        case "duration":
-            return Decision("number", "seconds", "durations or times of day, in seconds")
-        case "levels":
-            return Decision("category", "", "a category")
-        case "ordered":
-            return Decision("ordered", "", "a category in order, as the rank of its level")
-        case "text":
-            return _found_in_text(cells.values)
+FOUND: dict[str, Decision] = {
+    "number": Decision("number", "", "numbers"),
+    "truth": Decision("category", "", "truth values"),
+    "date": Decision("date", "days", "dates, as days since 1970-01-01 in universal time"),
+    "duration": Decision("number", "seconds", "durations or times of day, in seconds"),
+    "levels": Decision("category", "", "a category"),
+    "ordered": Decision("ordered", "", "a category in order, as the rank of its level"),
+}
 
 
 def _found_in_text(values: tuple[str, ...]) -> Decision:
@@ -74,30 +66,30 @@ def _found_in_text(values: tuple[str, ...]) -> Decision:
 def check_feature_types(
     feature_types: Mapping[str, str] | Mapping[int, str] | None, names: tuple[str, ...], *, named: bool
 ) -> dict[str, Wanted]:
-    """Return the user's word for each column named; keys are names, or positions where the table has no names."""
-    told: dict[str, Wanted] = {}
+    """Return the kind that the user gives each column; keys are names, or indices where the table has no names."""
     if feature_types is None:
-        return told
+        return {}
     if not isinstance(feature_types, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]  # the user's input
         got, remedy = repr(feature_types), 'write for example {"zip": "category"}'
         raise InputError(describe("feature_types", "a dictionary from column to kind", got, remedy))
-    places = {} if named else dict(enumerate(names))
-    for key, word in cast("Mapping[object, str]", feature_types).items():
-        name = places.get(cast("int", key), key)
+    wanted: dict[str, Wanted] = {}
+    by_index = {} if named else dict(enumerate(names))
+    for key, kind in cast("Mapping[object, str]", feature_types).items():
+        name = by_index.get(cast("int", key), key)
         if name not in names:
             expected = f"names of columns ({listed(list(names))})" if named else f"positions below {len(names)}"
             raise InputError(describe("feature_types", expected, repr(key), "correct or drop this key"))
-        if word not in WORDS:
-            remedy = f"write one of {listed(list(WORDS))}"
-            raise InputError(describe(f"feature_types of column {name!r}", "a kind", repr(word), remedy))
-        told[str(name)] = cast("Wanted", word)
-    return told
+        if kind not in WANTED:
+            remedy = f"write one of {listed(list(WANTED))}"
+            raise InputError(describe(f"feature_types of column {name!r}", "a kind", repr(kind), remedy))
+        wanted[str(name)] = kind
+    return wanted
 
 
 OTHER_LEVELS = "(other levels)"
 STORED_UNITS: dict[str, Unit] = {"number": "", "truth": "", "date": "days", "duration": "seconds"}
 EXACT = 2.0**53  # up to here float64 holds every whole number
-UNIT_WORDS = {"": "numbers", "days": "dates", "seconds": "durations"}
+UNIT_NAMES = {"": "numbers", "days": "dates", "seconds": "durations"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +98,7 @@ class Column:
 
     ``levels`` are in the order of their codes (most frequent first) or of their ranks; ``pooled`` are the rare
     levels that share the code of "(other levels)"; ``missing_term`` is the term that says where it is missing,
-    which another column may own that misses the same rows.
+    which may be that of another column that misses the same rows.
     """
 
     name: str
@@ -117,6 +109,10 @@ class Column:
     pooled: tuple[str, ...] = ()
     unit: Unit = ""
     missing_term: str = ""
+
+    def noted(self, note: str, **changes: Any) -> Column:
+        """Return the column with a note added to its description, and other fields changed."""
+        return replace(self, description=self.description + note, **changes)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -139,11 +135,11 @@ def read_column(column: Column, cells: Cells) -> Reading:
         keys = [{"0": "False", "1": "True"}.get(key, key) for key in keys]  # truth values kept as numbers
     if set(column.levels) == {"0", "1"} and cells.stored == "truth":
         keys = [{"False": "0", "True": "1"}[key] for key in keys]
-    places = {level: float(code) for code, level in enumerate(column.levels)}
-    places |= dict.fromkeys(column.pooled, float(len(column.levels) - 1))
-    looked_up = np.array([places.get(key, np.nan) for key in keys] + [np.nan])  # a missing cell's code is -1
+    code_of = {level: float(code) for code, level in enumerate(column.levels)}
+    code_of |= dict.fromkeys(column.pooled, float(len(column.levels) - 1))
+    looked_up = np.array([code_of.get(key, np.nan) for key in keys] + [np.nan])  # a missing cell's code is -1
     used = np.bincount(codes[codes >= 0], minlength=len(keys)) > 0
-    unseen = tuple(key for key, present in zip(keys, used, strict=True) if present and key not in places)
+    unseen = tuple(key for key, present in zip(keys, used, strict=True) if present and key not in code_of)
     return Reading(looked_up[codes], cells.missing, unseen)
 
 
@@ -153,8 +149,8 @@ def as_numbers(cells: Cells, unit: Unit) -> Vector:
         return np.full(cells.missing.size, np.nan)
     if cells.stored in AS_NUMBERS:
         if STORED_UNITS[cells.stored] != unit:
-            got = UNIT_WORDS[STORED_UNITS[cells.stored]]
-            raise InputError(describe(f"column {cells.name!r}", UNIT_WORDS[unit], got, "convert the column"))
+            got = UNIT_NAMES[STORED_UNITS[cells.stored]]
+            raise InputError(describe(f"column {cells.name!r}", UNIT_NAMES[unit], got, "convert the column"))
         numbers = cells.numbers
     else:
         numbers = _parsed(cells, unit)
@@ -190,8 +186,8 @@ def _merged(codes: Codes, keys: list[str]) -> tuple[Codes, list[str]]:
     distinct = list(dict.fromkeys(keys))
     if len(distinct) == len(keys):
         return codes, keys
-    place = {key: code for code, key in enumerate(distinct)}
-    lookup = np.array([*(place[key] for key in keys), -1], dtype=np.intp)  # a missing cell's code is -1
+    code_of = {key: code for code, key in enumerate(distinct)}
+    lookup = np.array([*(code_of[key] for key in keys), -1], dtype=np.intp)  # a missing cell's code is -1
     return lookup[codes], distinct
 
 
@@ -201,9 +197,9 @@ def _parsed(cells: Cells, unit: Unit) -> Vector:
         raise InputError(describe(f"column {cells.name!r}", "durations", got, "convert the column"))
     parse = date_in if unit == "days" else number_in
     parsed = [parse(value) for value in cells.values]
-    for place, (value, number) in enumerate(zip(cells.values, parsed, strict=True)):
-        if number is None and (cells.codes == place).any():
-            row = int(np.argmax(cells.codes == place))
+    for code, (value, number) in enumerate(zip(cells.values, parsed, strict=True)):
+        if number is None and (cells.codes == code).any():
+            row = int(np.argmax(cells.codes == code))
             expected = "dates written as 2024-01-31" if unit == "days" else "numbers"
             got = f"the text {value!r} in row {row}"
             remedy = f'mend these cells, or fit with feature_types={{{cells.name!r}: "category"}}'
@@ -244,9 +240,7 @@ def fit_column(cells: Cells, wanted: Wanted | None, max_levels: int) -> Column:
         column = _fit_order(column, cells)
     else:
         column = _fit_category(column, cells, max_levels)
-    if cells.markers:
-        return replace(column, description=f"{column.description}; {listed(list(cells.markers))} taken as missing")
-    return column
+    return column.noted(f"; {listed(list(cells.markers))} taken as missing") if cells.markers else column
 
 
 def _warn_of_odd_cells(cells: Cells) -> None:
@@ -280,7 +274,7 @@ def _fit_order(column: Column, cells: Cells) -> Column:
             raise InputError(describe(f"column {cells.name!r}", "levels whose order is declared", got, remedy))
         keys = sorted(keys, key=lambda key: sizes[key] or 0.0)
     order = ", ".join(keys) if len(keys) <= 8 else f"{', '.join(keys[:4])} … {keys[-1]}"
-    return replace(column, levels=tuple(keys), description=f"{column.description}: {order}")
+    return column.noted(f": {order}", levels=tuple(keys))
 
 
 def _fit_category(column: Column, cells: Cells, max_levels: int) -> Column:
@@ -295,11 +289,11 @@ def _fit_category(column: Column, cells: Cells, max_levels: int) -> Column:
         raise InputError(describe(f"column {cells.name!r}", "a category", got, remedy))
     if len(ranked) == 1:
         return _constant(column, ranked[0])
-    description = f"{column.description}: {len(ranked)} levels"
+    note = f": {len(ranked)} levels"
     if len(ranked) == n_cells > 10:
-        description += ", a different one in every cell (is it an identifier?)"
+        note += ", a different one in every cell (is it an identifier?)"
     if len(ranked) <= max_levels:
-        return replace(column, levels=tuple(ranked), description=description)
+        return column.noted(note, levels=tuple(ranked))
     # levels that are as frequent as the last one kept are all kept, or all pooled: their names must not decide
     bar = frequency[ranked[max_levels - 2]]
     kept = [key for key in ranked if frequency[key] >= bar]
@@ -311,9 +305,9 @@ def _fit_category(column: Column, cells: Cells, max_levels: int) -> Column:
         remedy = "group its levels first, or leave the column out"
         raise InputError(describe(f"column {cells.name!r}", "a category with frequent levels", got, remedy))
     if not pooled:
-        return replace(column, levels=tuple(kept), description=description)
-    description += f", of which the {len(pooled)} rarest are pooled as {OTHER_LEVELS!r}"
-    return replace(column, levels=(*kept, OTHER_LEVELS), pooled=tuple(pooled), description=description)
+        return column.noted(note, levels=tuple(kept))
+    note += f", of which the {len(pooled)} rarest are pooled as {OTHER_LEVELS!r}"
+    return column.noted(note, levels=(*kept, OTHER_LEVELS), pooled=tuple(pooled))
 
 
 def _single_value(numbers: Vector) -> float | None:
@@ -325,5 +319,4 @@ def _single_value(numbers: Vector) -> float | None:
 
 def _constant(column: Column, value: str) -> Column:
     outcome = "left out" if not column.n_missing else "only where it is missing counts"
-    description = f"{column.description}; one single value ({value}): {outcome}"
-    return replace(column, kind="constant", description=description, levels=(value,))
+    return column.noted(f"; one single value ({value}): {outcome}", kind="constant", levels=(value,))

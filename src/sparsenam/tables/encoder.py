@@ -4,41 +4,18 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from numbers import Integral
 from typing import Any, Literal, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sparsenam.errors import ConstantColumnWarning, InputError, describe
 from sparsenam.tables.columns import Column, Reading, check_feature_types, fit_column, read_column
 from sparsenam.tables.frame import Frame, matched, read_table
 from sparsenam.tables.scaling import Matrix
 from sparsenam.tables.text import UnseenLevelWarning, UnseenMissingWarning, listed
-
-
-def tabulate(columns: Sequence[Column], terms: Sequence[Sequence[str]]) -> list[dict[str, Any]]:
-    """Return one record for each column: its kind, missing cells, levels, terms, and a description."""
-    return [
-        {
-            "column": column.name,
-            "kind": column.kind,
-            "missing": column.n_missing,
-            "levels": list(column.levels),
-            "pooled": list(column.pooled),
-            "terms": list(own),
-            "description": column.description,
-        }
-        for column, own in zip(columns, terms, strict=True)
-    ]
-
-
-def describe_columns(table: Sequence[dict[str, Any]], n_terms: int) -> str:
-    """Return the records as lines of text, names and kinds aligned."""
-    width = max((len(row["column"]) for row in table), default=0)
-    kinds = max((len(row["kind"]) for row in table), default=0)
-    lines = [f"{row['column']:<{width}}  {row['kind']:<{kinds}}  {row['description']}" for row in table]
-    return "\n".join([f"{len(table)} column(s) became {n_terms} term(s)", *lines])
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +66,7 @@ class TableEncoder:
         max_levels
             Levels a category may have; the rarest are pooled into one level beyond that.
         split_levels
-            Whether a category of several levels becomes a 0/1 term for each of them, as networks of one's own need.
+            Whether a category of several levels becomes a 0/1 term for each of them, as a given architecture needs.
         estimator_name
             Name of the estimator that messages speak of.
         """
@@ -97,8 +74,8 @@ class TableEncoder:
             got, remedy = repr(max_levels), "keep the default of 128"
             raise InputError(describe("max_levels", "a whole number of at least 2", got, remedy))
         frame = read_table(X, estimator_name=estimator_name, least_rows=2)
-        told = check_feature_types(feature_types, frame.names, named=frame.named)
-        columns = [fit_column(cells, told.get(cells.name), max_levels) for cells in frame.columns]
+        wanted = check_feature_types(feature_types, frame.names, named=frame.named)
+        columns = [fit_column(cells, wanted.get(cells.name), max_levels) for cells in frame.columns]
         columns = _with_missing_terms(columns, frame)
         encoder = cls(
             frame.names, frame.named, tuple(columns), tuple(_terms(columns, split_levels)), estimator_name
@@ -117,19 +94,32 @@ class TableEncoder:
         self._warn_of_news(readings)
         return self._assembled(readings, frame)
 
-    def describe(self) -> str:
-        """Return what was done with each column, one line each."""
-        return describe_columns(self.table(), len(self.terms))
+    @property
+    def term_columns(self) -> NDArray[np.intp]:
+        """Index of each term's column, shape (terms,)."""
+        return np.array([term.column for term in self.terms], dtype=np.intp)
 
     def table(self) -> list[dict[str, Any]]:
-        """Return what was done with each column, one record each."""
-        return tabulate(
-            self.columns,
-            [[term.name for term in self.terms if term.column == place] for place in range(len(self.columns))],
-        )
+        """Return one record for each column: its kind, missing cells, levels, terms, and a description."""
+        return [
+            {
+                "column": column.name,
+                "kind": column.kind,
+                "missing": column.n_missing,
+                "levels": list(column.levels),
+                "pooled": list(column.pooled),
+                "terms": [term.name for term in self.terms if term.column == index],
+                "description": column.description,
+            }
+            for index, column in enumerate(self.columns)
+        ]
 
     def __str__(self) -> str:
-        return self.describe()
+        """Return what was done with each column, one line each, names and kinds aligned."""
+        width = max((len(column.name) for column in self.columns), default=0)
+        kinds = max((len(column.kind) for column in self.columns), default=0)
+        lines = [f"{column.name:<{width}}  {column.kind:<{kinds}}  {column.description}" for column in self.columns]
+        return "\n".join([f"{len(self.columns)} column(s) became {len(self.terms)} term(s)", *lines])
 
     def to_dict(self) -> dict[str, Any]:
         """Return the encoder as plain data, ready for JSON."""
@@ -152,14 +142,14 @@ class TableEncoder:
     def _assembled(self, readings: Sequence[Reading], frame: Frame) -> Matrix:
         one_each = [term.column for term in self.terms] == list(range(len(self.names)))
         if frame.block is not None and one_each and all(term.kind == "number" for term in self.terms):
-            return frame.block.T  # already in place: a large array is not copied again
+            return frame.block.T  # a large array is not copied again
         across = np.empty((len(self.terms), frame.rows))
-        for place, term in enumerate(self.terms):
+        for values, term in zip(across, self.terms, strict=True):
             reading = readings[term.column]
-            across[place] = reading.missing if term.kind == "missing" else reading.values
+            values[:] = reading.missing if term.kind == "missing" else reading.values
             if term.kind == "binary" and len(term.levels) == 1:  # one level of several
                 code = self.columns[term.column].levels.index(term.levels[0])
-                across[place] = np.where(np.isnan(reading.values), np.nan, reading.values == code)
+                values[:] = np.where(np.isnan(reading.values), np.nan, reading.values == code)
         return across.T
 
     def _warn_of_constants(self) -> None:
@@ -190,25 +180,22 @@ class TableEncoder:
 
 
 def _with_missing_terms(columns: list[Column], frame: Frame) -> list[Column]:
-    patterns: dict[bytes, list[str]] = {}
-    keys = [
-        cells.missing.tobytes() if column.n_missing else b""
-        for column, cells in zip(columns, frame.columns, strict=True)
-    ]
-    for column, key in zip(columns, keys, strict=True):
-        patterns.setdefault(key, []).append(column.name)
+    """Return the columns with the terms of their missing cells, one for all that miss the same rows."""
+    patterns = [cells.missing.tobytes() if cells.missing.any() else b"" for cells in frame.columns]
+    sharing: dict[bytes, list[str]] = {}
+    for column, pattern in zip(columns, patterns, strict=True):
+        sharing.setdefault(pattern, []).append(column.name)
     complete: list[Column] = []
-    for column, key in zip(columns, keys, strict=True):
-        if not key:
+    for column, pattern in zip(columns, patterns, strict=True):
+        if not pattern:
             complete.append(column)
             continue
-        first = min(patterns[key])  # by name, so that the order of the columns does not matter
+        first = min(sharing[pattern])  # by name, so that the order of the columns does not matter
         term = _missing_name(first, frame.names)
-        others = sorted(set(patterns[key]) - {column.name})
+        others = sorted(set(sharing[pattern]) - {column.name})
         shared = f", shared with {listed(others)} (missing in the same rows)" if others else ""
         counted = "1 missing cell is" if column.n_missing == 1 else f"{column.n_missing} missing cells are"
-        description = f"{column.description}; {counted} the term {term!r}{shared}"
-        complete.append(replace(column, description=description, missing_term=term))
+        complete.append(column.noted(f"; {counted} the term {term!r}{shared}", missing_term=term))
     return complete
 
 
@@ -223,15 +210,15 @@ def _missing_name(column: str, names: tuple[str, ...]) -> str:
 def _terms(columns: list[Column], split_levels: bool) -> list[Term]:
     terms: list[Term] = []
     names = tuple(column.name for column in columns)
-    for place, column in enumerate(columns):
+    for index, column in enumerate(columns):
         if column.kind in ("number", "date", "ordered"):
-            terms.append(Term(column.name, place, "number", column.levels))
+            terms.append(Term(column.name, index, "number", column.levels))
         elif column.kind == "category" and split_levels and len(column.levels) > 2:
-            terms += [Term(f"{column.name} = {level}", place, "binary", (level,)) for level in column.levels]
+            terms += [Term(f"{column.name} = {level}", index, "binary", (level,)) for level in column.levels]
         elif column.kind == "category":
-            terms.append(Term(column.name, place, "binary" if len(column.levels) == 2 else "levels", column.levels))
+            terms.append(Term(column.name, index, "binary" if len(column.levels) == 2 else "levels", column.levels))
         if column.missing_term == _missing_name(column.name, names):
-            terms.append(Term(column.missing_term, place, "missing"))
+            terms.append(Term(column.missing_term, index, "missing"))
     return terms
 
 

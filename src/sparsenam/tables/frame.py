@@ -24,7 +24,7 @@ ROWS_AT_ONCE = 1024  # a slice that stays in the cache while it is transposed
 class Frame:
     """A table as read: columns of cells.
 
-    ``named`` says whether the table had names of its own; if not, they are x0, x1, and so on.
+    ``named`` says whether the table had column names; if not, they are x0, x1, and so on.
     ``block`` (columns, rows) holds the numbers of all columns where they came as one array of numbers.
     """
 
@@ -64,17 +64,16 @@ def _read_frame(table: nw.DataFrame[Any], estimator_name: str, least_rows: int) 
         got = f"{other!r} of type {type(other).__name__}"
         raise InputError(describe("X", "column names that are all text", got, "rename the columns as text"))
     labels = tuple(str(name) for name in names) if texts[0] else _numbered(width)
-    columns = tuple(read_series(label, table[:, place]) for place, label in enumerate(labels))
+    columns = tuple(read_series(label, table[:, index]) for index, label in enumerate(labels))
     return Frame(labels, texts[0], rows, columns)
 
 
 def read_series(name: str, series: nw.Series[Any]) -> Cells:
     """Return one column of a table of narwhals."""
     dtype = series.dtype
-    if dtype.is_numeric():
-        return Cells(name, "number", numbers=np.array(series.cast(nw.Float64()).to_numpy(), dtype=np.float64))
-    if dtype == nw.Boolean:
-        return Cells(name, "truth", numbers=np.array(series.cast(nw.Float64()).to_numpy(), dtype=np.float64))
+    if dtype.is_numeric() or dtype == nw.Boolean:
+        numbers = np.array(series.cast(nw.Float64()).to_numpy(), dtype=np.float64)
+        return Cells(name, "truth" if dtype == nw.Boolean else "number", numbers=numbers)
     if isinstance(dtype, nw.Categorical | nw.Enum):
         return _read_levels(name, series)
     if dtype == nw.String:
@@ -97,12 +96,12 @@ def _read_levels(name: str, series: nw.Series[Any]) -> Cells:
 
 def level_key(cell: object) -> str | None:
     """Return the name of a level, the same whatever the dtype of its category; None when it is missing."""
-    family = cell_type_of(type(cell))
-    if family == "missing" or (family == "number" and cell != cell):
+    cell_type = cell_type_of(type(cell))
+    if cell_type == "missing" or (cell_type == "number" and cell != cell):
         return None
-    if family == "date":
+    if cell_type == "date":
         return date_key(days_of(cell))
-    return number_key(cast("float", cell)) if family == "number" else str(cell)
+    return number_key(cast("float", cell)) if cell_type == "number" else str(cell)
 
 
 def _read_array(X: object, estimator_name: str, least_rows: int) -> Frame:
@@ -122,7 +121,7 @@ def _read_array(X: object, estimator_name: str, least_rows: int) -> Frame:
     names = _numbered(width)
     block = _transposed(array) if array.dtype.kind in "fiu" else None
     across = array.T if block is None else block
-    columns = tuple(from_array(name, across[place]) for place, name in enumerate(names))
+    columns = tuple(from_array(name, values) for name, values in zip(names, across, strict=True))
     return Frame(names, False, rows, columns, block)
 
 
@@ -160,7 +159,7 @@ def _check_size(rows: int, width: int, estimator_name: str, least_rows: int) -> 
 
 
 def _numbered(width: int) -> tuple[str, ...]:
-    return tuple(f"x{place}" for place in range(width))
+    return tuple(f"x{index}" for index in range(width))
 
 
 def _duplicates(X: Any) -> InputError:
@@ -178,17 +177,15 @@ def matched(frame: Frame, names: tuple[str, ...], named: bool, estimator_name: s
     if frame.named and named:
         if set(frame.names) != set(names):
             raise InputError(_difference(frame.names, names))
-        places = {name: place for place, name in enumerate(frame.names)}
-        return replace(frame, names=names, columns=tuple(frame.columns[places[name]] for name in names))
+        cells_of = {cells.name: cells for cells in frame.columns}
+        return replace(frame, names=names, columns=tuple(cells_of[name] for name in names))
     if len(frame.names) != len(names):
         raise InputError(
             f"X has {len(frame.names)} features, but {estimator_name} is expecting {len(names)} features as input."
         )
-    if named:
-        message = f"X does not have valid feature names, but {estimator_name} was fitted with feature names"
-        warnings.warn(message, UserWarning, stacklevel=4)
-    elif frame.named:
-        message = f"X has feature names, but {estimator_name} was fitted without feature names"
+    if named or frame.named:
+        given, fitted = ("does not have valid", "with") if named else ("has", "without")
+        message = f"X {given} feature names, but {estimator_name} was fitted {fitted} feature names"
         warnings.warn(message, UserWarning, stacklevel=4)
     columns = tuple(replace(cells, name=name) for cells, name in zip(frame.columns, names, strict=True))
     return replace(frame, names=names, columns=columns)

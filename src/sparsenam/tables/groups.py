@@ -11,55 +11,62 @@ from numpy.typing import NDArray
 
 from sparsenam.errors import InputError, check_number, describe
 from sparsenam.tables.encoder import TableEncoder
+from sparsenam.tables.scaling import Vector
+from sparsenam.tables.text import listed
+
+Indices = NDArray[np.intp]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Grouping:
-    """``members`` has the places of each group's terms; ``weights`` (groups,) multiplies its penalty, 0 is free."""
+    """The groups of terms, and the penalty weight of each.
 
-    members: tuple[NDArray[np.intp], ...]
-    weights: NDArray[np.float64]
+    ``members`` has the indices of each group's terms; ``weights`` (groups,) multiply the penalty, 0 is free.
+    """
+
+    members: tuple[Indices, ...]
+    weights: Vector
 
     @classmethod
     def separate(cls, n_terms: int) -> Grouping:
-        """Return every term in a group of its own, at price 1."""
-        return cls(tuple(np.array([place], dtype=np.intp) for place in range(n_terms)), np.ones(n_terms))
+        """Return one group of weight 1 for each term."""
+        return cls(tuple(np.array([term], dtype=np.intp) for term in range(n_terms)), np.ones(n_terms))
 
     @property
     def is_trivial(self) -> bool:
         """Whether group j is term j alone."""
-        return all(own.size == 1 and own[0] == place for place, own in enumerate(self.members))
+        return all(terms.size == 1 and terms[0] == group for group, terms in enumerate(self.members))
 
     def size_of(self, term: int) -> int:
         """Return the number of terms in a term's group."""
         if term < len(self.members) and self.members[term].size == 1 and self.members[term][0] == term:
             return 1  # the common case, without a search
-        return next(own.size for own in self.members if term in own)
+        return next(terms.size for terms in self.members if term in terms)
 
-    def terms_of(self, groups: NDArray[np.intp]) -> NDArray[np.intp]:
+    def terms_of(self, groups: Indices) -> Indices:
         """Return the terms of some groups, in rising order."""
         if self.is_trivial:
             return groups
         chosen = [self.members[int(group)] for group in groups]
         return np.sort(np.concatenate(chosen)) if chosen else np.zeros(0, dtype=np.intp)
 
-    def spread(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    def spread(self, values: Vector) -> Vector:
         """Return each term's value from those of the groups, shape (terms,)."""
-        result = np.zeros(sum(own.size for own in self.members))
-        for own, value in zip(self.members, values, strict=True):
-            result[own] = value
+        result = np.zeros(sum(terms.size for terms in self.members))
+        for terms, value in zip(self.members, values, strict=True):
+            result[terms] = value
         return result
 
-    def take(self, places: NDArray[np.intp]) -> Grouping:
+    def take(self, terms: Indices) -> Grouping:
         """Return the groups of some terms, numbered anew in the order given; groups without a term vanish."""
-        new = {int(place): number for number, place in enumerate(places)}
-        kept: list[tuple[NDArray[np.intp], float]] = []
-        for own, price in zip(self.members, self.weights, strict=True):
-            inside = sorted(new[int(place)] for place in own if int(place) in new)
+        new = {int(term): number for number, term in enumerate(terms)}
+        kept: list[tuple[Indices, float]] = []
+        for members, weight in zip(self.members, self.weights, strict=True):
+            inside = sorted(new[int(term)] for term in members if int(term) in new)
             if inside:
-                kept.append((np.array(inside, dtype=np.intp), float(price)))
+                kept.append((np.array(inside, dtype=np.intp), float(weight)))
         kept.sort(key=lambda group: int(group[0][0]))
-        return Grouping(tuple(own for own, _ in kept), np.array([price for _, price in kept]))
+        return Grouping(tuple(members for members, _ in kept), np.array([weight for _, weight in kept]))
 
 
 ColumnName = str | int
@@ -69,70 +76,81 @@ PenaltyWeights = Mapping[ColumnName, float]
 T = TypeVar("T")
 
 
+def by_term(encoder: TableEncoder, weights: Vector) -> Vector:
+    """Return the weight of each term's column, shape (terms,), from those of the columns, shape (columns,)."""
+    if weights.shape != (len(encoder.columns),):
+        expected = f"one weight for each of the {len(encoder.columns)} columns"
+        raise InputError(describe("weights", expected, f"shape {weights.shape}", "correct the weights"))
+    return weights[encoder.term_columns]
+
+
 def grouping_of(
-    table: TableEncoder,
-    groups: FeatureGroups | None,
-    weights: PenaltyWeights | None,
-    keep: Sequence[ColumnName] | None,
+    encoder: TableEncoder,
+    feature_groups: FeatureGroups | None,
+    penalty_weights: PenaltyWeights | None,
+    always_keep: Sequence[ColumnName] | None,
 ) -> Grouping | None:
-    """Return the groups of the table's terms; None when each term stands alone at price 1.
+    """Return the groups of the table's terms; None when each term is a group of weight 1.
 
     The levels of a category that is split into 0/1 terms belong together. The terms of a grouped column, its
-    missing cells among them, belong to its group, whose price is the largest of its columns'. The terms of a column
-    outside any group stand alone, each at the column's price.
+    missing cells among them, belong to its group, whose weight is the largest of its columns', or 0 if one of them
+    is always kept. The terms of a column outside any group are groups of the column's weight.
     """
-    split = {term.column for term in table.terms if term.kind == "binary" and len(term.levels) == 1}
-    if not (groups or weights or keep or split):
+    split = {term.column for term in encoder.terms if term.kind == "binary" and len(term.levels) == 1}
+    if not (feature_groups or penalty_weights or always_keep or split):
         return None
-    prices = _prices(table, weights, keep)
-    group_of = _groups(table, groups)
+    weights = _column_weights(encoder, penalty_weights, always_keep)
+    group_of = _groups(encoder, feature_groups)
     members: dict[tuple[str, int], list[int]] = {}
-    for place, term in enumerate(table.terms):
-        group = group_of.get(term.column)
-        if group is not None:
-            key = ("group", group)
-        else:
-            key = ("column", term.column) if term.column in split and term.kind == "binary" else ("term", place)
-        members.setdefault(key, []).append(place)
-    own = list(members.values())
-    costs = [max(prices[table.terms[place].column] for place in places) for places in own]
-    if keep:
-        free = {column for column, price in enumerate(prices) if price == 0.0}
-        held = [any(table.terms[place].column in free for place in places) for places in own]
-        costs = [0.0 if holds else cost for cost, holds in zip(costs, held, strict=True)]
-    return Grouping(tuple(np.array(places, dtype=np.intp) for places in own), np.array(costs))
+    for index, term in enumerate(encoder.terms):
+        key = ("term", index)
+        if term.column in group_of:
+            key = ("group", group_of[term.column])
+        elif term.column in split and term.kind == "binary":
+            key = ("column", term.column)
+        members.setdefault(key, []).append(index)
+    totals: list[float] = []
+    for terms in members.values():
+        inside = [weights[encoder.terms[term].column] for term in terms]
+        totals.append(0.0 if always_keep and 0.0 in inside else max(inside))
+    return Grouping(tuple(np.array(terms, dtype=np.intp) for terms in members.values()), np.array(totals))
 
 
-def _prices(table: TableEncoder, weights: PenaltyWeights | None, keep: Sequence[ColumnName] | None) -> list[float]:
-    prices = [1.0] * len(table.columns)
-    for column, weight in _mapping("penalty_weights", weights).items():
+def _column_weights(
+    encoder: TableEncoder, penalty_weights: PenaltyWeights | None, always_keep: Sequence[ColumnName] | None
+) -> list[float]:
+    weights = [1.0] * len(encoder.columns)
+    if not isinstance(cast(object, penalty_weights), Mapping | None):
+        got, remedy = repr(penalty_weights), "give {name: weight}"
+        raise InputError(describe("penalty_weights", "a mapping of columns to numbers", got, remedy))
+    for column, weight in (penalty_weights or {}).items():
         check_number(f"penalty_weights[{column!r}]", weight, 0.0)
-        prices[_place(table, column, "penalty_weights")] = float(weight)
-    for column in _sequence("keep", keep):
-        prices[_place(table, column, "keep")] = 0.0
-    return prices
+        weights[_index(encoder, column, "penalty_weights")] = float(weight)
+    for column in _sequence("always_keep", always_keep):
+        weights[_index(encoder, column, "always_keep")] = 0.0
+    return weights
 
 
-def _groups(table: TableEncoder, groups: FeatureGroups | None) -> dict[int, int]:
+def _groups(encoder: TableEncoder, feature_groups: FeatureGroups | None) -> dict[int, int]:
+    """Return the group of each grouped column, both by index."""
     group_of: dict[int, int] = {}
-    for number, columns in enumerate(_sequence("feature_groups", groups)):
+    for group, columns in enumerate(_sequence("feature_groups", feature_groups)):
         for column in _sequence("feature_groups", columns):
-            place = _place(table, column, "feature_groups")
-            if place in group_of:
+            index = _index(encoder, column, "feature_groups")
+            if index in group_of:
                 expected = "each column in one group"
                 raise InputError(describe("feature_groups", expected, f"{column!r} twice", "take one out"))
-            group_of[place] = number
+            group_of[index] = group
     return group_of
 
 
-def _place(table: TableEncoder, column: ColumnName, where: str) -> int:
-    names = list(table.names)
+def _index(encoder: TableEncoder, column: ColumnName, where: str) -> int:
+    names = list(encoder.names)
     if isinstance(column, str) and column in names:
         return names.index(column)
     if isinstance(column, int | np.integer) and not isinstance(column, bool) and 0 <= column < len(names):
         return int(column)
-    shown = ", ".join(names[:5]) + (" …" if len(names) > 5 else "")
-    raise InputError(describe(where, f"names of columns ({shown})", repr(column), "correct the name"))
+    raise InputError(describe(where, f"names of columns ({listed(names)})", repr(column), "correct the name"))
 
 
 def _sequence(where: str, values: Iterable[T] | None) -> list[T]:
@@ -141,11 +159,3 @@ def _sequence(where: str, values: Iterable[T] | None) -> list[T]:
     if isinstance(values, str) or not isinstance(cast(object, values), Iterable):
         raise InputError(describe(where, "a list of columns", repr(values), "put it in brackets"))
     return list(values)
-
-
-def _mapping(where: str, values: PenaltyWeights | None) -> PenaltyWeights:
-    if values is None:
-        return {}
-    if not isinstance(cast(object, values), Mapping):
-        raise InputError(describe(where, "a mapping of columns to numbers", repr(values), "give {name: weight}"))
-    return values

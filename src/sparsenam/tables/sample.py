@@ -35,8 +35,8 @@ def equal_columns(columns: Matrix) -> list[tuple[int, int]]:
         gaps = ranked[apart:] - ranked[:-apart]
         if gaps[:, 0].min() > NEAR:
             break
-        for place in np.flatnonzero(np.abs(gaps).max(axis=1) <= NEAR):
-            one, other = sorted((int(order[place]), int(order[place + apart])))
+        for rank in np.flatnonzero(np.abs(gaps).max(axis=1) <= NEAR):
+            one, other = sorted((int(order[rank]), int(order[rank + apart])))
             together = abs(float(filled[:, one] @ filled[:, other])) / counts[one]
             if together >= 1.0 - SAME and np.array_equal(absent[:, one], absent[:, other]):
                 pairs.append((one, other))
@@ -49,8 +49,8 @@ class Sample:
 
     A term is what one sub-network reads: a column of numbers, the codes of a category, or whether a cell is
     missing. NaN marks a cell in which its term contributes nothing. ``levels`` says which terms are codes of
-    unordered levels; ``grouping`` which terms enter together, and at what price; None lets each stand alone.
-    ``exposure`` (rows,) is the time or size over which a row was seen, for families that know it.
+    unordered levels; ``grouping`` has the terms that enter together and their penalty weights, None for each term
+    by itself. ``exposure`` (rows,) is the time or size over which a row was observed, for families of rates.
     """
 
     terms: Matrix
@@ -63,17 +63,16 @@ class Sample:
 
     @property
     def present(self) -> NDArray[np.bool_]:
-        """The rows that count: of weight, and of exposure if there is one, above 0; shape (rows,)."""
-        seen = self.weights > 0
-        return seen if self.exposure is None else seen & (self.exposure > 0)
+        """Which rows count: of weight, and of exposure if there is one, above 0; shape (rows,)."""
+        weighted = self.weights > 0
+        return weighted if self.exposure is None else weighted & (self.exposure > 0)
 
     def without_absent_rows(self) -> Sample:
         """Return the rows that count, weights scaled to mean 1."""
         present = self.present
         if not present.any():
-            raise InputError(
-                describe("sample_weight", "some weight above 0", "none", "give at least one row weight")
-            )
+            remedy = "give at least one row weight"
+            raise InputError(describe("sample_weight", "some weight above 0", "none", remedy))
         weights = self.weights[present]
         return replace(
             self,
@@ -86,12 +85,12 @@ class Sample:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PreparedSample:
-    """A sample on the scale of the fit: x (features, rows), target (rows, outputs), weights (rows,).
+    """A sample on the scale of the fit: the terms that vary, x (terms, rows), and target (rows, outputs).
 
-    ``features`` are the terms that vary, sorted by name: then every sum, draw and tie is the same whatever the
-    order of the table's columns. ``levels`` (features,) marks codes of unordered levels. ``grouping`` has the
-    places of the features that enter together. ``twins`` names, for a feature, the columns equal to it in every
-    row, which are left out. ``exposure_unit`` (outputs,) is what e^score counts in.
+    ``terms`` are their indices among the ``n_terms`` of the sample, sorted by name: then every sum, draw and tie is
+    the same whatever the order of the table's columns. ``levels`` (terms,) marks codes of unordered levels.
+    ``grouping`` has the groups, by index into ``terms``. ``twins`` names the terms left out because they equal a
+    kept one in every row. ``exposure_unit`` (outputs,) is what e^score counts in.
     """
 
     terms: NDArray[np.intp]
@@ -109,19 +108,19 @@ class PreparedSample:
 
     @property
     def is_plain(self) -> bool:
-        """Whether every feature is a number in every row."""
+        """Whether every term is a number in every row."""
         return not (self.levels.any() or np.isnan(self.x).any())
 
-    def take(self, places: NDArray[np.intp]) -> PreparedSample:
-        """Return the sample with some of its features alone."""
+    def take(self, indices: NDArray[np.intp]) -> PreparedSample:
+        """Return the sample with some of its terms alone, given by their indices into ``terms``."""
         return replace(
             self,
-            terms=self.terms[places],
-            names=[self.names[place] for place in places],
-            scaling=self.scaling.take(places),
-            x=self.x[places],
-            levels=self.levels[places],
-            grouping=self.grouping.take(places),
+            terms=self.terms[indices],
+            names=[self.names[index] for index in indices],
+            scaling=self.scaling.take(indices),
+            x=self.x[indices],
+            levels=self.levels[indices],
+            grouping=self.grouping.take(indices),
         )
 
 
@@ -132,26 +131,24 @@ def prepare(
     measure_target: Callable[[Matrix, Vector], tuple[Vector, Vector]] | None = None,
     exposure_power: float | None = None,
 ) -> PreparedSample:
-    """Leave out constant columns, with a warning, and rows of weight 0; scale what is left.
+    """Return the sample without constant terms (with a warning), twins and rows of weight 0, and scaled.
 
     ``measure_target`` gives center and scale (outputs,) of a target (rows, outputs) with weights (rows,); without
     it the target stays as it is. With an exposure E a family of ``exposure_power`` q sees y/E with weight E^q: the
     same likelihood.
     """
     present = sample.without_absent_rows()
+    names, n_terms = [str(name) for name in present.names], present.terms.shape[1]
     scaling = Scaling.of(present.terms, present.weights)
-    constant = np.flatnonzero(scaling.scale == 0)
-    if constant.size:
-        named = ", ".join(str(present.names[int(place)]) for place in constant[:5])
-        more = " …" if constant.size > 5 else ""
-        message = f"{constant.size} constant column(s) left out of the model: {named}{more}."
+    constant = [names[term] for term in np.flatnonzero(scaling.scale == 0)]
+    if constant:
+        listed = ", ".join(constant[:5]) + (" …" if len(constant) > 5 else "")
+        message = f"{len(constant)} constant column(s) left out of the model: {listed}."
         warnings.warn(message, ConstantColumnWarning, stacklevel=6)
-    varying = [int(place) for place in np.flatnonzero(scaling.scale)]
-    features = np.array(sorted(varying, key=lambda place: str(present.names[place])), dtype=np.intp)
-    n_terms = present.terms.shape[1]
+    varying = sorted(np.flatnonzero(scaling.scale).tolist(), key=lambda term: names[term])
     grouping = Grouping.separate(n_terms) if present.grouping is None else present.grouping
-    features, twins = _without_twins(present, scaling, features, grouping)
-    scaling = scaling.take(features) if standardize else Scaling.none(features.size)
+    terms, twins = _without_twins(present, scaling, varying, grouping)
+    scaling = scaling.take(terms) if standardize else Scaling.none(terms.size)
     target, weights, unit = _by_exposure(present, exposure_power)
     target_scaling = Scaling.none(target.shape[1])
     if measure_target is not None:
@@ -160,47 +157,46 @@ def prepare(
         target = np.where(scale == 0, center, target)  # what rounding leaves of a constant is no signal
     levels = np.zeros(n_terms, dtype=np.bool_) if present.levels is None else present.levels
     return PreparedSample(
-        terms=features,
-        names=[str(present.names[place]) for place in features],
+        terms=terms,
+        names=[names[term] for term in terms],
         n_terms=n_terms,
         scaling=scaling,
         target_scaling=target_scaling,
-        x=np.ascontiguousarray(scaling.apply(present.terms[:, features]).T),
+        x=np.ascontiguousarray(scaling.apply(present.terms[:, terms]).T),
         target=target_scaling.apply(target),
         weights=weights,
-        levels=levels[features],
-        grouping=grouping.take(features),
+        levels=levels[terms],
+        grouping=grouping.take(terms),
         twins=twins,
         exposure_unit=unit,
     )
 
 
 def _without_twins(
-    sample: Sample, scaling: Scaling, features: NDArray[np.intp], grouping: Grouping
+    sample: Sample, scaling: Scaling, varying: list[int], grouping: Grouping
 ) -> tuple[NDArray[np.intp], dict[str, tuple[str, ...]]]:
-    """Leave out columns that equal another in every row, up to unit and sign: between them only luck could decide.
+    """Leave out terms that equal another in every row, up to unit and sign: between them only luck could decide.
 
-    Columns that stand in a group with others, and those that are free, stay. The one with the lowest price is kept,
-    of these the first by name.
+    Terms in a group with others, and those that are free, stay. Of equal terms the one with the lowest penalty
+    weight is kept, of these the first by name.
     """
     groups = zip(grouping.members, grouping.weights, strict=True)
-    price = {int(own[0]): float(cost) for own, cost in groups if own.size == 1 and cost > 0}
-    alone = [place for place in features.tolist() if place in price]
-    alone.sort(key=lambda place: price[place])  # a stable sort: by name within a price
-    columns = (sample.terms[:, alone] - scaling.center[alone]) / scaling.scale[alone]
+    weight_of = {int(terms[0]): float(weight) for terms, weight in groups if terms.size == 1 and weight > 0}
+    single = [term for term in varying if term in weight_of]
+    single.sort(key=lambda term: weight_of[term])  # a stable sort: by name within a weight
+    columns = (sample.terms[:, single] - scaling.center[single]) / scaling.scale[single]
     twins: dict[int, list[int]] = {}
     gone: set[int] = set()
-    for first, second in equal_columns(columns):  # the first comes before the second in order of price and name
-        if first not in gone and second not in gone:
-            twins.setdefault(alone[first], []).append(alone[second])
-            gone.add(second)
-    left_out = {alone[place] for place in gone}
-    kept = np.array([place for place in features.tolist() if place not in left_out], dtype=np.intp)
+    for first, second in equal_columns(columns):  # the first comes before the second in order of weight and name
+        kept, twin = single[first], single[second]
+        if kept not in gone and twin not in gone:
+            twins.setdefault(kept, []).append(twin)
+            gone.add(twin)
     names = {
-        str(sample.names[place]): tuple(sorted(str(sample.names[other]) for other in others))
-        for place, others in twins.items()
+        str(sample.names[kept]): tuple(sorted(str(sample.names[twin]) for twin in others))
+        for kept, others in twins.items()
     }
-    return kept, names
+    return np.array([term for term in varying if term not in gone], dtype=np.intp), names
 
 
 def _by_exposure(sample: Sample, power: float | None) -> tuple[Matrix, Vector, Vector]:

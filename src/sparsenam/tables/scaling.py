@@ -41,13 +41,13 @@ class Scaling:
 
     @classmethod
     def _of_present(cls, columns: Matrix, weights: Vector, absent: NDArray[np.bool_]) -> Self:
-        """Measure each column on its own rows; one without any gets scale 0."""
+        """Measure each column on the rows where it is present; one without any gets scale 0."""
         center, scale = np.zeros(columns.shape[1]), np.zeros(columns.shape[1])
-        for place, gone in enumerate(absent.T):
+        for column, gone in enumerate(absent.T):
             rows = ~gone & (weights > 0)
             if rows.any():
-                own = cls.of(columns[rows, place : place + 1], weights[rows])
-                center[place], scale[place] = own.center[0], own.scale[0]
+                measured = cls.of(columns[rows, column : column + 1], weights[rows])
+                center[column], scale[column] = measured.center[0], measured.scale[0]
         return cls(center, scale)
 
     @classmethod

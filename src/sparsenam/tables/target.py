@@ -1,4 +1,4 @@
-"""A guard against a table that holds its own target."""
+"""A guard against a table that holds the target among its columns."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ FEWEST_ROWS = 10  # below this, a column may equal the target by chance
 def check_target_not_inside(X: object, y: object) -> None:
     """Raise when a named table holds the target: a column of its values, in 10 rows or more or of its name too.
 
-    Tables without names, targets of several columns and targets of another length are let through: the first may
-    be a toy whose target is a column, the others are not this check's matter.
+    Tables without names, targets of several columns and targets of another length pass: the first may be an example
+    whose target is a column, the others are refused elsewhere.
     """
     table: Any = nw.from_native(cast("Any", X), pass_through=True, allow_series=True)
     if not isinstance(table, nw.DataFrame):
@@ -32,11 +32,11 @@ def check_target_not_inside(X: object, y: object) -> None:
     target, name = _target(y)
     if target is None or target.missing.size != len(frame) or target.missing.all():
         return
-    for place, column in enumerate(frame.columns):
+    for index, column in enumerate(frame.columns):
         same_name = name is not None and column == name
         if not same_name and len(frame) < FEWEST_ROWS:
             continue
-        series = frame[:, place]
+        series = frame[:, index]
         first_rows = read_series(column, series.head(FEWEST_ROWS))  # where most columns differ already
         if _equal(first_rows, _first_rows(target)) and _equal(read_series(column, series), target):
             remedy = "drop this column from X"
