@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from sparsenam.convex.path import ConvexPoint, convex_path
+from sparsenam.convex.path import convex_path
+from sparsenam.convex.problem import ConvexPoint
 from sparsenam.convex.relaxed import RelaxedFits, relaxed_scores
 from sparsenam.penalties import GroupLasso, NeedsFirstFit
 from sparsenam.selection import CVCurve

@@ -28,6 +28,8 @@ class Gamma:
     link: str = "log"
     range: TargetRange = TargetRange(SMALLEST, np.inf, "numbers above 0")
     standardizes_target: bool = False
+    is_quadratic: bool = False
+    couples_outputs: bool = False
     curvature: float = np.inf
     exposure_power: float = 0.0
 
@@ -78,6 +80,8 @@ class Tweedie:
     link: str = "log"
     range: TargetRange = TargetRange(0.0, np.inf, "numbers not below 0")
     standardizes_target: bool = False
+    is_quadratic: bool = False
+    couples_outputs: bool = False
     curvature: float = np.inf
 
     def __post_init__(self) -> None:

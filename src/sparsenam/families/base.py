@@ -59,6 +59,16 @@ class Family(Protocol):
         """A bound on the second derivative of the loss in the scores."""
         ...
 
+    @property
+    def is_quadratic(self) -> bool:
+        """Whether the loss is ½ Σₖ (score - y)², so that one least-squares problem is a whole fit."""
+        ...
+
+    @property
+    def couples_outputs(self) -> bool:
+        """Whether the loss is more than a sum over outputs, as softmax is, which a common shift does not change."""
+        ...
+
     def loss(self, scores: Array, target: Array) -> Array:
         """Return the loss of each row, shape (rows,)."""
         ...

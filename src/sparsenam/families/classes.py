@@ -20,6 +20,8 @@ class Binomial:
     link: str = "logit"
     range: TargetRange = TargetRange(0.0, 1.0, "0 or 1")
     standardizes_target: bool = False
+    is_quadratic: bool = False
+    couples_outputs: bool = False
     curvature: float = 0.25
 
     def loss(self, scores: Array, target: Array) -> Array:
@@ -65,6 +67,8 @@ class Multinomial:
     link: str = "log"
     range: TargetRange = TargetRange(0.0, 1.0, "one-hot rows of 0 and 1")
     standardizes_target: bool = False
+    is_quadratic: bool = False
+    couples_outputs: bool = True
     curvature: float = 0.5
 
     def loss(self, scores: Array, target: Array) -> Array:

@@ -85,6 +85,16 @@ class CompletedFamily:
         return bool(self._optional("standardizes_target", self.link == "identity"))
 
     @property
+    def is_quadratic(self) -> bool:
+        """False: the loss is not known to be squared error."""
+        return False
+
+    @property
+    def couples_outputs(self) -> bool:
+        """False: the loss is a sum over outputs."""
+        return False
+
+    @property
     def robust_scale(self) -> bool:
         """As the loss says, or False."""
         return bool(self._optional("robust_scale", False))

@@ -23,6 +23,8 @@ class Gaussian:
     link: str = "identity"
     range: TargetRange = TargetRange()
     standardizes_target: bool = True
+    is_quadratic: bool = True
+    couples_outputs: bool = False
     curvature: float = 1.0
 
     def loss(self, scores: Array, target: Array) -> Array:
@@ -69,6 +71,8 @@ class Huber:
     link: str = "identity"
     range: TargetRange = TargetRange()
     standardizes_target: bool = True
+    is_quadratic: bool = False
+    couples_outputs: bool = False
     curvature: float = 1.0
     robust_scale: bool = True
 
@@ -159,6 +163,8 @@ class Quantile:
     link: str = "identity"
     range: TargetRange = TargetRange()
     standardizes_target: bool = True
+    is_quadratic: bool = False
+    couples_outputs: bool = False
     robust_scale: bool = True
 
     def __post_init__(self) -> None:

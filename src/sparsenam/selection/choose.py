@@ -17,8 +17,8 @@ from sparsenam.convex.certificate import Certificate, certify
 from sparsenam.convex.descent import GramCache
 from sparsenam.convex.design import GroupedDesign, orthonormal_design
 from sparsenam.convex.features import GroupedFeatures, RandomFeatures
-from sparsenam.convex.path import ConvexPoint, alpha_max, convex_path
-from sparsenam.convex.problem import convex_problem
+from sparsenam.convex.path import alpha_max, convex_path
+from sparsenam.convex.problem import ConvexPoint, convex_problem
 from sparsenam.convex.relaxed import RelaxedFits
 from sparsenam.errors import CertificateError, InputError
 from sparsenam.families import Family
@@ -63,7 +63,7 @@ def validate_path(
     """
     counts = held_out_counts(splits, weights.size)
     batches = batch_weights(weights, splits)
-    gram = GramCache(design, batches) if family.name == "gaussian" else None
+    gram = GramCache(design, target, batches) if family.is_quadratic else None
     fits = RelaxedFits(design, target, family, batches, gram=gram, held_out=[test for _, test in splits])
     walk = convex_path(design, target, family, batches, penalty=penalty, n_alphas=n_alphas, tol=PATH_TOL, gram=gram)
     hidden = None if verbose is None else not verbose
@@ -112,7 +112,7 @@ class Judge:
         else:
             self._stale += changed
             self._lost = self._lost + 1 if mean > 2 * error else 0
-        full = all(support.size == point.n_features for support in point.supports)
+        full = all(support.size == point.n_groups for support in point.supports)
         return full or self._stale >= TIRED or self._lost >= LOST
 
 
@@ -127,7 +127,7 @@ def with_empty(walk: Iterator[ConvexPoint]) -> Iterator[ConvexPoint]:
     none = np.zeros(0, dtype=np.intp)
     yield ConvexPoint(
         alpha=first.alpha,
-        n_features=first.n_features,
+        n_groups=first.n_groups,
         active=none,
         values=np.zeros((first.values.shape[0], 0, *first.values.shape[2:])),
         intercepts=first.intercepts,
