@@ -12,12 +12,12 @@ def family_of(case):
     return FAMILIES["gaussian" if case == "multitask" else case]()
 
 
-def grouped(seed=0, rows=80, features=6, width=3, norm="function", **options):
+def grouped(seed=0, rows=80, groups=6, width=3, norm="function", **options):
     generator = np.random.default_rng(seed)
-    raw = generator.normal(size=(features, rows, width))
+    raw = generator.normal(size=(groups, rows, width))
     raw += 0.5 * raw[:1]  # groups that share something make the order of the steps matter
     options = {"roughness": 0.0, **options}
-    return orthonormal_design(lambda j: raw[j], features, np.ones(rows), norm=norm, **options)
+    return orthonormal_design(lambda j: raw[j], groups, np.ones(rows), norm=norm, **options)
 
 
 def target_of(case, design, seed=0):
@@ -37,7 +37,7 @@ def target_of(case, design, seed=0):
 
 
 def objective(design, target, family, weights, theta, intercept, alpha, penalty):
-    """Mean loss plus penalty, written from the definition; theta (features, m, outputs)."""
+    """Mean loss plus penalty, written from the definition; theta (groups, m, outputs)."""
     scores = intercept + np.einsum("pmn,pmo->no", design.blocks, theta)
     loss = np.average(family.loss(scores, target), weights=weights)
     return loss + penalty.value(np.sqrt(np.sum(theta**2, axis=(1, 2))), alpha)

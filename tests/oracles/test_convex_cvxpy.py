@@ -46,7 +46,7 @@ def penalty_expression(penalty, groups, alpha):
 
 def solved_by_cvxpy(case, design, target, weights, alpha, penalty):
     outputs = target.shape[1]
-    groups = [cp.Variable((design.width, outputs)) for _ in range(design.n_features)]
+    groups = [cp.Variable((design.width, outputs)) for _ in range(design.n_groups)]
     intercept = cp.Variable((1, outputs))
     scores = np.ones((design.n_rows, 1)) @ intercept
     scores = scores + sum(block.T @ group for block, group in zip(design.blocks, groups, strict=True))
@@ -77,7 +77,7 @@ def test_objective_and_solution_are_those_of_cvxpy(case, kind):
     ours = objective(design, target, family, weights, point.theta[0], point.intercepts[0], alpha, penalty)
     assert ours == pytest.approx(value, rel=1e-7, abs=1e-8)
     np.testing.assert_allclose(free_of_gauge(case, point.theta[0]), free_of_gauge(case, solution), atol=2e-4)
-    names = [f"x{j}" for j in range(design.n_features)]
+    names = [f"x{j}" for j in range(design.n_groups)]
     arguments = (point.theta[0], point.intercepts[0], alpha, penalty, names, 1e-8)
     assert set(certify(design, target, family, weights, *arguments).kept) == {names[j] for j in point.supports[0]}
 

@@ -35,7 +35,7 @@ def solve(design, target, family, alpha, penalty=None):
 
 @pytest.mark.parametrize("share", [0.9, 0.3, 0.05])
 def test_groups_of_one_column_are_the_lasso_of_scikit_learn(share):
-    design = grouped(width=1, features=12, norm="parameters")
+    design = grouped(width=1, groups=12, norm="parameters")
     target = target_of("gaussian", design)
     alpha = share * alpha_max(design, target, family_of("gaussian"), np.ones(design.n_rows))
     theta, intercept = solve(design, target, family_of("gaussian"), alpha)
@@ -45,7 +45,7 @@ def test_groups_of_one_column_are_the_lasso_of_scikit_learn(share):
 
 
 def test_groups_of_one_column_are_the_elastic_net_of_scikit_learn():
-    design = grouped(width=1, features=12, norm="parameters")
+    design = grouped(width=1, groups=12, norm="parameters")
     target = target_of("gaussian", design)
     theta, _ = solve(design, target, family_of("gaussian"), 0.2, GroupElasticNet(0.4))
     peer = ElasticNet(alpha=0.2, l1_ratio=0.4, tol=1e-12, max_iter=100_000)
@@ -53,7 +53,7 @@ def test_groups_of_one_column_are_the_elastic_net_of_scikit_learn():
 
 
 def test_groups_of_one_column_are_the_l1_logistic_regression_of_scikit_learn():
-    design = grouped(width=1, features=12, norm="parameters")
+    design = grouped(width=1, groups=12, norm="parameters")
     target = target_of("binomial", design)
     theta, _ = solve(design, target, family_of("binomial"), 0.05)
     strength = 1 / (0.05 * design.n_rows)
@@ -64,7 +64,7 @@ def test_groups_of_one_column_are_the_l1_logistic_regression_of_scikit_learn():
 @pytest.mark.parametrize("case", ["gaussian", "binomial"])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_group_lasso_is_that_of_skglm(skglm, case, weighted):
-    design = grouped(features=8)
+    design = grouped(groups=8)
     family, target = family_of(case), target_of(case, design)
     weights = np.linspace(0.5, 2.0, 8) if weighted else np.ones(8)
     penalty = GroupLasso(weights)

@@ -46,7 +46,7 @@ def test_model_is_empty_at_alpha_max_and_not_just_below(case, kind):
 
 
 def test_alpha_max_is_exact_in_single_precision_too():
-    design = grouped(features=200, dtype=np.float32)
+    design = grouped(groups=200, dtype=np.float32)
     family, weights = family_of("gaussian"), np.ones((1, design.n_rows))
     target = target_of("gaussian", design)
     top = alpha_max(design, target, family, weights)
@@ -102,10 +102,10 @@ def test_weights_are_repeated_rows(case):
 
 @pytest.mark.parametrize("case", ["gaussian", "binomial"])
 def test_screening_changes_nothing(case, monkeypatch):
-    design, family = grouped(features=60, width=2), family_of(case)
+    design, family = grouped(groups=60, width=2), family_of(case)
     target, weights = target_of(case, design), leave_out(design.n_rows, 2)
     alphas = alpha_max(design, target, family, weights) * np.geomspace(1, 0.2, 6)
-    gram = GramCache(design, weights)
+    gram = GramCache(design, target, weights)
     gram.add(np.arange(60))
     whole = list(convex_path(design, target, family, weights, alphas=alphas, tol=1e-9, gram=gram))
     monkeypatch.setattr(path_solver, "SMALL_DESIGN", 0)

@@ -6,7 +6,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparsenam.convex.ramps import Ramps, hidden_columns, place_ramps, ramp_bank, with_output
+from sparsenam.convex.features import FrozenFeatures
+from sparsenam.convex.ramps import Ramps, place_ramps, ramp_bank
 from sparsenam.errors import InputError
 from sparsenam.networks import build_bank, initial_parameters
 from sparsenam.streams import Streams
@@ -77,13 +78,13 @@ def test_bank_computes_the_ramps_sum(outputs):
     x = generator.standard_normal((3, 40))
     x[1] = x[1] > 0
     ramps = [place_ramps(row, np.ones(40), count) for row, count in zip(x, (5, 9, 12), strict=True)]
-    coefficients = [generator.standard_normal((own.size, outputs)) for own in ramps]
+    coefficients = [generator.standard_normal((each.size, outputs)) for each in ramps]
     bank, theta = ramp_bank(ramps, coefficients, outputs)
-    wanted = np.stack([own.columns(row) @ c for own, row, c in zip(ramps, x, coefficients, strict=True)])
+    wanted = np.stack([each.columns(row) @ c for each, row, c in zip(ramps, x, coefficients, strict=True)])
     assert np.allclose(bank.effects(theta, torch.as_tensor(x)).numpy(), wanted, atol=1e-12)
     assert not theta[bank.padding()].any()
-    for feature, own in enumerate(ramps):
-        assert np.allclose(hidden_columns(bank, theta, x[feature], feature), own.columns(x[feature]))
+    for term, each in enumerate(ramps):
+        assert np.allclose(FrozenFeatures(x, bank, theta).columns(term), each.columns(x[term]))
 
 
 def test_empty_bank_has_no_effects():
@@ -99,12 +100,13 @@ def test_hidden_columns_times_output_layer_are_the_effects(activation):
     x = np.random.default_rng(0).standard_normal((2, 9))
     coefficients = np.random.default_rng(1).standard_normal((2, 3, 2))
     coefficients[1, 2] = 0.0
-    changed = with_output(bank, theta, coefficients)
-    effects = bank.effects(changed, torch.as_tensor(x)).numpy()
-    for feature, width in enumerate((3, 2)):
-        hidden = hidden_columns(bank, theta, x[feature], feature)
+    features = FrozenFeatures(x, bank, theta)
+    same, changed, _ = features.network(np.arange(2), coefficients)
+    effects = same.effects(changed, torch.as_tensor(x)).numpy()
+    for term, width in enumerate((3, 2)):
+        hidden = features.columns(term)
         assert hidden.shape == (9, width)
-        assert np.allclose(hidden @ coefficients[feature, :width], effects[feature], atol=1e-10)
+        assert np.allclose(hidden @ coefficients[term, :width], effects[term], atol=1e-10)
 
 
 def test_ramps_rise_from_0_to_1_between_their_knots():

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsenam.convex.certificate import Certificate
-from sparsenam.convex.path import ConvexPoint
+from sparsenam.convex.problem import ConvexPoint
 from sparsenam.errors import CheckpointError, describe
 from sparsenam.files import write_atomically
 from sparsenam.selection import CVCurve
@@ -114,7 +114,7 @@ def _point_arrays(point: ConvexPoint, prefix: str) -> Arrays:
     """Return the fit on all rows, batch 0; the folds' own fits have given their losses and are not needed again."""
     arrays: Arrays = {
         "alpha": np.array(point.alpha),
-        "n_features": np.array(point.n_features),
+        "n_groups": np.array(point.n_groups),
         "active": point.active,
         "values": point.values[:1],
         "intercepts": point.intercepts[:1],
@@ -128,7 +128,7 @@ def _point_arrays(point: ConvexPoint, prefix: str) -> Arrays:
 def _point(arrays: Arrays, prefix: str) -> ConvexPoint:
     return ConvexPoint(
         alpha=float(arrays[prefix + "alpha"]),
-        n_features=int(arrays[prefix + "n_features"]),
+        n_groups=int(arrays[prefix + "n_groups"]),
         active=arrays[prefix + "active"],
         values=arrays[prefix + "values"],
         intercepts=arrays[prefix + "intercepts"],

@@ -7,25 +7,21 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
-from sparsenam.convex.design import Array, GroupedDesign
-from sparsenam.convex.newton import settle_intercepts
-from sparsenam.convex.path import SortedPenalty, check_convex
+from sparsenam.convex.design import Array, GroupedDesign, Indices
 from sparsenam.convex.problem import (
     ConvexProblem,
+    SortedPenalty,
     allowed_slack,
+    check_convex,
     convex_problem,
-    dual_scales,
-    free_slack,
-    ridge_conjugate,
-    sorted_scale,
-    sorted_slack,
+    lasso_duals,
+    sorted_dual_norm,
 )
 from sparsenam.errors import CertificateError, describe
 from sparsenam.families import Family
 from sparsenam.penalties import Penalty, WeightedLasso
-
-CHUNK = 4_000_000  # numbers of the design held in double precision at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +35,9 @@ class Certificate:
     tol
         The gap that was asked for.
     slack
-        For each dropped feature its gradient's norm over the one at which it would enter, from 0 to 1.
+        For each dropped group its gradient's norm over the one at which it would enter, from 0 to 1.
     kept
-        Names of the features in the model.
+        Names of the groups in the model.
     """
 
     gap: float
@@ -94,56 +90,46 @@ def certify(
     target, weights
         Shapes (rows, outputs) and (rows,).
     theta, intercept
-        The solution in the solver's coordinates, shapes (features, m, outputs) and (outputs,).
+        The solution in the solver's coordinates, shapes (groups, m, outputs) and (outputs,).
 
     Raises
     ------
     CertificateError
-        When the relative gap exceeds ``tol`` or a dropped feature's gradient is too large to stay out.
+        When the relative gap exceeds ``tol`` or a dropped group's gradient is too large to stay out.
     """
     check_convex(penalty)
     problem = convex_problem(design, target, family, weights[None])
-    effects = _effects(design, theta)[None]
-    scores = effects + intercept[None, :, None]
+    scores = _effects(design, theta)[None] + intercept[None, :, None]
     lengths = np.sqrt(np.sum(theta**2, axis=(1, 2)))
     # The dual point comes from the best intercept; the primal value from the one that was given.
-    shifts = settle_intercepts(problem, scores)
-    residuals = problem.residuals(scores + shifts[:, :, None])
-    norms = _norms(problem, residuals[0])
+    residuals = problem.residuals(scores + problem.best_shifts(scores)[:, :, None])
+    norms = problem.exact_norms(residuals, np.arange(design.n_groups))
     primal = float(problem.loss(scores)[0]) + penalty.value(lengths, alpha)
     dual, slack = _dual_and_slack(problem, residuals, norms, lengths, alpha, penalty)
-    gap = (primal - dual) / _null_loss(problem)
+    gap = (primal - dual) / float(problem.explainable_loss(problem.constant_scores(problem.constants()))[0])
     _check_gap(gap, tol)
-    dropped = [j for j, length in enumerate(lengths) if length == 0.0]
+    dropped = np.flatnonzero(lengths == 0.0)
     _check_slack(slack, dropped, names, tol)
     return Certificate(
         gap=gap,
         tol=tol,
         alpha=float(alpha),
-        slack={names[j]: float(min(slack[j], 1.0)) for j in dropped},
-        kept=tuple(names[j] for j, length in enumerate(lengths) if length > 0.0),
+        slack={names[int(group)]: float(min(slack[group], 1.0)) for group in dropped},
+        kept=tuple(names[int(group)] for group in np.flatnonzero(lengths > 0.0)),
     )
 
 
 def _dual_and_slack(
     problem: ConvexProblem, residuals: Array, norms: Array, lengths: Array, alpha: float, penalty: Penalty
 ) -> tuple[float, Array]:
-    """Return the best dual value found and ‖gradientⱼ‖ relative to its bound, shape (features,)."""
-    rows = norms[None]
+    """Return the best dual value found and ‖gradientⱼ‖ relative to its bound, shape (groups,)."""
     if isinstance(penalty, SortedPenalty):
         sequence = alpha * penalty.sequence(norms.size)
-        dual = problem.dual(residuals, np.array([sorted_scale(norms, sequence)]))
-        return float(dual[0]), sorted_slack(norms, lengths == 0.0, sequence)
+        dual = problem.dual(residuals, np.array([1.0 / max(sorted_dual_norm(norms, sequence), 1.0)]))
+        return float(dual[0]), _sorted_slack(norms, lengths == 0.0, sequence)
     assert isinstance(penalty, WeightedLasso)
     bars, ridge = penalty.lasso_and_ridge(norms.size, alpha)
-    scales = dual_scales(rows, bars)
-    dual = problem.dual(residuals, scales)
-    if ridge > 0:
-        dual = dual - ridge_conjugate(scales[:, None] * rows, bars, ridge)
-        plain = problem.dual(residuals, np.ones(1)) - ridge_conjugate(rows, bars, ridge)
-        dual = np.maximum(dual, plain)
-    else:
-        dual = dual - free_slack(rows, lengths[None], bars)
+    dual = lasso_duals(lambda scales: problem.dual(residuals, scales), norms[None], lengths[None], bars, ridge)
     bound = np.isfinite(bars) & (bars > 0)
     return float(dual[0]), np.where(bound, norms / np.where(bound, bars, 1.0), 0.0)
 
@@ -151,45 +137,36 @@ def _dual_and_slack(
 def _effects(design: GroupedDesign, theta: Array) -> Array:
     """Return Qθ, shape (outputs, rows), in double precision."""
     total = np.zeros((theta.shape[2], design.n_rows))
-    for j in np.flatnonzero(theta.any(axis=(1, 2))):
-        total += theta[j].T @ design.blocks[j].astype(np.float64)
+    for group in np.flatnonzero(theta.any(axis=(1, 2))):
+        total += theta[group].T @ design.blocks[group].astype(np.float64)
     return total
 
 
-def _norms(problem: ConvexProblem, residuals: Array) -> Array:
-    """Return ‖Qⱼᵀ W r‖, shape (features,), in double precision, a chunk of features at a time."""
-    design = problem.design
-    weighted = (problem.weights[0] * residuals).T
-    step = max(1, CHUNK // (design.width * design.n_rows))
-    chunks = [design.blocks[first : first + step] for first in range(0, design.n_features, step)]
-    gradients = [np.matmul(chunk.astype(np.float64), weighted) for chunk in chunks]
-    return np.concatenate([np.sqrt(np.sum(gradient**2, axis=(1, 2))) for gradient in gradients])
+def _sorted_slack(norms: Array, dropped: NDArray[np.bool_], sequence: Array) -> Array:
+    """Return how far each dropped group is on the way to entering, shape (groups,), 0 for kept ones.
 
-
-def _null_loss(problem: ConvexProblem) -> float:
-    """Return what the features could explain at most: the null model's loss above a perfect fit's."""
-    constant = np.repeat(problem.constants()[:, :, None], problem.design.n_rows, axis=2)
-    perfect = problem.dual(np.zeros_like(constant), np.zeros(1))
-    return max(float((problem.loss(constant) - perfect)[0]), float(np.finfo(float).tiny))
+    With k groups kept, those dropped are optimal when the sum of their l largest gradient norms stays below
+    w₍ₖ₊₁₎ + … + w₍ₖ₊ₗ₎ for every l; the l-th of them gets the ratio of the two sums.
+    """
+    slack = np.zeros_like(norms)
+    groups = np.flatnonzero(dropped)
+    order = groups[np.argsort(-norms[groups], kind="stable")]
+    allowed = np.cumsum(sequence[norms.size - groups.size :])
+    sums = np.cumsum(norms[order])
+    slack[order] = np.divide(sums, allowed, out=np.where(sums > 0, np.inf, 0.0), where=allowed > 0)
+    return slack
 
 
 def _check_gap(gap: float, tol: float) -> None:
     if not gap <= tol:
-        raise CertificateError(
-            describe(
-                "certificate",
-                f"a relative duality gap up to {tol:.2g}",
-                f"{gap:.3g}",
-                "solve to a smaller tol",
-            )
-        )
+        expected = f"a relative duality gap up to {tol:.2g}"
+        raise CertificateError(describe("certificate", expected, f"{gap:.3g}", "solve to a smaller tol"))
 
 
-def _check_slack(slack: Array, dropped: Sequence[int], names: Sequence[str], tol: float) -> None:
-    wrong = [j for j in dropped if slack[j] > allowed_slack(tol)]
-    if wrong:
-        worst = max(wrong, key=lambda j: slack[j])
-        got = f"{slack[worst]:.3g} times that of entering for {names[worst]!r} ({len(wrong)} such features)"
-        raise CertificateError(
-            describe("certificate", "dropped features with gradients too small to enter", got, "solve again")
-        )
+def _check_slack(slack: Array, dropped: Indices, names: Sequence[str], tol: float) -> None:
+    wrong = dropped[slack[dropped] > allowed_slack(tol)]
+    if wrong.size:
+        worst = int(wrong[np.argmax(slack[wrong])])
+        got = f"{slack[worst]:.3g} times that of entering for {names[worst]!r} ({wrong.size} such groups)"
+        expected = "dropped groups with gradients too small to enter"
+        raise CertificateError(describe("certificate", expected, got, "solve again"))

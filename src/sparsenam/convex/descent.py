@@ -30,8 +30,8 @@ class GroupQuadratic:
 
 def inverse_curvatures(hessian: Array, n_groups: int, width: int, first: int = 0) -> Array:
     """Return one over the top eigenvalue of the diagonal blocks ``first`` … , shape (n_groups, batches)."""
-    places = [slice((first + i) * width, (first + i + 1) * width) for i in range(n_groups)]
-    diagonal = np.stack([hessian[..., place, place] for place in places])
+    slices = [slice(group * width, (group + 1) * width) for group in range(first, first + n_groups)]
+    diagonal = np.stack([hessian[..., rows, rows] for rows in slices])
     top = np.linalg.eigvalsh(diagonal)[..., -1]
     if top.ndim == 3:  # one Hessian for each output: a group's step must suit all of them
         top = top.max(axis=2)
@@ -52,8 +52,8 @@ def descend(
 
     A group's step minimises its majorised model exactly: with v = θⱼ + pullⱼ/Lⱼ,
     θⱼ ← (1 - aⱼ/(Lⱼ‖v‖))₊ v / (1 + b/Lⱼ). Where a block is orthonormal this is its exact minimiser. A group
-    without a threshold has no shrinkage to help along its flat directions, so its own system is solved instead.
-    After a first full sweep only groups that are not zero are visited, until they settle; then all again.
+    without a threshold has no shrinkage to help along its flat directions, so its m equations are solved instead.
+    After a first full sweep only groups that are not zero are visited, until they converge; then all again.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ def descend(
     pull
         q - Hθ, shape (batches, outputs, k·m); kept up to date in place.
     groups
-        Positions, 0 … k - 1, that may move.
+        Indices, from 0 to k - 1, of the groups that may move.
     thresholds
         a, shape (k,), infinite for a group that must stay out.
     ridge
@@ -82,16 +82,14 @@ def descend(
             old = theta[:, :, k]
             if k in solvers:
                 step = _times(pulls[:, :, k] - ridge * old, solvers[k])
-                moving.append(k)
-                largest = max(largest, _take(quadratic.hessian, theta, pull, k, step, inverse[k]))
-                continue
-            target = old + pulls[:, :, k] * inverse[k][:, None, None]
-            length = np.sqrt(np.einsum("fom,fom->f", target, target))
-            keep = np.maximum(0.0, 1.0 - bars[k] / np.maximum(length, TINY)) * decay[k]
-            if not keep.any() and not old.any():
-                continue
+            else:
+                target = old + pulls[:, :, k] * inverse[k][:, None, None]
+                length = np.sqrt(np.einsum("fom,fom->f", target, target))
+                share = np.maximum(0.0, 1.0 - bars[k] / np.maximum(length, TINY)) * decay[k]
+                if not share.any() and not old.any():
+                    continue
+                step = target * share[:, None, None] - old
             moving.append(k)
-            step = target * keep[:, None, None] - old
             largest = max(largest, _take(quadratic.hessian, theta, pull, k, step, inverse[k]))
         if largest < tol:
             if everything:
@@ -129,35 +127,43 @@ FIRST_ROOM = 16  # groups that fit before the cache grows for the first time
 
 
 class GramCache:
-    """H = QᵀWQ - (QᵀW1)(QᵀW1)ᵀ of the groups added so far, grown on demand.
+    """Sums over rows for squared loss, H = QᵀWQ - (QᵀW1)(QᵀW1)ᵀ and QᵀW(y - ȳ), of the groups added so far.
 
-    A batch that leaves rows out of batch 0 is batch 0 minus the sums over the rows left out, so that K folds
-    cost two passes, not K.
+    A batch that leaves rows out of batch 0 is batch 0 minus the sums over the rows left out, so that K folds cost
+    two passes, not K. Where the rows left out of all batches are those of batch 0, each once, their sums add up to
+    batch 0 and one pass is enough.
 
     Attributes
     ----------
     groups
-        The features cached, in order of arrival; ``place`` is its inverse, -1 for the others.
+        The groups cached, in order of arrival; ``index`` is its inverse, -1 for the others.
     hessian
         Shape (batches, room, room); the first ``len(groups)·m`` rows and columns are filled.
     means
         QᵀW1, shape (batches, k·m).
+    linear
+        QᵀW(y - ȳ), shape (batches, outputs, k·m).
     inverse
         One over the top eigenvalue of each diagonal block, shape (k, batches).
+    centred
+        y - ȳ with ȳ the weighted means ``target_means`` (batches, outputs), shape (batches, outputs, rows).
     """
 
-    def __init__(self, design: GroupedDesign, weights: Array) -> None:
-        totals = weights.sum(axis=1, keepdims=True)
+    def __init__(self, design: GroupedDesign, target: Array, weights: Array) -> None:
         self.design = design
-        self.weights = weights / totals
+        self.weights = weights / weights.sum(axis=1, keepdims=True)
         self.groups: list[int] = []
-        self.place = np.full(design.n_features, -1)
-        batches = weights.shape[0]
+        self.index = np.full(design.n_groups, -1)
+        batches, outputs = weights.shape[0], target.shape[1]
         self.hessian = np.zeros((batches, 0, 0))
         self.means = np.zeros((batches, 0))
+        self.linear = np.zeros((batches, outputs, 0))
         self.inverse = np.zeros((0, batches))
+        self.target_means = self.weights @ target
+        self.centred = target.T - self.target_means[:, :, None]
         self._columns: Floats = np.zeros((0, design.n_rows), design.blocks.dtype)
         self._left_out = [_rows_left_out(self.weights[0], batch) for batch in self.weights[1:]]
+        self._is_partition = _is_partition(self._left_out, self.weights[0])
 
     @property
     def size(self) -> int:
@@ -169,53 +175,59 @@ class GramCache:
         """The cached columns, shape (k·m, rows)."""
         return self._columns[: self.size]
 
-    def rows_of(self, positions: Indices) -> Indices:
-        """Return the places in the Gram matrix of the groups at these positions in the cache."""
-        return (positions[:, None] * self.design.width + np.arange(self.design.width)).ravel()
+    def rows_of(self, indices: Indices) -> Indices:
+        """Return the rows in the Gram matrix of the groups at these indices of the cache."""
+        return (indices[:, None] * self.design.width + np.arange(self.design.width)).ravel()
 
-    def add(self, features: Indices) -> None:
-        """Cache the features that are not cached yet."""
-        features = features[self.place[features] < 0]
-        if not features.size:
+    def add(self, groups: Indices) -> None:
+        """Cache the groups that are not cached yet."""
+        groups = groups[self.index[groups] < 0]
+        if not groups.size:
             return
-        start, stop = self.size, self.size + features.size * self.design.width
+        start, stop = self.size, self.size + groups.size * self.design.width
         self._make_room(start, stop)
-        fresh = self.design.columns(features)
+        fresh = self.design.columns(groups)
         self._columns[start:stop] = fresh
         means = self._moments(fresh, np.ones((1, self.design.n_rows), fresh.dtype))[:, :, 0]
         self.means = np.concatenate([self.means, means], axis=1)
+        self.linear = np.concatenate([self.linear, self._products(groups)], axis=2)
         block = self._moments(fresh, self._columns[:stop])
         block -= means[:, :, None] * self.means[:, None, :]
         self.hessian[:, start:stop, :stop] = block
         self.hessian[:, :start, start:stop] = block[:, :, :start].transpose(0, 2, 1)
-        curvatures = inverse_curvatures(self.hessian, features.size, self.design.width, len(self.groups))
+        curvatures = inverse_curvatures(self.hessian, groups.size, self.design.width, len(self.groups))
         self.inverse = np.concatenate([self.inverse, curvatures])
-        self.place[features] = np.arange(len(self.groups), len(self.groups) + features.size)
-        self.groups.extend(int(j) for j in features)
+        self.index[groups] = np.arange(len(self.groups), len(self.groups) + groups.size)
+        self.groups.extend(int(group) for group in groups)
 
-    def products(self, features: Indices, vectors: Array) -> Array:
-        """Return QᵀW v in double precision, shape (batches, outputs, groups·m)."""
-        columns = self.design.columns(features).astype(np.float64)
-        return np.matmul(self.weights[:, None, :] * vectors, columns.T)
+    def _products(self, groups: Indices) -> Array:
+        """Return QᵀW(y - ȳ) of some groups in double precision, shape (batches, outputs, groups·m)."""
+        weighted = (self.weights[:, None, :] * self.centred).reshape(-1, self.design.n_rows)
+        parts = [weighted @ block.reshape(-1, self.design.n_rows).T for block in self.design.double_blocks(groups)]
+        return np.concatenate(parts, axis=1).reshape(*self.centred.shape[:2], -1)
 
     def _moments(self, left: Floats, right: Floats) -> Array:
         """Return left W rightᵀ for every batch, shape (batches, left, right)."""
-        everything = _weighted_product(left, right, self.weights[0])
-        moments = np.empty((self.weights.shape[0], *everything.shape))
-        moments[0] = everything
+        weights, shape = self.weights, (len(left), len(right))
+        moments = np.empty((len(weights), *shape))
+        moments[0] = 0.0 if self._is_partition else _weighted_product(left, right, weights[0])
         for batch, found in enumerate(self._left_out, start=1):
             if found is None:
-                moments[batch] = _weighted_product(left, right, self.weights[batch])
+                moments[batch] = _weighted_product(left, right, weights[batch])
             else:
-                rows, factor = found
-                missing = _weighted_product(left[:, rows], right[:, rows], self.weights[0][rows])
-                moments[batch] = factor * (everything - missing)
+                rows = found[0]
+                moments[batch] = _weighted_product(left[:, rows], right[:, rows], weights[0][rows])
+        if self._is_partition:
+            moments[0] = moments[1:].sum(axis=0)
+        for batch, found in enumerate(self._left_out, start=1):
+            if found is not None:
+                moments[batch] = found[1] * (moments[0] - moments[batch])
         return moments
 
     def _make_room(self, filled: int, wanted: int) -> None:
         if wanted <= self._columns.shape[0]:
             return
-        most = self.design.n_features * self.design.width
+        most = self.design.n_groups * self.design.width
         room = min(max(2 * self._columns.shape[0], wanted, FIRST_ROOM * self.design.width), most)
         hessian = np.zeros((self.weights.shape[0], room, room))
         hessian[:, :filled, :filled] = self.hessian[:, :filled, :filled]
@@ -237,3 +249,13 @@ def _rows_left_out(whole: Array, batch: Array) -> tuple[Indices, float] | None:
     if not np.allclose(batch, np.where(out, 0.0, factor * whole), rtol=1e-9, atol=0.0):
         return None
     return np.flatnonzero(out), float(factor)
+
+
+def _is_partition(left_out: list[tuple[Indices, float] | None], whole: Array) -> bool:
+    """Return whether every row of positive weight is left out by exactly one batch."""
+    times = np.zeros(whole.size, dtype=np.intp)
+    for found in left_out:
+        if found is None:
+            return False
+        times[found[0]] += 1
+    return bool(left_out) and np.array_equal(times, (whole > 0).astype(np.intp))

@@ -1,8 +1,8 @@
-"""The design of the convex problem: one centred block of columns for each feature."""
+"""The design of the convex problem: one centred block of columns for each group."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -13,7 +13,7 @@ Array: TypeAlias = NDArray[np.float64]
 Floats: TypeAlias = NDArray[np.floating[Any]]
 Indices: TypeAlias = NDArray[np.intp]
 
-CHUNK = 4_000_000  # numbers held in double precision at once while the design is built
+CHUNK = 4_000_000  # numbers held in double precision at once
 CUT = 1e-7  # directions with less than this share of a group's largest eigenvalue are left out
 
 
@@ -24,11 +24,11 @@ class GroupedDesign:
     Attributes
     ----------
     blocks
-        Solver's columns Qⱼᵀ, shape (features, m, rows), single or double precision.
+        Solver's columns Qⱼᵀ, shape (groups, m, rows), single or double precision.
     transform
-        Tⱼ with Qⱼ = (Gⱼ - meansⱼ) Tⱼ, shape (features, m, m).
+        Tⱼ with Qⱼ = (Gⱼ - meansⱼ) Tⱼ, shape (groups, m, m).
     means
-        Weighted means of the raw columns Gⱼ, shape (features, m).
+        Weighted means of the raw columns Gⱼ, shape (groups, m).
     """
 
     blocks: Floats
@@ -36,7 +36,7 @@ class GroupedDesign:
     means: Array
 
     @property
-    def n_features(self) -> int:
+    def n_groups(self) -> int:
         """The number p of groups."""
         return self.blocks.shape[0]
 
@@ -51,12 +51,18 @@ class GroupedDesign:
         return self.blocks.shape[2]
 
     def original(self, solution: Array) -> Array:
-        """Return Tⱼ θⱼ, shape (features, m, outputs): coefficients of the centred raw columns Gⱼ - meansⱼ."""
+        """Return Tⱼ θⱼ, shape (groups, m, outputs): coefficients of the centred raw columns Gⱼ - meansⱼ."""
         return np.matmul(self.transform, solution)
 
     def columns(self, groups: Indices) -> Floats:
         """Return a copy of the chosen groups' columns, shape (groups · m, rows)."""
         return self.blocks[groups].reshape(groups.size * self.width, self.n_rows)
+
+    def double_blocks(self, groups: Indices) -> Iterator[Array]:
+        """Yield the blocks of some groups in double precision, shape (≤ groups, m, rows), a chunk at a time."""
+        step = max(1, CHUNK // max(self.width * self.n_rows, 1))
+        for first in range(0, groups.size, step):
+            yield self.blocks[groups[first : first + step]].astype(np.float64)
 
     def scores(self, groups: Indices, theta: Array, intercept: Array) -> Array:
         """Return β + Σⱼ Qⱼ θⱼ, shape (rows, outputs), for θ of shape (groups, m, outputs)."""
@@ -66,12 +72,12 @@ class GroupedDesign:
 
 def orthonormal_design(
     columns_of: Callable[[int], Floats],
-    n_features: int,
+    n_groups: int,
     weights: Array,
     *,
     norm: Literal["function", "parameters"] = "function",
     roughness: float = 1e-4,
-    is_ordered: Callable[[int], bool] = lambda feature: True,
+    is_ordered: Callable[[int], bool] = lambda group: True,
     dtype: type[np.floating[Any]] = np.float64,
 ) -> GroupedDesign:
     """Build the design in the coordinates of a group norm.
@@ -83,36 +89,36 @@ def orthonormal_design(
     Parameters
     ----------
     columns_of
-        Returns the raw columns Gⱼ of feature j, shape (rows, mⱼ); called once for each feature.
+        Returns the raw columns Gⱼ of group j, shape (rows, mⱼ); called once for each group.
     weights
         Non-negative weights of the rows, shape (rows,).
     is_ordered
-        Tells whether a feature's columns are in the order of its values; if not, Σₖ βⱼ,ₖ² replaces the roughness.
+        Returns whether a group's columns are in the order of its values; if not, Σₖ βⱼ,ₖ² replaces the roughness.
     """
     shares = np.asarray(weights, dtype=np.float64) / np.sum(weights)
     rows = shares.size
-    blocks: Floats = np.zeros((n_features, 1, rows), dtype)
-    means, transform = np.zeros((n_features, 1)), np.zeros((n_features, 1, 1))
+    blocks: Floats = np.zeros((n_groups, 1, rows), dtype)
+    means, transform = np.zeros((n_groups, 1)), np.zeros((n_groups, 1, 1))
     first = 0
-    while first < n_features:
+    while first < n_groups:
         raw = [np.asarray(columns_of(first), dtype=np.float64)]
-        step = max(1, CHUNK // max(raw[0].size, 1))
-        last = min(first + step, n_features)
-        raw += [np.asarray(columns_of(j), dtype=np.float64) for j in range(first + 1, last)]
-        widest = max(columns.shape[1] for columns in raw)
-        if widest > blocks.shape[1]:
-            extra = (0, widest - blocks.shape[1])
-            blocks = _widened(blocks, widest, first)
-            means = np.pad(means, ((0, 0), extra))
-            transform = np.pad(transform, ((0, 0), extra, extra))
-        chunk, sizes = _padded(raw, blocks.shape[1], rows)
+        last = min(first + max(1, CHUNK // max(raw[0].size, 1)), n_groups)
+        raw += [np.asarray(columns_of(group), dtype=np.float64) for group in range(first + 1, last)]
+        sizes = np.array([columns.shape[1] for columns in raw])
+        extra = (0, max(int(sizes.max()) - blocks.shape[1], 0))
+        if extra[1]:
+            blocks = _widened(blocks, blocks.shape[1] + extra[1], first)
+            means, transform = np.pad(means, ((0, 0), extra)), np.pad(transform, ((0, 0), extra, extra))
+        chunk = np.zeros((len(raw), blocks.shape[1], rows))
+        for padded, columns in zip(chunk, raw, strict=True):
+            padded[: columns.shape[1]] = columns.T
         means[first:last] = chunk @ shares
         chunk -= means[first:last, :, None]
         if norm == "function":
             weighted = chunk * np.sqrt(shares)
             gram = np.matmul(weighted, weighted.transpose(0, 2, 1))
-            ordered = np.array([is_ordered(j) for j in range(first, last)])
-            transform[first:last] = whitening(gram, sizes, roughness, ordered)
+            ordered = np.array([is_ordered(group) for group in range(first, last)])
+            transform[first:last] = _whitening(gram, sizes, roughness, ordered)
             chunk = np.matmul(transform[first:last].transpose(0, 2, 1), chunk)
         else:
             transform[first:last] = np.eye(blocks.shape[1])
@@ -128,26 +134,17 @@ def _widened(blocks: Floats, width: int, filled: int) -> Floats:
     return wider
 
 
-def _padded(raw: list[Array], width: int, rows: int) -> tuple[Array, NDArray[np.int64]]:
-    """Return the columns as (features, width, rows) and the number of real ones of each feature."""
-    chunk = np.zeros((len(raw), width, rows))
-    for place, columns in enumerate(raw):
-        chunk[place, : columns.shape[1]] = columns.T
-    return chunk, np.array([columns.shape[1] for columns in raw])
+def _whitening(gram: Array, sizes: NDArray[np.int64], roughness: float, ordered: NDArray[np.bool_]) -> Array:
+    """Return T with Tᵀ(gram + roughness · P)T = I on the directions that carry variance, shape (groups, m, m).
 
-
-def whitening(
-    gram: Array, sizes: NDArray[np.int64], roughness: float, ordered: NDArray[np.bool_] | None = None
-) -> Array:
-    """Return T with Tᵀ(gram + roughness · P)T = I on the directions that carry variance, shape (features, m, m)."""
-    gram = gram.copy()
-    if roughness:
-        smooth = np.ones(sizes.size, dtype=np.bool_) if ordered is None else ordered
-        for size in np.unique(sizes[sizes > 1]):
-            difference = np.diff(np.eye(int(size)), axis=0)
-            penalty = roughness * float(size) ** 2 * difference.T @ difference
-            gram[(sizes == size) & smooth, :size, :size] += penalty
-            gram[(sizes == size) & ~smooth, :size, :size] += roughness * np.eye(int(size))
+    ``sizes`` (groups,) are the numbers of columns that are not padding. An eigenvalue is known to rounding of the
+    largest, far below CUT, so that no direction is kept or left out by rounding.
+    """
+    for size in np.unique(sizes[sizes > 1]) if roughness else ():
+        difference = np.diff(np.eye(int(size)), axis=0)
+        penalty = roughness * float(size) ** 2 * difference.T @ difference
+        gram[(sizes == size) & ordered, :size, :size] += penalty
+        gram[(sizes == size) & ~ordered, :size, :size] += roughness * np.eye(int(size))
     values, vectors = np.linalg.eigh(gram)
     kept = values > CUT * np.maximum(values[:, -1:], 1e-12)
     scales = np.where(kept, 1.0 / np.sqrt(np.where(kept, values, 1.0)), 0.0)

@@ -10,15 +10,17 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from sparsenam.convex.ramps import Ramps, distinct, hidden_columns, place_ramps, ramp_bank, with_output
+from sparsenam.convex.ramps import ROUNDING, Ramps, distinct, place_ramps, ramp_bank
 from sparsenam.networks import MLPBank
 from sparsenam.tables import PreparedSample
 from sparsenam.tables.groups import Grouping
 from sparsenam.tables.scaling import Matrix, Vector
 
-PARTS = 5  # into which rows are dealt: a rare level's mean leaves out the part it serves
+PARTS = 5  # into which rows are split: a rare level's mean leaves out the part it serves
 SHARED = 2  # most columns of rare levels, one for each output
 PRIOR = 5.0  # rows of the overall mean that a rare level's mean starts with
+ROWS_PER_RAMP = 10
+FEWEST = 4  # columns of a term in a large group
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -26,13 +28,13 @@ class LevelColumns:
     """One column for each frequent level; rare ones share columns that hold their mean targets.
 
     A rare level's mean leaves out the rows of the part that it is read in (as target encoding does), so that a
-    category without effect looks like one. ``levels`` are the sorted codes (L,), ``place`` (L,) the column of a
-    level's own, -1 for rare ones; ``means`` (parts, L, shared) are the rare levels' and ``overall`` (L, shared)
-    those of all rows.
+    category without effect looks like one. ``levels`` are the sorted codes (L,), ``column`` (L,) the index of each
+    frequent level's column, -1 for rare ones; ``means`` (parts, L, shared) are the rare levels' and ``overall``
+    (L, shared) those of all rows.
     """
 
     levels: Vector
-    place: NDArray[np.intp]
+    column: NDArray[np.intp]
     means: NDArray[np.float64]
     overall: Matrix
 
@@ -41,17 +43,22 @@ class LevelColumns:
         """Return at most ``count`` columns for codes x (rows,), NaN where absent."""
         present = ~np.isnan(x)
         levels, counts = distinct(x[present], weights[present])
-        place = np.arange(levels.size, dtype=np.intp)
+        column = np.arange(levels.size, dtype=np.intp)
         shared = 0 if levels.size <= count else min(SHARED, target.shape[1])
         if shared:
             # of levels as frequent as the first that is left out none gets a column: their names must not decide
             bar = np.sort(counts)[::-1][count - shared]
-            own = np.flatnonzero(counts > bar)
-            place[:] = -1
-            place[own] = np.arange(own.size)
+            frequent = np.flatnonzero(counts > bar * (1.0 + ROUNDING))
+            column[:] = -1
+            column[frequent] = np.arange(frequent.size)
         codes = np.where(present, np.searchsorted(levels, x), -1)
         means = _means_without_a_part(codes, levels.size, target[:, :shared], weights)
-        return cls(levels, place, *means)
+        return cls(levels, column, *means)
+
+    @property
+    def n_frequent(self) -> int:
+        """Number of levels with a column each."""
+        return int(self.column.max(initial=-1)) + 1
 
     @property
     def ramps(self) -> Ramps:
@@ -72,21 +79,19 @@ class LevelColumns:
         codes = np.searchsorted(self.levels, x)
         present = ~np.isnan(x)
         codes = np.where(present, np.minimum(codes, self.levels.size - 1), 0)
-        single = int(self.place.max(initial=-1)) + 1
-        columns = np.zeros((x.size, single + self.overall.shape[1]))
-        rows = np.flatnonzero(present & (self.place[codes] >= 0))
-        columns[rows, self.place[codes[rows]]] = 1.0
-        rare = np.flatnonzero(present & (self.place[codes] < 0))
-        columns[rare, single:] = self.means[rare % PARTS, codes[rare]]
+        columns = np.zeros((x.size, self.n_frequent + self.overall.shape[1]))
+        frequent = np.flatnonzero(present & (self.column[codes] >= 0))
+        columns[frequent, self.column[codes[frequent]]] = 1.0
+        rare = np.flatnonzero(present & (self.column[codes] < 0))
+        columns[rare, self.n_frequent :] = self.means[rare % PARTS, codes[rare]]
         return columns
 
     def values(self, coefficients: Matrix) -> Matrix:
         """Return the value of each level, shape (L, outputs), for coefficients (≥ m, outputs)."""
-        single = int(self.place.max(initial=-1)) + 1
-        shared = coefficients[single : single + self.overall.shape[1]]
+        shared = coefficients[self.n_frequent : self.n_frequent + self.overall.shape[1]]
         values = self.overall @ shared if shared.size else np.zeros((self.levels.size, coefficients.shape[1]))
-        own = self.place >= 0
-        values[own] = coefficients[self.place[own]]
+        frequent = self.column >= 0
+        values[frequent] = coefficients[self.column[frequent]]
         return values
 
 
@@ -108,34 +113,30 @@ def _means_without_a_part(
     return others / (others_total + PRIOR)[:, :, None], all_means
 
 
-ROWS_PER_RAMP = 10
-FEWEST = 4  # columns of a feature in a large group
-
-
 class RandomFeatures(Protocol):
-    """What the hidden layers compute, frozen."""
+    """What the hidden layers of all terms compute, frozen."""
 
-    def columns(self, feature: int) -> Matrix:
-        """Return the hidden units of one feature on the training rows, shape (rows, m)."""
+    def columns(self, term: int) -> Matrix:
+        """Return the hidden units of one term on the training rows, shape (rows, m)."""
         ...
 
-    def network(self, features: NDArray[np.intp], coefficients: Matrix) -> tuple[MLPBank, Tensor, Matrix]:
-        """Return the bank of some features with these output layers, shape (features, m, outputs), and its θ.
+    def network(self, terms: NDArray[np.intp], coefficients: Matrix) -> tuple[MLPBank, Tensor, Matrix]:
+        """Return the bank of some terms with these output layers, shape (terms, m, outputs), and its θ.
 
-        Last comes what the columns' sum is above the bank's output, shape (features, outputs).
+        Last comes what the columns' sum is above the bank's output, shape (terms, outputs).
         """
         ...
 
-    def is_ordered(self, feature: int) -> bool:
-        """Return whether neighbouring columns of a feature are neighbours in its values."""
+    def is_ordered(self, term: int) -> bool:
+        """Return whether neighbouring columns of a term are neighbours in its values."""
         ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RampFeatures:
-    """Data-aware units: clipped ReLU between neighbouring knots, at most ``count`` a feature.
+    """Data-aware units: clipped ReLU between neighbouring knots, at most ``count`` a term.
 
-    Few rows have few ramps. Columns that hold few values get a knot at each. ``hinges`` takes ReLU units with the
+    Few rows have few ramps. Terms that hold few values get a knot at each. ``hinges`` takes ReLU units with the
     same knots and slopes instead: between the knots they span the same functions, beyond them they run on in a
     straight line and feel outliers. Codes of unordered levels have a column for each level (`LevelColumns`).
     """
@@ -144,92 +145,103 @@ class RampFeatures:
     count: int
     hinges: bool = False
 
-    def columns(self, feature: int) -> Matrix:
-        """Return the ramps, hinges or levels of one feature; an absent cell has the column's mean."""
-        x = self.prepared.x[feature]
+    def columns(self, term: int) -> Matrix:
+        """Return the ramps, hinges or levels of one term; an absent cell has the column's mean."""
+        x = self.prepared.x[term]
         absent = np.isnan(x)
-        if self.prepared.levels[feature]:
-            columns = self._levels(feature).columns(x)
+        if self.prepared.levels[term]:
+            columns = self._levels(term).columns(x)
+        elif self.hinges:
+            knots = self._ramps(term).knots
+            columns = np.maximum((x[:, None] - knots[:-1]) / np.diff(knots), 0.0)
         else:
-            ramps = self._ramps(feature)
-            columns = (
-                np.maximum((x[:, None] - ramps.knots[:-1]) / np.diff(ramps.knots), 0.0)
-                if self.hinges
-                else ramps.columns(x)
-            )
+            columns = self._ramps(term).columns(x)
         if absent.any():
             columns[absent] = np.average(columns[~absent], axis=0, weights=self.prepared.weights[~absent])
         return columns
 
-    def network(self, features: NDArray[np.intp], coefficients: Matrix) -> tuple[MLPBank, Tensor, Matrix]:
+    def network(self, terms: NDArray[np.intp], coefficients: Matrix) -> tuple[MLPBank, Tensor, Matrix]:
         """Return the bank of ramps; a category's ramps lead from level to level."""
-        ramps, own = list[Ramps](), list[Matrix]()
-        base = np.zeros((features.size, coefficients.shape[2]))
-        for place, feature in enumerate(features):
-            if self.prepared.levels[feature]:
-                levels = self._levels(int(feature))
-                values = levels.values(coefficients[place])
-                base[place] = values[0]
+        ramps, weights = list[Ramps](), list[Matrix]()
+        base = np.zeros((terms.size, coefficients.shape[2]))
+        for index, term in enumerate(terms):
+            if self.prepared.levels[term]:
+                levels = self._levels(int(term))
+                values = levels.values(coefficients[index])
+                base[index] = values[0]
                 ramps.append(levels.ramps)
-                own.append(levels.hinges(values) if self.hinges else np.diff(values, axis=0))
+                weights.append(levels.hinges(values) if self.hinges else np.diff(values, axis=0))
             else:
-                ramps.append(self._ramps(int(feature)))
-                own.append(coefficients[place, : ramps[-1].size])
-        bank, theta = ramp_bank(ramps, own, coefficients.shape[2], "relu" if self.hinges else "clipped_relu")
+                ramps.append(self._ramps(int(term)))
+                weights.append(coefficients[index, : ramps[-1].size])
+        bank, theta = ramp_bank(ramps, weights, coefficients.shape[2], "relu" if self.hinges else "clipped_relu")
         return bank, theta, base
 
-    def is_ordered(self, feature: int) -> bool:
+    def is_ordered(self, term: int) -> bool:
         """Return False for unordered levels."""
-        return not self.prepared.levels[feature]
+        return not self.prepared.levels[term]
 
-    def _levels(self, feature: int) -> LevelColumns:
+    def _levels(self, term: int) -> LevelColumns:
         prepared = self.prepared
-        return LevelColumns.of(prepared.x[feature], prepared.target, prepared.weights, self._share(feature))
+        return LevelColumns.of(prepared.x[term], prepared.target, prepared.weights, self._share(term))
 
-    def _share(self, feature: int) -> int:
-        """Return how many columns a feature may have: those of a group share them."""
-        return max(FEWEST, self.count // self.prepared.grouping.size_of(feature))
+    def _share(self, term: int) -> int:
+        """Return how many columns a term may have: those of a group share them."""
+        return max(FEWEST, self.count // self.prepared.grouping.size_of(term))
 
-    def _ramps(self, feature: int) -> Ramps:
+    def _ramps(self, term: int) -> Ramps:
         most = max(2, self.prepared.weights.size // ROWS_PER_RAMP)
-        x, weights = self.prepared.x[feature], self.prepared.weights
+        x, weights = self.prepared.x[term], self.prepared.weights
         present = ~np.isnan(x)
         if not present.all():
             x, weights = x[present], weights[present]
-        return place_ramps(x, weights, min(self._share(feature), most))
+        return place_ramps(x, weights, min(self._share(term), most))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FrozenFeatures:
-    """The last hidden layer of any perceptron bank, frozen: the paper's random features.
+    """The last hidden layer of any perceptron bank, frozen: the random features of the paper's section 3.3.
 
-    Without hidden layers the one column is the feature itself.
+    ``x`` has shape (terms, rows), ``theta`` (terms, size). Without hidden layers the one column is the term itself.
     """
 
     x: Matrix
     bank: MLPBank
     theta: Tensor
 
-    def columns(self, feature: int) -> Matrix:
-        """Return the hidden units of one feature; an absent cell has the column's mean."""
-        x = self.x[feature]
-        absent = np.isnan(x)
-        columns = hidden_columns(self.bank, self.theta, np.where(absent, 0.0, x), feature)
+    def columns(self, term: int) -> Matrix:
+        """Return the hidden units of one term without padding; an absent cell has the column's mean."""
+        absent = np.isnan(self.x[term])
+        columns = self._units(np.where(absent, 0.0, self.x[term]), term)
         if absent.any():
             columns[absent] = columns[~absent].mean(axis=0)
         return columns
 
-    def network(self, features: NDArray[np.intp], coefficients: Matrix) -> tuple[MLPBank, Tensor, Matrix]:
+    def network(self, terms: NDArray[np.intp], coefficients: Matrix) -> tuple[MLPBank, Tensor, Matrix]:
         """Return the bank with these output layers."""
-        bank, theta = self.bank.take(features), self.theta[torch.as_tensor(features)]
-        width = bank.shapes[-1][0]
-        padded = np.zeros((features.size, width, coefficients.shape[2]))
-        padded[:, : coefficients.shape[1]] = coefficients
-        return bank, with_output(bank, theta, padded), np.zeros((features.size, coefficients.shape[2]))
+        bank, theta = self.bank.take(terms), self.theta[torch.as_tensor(terms)].clone()
+        output = bank.tensors(theta)[-1]  # a view of θ
+        output.zero_()
+        output[:, : coefficients.shape[1]] = torch.as_tensor(coefficients)
+        return bank, theta, np.zeros((terms.size, coefficients.shape[2]))
 
-    def is_ordered(self, feature: int) -> bool:
+    def is_ordered(self, term: int) -> bool:
         """Return False: hidden units have no order."""
         return False
+
+    def _units(self, x: Vector, term: int) -> Matrix:
+        bank, theta = self.bank.take(np.array([term])), self.theta[term : term + 1].detach().double()
+        if not bank.hidden:
+            return x[:, None]
+        width = bank.hidden[-1]
+        # the same network with the identity as its output layer: one output for each hidden unit
+        reader = MLPBank(bank.hidden, width, bank.activation, bank.widths)
+        identity = torch.eye(width, dtype=torch.float64).reshape(1, -1)
+        layers = torch.cat([theta[:, : bank.output_columns.start], identity], dim=1)
+        with torch.no_grad():
+            units = reader.effects(layers, torch.as_tensor(x)[None, :])
+        used = width if bank.widths is None else int(bank.widths[0, -1])
+        return units[0, :, :used].numpy()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -243,7 +255,7 @@ class GroupedFeatures:
     @classmethod
     def of(cls, features: RandomFeatures, grouping: Grouping) -> GroupedFeatures:
         """Measure the widths, which groups of several terms need."""
-        n_terms = sum(own.size for own in grouping.members)
+        n_terms = sum(members.size for members in grouping.members)
         if grouping.is_trivial:
             return cls(features, grouping, np.zeros(n_terms, dtype=np.intp))
         return cls(features, grouping, np.array([features.columns(term).shape[1] for term in range(n_terms)]))
@@ -265,14 +277,13 @@ class GroupedFeatures:
         if self.grouping.is_trivial:
             return values
         terms = self.grouping.terms_of(groups)
-        place = {int(term): row for row, term in enumerate(terms)}
         result = np.zeros((terms.size, *values.shape[1:]))
-        for own, group in zip(values, groups, strict=True):
+        for group, block in zip(groups, values, strict=True):
             start = 0
             for term in self.grouping.members[int(group)]:
-                stop = start + int(self.widths[term])
-                result[place[int(term)], : stop - start] = own[start:stop]
-                start = stop
+                width = int(self.widths[term])
+                result[np.searchsorted(terms, term), :width] = block[start : start + width]
+                start += width
         return result
 
     def network(self, groups: NDArray[np.intp], coefficients: Matrix) -> tuple[MLPBank, Tensor, Matrix]:

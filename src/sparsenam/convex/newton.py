@@ -6,12 +6,12 @@ import numpy as np
 
 from sparsenam.convex.descent import GroupQuadratic, descend, inverse_curvatures
 from sparsenam.convex.design import Array, Floats, Indices
-from sparsenam.convex.problem import ConvexProblem, dual_scales, free_slack, group_terms, ridge_conjugate
-from sparsenam.families.numerics import increasing_root
+from sparsenam.convex.problem import ConvexProblem, group_lengths, lasso_duals, lasso_values
 
 MAX_SWEEPS = 100
 HALVINGS = 20
 SMALLEST_BEND = 1e-5  # a floor on the loss's second derivative keeps steps finite where it is flat
+<<<<<<< HEAD
 INTERCEPT_STEPS = 200
 INTERCEPT_TOLERANCE = 1e-12
 
@@ -42,6 +42,8 @@ def _mean_residuals(problem: ConvexProblem, scores: Array, shifts: Array) -> Arr
 
 def _mean_bends(problem: ConvexProblem, scores: Array, shifts: Array) -> Array:
     return np.einsum("fn,fon->fo", problem.weights, problem.curvatures(scores + shifts[:, :, None]))
+=======
+>>>>>>> room-convex
 
 
 class NewtonSolver:
@@ -52,28 +54,26 @@ class NewtonSolver:
     def __init__(self, problem: ConvexProblem) -> None:
         self.problem = problem
         design = problem.design
-        shape = (problem.n_batches, problem.n_outputs, design.n_features, design.width)
-        self.theta = np.zeros(shape)
+        self.theta = np.zeros((problem.n_batches, problem.n_outputs, design.n_groups, design.width))
         self.intercepts = problem.constants()
-        self.scores = np.repeat(self.intercepts[:, :, None], design.n_rows, axis=2)
-        self._settle()
-        self.null_losses = problem.loss(self.scores)
-        # The loss of a perfect fit need not be 0 (Poisson): gaps are relative to what there is to explain.
-        saturated = problem.dual(np.zeros_like(self.scores), np.zeros(problem.n_batches))
-        self.null_losses = np.maximum(self.null_losses - saturated, np.finfo(float).tiny)
-        self._held: tuple[Indices, Floats] = (np.zeros(0, np.intp), np.zeros((0, design.n_rows)))
+        self.scores = problem.constant_scores(self.intercepts)
+        self._move_intercepts()
+        self.null_losses = problem.explainable_loss(self.scores)
+        empty = np.zeros((0, design.n_rows))
+        self._held: tuple[Indices, Floats, Array] = (np.zeros(0, np.intp), empty, empty)
 
     def improve(self, thresholds: Array, ridge: float, working: Indices, tol: float) -> None:
-        """Take one Newton step on the working features, with a line search, then settle the intercepts."""
+        """Take one Newton step on the working groups, with a line search, and move the intercepts."""
         if not working.size:
             return
         problem, width = self.problem, self.problem.design.width
-        columns = self._columns(working)
+        columns, exact = self._columns(working)
         residuals = problem.weights[:, None, :] * problem.residuals(self.scores)
         bends = problem.weights[:, None, :] * np.maximum(problem.curvatures(self.scores), SMALLEST_BEND)
-        hessian, means = _hessian(columns, bends)
         totals, rests = bends.sum(axis=2), residuals.sum(axis=2)
-        pull = np.matmul(residuals, columns.T.astype(np.float64)) - means * (rests / totals)[:, :, None]
+        means = _products(bends, exact)
+        hessian = _hessian(columns, bends, means)
+        pull = _products(residuals, exact) - means * (rests / totals)[:, :, None]
         old = self.theta[:, :, working]
         new = old.copy()
         descend(
@@ -92,59 +92,53 @@ class NewtonSolver:
         step = new - old
         flat = step.reshape(*step.shape[:2], -1)
         shift = (rests - np.einsum("fok,fok->fo", means, flat)) / totals
-        change = np.matmul(flat.astype(columns.dtype), columns) + shift[:, :, None]
+        change = _products(flat.astype(columns.dtype), columns.T) + shift[:, :, None]
         sizes = self._line_search(old, step, change, thresholds[working], ridge)
         self.theta[:, :, working] = old + sizes[:, None, None, None] * step
         self.scores = self.scores + sizes[:, None, None] * change
         self.intercepts = self.intercepts + sizes[:, None] * shift
-        self._settle()
+        self._move_intercepts()
 
     def measure(self, thresholds: Array, ridge: float) -> tuple[Array, Array]:
-        """Return relative duality gaps (batches,) and ‖gradientⱼ‖ (batches, features)."""
+        """Return relative duality gaps (batches,) and ‖gradientⱼ‖ (batches, groups)."""
         residuals = self.problem.residuals(self.scores)
-        norms = self.problem.gradient_norms(residuals)
-        scales = dual_scales(norms, thresholds)
-        duals = self.problem.dual(residuals, scales)
-        if ridge > 0:
-            duals -= ridge_conjugate(scales[:, None] * norms, thresholds, ridge)
-            plain = self.problem.dual(residuals, np.ones_like(scales))
-            duals = np.maximum(duals, plain - ridge_conjugate(norms, thresholds, ridge))
-        lengths = self.lengths()
-        primals = self.problem.loss(self.scores) + group_terms(lengths, thresholds, ridge)
-        slack = free_slack(norms, lengths, thresholds) if ridge == 0 else 0.0
-        return (primals - duals + slack) / self.null_losses, norms
+        norms, lengths = self.problem.gradient_norms(residuals), self.lengths()
+        primals = self.problem.loss(self.scores) + lasso_values(lengths, thresholds, ridge)
+        duals = lasso_duals(lambda scales: self.problem.dual(residuals, scales), norms, lengths, thresholds, ridge)
+        return (primals - duals) / self.null_losses, norms
 
     def lengths(self) -> Array:
-        """Return ‖θⱼ‖, shape (batches, features)."""
-        return np.sqrt(np.einsum("fopm,fopm->fp", self.theta, self.theta))
+        """Return ‖θⱼ‖, shape (batches, groups)."""
+        return group_lengths(self.theta)
 
     def residuals(self) -> Array:
         """Return y - mean, shape (batches, outputs, rows)."""
         return self.problem.residuals(self.scores)
 
     def solution(self) -> tuple[Indices, Array, Array]:
-        """Return active features, their θ (batches, active, m, outputs) and intercepts (batches, outputs)."""
+        """Return active groups, their θ (batches, active, m, outputs) and intercepts (batches, outputs)."""
         active = np.flatnonzero(self.theta.any(axis=(0, 1, 3)))
         return active, self.theta[:, :, active].transpose(0, 2, 3, 1).copy(), self.intercepts.copy()
 
-    def _settle(self) -> None:
-        shifts = settle_intercepts(self.problem, self.scores)
+    def _move_intercepts(self) -> None:
+        shifts = self.problem.best_shifts(self.scores)
         self.scores = self.scores + shifts[:, :, None]
         self.intercepts = self.intercepts + shifts
 
-    def _columns(self, working: Indices) -> Floats:
+    def _columns(self, working: Indices) -> tuple[Floats, Array]:
+        """Return the working groups' columns (k·m, rows) in the design's precision and in double."""
         if not np.array_equal(self._held[0], working):
-            self._held = (working, self.problem.design.columns(working))
-        return self._held[1]
+            columns = self.problem.design.columns(working)
+            self._held = (working, columns, columns.astype(np.float64, copy=False))
+        return self._held[1:]
 
     def _line_search(self, old: Array, step: Array, change: Array, bars: Array, ridge: float) -> Array:
         """Return the first of 1, ½, ¼ … that does not raise the objective, shape (batches,)."""
 
         def objective(sizes: Array) -> Array:
             theta = old + sizes[:, None, None, None] * step
-            lengths = np.sqrt(np.einsum("fokm,fokm->fk", theta, theta))
             loss = self.problem.loss(self.scores + sizes[:, None, None] * change)
-            return loss + group_terms(lengths, bars, ridge)
+            return loss + lasso_values(group_lengths(theta), bars, ridge)
 
         sizes = np.ones(old.shape[0])
         worse = np.ones(old.shape[0], dtype=bool)
@@ -157,14 +151,18 @@ class NewtonSolver:
         return np.where(worse, 0.0, sizes)
 
 
-def _hessian(columns: Floats, bends: Array) -> tuple[Array, Array]:
-    """Return Q(diag(d) - dd'/Σd)Qᵀ, shape (batches, outputs, k, k), and Qd, shape (batches, outputs, k)."""
+def _products(vectors: Floats, columns: Floats) -> Array:
+    """Return vectors (batches, outputs, rows) times columnsᵀ (k, rows), shape (batches, outputs, k)."""
+    flat = vectors.reshape(-1, vectors.shape[2]) @ columns.T
+    return flat.reshape(*vectors.shape[:2], -1)
+
+
+def _hessian(columns: Floats, bends: Array, means: Array) -> Array:
+    """Return Q(diag(d) - dd'/Σd)Qᵀ, shape (batches, outputs, k, k), for d (…, rows) and Qd (…, k)."""
     hessian = np.empty((*bends.shape[:2], len(columns), len(columns)))
     roots = np.sqrt(bends).astype(columns.dtype)
-    for place in np.ndindex(*bends.shape[:2]):
-        scaled = columns * roots[place]
-        hessian[place] = scaled @ scaled.T  # one array times its transpose: half the work in BLAS
-    means = np.matmul(bends, columns.T.astype(np.float64))
-    totals = bends.sum(axis=2)
-    hessian -= means[..., :, None] * (means / totals[..., None])[..., None, :]
-    return hessian, means
+    for index in np.ndindex(*bends.shape[:2]):
+        scaled = columns * roots[index]
+        hessian[index] = scaled @ scaled.T  # one array times its transpose: half the work in BLAS
+    hessian -= means[..., :, None] * (means / bends.sum(axis=2)[..., None])[..., None, :]
+    return hessian

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Sequence
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,45 +13,29 @@ from sklearn.exceptions import ConvergenceWarning
 from sparsenam.convex.descent import GramCache
 from sparsenam.convex.design import Array, GroupedDesign, Indices
 from sparsenam.convex.newton import NewtonSolver
-from sparsenam.convex.problem import ConvexPoint, ConvexProblem, allowed_slack, convex_problem, sorted_dual_norm
+from sparsenam.convex.problem import (
+    ConvexPoint,
+    ConvexProblem,
+    SortedPenalty,
+    allowed_slack,
+    check_convex,
+    convex_problem,
+    sorted_dual_norm,
+)
 from sparsenam.convex.sorted import SortedSolver
 from sparsenam.convex.squared import SquaredSolver
 from sparsenam.errors import InputError, describe
 from sparsenam.families import Family
-from sparsenam.penalties import GroupLasso, NeedsFirstFit, Penalty, WeightedLasso
-
-
-@runtime_checkable
-class SortedPenalty(Protocol):
-    """A penalty α Σᵢ wᵢ r₍ᵢ₎ on the sorted norms."""
-
-    def sequence(self, n_features: int) -> Array:
-        """Return w, shape (features,), never rising."""
-        ...
-
-
-def check_convex(penalty: Penalty) -> None:
-    """Raise unless the penalty is convex with a known dual."""
-    if isinstance(penalty, NeedsFirstFit):
-        remedy = "call its adapted_to(norms) with the norms of a first fit"
-        raise InputError(describe("convex solver", "a penalty with known weights", repr(penalty), remedy))
-    if not isinstance(penalty, WeightedLasso | SortedPenalty):
-        remedy = "choose GroupLasso, GroupElasticNet, GroupSLOPE or KLevelSLOPE"
-        raise InputError(describe("convex solver", "a convex penalty", repr(penalty), remedy))
-
-
-def weights_and_ridge(penalty: WeightedLasso, n_features: int) -> tuple[Array, float]:
-    """Return wⱼ and ρ of the penalty α Σⱼ (wⱼ‖θⱼ‖ + ½ρ‖θⱼ‖²)."""
-    return penalty.lasso_and_ridge(n_features, 1.0)
-
+from sparsenam.penalties import GroupLasso, Penalty, WeightedLasso
 
 SMALL_DESIGN = 512  # so few columns are all put into the Gram at once
 ROUNDS = 60
 NULL_ROUNDS = 30
-FIRST_STEP = 8  # features that may enter the working set at once, before any is active
+FIRST_STEP = 8  # groups that may enter the working set at once, before any is active
 ENTERING = 1.0 + 1e-6
-NOTHING = 1e-14  # an alpha_max below this is what rounding leaves of a target that no feature explains
-CANDIDATES = 64  # features whose gradient is recomputed in double precision for alpha_max
+TIED_DIGITS = 5  # of gradient norms relative to the largest: single precision is exact to 6 or 7
+NOTHING = 1e-14  # an alpha_max below this is what rounding leaves of a target that no group explains
+CANDIDATES = 64  # groups whose gradient is recomputed in double precision for alpha_max
 
 
 class PathSolver(Protocol):
@@ -101,7 +85,7 @@ def convex_path(
     if alphas is None:
         top = _alpha_max(problem, solver, penalty, norms)
         if ratio is None:
-            ratio = 1e-2 if design.n_rows > design.n_features * design.width else 5e-2
+            ratio = 1e-2 if design.n_rows > design.n_groups * design.width else 5e-2
         steps = np.geomspace(1.0, ratio, n_alphas, dtype=np.float64)
         grid: Array = top * steps if top > NOTHING else np.zeros(1)
     else:
@@ -120,7 +104,7 @@ def alpha_max(
     *,
     penalty: Penalty | None = None,
 ) -> float:
-    """Return the smallest alpha at which batch 0 has no penalised feature."""
+    """Return the smallest alpha at which batch 0 has no penalised group."""
     penalty = GroupLasso() if penalty is None else penalty
     check_convex(penalty)
     problem = convex_problem(design, target, family, np.atleast_2d(batch_weights)[:1])
@@ -131,20 +115,26 @@ def alpha_max(
 def _null_solver(
     problem: ConvexProblem, penalty: Penalty, gram: GramCache | None
 ) -> tuple[PathSolver | SortedSolver, Array]:
-    """Return a solver at the model without penalised features, and its gradient norms (batches, features)."""
+    """Return a solver at the model without penalised groups, and its gradient norms (batches, groups)."""
     design = problem.design
     if isinstance(penalty, SortedPenalty):
         solver = SortedSolver(problem, penalty)
         return solver, problem.gradient_norms(solver.residuals())
     assert isinstance(penalty, WeightedLasso)
     if problem.family.is_quadratic:
+<<<<<<< HEAD
         gram = GramCache(design, problem.weights) if gram is None else gram
         if design.n_features * design.width <= SMALL_DESIGN:
             gram.add(np.arange(design.n_features))
+=======
+        gram = GramCache(design, problem.target.T, problem.weights) if gram is None else gram
+        if design.n_groups * design.width <= SMALL_DESIGN:
+            gram.add(np.arange(design.n_groups))
+>>>>>>> room-convex
         chosen: PathSolver = SquaredSolver(problem, gram)
     else:
         chosen = NewtonSolver(problem)
-    weights, ridge = weights_and_ridge(penalty, design.n_features)
+    weights, ridge = penalty.lasso_and_ridge(design.n_groups, 1.0)
     shut = np.where(weights == 0.0, 0.0, np.inf)
     free = np.flatnonzero(weights == 0.0)
     if free.size == 0 or ridge > 0:
@@ -159,28 +149,24 @@ def _null_solver(
 def _alpha_max(problem: ConvexProblem, solver: PathSolver | SortedSolver, penalty: Penalty, norms: Array) -> float:
     """Return alpha_max with the decisive gradients recomputed in double precision."""
     if isinstance(penalty, SortedPenalty):
-        everything = np.flatnonzero(norms[0] >= 0)
-        exact = problem.exact_norms(solver.residuals(), everything) if everything.size <= 4096 else norms[0]
+        exact = problem.exact_norms(solver.residuals(), np.arange(norms.shape[1]))
         top = sorted_dual_norm(exact, penalty.sequence(norms.shape[1]))
     else:
         assert isinstance(penalty, WeightedLasso)
-        weights, _ = weights_and_ridge(penalty, norms.shape[1])
+        weights, _ = penalty.lasso_and_ridge(norms.shape[1], 1.0)
         entering = _relative(norms, weights)[0]
-        if np.all(weights == 0.0):
-            top = np.inf
-        else:
-            first = np.argsort(-entering, kind="stable")[:CANDIDATES]
-            first = first[entering[first] > 0]
-            exact = problem.exact_norms(solver.residuals(), first) / weights[first]
-            top = float(exact.max(initial=0.0))
+        first: Indices = np.argsort(-entering, kind="stable")[:CANDIDATES]
+        first = first[entering[first] > 0]
+        exact = problem.exact_norms(solver.residuals(), first) / weights[first]
+        top = float(exact.max(initial=0.0)) if np.any(weights > 0.0) else np.inf
     if not np.isfinite(top):
         remedy = "give the alphas yourself, or a penalty with some weight on the norms"
         raise InputError(describe("alpha_max", "a penalty that can empty the model", repr(penalty), remedy))
-    return top * (1.0 + 1e-9)  # rounding must not let a feature in
+    return top * (1.0 + 1e-9)  # rounding must not let a group in
 
 
 def _relative(norms: Array, weights: Array) -> Array:
-    """Return ‖gradientⱼ‖ / wⱼ with 0 for features that are always in (w = 0) or always out (w = ∞)."""
+    """Return ‖gradientⱼ‖ / wⱼ with 0 for groups that are always in (w = 0) or always out (w = ∞)."""
     usable = (weights > 0) & np.isfinite(weights)
     return np.where(usable, norms / np.where(usable, weights, 1.0), 0.0)
 
@@ -188,9 +174,9 @@ def _relative(norms: Array, weights: Array) -> Array:
 def _screened_walk(
     solver: PathSolver, penalty: Penalty, norms: Array, alphas: Array, tol: float
 ) -> Iterator[ConvexPoint]:
-    """Solve at each alpha on a working set chosen by the strong rule, checked on all features after."""
+    """Solve at each alpha on a working set chosen by the strong rule, checked on all groups after."""
     assert isinstance(penalty, WeightedLasso)
-    weights, ridge_share = weights_and_ridge(penalty, norms.shape[1])
+    weights, ridge_share = penalty.lasso_and_ridge(norms.shape[1], 1.0)
     entering = _relative(norms, weights)
     previous = max(float(entering[0].max(initial=0.0)), float(alphas[0]))
     free, shut = weights == 0.0, np.isinf(weights)
@@ -224,13 +210,18 @@ def _screened_walk(
 
 
 def _strongest(wanted: NDArray[np.bool_], entering: Array, active: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return at most as many of the wanted features as are active: a wide table needs few Gram blocks."""
+    """Return at most as many of the wanted groups as are active: a wide table needs few Gram blocks.
+
+    Groups whose gradients differ by rounding, such as those of equal columns, are taken in the order of the table.
+    """
     most = max(FIRST_STEP, int(np.count_nonzero(active)))
-    places = np.flatnonzero(wanted)
-    if places.size > most:
-        places = places[np.argpartition(-entering[:, places].max(axis=0), most)[:most]]
+    groups = np.flatnonzero(wanted)
+    if groups.size > most:
+        strengths: Array = entering[:, groups].max(axis=0)
+        shares: Array = np.round(strengths / strengths.max(), TIED_DIGITS)
+        groups = groups[np.argsort(-shares, kind="stable")[:most]]
     chosen = np.zeros_like(wanted)
-    chosen[places] = True
+    chosen[groups] = True
     return chosen
 
 

@@ -1,16 +1,44 @@
-"""The convex problem for all batches, the points of its path, and duality gaps."""
+"""The convex problem for all batches, the points of its path, and its dual."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from sparsenam.convex.design import Array, GroupedDesign, Indices
 from sparsenam.errors import InputError, describe
 from sparsenam.families import Family
+from sparsenam.families.numerics import increasing_root
+from sparsenam.penalties import NeedsFirstFit, Penalty, Vector, WeightedLasso
+
+TINY = float(np.finfo(float).tiny)
+INTERCEPT_STEPS = 200
+INTERCEPT_TOLERANCE = 1e-12
+
+
+@runtime_checkable
+class SortedPenalty(Protocol):
+    """A penalty α Σᵢ wᵢ r₍ᵢ₎ on the sorted norms."""
+
+    def value(self, norms: Vector, alpha: float) -> float: ...
+    def shrink(self, norms: Vector, alpha: float, step: Vector | float) -> Vector: ...
+    def sequence(self, n_features: int, /) -> Vector:
+        """Return w, shape (groups,), never rising."""
+        ...
+
+
+def check_convex(penalty: Penalty) -> None:
+    """Raise unless the penalty is convex with a known dual."""
+    if isinstance(penalty, NeedsFirstFit):
+        remedy = "call its adapted_to(norms) with the norms of a first fit"
+        raise InputError(describe("convex solver", "a penalty with known weights", repr(penalty), remedy))
+    if not isinstance(penalty, WeightedLasso | SortedPenalty):
+        remedy = "choose GroupLasso, GroupElasticNet, GroupSLOPE or KLevelSLOPE"
+        raise InputError(describe("convex solver", "a convex penalty", repr(penalty), remedy))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,26 +70,26 @@ class ConvexProblem:
         return self.target.shape[0]
 
     def gradients(self, residuals: Array) -> Array:
-        """Return Qⱼᵀ W r, shape (features, m, batches, outputs), for r of shape (batches, outputs, rows).
+        """Return Qⱼᵀ W r, shape (groups, m, batches, outputs), for r of shape (batches, outputs, rows).
 
-        One pass over the whole design, in the design's own precision.
+        One pass over the whole design, in the design's precision.
         """
         weighted = (self.weights[:, None, :] * residuals).reshape(-1, self.design.n_rows)
         vectors = torch.from_numpy(weighted.astype(self.design.blocks.dtype))  # pyright: ignore[reportUnknownMemberType]
         product = self._matrix @ (vectors[0] if len(vectors) == 1 else vectors.T)
-        shape = (self.design.n_features, self.design.width, self.n_batches, self.n_outputs)
+        shape = (self.design.n_groups, self.design.width, self.n_batches, self.n_outputs)
         return product.numpy().reshape(shape)
 
     def gradient_norms(self, residuals: Array) -> Array:
-        """Return ‖Qⱼᵀ W r‖, shape (batches, features)."""
+        """Return ‖Qⱼᵀ W r‖, shape (batches, groups)."""
         gradients = self.gradients(residuals)
         return np.sqrt(np.einsum("pmfo,pmfo->fp", gradients, gradients)).astype(np.float64)
 
     def exact_norms(self, residuals: Array, groups: Indices) -> Array:
         """Return batch 0's ‖Qⱼᵀ W r‖ of some groups in double precision, shape (groups,)."""
-        columns = self.design.columns(groups).astype(np.float64)
-        products = columns @ (self.weights[0] * residuals[0]).T
-        return np.sqrt(np.sum(products.reshape(groups.size, self.design.width * self.n_outputs) ** 2, axis=1))
+        weighted = (self.weights[0] * residuals[0]).T
+        gradients = [block @ weighted for block in self.design.double_blocks(groups)]
+        return np.concatenate([np.zeros(0), *(np.sqrt(np.sum(part**2, axis=(1, 2))) for part in gradients)])
 
     def loss(self, scores: Array) -> Array:
         """Return Σᵢ wᵢ loss, shape (batches,), for scores of shape (batches, outputs, rows)."""
@@ -83,8 +111,39 @@ class ConvexProblem:
         return -np.sum(self.weights * conjugate, axis=1)
 
     def constants(self) -> Array:
-        """Return the scores of the best models without features, shape (batches, outputs)."""
+        """Return the scores of the best models without groups, shape (batches, outputs)."""
         return np.stack([self.family.best_constant(self.target.T, w) for w in self.weights])
+
+    def constant_scores(self, constants: Array) -> Array:
+        """Return constants (batches, outputs) for every row, shape (batches, outputs, rows)."""
+        return np.repeat(constants[:, :, None], self.design.n_rows, axis=2)
+
+    def explainable_loss(self, scores: Array) -> Array:
+        """Return how far the loss is above a perfect fit's, which need not be 0 (Poisson), shape (batches,)."""
+        perfect = self.dual(np.zeros_like(scores), np.zeros(self.n_batches))
+        return np.maximum(self.loss(scores) - perfect, TINY)
+
+    def best_shifts(self, scores: Array) -> Array:
+        """Return the shifts of the intercepts, shape (batches, outputs), after which Σᵢ wᵢ rᵢ = 0.
+
+        That is the intercept's dual constraint, so a gap is valid only after this.
+        """
+
+        def slopes(shifts: Array) -> Array:
+            return -np.einsum("fn,fon->fo", self.weights, self.residuals(scores + shifts[:, :, None]))
+
+        def bends(shifts: Array) -> Array:
+            return np.einsum("fn,fon->fo", self.weights, self.curvatures(scores + shifts[:, :, None]))
+
+        shifts = np.zeros(scores.shape[:2])
+        if not self.family.couples_outputs:
+            return increasing_root(slopes, bends, shifts)
+        for _ in range(INTERCEPT_STEPS):
+            slope = slopes(shifts)
+            if np.abs(slope).max() < INTERCEPT_TOLERANCE:
+                break
+            shifts = shifts - np.clip(slope / np.maximum(bends(shifts), 1e-8), -1.0, 1.0)
+        return shifts
 
 
 def convex_problem(design: GroupedDesign, target: Array, family: Family, batch_weights: Array) -> ConvexProblem:
@@ -102,32 +161,32 @@ def convex_problem(design: GroupedDesign, target: Array, family: Family, batch_w
         expected = "finite weights, none negative, not all zero in any batch"
         raise InputError(describe("convex problem", expected, "other weights", "correct the weights"))
     matrix = torch.from_numpy(design.blocks.reshape(-1, design.n_rows))  # pyright: ignore[reportUnknownMemberType]
-    laid_out = np.ascontiguousarray(np.asarray(target, dtype=np.float64).T)
-    return ConvexProblem(design, laid_out, family, weights / totals, matrix)
+    by_output = np.ascontiguousarray(np.asarray(target, dtype=np.float64).T)
+    return ConvexProblem(design, by_output, family, weights / totals, matrix)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ConvexPoint:
-    """The solutions of all batches at one alpha, kept for the active features only.
+    """The solutions of all batches at one alpha, stored for the active groups only.
 
     Attributes
     ----------
     active
-        Features that are active in some batch, ascending, shape (active,).
+        Groups that are active in some batch, ascending, shape (active,).
     values
         Their θ in the solver's coordinates, shape (batches, active, m, outputs).
     intercepts
         Shape (batches, outputs).
     supports
-        The active features of each batch.
+        The active groups of each batch.
     gaps
         Duality gap of each batch relative to its null loss, shape (batches,).
     gradient_norms
-        Batch 0's ‖gradientⱼ‖ / wⱼ, shape (features,): divided by alpha, how far on the way to entering.
+        Batch 0's ‖gradientⱼ‖ / wⱼ, shape (groups,): divided by alpha, how far on the way to entering.
     """
 
     alpha: float
-    n_features: int
+    n_groups: int
     active: Indices
     values: Array
     intercepts: Array
@@ -137,9 +196,9 @@ class ConvexPoint:
 
     @property
     def theta(self) -> Array:
-        """All of θ, shape (batches, features, m, outputs), made anew at each call."""
+        """All of θ, shape (batches, groups, m, outputs), made anew at each call."""
         batches, _, width, outputs = self.values.shape
-        theta = np.zeros((batches, self.n_features, width, outputs))
+        theta = np.zeros((batches, self.n_groups, width, outputs))
         theta[:, self.active] = self.values
         return theta
 
@@ -148,72 +207,61 @@ class ConvexPoint:
         return design.scores(self.active, self.values[batch], self.intercepts[batch])
 
 
-def group_terms(lengths: Array, thresholds: Array, ridge: float) -> Array:
-    """Return Σⱼ aⱼ‖θⱼ‖ + ½b‖θⱼ‖², shape (batches,), for group norms of shape (batches, groups)."""
+def group_lengths(theta: Array) -> Array:
+    """Return ‖θⱼ‖, shape (batches, groups), for θ of shape (batches, outputs, groups, m)."""
+    return np.sqrt(np.einsum("fopm,fopm->fp", theta, theta))
+
+
+def lasso_values(lengths: Array, thresholds: Array, ridge: float) -> Array:
+    """Return Σⱼ aⱼ‖θⱼ‖ + ½b‖θⱼ‖², shape (batches,), for ‖θⱼ‖ of shape (batches, groups)."""
     finite = np.where(np.isfinite(thresholds), thresholds, 0.0)  # an excluded group has norm 0: 0 · ∞ = 0
     return lengths @ finite + 0.5 * ridge * np.sum(lengths**2, axis=1)
 
 
-def dual_scales(norms: Array, thresholds: Array) -> Array:
-    """Return the largest s ≤ 1 with s‖gⱼ‖ ≤ aⱼ for every penalised group, shape (batches,).
+def lasso_duals(
+    dual: Callable[[Array], Array], norms: Array, lengths: Array, thresholds: Array, ridge: float
+) -> Array:
+    """Return the best lower bound found on the optimum of loss + Σⱼ aⱼ‖θⱼ‖ + ½b‖θⱼ‖², shape (batches,).
 
-    ``norms`` are ‖gⱼ‖, shape (batches, features); groups with aⱼ = 0 are for ``free_slack`` to count.
+    The dual point is s r with the largest s ≤ 1 for which s‖gⱼ‖ ≤ aⱼ in every penalised group, and with b > 0 also
+    r itself, less the conjugate Σⱼ (‖gⱼ‖ - aⱼ)₊²/(2b). The constraint gⱼ = 0 of an unpenalised group is reached by
+    no scaling; by convexity the bound falls by at most ‖gⱼ‖‖θⱼ - θⱼ*‖, taken as 2‖gⱼ‖‖θⱼ‖.
+
+    Parameters
+    ----------
+    dual
+        Returns the loss's part of the dual at s r for s of shape (batches,).
+    norms, lengths
+        ‖gⱼ‖ of the gradients and ‖θⱼ‖, shape (batches, groups).
+    thresholds, ridge
+        a of shape (groups,), infinite for a group that must stay out, and b ≥ 0.
     """
     bound = np.isfinite(thresholds) & (thresholds > 0)
     worst = np.max(norms[:, bound] / thresholds[bound], axis=1, initial=0.0)
-    return 1.0 / np.maximum(worst, 1.0)
+    scales = 1.0 / np.maximum(worst, 1.0)
+    if ridge == 0:
+        free = thresholds == 0.0
+        return dual(scales) - 2.0 * np.sum(norms[:, free] * lengths[:, free], axis=1)
 
+    def conjugate(point: Array) -> Array:
+        return np.sum(np.maximum(point - thresholds, 0.0) ** 2, axis=1) / (2.0 * ridge)
 
-def ridge_conjugate(norms: Array, thresholds: Array, ridge: float) -> Array:
-    """Return Σⱼ (‖gⱼ‖ - aⱼ)₊² / (2b), the conjugate of a‖θ‖ + ½b‖θ‖², shape (batches,)."""
-    beyond = np.maximum(norms - thresholds, 0.0)
-    return np.sum(beyond**2, axis=1) / (2.0 * ridge)
-
-
-def free_slack(norms: Array, lengths: Array, thresholds: Array) -> Array:
-    """Return 2 Σ ‖gⱼ‖‖θⱼ‖ over the unpenalised groups, shape (batches,).
-
-    Their dual constraint is gⱼ = 0, which no scaling reaches; by convexity the gap grows by at most
-    ‖gⱼ‖‖θⱼ - θⱼ*‖, taken here with the optimum within twice the norm found.
-    """
-    free = thresholds == 0.0
-    return 2.0 * np.sum(norms[:, free] * lengths[:, free], axis=1)
-
-
-def sorted_scale(norms: Array, sequence: Array) -> float:
-    """Return the largest s ≤ 1 for which s·‖g‖ lies in the dual ball of the sorted norm Σᵢ wᵢ r₍ᵢ₎.
-
-    The ball is {g : Σᵢ≤ₖ ‖g‖₍ᵢ₎ ≤ Σᵢ≤ₖ wᵢ for all k}; ``norms`` has shape (features,).
-    """
-    return 1.0 / max(sorted_dual_norm(norms, sequence), 1.0)
+    scaled = dual(scales) - conjugate(scales[:, None] * norms)
+    return np.maximum(scaled, dual(np.ones_like(scales)) - conjugate(norms))
 
 
 def sorted_dual_norm(norms: Array, sequence: Array) -> float:
-    """Return maxₖ Σᵢ≤ₖ ‖g‖₍ᵢ₎ / Σᵢ≤ₖ wᵢ, the dual of the sorted norm; it is α_max at the empty model."""
+    """Return maxₖ Σᵢ≤ₖ ‖g‖₍ᵢ₎ / Σᵢ≤ₖ wᵢ, the dual of the sorted norm Σᵢ wᵢ r₍ᵢ₎, for norms of shape (groups,).
+
+    It is α_max at the empty model; one over it, at most 1, scales a dual point into the unit ball.
+    """
     sums = np.cumsum(np.sort(norms)[::-1])
     allowed = np.cumsum(sequence)
-    if allowed[0] <= 0.0:
-        return np.inf
-    return float(np.max(sums / allowed))
-
-
-def sorted_slack(norms: Array, dropped: NDArray[np.bool_], sequence: Array) -> Array:
-    """Return how far each dropped feature is on the way to entering, shape (features,), 0 for kept ones.
-
-    With k features kept, those dropped are optimal when the sum of their l largest gradient norms stays below
-    w₍ₖ₊₁₎ + … + w₍ₖ₊ₗ₎ for every l; the l-th of them gets the ratio of the two sums.
-    """
-    slack = np.zeros_like(norms)
-    places = np.flatnonzero(dropped)
-    order = places[np.argsort(-norms[places], kind="stable")]
-    allowed = np.cumsum(sequence[norms.size - places.size :])
-    sums = np.cumsum(norms[order])
-    slack[order] = np.divide(sums, allowed, out=np.where(sums > 0, np.inf, 0.0), where=allowed > 0)
-    return slack
+    return float(np.max(sums / allowed)) if allowed[0] > 0.0 else np.inf
 
 
 def allowed_slack(tol: float) -> float:
-    """Return the largest ‖gradientⱼ‖/aⱼ of a dropped feature that a relative gap of ``tol`` excuses.
+    """Return the largest ‖gradientⱼ‖/aⱼ of a dropped group that a relative gap of ``tol`` excuses.
 
     At a violation of 1 + ε the dual point is scaled by 1/(1 + ε), which costs about ε² of the loss.
     """

@@ -18,12 +18,13 @@ from sparsenam.tables.scaling import Matrix, Vector
 EVEN_SHARE = 0.4  # of the scale by length, not rows: 1.095; 1.232 at 0, 1.100 at 1
 MARGIN = 0.1  # share of the bulk by which the end ramps pass the data: 1.095; 1.133 at 0, 1.116 at 0.3
 REACH = 3.0  # interquartile ranges from the quartiles to the ends of the bulk; outliers get few knots
+ROUNDING = 1e-9  # far above that of a sum of weights
 NEAR = 1e-10  # knots closer than this share of the range are one: a steeper ramp would be rounding alone
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ramps:
-    """Clipped ReLU units clip((x - tₖ)/hₖ, 0, 1) between neighbouring knots t₀ < … < tₘ of one feature.
+    """Clipped ReLU units clip((x - tₖ)/hₖ, 0, 1) between neighbouring knots t₀ < … < tₘ of one term.
 
     hₖ = tₖ₊₁ - tₖ, and ``knots`` has shape (m + 1,). Σₖ cₖ rampₖ(x) is piecewise linear with these knots,
     0 left of t₀, level right of tₘ, and rises by cₖ between tₖ and tₖ₊₁.
@@ -44,10 +45,10 @@ class Ramps:
 
 
 def place_ramps(x: Vector, weights: Vector, count: int) -> Ramps:
-    """Return about ``count`` ramps for one column, dense where rows are many and even elsewhere.
+    """Return about ``count`` ramps for one term, dense where rows are many and even elsewhere.
 
     The knots are equally spaced on the scale 0.6 F + 0.4 L, where F is the share of rows below (a tied value
-    counts for at most one ramp) and L the position between the ends of the bulk. A column with at most
+    counts for at most one ramp) and L the position between the ends of the bulk. A term with at most
     ``count + 1`` values gets its knots at the values, so that any function of them is a sum of ramps.
 
     Parameters
@@ -65,7 +66,8 @@ def place_ramps(x: Vector, weights: Vector, count: int) -> Ramps:
         return Ramps(_apart(values))
     total = counts.sum()
     cumulated = np.cumsum(counts)
-    first, third = values[np.searchsorted(cumulated, (0.25 * total, 0.75 * total))]
+    quarter = 0.25 * total * (1.0 - ROUNDING)  # a quartile that falls between two values is the lower one
+    first, third = values[np.searchsorted(cumulated, (quarter, 3.0 * quarter))]
     spread = third - first if third > first else (values[-1] - values[0]) / 6.0
     low, high = max(values[0], first - REACH * spread), min(values[-1], third + REACH * spread)
     counts = np.minimum(counts, total / count)
@@ -73,9 +75,8 @@ def place_ramps(x: Vector, weights: Vector, count: int) -> Ramps:
     middles = (middles - middles[0]) / (middles[-1] - middles[0])
     positions = np.minimum(np.maximum((values - low) / (high - low), 0.0), 1.0)
     scale = (1.0 - EVEN_SHARE) * middles + EVEN_SHARE * (positions - positions[0])
-    places = np.arange(count + 1, dtype=np.float64) / count * scale[-1]
-    between = cast(Vector, np.interp(places, scale, values))
-    knots = _apart(between)
+    steps = np.arange(count + 1, dtype=np.float64) / count * scale[-1]
+    knots = _apart(cast(Vector, np.interp(steps, scale, values)))
     knots[0] -= MARGIN * (high - low)
     knots[-1] += MARGIN * (high - low)
     return Ramps(knots)
@@ -87,7 +88,7 @@ def distinct(x: Vector, weights: Vector) -> tuple[Vector, Vector]:
         x, weights = x[weights > 0], weights[weights > 0]
     if x.size == 0:
         return x, weights
-    order = np.argsort(x)
+    order = np.argsort(x, kind="stable")  # the same order of ties, and so the same sums, on every CPU
     ordered = x[order]
     new = np.empty(x.size, dtype=np.bool_)
     new[0] = True
@@ -117,12 +118,12 @@ def ramp_bank(
     Parameters
     ----------
     ramps
-        The ramps of each feature.
+        The ramps of each term.
     coefficients
-        c of each feature, shape (m_j, outputs).
+        c of each term, shape (m_j, outputs).
     """
-    slopes = [1.0 / np.diff(own.knots) for own in ramps]
-    shifts = [-own.knots[:-1] * slope for own, slope in zip(ramps, slopes, strict=True)]
+    slopes = [1.0 / np.diff(each.knots) for each in ramps]
+    shifts = [-each.knots[:-1] * slope for each, slope in zip(ramps, slopes, strict=True)]
     return unit_bank(slopes, shifts, coefficients, outputs, activation)
 
 
@@ -136,43 +137,15 @@ def unit_bank(
     """Return the bank whose sub-network j is Σₖ cₖ activation(aₖ x + bₖ), and its θ.
 
     ``slopes`` a and ``shifts`` b have shape (m_j,), ``coefficients`` c shape (m_j, outputs). The bank is as
-    wide as its widest sub-network; narrower ones are padded with zeros. θ has shape (features, size).
+    wide as its widest sub-network; narrower ones are padded with zeros. θ has shape (terms, size).
     """
     sizes = [slope.size for slope in slopes]
     width = max(sizes, default=1)
     bank = MLPBank((width,), outputs, activation, np.array(sizes, dtype=np.intp).reshape(-1, 1))
     theta = torch.zeros(len(sizes), bank.size, dtype=torch.float64)
     weight, bias, output = bank.tensors(theta)  # views of θ
-    for feature, size in enumerate(sizes):
-        weight[feature, 0, :size] = torch.as_tensor(slopes[feature])
-        bias[feature, 0, :size] = torch.as_tensor(shifts[feature])
-        output[feature, :size] = torch.as_tensor(coefficients[feature])
+    for term, size in enumerate(sizes):
+        weight[term, 0, :size] = torch.as_tensor(slopes[term])
+        bias[term, 0, :size] = torch.as_tensor(shifts[term])
+        output[term, :size] = torch.as_tensor(coefficients[term])
     return bank, theta
-
-
-def hidden_columns(bank: MLPBank, theta: Tensor, x: Vector, feature: int) -> Matrix:
-    """Return the last hidden layer of one sub-network at x of shape (rows,), shape (rows, m).
-
-    With θ frozen these are the random features of the paper's section 3.3. Padded units are left out;
-    without hidden layers the one column is x itself.
-    """
-    place = np.array([feature], dtype=np.intp)
-    own, row = bank.take(place), theta[feature : feature + 1].detach().double()
-    if not own.hidden:
-        return np.array(x, dtype=np.float64)[:, None]
-    width = own.hidden[-1]
-    # the same network with the identity as its output layer: one output for each hidden unit
-    reader = MLPBank(own.hidden, width, own.activation, own.widths)
-    start = own.output_columns.start
-    identity = torch.eye(width, dtype=torch.float64).reshape(1, -1)
-    with torch.no_grad():
-        units = reader.effects(torch.cat([row[:, :start], identity], dim=1), torch.as_tensor(x)[None, :])
-    used = width if own.widths is None else int(own.widths[0, -1])
-    return units[0, :, :used].numpy()
-
-
-def with_output(bank: MLPBank, theta: Tensor, coefficients: Matrix | Tensor) -> Tensor:
-    """Return θ with the output layers ``coefficients``, shape (features, m, outputs)."""
-    changed = theta.clone()
-    bank.tensors(changed)[-1].copy_(torch.as_tensor(coefficients))
-    return changed

@@ -13,7 +13,7 @@ from sparsenam.convex.problem import ConvexPoint, convex_problem
 from sparsenam.families import Family
 
 RIDGE = 1e-3
-# With a logarithmic link a fold's fit runs away where few rows hold it: true features of Tweedie targets were found
+# With a logarithmic link a fold's fit runs away where few rows hold it: true columns of Tweedie targets were found
 # in 4 of 6 samples with 0.001, 5 with 0.01, 6 with 0.03 and 0.1
 RIDGE_OF_LOGARITHMS = 3e-2
 SMALLEST_BEND = 1e-6
@@ -55,7 +55,7 @@ def ridge_fit(
 ) -> tuple[Array, Array]:
     """Minimise Σ w loss + ½ ridge ‖θ‖² by Newton steps, from a start.
 
-    Each output has its own Hessian: exact for all families but the multinomial, where it is a bound.
+    Each output has a Hessian: exact for all families but the multinomial, where it is a bound.
 
     Parameters
     ----------
@@ -139,15 +139,11 @@ class RelaxedFits:
         self.ridge = (RIDGE_OF_LOGARITHMS if family.link == "log" else RIDGE) if ridge is None else ridge
         weights = self.problem.weights
         left = [np.flatnonzero((batch == 0) & (weights[0] > 0)) for batch in weights[1:]]
-        own = left if held_out is None else held_out
-        self.held_out: tuple[Indices, ...] = (np.arange(design.n_rows), *own)
+        self.held_out: tuple[Indices, ...] = (np.arange(design.n_rows), *(left if held_out is None else held_out))
         self._kept = [np.flatnonzero(batch > 0) for batch in weights]
-        self._gram = GramCache(design, weights) if gram is None else gram
-        self._target_means = weights @ self.problem.target.T
-        self._centred = self.problem.target - self._target_means[:, :, None]
-        self._linear = np.zeros((weights.shape[0], target.shape[1], 0))
+        self._gram = GramCache(design, target, weights) if gram is None else gram
         self._constants = self.problem.constants()
-        self._known: dict[tuple[int, tuple[int, ...]], Array] = {}
+        self._found: dict[tuple[int, tuple[int, ...]], Array] = {}
 
     def scores(self, batch: int, support: Indices, point: ConvexPoint | None = None) -> Array:
         """Return the scores of the held-out rows, shape (held-out rows, outputs).
@@ -155,29 +151,31 @@ class RelaxedFits:
         ``point`` lends its penalised fit as a start where Newton steps are needed.
         """
         key = (batch, tuple(int(j) for j in support))
-        if key not in self._known:
+        if key not in self._found:
             rows = self.held_out[batch]
             if not key[1]:
+<<<<<<< HEAD
                 self._known[key] = np.tile(self._constants[batch], (rows.size, 1))
             elif self.problem.family.is_quadratic:
                 self._known[key] = self._squared(batch, support, rows)
+=======
+                self._found[key] = np.tile(self._constants[batch], (rows.size, 1))
+            elif self.problem.family.is_quadratic:
+                self._found[key] = self._squared(batch, support, rows)
+>>>>>>> room-convex
             else:
-                self._known[key] = self._newton(batch, support, rows, point)
-        return self._known[key]
+                self._found[key] = self._newton(batch, support, rows, point)
+        return self._found[key]
 
     def _squared(self, batch: int, support: Indices, rows: Indices) -> Array:
         gram = self._gram
         gram.add(support)
-        done = self._linear.shape[2] // self.problem.design.width
-        if done < len(gram.groups):
-            fresh = np.array(gram.groups[done:], dtype=np.intp)
-            self._linear = np.concatenate([self._linear, gram.products(fresh, self._centred)], axis=2)
-        places = gram.rows_of(gram.place[support])
-        hessian = gram.hessian[batch][np.ix_(places, places)]
+        indices = gram.rows_of(gram.index[support])
+        hessian = gram.hessian[batch][np.ix_(indices, indices)]
         hessian[np.diag_indices_from(hessian)] += self.ridge
-        theta = _cholesky_solve(hessian, self._linear[batch][:, places].T)
-        intercept = self._target_means[batch] - gram.means[batch, places] @ theta
-        columns = gram.columns[places] if batch == 0 else gram.columns[np.ix_(places, rows)]
+        theta = _cholesky_solve(hessian, gram.linear[batch][:, indices].T)
+        intercept = gram.target_means[batch] - gram.means[batch, indices] @ theta
+        columns = gram.columns[indices] if batch == 0 else gram.columns[np.ix_(indices, rows)]
         return intercept + columns.T @ theta.astype(columns.dtype)
 
     def _newton(self, batch: int, support: Indices, rows: Indices, point: ConvexPoint | None) -> Array:
@@ -185,8 +183,8 @@ class RelaxedFits:
         start = np.zeros((self.problem.n_outputs, len(columns)))
         intercept = self._constants[batch]
         if point is not None and np.isin(support, point.active).all():
-            places = np.searchsorted(point.active, support)
-            start = point.values[batch][places].transpose(2, 0, 1).reshape(start.shape)
+            indices = np.searchsorted(point.active, support)
+            start = point.values[batch][indices].transpose(2, 0, 1).reshape(start.shape)
             intercept = point.intercepts[batch]
         kept = self._kept[batch]
         inside = columns if kept.size == columns.shape[1] else columns[:, kept]

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
 import numpy as np
 
 from sparsenam.convex.design import Array, Indices
-from sparsenam.convex.newton import settle_intercepts
-from sparsenam.convex.problem import ConvexProblem, sorted_scale
-from sparsenam.penalties import Vector
+from sparsenam.convex.problem import TINY, ConvexProblem, SortedPenalty, group_lengths, sorted_dual_norm
 
 MAX_STEPS = 5000
 CHECK_EVERY = 10
@@ -17,27 +13,17 @@ POWER_STEPS = 30
 ROUNDING = 1e-12
 
 
-class ShrinkingSequence(Protocol):
-    """What is needed of a sorted penalty."""
-
-    def value(self, norms: Vector, alpha: float) -> float: ...
-    def shrink(self, norms: Vector, alpha: float, step: Vector | float) -> Vector: ...
-    def sequence(self, n_features: int) -> Vector: ...
-
-
 class SortedSolver:
-    """State of loss(y, β + Qθ) + α Σᵢ wᵢ‖θ‖₍ᵢ₎ for all batches; θ is (batches, outputs, features, m)."""
+    """State of loss(y, β + Qθ) + α Σᵢ wᵢ‖θ‖₍ᵢ₎ for all batches; θ is (batches, outputs, groups, m)."""
 
-    def __init__(self, problem: ConvexProblem, penalty: ShrinkingSequence) -> None:
+    def __init__(self, problem: ConvexProblem, penalty: SortedPenalty) -> None:
         self.problem, self.penalty = problem, penalty
         design = problem.design
-        self.theta = np.zeros((problem.n_batches, problem.n_outputs, design.n_features, design.width))
+        self.theta = np.zeros((problem.n_batches, problem.n_outputs, design.n_groups, design.width))
         self.intercepts = problem.constants()
-        scores = self._scores(self.theta) + self.intercepts[:, :, None]
-        self.intercepts = self.intercepts + settle_intercepts(problem, scores)
-        saturated = problem.dual(np.zeros_like(scores), np.zeros(problem.n_batches))
-        null = problem.loss(scores)
-        self.null_losses = np.maximum(null - saturated, np.finfo(float).tiny)
+        scores = problem.constant_scores(self.intercepts)
+        self.intercepts = self.intercepts + problem.best_shifts(scores)
+        self.null_losses = problem.explainable_loss(scores)
         self._inverse_steps = np.full(problem.n_batches, 0.1 * min(problem.family.curvature, 1.0))
         self._steepest = problem.family.curvature * self._largest_eigenvalues()
 
@@ -65,31 +51,32 @@ class SortedSolver:
         return gaps, norms
 
     def measure(self, alpha: float) -> tuple[Array, Array]:
-        """Return relative duality gaps (batches,) and ‖gradientⱼ‖ (batches, features)."""
-        scores = self._settled(self.theta)
+        """Return relative duality gaps (batches,) and ‖gradientⱼ‖ (batches, groups)."""
+        scores = self._best_scores(self.theta)
         residuals = self.problem.residuals(scores)
         norms = self.problem.gradient_norms(residuals)
         sequence = alpha * self.penalty.sequence(norms.shape[1])
-        scales = np.array([sorted_scale(row, sequence) for row in norms])
-        primals = self.problem.loss(scores) + self._penalty(self.theta, alpha)
+        scales = np.array([1.0 / max(sorted_dual_norm(row, sequence), 1.0) for row in norms])
+        penalties = [self.penalty.value(row, alpha) for row in group_lengths(self.theta)]
+        primals = self.problem.loss(scores) + np.array(penalties)
         return (primals - self.problem.dual(residuals, scales)) / self.null_losses, norms
 
     def residuals(self) -> Array:
         """Return y - mean, shape (batches, outputs, rows)."""
-        return self.problem.residuals(self._settled(self.theta))
+        return self.problem.residuals(self._best_scores(self.theta))
 
     def solution(self) -> tuple[Indices, Array, Array]:
-        """Return active features, their θ (batches, active, m, outputs) and intercepts (batches, outputs)."""
+        """Return active groups, their θ (batches, active, m, outputs) and intercepts (batches, outputs)."""
         active = np.flatnonzero(self.theta.any(axis=(0, 1, 3)))
         return active, self.theta[:, :, active].transpose(0, 2, 3, 1).copy(), self.intercepts.copy()
 
     def _proximal_step(self, ahead: Array, alpha: float) -> tuple[Array, Array]:
-        """Return the next θ, and the intercepts settled at ``ahead``.
+        """Return the next θ, and the best intercepts at ``ahead``.
 
         With the intercept always at its best, the loss is a function of θ alone, convex and with the
         same gradient.
         """
-        scores = self._settled(ahead)
+        scores = self._best_scores(ahead)
         intercepts = self.intercepts.copy()
         before = self.problem.loss(scores)
         gradients = self.problem.gradients(self.problem.residuals(scores))
@@ -115,11 +102,11 @@ class SortedSolver:
         for _ in range(POWER_STEPS):
             products = self.problem.gradients(self._scores(vectors)).transpose(2, 3, 0, 1)
             lengths = np.sqrt(np.einsum("fopm,fopm->f", products, products)).astype(np.float64)
-            vectors = products / np.maximum(lengths, np.finfo(float).tiny)[:, None, None, None]
-        return 1.1 * np.maximum(lengths, np.finfo(float).tiny)
+            vectors = products / np.maximum(lengths, TINY)[:, None, None, None]
+        return 1.1 * np.maximum(lengths, TINY)
 
     def _shrunk(self, theta: Array, alpha: float) -> Array:
-        lengths = np.sqrt(np.einsum("fopm,fopm->fp", theta, theta))
+        lengths = group_lengths(theta)
         shrunk = np.stack(
             [
                 self.penalty.shrink(row, alpha, 1.0 / inverse)
@@ -129,19 +116,15 @@ class SortedSolver:
         factors = np.divide(shrunk, lengths, out=np.zeros_like(lengths), where=lengths > 0)
         return theta * factors[:, None, :, None]
 
-    def _penalty(self, theta: Array, alpha: float) -> Array:
-        lengths = np.sqrt(np.einsum("fopm,fopm->fp", theta, theta))
-        return np.array([self.penalty.value(row, alpha) for row in lengths])
-
-    def _settled(self, theta: Array) -> Array:
+    def _best_scores(self, theta: Array) -> Array:
         """Return scores (batches, outputs, rows) after moving the intercepts to their best."""
         scores = self._scores(theta) + self.intercepts[:, :, None]
-        shifts = settle_intercepts(self.problem, scores)
+        shifts = self.problem.best_shifts(scores)
         self.intercepts = self.intercepts + shifts
         return scores + shifts[:, :, None]
 
     def _scores(self, theta: Array) -> Array:
-        """Return Qθ, shape (batches, outputs, rows), from the features that are not zero."""
+        """Return Qθ, shape (batches, outputs, rows), from the groups that are not zero."""
         active = np.flatnonzero(theta.any(axis=(0, 1, 3)))
         flat = theta[:, :, active].reshape(*theta.shape[:2], -1)
         columns = self.problem.design.columns(active)
