@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from dataclasses import replace
 from numbers import Integral
 from os import PathLike
 from typing import Self
@@ -22,22 +22,24 @@ from sparsenam.estimators.fitting import Fitted, fit_additive
 from sparsenam.estimators.settings import Settings
 from sparsenam.explain import (
     Explanation,
+    FitRecord,
     LocalExplanation,
-    Story,
+    Task,
     TrainingSummary,
     explain_model,
     explain_rows,
+    output_names,
     read_cells,
     row_labels,
+    score_units,
     summarize_data,
+    summarize_training,
 )
-from sparsenam.explain.summary import summarize_path, versions_now
-from sparsenam.explain.units import Task, output_names, score_units
 from sparsenam.export import save_estimator
 from sparsenam.families import Family
 from sparsenam.fitting.threads import threads
 from sparsenam.model import AdditiveModel
-from sparsenam.selection import CVCurve
+from sparsenam.selection import CVCurve, PathPoint, RegularizationPath
 from sparsenam.selection.folds import Splits, deal, splits_of_present
 from sparsenam.tables import PreparedSample, Sample, TableEncoder, prepare
 from sparsenam.tables.groups import grouping_of
@@ -101,10 +103,10 @@ class AdditiveEstimator(BaseEstimator):
         """
         check_is_fitted(self)
         if X is None:
-            return explain_model(self._story(), self.summary_.data)
+            return explain_model(self._record(), self.summary_.data)
         encoded, cells = self._encode(X), read_cells(self.table_, X)
         data = summarize_data(self.table_, self.model_, encoded, missing=[own.missing for own in cells])
-        return explain_model(self._story(), data)
+        return explain_model(self._record(), data)
 
     def explain_local(self, X: ArrayLike) -> LocalExplanation:
         """Return what each column adds to the score of each row, in numbers and in words.
@@ -116,7 +118,7 @@ class AdditiveEstimator(BaseEstimator):
         """
         check_is_fitted(self)
         encoded = self._encode(X)
-        return explain_rows(self._story(), encoded, read_cells(self.table_, X), row_labels(X, len(encoded)))
+        return explain_rows(self._record(), encoded, read_cells(self.table_, X), row_labels(X, len(encoded)))
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the fitted estimator into a file that `sparsenam.load` reads, usually named ``….snam``.
@@ -157,7 +159,7 @@ class AdditiveEstimator(BaseEstimator):
     def _settings(self) -> Settings:
         return Settings.of(self.get_params(deep=False))
 
-    def _story(self) -> Story:
+    def _record(self) -> FitRecord:
         """Return what explaining needs to know of this fit."""
         family, table, settings = self.model_.family, self.table_, self.get_params(deep=False)
         task: Task = "classification" if hasattr(self, "classes_") else "regression"
@@ -166,22 +168,26 @@ class AdditiveEstimator(BaseEstimator):
         outputs = output_names(task, family.name, getattr(self, "classes_", ()), self.model_.intercept.size)
         curve, solver = self.cv_curve_, settings.get("solver", "auto")
         asked: Sequence[str | int] = settings.get("keep") or ()
-        return Story(
+        column = {term.name: table.names[term.column] for term in table.terms}
+        substitutes: dict[str, dict[str, float]] = {}
+        for name, shares in self.stand_ins_.items():
+            substitutes.setdefault(column[name], {}).update({column[other]: share for other, share in shares.items()})
+        return FitRecord(
             task=task,
             outputs=outputs,
             units=score_units(task, family.name, family.link, outputs),
             model=self.model_,
-            table=table,
+            encoder=table,
             summary=self.summary_,
             norms=self.norms_,
             alpha=self.alpha_,
-            certificate=self.certificate_,
+            certificate=None if self.certificate_ is None else _by_columns(self.certificate_, column),
             curve=curve,
             taken=None if curve is None else curve.choose(settings.get("rule", "compact")),
-            woken=frozenset(self.woken_),
-            stand_ins=self.stand_ins_,
+            readmitted=frozenset(column[name] for name in self.woken_),
+            substitutes=substitutes,
             history=self.history_,
-            asked=frozenset(name if isinstance(name, str) else table.names[name] for name in asked),
+            always_keep=frozenset(name if isinstance(name, str) else table.names[name] for name in asked),
             threshold=None if solver == "auto" or as_solver(solver).proximal else settings.get("threshold"),
             estimator=type(self).__name__,
             settings=settings,
@@ -225,7 +231,9 @@ class AdditiveEstimator(BaseEstimator):
         splits = self._splits(sample, groups)
         with threads(getattr(self, "n_jobs", None)):
             fitted = self._solve(sample, family, splits)
-        attributes = _attributes(fitted, tuple(names), hasattr(self, "cv"))
+        attributes = _attributes(fitted)
+        if hasattr(self, "cv") and (path := _column_path(self.table_, fitted)) is not None:
+            attributes["path_"] = path
         attributes["norms_"] = np.sqrt(by_column(self.table_, fitted.norms**2, axis=0))
         attributes["summary_"] = _summary(self.table_, sample, fitted, time.perf_counter() - started)
         for name, value in attributes.items():
@@ -258,21 +266,32 @@ def by_column(table: TableEncoder, values: NDArray[np.float64], axis: int) -> ND
     return totals
 
 
+def _by_columns(certificate: Certificate, column: dict[str, str]) -> Certificate:
+    """Return the certificate with columns for terms; of a dropped column's terms the one nearest to entering."""
+    slack: dict[str, float] = {}
+    for name, share in certificate.slack.items():
+        slack[column.get(name, name)] = max(share, slack.get(column.get(name, name), 0.0))
+    kept = tuple(dict.fromkeys(column.get(name, name) for name in certificate.kept))
+    return replace(certificate, slack={name: share for name, share in slack.items() if name not in kept}, kept=kept)
+
+
+def _column_path(table: TableEncoder, fitted: Fitted) -> RegularizationPath | None:
+    """Return the path that the choice walked, by columns."""
+    if fitted.choice is None or not fitted.choice.points:
+        return None
+    path = fitted.choice.task.path(fitted.choice.points, tuple(term.name for term in table.terms))
+    points: list[PathPoint] = []
+    for point in path:
+        columns = np.unique([table.terms[int(term)].column for term in point.features]).astype(np.intp)
+        points.append(replace(point, features=columns, norms=np.sqrt(by_column(table, point.norms**2, axis=0))))
+    return RegularizationPath(tuple(points), table.names)
+
+
 def _summary(table: TableEncoder, sample: Sample, fitted: Fitted, seconds: float) -> TrainingSummary:
-    """Return the training data in brief, and what left terms out before the fit began."""
     counts = sample.weights if sample.exposure is None else sample.weights * (sample.exposure > 0)
     prepared = _prepared(sample) if fitted.choice is None else fitted.choice.task.prepared
-    twins = {twin: name for name, others in prepared.twins.items() for twin in others}
-    varying = {*prepared.names, *twins}
-    return TrainingSummary(
-        data=summarize_data(table, fitted.model, sample.columns, counts),
-        path=summarize_path(fitted.choice),
-        twins=twins,
-        constant=tuple(term.name for term in table.terms if term.name not in varying),
-        seconds=seconds,
-        created=datetime.now(UTC).date().isoformat(),
-        versions=versions_now(),
-    )
+    path = _column_path(table, fitted)
+    return summarize_training(table, prepared, fitted.model, sample.columns, counts, path, seconds)
 
 
 def _prepared(sample: Sample) -> PreparedSample:
@@ -282,9 +301,9 @@ def _prepared(sample: Sample) -> PreparedSample:
         return prepare(plain, standardize=True)
 
 
-def _attributes(fitted: Fitted, names: tuple[str, ...], with_path: bool) -> dict[str, object]:
+def _attributes(fitted: Fitted) -> dict[str, object]:
     intercept, choice = fitted.model.intercept, fitted.choice
-    attributes: dict[str, object] = {
+    return {
         "alpha_": fitted.alpha,
         "intercept_": float(intercept[0]) if intercept.size == 1 else intercept.copy(),
         "n_parameters_": fitted.model.n_parameters,
@@ -296,6 +315,3 @@ def _attributes(fitted: Fitted, names: tuple[str, ...], with_path: bool) -> dict
         "woken_": fitted.woken,
         "model_": fitted.model,
     }
-    if with_path and choice is not None:
-        attributes["path_"] = choice.task.path(choice.points, names)
-    return attributes
