@@ -20,8 +20,8 @@ from sparsenam import (
 from sparsenam.baselines import NAMRegressor
 from sparsenam.errors import InputError
 from sparsenam.explain import Explanation, LocalExplanation, TrainingSummary
-from sparsenam.explain.histogram import density_of
-from sparsenam.explain.rows import what_it_does
+from sparsenam.explain.local import describe_effect
+from sparsenam.explain.summary import density_of
 
 ROWS = 400
 
@@ -210,17 +210,17 @@ def test_weights_weigh_importances():
     assert model.explain().features[0].mean_absolute == pytest.approx(np.average(effect, weights=weights))
 
 
-def test_words_name_the_cell_and_what_it_does(fitted):
+def test_words_name_the_cell_and_describe_effect(fitted):
     model, table = fitted
     local = model.explain_local(table)
     by_row = {row.row: {own.feature: own for own in row.contributions} for row in local.rows}
     rome = next(label for label in table.index if table["city"][label] == "Rome")
     assert by_row[rome]["city"].value == "Rome"
-    assert by_row[rome]["city"].words == f"city 'Rome' adds +{by_row[rome]['city'].effect[0]:.3g}"
+    assert by_row[rome]["city"].text == f"city 'Rome' adds +{by_row[rome]['city'].effect[0]:.3g}"
     oslo = next(label for label in table.index if table["city"][label] == "Oslo")
-    assert by_row[oslo]["city"].words == f"city 'Oslo' takes {-by_row[oslo]['city'].effect[0]:.3g}"
+    assert by_row[oslo]["city"].text == f"city 'Oslo' takes {-by_row[oslo]['city'].effect[0]:.3g}"
     gone = next(label for label in table.index if np.isnan(table["age"][label]))
-    assert by_row[gone]["age"].words.startswith("age missing adds +")
+    assert by_row[gone]["age"].text.startswith("age missing adds +")
     assert by_row[0]["day"].value == table["day"][0].date().isoformat()
 
 
@@ -229,14 +229,14 @@ def test_unseen_levels_are_called_so(fitted):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         (row,) = model.explain_local(table.head(1).assign(city="Atlantis")).rows
-    words = {own.feature: own.words for own in row.contributions}
+    words = {part.feature: part.text for part in row.contributions}
     assert words["city"] == "city 'Atlantis' (never seen) adds nothing"
 
 
 def test_effects_too_small_to_write_add_nothing_and_classes_are_named():
-    assert what_it_does((0.0,), ("y",)) == "adds nothing"
-    assert what_it_does((0.1, -2.0), ("a", "b")) == "takes 2 from 'b'"
-    assert what_it_does((0.1, 0.01), ("a", "b")) == "adds +0.1 to 'a'"
+    assert describe_effect((0.0,), ("y",)) == "adds nothing"
+    assert describe_effect((0.1, -2.0), ("a", "b")) == "takes 2 from 'b'"
+    assert describe_effect((0.1, 0.01), ("a", "b")) == "adds +0.1 to 'a'"
 
 
 def test_labels_are_those_of_the_index(fitted):
@@ -309,7 +309,7 @@ def test_unknown_features_and_schemas_are_named(fitted):
     with pytest.raises(InputError, match="'noise', which was dropped"):
         explanation.feature("noise")
     with pytest.raises(InputError, match="schema"):
-        Explanation.from_dict({**explanation.to_dict(), "schema": 2})
+        Explanation.from_dict({**explanation.to_dict(), "schema": 1})
     with pytest.raises(InputError, match="schema"):
         LocalExplanation.from_dict({"schema": 0})
 

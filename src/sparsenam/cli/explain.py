@@ -81,7 +81,7 @@ def show_rows(local: dict[str, Any]) -> None:
         say()
         say(f"row {row['row']}: {_predicted(outputs, row['prediction'])}")
         for own in row["contributions"]:
-            say(f"  {own['words']}")
+            say(f"  {own['text']}")
 
 
 def _predicted(outputs: list[str], values: list[float]) -> str:

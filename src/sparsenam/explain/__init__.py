@@ -1,12 +1,18 @@
-"""Explain: what a model does, as plain data, and pictures of it."""
+"""Explain: what a model does, as plain data, and drawings of it."""
 
 from sparsenam.explain.build import explain_model
-from sparsenam.explain.cell_text import read_cells, row_labels
 from sparsenam.explain.explanation import Curve, Density, Dropped, Explanation, Feature, Level, Missing
-from sparsenam.explain.local import Contribution, LocalExplanation, RowExplanation
-from sparsenam.explain.rows import explain_rows
-from sparsenam.explain.story import Story
-from sparsenam.explain.summary import DataSummary, TrainingSummary, summarize_data
+from sparsenam.explain.local import (
+    Contribution,
+    LocalExplanation,
+    RowExplanation,
+    explain_rows,
+    read_cells,
+    row_labels,
+)
+from sparsenam.explain.record import FitRecord
+from sparsenam.explain.summary import DataSummary, TrainingSummary, summarize_data, summarize_training
+from sparsenam.explain.text import Task, output_names, score_units
 
 __all__ = [
     "Contribution",
@@ -16,15 +22,19 @@ __all__ = [
     "Dropped",
     "Explanation",
     "Feature",
+    "FitRecord",
     "Level",
     "LocalExplanation",
     "Missing",
     "RowExplanation",
-    "Story",
+    "Task",
     "TrainingSummary",
     "explain_model",
     "explain_rows",
+    "output_names",
     "read_cells",
     "row_labels",
+    "score_units",
     "summarize_data",
+    "summarize_training",
 ]

@@ -2,136 +2,164 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsenam.explain.curves import curve_of, effect_at
 from sparsenam.explain.explanation import Curve, Explanation, Feature, FeatureKind, Level, Missing
-from sparsenam.explain.knots import knots_of
-from sparsenam.explain.plain import numbers, plain, rows_of_numbers
-from sparsenam.explain.reasons import why_dropped, why_kept
-from sparsenam.explain.story import Story
-from sparsenam.explain.summary import ColumnSummary, DataSummary, PathSummary
-from sparsenam.tables import TableEncoder
+from sparsenam.explain.plain import numbers, plain_data, rows_of_numbers
+from sparsenam.explain.record import FitRecord, why_dropped, why_kept
+from sparsenam.explain.summary import ColumnSummary, DataSummary
+from sparsenam.model import AdditiveModel, keep_features
 from sparsenam.tables.columns import Column
 from sparsenam.tables.text import date_in, number_in
 
+Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
 PRESENT = "(present)"
+POINTS = 129
+BEYOND = 0.1  # of the outermost bin by which a curve goes on: farther out an effect means nothing
 
 
-def explain_model(story: Story, data: DataSummary) -> Explanation:
+def explain_model(record: FitRecord, data: DataSummary) -> Explanation:
     """Return the explanation of a model, with densities and importances of the data."""
-    entries = _entries(story.table, story.summary.path)
-    knots = knots_of(story.model)
-    kept = story.columns_kept
+    model, curve, path = record.model, record.curve, record.summary.path
+    entries = {} if path is None else {name: rank for rank, name in enumerate(path.names, start=1)}
+    # between the kinks of a piecewise linear effect straight lines are exact; other models have none
+    kinks = {index: shape.knots for index, shape in enumerate(model.shapes())} if model.exact_shapes else {}
+    kept = record.columns_kept
     features = [
-        _feature(story, column, own, knots, entries.get(column))
-        for column, own in zip(kept, data.columns, strict=True)
+        _feature(record, column, summary, kinks, entries.get(summary.name))
+        for column, summary in zip(kept, data.columns, strict=True)
     ]
-    features.sort(key=lambda own: (-own.mean_absolute, own.name))
-    gone = [why_dropped(story, column) for column in range(len(story.table.columns)) if column not in set(kept)]
-    gone.sort(key=lambda own: (-1.0 if own.slack is None else -own.slack - 1.0, own.name))
-    curve, path = story.curve, story.summary.path
+    features.sort(key=lambda feature: (-feature.mean_absolute, feature.name))
+    without = sorted(set(range(len(record.encoder.columns))) - set(kept))
+    dropped = [why_dropped(record, column) for column in without]
+    dropped.sort(key=lambda column: (-1.0 if column.slack is None else -column.slack - 1.0, column.name))
     return Explanation(
-        task=story.task,
+        task=record.task,
         target=None,
-        outputs=story.outputs,
-        link=story.model.family.link,
-        units=story.units,
-        intercept=numbers(story.model.intercept),
+        outputs=record.outputs,
+        link=model.family.link,
+        units=record.units,
+        intercept=numbers(model.intercept),
         features=tuple(features),
-        dropped=tuple(gone),
-        card=_card(story, data),
+        dropped=tuple(dropped),
+        card=_card(record, data),
         curve=None if curve is None else curve.table(),
-        chosen=None if curve is None or story.taken is None else {"best": curve.best(), "taken": story.taken},
-        path=None if path is None else plain({"alphas": path.alphas, "names": path.names, "norms": path.norms}),
-        history=[plain(epoch) for epoch in story.history],
+        chosen=None if curve is None or record.taken is None else {"best": curve.best(), "taken": record.taken},
+        path=None if path is None else plain_data({"alphas": path.alphas, "names": path.names, "norms": path.norms}),
+        history=[plain_data(epoch) for epoch in record.history or ()],
     )
 
 
+def effect_at(model: AdditiveModel, index: int, x: Vector) -> Matrix:
+    """Return the effect of one kept term of the model at values x (points,), shape (points, outputs).
+
+    NaN gives what the term adds where it is absent.
+    """
+    alone = np.zeros(model.features.size, dtype=np.bool_)
+    alone[index] = True
+    single = replace(keep_features(model, alone), features=np.zeros(1, dtype=np.intp), n_features_in=1)
+    return single.kept_effects(x[:, None])[:, 0]
+
+
 def _feature(
-    story: Story, column: int, data: ColumnSummary, knots: dict[int, Vector], entry: int | None
+    record: FitRecord, column: int, data: ColumnSummary, kinks: dict[int, Vector], entry: int | None
 ) -> Feature:
-    told, terms = story.table.columns[column], story.kept_terms(column)
-    places = {term.kind: place for place, term in _places(story, column)}
-    gap, value = places.pop("missing", None), next(iter(places.values()), None)
-    nothing = np.zeros(len(story.outputs))
+    described = record.encoder.columns[column]
+    indices = {term.kind: index for index, term in record.kept_terms(column)}
+    gap, value = indices.pop("missing", None), next(iter(indices.values()), None)
+    nothing = np.zeros(len(record.outputs))
     # the term of the missing cells adds something to present cells too: effects are centred
-    present, missing = (nothing, nothing) if gap is None else effect_at(story.model, gap, np.array([0.0, 1.0]))
+    present, missing = (nothing, nothing) if gap is None else effect_at(record.model, gap, np.array([0.0, 1.0]))
     curve, levels = None, None
     if value is None:
-        levels = (Level(told.levels[0] if told.kind == "constant" else PRESENT, numbers(present), data.present),)
+        name = described.levels[0] if described.kind == "constant" else PRESENT
+        levels = (Level(name, numbers(present), data.present),)
     else:
-        missing = missing + effect_at(story.model, value, np.array([np.nan]))[0]
-        if told.levels:
-            effects = effect_at(story.model, value, np.arange(len(told.levels), dtype=np.float64)) + present
-            named = zip(told.levels, effects, data.counts, strict=True)
-            levels = tuple(Level(name, numbers(effect), count) for name, effect, count in named)
-            if told.kind == "ordered":
-                curve = Curve(numbers(range(len(levels))), rows_of_numbers(effects))
+        missing = missing + effect_at(record.model, value, np.array([np.nan]))[0]
+        if described.levels:
+            codes = np.arange(len(described.levels), dtype=np.float64)
+            effects = effect_at(record.model, value, codes) + present
+            named = zip(described.levels, effects, data.counts, strict=True)
+            levels = tuple(Level(level, numbers(effect), count) for level, effect, count in named)
+            curve = Curve(numbers(codes), rows_of_numbers(effects)) if described.kind == "ordered" else None
         elif data.density is not None:
-            edges = np.array(data.density.edges)
-            curve = curve_of(story.model, value, edges, knots.get(value), present)
-    stand_ins = {name: share for term in terms for name, share in story.stand_ins.get(term.name, {}).items()}
+            curve = _curve(record.model, value, np.array(data.density.edges), kinks.get(value), present)
     return Feature(
-        name=told.name,
-        kind=_kind(told),
-        terms=tuple(term.name for term in terms),
+        name=described.name,
+        kind=_kind(described),
         mean_absolute=data.mean_absolute,
         variation=data.variation,
-        norm=float(story.norms[column]),
+        norm=float(record.norms[column]),
         entry=entry,
         curve=curve,
         density=data.density if curve is not None and levels is None else None,
         levels=levels,
-        missing=Missing(numbers(missing), data.missing) if data.missing or told.n_missing else None,
-        stand_ins=stand_ins,
-        reason=why_kept(story, column, entry),
+        missing=Missing(numbers(missing), data.missing) if data.missing or described.n_missing else None,
+        substitutes=dict(record.substitutes.get(described.name, {})),
+        reason=why_kept(record, column, entry),
     )
 
 
+<<<<<<< HEAD
 def _places(story: Story, column: int) -> list[tuple[int, Any]]:
     """Return the places in the model of a column's kept terms, with the terms."""
     terms = [(place, story.table.terms[int(term)]) for place, term in enumerate(story.model.terms)]
     return [(place, term) for place, term in terms if term.column == column]
+=======
+def _curve(model: AdditiveModel, index: int, edges: Vector, kinks: Vector | None, shift: Vector) -> Curve:
+    """Return the effect of a kept term over the range of its data and a little beyond.
+
+    Parameters
+    ----------
+    edges
+        Bins of the data (bins + 1,): the range, and where the data are dense.
+    kinks
+        The kinks of a piecewise linear effect (kinks,); None for others, which are evaluated on a grid that is
+        finer where the data are.
+    shift
+        What the column's other term adds meanwhile, shape (outputs,).
+    """
+    first, last = float(edges[0]), float(edges[-1])
+    most = BEYOND * (last - first) / (edges.size - 1)
+    low = first - min(most, BEYOND * float(edges[1] - edges[0]))
+    high = last + min(most, BEYOND * float(edges[-1] - edges[-2]))
+    inner = np.concatenate([np.linspace(low, high, POINTS), edges]) if kinks is None else kinks
+    x = np.unique(np.concatenate([[low, high], inner[(inner > low) & (inner < high)]]))
+    return Curve(numbers(x), rows_of_numbers(effect_at(model, index, x) + shift))
+>>>>>>> room-explain
 
 
-def _kind(told: Column) -> FeatureKind:
-    if told.kind != "constant":
-        return told.kind
-    (value,) = told.levels
+def _kind(column: Column) -> FeatureKind:
+    if column.kind != "constant":
+        return column.kind
+    (value,) = column.levels
     if number_in(value) is not None:
         return "number"
     return "category" if date_in(value) is None else "date"
 
 
-def _entries(table: TableEncoder, path: PathSummary | None) -> dict[int, int]:
-    """Return each column's place of entry on the path, 1 for the first."""
-    column_of = {term.name: term.column for term in table.terms}
-    columns = dict.fromkeys(column_of[name] for name in (() if path is None else path.names))
-    return {column: place for place, column in enumerate(columns, start=1)}
-
-
-def _card(story: Story, data: DataSummary) -> dict[str, Any]:
-    certificate, curve, taken = story.certificate, story.curve, story.taken
+def _card(record: FitRecord, data: DataSummary) -> dict[str, Any]:
+    certificate, curve, taken = record.certificate, record.curve, record.taken
     scores = None
     if curve is not None and taken is not None:
         loss, without = float(curve.mean[taken]), float(curve.mean[0])
         scores = {"held-out loss": loss, "held-out loss without features": without}
-    return plain(
+    return plain_data(
         {
             "rows": data.rows,
-            "columns": len(story.table.columns),
-            "seconds": story.summary.seconds,
-            "estimator": story.estimator,
-            "settings": story.settings,
-            "versions": story.summary.versions,
-            "alpha": story.alpha,
+            "columns": len(record.encoder.columns),
+            "seconds": record.summary.seconds,
+            "estimator": record.estimator,
+            "settings": record.settings,
+            "versions": record.summary.versions,
+            "alpha": record.alpha,
             "certificate": None if certificate is None else certificate.to_dict(),
             "scores": scores,
-            "created": story.summary.created,
+            "created": record.summary.created,
         }
     )

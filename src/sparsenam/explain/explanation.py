@@ -1,18 +1,30 @@
-"""An explanation of a whole model, as plain data that pictures, pages and files are made from."""
+"""An explanation of a whole model, as plain data that plots, the report and files are made from."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from sparsenam.errors import InputError, describe
-from sparsenam.explain.frames import DataFrame, as_frame
-from sparsenam.explain.local import LocalExplanation
-from sparsenam.explain.plain import SCHEMA, Numbers, numbers, plain, rows_of_numbers, to_json
-from sparsenam.explain.units import Task, response_units
+from sparsenam.explain.plain import (
+    SCHEMA,
+    DataFrame,
+    Numbers,
+    as_frame,
+    check_schema,
+    not_written_by,
+    numbers,
+    plain_data,
+    rows_of_numbers,
+    to_json,
+)
+from sparsenam.explain.text import Task, response_units
 from sparsenam.tables.text import date_key
+
+if TYPE_CHECKING:
+    from sparsenam.explain.local import LocalExplanation
 
 FeatureKind = Literal["number", "category", "ordered", "date"]
 
@@ -57,12 +69,12 @@ class Feature:
     ``mean_absolute`` is the mean of |effect| over rows and outputs, ``variation`` max - min of the effect over the
     rows (the paper's), the largest over outputs. Numbers and dates have a ``curve`` and a ``density``, categories
     ``levels``, ordered ones both a curve at the ranks and levels. A column of which only the missing cells matter
-    has one level, its present cells. ``entry`` is the place of entry on the path, 1 for the first.
+    has one level, its present cells. ``entry`` is the rank of entry on the path, 1 for the first. ``substitutes``
+    are dropped columns that could replace this one, each with the share of its effect that it expresses.
     """
 
     name: str
     kind: FeatureKind
-    terms: tuple[str, ...]
     mean_absolute: float
     variation: float
     norm: float
@@ -71,11 +83,11 @@ class Feature:
     density: Density | None
     levels: tuple[Level, ...] | None
     missing: Missing | None
-    stand_ins: dict[str, float]
+    substitutes: dict[str, float]
     reason: str
 
     def text_at(self, x: float) -> str:
-        """Return a place on the curve's axis in words: the date of a day, the name of a rank, a number."""
+        """Return a value on the curve's axis as text: the date of a day, the name of a rank, a number."""
         if self.kind == "date":
             return date_key(x)
         levels = self.levels or ()
@@ -87,7 +99,7 @@ class Feature:
         """Return plain data."""
         data = asdict(self)
         sizes = {"mean_absolute": data.pop("mean_absolute"), "variation": data.pop("variation")}
-        return plain({**data, "importance": sizes})
+        return plain_data({**data, "importance": sizes})
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
@@ -96,7 +108,6 @@ class Feature:
         return cls(
             name=data["name"],
             kind=data["kind"],
-            terms=tuple(data["terms"]),
             mean_absolute=float(data["importance"]["mean_absolute"]),
             variation=float(data["importance"]["variation"]),
             norm=float(data["norm"]),
@@ -105,11 +116,24 @@ class Feature:
             density=None if density is None else Density(numbers(density["edges"]), tuple(density["counts"])),
             levels=None
             if levels is None
-            else tuple(Level(own["name"], numbers(own["effect"]), int(own["count"])) for own in levels),
+            else tuple(Level(level["name"], numbers(level["effect"]), int(level["count"])) for level in levels),
             missing=None if missing is None else Missing(numbers(missing["effect"]), int(missing["count"])),
-            stand_ins=dict(data["stand_ins"]),
+            substitutes=dict(data["substitutes"]),
             reason=data.get("reason", ""),
         )
+
+    def check(self, outputs: int) -> None:
+        """Raise unless all parts of the shape are of the same length, with one effect for each output."""
+        curve, density = self.curve, self.density
+        if curve is not None and len(curve.x) != len(curve.effect):
+            raise ValueError(f"{len(curve.effect)} effects for {len(curve.x)} points of {self.name!r}")
+        if density is not None and len(density.edges) != len(density.counts) + 1:
+            raise ValueError(f"{len(density.edges)} edges for {len(density.counts)} bins of {self.name!r}")
+        effects = [*(() if curve is None else curve.effect), *(level.effect for level in self.levels or ())]
+        effects += [] if self.missing is None else [self.missing.effect]
+        wrong = next((len(effect) for effect in effects if len(effect) != outputs), None)
+        if wrong is not None:
+            raise ValueError(f"{wrong} numbers for {outputs} outputs in {self.name!r}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +146,7 @@ class Dropped:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data."""
-        return {**plain(asdict(self)), "norm": 0.0}
+        return {**plain_data(asdict(self)), "norm": 0.0}
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,17 +174,18 @@ class Explanation:
 
     @property
     def response(self) -> str:
-        """What the inverse link of a score is, in words."""
+        """The units of predictions, the inverse link of scores."""
         return response_units(self.task, self.link, self.outputs)
 
     def feature(self, name: str) -> Feature:
         """Return a kept feature by its name."""
-        for own in self.features:
-            if own.name == name:
-                return own
-        dropped = any(own.name == name for own in self.dropped)
+        for feature in self.features:
+            if feature.name == name:
+                return feature
+        dropped = any(column.name == name for column in self.dropped)
         got = f"{name!r}, which was dropped" if dropped else repr(name)
-        kept = ", ".join(own.name for own in self.features[:5]) + (" …" if len(self.features) > 5 else "")
+        more = " …" if len(self.features) > 5 else ""
+        kept = ", ".join(feature.name for feature in self.features[:5]) + more
         raise InputError(describe("feature", f"one of the kept features ({kept})", got, "choose one of them"))
 
     def to_dict(self) -> dict[str, Any]:
@@ -173,28 +198,34 @@ class Explanation:
             "link": self.link,
             "units": self.units,
             "intercept": list(self.intercept),
-            "features": [own.to_dict() for own in self.features],
-            "dropped": [own.to_dict() for own in self.dropped],
-            **{key: plain(getattr(self, key)) for key in ("card", "curve", "chosen", "path", "history")},
+            "features": [feature.to_dict() for feature in self.features],
+            "dropped": [column.to_dict() for column in self.dropped],
+            **{key: plain_data(getattr(self, key)) for key in ("card", "curve", "chosen", "path", "history")},
         }
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """Return the explanation that ``to_dict`` wrote, before or after a passage through JSON."""
-        if data.get("schema") != SCHEMA:
-            got, remedy = repr(data.get("schema")), "explain the model again"
-            raise InputError(describe("schema of the explanation", str(SCHEMA), got, remedy))
-        return cls(
-            task=data["task"],
-            target=data["target"],
-            outputs=tuple(data["outputs"]),
-            link=data["link"],
-            units=data["units"],
-            intercept=numbers(data["intercept"]),
-            features=tuple(Feature.from_dict(own) for own in data["features"]),
-            dropped=tuple(Dropped(own["name"], own["reason"], own["slack"]) for own in data["dropped"]),
-            **{key: data[key] for key in ("card", "curve", "chosen", "path", "history")},
-        )
+        check_schema(data, "explain the model again")
+        try:
+            made = cls(
+                task=data["task"],
+                target=data["target"],
+                outputs=tuple(data["outputs"]),
+                link=data["link"],
+                units=data["units"],
+                intercept=numbers(data["intercept"]),
+                features=tuple(Feature.from_dict(feature) for feature in data["features"]),
+                dropped=tuple(Dropped(item["name"], item["reason"], item["slack"]) for item in data["dropped"]),
+                **{key: data[key] for key in ("card", "curve", "chosen", "path", "history")},
+            )
+            if len(made.intercept) != len(made.outputs):
+                raise ValueError(f"{len(made.intercept)} intercepts for {len(made.outputs)} outputs")
+            for feature in made.features:
+                feature.check(len(made.outputs))
+        except (KeyError, TypeError, ValueError) as error:
+            raise not_written_by("Explanation", error) from error
+        return made
 
     def to_json(self, indent: int | None = None) -> str:
         """Return ``to_dict`` as JSON text."""
@@ -202,26 +233,23 @@ class Explanation:
 
     def to_records(self) -> list[dict[str, Any]]:
         """Return one record for each column: whether it is kept, how much it matters, and why."""
+        sizes = ("kind", "mean_absolute", "variation", "norm", "entry")
+        nothing = dict(zip(sizes, (None, 0.0, 0.0, 0.0, None), strict=True))
         kept = [
             {
-                "feature": own.name,
+                "feature": feature.name,
                 "kept": True,
-                "kind": own.kind,
-                "mean_absolute": own.mean_absolute,
-                "variation": own.variation,
-                "norm": own.norm,
-                "entry": own.entry,
+                **{key: getattr(feature, key) for key in sizes},
                 "slack": None,
-                "reason": own.reason,
+                "reason": feature.reason,
             }
-            for own in self.features
+            for feature in self.features
         ]
-        nothing = {"kind": None, "mean_absolute": 0.0, "variation": 0.0, "norm": 0.0, "entry": None}
-        gone = [
-            {"feature": own.name, "kept": False, **nothing, "slack": own.slack, "reason": own.reason}
-            for own in self.dropped
+        dropped = [
+            {"feature": item.name, "kept": False, **nothing, "slack": item.slack, "reason": item.reason}
+            for item in self.dropped
         ]
-        return kept + gone
+        return kept + dropped
 
     def to_frame(self) -> DataFrame:
         """Return the records as a pandas table."""
@@ -231,4 +259,4 @@ class Explanation:
         """Write one self-contained page about the model, and about some rows if given; return its path."""
         from sparsenam.explain.report import write_report
 
-        return write_report(self.to_dict(), path, None if local is None else local.to_dict())
+        return write_report(self, path, local)

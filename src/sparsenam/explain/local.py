@@ -2,25 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Self
+from typing import Any, Self, cast
 
-from sparsenam.errors import InputError, describe
-from sparsenam.explain.frames import DataFrame, as_frame
-from sparsenam.explain.plain import SCHEMA, Numbers, numbers, plain, to_json
+import numpy as np
+from numpy.typing import NDArray
 
+from sparsenam.explain.plain import (
+    SCHEMA,
+    DataFrame,
+    Numbers,
+    as_frame,
+    check_schema,
+    not_written_by,
+    numbers,
+    plain_data,
+    to_json,
+)
+from sparsenam.explain.record import FitRecord
+from sparsenam.explain.text import MISSING
+from sparsenam.tables import TableEncoder
+from sparsenam.tables.cells import Cells
+from sparsenam.tables.columns import Column, as_levels, as_numbers
+from sparsenam.tables.frame import matched, read_table
+from sparsenam.tables.text import date_key
+
+Matrix = NDArray[np.float64]
 REFERENCE = "the average row of the training data: effects are centred"
+EXACT_DIGITS = 1e6  # whole numbers below this are written out
 
 
 @dataclass(frozen=True, slots=True)
 class Contribution:
-    """What one column adds to a row's score, ``effect`` (outputs,), and the same in words."""
+    """What one column adds to a row's score, ``effect`` (outputs,), and the same as ``text``."""
 
     feature: str
     value: str
     effect: Numbers
-    words: str
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +61,14 @@ class RowExplanation:
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """Return the row that was written down."""
         parts = (
-            Contribution(own["feature"], own["value"], numbers(own["effect"]), own["words"])
-            for own in data["contributions"]
+            Contribution(part["feature"], part["value"], numbers(part["effect"]), part["text"])
+            for part in data["contributions"]
         )
         prediction, score, intercept = (numbers(data[key]) for key in ("prediction", "score", "intercept"))
         return cls(data["row"], prediction, score, intercept, tuple(parts))
 
     def __str__(self) -> str:
-        return "\n".join([f"row {self.row}", *(f"  {own.words}" for own in self.contributions)])
+        return "\n".join([f"row {self.row}", *(f"  {part.text}" for part in self.contributions)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,40 +86,163 @@ class LocalExplanation:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data, ready for JSON."""
-        return {"schema": SCHEMA, **plain(asdict(self))}
+        return {"schema": SCHEMA, **plain_data(asdict(self))}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """Return the explanation that ``to_dict`` wrote, before or after a passage through JSON."""
-        if data.get("schema") != SCHEMA:
-            got, remedy = repr(data.get("schema")), "explain the rows again"
-            raise InputError(describe("schema of the explanation", str(SCHEMA), got, remedy))
-        rows = tuple(RowExplanation.from_dict(own) for own in data["rows"])
-        return cls(tuple(data["outputs"]), data["link"], data["units"], data["reference"], rows)
+        check_schema(data, "explain the rows again")
+        try:
+            rows = tuple(RowExplanation.from_dict(row) for row in data["rows"])
+            return cls(tuple(data["outputs"]), data["link"], data["units"], data["reference"], rows)
+        except (KeyError, TypeError, ValueError) as error:
+            raise not_written_by("LocalExplanation", error) from error
 
     def to_json(self, indent: int | None = None) -> str:
         """Return ``to_dict`` as JSON text."""
         return to_json(self.to_dict(), indent)
 
     def to_records(self) -> list[dict[str, Any]]:
-        """Return one record for each row, column and output, with the intercept as a column of its own name."""
-        records: list[dict[str, Any]] = []
-        for row in self.rows:
-            start = Contribution("(intercept)", "", row.intercept, "")
-            for own in (start, *row.contributions):
-                records += [
-                    {
-                        "row": row.row,
-                        "feature": own.feature,
-                        "value": own.value,
-                        "output": output,
-                        "effect": effect,
-                        "words": own.words,
-                    }
-                    for output, effect in zip(self.outputs, own.effect, strict=True)
-                ]
-        return records
+        """Return one record for each row, column and output; the intercept is the column "(intercept)"."""
+        return [
+            {
+                "row": row.row,
+                "feature": part.feature,
+                "value": part.value,
+                "output": output,
+                "effect": effect,
+                "text": part.text,
+            }
+            for row in self.rows
+            for part in (Contribution("(intercept)", "", row.intercept, ""), *row.contributions)
+            for output, effect in zip(self.outputs, part.effect, strict=True)
+        ]
 
     def to_frame(self) -> DataFrame:
         """Return the records as a pandas table."""
         return as_frame(self.to_records())
+
+
+def explain_rows(
+    record: FitRecord, encoded: Matrix, cells: Sequence[Cells], labels: Sequence[int | str]
+) -> LocalExplanation:
+    """Return what each column adds to the score of each encoded row (rows, terms).
+
+    ``cells`` are those of every column of the table, as read; ``labels`` the names of the rows.
+    """
+    model, encoder = record.model, record.encoder
+    effects = model.kept_effects(encoded)
+    column_of = np.array([encoder.terms[int(term)].column for term in model.features], dtype=np.intp)
+    kept = [
+        (CellTexts.of(encoder.columns[column], cells[column]), effects[:, column_of == column].sum(axis=1))
+        for column in record.columns_kept
+    ]
+    scores = model.scores(encoded)
+    # the risk score is what a survival model predicts
+    means = scores if record.task == "survival" else model.family.mean(scores)
+    predictions = np.asarray(means, dtype=np.float64)
+    rows = tuple(
+        RowExplanation(
+            row=label,
+            prediction=numbers(predictions[row]),
+            score=numbers(scores[row]),
+            intercept=numbers(model.intercept),
+            contributions=_contributions(kept, row, record.outputs),
+        )
+        for row, label in enumerate(labels)
+    )
+    return LocalExplanation(record.outputs, model.family.link, record.units, REFERENCE, rows)
+
+
+def _contributions(
+    kept: Sequence[tuple[CellTexts, Matrix]], row: int, outputs: tuple[str, ...]
+) -> tuple[Contribution, ...]:
+    """Return what the cells of the kept columns add to a row, the largest first."""
+    found: list[Contribution] = []
+    for cells, effects in kept:
+        effect = numbers(effects[row])
+        text = f"{cells.name} {cells.quoted(row)} {describe_effect(effect, outputs)}"
+        found.append(Contribution(cells.name, cells.value(row), effect, text))
+    return tuple(sorted(found, key=lambda part: (-max(map(abs, part.effect)), part.feature)))
+
+
+def describe_effect(effect: Numbers, outputs: tuple[str, ...]) -> str:
+    """Return what an effect (outputs,) does as text; of several outputs, to the one that it moves most."""
+    output = max(range(len(effect)), key=lambda index: abs(effect[index]))
+    size = f"{abs(effect[output]):.3g}"
+    if float(size) == 0.0:
+        return "adds nothing"
+    rising = effect[output] > 0
+    if len(outputs) == 1:
+        return f"adds +{size}" if rising else f"takes {size}"
+    return f"adds +{size} to {outputs[output]!r}" if rising else f"takes {size} from {outputs[output]!r}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CellTexts:
+    """The cells of one column as texts, ``codes`` (rows,) into ``values``; which are missing (rows,).
+
+    ``quotes`` says whether the values are names, ``known`` which of them the fit has seen.
+    """
+
+    name: str
+    values: tuple[str, ...]
+    codes: NDArray[np.intp]
+    missing: NDArray[np.bool_]
+    quotes: bool
+    known: frozenset[str] | None
+
+    @classmethod
+    def of(cls, column: Column, cells: Cells) -> Self:
+        """Return the texts of the cells of a column."""
+        missing = cells.missing
+        if column.kind in ("number", "date"):
+            distinct, codes = np.unique(as_numbers(cells, column.unit), return_inverse=True)
+            unit = " s" if column.unit == "seconds" else ""
+            write = date_key if column.kind == "date" else _number
+            values = tuple("" if np.isnan(value) else f"{write(float(value))}{unit}" for value in distinct)
+            return cls(column.name, values, codes.astype(np.intp), missing, False, None)
+        codes, keys = as_levels(cells)
+        known = frozenset(column.levels) | frozenset(column.pooled)
+        if known == frozenset(("False", "True")) and cells.stored == "number":
+            keys = [{"0": "False", "1": "True"}.get(key, key) for key in keys]  # truth values kept as numbers
+        seen = None if column.kind == "constant" else known
+        return cls(column.name, tuple(keys), codes, missing, True, seen)
+
+    def value(self, row: int) -> str:
+        """Return the text of a cell."""
+        return MISSING if self.missing[row] else self.values[int(self.codes[row])]
+
+    def quoted(self, row: int) -> str:
+        """Return the text of a cell as a sentence has it: names in quotation marks, new ones said to be new."""
+        value = self.value(row)
+        if self.missing[row] or not self.quotes:
+            return value
+        return f"'{value}'" if self.known is None or value in self.known else f"'{value}' (never seen)"
+
+
+def read_cells(encoder: TableEncoder, X: object) -> tuple[Cells, ...]:
+    """Return the cells of a table like that of the fit, column by column."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # whoever encodes the table has warned already
+        table = read_table(X, owner=encoder.owner, least_rows=1)
+        return matched(table, encoder.names, encoder.named, encoder.owner).columns
+
+
+def row_labels(X: object, rows: int) -> list[int | str]:
+    """Return the labels of a pandas table's index, or 0, 1, … for other tables."""
+    index: object = getattr(X, "index", None)
+    if index is None or callable(index):  # a list has a method of that name
+        return list(range(rows))
+    return [_label(label) for label in cast("Iterable[object]", index)]
+
+
+def _label(label: object) -> int | str:
+    if isinstance(label, int | np.integer) and not isinstance(label, bool):
+        return int(cast("int", label))
+    return str(label)
+
+
+def _number(value: float) -> str:
+    """Return a number with four digits, whole ones with up to six."""
+    return f"{value:.0f}" if value == int(value) and abs(value) < EXACT_DIGITS else f"{value:.4g}"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import version
 from typing import Any, Self
@@ -16,16 +17,19 @@ import torch
 from numpy.typing import NDArray
 
 from sparsenam.explain.explanation import Density
-from sparsenam.explain.histogram import density_of
-from sparsenam.explain.plain import Numbers, numbers, plain, rows_of_numbers
+from sparsenam.explain.plain import Numbers, numbers, plain_data, rows_of_numbers
 from sparsenam.model import AdditiveModel
-from sparsenam.selection.choose import FeatureChoice
-from sparsenam.tables import TableEncoder
+from sparsenam.selection import RegularizationPath
+from sparsenam.tables import PreparedSample, TableEncoder
 
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 ROWS_AT_ONCE = 65_536
+BINS = 40
+FEW = 12  # a column with up to so many distinct values has one bin for each
+TAIL = 0.005  # share of the rows on either side that may lie in one long bin
+SAMPLE = 100_000  # values from which edges are found
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +57,7 @@ class DataSummary:
 class PathSummary:
     """Norms along the convex path, ``norms`` (points, names) at ``alphas`` (points,).
 
-    ``names`` are the terms that entered, in the order of their entry.
+    ``names`` are the columns that entered, in the order of their entry.
     """
 
     alphas: Numbers
@@ -65,8 +69,8 @@ class PathSummary:
 class TrainingSummary:
     """The training data in brief, and the course of the fit.
 
-    ``twins`` names, for a term left out, the term that equals it in every row; ``constant`` the terms that do not
-    vary over the rows that count.
+    ``twins`` names, for a column left out, the column that equals it in every row; ``constant`` the columns that do
+    not vary over the rows that count.
     """
 
     data: DataSummary
@@ -79,12 +83,12 @@ class TrainingSummary:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data, ready for JSON."""
-        return plain(asdict(self))
+        return plain_data(asdict(self))
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """Return the summary that ``to_dict`` wrote, before or after a passage through JSON."""
-        columns = tuple(_column_from(own) for own in data["data"]["columns"])
+        columns = tuple(_column_from(column) for column in data["data"]["columns"])
         path = data["path"]
         return cls(
             data=DataSummary(int(data["data"]["rows"]), columns),
@@ -99,8 +103,43 @@ class TrainingSummary:
         )
 
 
+def summarize_training(
+    encoder: TableEncoder,
+    prepared: PreparedSample,
+    model: AdditiveModel,
+    encoded: Matrix,
+    weights: Vector,
+    path: RegularizationPath | None,
+    seconds: float,
+) -> TrainingSummary:
+    """Return the training data in brief, and what left columns out before the fit began.
+
+    Parameters
+    ----------
+    prepared
+        The sample on the scale of the fit, which names the terms that vary and those equal to others.
+    encoded
+        The terms of the training rows, shape (rows, terms).
+    weights
+        Weights of the rows, shape (rows,); rows of weight 0 do not count.
+    path
+        The path by which the columns were chosen, its names and norms by column; None without one.
+    seconds
+        How long the fit took.
+    """
+    return TrainingSummary(
+        data=summarize_data(encoder, model, encoded, weights),
+        path=None if path is None or not path.points else _path_summary(path),
+        twins=_twin_columns(encoder, prepared),
+        constant=_constant_columns(encoder, prepared),
+        seconds=seconds,
+        created=datetime.now(UTC).date().isoformat(),
+        versions=dict(_versions()),
+    )
+
+
 def summarize_data(
-    table: TableEncoder,
+    encoder: TableEncoder,
     model: AdditiveModel,
     encoded: Matrix,
     weights: Vector | None = None,
@@ -112,31 +151,38 @@ def summarize_data(
     column of the table which cells are missing; without it, NaN says so, which is true of training data.
     """
     if weights is not None and not (weights > 0).all():
-        there = weights > 0
-        encoded, weights = encoded[there], weights[there]
-        missing = None if missing is None else [own[there] for own in missing]
-    kept = kept_columns(table, model)
-    sizes = _importances(table, model, encoded, weights, kept)
+        present = weights > 0
+        encoded, weights = encoded[present], weights[present]
+        missing = None if missing is None else [mask[present] for mask in missing]
+    kept = kept_columns(encoder, model)
+    sizes = _importances(encoder, model, encoded, weights, kept)
     columns = tuple(
-        replace(
-            _column_summary(table, column, encoded, None if missing is None else missing[column]),
-            mean_absolute=float(mean),
-            variation=float(variation),
-        )
-        for column, (mean, variation) in zip(kept, sizes, strict=True)
+        _column_summary(encoder, column, encoded, None if missing is None else missing[column], importance)
+        for column, importance in zip(kept, sizes, strict=True)
     )
     return DataSummary(len(encoded), columns)
 
 
+<<<<<<< HEAD
 def kept_columns(table: TableEncoder, model: AdditiveModel) -> list[int]:
     """Return the columns of which the model keeps a term, in the order of the table."""
     return sorted({table.terms[int(place)].column for place in model.terms})
+=======
+def kept_columns(encoder: TableEncoder, model: AdditiveModel) -> list[int]:
+    """Return the indices of the columns of which the model keeps a term, in the order of the table."""
+    return sorted({encoder.terms[int(term)].column for term in model.features})
+>>>>>>> room-explain
 
 
-def summarize_path(choice: FeatureChoice | None) -> PathSummary | None:
-    """Return the norms along the path that a choice by cross-validation walked."""
-    if choice is None or not choice.points:
+def density_of(values: Vector) -> Density | None:
+    """Return the histogram of finite values (rows,); None without any.
+
+    Bins are even over the middle 99 % of the values; what lies farther out has one more bin on each side, so that a
+    single far value does not press all others into one bin.
+    """
+    if not values.size:
         return None
+<<<<<<< HEAD
     task = choice.task
     norms = np.stack([task.norms(point)[task.prepared.terms] for point in choice.points])
     entered = np.flatnonzero(norms.any(axis=0))
@@ -146,11 +192,69 @@ def summarize_path(choice: FeatureChoice | None) -> PathSummary | None:
     alphas = numbers(point.alpha for point in choice.points)
     names = tuple(task.prepared.names[int(place)] for place in entered)
     return PathSummary(alphas, names, rows_of_numbers(norms[:, entered]))
+=======
+    seen = values if values.size <= SAMPLE else values[:: values.size // SAMPLE]
+    low, high = float(values.min()), float(values.max())
+    if low == high:
+        edges = np.array([low - 0.5 * (abs(low) or 1.0), low + 0.5 * (abs(low) or 1.0)])
+    else:
+        distinct = np.unique(seen[:1000])
+        distinct = np.unique(seen) if distinct.size <= FEW else distinct
+        edges = _edges_between(distinct) if distinct.size <= FEW else _even_edges(seen)
+        edges = np.unique(np.concatenate([[min(low, edges[0])], edges, [max(high, edges[-1])]]))
+    counts = np.histogram(values, edges)[0]
+    return Density(numbers(edges), tuple(int(count) for count in counts))
+>>>>>>> room-explain
 
 
-def versions_now() -> dict[str, str]:
-    """Return the versions of what a fit depends on."""
-    return dict(_versions())
+def _even_edges(values: Vector) -> Vector:
+    low, high = float(values.min()), float(values.max())
+    first, last = (float(edge) for edge in np.quantile(values, (TAIL, 1.0 - TAIL)))
+    if first == last:
+        return np.linspace(low, high, BINS + 1)
+    width = (last - first) / BINS
+    # a tail shorter than two bins is no tail
+    first = low if first - low < 2 * width else first
+    last = high if high - last < 2 * width else last
+    return np.linspace(first, last, BINS + 1)
+
+
+def _edges_between(values: Vector) -> Vector:
+    """Return bins that hold one value each, (values + 1,)."""
+    if values.size == 1:
+        return values
+    middles = (values[:-1] + values[1:]) / 2
+    return np.concatenate([[2 * values[0] - middles[0]], middles, [2 * values[-1] - middles[-1]]])
+
+
+def _path_summary(path: RegularizationPath) -> PathSummary:
+    names = path.entry_order()
+    norms = path.norms[:, [path.names.index(name) for name in names]]
+    return PathSummary(numbers(path.alphas), tuple(names), rows_of_numbers(norms))
+
+
+def _twin_columns(encoder: TableEncoder, prepared: PreparedSample) -> dict[str, str]:
+    """Return, for each column whose values equal those of another in every row, the name of the other."""
+    column_of = {term.name: term.column for term in encoder.terms}
+    twin_of = {twin: name for name, twins in prepared.twins.items() for twin in twins}
+    found: dict[str, str] = {}
+    for index, column in enumerate(encoder.columns):
+        terms = [term for term in encoder.terms if term.column == index]
+        # equal gaps alone do not make columns equal
+        values = [term.name for term in terms if term.kind != "missing"] or [term.name for term in terms]
+        if values and all(name in twin_of for name in values):
+            other = column_of[twin_of[values[0]]]
+            if other != index:
+                found[column.name] = encoder.columns[other].name
+    return found
+
+
+def _constant_columns(encoder: TableEncoder, prepared: PreparedSample) -> tuple[str, ...]:
+    """Return the columns that have terms, none of which varies over the rows that count."""
+    varying = {*prepared.names, *(twin for twins in prepared.twins.values() for twin in twins)}
+    some = {term.column for term in encoder.terms if term.name in varying}
+    none = {term.column for term in encoder.terms} - some
+    return tuple(encoder.columns[column].name for column in sorted(none))
 
 
 @cache  # looking them up takes longer than all the rest
@@ -160,49 +264,53 @@ def _versions() -> tuple[tuple[str, str], ...]:
     return tuple({"python": platform.python_version(), "sparsenam": version("sparsenam"), **found}.items())
 
 
-def _column_summary(table: TableEncoder, column: int, encoded: Matrix, missing: Mask | None) -> ColumnSummary:
-    told = table.columns[column]
-    place = next(
-        (p for p, term in enumerate(table.terms) if term.column == column and term.kind != "missing"), None
-    )
-    values = None if place is None else encoded[:, place]
+def _column_summary(
+    encoder: TableEncoder, column: int, encoded: Matrix, missing: Mask | None, importance: tuple[float, float]
+) -> ColumnSummary:
+    described = encoder.columns[column]
+    index = next((i for i, term in enumerate(encoder.terms) if term.column == column and term.kind != "missing"), None)
+    values = None if index is None else encoded[:, index]
     if missing is not None:
-        gone = missing
+        absent = missing
     elif values is not None:
-        gone = np.isnan(values)
+        absent = np.isnan(values)
     else:  # a constant column: only its missing cells are a term
-        gone = encoded[:, [term.name for term in table.terms].index(told.missing_term)] == 1.0
-    n_missing = int(np.count_nonzero(gone))
+        absent = encoded[:, [term.name for term in encoder.terms].index(described.missing_term)] == 1.0
+    n_missing = int(np.count_nonzero(absent))
     density, counts = None, ()
     if values is not None:
-        there = values[~np.isnan(values)]
-        if told.levels:
-            counts = tuple(np.bincount(there.astype(np.intp), minlength=len(told.levels)).tolist())
+        present = values[~np.isnan(values)]
+        if described.levels:
+            counts = tuple(np.bincount(present.astype(np.intp), minlength=len(described.levels)).tolist())
         else:
-            density = density_of(there)
-    return ColumnSummary(told.name, density, counts, len(encoded) - n_missing, n_missing, 0.0, 0.0)
+            density = density_of(present)
+    return ColumnSummary(described.name, density, counts, len(encoded) - n_missing, n_missing, *importance)
 
 
 def _importances(
-    table: TableEncoder, model: AdditiveModel, encoded: Matrix, weights: Vector | None, kept: list[int]
+    encoder: TableEncoder, model: AdditiveModel, encoded: Matrix, weights: Vector | None, kept: list[int]
 ) -> list[tuple[float, float]]:
     """Return for each kept column the mean over rows and outputs of |effect|, and max - min of the effect."""
     if not kept:
         return []
+<<<<<<< HEAD
     place_of = {column: place for place, column in enumerate(kept)}
     owners = [place_of[table.terms[int(term)].column] for term in model.terms]
+=======
+    columns = [kept.index(encoder.terms[int(term)].column) for term in model.features]
+>>>>>>> room-explain
     shape = (len(kept), model.intercept.size)
     total, low, high = np.zeros(shape), np.full(shape, np.inf), np.full(shape, -np.inf)
     for start in range(0, len(encoded), ROWS_AT_ONCE):
         part = slice(start, start + ROWS_AT_ONCE)
         effects = model.kept_effects(encoded[part])
-        if len(owners) > len(kept):  # a column of two terms: its values and its missing cells
+        if len(columns) > len(kept):  # a column of two terms: its values and its missing cells
             by_column = np.zeros((len(effects), *shape))
-            for term, owner in enumerate(owners):
-                by_column[:, owner] += effects[:, term]
+            for term, column in enumerate(columns):
+                by_column[:, column] += effects[:, term]
         else:
             by_column = np.empty_like(effects)
-            by_column[:, owners] = effects
+            by_column[:, columns] = effects
         low, high = np.minimum(low, by_column.min(axis=0)), np.maximum(high, by_column.max(axis=0))
         np.abs(by_column, out=by_column)
         total += by_column.sum(axis=0) if weights is None else np.tensordot(weights[part], by_column, 1)

@@ -1,0 +1,198 @@
+"""What every drawing shares, whatever draws it: colours, pens, axes and their ticks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Literal
+
+from sparsenam.explain.text import MOST_DAYS, date_text, number_text
+from sparsenam.tables.text import EPOCH, days_since_epoch
+
+# the colours of Okabe and Ito, which colour-blind readers can distinguish
+BLACK = "#000000"
+ORANGE = "#E69F00"
+SKY = "#56B4E9"
+GREEN = "#009E73"
+YELLOW = "#F0E442"
+BLUE = "#0072B2"
+VERMILLION = "#D55E00"
+PURPLE = "#CC79A7"
+
+Style = Literal["-", "--", "-.", ":"]
+Kind = Literal["number", "date", "log"]
+
+# yellow is left out: thin yellow lines vanish on white
+_COLOURS = (BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY, BLACK)
+_STYLES: tuple[Style, ...] = ("-", "--", "-.", ":")
+_MARKS = ("o", "s", "^", "D", "v", "P", "X")
+HATCHES = ("", "///", "...", "xxx", "\\\\\\", "++", "oo")
+PENS = len(_COLOURS)  # pens whose colours differ
+
+LABEL_SPACE = 3  # letters between two labels of an axis
+LEVELS = (2, 3, 5, 8, 14, 24, 45, 85, 160)  # about how many ticks an axis has, from coarse to fine
+# days between the ticks of a date axis, and the months that this is; 0 for ticks that no month governs
+_DATE_STEPS = {1: 0, 7: 0, 30: 1, 91: 3, 183: 6} | {365 * years: 12 * years for years in (1, 2, 5, 10, 20, 50, 100)}
+# leading digits of the ticks of a log axis, by the number of decades that it covers
+_LEADS = ((1.2, (1, 2, 3, 4, 6, 8)), (2.5, (1, 2, 5)))
+_FEW_DECADES = 0.5  # below this a log axis has the ticks of a straight one
+
+
+@dataclass(frozen=True, slots=True)
+class Pen:
+    """How a line is drawn."""
+
+    colour: str
+    style: Style
+    mark: str
+
+
+def pen(number: int) -> Pen:
+    """Return the pen of the line with this number; 28 pens differ in colour or style."""
+    return Pen(
+        _COLOURS[number % len(_COLOURS)],
+        _STYLES[(number + number // len(_COLOURS)) % len(_STYLES)],
+        _MARKS[number % len(_MARKS)],
+    )
+
+
+def ordered_pen(index: int, count: int) -> Pen:
+    """Return the pen of the line at this index among ``count`` lines that have an order, dark to light."""
+    from matplotlib import colormaps
+    from matplotlib.colors import to_hex
+
+    shade = 0.9 * index / max(1, count - 1)  # the lightest colours are hard to see on white
+    return Pen(to_hex(colormaps["viridis"](shade)), "-", _MARKS[index % len(_MARKS)])
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """A marked value of an axis and its label."""
+
+    value: float
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """An axis from ``low`` to ``high``, straight, of days since 1970, or logarithmic; it may fall."""
+
+    low: float
+    high: float
+    kind: Kind = "number"
+
+    def fraction(self, value: float) -> float:
+        """Return how far along the axis a value is: 0 at ``low``, 1 at ``high``."""
+        if self.kind == "log":
+            low, high = math.log(self.low), math.log(self.high)
+            return (math.log(max(value, 1e-300)) - low) / (high - low)
+        return (value - self.low) / (self.high - self.low)
+
+    def ticks(self, about: int = 5) -> list[Tick]:
+        """Return round values within the axis, about as many as asked, in rising order."""
+        low, high = sorted((self.low, self.high))
+        if self.kind == "log":
+            return _log_ticks(low, high, about)
+        if self.kind == "date" and max(abs(low), abs(high)) < MOST_DAYS and high - low > 3:
+            return _date_ticks(low, high, about)
+        digits = max(4, math.ceil(math.log10(max(abs(low), abs(high)) / (high - low))) + 3)
+        write = date_text if self.kind == "date" else lambda value: number_text(value, digits)
+        return [Tick(value, write(value)) for value in _round_values(low, high, about)]
+
+    def levels(self, finest: float = 1.0) -> list[list[Tick]]:
+        """Return ticks from few to many, until a share ``finest`` of the axis has several."""
+        found: list[list[Tick]] = []
+        for about in LEVELS:
+            ticks = self.ticks(about)
+            if ticks and (not found or len(ticks) > len(found[-1])):
+                found.append(ticks)
+            if about * finest >= LEVELS[2]:
+                break
+        return found
+
+    def fitting(self, letters: float, about: int = 5) -> list[Tick]:
+        """Return as many ticks, up to about so many, as have room on an axis of a width in ``letters``."""
+        found: list[Tick] = []
+        for wanted in range(about, 0, -1):
+            found = self.ticks(wanted)
+            if len(found) < 2:
+                break
+            places = sorted(self.fraction(tick.value) for tick in found)
+            nearest = min(second - first for first, second in zip(places, places[1:], strict=False))
+            if nearest * letters >= label_room(found):
+                break
+        return found
+
+
+def label_room(ticks: Iterable[Tick]) -> int:
+    """Return the letters that the longest label needs, with the space between labels."""
+    return max((len(tick.text) for tick in ticks), default=0) + LABEL_SPACE
+
+
+def axis_over(values: Iterable[float], margin: float = 0.0, kind: Kind = "number") -> Axis:
+    """Return the axis over the finite values, widened by a share ``margin`` and never of no width."""
+    finite = [value for value in values if math.isfinite(value)] or [0.0]
+    low, high = min(finite), max(finite)
+    if high - low <= 1e-12 * max(abs(low), abs(high)):
+        half = 0.5 if low == 0 else abs(low) * 0.5
+        low, high = low - half, high + half
+    extra = (high - low) * margin
+    return Axis(low - extra, high + extra, kind)
+
+
+def alpha_axis(alphas: Iterable[float], margin: float = 0.02) -> Axis | None:
+    """Return the log axis on which alpha falls from left to right; None for fewer than two alphas above 0."""
+    above = [alpha for alpha in alphas if alpha > 0 and math.isfinite(alpha)]
+    if not above or max(above) <= min(above):
+        return None
+    widening = (max(above) / min(above)) ** margin
+    return Axis(max(above) * widening, min(above) / widening, "log")
+
+
+def _round_values(low: float, high: float, about: int) -> list[float]:
+    """Return the multiples of 1, 2 or 5 times a power of ten within a range."""
+    if not (math.isfinite(high - low) and high > low):
+        return []
+    power = 10.0 ** math.floor(math.log10((high - low) / max(about, 1)))
+    spans = [
+        (step, math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9))
+        for step in (power, 2 * power, 5 * power, 10 * power)
+    ]
+    step, first, last = min(spans, key=lambda span: abs(span[2] - span[1] + 1 - about))
+    decimals = 1 - math.floor(math.log10(step))
+    return [round(count * step, decimals) + 0.0 for count in range(first, last + 1)]
+
+
+def _log_ticks(low: float, high: float, about: int) -> list[Tick]:
+    """Return few leading digits times powers of ten within a range, or every few powers alone where it is wide."""
+    # an axis without lines may have limits that have no logarithm
+    decades = math.log10(high / low) if 0 < low < high < math.inf else 0.0
+    if decades <= _FEW_DECADES:
+        return [Tick(value, number_text(value)) for value in _round_values(low, high, about)]
+    leads = next((leads for most, leads in _LEADS if decades <= most), (1,))
+    first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
+    every = max(1, round((last - first) / (about + 1)))
+    values = [float(f"{lead}e{power}") for power in range(first, last + 1, every) for lead in leads]
+    return [Tick(value, number_text(value)) for value in values if low * 0.999 <= value <= high * 1.001]
+
+
+def _date_ticks(low: float, high: float, about: int) -> list[Tick]:
+    """Return first days of years, quarters or months, or days, within a range of days since 1970."""
+    step = min(_DATE_STEPS, key=lambda days: abs(math.log((high - low) / days / about)))
+    months = _DATE_STEPS[step]
+    if not months:
+        values = range(math.ceil(low / step) * step, math.floor(high) + 1, step)
+        return [Tick(float(day), date_text(day)) for day in values]
+    begin = EPOCH + timedelta(days=low)
+    month = begin.year * 12 + begin.month - 1
+    found: list[Tick] = []
+    while True:
+        month += -month % months
+        value = days_since_epoch(datetime(month // 12, month % 12 + 1, 1, tzinfo=UTC))
+        if value > high:
+            return found
+        if value >= low:
+            found.append(Tick(value, date_text(value)[: 4 if months >= 12 else 7]))
+        month += 1

@@ -1,0 +1,134 @@
+"""Text of explanations: numbers, dates and counts made short to read, names made short to fit, units."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from datetime import timedelta
+from typing import Literal
+from unicodedata import east_asian_width
+
+from sparsenam.tables.text import EPOCH
+
+Task = Literal["regression", "classification", "survival"]
+
+MINUS, NOTHING, ELLIPSIS = "\u2212", "\u2013", "\u2026"
+THIN_SPACE = "\u202f"
+MISSING = "missing"
+MOST_DAYS = 700_000  # either side of 1970; Python's dates end soon after
+_WIDE = frozenset("MWmw@%")
+
+
+def number_text(value: float | None, digits: int = 4) -> str:
+    """Return the number to some significant digits, with a true minus; a dash where there is none."""
+    if value is None or math.isnan(value):
+        return NOTHING
+    if math.isinf(value):
+        return "∞" if value > 0 else f"{MINUS}∞"
+    size = abs(value)
+    whole = size < 1e12 and (size >= 10**digits or value == round(value))
+    text = f"{value:,.0f}" if whole else f"{value:.{digits}g}"
+    return text.replace(",", THIN_SPACE).replace("-", MINUS)
+
+
+def signed_text(value: float) -> str:
+    """Return the number with its sign to three digits; zero has no sign."""
+    text = number_text(value, 3)
+    return f"+{text}" if value > 0 else text
+
+
+def whole_text(count: float) -> str:
+    """Return a whole number with all its digits."""
+    return number_text(float(count), 12)
+
+
+def count_text(count: int, noun: str) -> str:
+    """Return "1 row" or "12 rows"."""
+    return f"{whole_text(count)} {noun}{'' if count == 1 else 's'}"
+
+
+def date_text(days: float) -> str:
+    """Return the ISO date of days since 1970-01-01."""
+    if not abs(days) < MOST_DAYS:
+        return f"day {number_text(days)}"
+    return (EPOCH + timedelta(days=days)).date().isoformat()
+
+
+def value_text(value: float, kind: str, digits: int = 5) -> str:
+    """Return a value of a column of some kind: the date of a day, else a number."""
+    return date_text(value) if kind == "date" else number_text(value, digits)
+
+
+def shorten(name: str, length: int = 26) -> str:
+    """Return a name no wider than ``length`` small letters, its middle replaced by an ellipsis if it is wider.
+
+    Both ends stay, since long names of one table often share the beginning.
+    """
+    name = " ".join("".join(letter if letter.isprintable() else " " for letter in name).split()) or "(no name)"
+    if sum(map(_width, name)) <= length:
+        return name
+    tail = (length - 1) // 3
+    head = _first(name, length - 1 - tail)
+    return f"{head.rstrip()}{ELLIPSIS}{_first(reversed(name), tail)[::-1].lstrip()}"
+
+
+def wrap(name: str, length: int, lines: int = 2) -> list[str]:
+    """Return a name as up to so many lines of ``length`` small letters, its middle cut out if that is too short."""
+    rest = shorten(name, lines * length - lines)
+    found: list[str] = []
+    while rest and len(found) < lines - 1 and sum(map(_width, rest)) > length:
+        line = _first(rest, length)
+        cut = line.rfind(" ") + 1
+        line = line[:cut] if cut > length // 2 else line  # between words where that leaves no short line
+        found.append(line)
+        rest = rest[len(line) :]
+    return [*found, rest]
+
+
+def output_names(task: Task, family: str, classes: Sequence[object], outputs: int) -> tuple[str, ...]:
+    """Return the name of each output: the class whose score it is, or y."""
+    if task == "classification":
+        return tuple(str(name) for name in (classes[1:] if family == "binomial" else classes))
+    return ("y",) if outputs == 1 else tuple(f"y{index}" for index in range(outputs))
+
+
+def score_units(task: Task, family: str, link: str, outputs: Sequence[str]) -> str:
+    """Return the units of scores and effects."""
+    if task == "survival":
+        return "log hazard ratio"
+    if task == "classification":
+        if family == "binomial":
+            return f"log odds of {outputs[0]!r}"
+        if family == "multilabel":
+            return "log odds of each label"
+        return "log probability of each class, up to a constant"
+    if link == "identity":
+        return "units of y"
+    return "log of the expected y" if link == "log" else f"{link} of the expected y"
+
+
+def response_units(task: Task, link: str, outputs: Sequence[str]) -> str:
+    """Return the units of predictions, which are scores through the inverse link."""
+    if task == "survival":
+        return "hazard ratio"
+    if task == "classification":
+        return f"probability of {outputs[0]!r}" if len(outputs) == 1 else "probability of each class"
+    return "units of y" if link == "identity" else "expected y"
+
+
+def _first(letters: Iterable[str], room: float) -> str:
+    """Return the first letters that fit into the room."""
+    taken = ""
+    for letter in letters:
+        room -= _width(letter)
+        if room < 0:
+            break
+        taken += letter
+    return taken
+
+
+def _width(letter: str) -> float:
+    """Return about how many small letters one letter is wide."""
+    if letter in _WIDE or east_asian_width(letter) in "WF":
+        return 1.7
+    return 1.2 if letter.isupper() else 1.0
