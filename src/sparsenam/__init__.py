@@ -1,4 +1,4 @@
-"""Sparse Neural Additive Models: one small network for each feature, and whole features switched off."""
+"""Sparse Neural Additive Models: one small network for each column, and whole columns switched off."""
 
 from __future__ import annotations
 
@@ -11,31 +11,25 @@ if TYPE_CHECKING:
     from os import PathLike
 
     from sparsenam.estimators import (
+        AdditiveEstimator,
+        Network,
         RandomFeatureSNAMClassifier,
-        RandomFeatureSNAMClassifierCV,
         RandomFeatureSNAMRegressor,
-        RandomFeatureSNAMRegressorCV,
         SNAMClassifier,
-        SNAMClassifierCV,
         SNAMRegressor,
-        SNAMRegressorCV,
         SNAMSurvival,
         random_feature_path,
         snam_path,
         survival_target,
     )
-    from sparsenam.estimators.base import AdditiveEstimator
 
 __version__ = version("sparsenam")
 __all__ = [
+    "Network",
     "RandomFeatureSNAMClassifier",
-    "RandomFeatureSNAMClassifierCV",
     "RandomFeatureSNAMRegressor",
-    "RandomFeatureSNAMRegressorCV",
     "SNAMClassifier",
-    "SNAMClassifierCV",
     "SNAMRegressor",
-    "SNAMRegressorCV",
     "SNAMSurvival",
     "__version__",
     "load",
@@ -66,9 +60,8 @@ def load(path: str | PathLike[str]) -> AdditiveEstimator:
         When the file is damaged, changed or of an unknown version.
     """
     from sparsenam import baselines, estimators
-    from sparsenam.estimators.base import AdditiveEstimator
     from sparsenam.export import load_estimator
 
-    found = (getattr(room, name) for room in (estimators, baselines) for name in room.__all__)
-    classes = [own for own in found if isinstance(own, type) and issubclass(own, AdditiveEstimator)]
-    return load_estimator(path, {own.__name__: own for own in classes})
+    exported = (getattr(room, name) for room in (estimators, baselines) for name in room.__all__)
+    kinds = [kind for kind in exported if isinstance(kind, type) and issubclass(kind, estimators.AdditiveEstimator)]
+    return load_estimator(path, {kind.__name__: kind for kind in kinds})

@@ -11,39 +11,6 @@ from sparsenam.convex.problem import ConvexProblem, group_lengths, lasso_duals, 
 MAX_SWEEPS = 100
 HALVINGS = 20
 SMALLEST_BEND = 1e-5  # a floor on the loss's second derivative keeps steps finite where it is flat
-<<<<<<< HEAD
-INTERCEPT_STEPS = 200
-INTERCEPT_TOLERANCE = 1e-12
-
-
-def settle_intercepts(problem: ConvexProblem, scores: Array) -> Array:
-    """Return the shifts, shape (batches, outputs), after which the residuals have weighted mean 0.
-
-    The dual constraint of the intercept is Σᵢ wᵢ rᵢ = 0, so the gap is only valid after this.
-    """
-    if not problem.family.couples_outputs:
-        return increasing_root(
-            lambda shifts: -_mean_residuals(problem, scores, shifts),
-            lambda shifts: _mean_bends(problem, scores, shifts),
-            np.zeros(scores.shape[:2]),
-        )
-    shifts = np.zeros(scores.shape[:2])  # the outputs of softmax hang together
-    for _ in range(INTERCEPT_STEPS):
-        slopes = _mean_residuals(problem, scores, shifts)
-        if np.abs(slopes).max() < INTERCEPT_TOLERANCE:
-            break
-        shifts = shifts + np.clip(slopes / np.maximum(_mean_bends(problem, scores, shifts), 1e-8), -1.0, 1.0)
-    return shifts
-
-
-def _mean_residuals(problem: ConvexProblem, scores: Array, shifts: Array) -> Array:
-    return np.einsum("fn,fon->fo", problem.weights, problem.residuals(scores + shifts[:, :, None]))
-
-
-def _mean_bends(problem: ConvexProblem, scores: Array, shifts: Array) -> Array:
-    return np.einsum("fn,fon->fo", problem.weights, problem.curvatures(scores + shifts[:, :, None]))
-=======
->>>>>>> room-convex
 
 
 class NewtonSolver:

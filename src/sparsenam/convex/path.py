@@ -122,15 +122,9 @@ def _null_solver(
         return solver, problem.gradient_norms(solver.residuals())
     assert isinstance(penalty, WeightedLasso)
     if problem.family.is_quadratic:
-<<<<<<< HEAD
-        gram = GramCache(design, problem.weights) if gram is None else gram
-        if design.n_features * design.width <= SMALL_DESIGN:
-            gram.add(np.arange(design.n_features))
-=======
         gram = GramCache(design, problem.target.T, problem.weights) if gram is None else gram
         if design.n_groups * design.width <= SMALL_DESIGN:
             gram.add(np.arange(design.n_groups))
->>>>>>> room-convex
         chosen: PathSolver = SquaredSolver(problem, gram)
     else:
         chosen = NewtonSolver(problem)

@@ -154,15 +154,9 @@ class RelaxedFits:
         if key not in self._found:
             rows = self.held_out[batch]
             if not key[1]:
-<<<<<<< HEAD
-                self._known[key] = np.tile(self._constants[batch], (rows.size, 1))
-            elif self.problem.family.is_quadratic:
-                self._known[key] = self._squared(batch, support, rows)
-=======
                 self._found[key] = np.tile(self._constants[batch], (rows.size, 1))
             elif self.problem.family.is_quadratic:
                 self._found[key] = self._squared(batch, support, rows)
->>>>>>> room-convex
             else:
                 self._found[key] = self._newton(batch, support, rows, point)
         return self._found[key]

@@ -61,7 +61,7 @@ class AdditiveClassifier(ClassifierMixin, AdditiveEstimator):
         """
         return self._fit_in(Surroundings(), X, y, sample_weight=sample_weight, groups=groups)
 
-    def _fit_in(
+    def _fit_in(  # pyright: ignore[reportIncompatibleMethodOverride]
         self,
         surroundings: Surroundings,
         X: ArrayLike,

@@ -18,7 +18,7 @@ from sparsenam.families import FAMILIES, CustomLoss, Family, as_family
 from sparsenam.fitting import FamilyProblem, Fitted, family_problem, read
 from sparsenam.fitting.plan import ChoosingParameters, resolve_snam
 from sparsenam.fitting.strategies import RAMPS, Strategy, by_term, train_path
-from sparsenam.penalties import Penalty, as_penalty
+from sparsenam.penalties import Penalty
 from sparsenam.selection import PathPoint, RegularizationPath
 from sparsenam.selection.convex_task import TOLERANCE, ConvexTask, Norm, by_column
 from sparsenam.streams import Streams
@@ -150,7 +150,7 @@ def _read(
     strategy: Strategy,
 ) -> tuple[FamilyProblem, tuple[str, ...]]:
     encoder, terms = read(X, strategy, None, "a path")
-    chosen = as_family(family, tuple(FAMILIES), learns=False)
+    chosen = as_family(family, tuple(FAMILIES), estimates=False)
     target = check_target(y)
     check_consistent_length(terms, target)
     sample = Sample(

@@ -63,7 +63,7 @@ class AdditiveRegressor(RegressorMixin, AdditiveEstimator):
         given = {"sample_weight": sample_weight, "exposure": exposure, "groups": groups}
         return self._fit_in(Surroundings(), X, y, **given)
 
-    def _fit_in(
+    def _fit_in(  # pyright: ignore[reportIncompatibleMethodOverride]
         self,
         surroundings: Surroundings,
         X: ArrayLike,

@@ -67,7 +67,7 @@ class AdditiveSurvival(AdditiveEstimator):
         """
         return self._fit_in(Surroundings(), X, y, sample_weight=sample_weight, groups=groups)
 
-    def _fit_in(
+    def _fit_in(  # pyright: ignore[reportIncompatibleMethodOverride]
         self,
         surroundings: Surroundings,
         X: ArrayLike,

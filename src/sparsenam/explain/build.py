@@ -49,7 +49,7 @@ def explain_model(record: FitRecord, data: DataSummary) -> Explanation:
         dropped=tuple(dropped),
         card=_card(record, data),
         curve=None if curve is None else curve.table(),
-        chosen=None if curve is None or record.taken is None else {"best": curve.best(), "taken": record.taken},
+        chosen=None if curve is None or record.taken is None else {"best": curve.choose("best"), "taken": record.taken},
         path=None if path is None else plain_data({"alphas": path.alphas, "names": path.names, "norms": path.norms}),
         history=[plain_data(epoch) for epoch in record.history or ()],
     )
@@ -60,7 +60,7 @@ def effect_at(model: AdditiveModel, index: int, x: Vector) -> Matrix:
 
     NaN gives what the term adds where it is absent.
     """
-    alone = np.zeros(model.features.size, dtype=np.bool_)
+    alone = np.zeros(model.terms.size, dtype=np.bool_)
     alone[index] = True
     single = replace(keep_features(model, alone), features=np.zeros(1, dtype=np.intp), n_features_in=1)
     return single.kept_effects(x[:, None])[:, 0]
@@ -105,12 +105,6 @@ def _feature(
     )
 
 
-<<<<<<< HEAD
-def _places(story: Story, column: int) -> list[tuple[int, Any]]:
-    """Return the places in the model of a column's kept terms, with the terms."""
-    terms = [(place, story.table.terms[int(term)]) for place, term in enumerate(story.model.terms)]
-    return [(place, term) for place, term in terms if term.column == column]
-=======
 def _curve(model: AdditiveModel, index: int, edges: Vector, kinks: Vector | None, shift: Vector) -> Curve:
     """Return the effect of a kept term over the range of its data and a little beyond.
 
@@ -131,7 +125,6 @@ def _curve(model: AdditiveModel, index: int, edges: Vector, kinks: Vector | None
     inner = np.concatenate([np.linspace(low, high, POINTS), edges]) if kinks is None else kinks
     x = np.unique(np.concatenate([[low, high], inner[(inner > low) & (inner < high)]]))
     return Curve(numbers(x), rows_of_numbers(effect_at(model, index, x) + shift))
->>>>>>> room-explain
 
 
 def _kind(column: Column) -> FeatureKind:

@@ -132,7 +132,7 @@ def explain_rows(
     """
     model, encoder = record.model, record.encoder
     effects = model.kept_effects(encoded)
-    column_of = np.array([encoder.terms[int(term)].column for term in model.features], dtype=np.intp)
+    column_of = np.array([encoder.terms[int(term)].column for term in model.terms], dtype=np.intp)
     kept = [
         (CellTexts.of(encoder.columns[column], cells[column]), effects[:, column_of == column].sum(axis=1))
         for column in record.columns_kept
@@ -225,8 +225,8 @@ def read_cells(encoder: TableEncoder, X: object) -> tuple[Cells, ...]:
     """Return the cells of a table like that of the fit, column by column."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # whoever encodes the table has warned already
-        table = read_table(X, owner=encoder.owner, least_rows=1)
-        return matched(table, encoder.names, encoder.named, encoder.owner).columns
+        table = read_table(X, estimator_name=encoder.estimator_name, least_rows=1)
+        return matched(table, encoder.names, encoder.named, encoder.estimator_name).columns
 
 
 def row_labels(X: object, rows: int) -> list[int | str]:

@@ -55,7 +55,7 @@ class FitRecord:
 
     def kept_terms(self, column: int) -> list[tuple[int, Term]]:
         """Return the terms of a column that the model keeps, each after its index in the model."""
-        terms = ((index, self.encoder.terms[int(term)]) for index, term in enumerate(self.model.features))
+        terms = ((index, self.encoder.terms[int(term)]) for index, term in enumerate(self.model.terms))
         return [(index, term) for index, term in terms if term.column == column]
 
     def slack(self, name: str) -> float | None:

@@ -163,15 +163,9 @@ def summarize_data(
     return DataSummary(len(encoded), columns)
 
 
-<<<<<<< HEAD
-def kept_columns(table: TableEncoder, model: AdditiveModel) -> list[int]:
-    """Return the columns of which the model keeps a term, in the order of the table."""
-    return sorted({table.terms[int(place)].column for place in model.terms})
-=======
 def kept_columns(encoder: TableEncoder, model: AdditiveModel) -> list[int]:
     """Return the indices of the columns of which the model keeps a term, in the order of the table."""
-    return sorted({encoder.terms[int(term)].column for term in model.features})
->>>>>>> room-explain
+    return sorted({encoder.terms[int(term)].column for term in model.terms})
 
 
 def density_of(values: Vector) -> Density | None:
@@ -182,17 +176,6 @@ def density_of(values: Vector) -> Density | None:
     """
     if not values.size:
         return None
-<<<<<<< HEAD
-    task = choice.task
-    norms = np.stack([task.norms(point)[task.prepared.terms] for point in choice.points])
-    entered = np.flatnonzero(norms.any(axis=0))
-    first = (norms[:, entered] > 0).argmax(axis=0)
-    order = np.lexsort((-norms[first, entered], first))  # the stronger first among those that enter together
-    entered = entered[order]
-    alphas = numbers(point.alpha for point in choice.points)
-    names = tuple(task.prepared.names[int(place)] for place in entered)
-    return PathSummary(alphas, names, rows_of_numbers(norms[:, entered]))
-=======
     seen = values if values.size <= SAMPLE else values[:: values.size // SAMPLE]
     low, high = float(values.min()), float(values.max())
     if low == high:
@@ -204,7 +187,6 @@ def density_of(values: Vector) -> Density | None:
         edges = np.unique(np.concatenate([[min(low, edges[0])], edges, [max(high, edges[-1])]]))
     counts = np.histogram(values, edges)[0]
     return Density(numbers(edges), tuple(int(count) for count in counts))
->>>>>>> room-explain
 
 
 def _even_edges(values: Vector) -> Vector:
@@ -293,12 +275,7 @@ def _importances(
     """Return for each kept column the mean over rows and outputs of |effect|, and max - min of the effect."""
     if not kept:
         return []
-<<<<<<< HEAD
-    place_of = {column: place for place, column in enumerate(kept)}
-    owners = [place_of[table.terms[int(term)].column] for term in model.terms]
-=======
-    columns = [kept.index(encoder.terms[int(term)].column) for term in model.features]
->>>>>>> room-explain
+    columns = [kept.index(encoder.terms[int(term)].column) for term in model.terms]
     shape = (len(kept), model.intercept.size)
     total, low, high = np.zeros(shape), np.full(shape, np.inf), np.full(shape, -np.inf)
     for start in range(0, len(encoded), ROWS_AT_ONCE):

@@ -23,23 +23,12 @@ class Gamma(Family):
     An exposure E cancels: y with mean E eˢ is y/E with mean eˢ and the same weight, hence ``exposure_power`` 0.
     """
 
-<<<<<<< HEAD
     name = "gamma"
     link = "log"
     range = TargetRange(SMALLEST, np.inf, "numbers above 0")
     dispersion = "pearson"
     variance_power = 2.0
     exposure_power = 0.0
-=======
-    name: str = "gamma"
-    link: str = "log"
-    range: TargetRange = TargetRange(SMALLEST, np.inf, "numbers above 0")
-    standardizes_target: bool = False
-    is_quadratic: bool = False
-    couples_outputs: bool = False
-    curvature: float = np.inf
-    exposure_power: float = 0.0
->>>>>>> room-convex
 
     def loss(self, scores: Array, target: Array) -> Array:
         """Return Σₖ y e⁻ˢ + s, shape (rows,)."""
@@ -85,22 +74,12 @@ class Tweedie(Family):
     """
 
     power: float = 1.5
-<<<<<<< HEAD
     variance_power: float = field(init=False, repr=False)
     exposure_power: float | None = field(init=False, repr=False)
     name = "tweedie"
     link = "log"
     range = TargetRange(0.0, np.inf, "numbers not below 0")
     dispersion = "pearson"
-=======
-    name: str = "tweedie"
-    link: str = "log"
-    range: TargetRange = TargetRange(0.0, np.inf, "numbers not below 0")
-    standardizes_target: bool = False
-    is_quadratic: bool = False
-    couples_outputs: bool = False
-    curvature: float = np.inf
->>>>>>> room-convex
 
     def __post_init__(self) -> None:
         if not 1.0 < self.power < 2.0:

@@ -89,16 +89,6 @@ class Family(Protocol):
         """Return the family with its parameter estimated from the scores (rows, outputs) of the first fit."""
         return self
 
-    @property
-    def is_quadratic(self) -> bool:
-        """Whether the loss is ½ Σₖ (score - y)², so that one least-squares problem is a whole fit."""
-        ...
-
-    @property
-    def couples_outputs(self) -> bool:
-        """Whether the loss is more than a sum over outputs, as softmax is, which a common shift does not change."""
-        ...
-
     def loss(self, scores: Array, target: Array) -> Array:
         """Return the loss of each row, shape (rows,)."""
         ...

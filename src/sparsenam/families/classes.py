@@ -15,21 +15,11 @@ from sparsenam.families.base import Array, Family, Matrix, TargetRange, Vector
 class Binomial(Family):
     """log(1 + eˢ) - y s for y in {0, 1}."""
 
-<<<<<<< HEAD
     name = "binomial"
     link = "logit"
     range = TargetRange(0.0, 1.0, "0 or 1")
     curvature = 0.25
     dispersion = "fixed"
-=======
-    name: str = "binomial"
-    link: str = "logit"
-    range: TargetRange = TargetRange(0.0, 1.0, "0 or 1")
-    standardizes_target: bool = False
-    is_quadratic: bool = False
-    couples_outputs: bool = False
-    curvature: float = 0.25
->>>>>>> room-convex
 
     def loss(self, scores: Array, target: Array) -> Array:
         """Return Σₖ log(1 + eˢ) - y s, shape (rows,)."""
@@ -70,22 +60,12 @@ class Multilabel(Binomial):
 class Multinomial(Family):
     """log Σₖ e^(sₖ) - Σₖ yₖ sₖ for one-hot y; two classes give the paper's two-output classifier."""
 
-<<<<<<< HEAD
     name = "multinomial"
     link = "log"
     range = TargetRange(0.0, 1.0, "one-hot rows of 0 and 1")
     curvature = 0.5
     couples_outputs = True
     dispersion = "fixed"
-=======
-    name: str = "multinomial"
-    link: str = "log"
-    range: TargetRange = TargetRange(0.0, 1.0, "one-hot rows of 0 and 1")
-    standardizes_target: bool = False
-    is_quadratic: bool = False
-    couples_outputs: bool = True
-    curvature: float = 0.5
->>>>>>> room-convex
 
     def loss(self, scores: Array, target: Array) -> Array:
         """Return the cross-entropy, shape (rows,)."""

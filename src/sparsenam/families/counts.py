@@ -23,23 +23,12 @@ class Poisson(Family):
     With an exposure E, y with mean E eˢ has the loss of y/E with mean eˢ, times E: ``exposure_power`` is 1.
     """
 
-<<<<<<< HEAD
     name = "poisson"
     link = "log"
     range = TargetRange(0.0, np.inf, "numbers not below 0")
     dispersion = "fixed"
     variance_power = 1.0
     exposure_power = 1.0
-=======
-    name: str = "poisson"
-    link: str = "log"
-    range: TargetRange = TargetRange(0.0, np.inf, "numbers not below 0")
-    standardizes_target: bool = False
-    is_quadratic: bool = False
-    couples_outputs: bool = False
-    curvature: float = np.inf
-    exposure_power: float = 1.0
->>>>>>> room-convex
 
     def loss(self, scores: Array, target: Array) -> Array:
         """Return Σₖ eˢ - y s, shape (rows,)."""
@@ -83,22 +72,11 @@ class NegativeBinomial(Family):
         then go on with `estimated`.
     """
 
-<<<<<<< HEAD
     overdispersion: float | Literal["auto"] = 1.0
     name = "negative_binomial"
     link = "log"
     range = TargetRange(0.0, np.inf, "numbers not below 0")
     dispersion = "fixed"
-=======
-    dispersion: float | Literal["auto"] = 1.0
-    name: str = "negative_binomial"
-    link: str = "log"
-    range: TargetRange = TargetRange(0.0, np.inf, "numbers not below 0")
-    standardizes_target: bool = False
-    is_quadratic: bool = False
-    couples_outputs: bool = False
-    curvature: float = np.inf
->>>>>>> room-convex
 
     def __post_init__(self) -> None:
         if self.overdispersion != "auto" and not (0.0 < self.overdispersion < np.inf):

@@ -77,7 +77,6 @@ class CustomFamily(Family):
         def given(name: str, default: object) -> Any:
             return getattr(custom, name, default)
 
-<<<<<<< HEAD
         link = str(given("link", "identity"))
         return cls(
             custom,
@@ -89,42 +88,6 @@ class CustomFamily(Family):
             exposure_power=given("exposure_power", None),
             curvature=float(given("curvature", np.inf)),
         )
-=======
-    @property
-    def range(self) -> TargetRange:
-        """The loss's own range, or all finite numbers."""
-        return cast(TargetRange, self._optional("range", TargetRange()))
-
-    @property
-    def standardizes_target(self) -> bool:
-        """As the loss says, or whether scores are in the units of y."""
-        return bool(self._optional("standardizes_target", self.link == "identity"))
-
-    @property
-    def is_quadratic(self) -> bool:
-        """False: the loss is not known to be squared error."""
-        return False
-
-    @property
-    def couples_outputs(self) -> bool:
-        """False: the loss is a sum over outputs."""
-        return False
-
-    @property
-    def robust_scale(self) -> bool:
-        """As the loss says, or False."""
-        return bool(self._optional("robust_scale", False))
-
-    @property
-    def exposure_power(self) -> float | None:
-        """As the loss says, or None."""
-        return cast("float | None", self._optional("exposure_power", None))
-
-    @property
-    def curvature(self) -> float:
-        """As the loss says, or ∞."""
-        return float(cast(float, self._optional("curvature", np.inf)))
->>>>>>> room-convex
 
     def loss(self, scores: Array, target: Array) -> Array:
         """Return the custom loss summed over outputs, shape (rows,)."""

@@ -18,21 +18,11 @@ from sparsenam.families.numerics import best_intercept, known_number, robust_cen
 class Gaussian(Family):
     """½ Σₖ (score - y)²; several outputs make it the multi-task model with one group over all outputs."""
 
-<<<<<<< HEAD
     name = "gaussian"
     standardizes_target = True
     curvature = 1.0
     is_quadratic = True
     dispersion = "pearson"
-=======
-    name: str = "gaussian"
-    link: str = "identity"
-    range: TargetRange = TargetRange()
-    standardizes_target: bool = True
-    is_quadratic: bool = True
-    couples_outputs: bool = False
-    curvature: float = 1.0
->>>>>>> room-convex
 
     def loss(self, scores: Array, target: Array) -> Array:
         """Return ½ Σₖ (score - y)², shape (rows,)."""
@@ -74,21 +64,10 @@ class Huber(Family):
 
     width: float = 1.345
     scale: float | Literal["auto"] = 1.0
-<<<<<<< HEAD
     name = "huber"
     standardizes_target = True
     curvature = 1.0
     robust_scale = True
-=======
-    name: str = "huber"
-    link: str = "identity"
-    range: TargetRange = TargetRange()
-    standardizes_target: bool = True
-    is_quadratic: bool = False
-    couples_outputs: bool = False
-    curvature: float = 1.0
-    robust_scale: bool = True
->>>>>>> room-convex
 
     def __post_init__(self) -> None:
         if not 0.0 < self.width < np.inf:
@@ -166,20 +145,10 @@ class Quantile(Family):
 
     level: float = 0.5
     smoothing: float = SMOOTHING
-<<<<<<< HEAD
     curvature: float = field(init=False, repr=False)
     name = "quantile"
     standardizes_target = True
     robust_scale = True
-=======
-    name: str = "quantile"
-    link: str = "identity"
-    range: TargetRange = TargetRange()
-    standardizes_target: bool = True
-    is_quadratic: bool = False
-    couples_outputs: bool = False
-    robust_scale: bool = True
->>>>>>> room-convex
 
     def __post_init__(self) -> None:
         if not 0.0 < self.level < 1.0:

@@ -14,7 +14,7 @@ from sparsenam.context import Context
 from sparsenam.convex.certificate import Certificate
 from sparsenam.fitting.identity import identity_of
 from sparsenam.fitting.plan import DEFAULT_FOLDS, Plan
-from sparsenam.fitting.problem import Fitted, FitProblem, Indices, Vector
+from sparsenam.fitting.problem import FitProblem, Fitted, Indices, Vector
 from sparsenam.fitting.strategies import SmoothFitter, Strategy, by_term
 from sparsenam.fitting.threads import threads_for
 from sparsenam.model import AdditiveModel

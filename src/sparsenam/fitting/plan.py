@@ -174,7 +174,7 @@ def describe_parameters(parameters: dict[str, object]) -> str:
     network = parameters.get("network")
     deciding = {name: value for name, value in parameters.items() if name not in (*NEUTRAL, "network")}
     if isinstance(network, Network):
-        neutral = set(NEUTRAL_OF_NETWORK)
+        neutral = set[str](NEUTRAL_OF_NETWORK)
         if network.schedule == "constant":  # other schedules depend on where the last epoch is
             neutral.add("max_epochs")
         trained = network.get_params(deep=False)

@@ -13,7 +13,8 @@ from torch import Tensor
 
 from sparsenam.context import Context
 from sparsenam.convex.design import orthonormal_design
-from sparsenam.convex.features import FrozenFeatures, RampFeatures, TermFeatures
+from sparsenam.convex.features import FrozenFeatures, RampFeatures, RandomFeatures
+from sparsenam.convex.ramps import ramp_bank
 from sparsenam.convex.relaxed import refit_on
 from sparsenam.errors import InputError, describe
 from sparsenam.fitting.problem import FamilyProblem, Fitted, Fitter
@@ -56,7 +57,7 @@ class Strategy:
         Of the convex problem: the lowest alpha with the chosen support, the group norm, the duality gap.
     """
 
-    features: Callable[[PreparedSample, Context], TermFeatures]
+    features: Callable[[PreparedSample, Context], RandomFeatures]
     fitter: Callable[[Choice | None], Fitter]
     quick: Fitter
     splits_levels: bool = False
@@ -88,7 +89,7 @@ def convex_strategy(
     sub-networks with widths ``hidden`` and random parameters.
     """
 
-    def features(prepared: PreparedSample, context: Context) -> TermFeatures:
+    def features(prepared: PreparedSample, context: Context) -> RandomFeatures:
         if kind != "random":
             return RampFeatures(prepared, width, hinges=kind == "hinges")
         require_numbers(prepared)
@@ -136,11 +137,11 @@ def penalised_network_strategy(network: Network, penalty: Penalty, alpha: float,
     )
 
 
-def _ramps(prepared: PreparedSample, context: Context) -> TermFeatures:
+def _ramps(prepared: PreparedSample, context: Context) -> RandomFeatures:
     return RampFeatures(prepared, RAMPS)
 
 
-def _terms_themselves(prepared: PreparedSample, context: Context) -> TermFeatures:
+def _terms_themselves(prepared: PreparedSample, context: Context) -> RandomFeatures:
     """Return one column for each term, its value: the features of a linear model."""
     bank = MLPBank((), prepared.target.shape[1], "relu")
     return FrozenFeatures(prepared.x, bank, torch.zeros(prepared.terms.size, bank.size).double())
@@ -163,9 +164,10 @@ class SmoothFitter:
                 prepared.weights,
                 problem.family,
                 levels=prepared.levels,
-                context=context,
+                out_of_time=context.clock.laps(),
+                has_room_for=context.clock.has_room_for,
             )
-            bank, theta = smooth.network()
+            bank, theta = ramp_bank(smooth.ramps, smooth.coefficients, smooth.intercept.size)
             finished = finish(prepared, problem.family, bank, theta, _all(prepared), smooth.intercept.copy())
         return Fitted(finished.model, finished.norms())
 

@@ -176,7 +176,7 @@ def _walk(task: ConvexTask, plan: CrossValidation, loss: HeldOutLoss, context: C
     """Walk with all folds at once until the held-out loss has clearly turned, or the time is up."""
     prepared, family = task.prepared, task.family
     batches = batch_weights(prepared.weights, plan.splits)
-    gram = GramCache(task.design, batches) if family.is_quadratic else None
+    gram = GramCache(task.design, prepared.target, batches) if family.is_quadratic else None
     given = (task.design, prepared.target, family, batches)
     held_out = [test for _, test in plan.splits]
     fits = RelaxedFits(*given, ridge=loss.ridge, gram=gram, held_out=held_out)

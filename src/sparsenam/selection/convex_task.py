@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sparsenam.convex.certificate import Certificate, certify
 from sparsenam.convex.design import GroupedDesign, orthonormal_design
-from sparsenam.convex.features import GroupedFeatures, TermFeatures
+from sparsenam.convex.features import GroupedFeatures, RandomFeatures
 from sparsenam.convex.path import alpha_max, convex_path
 from sparsenam.convex.problem import ConvexPoint, convex_problem
 from sparsenam.errors import CertificateError, InputError
@@ -51,7 +51,7 @@ class ConvexTask:
         cls,
         prepared: PreparedSample,
         family: Family,
-        features: TermFeatures,
+        features: RandomFeatures,
         penalty: Penalty,
         column_of: Indices,
         norm: Norm = "function",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from numbers import Integral
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -66,7 +66,7 @@ def splits_of(
     if isinstance(cv, str) or not (hasattr(cv, "split") or isinstance(cv, Iterable)):
         expected = "a number of folds, a scikit-learn splitter or pairs of row indices"
         raise InputError(describe("cv", expected, repr(cv), "choose one of them"))
-    pairs = check_cv(cv).split(np.zeros((counted.size, 1)), answer, groups)
+    pairs = check_cv(cast(BaseCrossValidator, cv)).split(np.zeros((counted.size, 1)), answer, groups)
     index = np.cumsum(counted) - 1
 
     def among_counted(rows: ArrayLike) -> Rows:
