@@ -292,14 +292,13 @@ def chosen_degrees(smoothers: Sequence[Smoother], target: Matrix) -> list[FixedS
     for _ in range(PASSES):
         before = used.copy()
         for index, smoother in enumerate(smoothers):
-            whole = smoother.coordinates(residual) + effects[index]
-            partial = np.sum(shares * residual**2, axis=0) + np.sum(
-                (2 * whole - effects[index]) * effects[index], axis=1
-            )
+            effect = effects[index]
+            whole = smoother.coordinates(residual) + effect
+            partial = np.sum(shares * residual**2, axis=0) + np.sum((2 * whole - effect) * effect, axis=1)
             others = 1 + used.sum(axis=0) - used[index]
             factors[index], used[index] = _best(smoother.candidates(), whole, partial, others, counts)
             fitted = np.where(used[index] > 0, 1.0, 0.0)[:, None] * factors[index] * whole
-            residual -= smoother.values(fitted - effects[index])
+            residual -= smoother.values(fitted - effect)
             effects[index] = fitted
         if np.abs(used - before).sum() <= CONVERGED * used.sum():
             break
