@@ -31,7 +31,7 @@ CALIFORNIA = Source(
     archive="tar.gz",
     limit=10_000_000,
 )
-CALIFORNIA_COLUMNS = tuple("MedInc HouseAge AveRooms AveBedrms Population AveOccup Latitude Longitude".split())
+HOUSING_COLUMNS = ("MedInc", "HouseAge", "AveRooms", "AveBedrms", "Population", "AveOccup", "Latitude", "Longitude")
 COMPAS_FILE = "compas-scores-two-years.csv"
 COMPAS = Source(
     title="COMPAS",
@@ -105,7 +105,7 @@ def load_california(folder: str | Path | None = None) -> Dataset:
     longitude, latitude, age, rooms, bedrooms, population, households, income, value = table.T
     rates = (rooms / households, bedrooms / households, population, population / households)
     X = np.column_stack([income, age, *rates, latitude, longitude])
-    return Dataset(X, value / 100_000.0, CALIFORNIA_COLUMNS, "MedHouseVal", "regression")
+    return Dataset(X, value / 100_000.0, HOUSING_COLUMNS, "MedHouseVal", "regression")
 
 
 def load_compas(folder: str | Path | None = None) -> Dataset:

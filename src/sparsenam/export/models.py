@@ -9,15 +9,19 @@ import torch
 from numpy.typing import NDArray
 
 from sparsenam.errors import InputError, describe
-from sparsenam.export.checks import as_record, as_whole_numbers, require
-from sparsenam.export.families import family_to_dict, read_family
-from sparsenam.export.problems import ModelFileError, RefusalError
+from sparsenam.export.container import (
+    ModelFileError,
+    RefusalError,
+    Tensors,
+    as_record,
+    as_whole_numbers,
+    require,
+)
+from sparsenam.export.plain_data import family_to_dict, read_family
 from sparsenam.families import Family
 from sparsenam.model import AdditiveModel, ShapeBank, ShapeFunction
 from sparsenam.networks import ACTIVATION_NAMES, MLPBank
 from sparsenam.tables import Scaling
-
-Tensors = dict[str, NDArray[Any]]
 
 FACTS = ("family", "n_features_in", "kind")
 MOST_LAYERS = 64
@@ -59,17 +63,17 @@ def model_to_parts(model: AdditiveModel) -> tuple[dict[str, Any], Tensors]:
 def read_model(facts: Any, tensors: Tensors, n_terms: int) -> AdditiveModel:
     """Return the model that `model_to_parts` took apart, of a table with so many terms."""
     by_shapes = "hidden" not in facts
-    told = as_record(facts, FACTS if by_shapes else (*FACTS, "hidden", "activation", "padded"), "a damaged model")
-    require(told["kind"] == ("shapes" if by_shapes else "network"), "a model of an unknown kind")
+    record = as_record(facts, FACTS if by_shapes else (*FACTS, "hidden", "activation", "padded"), "a damaged model")
+    require(record["kind"] == ("shapes" if by_shapes else "network"), "a model of an unknown kind")
     require(set(tensors) == (SHAPES if by_shapes else NETWORK), "other tensors than those of a model")
     features, intercept = tensors["features"], tensors["intercept"]
     require(features.dtype == np.int64 and intercept.dtype == np.float64, "tensors of a wrong type")
     require(features.ndim == 1 and intercept.ndim == 1 and intercept.size >= 1, "tensors of wrong shapes")
-    require(told["n_features_in"] == n_terms, "a model of another table")
+    require(record["n_features_in"] == n_terms, "a model of another table")
     inside = bool(((features >= 0) & (features < n_terms)).all()) and np.unique(features).size == features.size
     require(inside, "features that the table does not have")
-    family = read_family(told["family"])
-    return (_from_shapes if by_shapes else _from_network)(told, tensors, family, n_terms)
+    family = read_family(record["family"])
+    return (_from_shapes if by_shapes else _from_network)(record, tensors, family, n_terms)
 
 
 def _shape_tensors(model: AdditiveModel) -> Tensors:
@@ -85,7 +89,7 @@ def _shape_tensors(model: AdditiveModel) -> Tensors:
     }
 
 
-def _from_shapes(told: dict[str, Any], tensors: Tensors, family: Family, n_terms: int) -> AdditiveModel:
+def _from_shapes(record: dict[str, Any], tensors: Tensors, family: Family, n_terms: int) -> AdditiveModel:
     """Return a model in the units of the data, whose sub-networks are the shapes."""
     kept, outputs = tensors["features"].size, tensors["intercept"].size
     sizes, knots = tensors["sizes"], tensors["knots"]
@@ -100,8 +104,8 @@ def _from_shapes(told: dict[str, Any], tensors: Tensors, family: Family, n_terms
     shapes: list[ShapeFunction] = []
     ends = np.cumsum(sizes)
     try:
-        for place, (start, end) in enumerate(zip(ends - sizes, ends, strict=True)):
-            left, right, absent = (tensors[name][place] for name in ("left_slopes", "right_slopes", "absent"))
+        for index, (start, end) in enumerate(zip(ends - sizes, ends, strict=True)):
+            left, right, absent = (tensors[name][index] for name in ("left_slopes", "right_slopes", "absent"))
             shapes.append(ShapeFunction(knots[start:end], tensors["values"][start:end], left, right, absent))
     except InputError as error:
         raise RefusalError(f"a shape that cannot be ({error})") from error
@@ -120,15 +124,15 @@ def _from_shapes(told: dict[str, Any], tensors: Tensors, family: Family, n_terms
     )
 
 
-def _from_network(told: dict[str, Any], tensors: Tensors, family: Family, n_terms: int) -> AdditiveModel:
+def _from_network(record: dict[str, Any], tensors: Tensors, family: Family, n_terms: int) -> AdditiveModel:
     kept, outputs = tensors["features"].size, tensors["intercept"].size
-    layers, activation = as_whole_numbers(told["hidden"], "damaged hidden layers", lowest=1), told["activation"]
+    layers, activation = as_whole_numbers(record["hidden"], "damaged hidden layers", lowest=1), record["activation"]
     require(len(layers) <= MOST_LAYERS and max(layers, default=1) <= WIDEST, "damaged hidden layers")
-    require(activation in ACTIVATION_NAMES and type(told["padded"]) is bool, "an unknown activation")
+    require(activation in ACTIVATION_NAMES and type(record["padded"]) is bool, "an unknown activation")
     _check(tensors, "widths", (kept, len(layers)), np.int64)
     widths = tensors["widths"].astype(np.intp)
     require(bool(((widths >= 1) & (widths <= np.array(layers, dtype=np.intp))).all()), "damaged hidden layers")
-    bank = MLPBank(tuple(layers), outputs, str(activation), widths if told["padded"] else None)
+    bank = MLPBank(tuple(layers), outputs, str(activation), widths if record["padded"] else None)
     _check(tensors, "theta", (kept, bank.size))
     for name, shape in {
         "center": (kept,),
