@@ -463,11 +463,11 @@ def one_of_many_knots(document, tensors):
     document["encoder"]["terms"] = [
         {"name": f"t{place}", "column": 0, "kind": "number", "levels": []} for place in range(features)
     ]
-    document["model"]["n_features_in"] = features
+    document["model"]["n_terms"] = features
     sizes = np.ones(features, dtype=np.int64)
     sizes[0] = 200_000
     total, nothing = int(sizes.sum()), np.zeros((features, 1))
-    tensors |= {"features": np.arange(features), "sizes": sizes, "knots": np.arange(float(total))}
+    tensors |= {"terms": np.arange(features), "sizes": sizes, "knots": np.arange(float(total))}
     tensors |= {"values": np.zeros((total, 1)), "left_slopes": nothing, "right_slopes": nothing, "absent": nothing}
 
 
@@ -481,10 +481,10 @@ LIES = {
     "no knots of a feature": with_tensor("sizes", fill(0)),
     "huge numbers of knots": with_tensor("sizes", fill(2**62)),
     "negative numbers of knots": with_tensor("sizes", fill(-1)),
-    "features beyond the table": with_tensor("features", fill(10**9)),
-    "negative features": with_tensor("features", fill(-1)),
-    "a feature twice": with_tensor("features", lambda features: np.zeros_like(features)),
-    "features as fractions": with_tensor("features", lambda features: features.astype(float)),
+    "terms beyond the table": with_tensor("terms", fill(10**9)),
+    "negative terms": with_tensor("terms", fill(-1)),
+    "a term twice": with_tensor("terms", lambda terms: np.zeros_like(terms)),
+    "terms as fractions": with_tensor("terms", lambda terms: terms.astype(float)),
     "no intercept": with_tensor("intercept", lambda intercept: intercept[:0]),
     "two intercepts": with_tensor("intercept", lambda intercept: np.zeros(2)),
     "norms of another table": with_tensor("norms", lambda norms: norms[:-1]),
@@ -499,7 +499,7 @@ LIES = {
     "an unknown setting": set_in("settings", "__class__", value="x"),
     "an unknown family": set_in("model", "family", "name", value="__import__"),
     "parameters of no family": set_in("model", "family", "parameters", value={"power": 1.5}),
-    "a million features": set_in("model", "n_features_in", value=10**12),
+    "a million terms": set_in("model", "n_terms", value=10**12),
     "no classes": set_in("classes", value=None),
     "labels of endless width": set_in("classes", "type", value="text9999999999"),
     "labels of code": set_in("classes", "type", value="object_"),

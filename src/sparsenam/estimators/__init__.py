@@ -7,6 +7,7 @@ from sparsenam.estimators.cross_validated import (
     SNAMClassifierCV,
     SNAMRegressorCV,
 )
+from sparsenam.estimators.fit_with import fit_with
 from sparsenam.estimators.paths import random_feature_path, snam_path
 from sparsenam.estimators.random_feature import RandomFeatureSNAMClassifier, RandomFeatureSNAMRegressor
 from sparsenam.estimators.regression import SNAMRegressor
@@ -23,6 +24,7 @@ __all__ = [
     "SNAMRegressor",
     "SNAMRegressorCV",
     "SNAMSurvival",
+    "fit_with",
     "random_feature_path",
     "snam_path",
     "survival_target",

@@ -23,18 +23,18 @@ from sparsenam.model import AdditiveModel, ShapeBank, ShapeFunction
 from sparsenam.networks import ACTIVATION_NAMES, MLPBank
 from sparsenam.tables import Scaling
 
-FACTS = ("family", "n_features_in", "kind")
+FACTS = ("family", "n_terms", "kind")
 MOST_LAYERS = 64
 WIDEST = 1 << 24
 MOST_PADDED = 1 << 24  # numbers; a model in memory gives each feature the room of the one with most knots
-SHAPES = {"features", "intercept", "absent", "sizes", "knots", "values", "left_slopes", "right_slopes"}
-NETWORK = {"features", "intercept", "absent", "theta", "widths", "center", "scale", "offsets", "target_scale"}
+SHAPES = {"terms", "intercept", "absent", "sizes", "knots", "values", "left_slopes", "right_slopes"}
+NETWORK = {"terms", "intercept", "absent", "theta", "widths", "center", "scale", "offsets", "target_scale"}
 
 
 def model_to_parts(model: AdditiveModel) -> tuple[dict[str, Any], Tensors]:
     """Return a model as a record for JSON and tensors."""
-    facts: dict[str, Any] = {"family": family_to_dict(model.family), "n_features_in": model.n_features_in}
-    tensors: Tensors = {"features": model.features.astype(np.int64), "intercept": model.intercept}
+    facts: dict[str, Any] = {"family": family_to_dict(model.family), "n_terms": model.n_features_in}
+    tensors: Tensors = {"terms": model.features.astype(np.int64), "intercept": model.intercept}
     if model.exact_shapes:
         sizes = np.array([shape.knots.size for shape in model.shapes()], dtype=np.int64)
         if not _fits(sizes, model.intercept.size):
@@ -66,12 +66,12 @@ def read_model(facts: Any, tensors: Tensors, n_terms: int) -> AdditiveModel:
     record = as_record(facts, FACTS if by_shapes else (*FACTS, "hidden", "activation", "padded"), "a damaged model")
     require(record["kind"] == ("shapes" if by_shapes else "network"), "a model of an unknown kind")
     require(set(tensors) == (SHAPES if by_shapes else NETWORK), "other tensors than those of a model")
-    features, intercept = tensors["features"], tensors["intercept"]
-    require(features.dtype == np.int64 and intercept.dtype == np.float64, "tensors of a wrong type")
-    require(features.ndim == 1 and intercept.ndim == 1 and intercept.size >= 1, "tensors of wrong shapes")
-    require(record["n_features_in"] == n_terms, "a model of another table")
-    inside = bool(((features >= 0) & (features < n_terms)).all()) and np.unique(features).size == features.size
-    require(inside, "features that the table does not have")
+    terms, intercept = tensors["terms"], tensors["intercept"]
+    require(terms.dtype == np.int64 and intercept.dtype == np.float64, "tensors of a wrong type")
+    require(terms.ndim == 1 and intercept.ndim == 1 and intercept.size >= 1, "tensors of wrong shapes")
+    require(record["n_terms"] == n_terms, "a model of another table")
+    inside = bool(((terms >= 0) & (terms < n_terms)).all()) and np.unique(terms).size == terms.size
+    require(inside, "terms that the table does not have")
     family = read_family(record["family"])
     return (_from_shapes if by_shapes else _from_network)(record, tensors, family, n_terms)
 
@@ -91,7 +91,7 @@ def _shape_tensors(model: AdditiveModel) -> Tensors:
 
 def _from_shapes(record: dict[str, Any], tensors: Tensors, family: Family, n_terms: int) -> AdditiveModel:
     """Return a model in the units of the data, whose sub-networks are the shapes."""
-    kept, outputs = tensors["features"].size, tensors["intercept"].size
+    kept, outputs = tensors["terms"].size, tensors["intercept"].size
     sizes, knots = tensors["sizes"], tensors["knots"]
     _check(tensors, "sizes", (kept,), np.int64)
     total = int(knots.size)
@@ -114,7 +114,7 @@ def _from_shapes(record: dict[str, Any], tensors: Tensors, family: Family, n_ter
         family=family,
         bank=bank,
         theta=theta,
-        features=tensors["features"].astype(np.intp),
+        features=tensors["terms"].astype(np.intp),
         n_features_in=n_terms,
         scaling=Scaling.none(kept),
         offsets=np.zeros((kept, outputs)),
@@ -125,7 +125,7 @@ def _from_shapes(record: dict[str, Any], tensors: Tensors, family: Family, n_ter
 
 
 def _from_network(record: dict[str, Any], tensors: Tensors, family: Family, n_terms: int) -> AdditiveModel:
-    kept, outputs = tensors["features"].size, tensors["intercept"].size
+    kept, outputs = tensors["terms"].size, tensors["intercept"].size
     layers, activation = as_whole_numbers(record["hidden"], "damaged hidden layers", lowest=1), record["activation"]
     require(len(layers) <= MOST_LAYERS and max(layers, default=1) <= WIDEST, "damaged hidden layers")
     require(activation in ACTIVATION_NAMES and type(record["padded"]) is bool, "an unknown activation")
@@ -147,7 +147,7 @@ def _from_network(record: dict[str, Any], tensors: Tensors, family: Family, n_te
         family=family,
         bank=bank,
         theta=torch.as_tensor(tensors["theta"]),
-        features=tensors["features"].astype(np.intp),
+        features=tensors["terms"].astype(np.intp),
         n_features_in=n_terms,
         scaling=Scaling(tensors["center"], tensors["scale"]),
         offsets=tensors["offsets"],
