@@ -16,7 +16,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-15s%s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(VENV)/runtime.stamp ## fit a model on embedded data and show what it found
-	$(BIN)/python -m sparsenam.demo
+	$(BIN)/sparsenam demo
 
 test: check ## set up, then run every check: what CI runs
 
@@ -68,7 +68,7 @@ $(BIN)/pip:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/runtime.stamp: $(PINS) | $(BIN)/pip
-	$(PIP_INSTALL) -e .
+	$(PIP_INSTALL) -e ".[cli]"
 	@touch $@
 
 $(VENV)/browser.stamp: $(VENV)/dev.stamp

@@ -14,7 +14,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 import numpy as np
 
-from sparsenam.datasets.survival import make_survival
+from sparsenam.datasets import make_survival
 from sparsenam.estimators.survival import SNAMSurvival
 from sparsenam.survival.concordance import concordance
 

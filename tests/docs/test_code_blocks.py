@@ -56,7 +56,7 @@ def run_page(page: Path) -> None:
 
 def run_commands(text: str) -> str:
     """Run lines that begin with ``sparsenam`` and return what they print on stdout."""
-    from sparsenam.cli import app
+    from sparsenam.cli.app import app
 
     printed = ""
     for line in text.splitlines():

@@ -7,7 +7,7 @@ from scipy.optimize import brentq
 from sklearn.linear_model import LinearRegression
 
 from sparsenam.baselines import SPAMRegressor
-from sparsenam.baselines.splines import SplineBasis
+from sparsenam.baselines.smoothers import SplineBasis
 
 
 def sample(rows=70, features=3, seed=0):

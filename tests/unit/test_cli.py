@@ -1,139 +1,81 @@
-"""The command line: quick help, one-line errors, and a stop that loses nothing."""
+"""The command itself: quick help, the extra that it needs, and the module as the command."""
 
-import json
 import subprocess
 import sys
 
 import pytest
 from typer.testing import CliRunner
 
-from sparsenam import datasets
-from sparsenam.cli import app
-from sparsenam.errors import InputError
-from sparsenam.paper import comparison
+from sparsenam.cli.app import app
+from sparsenam.cli.display import readable_errors
+
+COMMANDS = ("fit", "predict", "explain", "report", "path", "demo")
 
 
-def invoke(*words):
-    return CliRunner().invoke(app, ["reproduce", *words])
+def run(code):
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
 
 
-def test_help_loads_none_of_the_heavy_packages():
-    code = (
-        "import sys\nfrom sparsenam.cli import app\n"
-        "try:\n    app(['--help'])\nexcept SystemExit:\n    pass\n"
+def test_help_names_every_command_and_loads_none_of_the_heavy_packages():
+    done = run(
+        "import sys\nfrom sparsenam.cli import main\n"
+        "sys.argv = ['sparsenam', '--help']\n"
+        "try:\n    main()\nexcept SystemExit:\n    pass\n"
         "heavy = ('torch', 'sklearn', 'numpy', 'scipy', 'rich', 'matplotlib')\n"
         "print([name for name in heavy if name in sys.modules])"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert "reproduce" in done.stdout
+    assert all(f"  {name} " in done.stdout for name in COMMANDS)
     assert done.stdout.splitlines()[-1] == "[]"
 
 
-def test_the_module_is_the_command_too():
-    done = subprocess.run(
-        [sys.executable, "-m", "sparsenam.cli", "reproduce", "--help"], capture_output=True, text=True, check=True
-    )
-    assert "--quick" in done.stdout
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (("nothing",), "'nothing'"),
-        (("compas", "--splits", "0"), "at least 1"),
-        (("compas", "--methods", "magic"), "'magic'"),
-        (("compas", "--recipe", "absent.toml"), "absent.toml"),
-        (("all", "--splits", "2"), "single name"),
-        (("theory", "--splits", "2"), "theory"),
-        (("compas", "--methods", ""), "at least one name"),
-        (("compas", "--recipe", "quick.toml"), "rename the file"),
-    ],
-)
-def test_a_mistake_is_one_line_on_stderr_and_exit_code_two(words, message, tmp_path):
-    result = invoke(*words, "--quick", "--out", str(tmp_path))
-    assert result.exit_code == 2
-    assert message in result.stderr
-    assert len(result.stderr.strip().splitlines()) == 1
-    assert result.stdout == ""
-
-
-def test_a_folder_that_cannot_be_written_is_named(tmp_path):
-    (tmp_path / "file").write_text("")
-    result = invoke("compas", "--quick", "--out", str(tmp_path / "file" / "below"))
-    assert result.exit_code == 2
-    assert "a folder that can be written" in result.stderr
-    assert "below" in result.stderr
-
-
-def test_missing_matplotlib_is_told_before_anything_is_run(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "sparsenam.paper.figures", None)
-    monkeypatch.setattr(comparison, "compare", lambda *words, **more: pytest.fail("a fit began"))
-    result = invoke("synthetic-regression", "--quick", "--figures", "--out", str(tmp_path))
-    assert result.exit_code == 2
-    assert "sparsenam[plots]" in result.stderr
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_figure_that_cannot_be_drawn_is_a_message_after_the_tables(tmp_path, monkeypatch):
-    pytest.importorskip("matplotlib")
-    from sparsenam.paper import figures
-
-    def broken(*words):
-        raise ZeroDivisionError("no scale")
-
-    monkeypatch.setattr(figures, "draw_effects_against_truth", broken)
-    words = ("synthetic-regression", "--quick", "--figures", "--methods", "lasso", "--out", str(tmp_path))
-    result = invoke(*words)
-    assert result.exit_code == 1
-    assert "paper: LASSO" in result.stdout
-    assert "The figure effects-lasso could not be drawn: no scale" in result.stderr
-    assert "Traceback" not in result.stderr
-
-
-def test_nothing_to_draw_is_said(tmp_path, monkeypatch):
-    pytest.importorskip("matplotlib")
-    bare = {"measures": {"mse": 1.0}, "support_rule": "none", "chosen": {}}
-    monkeypatch.setattr(comparison, "compare", lambda *words, **more: bare)
-    words = ("synthetic-regression", "--quick", "--figures", "--methods", "lasso", "--out", str(tmp_path))
-    result = invoke(*words)
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_help_of_its_options(name):
+    result = CliRunner().invoke(app, [name, "--help"])
     assert result.exit_code == 0
-    assert "No figure" in result.stderr
+    assert "--debug" in result.stdout
 
 
-def test_debug_gives_the_error_itself(tmp_path):
-    assert isinstance(invoke("nothing", "--out", str(tmp_path), "--debug").exception, InputError)
+def test_the_module_is_the_command_too():
+    done = subprocess.run([sys.executable, "-m", "sparsenam.cli", "fit", "--help"], capture_output=True, text=True)
+    assert done.returncode == 0
+    assert "Usage: sparsenam fit" in done.stdout
 
 
-def test_data_that_cannot_be_had_are_one_line_and_exit_code_two(tmp_path, monkeypatch):
-    def offline(folder=None):
-        raise InputError("COMPAS: expected a download, got no network; give --data.")
+@pytest.mark.parametrize("package", ["typer", "rich"])
+def test_without_its_packages_the_command_says_in_one_line_what_to_install(package):
+    done = run(f"import sys\nsys.modules[{package!r}] = None\nfrom sparsenam.cli import main\nmain()")
+    assert done.returncode == 1
+    assert done.stdout == ""
+    (line,) = done.stderr.splitlines()
+    assert f"got no {package}" in line
+    assert 'pip install "sparsenam[cli]"' in line
 
-    monkeypatch.setattr(datasets, "load_compas", offline)
-    result = invoke("compas", "--quick", "--out", str(tmp_path))
-    assert result.exit_code == 2
-    assert result.stderr.strip().splitlines()[-1] == (
-        "sparsenam: COMPAS: expected a download, got no network; give --data."
+
+def test_the_library_needs_neither_typer_nor_rich():
+    done = run(
+        "import sys\nsys.modules['typer'] = sys.modules['rich'] = None\n"
+        "import sparsenam\nprint(sparsenam.SNAMRegressor().alpha)"
     )
+    assert done.stdout == "auto\n", done.stderr
 
 
-def test_control_c_says_what_is_saved_and_the_same_command_goes_on(tmp_path, monkeypatch):
-    real, calls = comparison.compare, []
+def test_an_error_inside_the_program_is_one_line_and_exit_code_one(monkeypatch):
+    def broken(folder):
+        raise KeyError("lost\nkey")
 
-    def stopping(method, split, seed, **rest):
-        calls.append(method.name)
-        if len(calls) == 2:
-            raise KeyboardInterrupt
-        return real(method, split, seed, **rest)
+    monkeypatch.setattr("sparsenam.cli.app.write_demo_table", broken)
+    result = CliRunner().invoke(app, ["demo"])
+    assert result.exit_code == 1
+    (line,) = result.stderr.splitlines()
+    assert "an error inside the program (KeyError" in line and "--debug shows where" in line
+    assert isinstance(CliRunner().invoke(app, ["demo", "--debug"]).exception, KeyError)
 
-    monkeypatch.setattr(comparison, "compare", stopping)
-    words = ("synthetic-regression", "--quick", "--methods", "l1-svm,lasso", "--out", str(tmp_path))
-    stopped = invoke(*words)
-    assert stopped.exit_code == 130
-    assert "1 of 2 records are saved in" in stopped.stderr
-    assert "goes on from there" in stopped.stderr
-    again = invoke(*words)
-    assert again.exit_code == 0
-    assert calls == ["l1-svm", "lasso", "lasso"]
-    assert "paper: LASSO" in again.stdout
-    report = json.loads((tmp_path / "synthetic-regression-quick.json").read_text())
-    assert [record["method"] for record in report["records"]] == ["l1-svm", "lasso"]
+
+def test_warnings_are_single_lines_said_once_and_only_those_for_users(capsys):
+    import warnings
+
+    with readable_errors(debug=False):
+        for _ in range(2):
+            warnings.warn("a column\n  is odd", UserWarning, stacklevel=1)
+        warnings.warn("inside", DeprecationWarning, stacklevel=1)
+    assert capsys.readouterr().err == "sparsenam: warning: a column is odd\n"

@@ -19,14 +19,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sparsenam.datasets import (
-    california,
-    compas,
     load_california,
     load_compas,
     load_compas_recidivism,
     load_superconductivity,
+    published,
     store,
-    superconductivity,
 )
 from sparsenam.datasets.download import unpack
 from sparsenam.datasets.store import Copy, DataFile, Source, read_files
@@ -374,18 +372,17 @@ def _folder_of_published_files():
 PUBLISHED = _folder_of_published_files()
 
 
-def published(*modules):
-    """Skip unless every file of these modules is there; a file with a wrong sum fails, it does not skip."""
-    files = [file for module in modules for file in module.SOURCE.files]
+def needs(source):
+    """Skip unless every file of this source is there; a file with a wrong sum fails, it does not skip."""
     there = PUBLISHED is not None and all(
-        any((PUBLISHED / copy.name).is_file() for copy in file.copies) for file in files
+        any((PUBLISHED / copy.name).is_file() for copy in file.copies) for file in source.files
     )
     return pytest.mark.skipif(
         not there, reason="the published files are not here; name their folder in SPARSENAM_DATA"
     )
 
 
-@published(california)
+@needs(published.CALIFORNIA)
 def test_california_is_the_table_of_scikit_learn():
     data = load_california(PUBLISHED)
     means = dict(zip(data.feature_names, data.X.mean(axis=0), strict=True))
@@ -401,16 +398,16 @@ def test_california_is_the_table_of_scikit_learn():
     assert data.y[0] == 4.526
 
 
-@published(california)
+@needs(published.CALIFORNIA)
 def test_california_comes_out_of_an_archive_with_windows_line_ends(monkeypatch, serve):
     lines = (PUBLISHED / "cal_housing.data").read_bytes().replace(b"\n", b"\r\n")
     url = serve("/cal_housing.tgz", tar_of({"CaliforniaHousing/cal_housing.data": lines}))
-    monkeypatch.setattr(california, "SOURCE", replace(california.SOURCE, urls=(url,)))
+    monkeypatch.setattr(published, "CALIFORNIA", replace(published.CALIFORNIA, urls=(url,)))
     np.testing.assert_array_equal(load_california().X, load_california(PUBLISHED).X)
     assert serve.asked == ["/cal_housing.tgz"]
 
 
-@published(compas)
+@needs(published.COMPAS)
 def test_compas_has_2751_of_6172_scores_above_low():
     data = load_compas(PUBLISHED)
     assert data.X.shape == (6172, 13) and len(data.feature_names) == 13 and data.task == "classification"
@@ -422,7 +419,7 @@ def test_compas_has_2751_of_6172_scores_above_low():
         np.testing.assert_array_equal(np.sum(levels, axis=0), 1.0)
 
 
-@published(compas)
+@needs(published.COMPAS)
 def test_recidivism_is_the_same_table_with_one_column_as_the_target():
     score, repeat = load_compas(PUBLISHED), load_compas_recidivism(PUBLISHED)
     place = score.feature_names.index("two_year_recid")
@@ -432,7 +429,7 @@ def test_recidivism_is_the_same_table_with_one_column_as_the_target():
     assert repeat.feature_names == score.feature_names[:place] + score.feature_names[place + 1 :]
 
 
-@published(superconductivity)
+@needs(published.SUPERCONDUCTIVITY)
 def test_superconductivity_has_81_summaries_and_50_elements():
     data = load_superconductivity(PUBLISHED)
     assert data.X.shape == (21263, 131) and len(set(data.feature_names)) == 131

@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.model_selection import cross_val_score
 
 from sparsenam import SNAMSurvival, survival_target
-from sparsenam.datasets.survival import make_survival
+from sparsenam.datasets import make_survival
 from sparsenam.errors import InputError
 from sparsenam.estimators import cox_fitting
 from sparsenam.survival.alternation import CoxLikelihood, settle

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass
 from numbers import Integral
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,14 +13,18 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.feature_selection import SelectorMixin
 from sklearn.model_selection import BaseCrossValidator, check_cv
-from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
 
-from sparsenam.baselines.backfitting import FixedSmoother, Limits, backfit, empty_state
-from sparsenam.baselines.degrees import chosen_degrees, equal_degrees
-from sparsenam.baselines.numbers import check_numbers, column_names
-from sparsenam.baselines.smoothers import Smoother
-from sparsenam.baselines.spam_path import alpha_max, centred, fold_shares, validated_path
-from sparsenam.baselines.splines import SplineCurve
+from sparsenam.baselines.backfitting import (
+    Limits,
+    alpha_max,
+    backfit,
+    centred,
+    empty_state,
+    fold_shares,
+    validated_path,
+)
+from sparsenam.baselines.smoothers import FixedSmoother, Smoother, SplineCurve, chosen_degrees, equal_degrees
 from sparsenam.errors import InputError, check_number, check_whole, check_word, describe
 from sparsenam.estimators.regression import check_target
 from sparsenam.estimators.validation import all_or_nothing, require_target
@@ -225,21 +229,21 @@ class SPAMRegressor(SelectorMixin, RegressorMixin, BaseEstimator):
         if self.refit:
             ended = backfit(fixed, ended.state, np.where(ended.state.norms > 0, 0.0, np.inf), limits)
             self._warn(ended.is_converged, f"the refit with relative change {ended.change:.2g}")
-        norms, degrees = np.zeros(sample.n_terms), np.zeros(sample.n_terms)
-        norms[sample.terms] = ended.state.norms[:, 0]
-        degrees[sample.terms] = [each.degrees[0] for each in fixed]
+        norms, degrees = np.zeros(sample.n_features_in), np.zeros(sample.n_features_in)
+        norms[sample.features] = ended.state.norms[:, 0]
+        degrees[sample.features] = [each.degrees[0] for each in fixed]
         scale = float(sample.target_scaling.scale[0])
         shapes = [
-            _Shape(int(feature), center, width, each.smoother.curve(own[0]), scale)
-            for feature, center, width, each, own in zip(
-                sample.terms,
+            _Shape(int(feature), center, width, smoother.smoother.curve(effect[0]), scale)
+            for feature, center, width, smoother, effect in zip(
+                sample.features,
                 sample.scaling.center,
                 sample.scaling.scale,
                 fixed,
                 ended.state.coordinates,
                 strict=True,
             )
-            if own.any()
+            if effect.any()
         ]
         return {
             "alpha_max_": alpha_max(fixed, target),
@@ -276,3 +280,48 @@ class _Shape:
 
     def __call__(self, column: Vector) -> Vector:
         return self.scale * self.curve((column - self.center) / self.width)
+
+
+def check_numbers(estimator: BaseEstimator, X: ArrayLike, *, reset: bool) -> Matrix:
+    """Return X as a finite float64 matrix, for estimators of numbers alone; ``reset`` records width and names."""
+    try:
+        columns: Matrix = validate_data(
+            estimator,
+            X,
+            reset=reset,
+            dtype=np.float64,
+            ensure_all_finite=False,
+            ensure_min_samples=2 if reset else 1,
+        )
+    except ValueError as error:
+        found = _text_column(X) if "could not convert" in str(error) else None
+        if found is None:
+            raise
+        name, text = found
+        message = describe(f"column {name!r}", "numbers", f"the text {text!r}", "encode it as numbers first")
+        raise InputError(message) from error
+    bad = ~np.isfinite(columns)
+    if bad.any():
+        row, column = (int(index) for index in np.argwhere(bad)[0])
+        value = "NaN" if np.isnan(columns[row, column]) else "infinity (inf)"
+        got = f"{value} in row {row} ({int(bad.sum())} such cells in X)"
+        name = column_names(estimator, columns.shape[1])[column]
+        raise InputError(describe(f"column {name!r}", "finite numbers", got, "fill or drop these cells"))
+    return columns
+
+
+def column_names(estimator: BaseEstimator, n_columns: int) -> list[str]:
+    """Return the table's column names, or x0, x1, … for an array."""
+    named = getattr(estimator, "feature_names_in_", None)
+    return [f"x{index}" for index in range(n_columns)] if named is None else [str(name) for name in named]
+
+
+def _text_column(X: Any) -> tuple[object, object] | None:
+    columns = [(name, X[name]) for name in X.columns] if hasattr(X, "columns") else enumerate(np.asarray(X).T)
+    for name, column in columns:
+        for value in np.asarray(column, dtype=object).ravel():
+            try:
+                float(value)
+            except (TypeError, ValueError):
+                return name, value
+    return None

@@ -1,5 +1,5 @@
 """``python -m sparsenam.cli``."""
 
-from sparsenam.cli.app import app
+from sparsenam.cli import main
 
-app(prog_name="sparsenam")
+main()

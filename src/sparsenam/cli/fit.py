@@ -1,45 +1,57 @@
-"""``sparsenam fit``: a table in; a model, a report and the test error out."""
+"""``sparsenam fit`` and ``sparsenam path``: from a table to a model, or only to the order of its columns."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from sparsenam.cli.errors import INTERRUPTED, readable_errors
+from sparsenam.cli.display import INTERRUPTED, note, readable_errors, say, say_json, show_table
+from sparsenam.errors import InputError, describe
 
 if TYPE_CHECKING:
-    from sparsenam.cli.files import Folder
-    from sparsenam.cli.problem import Problem
-    from sparsenam.cli.running import Left
+    from sparsenam.cli.problem import FitProblem
+    from sparsenam.cli.run import Left, ModelFolder
 
-FOLDER = Path("sparsenam-model")
-EPILOG = """\b
+FIT_EPILOG = """\b
 Examples:
   sparsenam fit houses.csv --target price
   sparsenam fit loans.parquet --target default --types zip=category --out loans
   sparsenam fit claims.csv.gz --target claims --task count --exposure years
   sparsenam fit patients.tsv --target months --event died --max-seconds 60"""
+PATH_EPILOG = """\b
+Examples:
+  sparsenam path houses.csv --target price
+  sparsenam path loans.parquet --target default --json > path.json"""
+
+TableFile = Annotated[Path, typer.Argument(help="CSV, TSV or Parquet file, .gz too.", show_default=False)]
+Keep = Annotated[str | None, typer.Option(help="Columns never to drop, with commas between.")]
+Types = Annotated[str | None, typer.Option(help="What columns are, as in zip=category,day=date.")]
+Exposure = Annotated[str | None, typer.Option(help="Column of time or size over which y was counted.")]
+FamilyName = Annotated[str | None, typer.Option(help="gaussian, huber, quantile, gamma, poisson, …")]
+Debug = Annotated[bool, typer.Option("--debug", help="Show the whole trace of an error.")]
 
 
 def fit(
-    table: Annotated[Path, typer.Argument(help="CSV, TSV or Parquet file, .gz too.", show_default=False)],
+    table: TableFile,
     target: Annotated[str, typer.Option(help="Column to predict; for survival the time.", show_default=False)],
     task: Annotated[str, typer.Option(help="auto, regression, count, classification or survival.")] = "auto",
-    out: Annotated[Path, typer.Option(help="Folder for model.snam, report.html and metrics.json.")] = FOLDER,
+    out: Annotated[Path, typer.Option(help="Folder for model.snam, report.html and metrics.json.")] = Path(
+        "sparsenam-model"
+    ),
     test: Annotated[float, typer.Option(help="Share of rows held out to measure the error; 0 for none.")] = 0.2,
     seed: Annotated[int, typer.Option(help="Seed; the same seed gives the same model.", min=0)] = 0,
     max_seconds: Annotated[float | None, typer.Option(help="Most seconds for the fit.")] = None,
-    keep: Annotated[str | None, typer.Option(help="Columns never to drop, with commas between.")] = None,
-    types: Annotated[str | None, typer.Option(help="What columns are, as in zip=category,day=date.")] = None,
-    exposure: Annotated[str | None, typer.Option(help="Column of time or size over which y was counted.")] = None,
+    keep: Keep = None,
+    types: Types = None,
+    exposure: Exposure = None,
     event: Annotated[str | None, typer.Option(help="Column of 0/1: the event happened (survival).")] = None,
     alpha: Annotated[str, typer.Option(help="Weight of the penalty; auto chooses by cross-validation.")] = "auto",
-    family: Annotated[str | None, typer.Option(help="gaussian, huber, quantile, gamma, poisson, …")] = None,
+    family: FamilyName = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with a fit that was stopped.")] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show the whole trace of an error.")] = False,
+    debug: Debug = False,
 ) -> None:
     """Fit a sparse additive model to a table and measure it on rows held out.
 
@@ -47,61 +59,118 @@ def fit(
     """
     with readable_errors(debug=debug):
         # the heavy rooms are loaded here and not at the top: "sparsenam --help" must not wait for PyTorch
-        from sparsenam.cli.display import note
-        from sparsenam.cli.files import Folder
-        from sparsenam.cli.options import as_alpha, as_list, as_types
-        from sparsenam.cli.problem import Wishes, pose
-        from sparsenam.cli.reading import read_file
-        from sparsenam.cli.running import Plan, Stopped, run_fit
+        from sparsenam.cli.problem import TargetRequest, pose
+        from sparsenam.cli.run import FitRequest, FitStopped, ModelFolder, run_fit
+        from sparsenam.cli.tables import read_file
 
-        wishes = Wishes(target, task, family, event, exposure)
+        columns = TargetRequest(target, task, family, event, exposure)
         kinds = tuple(as_types(types).items())
-        plan = Plan(wishes, test, seed, as_alpha(alpha), tuple(as_list(keep)), kinds, max_seconds)
-        problem = pose(read_file(table), wishes)
-        folder = Folder(out)
-        fingerprint = plan.fingerprint(table.read_bytes())
-        say_task(problem)
+        request = FitRequest(columns, test, seed, as_alpha(alpha), tuple(as_list(keep)), kinds, max_seconds)
+        problem = pose(read_file(table), columns)
+        folder = ModelFolder(out)
+        fingerprint = request.fingerprint(table.read_bytes())
+        _say_task(problem)
         if resume:
-            finished = folder.finished_fit(fingerprint)
-            if finished is not None:
+            finished = folder.finished_fit()
+            if finished is not None and finished.get("fingerprint") == fingerprint:
                 note("This fit is finished already.")
-                say_outcome(finished, folder)
+                _say_outcome(finished, folder)
                 return
-            if not folder.stage.exists():
-                note(f"No stage of a stopped fit in {out}: starting from the beginning.")
+            stopped = folder.stage.exists()
+            start = "Going on from" if stopped else "No"
+            note(f"{start} the chosen columns of a stopped fit in {out}{'.' if stopped else ': starting anew.'}")
         had_model = folder.model.exists()
         try:
-            outcome = run_fit(problem, plan, folder, fingerprint, resume=resume)
-        except Stopped as stopped:
-            note(stopped_words(stopped.left, folder, had_model=had_model))
-            raise typer.Exit(INTERRUPTED) from stopped
-        say_outcome(outcome.metrics, folder)
+            metrics = run_fit(problem, request, folder, fingerprint, resume=resume)
+        except FitStopped as stop:
+            note(_stopped_message(stop.left, folder, had_model=had_model))
+            raise typer.Exit(INTERRUPTED) from stop
+        _say_outcome(metrics, folder)
 
 
-def say_task(problem: Problem) -> None:
+def path(
+    table: TableFile,
+    target: Annotated[str, typer.Option(help="Column to predict.", show_default=False)],
+    task: Annotated[str, typer.Option(help="auto, regression, count or classification.")] = "auto",
+    seed: Annotated[int, typer.Option(help="Seed of the folds.", min=0)] = 0,
+    keep: Keep = None,
+    types: Types = None,
+    exposure: Exposure = None,
+    family: FamilyName = None,
+    as_json: Annotated[bool, typer.Option("--json", help="JSON instead of a table.")] = False,
+    debug: Debug = False,
+) -> None:
+    """Walk the regularisation path on all rows: entry order, alphas, sizes and cross-validated losses."""
+    with readable_errors(debug=debug):
+        from sparsenam.cli.problem import TargetRequest, pose
+        from sparsenam.cli.run import FitRequest, fit_rows
+        from sparsenam.cli.tables import read_file
+
+        if task == "survival":
+            remedy = "see the path in the report of sparsenam fit"
+            raise InputError(describe("--task", "regression, count or classification", "survival", remedy))
+        columns = TargetRequest(target, task, family, None, exposure)
+        kinds = tuple(as_types(types).items())
+        request = FitRequest(columns, seed=seed, keep=tuple(as_list(keep)), types=kinds)
+        problem = pose(read_file(table), columns)
+        if not as_json:
+            _say_task(problem)
+        walker = request.convex_estimator(problem.kind, "auto")
+        fit_rows(walker, problem.rows)
+        walked = _path_to_dict(walker)
+        say_json(walked) if as_json else _show_path(walked)
+
+
+def as_list(text: str | None) -> list[str]:
+    """Return the parts between commas, blanks aside."""
+    return [] if text is None else [part.strip() for part in text.split(",") if part.strip()]
+
+
+def as_types(text: str | None) -> dict[str, str]:
+    """Return kinds by column from ``zip=category,size=number``."""
+    types: dict[str, str] = {}
+    for part in as_list(text):
+        name, equals, kind = part.rpartition("=")
+        if not equals or not name.strip() or not kind.strip():
+            expected = "column=kind, with commas between"
+            raise InputError(describe("--types", expected, repr(part), "write for example zip=category"))
+        types[name.strip()] = kind.strip()
+    return types
+
+
+def as_alpha(text: str) -> float | Literal["auto"]:
+    """Return the weight of the penalty, a number or ``auto``."""
+    if text == "auto":
+        return "auto"
+    try:
+        alpha = float(text)
+    except ValueError:
+        alpha = -1.0
+    if not 0 <= alpha < float("inf"):
+        raise InputError(describe("--alpha", "auto or a number of at least 0", repr(text), "choose another"))
+    return alpha
+
+
+def _say_task(problem: FitProblem) -> None:
     """Say what the table asks for, and what was left out."""
-    from sparsenam.cli.display import note, say
-
-    for words in problem.notes:
-        note(words)
-    say(f"task: {problem.task.kind} ({problem.task.why})")
+    for message in problem.notes:
+        note(message)
+    say(f"task: {problem.kind.task} ({problem.kind.reason})")
 
 
-def say_outcome(metrics: Mapping[str, Any], folder: Folder) -> None:
-    """Say what was kept, how large the error is, and where everything lies."""
-    from sparsenam.cli.display import say
-
+def _say_outcome(metrics: Mapping[str, Any], folder: ModelFolder) -> None:
+    """Say what was kept, how large the error is, and where the files are."""
     kept, dropped = metrics["kept"], metrics["dropped"]
     say(f"kept: {', '.join(kept) or 'nothing'} ({len(kept)} of {metrics['columns']} columns)")
     say(f"dropped: {len(dropped)}")
-    say(error_words(metrics["test"], metrics["rows"]["test"]))
+    say(_error_line(metrics["test"], metrics["rows"]["test"]))
     say(f"fit: {metrics['rows']['fit']} rows in {metrics['seconds']:.1f} s")
     say(f"model: {folder.model}")
     say(f"report: {folder.report}")
     say(f"metrics: {folder.metrics}")
 
 
-def error_words(test: Mapping[str, Any] | None, rows: int) -> str:
+def _error_line(test: Mapping[str, Any] | None, rows: int) -> str:
     """Return the test error in one line, beside that of the baseline."""
     if test is None:
         return "test: no rows held out"
@@ -116,18 +185,54 @@ def error_words(test: Mapping[str, Any] | None, rows: int) -> str:
     )
 
 
-def stopped_words(left: Left, folder: Folder, *, had_model: bool) -> str:
+def _stopped_message(left: Left, folder: ModelFolder, *, had_model: bool) -> str:
     """Return what a stopped fit leaves and how to go on."""
     if left == "nothing":
         older = f" ({folder.model} is of an earlier fit)" if had_model else ""
         return f"Stopped before there was a model{older}; the same command with --resume starts again."
-    if left == "older":
-        return (
-            f"Stopped: {folder.model} is still that of the earlier fit; --resume goes on from the chosen features."
+    state = {
+        "older": "is still that of the earlier fit",
+        "complete": "is complete, its report is not",
+        "preliminary": "is a preliminary model, of the chosen columns but not yet trained",
+    }[left]
+    return f"Stopped: {folder.model} {state}; the same command with --resume goes on from the chosen columns."
+
+
+def _path_to_dict(walker: Any) -> dict[str, Any]:
+    """Return the path as plain data: the order of entry, and a record for each alpha."""
+    curve = walker.cv_curve_
+    taken, best = curve.choose(walker.rule), curve.best()
+    names = walker.path_.names
+    known: list[str] = []
+    points: list[dict[str, Any]] = []
+    for index, (point, row) in enumerate(zip(walker.path_, curve.table(), strict=True)):
+        kept = [names[int(feature)] for feature in sorted(point.features.tolist())]
+        points.append(
+            {
+                "alpha": row["alpha"],
+                "features": int(point.features.size),
+                "cv_mean": row["mean"],
+                "cv_standard_error": row["standard_error"],
+                "entered": [name for name in kept if name not in known],
+                "best": index == best,
+                "taken": index == taken,
+            }
         )
-    if left == "complete":
-        return f"Stopped: {folder.model} is complete, its report is not; --resume goes on from the chosen features."
-    return (
-        f"Stopped: {folder.model} is a preliminary model, of the chosen features but not yet trained; "
-        "the same command with --resume goes on from here."
-    )
+        known += [name for name in kept if name not in known]
+    return {"schema": 1, "entry_order": walker.path_.entry_order(), "points": points}
+
+
+def _show_path(walked: dict[str, Any]) -> None:
+    """Print the path: one line for each alpha, the best and the chosen one marked."""
+    lines = [
+        (
+            f"{point['alpha']:.4g}",
+            str(point["features"]),
+            f"{point['cv_mean']:.4g} ± {point['cv_standard_error']:.2g}",
+            " ".join(mark for mark in ("best", "taken") if point[mark]),
+            ", ".join(point["entered"]),
+        )
+        for point in walked["points"]
+    ]
+    show_table(("alpha", "features", "held-out loss", "", "entered"), lines)
+    say(f"order of entry: {', '.join(walked['entry_order'])}")

@@ -1,28 +1,38 @@
-"""A table as a problem: columns to learn from, the target, and rows held out for the test."""
+"""A table as a problem: what kind of target it has, rows to learn from, and rows held out for the test."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, cast, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsenam.cli.table import Table
-from sparsenam.cli.task import Task, classes_of, events_of, find_task, numbers_of
+from sparsenam.cli.tables import FileTable
 from sparsenam.errors import InputError, describe
 from sparsenam.estimators import survival_target
 from sparsenam.streams import Streams
 from sparsenam.tables.cells import Cells
+from sparsenam.tables.columns import as_levels, as_numbers, decide
 from sparsenam.tables.text import listed
 
+TaskName = Literal["regression", "count", "classification", "survival"]
+
 FEWEST_ROWS = 10
+FEW_VALUES = 10  # whole numbers with at most so many values are taken for classes
+ROWS_A_VALUE = 5  # if each has as many rows on average
+FAMILIES: dict[TaskName, tuple[str, ...]] = {
+    "regression": ("gaussian", "huber", "quantile", "gamma", "tweedie"),
+    "count": ("poisson", "negative_binomial"),
+    "classification": ("auto", "binomial", "multinomial"),
+    "survival": (),
+}
+EVENTS = {"0": False, "false": False, "no": False, "1": True, "true": True, "yes": True}
 
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
-    """What the user said about a table's columns."""
+class TargetRequest:
+    """What the user says about the target: its column, and the task, family and further columns where given."""
 
     target: str
     task: str = "auto"
@@ -31,97 +41,171 @@ class Wishes:
     exposure: str | None = None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Part:
-    """Some rows of a problem: the table (rows, features), y (rows,) and the exposure (rows,), if there is one."""
+@dataclass(frozen=True, slots=True)
+class TargetKind:
+    """What is to be predicted: the task, the family of the fit, and the reason for the task."""
 
-    table: Table
+    task: TaskName
+    family: str | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LabelledRows:
+    """The table (rows, columns), y (rows,), and the exposure (rows,), if there is one."""
+
+    table: FileTable
     y: NDArray[Any]
     exposure: NDArray[np.float64] | None
 
-    @property
-    def rows(self) -> int:
-        """The number of rows."""
-        return len(self.y)
-
-    def take(self, rows: NDArray[np.intp]) -> Part:
+    def take(self, rows: NDArray[np.intp]) -> LabelledRows:
         """Return some of the rows."""
-        return Part(self.table.take(rows), self.y[rows], None if self.exposure is None else self.exposure[rows])
+        exposure = None if self.exposure is None else self.exposure[rows]
+        return LabelledRows(self.table.take(rows), self.y[rows], exposure)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Problem:
-    """All rows whose target is known, the task, and what should be said about them."""
+class FitProblem:
+    """All rows whose target is known, what is to be predicted, and what the user should know about them."""
 
-    task: Task
+    kind: TargetKind
     target: str
-    all: Part
+    rows: LabelledRows
     notes: tuple[str, ...]
 
 
-def pose(table: Table, wishes: Wishes) -> Problem:
-    """Return the problem that the wishes make of a table; rows without a target are dropped."""
-    named = [("--target", wishes.target), ("--event", wishes.event), ("--exposure", wishes.exposure)]
-    asked = [table.require(name, option) for option, name in named if name is not None]
-    if len(set(asked)) < len(asked):
-        raise InputError(
-            describe("--target, --event and --exposure", "different columns", "one twice", "correct the names")
-        )
-    missing = np.any([table.cells(name).missing for name in asked], axis=0)
+def pose(table: FileTable, request: TargetRequest) -> FitProblem:
+    """Return the problem that a request makes of a table; rows without a target are dropped."""
+    options = [("--target", request.target), ("--event", request.event), ("--exposure", request.exposure)]
+    named = [table.require(name, option) for option, name in options if name is not None]
+    if len(set(named)) < len(named):
+        where = "--target, --event and --exposure"
+        raise InputError(describe(where, "different columns", "one twice", "correct the names"))
+    missing = np.any([table.cells(name).missing for name in named], axis=0)
     notes: list[str] = []
     if missing.any():
         count = int(missing.sum())
-        notes.append(f"{count} row{'s' if count > 1 else ''} without {listed(asked)} left out.")
+        notes.append(f"{count} row{'s' if count > 1 else ''} without {listed(named)} left out.")
         table = table.take(np.flatnonzero(~missing))
-    if table.rows < FEWEST_ROWS:
-        got = f"{table.rows} rows"
-        raise InputError(describe("the table", f"at least {FEWEST_ROWS} rows with a target", got, "give more rows"))
-    features = table.without(asked)
-    if not features.names:
+    if table.n_rows < FEWEST_ROWS:
+        expected, got = f"at least {FEWEST_ROWS} rows with a target", f"{table.n_rows} rows"
+        raise InputError(describe("the table", expected, got, "give more rows"))
+    inputs = table.without(named)
+    if not inputs.names:
         raise InputError(describe("the table", "columns besides the target", "none", "give a wider table"))
-    exposed = wishes.exposure is not None
-    cells = table.cells(wishes.target)
-    task = find_task(cells, wishes.task, wishes.family, has_event=wishes.event is not None, has_exposure=exposed)
-    y = _target(table, cells, task, wishes)
-    exposure = numbers_of(table.cells(wishes.exposure), "--exposure") if wishes.exposure is not None else None
-    return Problem(task, wishes.target, Part(features, y, exposure), tuple(notes))
+    cells = table.cells(request.target)
+    kind = find_kind(cells, request)
+    y = classes_of(cells) if kind.task == "classification" else numbers_of(cells, "--target")
+    if request.event is not None:
+        y = survival_target(_events_of(table.cells(request.event)), y)
+    exposure = None if request.exposure is None else numbers_of(table.cells(request.exposure), "--exposure")
+    return FitProblem(kind, request.target, LabelledRows(inputs, y, exposure), tuple(notes))
 
 
-def _target(table: Table, cells: Cells, task: Task, wishes: Wishes) -> NDArray[Any]:
-    if task.kind == "classification":
-        return classes_of(cells)
-    numbers = numbers_of(cells, "--target")
-    if task.kind != "survival":
-        return numbers
-    assert wishes.event is not None
-    return survival_target(events_of(table.cells(wishes.event)), numbers)
-
-
-def split(problem: Problem, share: float, seed: int) -> tuple[Part, Part | None]:
+def split(problem: FitProblem, share: float, seed: int) -> tuple[LabelledRows, LabelledRows | None]:
     """Return the rows to fit on and those held out: every class, or the events, in its share of both."""
     if not 0 <= share < 1:
         raise InputError(describe("--test", "a share from 0 to below 1", f"{share:g}", "write for example 0.2"))
-    part = problem.all
+    rows = problem.rows
     if share == 0:
-        return part, None
+        return rows, None
     generator = Streams(seed).generator("held out")
-    labels = _strata(problem)
-    held = np.zeros(part.rows, dtype=np.bool_)
-    for label in np.unique(labels):
-        rows = generator.permutation(np.flatnonzero(labels == label))
-        held[rows[: _rounded(share * rows.size, rows.size, generator.random)]] = True
+    strata = np.zeros(len(rows.y), dtype=np.intp)
+    if problem.kind.task in ("classification", "survival"):
+        strata = rows.y if problem.kind.task == "classification" else rows.y["event"]
+    held = np.zeros(len(rows.y), dtype=np.bool_)
+    for stratum in np.unique(strata):
+        members = generator.permutation(np.flatnonzero(strata == stratum))
+        # rounded at random, so that rare classes are not always left out
+        count = int(share * members.size) + (generator.random() < share * members.size % 1)
+        held[members[: min(count, max(members.size - 1, 0))]] = True
     if not held.any():
-        held[generator.integers(part.rows)] = True
-    return part.take(np.flatnonzero(~held)), part.take(np.flatnonzero(held))
+        held[generator.integers(len(rows.y))] = True
+    return rows.take(np.flatnonzero(~held)), rows.take(np.flatnonzero(held))
 
 
-def _strata(problem: Problem) -> NDArray[Any]:
-    y = problem.all.y
-    if problem.task.kind == "classification":
-        return y
-    return y["event"] if problem.task.kind == "survival" else np.zeros(len(y), dtype=np.intp)
+def find_kind(cells: Cells, request: TargetRequest) -> TargetKind:
+    """Return the kind that was asked for, else the one that the target's cells, shape (rows,), suggest."""
+    names = get_args(TaskName)
+    if request.task != "auto" and request.task not in names:
+        expected = f"auto, {', '.join(names[:-1])} or {names[-1]}"
+        raise InputError(describe("--task", expected, repr(request.task), "choose one"))
+    task, reason = cast("TaskName", request.task), "as asked for"
+    if request.task == "auto":
+        task, reason = _guess(cells, request)
+    _check_options(task, request)
+    return TargetKind(task, request.family or next(iter(FAMILIES[task]), None), reason)
 
 
-def _rounded(wanted: float, rows: int, draw: Callable[[], float]) -> int:
-    """Return a whole number whose mean is the one wanted, so that rare classes are not always left out."""
-    return min(int(wanted) + (draw() < wanted % 1), max(rows - 1, 0))
+def _check_options(task: TaskName, request: TargetRequest) -> None:
+    """Raise where the event, the exposure or the family does not go with the task."""
+    family, families = request.family, FAMILIES[task]
+    if (request.event is not None) != (task == "survival"):
+        got = "no column of events" if task == "survival" else f"--event for {task}"
+        remedy = "name the column that says whether the event happened" if task == "survival" else "leave it out"
+        raise InputError(describe("--event", "a column exactly for --task survival", got, remedy))
+    if request.exposure is not None and task != "count" and family not in ("gamma", "tweedie"):
+        expected = "a task with a rate: --task count, or --family gamma or tweedie"
+        raise InputError(describe("--exposure", expected, task, "leave it out or choose one of these"))
+    if family is not None and family not in families:
+        expected = f"one of {', '.join(families)} for {task}" if families else f"none for {task}"
+        raise InputError(describe("--family", expected, repr(family), "choose one or leave it out"))
+
+
+def _guess(cells: Cells, request: TargetRequest) -> tuple[TaskName, str]:
+    """Return the task that columns, family and cells suggest, and the reason."""
+    if request.event is not None:
+        return "survival", "an event column was named"
+    for task, families in FAMILIES.items():
+        if request.family is not None and request.family in families and request.family != "auto":
+            return task, f"the family is {request.family}"
+    if request.exposure is not None:
+        return "count", "an exposure was named"
+    kind = decide(cells, None).kind
+    if kind == "date":
+        remedy = "name a column of numbers or classes"
+        raise InputError(describe(f"target {cells.name!r}", "numbers or classes", "dates", remedy))
+    if kind != "number":
+        levels = np.unique(cells.numbers[~cells.missing]).size if cells.stored == "truth" else len(cells.values)
+        return "classification", f"the target holds {levels} classes that are no numbers"
+    numbers = as_numbers(cells, "")
+    numbers = numbers[~np.isnan(numbers)]
+    values = np.unique(numbers)
+    if values.size == 2:
+        return "classification", f"the target holds two values, {values[0]:g} and {values[1]:g}"
+    is_whole = bool((values == np.round(values)).all())
+    if is_whole and values.size <= FEW_VALUES and numbers.size >= ROWS_A_VALUE * values.size:
+        return "classification", f"the target holds {values.size} whole numbers; --task regression if they measure"
+    if is_whole and values.size and values[0] >= 0:
+        return "regression", f"{values.size} different whole numbers; --task count if they count something"
+    return "regression", f"the target holds {values.size} different numbers"
+
+
+def numbers_of(cells: Cells, option: str) -> NDArray[np.float64]:
+    """Return the cells as numbers (rows,), NaN where missing; raise one sentence when they are none."""
+    kind = decide(cells, None).kind
+    if kind not in ("number", "category") or (cells.stored == "text" and kind != "number"):
+        got = f"{cells.values[0]!r}" if cells.values else f"a column of kind {kind}"
+        raise InputError(describe(f"{option} {cells.name!r}", "numbers", got, "name another column"))
+    return as_numbers(cells, "")
+
+
+def classes_of(cells: Cells) -> NDArray[np.generic]:
+    """Return each row's class (rows,): whole numbers where all are, text otherwise."""
+    codes, names = as_levels(cells)
+    if decide(cells, None).kind == "number":
+        numbers = as_numbers(cells, "")
+        if (numbers == np.round(numbers)).all():
+            return numbers.astype(np.int64)
+    return np.array(names, dtype=str)[codes]
+
+
+def _events_of(cells: Cells) -> NDArray[np.bool_]:
+    """Return whether the event happened in each row (rows,): from 0/1, false/true or no/yes."""
+    codes, names = as_levels(cells)
+    keys = [name.strip().lower().removesuffix(".0") for name in names]
+    unknown = [name for name, key in zip(names, keys, strict=True) if key not in EVENTS]
+    if unknown:
+        expected = "0 or 1, false or true, no or yes"
+        raise InputError(describe(f"--event {cells.name!r}", expected, repr(unknown[0]), "correct these cells"))
+    return np.array([EVENTS[key] for key in keys], dtype=np.bool_)[codes]

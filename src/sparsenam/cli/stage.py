@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsenam.convex.certificate import Certificate
-from sparsenam.convex.problem import ConvexPoint
+from sparsenam.convex.path import ConvexPoint
 from sparsenam.errors import CheckpointError, describe
 from sparsenam.files import write_atomically
 from sparsenam.selection import CVCurve
@@ -34,7 +34,7 @@ class StageFile:
         arrays: Arrays = {}
         certificates: list[dict[str, Any] | None] = []
         for place, choice in enumerate(choices):
-            arrays |= _packed(choice, f"{place}/")
+            arrays |= pack_choice(choice, f"{place}/")
             certificates.append(None if choice.certificate is None else choice.certificate.to_dict())
         facts = {"fingerprint": self.fingerprint, "certificates": certificates}
         buffer = io.BytesIO()
@@ -86,13 +86,14 @@ class Stored:
                 own["curve/fold_sizes"],
             )
         point = _point(own, "point/")
-        count = int(own["points"])
+        count = int(own["points"].item())
         points = tuple(_point(own, f"points/{number}/") for number in range(count))
         certificate = None if facts is None else Certificate.from_dict(facts)
-        return FeatureChoice(task, float(own["alpha"]), point, certificate, curve, points)
+        return FeatureChoice(task, float(own["alpha"].item()), point, certificate, curve, points)
 
 
-def _packed(choice: FeatureChoice, prefix: str) -> Arrays:
+def pack_choice(choice: FeatureChoice, prefix: str) -> Arrays:
+    """Return a choice as arrays by name."""
     arrays: Arrays = {"alpha": np.array(choice.alpha), "points": np.array(len(choice.points))}
     arrays |= _point_arrays(choice.point, "point/")
     for number, point in enumerate(choice.points):
@@ -114,7 +115,7 @@ def _point_arrays(point: ConvexPoint, prefix: str) -> Arrays:
     """Return the fit on all rows, batch 0; the folds' own fits have given their losses and are not needed again."""
     arrays: Arrays = {
         "alpha": np.array(point.alpha),
-        "n_groups": np.array(point.n_groups),
+        "n_features": np.array(point.n_features),
         "active": point.active,
         "values": point.values[:1],
         "intercepts": point.intercepts[:1],
@@ -127,8 +128,8 @@ def _point_arrays(point: ConvexPoint, prefix: str) -> Arrays:
 
 def _point(arrays: Arrays, prefix: str) -> ConvexPoint:
     return ConvexPoint(
-        alpha=float(arrays[prefix + "alpha"]),
-        n_groups=int(arrays[prefix + "n_groups"]),
+        alpha=float(arrays[prefix + "alpha"].item()),
+        n_features=int(arrays[prefix + "n_features"].item()),
         active=arrays[prefix + "active"],
         values=arrays[prefix + "values"],
         intercepts=arrays[prefix + "intercepts"],

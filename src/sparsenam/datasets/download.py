@@ -78,10 +78,8 @@ def unpack(
     except InputError:
         raise
     except Exception as error:  # damaged bytes make zipfile and tarfile raise a dozen kinds
-        reason = f"a damaged one ({type(error).__name__}: {error})"
-        raise InputError(
-            describe(url, f"a {archive} archive", reason, "try again later or get it by hand")
-        ) from error
+        got, remedy = f"a damaged one ({type(error).__name__}: {error})", "try again later or get it by hand"
+        raise InputError(describe(url, f"a {archive} archive", got, remedy)) from error
 
 
 def _from_zip(url: str, packed: bytes, names: list[str], limit: int) -> list[bytes]:
@@ -119,14 +117,10 @@ def _within(url: str, stream: _Readable, limit: int) -> bytes:
 
 
 def _oversized(url: str, limit: int) -> InputError:
-    return InputError(
-        describe(url, f"at most {limit} bytes", "more", "do not use this download; get the file by hand")
-    )
+    remedy = "do not use this download; get the file by hand"
+    return InputError(describe(url, f"at most {limit} bytes", "more", remedy))
 
 
 def _missing(url: str, name: str) -> InputError:
-    return InputError(
-        describe(
-            url, f"an archive with the file {name}", "none of this name", "get the file by hand from another copy"
-        )
-    )
+    remedy = "get the file by hand from another copy"
+    return InputError(describe(url, f"an archive with the file {name}", "none of this name", remedy))

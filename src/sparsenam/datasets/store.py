@@ -86,15 +86,12 @@ def cache_folder() -> Path:
 def _named_folders(folder: str | Path | None) -> list[Path]:
     """Return the folders that the caller and the environment name; a name without a folder is an error."""
     named = [("folder", folder), (f"the variable {VARIABLE}", os.environ.get(VARIABLE))]
-    places = [(where, Path(place)) for where, place in named if place]
-    for where, place in places:
-        if not place.is_dir():
-            raise InputError(
-                describe(
-                    where, "an existing folder", str(place), "make the folder, correct the name or leave it out"
-                )
-            )
-    return [place for _, place in places]
+    folders = [(where, Path(path)) for where, path in named if path]
+    for where, path in folders:
+        if not path.is_dir():
+            remedy = "make the folder, correct the name or leave it out"
+            raise InputError(describe(where, "an existing folder", str(path), remedy))
+    return [path for _, path in folders]
 
 
 def _find(file: DataFile, folders: list[Path], limit: int) -> bytes | None:
@@ -114,7 +111,7 @@ def _read(path: Path, copy: Copy, unix_lines: bool, limit: int) -> bytes:
 
 
 def _checked(where: str, content: bytes, expected: str, unix_lines: bool, remedy: str) -> bytes:
-    """Return the content, with LF line ends if wished, once its sha256 is the expected one."""
+    """Return the content, with LF line ends if asked for, once its sha256 is the expected one."""
     content = content.replace(b"\r\n", b"\n") if unix_lines else content
     got = hashlib.sha256(content).hexdigest()
     if got != expected:
@@ -136,13 +133,12 @@ def _fetch(source: Source) -> list[bytes]:
             _checked(f"{file.plain.name} from {url}", content, file.plain.sha256, file.unix_lines, _by_hand(source))
             for file, content in zip(source.files, contents, strict=True)
         ]
-    raise InputError(
-        describe(source.title, "its files in a folder or a download", " and ".join(reasons), _by_hand(source))
-    )
+    expected = "its files in a folder or a download"
+    raise InputError(describe(source.title, expected, " and ".join(reasons), _by_hand(source)))
 
 
 def _by_hand(source: Source) -> str:
-    """Say how to get the files without this library: which, from where, to where, with which sums."""
+    """Return how to get the files without this library: which, from where, to where, with which sums."""
     files = " and ".join(
         f"{file.plain.name} ({f'{file.member} in the archive, ' if file.member else ''}sha256 {file.plain.sha256})"
         for file in source.files
@@ -157,11 +153,6 @@ def _keep(path: Path, content: bytes) -> None:
     try:
         write_atomically(path, content)
     except OSError as error:
-        raise InputError(
-            describe(
-                f"the cache {path.parent}",
-                "a folder that can be written to",
-                str(error),
-                f"free it or put {path.name} into the folder that {VARIABLE} names",
-            )
-        ) from error
+        expected = "a folder that can be written to"
+        remedy = f"free it or put {path.name} into the folder that {VARIABLE} names"
+        raise InputError(describe(f"the cache {path.parent}", expected, str(error), remedy)) from error

@@ -9,28 +9,32 @@ import torch
 from numpy.typing import NDArray
 
 from sparsenam.errors import InputError, describe
-from sparsenam.export.checks import as_record, as_whole_numbers, require
-from sparsenam.export.families import family_to_dict, read_family
-from sparsenam.export.problems import ModelFileError, RefusalError
+from sparsenam.export.container import (
+    ModelFileError,
+    RefusalError,
+    Tensors,
+    as_record,
+    as_whole_numbers,
+    require,
+)
+from sparsenam.export.plain_data import family_to_dict, read_family
 from sparsenam.families import Family
 from sparsenam.model import AdditiveModel, ShapeBank, ShapeFunction
 from sparsenam.networks import ACTIVATION_NAMES, MLPBank
 from sparsenam.tables import Scaling
 
-Tensors = dict[str, NDArray[Any]]
-
-FACTS = ("family", "n_features_in", "kind")
+FACTS = ("family", "n_terms", "kind")
 MOST_LAYERS = 64
 WIDEST = 1 << 24
 MOST_PADDED = 1 << 24  # numbers; a model in memory gives each feature the room of the one with most knots
-SHAPES = {"features", "intercept", "absent", "sizes", "knots", "values", "left_slopes", "right_slopes"}
-NETWORK = {"features", "intercept", "absent", "theta", "widths", "center", "scale", "offsets", "target_scale"}
+SHAPES = {"terms", "intercept", "absent", "sizes", "knots", "values", "left_slopes", "right_slopes"}
+NETWORK = {"terms", "intercept", "absent", "theta", "widths", "center", "scale", "offsets", "target_scale"}
 
 
 def model_to_parts(model: AdditiveModel) -> tuple[dict[str, Any], Tensors]:
     """Return a model as a record for JSON and tensors."""
-    facts: dict[str, Any] = {"family": family_to_dict(model.family), "n_features_in": model.n_terms}
-    tensors: Tensors = {"features": model.terms.astype(np.int64), "intercept": model.intercept}
+    facts: dict[str, Any] = {"family": family_to_dict(model.family), "n_terms": model.n_features_in}
+    tensors: Tensors = {"terms": model.features.astype(np.int64), "intercept": model.intercept}
     if model.exact_shapes:
         sizes = np.array([shape.knots.size for shape in model.shapes()], dtype=np.int64)
         if not _fits(sizes, model.intercept.size):
@@ -41,7 +45,7 @@ def model_to_parts(model: AdditiveModel) -> tuple[dict[str, Any], Tensors]:
     if type(bank) is not MLPBank:
         expected, got = "sub-networks that this library builds", f"those of {type(bank).__name__}"
         raise ModelFileError(describe("model to save", expected, got, "keep the estimator with pickle"))
-    kept = (model.terms.size, len(bank.hidden))
+    kept = (model.features.size, len(bank.hidden))
     widths = np.broadcast_to(np.array(bank.hidden, dtype=np.int64), kept) if bank.widths is None else bank.widths
     facts |= {"kind": "network", "hidden": list(bank.hidden), "activation": bank.activation}
     facts |= {"padded": bank.widths is not None}
@@ -59,17 +63,17 @@ def model_to_parts(model: AdditiveModel) -> tuple[dict[str, Any], Tensors]:
 def read_model(facts: Any, tensors: Tensors, n_terms: int) -> AdditiveModel:
     """Return the model that `model_to_parts` took apart, of a table with so many terms."""
     by_shapes = "hidden" not in facts
-    told = as_record(facts, FACTS if by_shapes else (*FACTS, "hidden", "activation", "padded"), "a damaged model")
-    require(told["kind"] == ("shapes" if by_shapes else "network"), "a model of an unknown kind")
+    record = as_record(facts, FACTS if by_shapes else (*FACTS, "hidden", "activation", "padded"), "a damaged model")
+    require(record["kind"] == ("shapes" if by_shapes else "network"), "a model of an unknown kind")
     require(set(tensors) == (SHAPES if by_shapes else NETWORK), "other tensors than those of a model")
-    features, intercept = tensors["features"], tensors["intercept"]
-    require(features.dtype == np.int64 and intercept.dtype == np.float64, "tensors of a wrong type")
-    require(features.ndim == 1 and intercept.ndim == 1 and intercept.size >= 1, "tensors of wrong shapes")
-    require(told["n_features_in"] == n_terms, "a model of another table")
-    inside = bool(((features >= 0) & (features < n_terms)).all()) and np.unique(features).size == features.size
-    require(inside, "features that the table does not have")
-    family = read_family(told["family"])
-    return (_from_shapes if by_shapes else _from_network)(told, tensors, family, n_terms)
+    terms, intercept = tensors["terms"], tensors["intercept"]
+    require(terms.dtype == np.int64 and intercept.dtype == np.float64, "tensors of a wrong type")
+    require(terms.ndim == 1 and intercept.ndim == 1 and intercept.size >= 1, "tensors of wrong shapes")
+    require(record["n_terms"] == n_terms, "a model of another table")
+    inside = bool(((terms >= 0) & (terms < n_terms)).all()) and np.unique(terms).size == terms.size
+    require(inside, "terms that the table does not have")
+    family = read_family(record["family"])
+    return (_from_shapes if by_shapes else _from_network)(record, tensors, family, n_terms)
 
 
 def _shape_tensors(model: AdditiveModel) -> Tensors:
@@ -85,9 +89,9 @@ def _shape_tensors(model: AdditiveModel) -> Tensors:
     }
 
 
-def _from_shapes(told: dict[str, Any], tensors: Tensors, family: Family, n_terms: int) -> AdditiveModel:
+def _from_shapes(record: dict[str, Any], tensors: Tensors, family: Family, n_terms: int) -> AdditiveModel:
     """Return a model in the units of the data, whose sub-networks are the shapes."""
-    kept, outputs = tensors["features"].size, tensors["intercept"].size
+    kept, outputs = tensors["terms"].size, tensors["intercept"].size
     sizes, knots = tensors["sizes"], tensors["knots"]
     _check(tensors, "sizes", (kept,), np.int64)
     total = int(knots.size)
@@ -100,8 +104,8 @@ def _from_shapes(told: dict[str, Any], tensors: Tensors, family: Family, n_terms
     shapes: list[ShapeFunction] = []
     ends = np.cumsum(sizes)
     try:
-        for place, (start, end) in enumerate(zip(ends - sizes, ends, strict=True)):
-            left, right, absent = (tensors[name][place] for name in ("left_slopes", "right_slopes", "absent"))
+        for index, (start, end) in enumerate(zip(ends - sizes, ends, strict=True)):
+            left, right, absent = (tensors[name][index] for name in ("left_slopes", "right_slopes", "absent"))
             shapes.append(ShapeFunction(knots[start:end], tensors["values"][start:end], left, right, absent))
     except InputError as error:
         raise RefusalError(f"a shape that cannot be ({error})") from error
@@ -110,8 +114,8 @@ def _from_shapes(told: dict[str, Any], tensors: Tensors, family: Family, n_terms
         family=family,
         bank=bank,
         theta=theta,
-        terms=tensors["features"].astype(np.intp),
-        n_terms=n_terms,
+        features=tensors["terms"].astype(np.intp),
+        n_features_in=n_terms,
         scaling=Scaling.none(kept),
         offsets=np.zeros((kept, outputs)),
         intercept=tensors["intercept"],
@@ -120,15 +124,15 @@ def _from_shapes(told: dict[str, Any], tensors: Tensors, family: Family, n_terms
     )
 
 
-def _from_network(told: dict[str, Any], tensors: Tensors, family: Family, n_terms: int) -> AdditiveModel:
-    kept, outputs = tensors["features"].size, tensors["intercept"].size
-    layers, activation = as_whole_numbers(told["hidden"], "damaged hidden layers", lowest=1), told["activation"]
+def _from_network(record: dict[str, Any], tensors: Tensors, family: Family, n_terms: int) -> AdditiveModel:
+    kept, outputs = tensors["terms"].size, tensors["intercept"].size
+    layers, activation = as_whole_numbers(record["hidden"], "damaged hidden layers", lowest=1), record["activation"]
     require(len(layers) <= MOST_LAYERS and max(layers, default=1) <= WIDEST, "damaged hidden layers")
-    require(activation in ACTIVATION_NAMES and type(told["padded"]) is bool, "an unknown activation")
+    require(activation in ACTIVATION_NAMES and type(record["padded"]) is bool, "an unknown activation")
     _check(tensors, "widths", (kept, len(layers)), np.int64)
     widths = tensors["widths"].astype(np.intp)
     require(bool(((widths >= 1) & (widths <= np.array(layers, dtype=np.intp))).all()), "damaged hidden layers")
-    bank = MLPBank(tuple(layers), outputs, str(activation), widths if told["padded"] else None)
+    bank = MLPBank(tuple(layers), outputs, str(activation), widths if record["padded"] else None)
     _check(tensors, "theta", (kept, bank.size))
     for name, shape in {
         "center": (kept,),
@@ -143,8 +147,8 @@ def _from_network(told: dict[str, Any], tensors: Tensors, family: Family, n_term
         family=family,
         bank=bank,
         theta=torch.as_tensor(tensors["theta"]),
-        terms=tensors["features"].astype(np.intp),
-        n_terms=n_terms,
+        features=tensors["terms"].astype(np.intp),
+        n_features_in=n_terms,
         scaling=Scaling(tensors["center"], tensors["scale"]),
         offsets=tensors["offsets"],
         intercept=tensors["intercept"],

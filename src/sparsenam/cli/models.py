@@ -1,0 +1,215 @@
+"""``sparsenam predict``, ``explain`` and ``report``: what is done with a saved model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sparsenam.cli.display import note, readable_errors, say, say_json, show_table
+from sparsenam.errors import InputError, describe
+
+if TYPE_CHECKING:
+    from sparsenam.cli.tables import FileTable
+
+PREDICT_EPILOG = """\b
+Examples:
+  sparsenam predict sparsenam-model/model.snam new.csv
+  sparsenam predict loans/model.snam new.parquet --out scored.csv.gz"""
+EXPLAIN_EPILOG = """\b
+Examples:
+  sparsenam explain sparsenam-model/model.snam
+  sparsenam explain sparsenam-model/model.snam houses.csv --rows 0,5
+  sparsenam explain sparsenam-model/model.snam --json > explanation.json"""
+REPORT_EPILOG = """\b
+Examples:
+  sparsenam report sparsenam-model/model.snam
+  sparsenam report sparsenam-model/model.snam houses.csv --rows 0,5 --out houses.html"""
+
+ModelFile = Annotated[Path, typer.Argument(help="A model.snam of sparsenam fit.", show_default=False)]
+RowNumbers = Annotated[str | None, typer.Option(help="Rows of the table to explain one by one, from 0.")]
+Debug = Annotated[bool, typer.Option("--debug", help="Show the whole trace of an error.")]
+
+
+def predict(
+    model: ModelFile,
+    table: Annotated[Path, typer.Argument(help="CSV, TSV or Parquet file, .gz too.", show_default=False)],
+    out: Annotated[Path, typer.Option(help="CSV or TSV file to write, .gz too.")] = Path("predictions.csv"),
+    exposure: Annotated[str | None, typer.Option(help="Column of exposures; else 1 for every row.")] = None,
+    debug: Debug = False,
+) -> None:
+    """Predict each row of a table: the table again, with a column of predictions and one for each probability.
+
+    A survival model gives log hazard ratios: the higher, the riskier.
+    """
+    with readable_errors(debug=debug):
+        from sparsenam.cli.tables import check_writable, read_file, write_table
+
+        check_writable(out)
+        estimator = load_model(model)
+        whole = read_file(table)
+        inputs = inputs_of(estimator, whole, table, beside=() if exposure is None else (exposure,))
+        write_table(out, whole, _predictions(estimator, inputs, _exposures(estimator, whole, exposure)))
+        say(f"{whole.n_rows} predictions: {out}")
+
+
+def explain(
+    model: ModelFile,
+    table: Annotated[Path | None, typer.Argument(help="Rows to explain; else those of the fit.")] = None,
+    rows: RowNumbers = None,
+    as_json: Annotated[bool, typer.Option("--json", help="JSON instead of text.")] = False,
+    debug: Debug = False,
+) -> None:
+    """Say which columns a model uses and how much each matters; with --rows, what each adds to single rows."""
+    with readable_errors(debug=debug):
+        estimator, inputs = _model_and_inputs(model, table, rows)
+        if rows is None or inputs is None:
+            explanation = estimator.explain(None if inputs is None else inputs.native).to_dict()
+            say_json(explanation) if as_json else _show_columns(explanation)
+            return
+        indices = as_rows(rows, inputs.n_rows)
+        local = _explain_rows(estimator, inputs, indices).to_dict()
+        for index, record in zip(indices, local["rows"], strict=True):
+            record["row"] = index  # the row's number in the file, not among those explained
+        say_json(local) if as_json else _show_rows(local)
+
+
+def report(
+    model: ModelFile,
+    table: Annotated[Path | None, typer.Argument(help="Rows to show; else those of the fit.")] = None,
+    out: Annotated[Path, typer.Option(help="HTML file to write.")] = Path("report.html"),
+    rows: RowNumbers = None,
+    debug: Debug = False,
+) -> None:
+    """Write a page that shows what the model does with each column; it opens without a network."""
+    with readable_errors(debug=debug):
+        from sparsenam.cli.run import SHOWN_ROWS, write_report
+
+        if not out.parent.is_dir() or out.is_dir():
+            raise InputError(describe("--out", "a file in a folder", str(out), "make the folder or choose another"))
+        estimator, inputs = _model_and_inputs(model, table, rows)
+        local = None
+        if inputs is not None:
+            first = list(range(min(SHOWN_ROWS, inputs.n_rows)))
+            local = _explain_rows(estimator, inputs, first if rows is None else as_rows(rows, inputs.n_rows))
+        write_report(estimator.explain(None if inputs is None else inputs.native), out, local)
+        say(f"report: {out}")
+
+
+def as_rows(text: str, n_rows: int) -> list[int]:
+    """Return the numbers of rows, from 0, of a table with so many."""
+    parts = [part.strip() for part in text.split(",") if part.strip()]
+    if not parts:
+        raise InputError(describe("--rows", "at least one number", repr(text), "write for example 0,5"))
+    for part in parts:
+        if not part.isdecimal() or int(part) >= n_rows:
+            expected = f"numbers from 0 to {n_rows - 1}, with commas between"
+            raise InputError(describe("--rows", expected, repr(part), "correct the number"))
+    return [int(part) for part in parts]
+
+
+def load_model(path: Path) -> Any:
+    """Return the estimator in a file."""
+    import sparsenam
+    from sparsenam.cli.run import ModelFolder
+
+    if not path.is_file():
+        got = "a folder" if path.is_dir() else "none of that name"
+        remedy = "give the model.snam that sparsenam fit wrote"
+        raise InputError(describe(str(path), "a file", got, remedy))
+    estimator = sparsenam.load(path)
+    folder = ModelFolder(path.parent)
+    if path.name == folder.model.name and folder.is_preliminary:
+        note("A preliminary model of a fit that was stopped; sparsenam fit --resume would finish it.")
+    return estimator
+
+
+def inputs_of(estimator: Any, whole: FileTable, path: Path, *, beside: tuple[str, ...] = ()) -> FileTable:
+    """Return a table's columns for the model; others are not used, which is said."""
+    from sparsenam.tables.text import listed
+
+    names = [str(name) for name in estimator.table_.names]
+    lacking = [name for name in names if name not in whole.names]
+    if lacking:
+        expected = f"the {len(names)} columns of the model"
+        raise InputError(describe(str(path), expected, f"none of {listed(lacking)}", "add or rename these columns"))
+    unused = [name for name in whole.names if name not in names and name not in beside]
+    if unused:
+        note(f"Not used by the model: {', '.join(unused[:8])}{' …' if len(unused) > 8 else ''}.")
+    return whole.select(names)
+
+
+def _model_and_inputs(model: Path, table: Path | None, rows: str | None) -> tuple[Any, FileTable | None]:
+    """Return a saved model, and its columns of a table where one is named."""
+    from sparsenam.cli.tables import read_file
+
+    if rows is not None and table is None:
+        raise InputError(describe("--rows", "a table to take the rows from", "none", "name it after the model"))
+    estimator = load_model(model)
+    return estimator, None if table is None else inputs_of(estimator, read_file(table), table)
+
+
+def _explain_rows(estimator: Any, inputs: FileTable, indices: list[int]) -> Any:
+    import numpy as np
+
+    return estimator.explain_local(inputs.take(np.array(indices, dtype=np.intp)).native)
+
+
+def _exposures(estimator: Any, whole: FileTable, name: str | None) -> Any:
+    """Return the column of exposures (rows,), None where there is none."""
+    from sparsenam.cli.problem import numbers_of
+
+    if name is None:
+        return None
+    if hasattr(estimator, "classes_") or hasattr(estimator, "event_times_"):
+        got, remedy = "a model of classes or of times", "leave --exposure out"
+        raise InputError(describe("--exposure", "a model of rates", got, remedy))
+    return numbers_of(whole.cells(whole.require(name, "--exposure")), "--exposure")
+
+
+def _predictions(estimator: Any, inputs: FileTable, exposure: Any) -> dict[str, list[str]]:
+    """Return the new columns by name: the prediction, and the probability of each class."""
+    if hasattr(estimator, "classes_"):
+        probabilities = estimator.predict_proba(inputs.native)
+        classes = [str(label) for label in estimator.classes_.tolist()]
+        columns = {"prediction": [classes[int(index)] for index in probabilities.argmax(axis=1)]}
+        for name, column in zip(classes, probabilities.T, strict=True):
+            columns[f"probability of {name}"] = [repr(float(value)) for value in column]
+        return columns
+    more = {} if exposure is None else {"exposure": exposure}
+    return {"prediction": [repr(float(value)) for value in estimator.predict(inputs.native, **more)]}
+
+
+def _show_columns(explanation: dict[str, Any]) -> None:
+    """Print the kept columns, largest first, and the dropped ones with the reason."""
+    kept, dropped = explanation["features"], explanation["dropped"]
+    say(f"{len(kept)} columns kept, {len(dropped)} dropped; effects are in {explanation['units']}.")
+    headings = ("kept", "kind", "mean absolute effect", "largest difference", "order of entry")
+    lines = [
+        (
+            column["name"],
+            column["kind"],
+            f"{column['importance']['mean_absolute']:.4g}",
+            f"{column['importance']['variation']:.4g}",
+            "" if column["entry"] is None else str(column["entry"]),
+        )
+        for column in kept
+    ]
+    if lines:
+        show_table(headings, lines)
+    for column in dropped:
+        say(f"dropped {column['name']}: {column['reason']}")
+
+
+def _show_rows(local: dict[str, Any]) -> None:
+    """Print what each column adds to each row."""
+    say(f"Effects are in {local['units']}, from {local['reference']}.")
+    for row in local["rows"]:
+        values = [f"{value:.4g}" for value in row["prediction"]]
+        if len(values) > 1:  # one alone is explained by the units
+            values = [f"{name} {value}" for name, value in zip(local["outputs"], values, strict=True)]
+        say()
+        say(f"row {row['row']}: prediction {', '.join(values)}")
+        for contribution in row["contributions"]:
+            say(f"  {contribution['words']}")

@@ -1,0 +1,255 @@
+"""Fitted estimators to model files and back, believing nothing that is not checked and running nothing."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Mapping
+from importlib.metadata import version
+from os import PathLike
+from pathlib import Path
+from typing import Any, Protocol, TypeVar, cast
+
+import numpy as np
+from sklearn.base import ClassifierMixin
+
+from sparsenam.convex.certificate import Certificate
+from sparsenam.errors import describe
+from sparsenam.explain.summary import TrainingSummary
+from sparsenam.export.container import (
+    ModelFileError,
+    ModelFileWarning,
+    RefusalError,
+    Tensors,
+    read_container,
+    refused,
+    require,
+    write_container,
+)
+from sparsenam.export.models import model_to_parts, read_model
+from sparsenam.export.plain_data import (
+    ParameterClasses,
+    curve_to_dict,
+    labels_to_dict,
+    pack,
+    pack_parameters,
+    read_curve,
+    read_encoder,
+    read_labels,
+    unpack,
+    unpack_parameters,
+)
+from sparsenam.model import AdditiveModel
+from sparsenam.survival.cox import Baseline
+
+Estimator = TypeVar("Estimator")
+Found = TypeVar("Found")
+Document = dict[str, Any]
+
+SCHEMA = 2
+FACTS = {"alpha_", "n_parameters_", "stationarity_", "history_", "readmitted_", "substitutes_"}
+OF_TRAINING = {"stationarity_", "history_"}  # absent from fits without training
+ATTRIBUTES = {"readmitted_": "woken_", "substitutes_": "stand_ins_", "encoder_": "table_"}
+OUTPUTS_OF_CLASSES: dict[str, Callable[[int], int]] = {
+    "binomial": lambda classes: 1 if classes == 2 else 0,
+    "multinomial": lambda classes: classes,
+    "multilabel": lambda classes: classes,
+}
+
+
+class Saveable(Protocol):
+    """A fitted estimator: its settings, and what `vars` shows."""
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the settings."""
+        ...
+
+
+def save_estimator(estimator: Saveable, path: str | PathLike[str]) -> None:
+    """Write a fitted estimator into a file that holds data only, whole or not at all.
+
+    Settings that are code, such as a custom schedule, are not in the file; a warning names them.
+    """
+    if type(estimator).__module__.partition(".")[0] != "sparsenam":
+        expected, got = "an estimator of this library", f"the custom class {type(estimator).__name__}"
+        raise ModelFileError(describe("model to save", expected, got, "keep the estimator with pickle"))
+    fitted = dict(vars(estimator))
+    fitted |= {name: fitted[present] for name, present in ATTRIBUTES.items() if present in fitted}
+    parameters = estimator.get_params(deep=False)
+    settings, left_out = pack_parameters(parameters)
+    facts, tensors = model_to_parts(fitted["model_"])
+    curve = fitted["cv_curve_"]
+    document: Document = {
+        "schema": SCHEMA,
+        "written_by": version("sparsenam"),
+        "estimator": type(estimator).__name__,
+        "settings": settings,
+        "left_out": left_out,
+        "encoder": fitted["encoder_"].to_dict(),
+        "model": facts,
+        "facts": {name: pack(fitted[name]) for name in sorted(FACTS & set(fitted))},
+        "certificate": _to_dict(fitted["certificate_"]),
+        "curve": None if curve is None else curve_to_dict(curve, parameters.get("rule")),
+        "summary": _to_dict(fitted.get("summary_")),
+        "classes": labels_to_dict(fitted["classes_"]) if "classes_" in fitted else None,
+        "flat_target": fitted.get("_flat_target"),
+        "log_likelihood": fitted.get("log_likelihood_"),
+    }
+    write_container(Path(path), document, tensors | {"norms": fitted["norms_"]} | _baseline_tensors(fitted))
+    if left_out:
+        message = f"settings that are no plain data are not in {path}: {', '.join(left_out)}."
+        warnings.warn(message, ModelFileWarning, stacklevel=3)
+
+
+def _baseline_tensors(fitted: Mapping[str, Any]) -> Tensors:
+    if "baseline_" not in fitted:
+        return {}
+    baseline = fitted["baseline_"]
+    return {
+        "baseline_times": np.asarray(baseline.times, dtype=np.float64),
+        "baseline_hazards": np.asarray(baseline.cumulative_hazard, dtype=np.float64),
+    }
+
+
+def _to_dict(value: Any) -> Any:
+    return None if value is None else value.to_dict()
+
+
+def load_estimator(
+    path: str | PathLike[str],
+    classes: Mapping[str, type[Estimator]],
+    parameters: ParameterClasses | None = None,
+) -> Estimator:
+    """Return the estimator that was saved.
+
+    Parameters
+    ----------
+    path
+        The file.
+    classes
+        The estimators that a file may name.
+    parameters
+        The classes of objects that settings may hold, such as ``{"Network": Network}``.
+
+    Raises
+    ------
+    ModelFileError
+        When the file is damaged, changed, of another version, or says what cannot be.
+    """
+    document, tensors = read_container(Path(path))
+    _check_schema(path, document.get("schema"))
+    try:
+        name = document["estimator"]
+        require(isinstance(name, str) and name in classes, f"the unknown estimator {str(name)[:40]!r}")
+        fitted = _read_fitted(document, tensors, classes[name])
+        estimator = classes[name](**unpack_parameters(document["settings"], parameters or {}))
+    except RefusalError as error:
+        raise refused(path, str(error)) from error
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
+        raise refused(path, f"a damaged record ({type(error).__name__}: {str(error)[:80]})") from error
+    for attribute, value in fitted.items():
+        setattr(estimator, ATTRIBUTES.get(attribute, attribute), value)
+    left_out = document.get("left_out")
+    if left_out:
+        names = ", ".join(str(name)[:40] for name in left_out)
+        message = f"settings that are no plain data are not in {path} and have their defaults: {names}."
+        warnings.warn(message, ModelFileWarning, stacklevel=3)
+    return estimator
+
+
+def _check_schema(path: str | PathLike[str], schema: object) -> None:
+    if type(schema) is int and schema == SCHEMA:
+        return
+    got, remedy = f"{str(schema)[:40]!r}", "install a newer sparsenam"
+    if type(schema) is int and schema == 1:
+        got, remedy = "version 1, written by an earlier, unreleased version of sparsenam", "fit again and save"
+    raise ModelFileError(describe(f"model file {path}", f"schema version {SCHEMA}", got, remedy))
+
+
+def _read_fitted(document: Document, tensors: Tensors, kind: type[Any]) -> Document:
+    """Return the fitted attributes; they must fit each other and the estimator's class."""
+    encoder = read_encoder(document["encoder"])
+    norms = tensors.pop("norms")
+    require(norms.dtype == np.float64 and norms.shape == (len(encoder.columns),), "norms of another table")
+    fitted: Document = {"encoder_": encoder, "n_features_in_": len(encoder.columns), "norms_": norms}
+    if encoder.named:
+        fitted["feature_names_in_"] = np.array(encoder.names, dtype=object)
+    fitted |= _survival(document, tensors, kind)
+    model = read_model(document["model"], tensors, len(encoder.terms))
+    intercept = model.intercept
+    fitted |= _facts(document["facts"])
+    fitted |= {
+        "model_": model,
+        "intercept_": float(intercept[0]) if intercept.size == 1 else intercept.copy(),
+        "certificate_": _optional(document["certificate"], Certificate.from_dict),
+        "cv_curve_": _optional(document["curve"], read_curve),
+        **_target(document, model, kind),
+    }
+    if document["summary"] is not None:
+        fitted["summary_"] = TrainingSummary.from_dict(document["summary"])
+    return fitted
+
+
+def _facts(data: Any) -> Document:
+    """Return the attributes that are plain data."""
+    require(isinstance(data, dict), "damaged facts of the fit")
+    facts = {name: unpack(value) for name, value in cast(Document, data).items()}
+    alpha, stationarity, readmitted = facts["alpha_"], facts.get("stationarity_"), facts["readmitted_"]
+    substitutes, history = facts["substitutes_"], facts.get("history_", [])
+    right = (
+        FACTS - OF_TRAINING <= set(facts) <= FACTS
+        and type(facts["n_parameters_"]) is int
+        and (type(alpha) is float or type(alpha) is int)
+        and not math.isnan(alpha)
+        and (stationarity is None or type(stationarity) is float)
+        and isinstance(readmitted, tuple)
+        and all(isinstance(name, str) for name in cast("tuple[Any, ...]", readmitted))
+        and isinstance(substitutes, dict)
+        and all(isinstance(others, dict) for others in cast(Document, substitutes).values())
+        and isinstance(history, list)
+        and all(isinstance(entry, dict) for entry in cast("list[Any]", history))
+    )
+    require(right, "damaged facts of the fit")
+    return facts
+
+
+def _target(document: Document, model: AdditiveModel, kind: type[Any]) -> Document:
+    """Return the attributes that say what is predicted; they must fit the estimator and the family."""
+    name, outputs, damage = model.family.name, model.intercept.size, "an estimator that does not fit its family"
+    if issubclass(kind, ClassifierMixin):
+        classes = read_labels(document["classes"])
+        require(name in OUTPUTS_OF_CLASSES and OUTPUTS_OF_CLASSES[name](classes.size) == outputs, damage)
+        return {"classes_": classes}
+    require(document["classes"] is None and name not in OUTPUTS_OF_CLASSES, damage)
+    if _predicts_survival(kind):
+        require(name == "poisson" and outputs == 1, damage)
+        return {}
+    flat = document["flat_target"]
+    require(type(flat) is bool and not (flat and outputs > 1), damage)
+    return {"_flat_target": flat}
+
+
+def _survival(document: Document, tensors: Tensors, kind: type[Any]) -> Document:
+    """Return baseline, event times and likelihood of a survival model; nothing for others."""
+    if not _predicts_survival(kind):
+        return {}
+    times, hazards = tensors.pop("baseline_times"), tensors.pop("baseline_hazards")
+    likelihood = document["log_likelihood"]
+    right = (
+        times.dtype == hazards.dtype == np.float64
+        and times.ndim == 1
+        and times.shape == hazards.shape
+        and bool((np.diff(times) > 0).all())
+        and bool((np.diff(hazards, prepend=0.0) >= 0).all())
+        and type(likelihood) is float
+    )
+    require(right, "a baseline hazard that cannot be")
+    return {"baseline_": Baseline(times, hazards), "event_times_": times, "log_likelihood_": likelihood}
+
+
+def _predicts_survival(kind: object) -> bool:
+    return hasattr(kind, "predict_survival_function")
+
+
+def _optional(data: Any, read: Callable[[Any], Found]) -> Found | None:
+    return None if data is None else read(data)
