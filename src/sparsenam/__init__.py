@@ -61,7 +61,9 @@ def load(path: str | PathLike[str]) -> AdditiveEstimator:
     """
     from sparsenam import baselines, estimators
     from sparsenam.export import load_estimator
+    from sparsenam.selection import Best, Compact, OneSE
 
     exported = (getattr(room, name) for room in (estimators, baselines) for name in room.__all__)
     kinds = [kind for kind in exported if isinstance(kind, type) and issubclass(kind, estimators.AdditiveEstimator)]
-    return load_estimator(path, {kind.__name__: kind for kind in kinds})
+    parameters = {kind.__name__: kind for kind in (estimators.Network, Compact, OneSE, Best)}
+    return load_estimator(path, {kind.__name__: kind for kind in kinds}, parameters)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from sparsenam.baselines.smoothers import FixedSmoother
-from sparsenam.selection.curve import CVCurve, Rule
+from sparsenam.selection.curve import CVCurve, Rule, RuleName
 from sparsenam.selection.folds import Splits, batch_weights, held_out_counts
 
 Matrix = NDArray[np.float64]
@@ -166,7 +166,7 @@ class SpamPath:
     shrunk: CVCurve
     n_stopped: int
 
-    def choose(self, rule: Rule) -> float:
+    def choose(self, rule: RuleName | Rule) -> float:
         """Return the alpha with the rule's support whose thresholded fits have the lowest held-out loss."""
         supports = self.relaxed.supports
         wanted = supports[self.relaxed.choose(rule)]
@@ -252,8 +252,9 @@ class _Judge:
             weights = self._counts > 0
         supports = tuple(np.flatnonzero(kept[:, 0]) for kept in self._kept)
         sizes = np.array([kept[:, 1:].sum(axis=0).mean() for kept in self._kept])
+        same_as = np.arange(len(self._kept))  # shrinkage differs from point to point even where supports agree
         shrunk, relaxed = (
-            CVCurve(np.array(self._alphas), supports, np.array(losses), weights.astype(np.float64), sizes)
+            CVCurve(np.array(self._alphas), supports, np.array(losses), weights.astype(np.float64), sizes, same_as)
             for losses in zip(*self._losses, strict=True)
         )
         return SpamPath(relaxed, shrunk, n_stopped)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from os import PathLike
 from typing import Any
 
@@ -10,9 +10,12 @@ import numpy as np
 
 from sparsenam.estimators.classification import AdditiveClassifier, ClassWeight
 from sparsenam.estimators.regression import AdditiveRegressor
-from sparsenam.estimators.settings import Settings
+from sparsenam.fitting.plan import ChoosingParameters
+from sparsenam.fitting.strategies import Strategy, penalised_network_strategy
 from sparsenam.networks import Hidden
+from sparsenam.penalties import GroupLasso, Penalty
 from sparsenam.tables.groups import FeatureTypes
+from sparsenam.training import Network
 from sparsenam.training.solvers import Schedule
 
 
@@ -42,29 +45,34 @@ class NAMParameters:
     verbose: bool | None = None
     random_state: int | np.random.RandomState | None = None
 
+    def _network(self) -> Network:
+        names = {field.name for field in fields(Network)}
+        return Network(**{name: value for name, value in vars(self).items() if name in names})
+
+    def _resolve(self) -> tuple[Strategy, Penalty]:
+        network, penalty = self._network(), GroupLasso()
+        network.check(penalty, trains_under_penalty=True)
+        return penalised_network_strategy(network, penalty, 0.0, refits=False), penalty
+
+    def _choosing(self) -> ChoosingParameters:
+        return ChoosingParameters(alpha=0.0, feature_types=self.feature_types)
+
+    def _settings(self) -> dict[str, Any]:
+        return {**vars(self), "penalty": "group_lasso", "network": self._network()}
+
 
 class NAMRegressor(NAMParameters, AdditiveRegressor):
     """Neural Additive Model for regression: SNAM with α = 0, regularised by dropout and weight decay.
 
-    The parameters and attributes are those of `sparsenam.SNAMRegressor` less the penalty's.
+    The parameters are those of `sparsenam.Network`, the attributes those of `sparsenam.SNAMRegressor`.
     """
-
-    def _settings(self) -> Settings:
-        return _without_penalty(self.get_params(deep=False))
 
 
 @dataclass(kw_only=True, repr=False, eq=False)
 class NAMClassifier(NAMParameters, AdditiveClassifier):
     """Neural Additive Model for classification: SNAM with α = 0, regularised by dropout and weight decay.
 
-    The parameters and attributes are those of `sparsenam.SNAMClassifier` less the penalty's.
+    The parameters are those of `sparsenam.Network`, the attributes those of `sparsenam.SNAMClassifier`.
     """
 
     class_weight: ClassWeight = None
-
-    def _settings(self) -> Settings:
-        return _without_penalty(self.get_params(deep=False))
-
-
-def _without_penalty(parameters: dict[str, Any]) -> Settings:
-    return Settings.of({**parameters, "alpha": 0.0})

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from numbers import Integral
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -12,7 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.feature_selection import SelectorMixin
-from sklearn.model_selection import BaseCrossValidator, check_cv
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
 
 from sparsenam.baselines.backfitting import (
@@ -25,11 +23,12 @@ from sparsenam.baselines.backfitting import (
     validated_path,
 )
 from sparsenam.baselines.smoothers import FixedSmoother, Smoother, SplineCurve, chosen_degrees, equal_degrees
-from sparsenam.errors import InputError, check_number, check_whole, check_word, describe
+from sparsenam.errors import InputError, check_number, check_whole, describe
+from sparsenam.estimators.base import all_or_nothing, require_target
 from sparsenam.estimators.regression import check_target
-from sparsenam.estimators.validation import all_or_nothing, require_target
-from sparsenam.selection.curve import RULES, CVCurve, Rule
-from sparsenam.selection.folds import Splits, deal, splits_of_present
+from sparsenam.selection.curve import CVCurve, Rule, RuleName, as_rule
+from sparsenam.selection.folds import CrossValidator, Splits, splits_of
+from sparsenam.streams import Streams
 from sparsenam.tables import Sample, prepare
 from sparsenam.tables.sample import PreparedSample
 from sparsenam.tables.scaling import mean_and_deviation
@@ -111,8 +110,8 @@ class SPAMRegressor(SelectorMixin, RegressorMixin, BaseEstimator):
         tol: float = 1e-4,
         max_sweeps: int = 1000,
         n_alphas: int = 30,
-        cv: int | BaseCrossValidator = 5,
-        rule: Rule = "one_se",
+        cv: CrossValidator = 5,
+        rule: RuleName | Rule = "one_se",
         verbose: bool | None = None,
         random_state: int | np.random.RandomState | None = None,
     ) -> None:
@@ -123,7 +122,7 @@ class SPAMRegressor(SelectorMixin, RegressorMixin, BaseEstimator):
         self.max_sweeps = max_sweeps
         self.n_alphas = n_alphas
         self.cv = cv
-        self.rule: Rule = rule
+        self.rule: RuleName | Rule = rule
         self.verbose = verbose
         self.random_state = random_state
 
@@ -182,7 +181,7 @@ class SPAMRegressor(SelectorMixin, RegressorMixin, BaseEstimator):
         check_number("tol", self.tol, 0.0, open_below=True)
         check_whole("max_sweeps", self.max_sweeps)
         check_whole("n_alphas", self.n_alphas)
-        check_word("rule", self.rule, RULES)
+        as_rule(self.rule)
         if self.refit not in (True, False):
             raise InputError(describe("refit", "True or False", repr(self.refit), "choose one"))
 
@@ -229,14 +228,14 @@ class SPAMRegressor(SelectorMixin, RegressorMixin, BaseEstimator):
         if self.refit:
             ended = backfit(fixed, ended.state, np.where(ended.state.norms > 0, 0.0, np.inf), limits)
             self._warn(ended.is_converged, f"the refit with relative change {ended.change:.2g}")
-        norms, degrees = np.zeros(sample.n_features_in), np.zeros(sample.n_features_in)
-        norms[sample.features] = ended.state.norms[:, 0]
-        degrees[sample.features] = [each.degrees[0] for each in fixed]
+        norms, degrees = np.zeros(sample.n_terms), np.zeros(sample.n_terms)
+        norms[sample.terms] = ended.state.norms[:, 0]
+        degrees[sample.terms] = [each.degrees[0] for each in fixed]
         scale = float(sample.target_scaling.scale[0])
         shapes = [
             _Shape(int(feature), center, width, smoother.smoother.curve(effect[0]), scale)
             for feature, center, width, smoother, effect in zip(
-                sample.features,
+                sample.terms,
                 sample.scaling.center,
                 sample.scaling.scale,
                 fixed,
@@ -254,10 +253,9 @@ class SPAMRegressor(SelectorMixin, RegressorMixin, BaseEstimator):
         }
 
     def _splits(self, sample: PreparedSample) -> Splits:
-        if isinstance(self.cv, Integral):
-            return deal(sample.target, int(self.cv), self.random_state)
-        present = np.ones(sample.target.shape[0], dtype=bool)
-        return splits_of_present(check_cv(self.cv).split(sample.x.T, sample.target[:, 0]), present)
+        every = np.ones(sample.target.shape[0], dtype=bool)
+        generator = Streams.from_random_state(self.random_state).generator("folds")
+        return splits_of(self.cv, sample.target, every, None, generator, sample.target[:, 0])
 
     def _warn(self, is_converged: bool, what: str) -> None:
         if not is_converged:

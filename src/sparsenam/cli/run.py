@@ -23,8 +23,8 @@ from sparsenam.cli.problem import FitProblem, LabelledRows, TargetKind, TargetRe
 from sparsenam.context import ProgressBar, ResumeFile
 from sparsenam.errors import InputError, describe
 from sparsenam.estimators import fit_with
-from sparsenam.estimators.fitting import RAMPS
 from sparsenam.files import write_atomically
+from sparsenam.fitting.strategies import RAMPS
 
 Vector = NDArray[np.float64]
 Left = Literal["nothing", "older", "preliminary", "complete"]
@@ -134,18 +134,14 @@ class FitRequest:
 
     def convex_estimator(self, kind: TargetKind, alpha: float | Literal["auto"]) -> Any:
         """Return the unfitted convex model that chooses the columns of such a fit, with nothing after it."""
-        settings = self._settings(family=kind.family, width=RAMPS)
-        if alpha == "auto":
-            if kind.task == "classification":
-                return sparsenam.RandomFeatureSNAMClassifierCV(**settings)
-            return sparsenam.RandomFeatureSNAMRegressorCV(**settings)
+        settings = self._settings(alpha=alpha, width=RAMPS)
         if kind.task == "classification":
-            return sparsenam.RandomFeatureSNAMClassifier(alpha=alpha, **settings)
-        return sparsenam.RandomFeatureSNAMRegressor(alpha=alpha, **settings)
+            return sparsenam.RandomFeatureSNAMClassifier(family=kind.family or "auto", **settings)
+        return sparsenam.RandomFeatureSNAMRegressor(family=kind.family or "gaussian", **settings)
 
     def _settings(self, **more: Any) -> dict[str, Any]:
         return more | {
-            "keep": list(self.keep) or None,
+            "always_keep": list(self.keep) or None,
             "feature_types": dict(self.types) or None,
             "random_state": self.seed,
             "verbose": False,

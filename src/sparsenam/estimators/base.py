@@ -172,9 +172,19 @@ class AdditiveEstimator(BaseEstimator, ABC):
         return read(X, strategy, getattr(self, "feature_types", None), type(self).__name__)
 
     def _plan(self, pose: Pose, strategy: Strategy, penalty: Penalty) -> Plan:
+        choosing = self._choosing()
+        return Plan(
+            strategy, pose, penalty, as_rule(choosing.rule), choosing, describe_parameters(self._settings())
+        )
+
+    def _choosing(self) -> ChoosingParameters:
+        """Return the parameters of how columns are chosen."""
         assert isinstance(self, ChoosingParameters)
-        settings = self.get_params(deep=False)
-        return Plan(strategy, pose, penalty, as_rule(self.rule), self, describe_parameters(settings))
+        return self
+
+    def _settings(self) -> dict[str, Any]:
+        """Return the parameters, those of the network as ``network``."""
+        return self.get_params(deep=False)
 
     def _fit_by(
         self,
@@ -189,7 +199,7 @@ class AdditiveEstimator(BaseEstimator, ABC):
         if groups is not None and plan.alpha != "auto":
             remedy = "leave groups out"
             raise InputError(describe("groups", "alpha='auto', which cross-validates", f"{plan.alpha}", remedy))
-        parameters = self.get_params(deep=False)
+        parameters = self._settings()
         started = time.perf_counter()
         context = surroundings.context(parameters)
         try:
@@ -207,13 +217,15 @@ class AdditiveEstimator(BaseEstimator, ABC):
 
     def _record(self) -> FitRecord:
         """Return what explaining needs to know of this fit."""
-        family, encoder, settings = self.model_.family, self.encoder_, self.get_params(deep=False)
+        family, encoder, settings = self.model_.family, self.encoder_, self._settings()
         task: Task = "classification" if hasattr(self, "classes_") else "regression"
         if hasattr(self, "event_times_"):
             task = "survival"
         outputs = output_names(task, family.name, getattr(self, "classes_", ()), self.model_.intercept.size)
         network, kept = settings.get("network"), settings.get("always_keep") or ()
-        subgradient = isinstance(network, Network) and not network.solver_for(as_penalty(settings["penalty"])).proximal
+        threshold = None
+        if isinstance(network, Network) and not network.solver_for(as_penalty(settings["penalty"])).proximal:
+            threshold = network.threshold
         return FitRecord(
             task=task,
             outputs=outputs,
@@ -230,9 +242,9 @@ class AdditiveEstimator(BaseEstimator, ABC):
             substitutes=self.substitutes_,
             history=getattr(self, "history_", None) or (),
             always_keep=frozenset(name if isinstance(name, str) else encoder.names[name] for name in kept),
-            threshold=network.threshold if isinstance(network, Network) and subgradient else None,
+            threshold=threshold,
             estimator=type(self).__name__,
-            settings=settings,
+            settings=self.get_params(deep=False),
         )
 
 

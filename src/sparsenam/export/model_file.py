@@ -49,7 +49,6 @@ Document = dict[str, Any]
 SCHEMA = 2
 FACTS = {"alpha_", "n_parameters_", "stationarity_", "history_", "readmitted_", "substitutes_"}
 OF_TRAINING = {"stationarity_", "history_"}  # absent from fits without training
-ATTRIBUTES = {"readmitted_": "woken_", "substitutes_": "stand_ins_", "encoder_": "table_"}
 OUTPUTS_OF_CLASSES: dict[str, Callable[[int], int]] = {
     "binomial": lambda classes: 1 if classes == 2 else 0,
     "multinomial": lambda classes: classes,
@@ -73,8 +72,7 @@ def save_estimator(estimator: Saveable, path: str | PathLike[str]) -> None:
     if type(estimator).__module__.partition(".")[0] != "sparsenam":
         expected, got = "an estimator of this library", f"the custom class {type(estimator).__name__}"
         raise ModelFileError(describe("model to save", expected, got, "keep the estimator with pickle"))
-    fitted = dict(vars(estimator))
-    fitted |= {name: fitted[present] for name, present in ATTRIBUTES.items() if present in fitted}
+    fitted = vars(estimator)
     parameters = estimator.get_params(deep=False)
     settings, left_out = pack_parameters(parameters)
     facts, tensors = model_to_parts(fitted["model_"])
@@ -90,6 +88,7 @@ def save_estimator(estimator: Saveable, path: str | PathLike[str]) -> None:
         "facts": {name: pack(fitted[name]) for name in sorted(FACTS & set(fitted))},
         "certificate": _to_dict(fitted["certificate_"]),
         "curve": None if curve is None else curve_to_dict(curve, parameters.get("rule")),
+        "taken": fitted["_taken"],
         "summary": _to_dict(fitted.get("summary_")),
         "classes": labels_to_dict(fitted["classes_"]) if "classes_" in fitted else None,
         "flat_target": fitted.get("_flat_target"),
@@ -148,7 +147,7 @@ def load_estimator(
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
         raise refused(path, f"a damaged record ({type(error).__name__}: {str(error)[:80]})") from error
     for attribute, value in fitted.items():
-        setattr(estimator, ATTRIBUTES.get(attribute, attribute), value)
+        setattr(estimator, attribute, value)
     left_out = document.get("left_out")
     if left_out:
         names = ", ".join(str(name)[:40] for name in left_out)
@@ -183,6 +182,8 @@ def _read_fitted(document: Document, tensors: Tensors, kind: type[Any]) -> Docum
         "intercept_": float(intercept[0]) if intercept.size == 1 else intercept.copy(),
         "certificate_": _optional(document["certificate"], Certificate.from_dict),
         "cv_curve_": _optional(document["curve"], read_curve),
+        "path_": None,
+        "_taken": _taken(document),
         **_target(document, model, kind),
     }
     if document["summary"] is not None:
@@ -211,6 +212,14 @@ def _facts(data: Any) -> Document:
     )
     require(right, "damaged facts of the fit")
     return facts
+
+
+def _taken(document: Document) -> int | None:
+    """Return the index of the point of the curve that the fit took."""
+    taken, curve = document["taken"], document["curve"]
+    inside = type(taken) is int and curve is not None and 0 <= taken < len(curve["rows"])
+    require(taken is None or inside, "a point that is not on the curve")
+    return taken
 
 
 def _target(document: Document, model: AdditiveModel, kind: type[Any]) -> Document:

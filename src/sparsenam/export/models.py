@@ -33,8 +33,8 @@ NETWORK = {"terms", "intercept", "absent", "theta", "widths", "center", "scale",
 
 def model_to_parts(model: AdditiveModel) -> tuple[dict[str, Any], Tensors]:
     """Return a model as a record for JSON and tensors."""
-    facts: dict[str, Any] = {"family": family_to_dict(model.family), "n_terms": model.n_features_in}
-    tensors: Tensors = {"terms": model.features.astype(np.int64), "intercept": model.intercept}
+    facts: dict[str, Any] = {"family": family_to_dict(model.family), "n_terms": model.n_terms}
+    tensors: Tensors = {"terms": model.terms.astype(np.int64), "intercept": model.intercept}
     if model.exact_shapes:
         sizes = np.array([shape.knots.size for shape in model.shapes()], dtype=np.int64)
         if not _fits(sizes, model.intercept.size):
@@ -45,7 +45,7 @@ def model_to_parts(model: AdditiveModel) -> tuple[dict[str, Any], Tensors]:
     if type(bank) is not MLPBank:
         expected, got = "sub-networks that this library builds", f"those of {type(bank).__name__}"
         raise ModelFileError(describe("model to save", expected, got, "keep the estimator with pickle"))
-    kept = (model.features.size, len(bank.hidden))
+    kept = (model.terms.size, len(bank.hidden))
     widths = np.broadcast_to(np.array(bank.hidden, dtype=np.int64), kept) if bank.widths is None else bank.widths
     facts |= {"kind": "network", "hidden": list(bank.hidden), "activation": bank.activation}
     facts |= {"padded": bank.widths is not None}
@@ -114,8 +114,8 @@ def _from_shapes(record: dict[str, Any], tensors: Tensors, family: Family, n_ter
         family=family,
         bank=bank,
         theta=theta,
-        features=tensors["terms"].astype(np.intp),
-        n_features_in=n_terms,
+        terms=tensors["terms"].astype(np.intp),
+        n_terms=n_terms,
         scaling=Scaling.none(kept),
         offsets=np.zeros((kept, outputs)),
         intercept=tensors["intercept"],
@@ -147,8 +147,8 @@ def _from_network(record: dict[str, Any], tensors: Tensors, family: Family, n_te
         family=family,
         bank=bank,
         theta=torch.as_tensor(tensors["theta"]),
-        features=tensors["terms"].astype(np.intp),
-        n_features_in=n_terms,
+        terms=tensors["terms"].astype(np.intp),
+        n_terms=n_terms,
         scaling=Scaling(tensors["center"], tensors["scale"]),
         offsets=tensors["offsets"],
         intercept=tensors["intercept"],

@@ -307,7 +307,7 @@ def curve_to_dict(curve: CVCurve | StoredCurve, rule: Any) -> dict[str, Any]:
     """Return the table of a curve, and the points that the named rules and the rule of the fit take."""
     return {
         "rows": [[row[name] for name in CURVE_COLUMNS] for row in curve.table()],
-        "choices": {_rule_name(each): curve.choose(each) for each in (*RULES, rule) if each is not None},
+        "choices": {_rule_name(each): curve.choose(cast(Any, each)) for each in (*RULES, rule) if each is not None},
     }
 
 

@@ -72,7 +72,9 @@ class FamilyProblem:
             return choose_by_cross_validation(task, how, context, tol)
         return choose_at(task, how, tol)
 
-    def fit(self, fitter: Fitter, indices: Indices, start: Vector | None, context: Context) -> tuple[Fitted, Vector]:
+    def fit(
+        self, fitter: Fitter, indices: Indices, start: Vector | None, context: Context
+    ) -> tuple[Fitted, Vector]:
         """Fit some terms; return the fit and its scores on the training rows, shape (rows, outputs)."""
         fitted = fitter.fit(self.take(indices), context)
         return fitted, self.scores(fitted.model)
@@ -132,9 +134,7 @@ class FitProblem(Protocol):
     def finish(self, fitted: Fitted) -> Fitted: ...
 
 
-def family_problem(
-    sample: Sample, encoder: TableEncoder, family: Family, *, standardize: bool
-) -> FamilyProblem:
+def family_problem(sample: Sample, encoder: TableEncoder, family: Family, *, standardize: bool) -> FamilyProblem:
     """Check the target and bring the sample to the scale on which the family is fitted."""
     family.range.check(sample.target, f"the {family.name} family")
     measure = None

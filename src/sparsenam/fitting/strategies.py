@@ -339,9 +339,7 @@ def require_numbers(prepared: PreparedSample) -> None:
         raise InputError(describe(f"column {name!r}", expected, "a category", remedy))
 
 
-def _with_convex_output(
-    problem: FamilyProblem, bank: MLPBank, theta: Tensor
-) -> tuple[Tensor, NDArray[np.float64]]:
+def _with_convex_output(problem: FamilyProblem, bank: MLPBank, theta: Tensor) -> tuple[Tensor, NDArray[np.float64]]:
     """Return θ and the intercept with the best output layers for frozen hidden layers."""
     prepared, everything = problem.prepared, _all(problem.prepared)
     features = FrozenFeatures(prepared.x, bank, theta)

@@ -157,7 +157,9 @@ def cross_validate(
 
 
 def with_first_fit(
-    task: ConvexTask, run: Callable[[ConvexTask], Result], solution: Callable[[Result], tuple[ConvexTask, ConvexPoint]]
+    task: ConvexTask,
+    run: Callable[[ConvexTask], Result],
+    solution: Callable[[Result], tuple[ConvexTask, ConvexPoint]],
 ) -> Result:
     """Return what ``run`` gives; for a penalty with weights from a first fit, run that with Group LASSO before."""
     penalty = task.penalty

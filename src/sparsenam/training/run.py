@@ -103,9 +103,7 @@ def measure_stationarity(problem: Problem, parameters: Parameters, step: float) 
     """
     step = min(max(step, 1e-8), 1e-3)
     active = problem.restricted_to(parameters.active)
-    active = replace(
-        active, x=active.x.double(), target=active.target.double(), weights=active.weights.double()
-    )
+    active = replace(active, x=active.x.double(), target=active.target.double(), weights=active.weights.double())
     theta = parameters.theta.double()
     smooth = active.gradient(theta, parameters.intercept.double())
     moved = proximal_step(active, theta - step * smooth.theta, step)
