@@ -33,7 +33,7 @@ ROUNDS = 60
 NULL_ROUNDS = 30
 FIRST_STEP = 8  # groups that may enter the working set at once, before any is active
 ENTERING = 1.0 + 1e-6
-TIED_DIGITS = 5  # of gradient norms relative to the largest: single precision is exact to 6 or 7
+TIED = 1e-5  # of the largest gradient norm: a difference that single precision may make or miss
 NOTHING = 1e-14  # an alpha_max below this is what rounding leaves of a target that no group explains
 CANDIDATES = 64  # groups whose gradient is recomputed in double precision for alpha_max
 
@@ -143,14 +143,14 @@ def _null_solver(
 def _alpha_max(problem: ConvexProblem, solver: PathSolver | SortedSolver, penalty: Penalty, norms: Array) -> float:
     """Return alpha_max with the decisive gradients recomputed in double precision."""
     if isinstance(penalty, SortedPenalty):
-        exact = problem.exact_norms(solver.residuals(), np.arange(norms.shape[1]))
+        exact = problem.exact_norms(solver.residuals(), np.arange(problem.design.n_groups))
         top = sorted_dual_norm(exact, penalty.sequence(norms.shape[1]))
     else:
         assert isinstance(penalty, WeightedLasso)
         weights, _ = penalty.lasso_and_ridge(norms.shape[1], 1.0)
         entering = _relative(norms, weights)[0]
-        first: Indices = np.argsort(-entering, kind="stable")[:CANDIDATES]
-        first = first[entering[first] > 0]
+        order: Indices = np.argsort(-entering, kind="stable")
+        first = order[:CANDIDATES][entering[order[:CANDIDATES]] > 0]
         exact = problem.exact_norms(solver.residuals(), first) / weights[first]
         top = float(exact.max(initial=0.0)) if np.any(weights > 0.0) else np.inf
     if not np.isfinite(top):
@@ -212,8 +212,8 @@ def _strongest(wanted: NDArray[np.bool_], entering: Array, active: NDArray[np.bo
     groups = np.flatnonzero(wanted)
     if groups.size > most:
         strengths: Array = entering[:, groups].max(axis=0)
-        shares: Array = np.round(strengths / strengths.max(), TIED_DIGITS)
-        groups = groups[np.argsort(-shares, kind="stable")[:most]]
+        tied: Array = np.rint(strengths / (TIED * float(strengths.max())))
+        groups = groups[np.argsort(-tied, kind="stable")[:most]]
     chosen = np.zeros_like(wanted)
     chosen[groups] = True
     return chosen

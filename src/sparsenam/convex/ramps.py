@@ -43,6 +43,18 @@ class Ramps:
         columns /= np.diff(self.knots)
         return np.clip(columns, 0.0, 1.0, out=columns)
 
+    def means(self, x: Vector, weights: Vector) -> Vector:
+        """Return the weighted means of the ramps at x of shape (rows,), shape (m,).
+
+        A row between tₖ and tₖ₊₁ has ramps 1, …, 1, u, 0, …, 0, so that sums of w and wu for each k are enough.
+        """
+        interval = np.clip(np.searchsorted(self.knots, x, side="right") - 1, 0, self.size - 1)
+        u = np.clip((x - self.knots[interval]) / np.diff(self.knots)[interval], 0.0, 1.0)
+        inside = np.bincount(interval, weights, minlength=self.size)
+        partly = np.bincount(interval, weights * u, minlength=self.size)
+        beyond = np.cumsum(inside[::-1])[::-1] - inside
+        return (beyond + partly) / weights.sum()
+
 
 def place_ramps(x: Vector, weights: Vector, count: int) -> Ramps:
     """Return about ``count`` ramps for one term, dense where rows are many and even elsewhere.

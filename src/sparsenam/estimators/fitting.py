@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from torch import Tensor
 
+from sparsenam.context import Clock, Context, Stage
 from sparsenam.convex.design import orthonormal_design
 from sparsenam.convex.features import FrozenFeatures, RampFeatures, RandomFeatures
 from sparsenam.convex.relaxed import refit_on
@@ -229,6 +230,17 @@ def fit_network_path(task: Task, alphas: NDArray[np.float64]) -> Iterator[Fitted
             return
 
 
+class ToldProgress:
+    """Progress that the fit's watcher sees."""
+
+    def report(self, stage: Stage, done: int, total: int | None = None, note: str = "") -> None:
+        """Tell the watcher."""
+        tell("smooth", done)
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
 def _fit_smooth(own: Task) -> Fitted:
     """Fit ramps with smoothness chosen by the data, then train all parameters from there."""
     kept = own.prepared
@@ -240,8 +252,7 @@ def _fit_smooth(own: Task) -> Fitted:
             kept.weights,
             own.family,
             levels=kept.levels,
-            out_of_time=counted("smooth", 0, own.clock.laps()),
-            has_room_for=own.clock.has_room_for,
+            context=Context(own.streams, Clock(own.clock.seconds - own.clock.elapsed()), ToldProgress()),
         )
         tell("polish")
         if kept.is_plain:
