@@ -59,7 +59,7 @@ class RampDesign:
         self._kept = [block for _, block in self._made()] if cells <= KEPT else None
 
     def blocks(self) -> Iterator[tuple[slice, Matrix]]:
-        """Yield slices of rows and their columns."""
+        """Yield slices of rows and their part of Zᵀ, shape (columns, rows)."""
         if self._kept is None:
             yield from self._made()
         else:
@@ -67,8 +67,8 @@ class RampDesign:
 
     def times(self, coefficients: Matrix) -> Matrix:
         """Return Zβ, shape (rows, r)."""
-        single = coefficients.astype(self.dtype)
-        return np.concatenate([(block @ single).astype(np.float64) for _, block in self.blocks()])
+        transposed = coefficients.T.astype(self.dtype)
+        return np.concatenate([(transposed @ block).T.astype(np.float64) for _, block in self.blocks()])
 
     def quadratic(self, weights: Vector, targets: Matrix) -> LeastSquares:
         """Return the weighted squared error of targets (rows, r) for weights of shape (rows,)."""
@@ -78,10 +78,10 @@ class RampDesign:
         gram, moment, means = np.zeros((size, size)), np.zeros((size, targets.shape[1])), np.zeros(size)
         roots = np.sqrt(weights)
         for rows, block in self.blocks():
-            means += weights[rows].astype(self.dtype) @ block
-            moment += block.T @ weighted[rows].astype(self.dtype)
-            scaled = block * roots[rows, None].astype(self.dtype)
-            gram += scaled.T @ scaled
+            means += block @ weights[rows].astype(self.dtype)
+            moment += block @ weighted[rows].astype(self.dtype)
+            scaled = block * roots[rows].astype(self.dtype)
+            gram += scaled @ scaled.T
         means /= total
         gram -= total * np.outer(means, means)
         squares = np.sum(weighted * (targets - centers), axis=0)
@@ -94,10 +94,10 @@ class RampDesign:
 
     def _made(self) -> Iterator[tuple[slice, Matrix]]:
         for rows in self._slices():
-            block = np.empty((rows.stop - rows.start, self.layout.size))
+            block = np.empty((self.layout.size, rows.stop - rows.start), self.dtype)
             for term, columns in enumerate(self.layout.slices):
-                block[:, columns] = self.layout.ramps[term].columns(self.x[term, rows]) - self.means[columns]
+                block[columns] = self.layout.ramps[term].columns(self.x[term, rows]).T - self.means[columns, None]
                 gone = self.absent[term]
                 if gone is not None:
-                    block[gone[rows], columns] = 0.0
-            yield rows, cast(Matrix, block.astype(self.dtype, copy=False))
+                    block[columns, gone[rows]] = 0.0
+            yield rows, cast(Matrix, block)
