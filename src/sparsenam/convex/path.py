@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Sequence
-from typing import Protocol
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,16 +38,7 @@ NOTHING = 1e-14  # an alpha_max below this is what rounding leaves of a target t
 CANDIDATES = 64  # groups whose gradient is recomputed in double precision for alpha_max
 
 
-class PathSolver(Protocol):
-    """The state of all batches at one alpha, and the ways to improve and measure it."""
-
-    forgets: bool
-
-    def improve(self, thresholds: Array, ridge: float, working: Indices, tol: float) -> None: ...
-    def measure(self, thresholds: Array, ridge: float) -> tuple[Array, Array]: ...
-    def lengths(self) -> Array: ...
-    def residuals(self) -> Array: ...
-    def solution(self) -> tuple[Indices, Array, Array]: ...
+PathSolver: TypeAlias = SquaredSolver | NewtonSolver
 
 
 def convex_path(
@@ -90,10 +81,12 @@ def convex_path(
         grid: Array = top * steps if top > NOTHING else np.zeros(1)
     else:
         grid = np.asarray(alphas, dtype=np.float64)
-    if isinstance(solver, SortedSolver):
-        yield from _sorted_walk(solver, grid, tol)
-    else:
+    if not isinstance(solver, SortedSolver):
         yield from _screened_walk(solver, penalty, norms, grid, tol)
+        return
+    for alpha in grid:
+        gaps, norms = solver.solve(float(alpha), tol)
+        yield _point(solver, float(alpha), gaps, norms[0], tol)
 
 
 def alpha_max(
@@ -217,13 +210,6 @@ def _strongest(wanted: NDArray[np.bool_], entering: Array, active: NDArray[np.bo
     chosen = np.zeros_like(wanted)
     chosen[groups] = True
     return chosen
-
-
-def _sorted_walk(solver: SortedSolver, alphas: Array, tol: float) -> Iterator[ConvexPoint]:
-    """Solve at each alpha from the solution before it."""
-    for alpha in alphas:
-        gaps, norms = solver.solve(float(alpha), tol)
-        yield _point(solver, float(alpha), gaps, norms[0], tol)
 
 
 def _point(

@@ -15,7 +15,7 @@ from sparsenam.families import Family
 from sparsenam.families.dispersion import dispersion
 from sparsenam.networks import MLPBank
 from sparsenam.smooth.prior import Layout
-from sparsenam.smooth.solve import SmoothProblem, SmoothState, Steps, solve
+from sparsenam.smooth.solve import SmoothProblem, Steps, solve
 from sparsenam.tables.scaling import Matrix, Vector
 
 # MSE 1.09 and the like: mean test error of the synthetic regression, ten seeds, floor 1.0
@@ -105,7 +105,14 @@ def smooth_fit(
             break
         counts = more
     assert state is not None
-    return _finished(state)
+    return SmoothFit(
+        ramps=state.layout.ramps,
+        coefficients=tuple(state.coefficients[columns] for columns in state.layout.slices),
+        intercept=state.intercept,
+        degrees_of_freedom=state.degrees_of_freedom,
+        noise=state.noise,
+        precision=state.layout.precisions(state.strengths),
+    )
 
 
 def _ramps(cells: Vector, weights: Vector, count: int) -> Ramps:
@@ -141,17 +148,6 @@ def _doubled(counts: NDArray[np.intp], most: NDArray[np.intp], freedom: Vector, 
         if share[term] > CROWDED and more.sum() - more[term] + wanted <= columns:
             more[term] = wanted
     return more
-
-
-def _finished(state: SmoothState) -> SmoothFit:
-    return SmoothFit(
-        ramps=state.layout.ramps,
-        coefficients=tuple(state.coefficients[columns] for columns in state.layout.slices),
-        intercept=state.intercept,
-        degrees_of_freedom=state.degrees_of_freedom,
-        noise=state.noise,
-        precision=state.layout.precisions(state.strengths),
-    )
 
 
 def _intercept_alone(task: SmoothProblem) -> SmoothFit:
