@@ -113,3 +113,16 @@ def test_ramps_rise_from_0_to_1_between_their_knots():
     ramps = Ramps(np.array([0.0, 1.0, 3.0]))
     columns = ramps.columns(np.array([-1.0, 0.5, 2.0, 9.0]))
     assert np.array_equal(columns, [[0, 0], [0.5, 0], [1, 0.5], [1, 1]])
+
+
+@given(x=columns | tied, seed=st.integers(0, 99), count=st.integers(1, 12))
+@settings(max_examples=60, deadline=None)
+def test_means_are_those_of_the_columns(x, seed, count):
+    if np.ptp(x) == 0:
+        return
+    weights = np.random.default_rng(seed).uniform(0.1, 3.0, x.size)
+    ramps = place_ramps(x, weights, count)
+    outside = np.concatenate([x, [x.min() - 1.0, x.max() + 1.0]])
+    weights = np.append(weights, [0.5, 2.0])
+    expected = np.average(ramps.columns(outside), axis=0, weights=weights)
+    assert np.allclose(ramps.means(outside, weights), expected, atol=1e-12)

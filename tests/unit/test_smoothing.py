@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from sparsenam.context import Clock, Context
 from sparsenam.families import Binomial, Gaussian, Multilabel, Multinomial
 from sparsenam.families.counts import Poisson
 from sparsenam.smooth.fit import smooth_fit
@@ -11,6 +12,7 @@ from sparsenam.streams import Streams
 from sparsenam.training import Deadline
 from sparsenam.training.polish import Adam, Data, RampNetwork, polish, train_stochastic
 
+CONTEXT = Context(Streams(0))
 FAMILIES = [Gaussian(), Binomial(), Multilabel(), Multinomial(), Poisson()]
 every_family = pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
 
@@ -48,7 +50,7 @@ def test_sine_is_recovered_and_a_line_needs_about_one_degree_of_freedom():
     x = generator.standard_normal((2, 1000))
     truth = np.sin(2 * x[0]) + x[1]
     target = (truth + 0.5 * generator.standard_normal(1000))[:, None]
-    fit = smooth_fit(x, target, np.ones(1000), Gaussian())
+    fit = smooth_fit(x, target, np.ones(1000), Gaussian(), context=CONTEXT)
     assert np.mean((fit.scores(x)[:, 0] - truth) ** 2) < 0.01
     assert 0.9 < fit.degrees_of_freedom[1] < 3.0
     assert fit.degrees_of_freedom[0] > 4.0
@@ -59,9 +61,9 @@ def test_sine_is_recovered_and_a_line_needs_about_one_degree_of_freedom():
 def test_integer_weights_are_repeated_rows(family):
     x, target, _ = sample(family, rows=120)
     weights = np.random.default_rng(1).integers(0, 3, 120)
-    weighted = smooth_fit(x, target, weights.astype(float), family)
+    weighted = smooth_fit(x, target, weights.astype(float), family, context=CONTEXT)
     rows = np.repeat(np.arange(120), weights)
-    repeated = smooth_fit(x[:, rows], target[rows], np.ones(rows.size), family)
+    repeated = smooth_fit(x[:, rows], target[rows], np.ones(rows.size), family, context=CONTEXT)
     assert np.allclose(weighted.scores(x), repeated.scores(x), atol=1e-5)
     assert np.allclose(weighted.degrees_of_freedom, repeated.degrees_of_freedom, atol=1e-4)
 
@@ -69,8 +71,8 @@ def test_integer_weights_are_repeated_rows(family):
 @every_family
 def test_fit_beats_the_intercept_and_is_finite(family):
     x, target, weights = sample(family)
-    fit = smooth_fit(x, target, weights, family)
-    alone = smooth_fit(x[:0], target, weights, family)
+    fit = smooth_fit(x, target, weights, family, context=CONTEXT)
+    alone = smooth_fit(x[:0], target, weights, family, context=CONTEXT)
     assert is_finite(fit)
     assert family.loss(fit.scores(x), target).mean() < 0.95 * family.loss(alone.scores(x[:0]), target).mean()
 
@@ -79,7 +81,7 @@ def test_fit_beats_the_intercept_and_is_finite(family):
 @pytest.mark.parametrize("rows", [2, 5])
 def test_tiny_samples_are_fitted(family, rows):
     x, target, weights = sample(family, rows=rows, features=3)
-    fit = smooth_fit(x, target, weights, family)
+    fit = smooth_fit(x, target, weights, family, context=CONTEXT)
     assert is_finite(fit)
     polished = polish(fit, x, target, weights, family, Streams(0), Deadline(None))
     assert torch.isfinite(polished.theta).all() and np.isfinite(polished.intercept).all()
@@ -91,7 +93,7 @@ def test_separated_classes_stay_finite(outputs):
     yes = (x[0] > 0).astype(float)
     family = Binomial() if outputs == 1 else Multinomial()
     target = yes[:, None] if outputs == 1 else np.stack([1 - yes, yes], axis=1)
-    fit = smooth_fit(x, target, np.ones(100), family)
+    fit = smooth_fit(x, target, np.ones(100), family, context=CONTEXT)
     assert is_finite(fit)
     assert np.abs(fit.scores(x)).max() < 100
     assert np.array_equal(fit.scores(x)[:, -1] > (0 if outputs == 1 else fit.scores(x)[:, 0]), yes == 1)
@@ -103,7 +105,7 @@ def test_separated_classes_stay_finite(outputs):
 def test_duplicate_and_constant_columns_do_no_harm(family):
     x, target, weights = sample(family)
     x = np.concatenate([x, x[:1], np.ones((1, x.shape[1])), (x[:1] > 0)])
-    fit = smooth_fit(x, target, weights, family)
+    fit = smooth_fit(x, target, weights, family, context=CONTEXT)
     assert is_finite(fit)
     assert fit.degrees_of_freedom[3] < 1e-6
 
@@ -112,24 +114,24 @@ def test_duplicate_and_constant_columns_do_no_harm(family):
 def test_constant_target_gives_constant_scores(family):
     x, target, weights = sample(family)
     constant = np.tile(target[:1], (len(target), 1)) * (family.name != "gaussian")
-    scores = smooth_fit(x, constant, weights, family).scores(x)
+    scores = smooth_fit(x, constant, weights, family, context=CONTEXT).scores(x)
     assert np.isfinite(scores).all()
     assert np.ptp(family.mean(scores), axis=0).max() < 0.01
 
 
 def test_far_outlier_changes_little():
     x, target, weights = sample(Gaussian(), rows=500)
-    plain = smooth_fit(x, target, weights, Gaussian())
+    plain = smooth_fit(x, target, weights, Gaussian(), context=CONTEXT)
     far = x.copy()
     far[0, 0], far[1, 1] = 1000.0, -1000.0
-    robust = smooth_fit(far, target, weights, Gaussian())
+    robust = smooth_fit(far, target, weights, Gaussian(), context=CONTEXT)
     grid = np.tile(np.linspace(-2, 2, 50), (2, 1))
     assert np.sqrt(np.mean((plain.scores(grid) - robust.scores(grid)) ** 2)) < 0.05
 
 
 def test_no_features_give_the_best_constant():
     _, target, weights = sample(Gaussian())
-    fit = smooth_fit(np.zeros((0, 200)), target, weights, Gaussian())
+    fit = smooth_fit(np.zeros((0, 200)), target, weights, Gaussian(), context=CONTEXT)
     assert np.allclose(fit.intercept, target.mean(0))
     polished = polish(fit, np.zeros((0, 200)), target, weights, Gaussian(), Streams(0), Deadline(None))
     assert np.allclose(network_scores(polished, np.zeros((0, 200))), target.mean(0))
@@ -137,13 +139,13 @@ def test_no_features_give_the_best_constant():
 
 def test_clock_ends_the_fit_after_one_step():
     x, target, weights = sample(Binomial())
-    assert is_finite(smooth_fit(x, target, weights, Binomial(), out_of_time=lambda: True))
+    assert is_finite(smooth_fit(x, target, weights, Binomial(), context=Context(Streams(0), Clock(0.0))))
 
 
 @every_family
 def test_network_starts_as_the_fit(family):
     x, target, weights = sample(family)
-    fit = smooth_fit(x, target, weights, family)
+    fit = smooth_fit(x, target, weights, family, context=CONTEXT)
     polished = polish(fit, x, target, weights, family, Streams(0), Deadline(0.0))
     assert polished.objective_after == polished.objective_before
     assert np.allclose(network_scores(polished, x), fit.scores(x), atol=1e-4)
@@ -152,7 +154,7 @@ def test_network_starts_as_the_fit(family):
 @every_family
 def test_polishing_lowers_the_objective_and_repeats_itself(family):
     x, target, weights = sample(family)
-    fit = smooth_fit(x, target, weights, family)
+    fit = smooth_fit(x, target, weights, family, context=CONTEXT)
     first, second = (polish(fit, x, target, weights, family, Streams(0), Deadline(None)) for _ in range(2))
     assert first.objective_after <= first.objective_before
     assert torch.equal(first.theta, second.theta)
@@ -166,7 +168,7 @@ def test_polishing_lowers_the_objective_and_repeats_itself(family):
 @every_family
 def test_written_gradient_is_the_derivative(family):
     x, target, weights = sample(family, rows=30)
-    network = RampNetwork(smooth_fit(x, target, weights, family), family)
+    network = RampNetwork(smooth_fit(x, target, weights, family, context=CONTEXT), family)
     data = Data.of(x, target, weights + np.arange(30) % 3)
     with torch.no_grad():
         network.slope += 0.1
@@ -184,7 +186,7 @@ def test_written_gradient_is_the_derivative(family):
 @every_family
 def test_stochastic_training_lowers_the_objective(family):
     x, target, weights = sample(family)
-    network = RampNetwork(smooth_fit(x, target, weights, family), family)
+    network = RampNetwork(smooth_fit(x, target, weights, family, context=CONTEXT), family)
     data = Data.of(x, target, weights)
     before = network.objective(data)
     train_stochastic(network, data, torch.Generator().manual_seed(0), Deadline(None))
@@ -201,3 +203,32 @@ def test_adam_is_torch_adam():
         (theirs**4).sum().backward()
         peer.step()
     assert torch.allclose(mine, theirs, atol=1e-5)
+
+
+class Reports:
+    def __init__(self):
+        self.steps = []
+
+    def report(self, stage, done, total=None, note=""):
+        self.steps.append((stage, done))
+
+    def close(self):
+        pass
+
+
+@pytest.mark.parametrize("family", [Gaussian(), Binomial()], ids=lambda family: family.name)
+def test_every_solver_step_is_reported_once(family):
+    x, target, weights = sample(family)
+    progress = Reports()
+    smooth_fit(x, target, weights, family, context=Context(Streams(0), progress=progress))
+    assert len(progress.steps) >= 3
+    assert progress.steps == [("smooth", done + 1) for done in range(len(progress.steps))]
+
+
+@every_family
+def test_network_of_a_fit_is_the_fit(family):
+    x, target, weights = sample(family)
+    fit = smooth_fit(x, target, weights, family, context=CONTEXT)
+    bank, theta = fit.network()
+    effects = bank.effects(theta, torch.as_tensor(x)).sum(0).numpy()
+    assert np.allclose(fit.intercept + effects, fit.scores(x), atol=1e-10)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -55,13 +55,7 @@ class Certificate:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data that JSON can hold."""
-        return {
-            "gap": self.gap,
-            "tol": self.tol,
-            "alpha": self.alpha,
-            "slack": dict(self.slack),
-            "kept": list(self.kept),
-        }
+        return {**asdict(self), "kept": list(self.kept)}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
@@ -107,7 +101,9 @@ def certify(
     primal = float(problem.loss(scores)[0]) + penalty.value(lengths, alpha)
     dual, slack = _dual_and_slack(problem, residuals, norms, lengths, alpha, penalty)
     gap = (primal - dual) / float(problem.explainable_loss(problem.constant_scores(problem.constants()))[0])
-    _check_gap(gap, tol)
+    if not gap <= tol:
+        expected = f"a relative duality gap up to {tol:.2g}"
+        raise CertificateError(describe("certificate", expected, f"{gap:.3g}", "solve to a smaller tol"))
     dropped = np.flatnonzero(lengths == 0.0)
     _check_slack(slack, dropped, names, tol)
     return Certificate(
@@ -155,12 +151,6 @@ def _sorted_slack(norms: Array, dropped: NDArray[np.bool_], sequence: Array) -> 
     sums = np.cumsum(norms[order])
     slack[order] = np.divide(sums, allowed, out=np.where(sums > 0, np.inf, 0.0), where=allowed > 0)
     return slack
-
-
-def _check_gap(gap: float, tol: float) -> None:
-    if not gap <= tol:
-        expected = f"a relative duality gap up to {tol:.2g}"
-        raise CertificateError(describe("certificate", expected, f"{gap:.3g}", "solve to a smaller tol"))
 
 
 def _check_slack(slack: Array, dropped: Indices, names: Sequence[str], tol: float) -> None:

@@ -2,30 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from sparsenam.convex.design import Array, Floats, GroupedDesign, Indices
 
 SMALLEST_CURVATURE = 1e-10
 TINY = 1e-300
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class GroupQuadratic:
-    """½ θᵀHθ - qᵀθ over k groups of m, for every batch and output.
-
-    Attributes
-    ----------
-    hessian
-        Shape (batches, ≥ k·m, ≥ k·m) when all outputs share it, (batches, outputs, k·m, k·m) otherwise.
-    inverse_curvatures
-        One over the largest eigenvalue of each diagonal block, shape (k, batches).
-    """
-
-    hessian: Array
-    inverse_curvatures: Array
 
 
 def inverse_curvatures(hessian: Array, n_groups: int, width: int, first: int = 0) -> Array:
@@ -39,7 +21,8 @@ def inverse_curvatures(hessian: Array, n_groups: int, width: int, first: int = 0
 
 
 def descend(
-    quadratic: GroupQuadratic,
+    hessian: Array,
+    inverse: Array,
     theta: Array,
     pull: Array,
     groups: list[int],
@@ -47,35 +30,34 @@ def descend(
     ridge: float,
     tol: float,
     max_sweeps: int,
-) -> int:
-    """Sweep over the groups until no step lowers the model by about ``tol``; return the sweeps done.
+) -> None:
+    """Minimise ½ θᵀHθ - qᵀθ + Σⱼ aⱼ‖θⱼ‖ + ½b‖θⱼ‖² over k groups of m, for every batch and output.
 
-    A group's step minimises its majorised model exactly: with v = θⱼ + pullⱼ/Lⱼ,
-    θⱼ ← (1 - aⱼ/(Lⱼ‖v‖))₊ v / (1 + b/Lⱼ). Where a block is orthonormal this is its exact minimiser. A group
-    without a threshold has no shrinkage to help along its flat directions, so its m equations are solved instead.
-    After a first full sweep only groups that are not zero are visited, until they converge; then all again.
+    Sweeps over the groups end when no step gains about ``tol``. After a first full sweep only groups that are not
+    zero are visited, until they converge; then all again. A group without a threshold has no shrinkage to help
+    along its flat directions, so its m equations are solved.
 
     Parameters
     ----------
+    hessian
+        H, shape (batches, ≥ k·m, ≥ k·m) when all outputs share it, (batches, outputs, k·m, k·m) otherwise.
+    inverse
+        One over the largest eigenvalue of each diagonal block, shape (k, batches).
     theta
         Current point, shape (batches, outputs, k, m); changed in place.
     pull
         q - Hθ, shape (batches, outputs, k·m); kept up to date in place.
     groups
         Indices, from 0 to k - 1, of the groups that may move.
-    thresholds
-        a, shape (k,), infinite for a group that must stay out.
-    ridge
-        b ≥ 0.
+    thresholds, ridge
+        a of shape (k,), infinite for a group that must stay out, and b ≥ 0.
     """
-    batches, outputs, count, width = theta.shape
-    pulls = pull.reshape(batches, outputs, count, width)
-    inverse = quadratic.inverse_curvatures
-    bars = thresholds[:, None] * inverse
-    decay = 1.0 / (1.0 + ridge * inverse)
-    solvers = {k: _block_inverse(quadratic.hessian, k, width, ridge) for k in groups if thresholds[k] == 0.0}
+    pulls = pull.reshape(theta.shape)
+    bars, decay = thresholds[:, None] * inverse, 1.0 / (1.0 + ridge * inverse)
+    width = theta.shape[3]
+    solvers = {k: _block_inverse(hessian, k, width, ridge) for k in groups if thresholds[k] == 0.0}
     visiting, everything = groups, True
-    for sweep in range(1, max_sweeps + 1):
+    for _ in range(max_sweeps):
         largest = 0.0
         moving: list[int] = []
         for k in visiting:
@@ -83,21 +65,25 @@ def descend(
             if k in solvers:
                 step = _times(pulls[:, :, k] - ridge * old, solvers[k])
             else:
-                target = old + pulls[:, :, k] * inverse[k][:, None, None]
-                length = np.sqrt(np.einsum("fom,fom->f", target, target))
-                share = np.maximum(0.0, 1.0 - bars[k] / np.maximum(length, TINY)) * decay[k]
-                if not share.any() and not old.any():
-                    continue
-                step = target * share[:, None, None] - old
-            moving.append(k)
-            largest = max(largest, _take(quadratic.hessian, theta, pull, k, step, inverse[k]))
-        if largest < tol:
-            if everything:
-                return sweep
-            visiting, everything = groups, True
-        else:
-            visiting, everything = moving, False
-    return max_sweeps
+                step = _shrunk_step(old, pulls[:, :, k], inverse[k], bars[k], decay[k])
+            if step is not None:
+                moving.append(k)
+                largest = max(largest, _take(hessian, theta, pull, k, step, inverse[k]))
+        if largest < tol and everything:
+            return
+        visiting, everything = (groups, True) if largest < tol else (moving, False)
+
+
+def _shrunk_step(old: Array, pull: Array, inverse: Array, bar: Array, decay: Array) -> Array | None:
+    """Return the step (batches, outputs, m) to the minimum of a group's majorised model, None if it stays at 0.
+
+    With v = θⱼ + pullⱼ/Lⱼ that is (1 - aⱼ/(Lⱼ‖v‖))₊ v / (1 + b/Lⱼ), the exact minimiser where the block is
+    orthonormal; ``bar`` is a/L and ``decay`` 1/(1 + b/L), shape (batches,).
+    """
+    target = old + pull * inverse[:, None, None]
+    length = np.sqrt(np.einsum("fom,fom->f", target, target))
+    share = np.maximum(0.0, 1.0 - bar / np.maximum(length, TINY)) * decay
+    return target * share[:, None, None] - old if share.any() or old.any() else None
 
 
 def _take(hessian: Array, theta: Array, pull: Array, k: int, step: Array, inverse: Array) -> float:
@@ -185,7 +171,7 @@ class GramCache:
         if not groups.size:
             return
         start, stop = self.size, self.size + groups.size * self.design.width
-        self._make_room(start, stop)
+        self._make_room(stop)
         fresh = self.design.columns(groups)
         self._columns[start:stop] = fresh
         means = self._moments(fresh, np.ones((1, self.design.n_rows), fresh.dtype))[:, :, 0]
@@ -216,7 +202,8 @@ class GramCache:
                 moments[batch] = _weighted_product(left, right, weights[batch])
             else:
                 rows = found[0]
-                moments[batch] = _weighted_product(left[:, rows], right[:, rows], weights[0][rows])
+                parts = left.take(rows, axis=1), right.take(rows, axis=1)
+                moments[batch] = _weighted_product(*parts, weights[0][rows])
         if self._is_partition:
             moments[0] = moments[1:].sum(axis=0)
         for batch, found in enumerate(self._left_out, start=1):
@@ -224,16 +211,12 @@ class GramCache:
                 moments[batch] = found[1] * (moments[0] - moments[batch])
         return moments
 
-    def _make_room(self, filled: int, wanted: int) -> None:
-        if wanted <= self._columns.shape[0]:
-            return
-        most = self.design.n_groups * self.design.width
-        room = min(max(2 * self._columns.shape[0], wanted, FIRST_ROOM * self.design.width), most)
-        hessian = np.zeros((self.weights.shape[0], room, room))
-        hessian[:, :filled, :filled] = self.hessian[:, :filled, :filled]
-        columns: Floats = np.empty((room, self.design.n_rows), self._columns.dtype)
-        columns[:filled] = self._columns[:filled]
-        self.hessian, self._columns = hessian, columns
+    def _make_room(self, wanted: int) -> None:
+        have, most = self._columns.shape[0], self.design.n_groups * self.design.width
+        if wanted > have:
+            room = min(max(2 * have, wanted, FIRST_ROOM * self.design.width), most)
+            self.hessian = np.pad(self.hessian, ((0, 0), (0, room - have), (0, room - have)))
+            self._columns = np.pad(self._columns, ((0, room - have), (0, 0)))
 
 
 def _weighted_product(left: Floats, right: Floats, weights: Array) -> Array:

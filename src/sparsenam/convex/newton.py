@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sparsenam.convex.descent import GroupQuadratic, descend, inverse_curvatures
+from sparsenam.convex.descent import descend, inverse_curvatures
 from sparsenam.convex.design import Array, Floats, Indices
 from sparsenam.convex.problem import ConvexProblem, group_lengths, lasso_duals, lasso_values
 
@@ -44,7 +44,8 @@ class NewtonSolver:
         old = self.theta[:, :, working]
         new = old.copy()
         descend(
-            GroupQuadratic(hessian, inverse_curvatures(hessian, working.size, width)),
+            hessian,
+            inverse_curvatures(hessian, working.size, width),
             new,
             pull,
             list(range(working.size)),

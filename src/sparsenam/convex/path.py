@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Sequence
-from typing import Protocol
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,21 +33,12 @@ ROUNDS = 60
 NULL_ROUNDS = 30
 FIRST_STEP = 8  # groups that may enter the working set at once, before any is active
 ENTERING = 1.0 + 1e-6
-TIED_DIGITS = 5  # of gradient norms relative to the largest: single precision is exact to 6 or 7
+TIED = 1e-5  # of the largest gradient norm: a difference that single precision may make or miss
 NOTHING = 1e-14  # an alpha_max below this is what rounding leaves of a target that no group explains
 CANDIDATES = 64  # groups whose gradient is recomputed in double precision for alpha_max
 
 
-class PathSolver(Protocol):
-    """The state of all batches at one alpha, and the ways to improve and measure it."""
-
-    forgets: bool
-
-    def improve(self, thresholds: Array, ridge: float, working: Indices, tol: float) -> None: ...
-    def measure(self, thresholds: Array, ridge: float) -> tuple[Array, Array]: ...
-    def lengths(self) -> Array: ...
-    def residuals(self) -> Array: ...
-    def solution(self) -> tuple[Indices, Array, Array]: ...
+PathSolver: TypeAlias = SquaredSolver | NewtonSolver
 
 
 def convex_path(
@@ -90,10 +81,12 @@ def convex_path(
         grid: Array = top * steps if top > NOTHING else np.zeros(1)
     else:
         grid = np.asarray(alphas, dtype=np.float64)
-    if isinstance(solver, SortedSolver):
-        yield from _sorted_walk(solver, grid, tol)
-    else:
+    if not isinstance(solver, SortedSolver):
         yield from _screened_walk(solver, penalty, norms, grid, tol)
+        return
+    for alpha in grid:
+        gaps, norms = solver.solve(float(alpha), tol)
+        yield _point(solver, float(alpha), gaps, norms[0], tol)
 
 
 def alpha_max(
@@ -143,14 +136,14 @@ def _null_solver(
 def _alpha_max(problem: ConvexProblem, solver: PathSolver | SortedSolver, penalty: Penalty, norms: Array) -> float:
     """Return alpha_max with the decisive gradients recomputed in double precision."""
     if isinstance(penalty, SortedPenalty):
-        exact = problem.exact_norms(solver.residuals(), np.arange(norms.shape[1]))
+        exact = problem.exact_norms(solver.residuals(), np.arange(problem.design.n_groups))
         top = sorted_dual_norm(exact, penalty.sequence(norms.shape[1]))
     else:
         assert isinstance(penalty, WeightedLasso)
         weights, _ = penalty.lasso_and_ridge(norms.shape[1], 1.0)
         entering = _relative(norms, weights)[0]
-        first: Indices = np.argsort(-entering, kind="stable")[:CANDIDATES]
-        first = first[entering[first] > 0]
+        order: Indices = np.argsort(-entering, kind="stable")
+        first = order[:CANDIDATES][entering[order[:CANDIDATES]] > 0]
         exact = problem.exact_norms(solver.residuals(), first) / weights[first]
         top = float(exact.max(initial=0.0)) if np.any(weights > 0.0) else np.inf
     if not np.isfinite(top):
@@ -212,18 +205,11 @@ def _strongest(wanted: NDArray[np.bool_], entering: Array, active: NDArray[np.bo
     groups = np.flatnonzero(wanted)
     if groups.size > most:
         strengths: Array = entering[:, groups].max(axis=0)
-        shares: Array = np.round(strengths / strengths.max(), TIED_DIGITS)
-        groups = groups[np.argsort(-shares, kind="stable")[:most]]
+        tied: Array = np.rint(strengths / (TIED * float(strengths.max())))
+        groups = groups[np.argsort(-tied, kind="stable")[:most]]
     chosen = np.zeros_like(wanted)
     chosen[groups] = True
     return chosen
-
-
-def _sorted_walk(solver: SortedSolver, alphas: Array, tol: float) -> Iterator[ConvexPoint]:
-    """Solve at each alpha from the solution before it."""
-    for alpha in alphas:
-        gaps, norms = solver.solve(float(alpha), tol)
-        yield _point(solver, float(alpha), gaps, norms[0], tol)
 
 
 def _point(

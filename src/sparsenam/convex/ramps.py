@@ -39,9 +39,21 @@ class Ramps:
 
     def columns(self, x: Vector) -> Matrix:
         """Return the ramps at x of shape (rows,), shape (rows, m)."""
-        columns = x[:, None] - self.knots[:-1]
-        columns /= np.diff(self.knots)
-        return np.clip(columns, 0.0, 1.0, out=columns)
+        columns = x - self.knots[:-1, None]  # a ramp at a time: rows are many, ramps few
+        columns /= np.diff(self.knots)[:, None]
+        return np.clip(columns, 0.0, 1.0, out=columns).T
+
+    def means(self, x: Vector, weights: Vector) -> Vector:
+        """Return the weighted means of the ramps at x of shape (rows,), shape (m,).
+
+        A row between tₖ and tₖ₊₁ has ramps 1, …, 1, u, 0, …, 0, so that sums of w and wu for each k are enough.
+        """
+        interval = np.clip(np.searchsorted(self.knots, x, side="right") - 1, 0, self.size - 1)
+        u = np.clip((x - self.knots[interval]) / np.diff(self.knots)[interval], 0.0, 1.0)
+        inside = np.bincount(interval, weights, minlength=self.size)
+        partly = np.bincount(interval, weights * u, minlength=self.size)
+        beyond = np.cumsum(inside[::-1])[::-1] - inside
+        return (beyond + partly) / weights.sum()
 
 
 def place_ramps(x: Vector, weights: Vector, count: int) -> Ramps:
@@ -88,12 +100,13 @@ def distinct(x: Vector, weights: Vector) -> tuple[Vector, Vector]:
         x, weights = x[weights > 0], weights[weights > 0]
     if x.size == 0:
         return x, weights
-    order = np.argsort(x, kind="stable")  # the same order of ties, and so the same sums, on every CPU
-    ordered = x[order]
-    new = np.empty(x.size, dtype=np.bool_)
-    new[0] = True
-    np.not_equal(ordered[1:], ordered[:-1], out=new[1:])
-    starts = np.flatnonzero(new)
+    even = bool((weights == weights[0]).all())
+    # ties in the order of the rows give the same sums of weights on every CPU; equal weights need no order at all
+    order = None if even else np.argsort(x, kind="stable")
+    ordered = np.sort(x) if order is None else x[order]
+    starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
+    if order is None:
+        return ordered[starts], weights[0] * np.diff(starts, append=x.size)
     return ordered[starts], np.add.reduceat(weights[order], starts)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sparsenam.convex.descent import GramCache, GroupQuadratic, descend
+from sparsenam.convex.descent import GramCache, descend
 from sparsenam.convex.design import Array, Indices
 from sparsenam.convex.problem import TINY, ConvexProblem, group_lengths, lasso_duals, lasso_values
 
@@ -42,7 +42,8 @@ class SquaredSolver:
         flat = self.theta.reshape(batches, outputs, size)
         self.pull = self.gram.linear - np.matmul(flat, self.gram.hessian[:, :size, :size])
         descend(
-            GroupQuadratic(self.gram.hessian, self.gram.inverse[:count]),
+            self.gram.hessian,
+            self.gram.inverse[:count],
             self.theta,
             self.pull,
             np.sort(self.gram.index[working]).tolist(),

@@ -13,7 +13,7 @@ from sparsenam.tables.scaling import Matrix, Vector
 
 ROWS_AT_ONCE = 4096
 SINGLE = 2_000_000  # cells above which products are in single precision; California 0.2945 in 5 s, not 12 s
-KEPT = 20_000_000  # cells up to which the columns are kept in memory (160 MB) and not made anew for each pass
+KEPT = 20_000_000  # cells up to which the columns are kept in memory (80 MB) and not made anew for each pass
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,26 +41,25 @@ class LeastSquares:
 
 
 class RampDesign:
-    """Z: the ramps of all features, less their weighted means, shape (rows, columns).
+    """Z: the ramps of all terms, less their weighted means, shape (rows, columns).
 
     Centring comes first because the products of a ramp that is 1 in nearly all rows would cancel in single
-    precision. A ramp's mean is over the rows in which its feature is present; where it is absent, Z is 0.
+    precision. A ramp's mean is over the rows in which its term is present; where it is absent, Z is 0.
     """
 
     def __init__(self, layout: Layout, x: Matrix, weights: Vector) -> None:
         self.layout, self.x, self.weights = layout, x, weights
         cells = x.shape[1] * layout.size
         self.dtype = np.float32 if cells > SINGLE else np.float64
-        self.absent = [own if own.any() else None for own in np.isnan(x)]
+        self.absent = [gone if gone.any() else None for gone in np.isnan(x)]
         self.means = np.zeros(layout.size)
-        for rows, block in self._raw():
-            self.means += weights[rows] @ block
-        for own, gone in zip(layout.slices, self.absent, strict=True):
-            self.means[own] /= weights.sum() if gone is None else weights[~gone].sum()
+        for ramps, columns, cells_of, gone in zip(layout.ramps, layout.slices, x, self.absent, strict=True):
+            present = slice(None) if gone is None else ~gone
+            self.means[columns] = ramps.means(cells_of[present], weights[present])
         self._kept = [block for _, block in self._made()] if cells <= KEPT else None
 
     def blocks(self) -> Iterator[tuple[slice, Matrix]]:
-        """Yield slices of rows and their columns."""
+        """Yield slices of rows and their part of Zᵀ, shape (columns, rows)."""
         if self._kept is None:
             yield from self._made()
         else:
@@ -68,8 +67,8 @@ class RampDesign:
 
     def times(self, coefficients: Matrix) -> Matrix:
         """Return Zβ, shape (rows, r)."""
-        single = coefficients.astype(self.dtype)
-        return np.concatenate([(block @ single).astype(np.float64) for _, block in self.blocks()])
+        transposed = coefficients.T.astype(self.dtype)
+        return np.concatenate([(transposed @ block).T.astype(np.float64) for _, block in self.blocks()])
 
     def quadratic(self, weights: Vector, targets: Matrix) -> LeastSquares:
         """Return the weighted squared error of targets (rows, r) for weights of shape (rows,)."""
@@ -79,10 +78,10 @@ class RampDesign:
         gram, moment, means = np.zeros((size, size)), np.zeros((size, targets.shape[1])), np.zeros(size)
         roots = np.sqrt(weights)
         for rows, block in self.blocks():
-            means += weights[rows].astype(self.dtype) @ block
-            moment += block.T @ weighted[rows].astype(self.dtype)
-            scaled = block * roots[rows, None].astype(self.dtype)
-            gram += scaled.T @ scaled
+            means += block @ weights[rows].astype(self.dtype)
+            moment += block @ weighted[rows].astype(self.dtype)
+            scaled = block * roots[rows].astype(self.dtype)
+            gram += scaled @ scaled.T
         means /= total
         gram -= total * np.outer(means, means)
         squares = np.sum(weighted * (targets - centers), axis=0)
@@ -93,20 +92,12 @@ class RampDesign:
         for start in range(0, rows, ROWS_AT_ONCE):
             yield slice(start, min(start + ROWS_AT_ONCE, rows))
 
-    def _raw(self) -> Iterator[tuple[slice, Matrix]]:
-        for rows in self._slices():
-            block = np.empty((rows.stop - rows.start, self.layout.size))
-            for feature, own in enumerate(self.layout.slices):
-                block[:, own] = self.layout.ramps[feature].columns(self.x[feature, rows])
-                gone = self.absent[feature]
-                if gone is not None:
-                    block[gone[rows], own] = 0.0
-            yield rows, block
-
     def _made(self) -> Iterator[tuple[slice, Matrix]]:
-        for rows, block in self._raw():
-            block -= self.means
-            for own, gone in zip(self.layout.slices, self.absent, strict=True):
+        for rows in self._slices():
+            block = np.empty((self.layout.size, rows.stop - rows.start), self.dtype)
+            for term, columns in enumerate(self.layout.slices):
+                block[columns] = self.layout.ramps[term].columns(self.x[term, rows]).T - self.means[columns, None]
+                gone = self.absent[term]
                 if gone is not None:
-                    block[gone[rows], own] = 0.0
-            yield rows, cast(Matrix, block.astype(self.dtype, copy=False))
+                    block[columns, gone[rows]] = 0.0
+            yield rows, cast(Matrix, block)

@@ -20,7 +20,7 @@ JITTER = 1e-10  # share of the mean diagonal added before factorising
 
 
 def roughness(ramps: Ramps) -> tuple[Matrix, ...]:
-    """Return S₁, S₂ and S₃ of one feature, each (m, m); only S₁ below 3 ramps, no S₃ below 5.
+    """Return S₁, S₂ and S₃ of one term, each (m, m); only S₁ below 3 ramps, no S₃ below 5.
 
     With dₖ the widths relative to their mean, cᵀS₁c = Σ cₖ²/dₖ is the sum of squared slopes; S₂ and S₃ do the
     same for the first and second divided differences of the slopes.
@@ -52,7 +52,7 @@ def scatter(ramps: Ramps) -> tuple[Matrix, ...]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Layout:
-    """Where each feature's ramps stand among all columns, and their roughness matrices."""
+    """Which of all columns are each term's ramps, and the terms' roughness matrices."""
 
     ramps: tuple[Ramps, ...]
     slices: tuple[slice, ...]
@@ -60,14 +60,14 @@ class Layout:
 
     @classmethod
     def of(cls, ramps: Sequence[Ramps], levels: Sequence[bool] | None = None) -> Layout:
-        """Return the layout with the features one after the other; ``levels`` marks those without order."""
-        ends = np.cumsum([own.size for own in ramps])
-        slices = tuple(slice(int(end) - own.size, int(end)) for own, end in zip(ramps, ends, strict=True))
-        unordered = [False] * len(ramps) if levels is None else levels
-        prices = (
-            scatter(own) if jumbled else roughness(own) for own, jumbled in zip(ramps, unordered, strict=True)
+        """Return the layout with the terms one after the other; ``levels`` marks those without order."""
+        ends = np.cumsum([each.size for each in ramps])
+        slices = tuple(slice(int(end) - each.size, int(end)) for each, end in zip(ramps, ends, strict=True))
+        matrices = tuple(
+            scatter(each) if levels is not None and levels[term] else roughness(each)
+            for term, each in enumerate(ramps)
         )
-        return cls(tuple(ramps), slices, tuple(prices))
+        return cls(tuple(ramps), slices, matrices)
 
     @property
     def size(self) -> int:
@@ -75,17 +75,17 @@ class Layout:
         return self.slices[-1].stop
 
     def precisions(self, strengths: Sequence[Vector]) -> tuple[Matrix, ...]:
-        """Return Pⱼ = Σᵢ λᵢSᵢ of each feature, (m_j, m_j)."""
+        """Return Pⱼ = Σᵢ λᵢSᵢ of each term, (m_j, m_j)."""
         return tuple(
-            np.einsum("i,ikl->kl", own, np.stack(matrices))
-            for own, matrices in zip(strengths, self.roughness, strict=True)
+            np.einsum("i,ikl->kl", strength, np.stack(matrices))
+            for strength, matrices in zip(strengths, self.roughness, strict=True)
         )
 
     def weak_strengths(self, information: Vector) -> list[Vector]:
         """Return first λ: each Sᵢ gets a small share of the information, shape (columns,), of the data."""
         return [
-            np.clip([WEAK * information[own].sum() / np.trace(matrix) for matrix in matrices], LOWEST, HIGHEST)
-            for own, matrices in zip(self.slices, self.roughness, strict=True)
+            np.clip([WEAK * information[columns].sum() / np.trace(matrix) for matrix in matrices], LOWEST, HIGHEST)
+            for columns, matrices in zip(self.slices, self.roughness, strict=True)
         ]
 
     def carried_strengths(self, before: Layout, strengths: Sequence[Vector], first: list[Vector]) -> list[Vector]:
@@ -94,17 +94,17 @@ class Layout:
         k times as many ramps have slopes' differences k times smaller in each order, hence λᵢ k²ⁱ⁻¹.
         """
         carried: list[Vector] = []
-        for old, own, other, start in zip(strengths, self.ramps, before.ramps, first, strict=True):
-            powers = 2.0 * np.arange(old.size) + 1.0
-            carried.append(old * (own.size / other.size) ** powers if old.size == start.size else start)
+        for strength, new, old, start in zip(strengths, self.ramps, before.ramps, first, strict=True):
+            powers = 2.0 * np.arange(strength.size) + 1.0
+            carried.append(strength * (new.size / old.size) ** powers if strength.size == start.size else start)
         return carried
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Posterior:
-    """Mean (columns, r) and, for each feature, the covariance block (m_j, m_j) of its coefficients.
+    """Mean (columns, r) and, for each term, the covariance block (m_j, m_j) of its coefficients.
 
-    ``degrees_of_freedom``, shape (features,), is m_j - tr(VⱼⱼPⱼ), its share of the smoother's trace.
+    ``degrees_of_freedom``, shape (terms,), is m_j - tr(VⱼⱼPⱼ), its share of the smoother's trace.
     """
 
     mean: Matrix
@@ -124,8 +124,8 @@ def posterior(
     inverse, _ = lapack.dpotri(factor, lower=1, overwrite_c=1)  # its lower triangle is filled
     covariances: list[Matrix] = []
     freedom: list[float] = []
-    for own, precision in zip(layout.slices, precisions, strict=True):
-        lower = np.tril(inverse[own, own])
+    for columns, precision in zip(layout.slices, precisions, strict=True):
+        lower = np.tril(inverse[columns, columns])
         block = lower + np.tril(lower, -1).T
         covariances.append(block)
         freedom.append(float(np.clip(precision.shape[0] - np.sum(block * precision), 0.0, precision.shape[0])))
@@ -134,13 +134,13 @@ def posterior(
 
 def _factor(layout: Layout, gram: Matrix, precisions: Sequence[Matrix], noise: float) -> Matrix:
     """Return the lower Cholesky factor of H, with as much jitter as rounding asks for."""
-    places = np.diag_indices(layout.size)
+    diagonal = np.diag_indices(layout.size)
     jitter = JITTER
     while True:
         curvature = gram / noise
-        for own, precision in zip(layout.slices, precisions, strict=True):
-            curvature[own, own] += precision
-        curvature[places] += jitter * np.trace(curvature) / layout.size
+        for columns, precision in zip(layout.slices, precisions, strict=True):
+            curvature[columns, columns] += precision
+        curvature[diagonal] += jitter * np.trace(curvature) / layout.size
         try:
             return cholesky(curvature, lower=True, overwrite_a=True, check_finite=False)
         except np.linalg.LinAlgError:
@@ -161,15 +161,15 @@ def updated_strengths(
     ``posteriors`` hold all outputs in their columns, ``free`` is the share of outputs that are free to vary.
     """
     updated: list[Vector] = []
-    for feature, (own, matrices) in enumerate(zip(layout.slices, layout.roughness, strict=True)):
-        precision = precisions[feature]
+    for term, (columns, matrices) in enumerate(zip(layout.slices, layout.roughness, strict=True)):
+        precision = precisions[term]
         safe = precision + 1e-14 * np.trace(precision) / precision.shape[0] * np.eye(precision.shape[0])
         prior = cast(Matrix, np.linalg.inv(safe))
-        gained = sum(part.mean.shape[1] * (prior - part.covariances[feature]) for part in posteriors)
-        squares = sum(part.mean[own] @ part.mean[own].T for part in posteriors)
+        gained = sum(part.mean.shape[1] * (prior - part.covariances[term]) for part in posteriors)
+        squares = sum(part.mean[columns] @ part.mean[columns].T for part in posteriors)
         ratios = [
             max(free * np.sum(gained * matrix), 1e-10) / max(np.sum(squares * matrix), 1e-14) for matrix in matrices
         ]
         factors = np.clip(ratios, 1.0 / LARGEST_STEP, LARGEST_STEP)
-        updated.append(np.clip(strengths[feature] * factors, LOWEST, HIGHEST))
+        updated.append(np.clip(strengths[term] * factors, LOWEST, HIGHEST))
     return updated
