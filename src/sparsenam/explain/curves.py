@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from sparsenam.explain.explanation import Curve
 from sparsenam.explain.plain import numbers, rows_of_numbers
-from sparsenam.model import AdditiveModel, keep_features
+from sparsenam.model import AdditiveModel, keep_terms
 
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
@@ -24,7 +24,7 @@ def effect_at(model: AdditiveModel, place: int, x: Vector) -> Matrix:
     """
     alone = np.zeros(model.terms.size, dtype=np.bool_)
     alone[place] = True
-    single = replace(keep_features(model, alone), terms=np.zeros(1, dtype=np.intp), n_terms=1)
+    single = replace(keep_terms(model, alone), terms=np.zeros(1, dtype=np.intp), n_terms=1)
     return single.kept_effects(x[:, None])[:, 0]
 
 

@@ -42,7 +42,7 @@ def kinks_of(bank: MLPBank, theta: Tensor) -> Vector:
 
 
 def probes(points: Vector) -> Vector:
-    """Return the points with two more beyond either end, from which the slope there can be told."""
+    """Return the points with two more beyond either end, from which the slope there follows."""
     step = 1.0 + max(abs(points[0]), abs(points[-1]))
     return np.concatenate(
         [points[0] - step * np.array([2.0, 1.0]), points, points[-1] + step * np.array([1.0, 2.0])]
@@ -101,7 +101,7 @@ def shape_through(
     """
     points = np.unique(center + scale * probes(kinks))
     values = effect(points)
-    left, right = (_slope(points[place : place + 2], values[place : place + 2]) for place in (0, points.size - 2))
+    left, right = (_slope(points[ends], values[ends]) for ends in (slice(0, 2), slice(-2, None)))
     knots, values = _merged(points[2:-2], values[2:-2], center, scale)
     return ShapeFunction(knots, values, left, right, absent)
 
