@@ -87,17 +87,9 @@ def shape_through(
 ) -> ShapeFunction:
     """Return the function that is linear between the kinks and equals the effect at them.
 
-    Parameters
-    ----------
-    kinks
-        Ascending, in standard deviations from the mean of the term, shape (m,).
-    center, scale
-        Mean and standard deviation of the term.
-    effect
-        Gives the effect (rows, outputs) at values (rows,) of the term. It is asked at the knots as they are after
-        rounding, so that the shape is right there to the bit.
-    absent
-        What is added where the term is NaN, shape (outputs,).
+    ``kinks`` (m,) ascend, in units of ``scale`` from ``center``, the standard deviation and mean of the term.
+    ``effect`` gives the effect (rows, outputs) at values (rows,) of the term, here at the knots as they are after
+    rounding, so that the shape is right there to the bit. ``absent`` (outputs,) is added where the term is NaN.
     """
     points = np.unique(center + scale * probes(kinks))
     values = effect(points)

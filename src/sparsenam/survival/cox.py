@@ -16,17 +16,10 @@ TIES: tuple[Ties, ...] = ("breslow", "efron")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Hazard:
-    """The hazard that makes given scores most likely.
+    """The hazard that makes given scores most likely, and their partial log-likelihood.
 
-    Attributes
-    ----------
-    jumps
-        Step of the baseline's cumulative hazard at each event time, shape (event times,).
-    rows
-        Λᵢ, the cumulative hazard that each row's score multiplies, shape (rows,). Of rows that share an event time,
-        Efron counts those with the event as partly gone.
-    log_likelihood
-        The partial log-likelihood of the scores.
+    ``jumps`` (event times,) are the steps of the baseline's cumulative hazard; ``rows`` (rows,) are Λᵢ, the hazards
+    that the rows' scores multiply. Efron counts rows with the event as partly gone for others of the same time.
     """
 
     jumps: Vector
@@ -38,16 +31,9 @@ class Hazard:
 class RiskSets:
     """Who is at risk when: right-censored times, read once.
 
-    Attributes
-    ----------
-    event
-        Whether each row ended with the event, shape (rows,); otherwise it was censored.
-    weights
-        Weight of each row, shape (rows,).
-    event_times
-        The distinct times of events, ascending, shape (event times,).
-    passed
-        Number of event times that each row lived to see, shape (rows,): it is at risk at the first so many.
+    ``event`` (rows,) is whether each row ended with the event or was censored; ``weights`` (rows,) its weight;
+    ``event_times`` (event times,) are the distinct times of events, ascending; ``passed`` (rows,) is the number of
+    event times that a row lived to see: it is at risk at the first so many.
     """
 
     event: NDArray[np.bool_]
