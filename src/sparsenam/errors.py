@@ -27,7 +27,7 @@ class ConstantColumnWarning(UserWarning):
 
 
 def describe(where: str, expected: str, got: str, remedy: str) -> str:
-    """Return one sentence in the house's order: where, expected, got, what to do."""
+    """Return one sentence: where, what was expected, what was got, what to do."""
     return f"{where}: expected {expected}, got {got}; {remedy}."
 
 
@@ -51,7 +51,7 @@ def check_number(
 
 
 def check_word(name: str, value: object, words: tuple[str, ...]) -> None:
-    """Raise unless the value is one of the words."""
+    """Raise unless the value is one of the words of an option."""
     if value not in words:
         raise InputError(describe(name, f"one of {list(words)}", repr(value), "choose one"))
 

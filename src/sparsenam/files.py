@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def write_atomically(path: Path, *parts: bytes, make_folder: bool = True) -> None:
-    """Write the parts into a file beside ``path``, then put it in its place.
+    """Write the parts into a file beside ``path``, then rename it to ``path``.
 
     A reader never sees a part of it, and a failure leaves what was there before.
     """

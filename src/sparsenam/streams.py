@@ -1,4 +1,4 @@
-"""Named streams of random numbers, so that one column's luck never depends on another's."""
+"""Named streams of random numbers, so that what is drawn for one column never depends on another."""
 
 from __future__ import annotations
 

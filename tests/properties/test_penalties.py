@@ -20,6 +20,8 @@ from sparsenam.penalties import (
     as_penalty,
     benjamini_hochberg_weights,
     linear_weights,
+    spread,
+    weighted,
 )
 
 FEATURES = 6
@@ -27,7 +29,7 @@ OTHERS = {
     "weighted": GroupLasso(np.array([0.5, 1.0, 2.0, 0.0, 3.0, 1.0])),
     "linear_slope": GroupSLOPE("linear"),
     "three_level": KLevelSLOPE((1.0, 0.5, 0.1), (1 / 3, 1 / 3, 1 / 3)),
-    "own_sequence": GroupSLOPE(np.array([2.0, 2.0, 1.0, 1.0, 0.5, 0.0])),
+    "given_sequence": GroupSLOPE(np.array([2.0, 2.0, 1.0, 1.0, 0.5, 0.0])),
 }
 every_penalty = pytest.mark.parametrize(
     "penalty", [make() for make in PENALTIES.values()] + list(OTHERS.values()), ids=[*PENALTIES, *OTHERS]
@@ -39,7 +41,7 @@ steps = st.one_of(positive, arrays(np.float64, FEATURES, elements=st.floats(0.01
 
 @every_penalty
 @given(norms=sizes, rival=sizes, alpha=positive, step=steps)
-def test_shrink_minimises_its_own_definition(penalty, norms, rival, alpha, step):
+def test_shrink_minimises_its_definition(penalty, norms, rival, alpha, step):
     def energy(r):
         return np.sum((r - norms) ** 2 / (2 * step)) + penalty.value(r, alpha)
 
@@ -147,3 +149,20 @@ def test_levels_cover_every_feature(n_features):
 def test_a_wrong_penalty_is_refused(build):
     with pytest.raises(InputError, match=r"expected .* got"):
         build()
+
+
+def test_weights_of_columns_are_spread_over_their_terms():
+    columns = np.array([0, 0, 1, 3])  # the first column has two terms, the third none
+    penalty = spread(GroupLasso(np.array([2.0, 0.5, 7.0, np.inf])), columns, 4)
+    assert penalty.weights.tolist() == [2.0, 2.0, 0.5, np.inf]
+    for other in (GroupLasso(3.0), GroupElasticNet(), AdaptiveGroupLasso()):
+        assert spread(other, columns, 4) is other
+    with pytest.raises(InputError, match="one weight for each of the 5 columns"):
+        spread(GroupLasso(np.ones(4)), columns, 5)
+
+
+def test_only_the_group_lasso_takes_weights():
+    assert weighted(GroupLasso(2.0), np.array([1.0, 3.0])).weights.tolist() == [2.0, 6.0]
+    assert weighted(GroupSLOPE(), np.ones(2)) is not None
+    with pytest.raises(InputError, match="penalty_weights and always_keep"):
+        weighted(GroupSLOPE(), np.array([1.0, 3.0]))

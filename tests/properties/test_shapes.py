@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sparsenam import SNAMRegressor
 from sparsenam.errors import InputError
 from sparsenam.families import Gaussian
-from sparsenam.model import AdditiveModel, ShapeBank, ShapeFunction, keep_features
+from sparsenam.model import AdditiveModel, ShapeBank, ShapeFunction, keep_terms
 from sparsenam.model.shapes import Search
 from sparsenam.networks import MLPBank
 from sparsenam.tables import Scaling
@@ -103,7 +103,7 @@ def test_the_search_agrees_with_bisection_whatever_the_knots(knots, cluster, x):
     sorted_knots = np.unique(np.concatenate([knots, near]))
     numbers = np.concatenate([x, sorted_knots, np.nextafter(sorted_knots, -np.inf)])
     expected = np.searchsorted(sorted_knots, numbers, side="right")
-    np.testing.assert_array_equal(Search.among(sorted_knots).places(numbers), expected)
+    np.testing.assert_array_equal(Search.among(sorted_knots).pieces(numbers), expected)
 
 
 @given(
@@ -191,9 +191,9 @@ def test_effects_and_intercept_add_up_to_the_score(activation):
 def test_leaving_out_features_changes_no_bit_of_the_others():
     model = random_model("relu", (40, 20), outputs=2)
     table = table_for(model, 300, 4.0)
-    few = keep_features(model, np.array([True, False, True]))
+    few = keep_terms(model, np.array([True, False, True]))
     np.testing.assert_array_equal(few.kept_effects(table), model.kept_effects(table)[:, [0, 2]])
-    silent = keep_features(model, np.array([False, True, False]))
+    silent = keep_terms(model, np.array([False, True, False]))
     silent = replace(silent, theta=torch.zeros_like(silent.theta), offsets=np.zeros((1, 2)))
     assert not silent.kept_effects(table).any()
 

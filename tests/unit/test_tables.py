@@ -19,6 +19,7 @@ from sparsenam.tables import (
     UnseenMissingWarning,
     check_target_not_inside,
 )
+from sparsenam.tables.groups import Grouping, by_term, grouping_of
 
 NAN = float("nan")
 
@@ -582,3 +583,44 @@ def test_a_table_without_its_target_is_accepted():
     check_target_not_inside(table.to_numpy(), table["price"].to_numpy())  # no names: may be a toy
     check_target_not_inside(table.head(3), [0, 1, 2])  # too few rows to tell
     check_target_not_inside(table, np.ones((12, 2)))
+
+
+# groups
+
+
+def with_missing():
+    table = pd.DataFrame(
+        {"a": [NAN, 1.0, 2.0, 3.0], "b": [1, 2, 3, 5], "c": ["x", "y", "z", "x"], "d": [4, 3, 2, 2]}
+    )
+    return TableEncoder.fit(table, split_levels=True)[0]
+
+
+def test_a_weight_for_each_column_becomes_one_for_each_term():
+    encoder = with_missing()
+    assert encoder.term_columns.tolist() == [0, 0, 1, 2, 2, 2, 3]
+    assert by_term(encoder, np.array([2.0, 0.5, 1.0, 7.0])).tolist() == [2.0, 2.0, 0.5, 1.0, 1.0, 1.0, 7.0]
+    with pytest.raises(InputError, match="one weight for each of the 4 columns"):
+        by_term(encoder, np.ones(7))
+
+
+def test_groups_hold_the_terms_of_their_columns_and_the_largest_weight():
+    grouping = grouping_of(with_missing(), [["a", "d"]], {"d": 3.0, "b": 0.5}, None)
+    pairs = zip(grouping.members, grouping.weights, strict=True)
+    groups = {tuple(terms.tolist()): weight for terms, weight in pairs}
+    assert groups == {(0, 1, 6): 3.0, (2,): 0.5, (3, 4, 5): 1.0}
+    assert grouping.spread(grouping.weights).tolist() == [3.0, 3.0, 0.5, 1.0, 1.0, 1.0, 3.0]
+    assert grouping.size_of(6) == 3 and not grouping.is_trivial
+    assert [terms.tolist() for terms in grouping.take(np.array([6, 2, 0])).members] == [[0, 2], [1]]
+
+
+def test_a_group_with_a_column_always_kept_is_free():
+    grouping = grouping_of(with_missing(), [["a", "d"]], {"d": 3.0}, ["a"])
+    assert sorted(grouping.weights.tolist()) == [0.0, 1.0, 1.0]
+    with pytest.raises(InputError, match="always_keep: expected names of columns"):
+        grouping_of(with_missing(), None, None, ["nobody"])
+
+
+def test_without_a_request_every_term_is_a_group():
+    encoder, _ = TableEncoder.fit(pd.DataFrame({"a": [NAN, 1.0, 2.0], "b": [1, 2, 3]}))
+    assert grouping_of(encoder, None, None, None) is None
+    assert Grouping.separate(3).is_trivial and Grouping.separate(3).weights.tolist() == [1.0, 1.0, 1.0]

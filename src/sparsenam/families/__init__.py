@@ -37,7 +37,7 @@ ESTIMATING: dict[str, Callable[[], Family]] = {
 
 
 METHODS = ("loss", "gradient", "hessian_diagonal", "conjugate", "mean", "best_constant")
-ATTRIBUTES = (*Family.__annotations__, "first_family")
+ATTRIBUTES = (*Family.__annotations__, "first_family", "estimated")
 
 
 def as_family(family: str | Family | CustomLoss, allowed: tuple[str, ...], *, estimates: bool = True) -> Family:
@@ -51,7 +51,7 @@ def as_family(family: str | Family | CustomLoss, allowed: tuple[str, ...], *, es
         missing = [name for name in ATTRIBUTES if not hasattr(family, name)]
         if missing:
             where, got = f"family {type(family).__name__}", f"no {' and no '.join(missing)}"
-            raise InputError(describe(where, "the attributes of a family", got, "declare them"))
+            raise InputError(describe(where, "the attributes of a family", got, "inherit Family or declare them"))
         return cast(Family, family)
     if family not in allowed:
         remedy = "choose a name or an object"

@@ -9,6 +9,7 @@ from array_api_compat import array_namespace
 from scipy.special import entr, logit
 
 from sparsenam.families.base import Array, Family, Matrix, TargetRange, Vector
+from sparsenam.families.numerics import softplus
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +24,7 @@ class Binomial(Family):
 
     def loss(self, scores: Array, target: Array) -> Array:
         """Return Σₖ log(1 + eˢ) - y s, shape (rows,)."""
-        xp = array_namespace(scores)
-        return (xp.logaddexp(scores, xp.zeros_like(scores)) - target * scores).sum(-1)
+        return (softplus(scores) - target * scores).sum(-1)
 
     def gradient(self, scores: Array, target: Array) -> Array:
         """Return σ(s) - y."""

@@ -7,13 +7,12 @@ from dataclasses import dataclass, replace
 from typing import Literal, Self
 
 import numpy as np
-from array_api_compat import array_namespace
 from scipy.optimize import minimize_scalar
 from scipy.special import entr, gammaln
 
 from sparsenam.errors import InputError, describe
 from sparsenam.families.base import Array, Family, Matrix, TargetRange, Vector
-from sparsenam.families.numerics import bounded_exp, known_number, log_mean
+from sparsenam.families.numerics import bounded_exp, known_number, log_mean, softplus
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +80,8 @@ class NegativeBinomial(Family):
     def __post_init__(self) -> None:
         if self.overdispersion != "auto" and not (0.0 < self.overdispersion < np.inf):
             got, remedy = repr(self.overdispersion), "use 'poisson' for 0"
-            raise InputError(
-                describe("overdispersion of NegativeBinomial", "a number above 0 or 'auto'", got, remedy)
-            )
+            where = "overdispersion of NegativeBinomial"
+            raise InputError(describe(where, "a number above 0 or 'auto'", got, remedy))
 
     @property
     def first_family(self) -> Poisson | None:
@@ -96,8 +94,8 @@ class NegativeBinomial(Family):
 
     def loss(self, scores: Array, target: Array) -> Array:
         """Return Σₖ (y + 1/κ) log(1 + κeˢ) - y s, shape (rows,)."""
-        xp, known = array_namespace(scores), self._known()
-        return ((target + 1.0 / known) * _log_one_plus_exp(xp, scores + math.log(known)) - target * scores).sum(-1)
+        known = self._known()
+        return ((target + 1.0 / known) * softplus(scores + math.log(known)) - target * scores).sum(-1)
 
     def gradient(self, scores: Array, target: Array) -> Array:
         """Return (μ - y)/(1 + κμ)."""
@@ -130,21 +128,11 @@ class NegativeBinomial(Family):
         return known_number("overdispersion of NegativeBinomial", self.overdispersion)
 
 
-def _log_one_plus_exp(xp: Array, exponent: Array) -> Array:
-    return xp.logaddexp(exponent, xp.zeros_like(exponent))
-
-
 def estimated_overdispersion(mean: Matrix, target: Matrix, weights: Vector) -> float:
     """Return the most likely κ for given means: the maximum over κ of Σᵢ wᵢ log NB(yᵢ; μᵢ, κ).
 
-    One κ serves all outputs. Counts that vary no more than Poisson's give 1e-6.
-
-    Parameters
-    ----------
-    mean, target
-        Shape (rows, outputs).
-    weights
-        Shape (rows,).
+    One κ serves all outputs of mean and target (rows, outputs), with weights (rows,). Counts that vary no more than
+    Poisson's give 1e-6.
     """
     shares = (weights / weights.sum())[:, None]
     safe = np.maximum(mean, np.finfo(float).tiny)

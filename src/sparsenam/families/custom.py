@@ -185,7 +185,7 @@ def _numbers(method: Callable[..., object], scores: Matrix, target: Matrix, wher
         remedy = "use array_api_compat.array_namespace(scores) for functions"
         raise InputError(describe(where, expected, got, remedy)) from error
     if not isinstance(found, np.ndarray) or not isinstance(other, torch.Tensor):
-        got = f"{_kind(cast(object, found))} and {_kind(other)}"
+        got = f"{type(cast(object, found)).__name__} and {type(other).__name__}"
         raise InputError(describe(where, "an array for arrays and a tensor for tensors", got, "convert nothing"))
     numbers = cast(Matrix, found).astype(np.float64)
     if numbers.shape != scores.shape:
@@ -195,10 +195,6 @@ def _numbers(method: Callable[..., object], scores: Matrix, target: Matrix, wher
         got = "others for scores between -2 and 2"
         raise InputError(describe(where, "finite numbers, the same in numpy and torch", got, "correct the formula"))
     return numbers
-
-
-def _kind(value: object) -> str:
-    return type(value).__name__
 
 
 def _check_derivative(custom: CustomLoss, scores: Matrix, target: Matrix, slopes: Matrix, where: str) -> None:

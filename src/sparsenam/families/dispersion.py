@@ -22,14 +22,8 @@ def dispersion(family: Family, scores: Matrix, target: Matrix, weights: Vector, 
       with this φ the curvature φ⁻¹h of loss/φ is the inverse of their variance, as a likelihood's would be: the
       median gets ¼/f(0), Huber's loss the E ψ²/E ψ' of robust regression.
 
-    Parameters
-    ----------
-    scores, target
-        Of the fit so far, shape (rows, outputs).
-    weights
-        Number of times that each row counts, shape (rows,).
-    freedom
-        Degrees of freedom used for each output, the intercept's included.
+    ``scores`` (rows, outputs) are those of the fit so far, ``weights`` (rows,) the number of times that each row
+    counts, ``freedom`` the degrees of freedom used for each output, the intercept's included.
     """
     if family.dispersion == "fixed":
         return 1.0

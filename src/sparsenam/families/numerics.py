@@ -70,6 +70,12 @@ def bounded_exp(exponent: Any) -> Any:
     return xp.exp(xp.clip(exponent, max=HIGHEST_DOUBLE if is_double else HIGHEST_SINGLE))
 
 
+def softplus(exponent: Any) -> Any:
+    """Return log(1 + eˣ)."""
+    xp = array_namespace(exponent)
+    return xp.logaddexp(exponent, xp.zeros_like(exponent))
+
+
 def log_mean(target: Matrix, weights: Vector, least: float = 1e-6) -> Vector:
     """Return log max(mean, least) of each output's weighted mean, shape (outputs,)."""
     return np.log(np.maximum(np.average(target, axis=0, weights=weights), least))
@@ -114,14 +120,8 @@ def numeric_conjugate(family: Family, slope: Matrix, target: Matrix, start: Matr
     """Return loss*(slope) = Σₖ sup over s of slope·s - loss(s, y), shape (rows,), +∞ outside the domain.
 
     The supremum is where the gradient is the slope; an error δ there costs only ½ loss''δ², so that the result is
-    exact to about 1e-12. The loss must be a sum over outputs.
-
-    Parameters
-    ----------
-    slope, target
-        Shape (…, rows, outputs); they are broadcast against each other.
-    start
-        Scores near the solution; by default those equal to y.
+    exact to about 1e-12. The loss must be a sum over outputs. Slope and target (…, rows, outputs) are broadcast
+    against each other; ``start`` are scores near the solution, by default those equal to y.
     """
     slopes, targets = np.broadcast_arrays(slope, target)
     shape = slopes.shape

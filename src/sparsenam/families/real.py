@@ -11,7 +11,13 @@ from scipy.special import entr
 
 from sparsenam.errors import InputError, describe
 from sparsenam.families.base import Array, Family, Matrix, Vector
-from sparsenam.families.numerics import best_intercept, known_number, robust_center_and_scale, weighted_quantile
+from sparsenam.families.numerics import (
+    best_intercept,
+    known_number,
+    robust_center_and_scale,
+    softplus,
+    weighted_quantile,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,10 +158,8 @@ class Quantile(Family):
 
     def __post_init__(self) -> None:
         if not 0.0 < self.level < 1.0:
-            got = repr(self.level)
-            raise InputError(
-                describe("level of Quantile", "a number above 0 and below 1", got, "0.5 is the median")
-            )
+            expected, got = "a number above 0 and below 1", repr(self.level)
+            raise InputError(describe("level of Quantile", expected, got, "0.5 is the median"))
         if not 0.0 < self.smoothing < np.inf:
             got = repr(self.smoothing)
             raise InputError(describe("smoothing of Quantile", "a number above 0", got, f"try {SMOOTHING}"))
@@ -163,9 +167,8 @@ class Quantile(Family):
 
     def loss(self, scores: Array, target: Array) -> Array:
         """Return Σₖ ε log(1 + e^((s-y)/ε)) - τ(s - y), shape (rows,)."""
-        xp, over = array_namespace(scores), scores - target
-        softplus = xp.logaddexp(over / self.smoothing, xp.zeros_like(over))
-        return (self.smoothing * softplus - self.level * over).sum(-1)
+        over = scores - target
+        return (self.smoothing * softplus(over / self.smoothing) - self.level * over).sum(-1)
 
     def gradient(self, scores: Array, target: Array) -> Array:
         """Return σ((s-y)/ε) - τ."""

@@ -20,58 +20,58 @@ Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
 
 # Rows evaluated at once. The number is the same for every model: products of another size round differently, and
-# leaving out a feature must not change the others by a bit.
+# leaving out a term must not change the others by a bit.
 ROWS_AT_ONCE = 256
 
 
 def outputs_of(bank: SubnetBank, theta: Tensor, x: Matrix) -> NDArray[np.float64]:
-    """Return every sub-network's output, shape (features, rows, outputs), some rows at a time.
+    """Return every sub-network's output, shape (terms, rows, outputs), some rows at a time.
 
-    Where x (features, rows) is NaN the output is that at 0, the mean of a standardised column.
+    Where x (terms, rows) is NaN the output is that at 0, the mean of a standardised term.
     """
-    features, rows = x.shape
-    outputs = np.zeros((features, rows, bank.outputs))
+    n_terms, rows = x.shape
+    outputs = np.zeros((n_terms, rows, bank.outputs))
     absent = np.isnan(x)
-    columns = torch.as_tensor(np.ascontiguousarray(np.where(absent, 0.0, x) if absent.any() else x))
+    filled = torch.as_tensor(np.ascontiguousarray(np.where(absent, 0.0, x) if absent.any() else x))
     with torch.no_grad():
-        for start in range(0, rows if features else 0, ROWS_AT_ONCE):
+        for start in range(0, rows if n_terms else 0, ROWS_AT_ONCE):
             part = slice(start, start + ROWS_AT_ONCE)
-            outputs[:, part] = bank.effects(theta, columns[:, part]).numpy()
+            outputs[:, part] = bank.effects(theta, filled[:, part]).numpy()
     return outputs
 
 
 def fill_absent(outputs: NDArray[np.float64], x: Matrix, values: Matrix) -> None:
-    """Put values (features, outputs) into outputs (features, rows, outputs) where x (features, rows) is NaN."""
-    for own, column, value in zip(outputs, x, values, strict=True):
-        own[np.isnan(column)] = value
+    """Put values (terms, outputs) into outputs (terms, rows, outputs) where x (terms, rows) is NaN."""
+    for output, cells, value in zip(outputs, x, values, strict=True):
+        output[np.isnan(cells)] = value
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AdditiveModel:
-    """h(x) = β + Σⱼ hⱼ(xⱼ) over the kept features; where xⱼ is NaN, feature j adds ``absent``.
+    """h(x) = β + Σⱼ hⱼ(xⱼ) over the kept terms; where xⱼ is NaN, term j adds ``absent``.
 
-    Sub-networks that are piecewise linear are answered from their knots (`shapes`), others by the network itself;
-    ``exact_shapes`` says which.
+    Piecewise linear sub-networks (``exact_shapes``) are evaluated from their knots (`shapes`), others by the bank
+    itself. The methods read terms of shape (rows, n_terms), as an encoder gives them.
 
     Parameters
     ----------
     family
         The family whose scores this model gives.
     bank, theta
-        Sub-networks of the kept features and their parameters, shape (kept, size), float64.
+        Sub-networks of the kept terms and their parameters, shape (kept, size), float64.
     terms
-        Column of the input that each kept feature reads, shape (kept,).
+        Indices of the kept terms, shape (kept,).
     n_terms
-        Number of columns of the input.
+        Number of terms that the encoder gives.
     scaling
-        Scaling of the kept columns.
+        Scaling of the kept terms.
     offsets
-        Mean output of each sub-network over the training rows in which its feature is present, shape
-        (kept, outputs); taken off, so that effects are centred.
+        Mean output of each sub-network over the training rows in which its term is present, shape
+        (kept, outputs); subtracted, so that effects are centred.
     intercept, target_scale
         β and the unit of y, shape (outputs,).
     absent
-        What a feature adds where it is absent, shape (kept, outputs), in units of ``target_scale``: 0 unless the
+        What a term adds where it is absent, shape (kept, outputs), in units of ``target_scale``: 0 unless the
         training filled such cells.
     """
 
@@ -93,16 +93,13 @@ class AdditiveModel:
     def n_parameters(self) -> int:
         """Parameters of the kept sub-networks and the intercept.
 
-        A sub-network of a single ramp leads from one value to another: its place is no choice, so it counts as one.
+        A sub-network of a single ramp leads from one value to another: its knots are given, so it counts as one.
         """
         padding = self.bank.padding()
         total = self.theta.numel() - (0 if padding is None else int(padding.sum())) + self.intercept.size
-        if (
-            isinstance(self.bank, MLPBank)
-            and self.bank.activation == "clipped_relu"
-            and self.bank.widths is not None
-        ):
-            total -= 2 * int(np.sum(self.bank.widths.sum(axis=1) == 1))
+        bank = self.bank
+        if isinstance(bank, MLPBank) and bank.activation == "clipped_relu" and bank.widths is not None:
+            total -= 2 * int(np.sum(bank.widths.sum(axis=1) == 1))
         return total
 
     @property
@@ -111,7 +108,7 @@ class AdditiveModel:
         return isinstance(self.bank, ShapeBank) or (isinstance(self.bank, MLPBank) and self.bank.piecewise_linear)
 
     def shapes(self) -> tuple[ShapeFunction, ...]:
-        """Return the kept features' effects as functions of the input, found at the first call.
+        """Return the kept terms' effects as functions of the term, found at the first call.
 
         Raises
         ------
@@ -123,53 +120,52 @@ class AdditiveModel:
             remedy = "use effects, which asks the network"
             raise InputError(describe("shapes", "piecewise linear sub-networks", f"{got}", remedy))
         if not self._shapes:
-            self._shapes.append(tuple(self._shape(place) for place in range(self.terms.size)))
+            self._shapes.append(tuple(self._shape(index) for index in range(self.terms.size)))
         return self._shapes[0]
 
-    def network_effects(self, columns: Matrix) -> NDArray[np.float64]:
-        """Return the centred effects of the kept features by the network itself, shape (rows, kept, outputs)."""
-        x = self.scaling.apply(columns[:, self.terms]).T
+    def network_effects(self, terms: Matrix) -> NDArray[np.float64]:
+        """Return the centred effects of the kept terms by the network itself, shape (rows, kept, outputs)."""
+        x = self.scaling.apply(terms[:, self.terms]).T
         outputs = outputs_of(self.bank, self.theta, x)
         outputs -= self.offsets[:, None]
         fill_absent(outputs, x, self.absent)
         return outputs.swapaxes(0, 1) * self.target_scale
 
-    def kept_effects(self, columns: Matrix) -> NDArray[np.float64]:
-        """Return the centred effects of the kept features, shape (rows, kept, outputs)."""
+    def kept_effects(self, terms: Matrix) -> NDArray[np.float64]:
+        """Return the centred effects of the kept terms, shape (rows, kept, outputs)."""
         if not self.exact_shapes:
-            return self.network_effects(columns)
-        effects = np.zeros((self.terms.size, columns.shape[0], self.intercept.size))
-        for own, shape, feature in zip(effects, self.shapes(), self.terms, strict=True):
-            shape.add_to(own, np.ascontiguousarray(columns[:, feature]))
+            return self.network_effects(terms)
+        effects = np.zeros((self.terms.size, terms.shape[0], self.intercept.size))
+        for effect, shape, term in zip(effects, self.shapes(), self.terms, strict=True):
+            shape.add_to(effect, np.ascontiguousarray(terms[:, term]))
         return effects.swapaxes(0, 1)
 
-    def effects(self, columns: Matrix) -> NDArray[np.float64]:
-        """Return every feature's effect, 0 for dropped ones, shape (rows, features_in, outputs)."""
-        effects = np.zeros((columns.shape[0], self.n_terms, self.intercept.size))
-        effects[:, self.terms] = self.kept_effects(columns)
+    def effects(self, terms: Matrix) -> NDArray[np.float64]:
+        """Return every term's effect, 0 for dropped ones, shape (rows, n_terms, outputs)."""
+        effects = np.zeros((terms.shape[0], self.n_terms, self.intercept.size))
+        effects[:, self.terms] = self.kept_effects(terms)
         return effects
 
-    def scores(self, columns: Matrix) -> Matrix:
+    def scores(self, terms: Matrix) -> Matrix:
         """Return the linear predictor β + Σⱼ hⱼ(xⱼ), shape (rows, outputs).
 
-        Effects are added one after the other, so that a feature whose effect is zero changes no bit.
+        Effects are added one after the other, so that a term whose effect is zero changes no bit.
         """
-        total = np.zeros((columns.shape[0], self.intercept.size))
+        total = np.zeros((terms.shape[0], self.intercept.size))
         if self.exact_shapes:
-            for shape, feature in zip(self.shapes(), self.terms, strict=True):
-                shape.add_to(total, np.ascontiguousarray(columns[:, feature]))
-            return total + self.intercept
-        for effect in self.kept_effects(columns).swapaxes(0, 1):
-            total += effect
+            for shape, term in zip(self.shapes(), self.terms, strict=True):
+                shape.add_to(total, np.ascontiguousarray(terms[:, term]))
+        else:
+            for effect in self.network_effects(terms).swapaxes(0, 1):
+                total += effect
         return total + self.intercept
 
-    def _shape(self, place: int) -> ShapeFunction:
-        """Return the shape of one kept feature, from its own parameters alone: it is the same beside any others."""
-        own = np.array([place], dtype=np.intp)
-        bank, theta = self.bank.take(own), self.theta[place : place + 1]
-        center, scale = float(self.scaling.center[place]), float(self.scaling.scale[place])
-        offset, unit = self.offsets[place], self.target_scale
-        absent = self.absent[place] * unit
+    def _shape(self, index: int) -> ShapeFunction:
+        """Return the shape of one kept term, from its parameters alone: it is the same beside any others."""
+        bank, theta = self.bank.take(np.array([index], dtype=np.intp)), self.theta[index : index + 1]
+        center, scale = float(self.scaling.center[index]), float(self.scaling.scale[index])
+        offset, unit = self.offsets[index], self.target_scale
+        absent = self.absent[index] * unit
         if isinstance(bank, ShapeBank):
             plain = bank.shape(theta, 0, absent)
             left, right = (slope * unit / scale for slope in (plain.left_slope, plain.right_slope))

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sparsenam.families import Family, best_intercept
-from sparsenam.model.additive import AdditiveModel, fill_absent, outputs_of
+from sparsenam.model.additive import AdditiveModel, Matrix, Vector, fill_absent, outputs_of
 from sparsenam.networks import SubnetBank
 from sparsenam.tables import PreparedSample
 
@@ -23,15 +23,15 @@ class Finished:
     """
 
     model: AdditiveModel
-    root_mean_square: NDArray[np.float64]
-    mean_absolute: NDArray[np.float64]
+    root_mean_square: Vector
+    mean_absolute: Vector
 
     def keep(self, kept: NDArray[np.bool_]) -> Finished:
-        """Return the model of some of its features."""
-        return Finished(keep_features(self.model, kept), self.root_mean_square[kept], self.mean_absolute[kept])
+        """Return the model of some of its terms."""
+        return Finished(keep_terms(self.model, kept), self.root_mean_square[kept], self.mean_absolute[kept])
 
-    def norms(self) -> NDArray[np.float64]:
-        """Return ‖hⱼ‖ₙ of every input feature, 0 where dropped, shape (features_in,)."""
+    def norms(self) -> Vector:
+        """Return ‖hⱼ‖ₙ of every term, 0 where dropped, shape (n_terms,)."""
         norms = np.zeros(self.model.n_terms)
         norms[self.model.terms] = self.root_mean_square
         return norms
@@ -43,13 +43,13 @@ def finish(
     bank: SubnetBank,
     theta: Tensor,
     active: NDArray[np.intp],
-    intercept: NDArray[np.float64],
+    intercept: Vector,
     *,
     filled: bool = False,
 ) -> Finished:
-    """Return the model of the active features, with centred effects and the best intercept for them.
+    """Return the model of the active terms, with centred effects and the best intercept for them.
 
-    ``bank`` and ``theta`` are of the active features alone; ``active`` are their places in ``prepared``. ``filled``
+    ``bank`` and ``theta`` are of the active terms alone; ``active`` are their indices in ``prepared``. ``filled``
     says that the training put the mean, 0, into absent cells; otherwise they add nothing.
     """
     theta, x = theta.double().cpu(), prepared.x[active]
@@ -80,10 +80,8 @@ def finish(
     return Finished(model, np.sqrt(squares), np.einsum("jik,i->j", np.abs(outputs), shares))
 
 
-def means_of_present(
-    outputs: NDArray[np.float64], x: NDArray[np.float64], shares: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """Return the mean of outputs (features, rows, outputs) over the rows in which x (features, rows) is not NaN."""
+def means_of_present(outputs: NDArray[np.float64], x: Matrix, shares: Vector) -> Matrix:
+    """Return the mean of outputs (terms, rows, outputs) over the rows in which x (terms, rows) is not NaN."""
     present = ~np.isnan(x)
     if present.all():
         return np.einsum("jik,i->jk", outputs, shares)
@@ -91,15 +89,15 @@ def means_of_present(
     return np.einsum("jik,ji->jk", outputs, weights / weights.sum(axis=1, keepdims=True))
 
 
-def keep_features(model: AdditiveModel, kept: NDArray[np.bool_]) -> AdditiveModel:
-    """Return the model of some of its features; effects are centred, so the intercept stays."""
-    places = np.flatnonzero(kept)
+def keep_terms(model: AdditiveModel, kept: NDArray[np.bool_]) -> AdditiveModel:
+    """Return the model of some of its terms; effects are centred, so the intercept stays."""
+    indices = np.flatnonzero(kept)
     return replace(
         model,
-        bank=model.bank.take(places),
-        theta=model.theta[torch.as_tensor(places)],
-        terms=model.terms[places],
-        scaling=model.scaling.take(places),
-        offsets=model.offsets[places],
-        absent=model.absent[places],
+        bank=model.bank.take(indices),
+        theta=model.theta[torch.as_tensor(indices)],
+        terms=model.terms[indices],
+        scaling=model.scaling.take(indices),
+        offsets=model.offsets[indices],
+        absent=model.absent[indices],
     )

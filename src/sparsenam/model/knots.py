@@ -42,7 +42,7 @@ def kinks_of(bank: MLPBank, theta: Tensor) -> Vector:
 
 
 def probes(points: Vector) -> Vector:
-    """Return the points with two more beyond either end, from which the slope there can be told."""
+    """Return the points with two more beyond either end, from which the slope there follows."""
     step = 1.0 + max(abs(points[0]), abs(points[-1]))
     return np.concatenate(
         [points[0] - step * np.array([2.0, 1.0]), points, points[-1] + step * np.array([1.0, 2.0])]
@@ -87,21 +87,13 @@ def shape_through(
 ) -> ShapeFunction:
     """Return the function that is linear between the kinks and equals the effect at them.
 
-    Parameters
-    ----------
-    kinks
-        Ascending, in standard deviations from the mean of the term, shape (m,).
-    center, scale
-        Mean and standard deviation of the term.
-    effect
-        Gives the effect (rows, outputs) at values (rows,) of the term. It is asked at the knots as they are after
-        rounding, so that the shape is right there to the bit.
-    absent
-        What is added where the term is NaN, shape (outputs,).
+    ``kinks`` (m,) ascend, in units of ``scale`` from ``center``, the standard deviation and mean of the term.
+    ``effect`` gives the effect (rows, outputs) at values (rows,) of the term, here at the knots as they are after
+    rounding, so that the shape is right there to the bit. ``absent`` (outputs,) is added where the term is NaN.
     """
     points = np.unique(center + scale * probes(kinks))
     values = effect(points)
-    left, right = (_slope(points[place : place + 2], values[place : place + 2]) for place in (0, points.size - 2))
+    left, right = (_slope(points[ends], values[ends]) for ends in (slice(0, 2), slice(-2, None)))
     knots, values = _merged(points[2:-2], values[2:-2], center, scale)
     return ShapeFunction(knots, values, left, right, absent)
 

@@ -48,13 +48,12 @@ class Search:
         buckets = min(BUCKETS, 16 * 2 ** int(np.ceil(np.log2(knots.size + 1))))
         width = (high - low) / (buckets - 1)
         per_unit = 1.0 / width if width > 0 and np.isfinite(1.0 / width) else 0.0
-        places = bucket_of(knots, low, high, per_unit)
-        counts = np.bincount(places, minlength=buckets)
+        counts = np.bincount(bucket_of(knots, low, high, per_unit), minlength=buckets)
         return cls(
             np.append(knots, np.inf), float(low), float(high), per_unit, np.cumsum(counts) - counts, counts > 1
         )
 
-    def places(self, x: Vector) -> NDArray[np.intp]:
+    def pieces(self, x: Vector) -> NDArray[np.intp]:
         """Return how many knots are not above x, shape (rows,); any number from 0 to m where x is NaN."""
         buckets = bucket_of(x, self.low, self.high, self.per_unit)
         found = self.before.take(buckets)
@@ -105,24 +104,23 @@ class Pieces:
         """Yield rows, output and v there, some rows of x (rows,) at a time."""
         for start in range(0, x.size, ROWS_AT_ONCE):
             part = slice(start, min(start + ROWS_AT_ONCE, x.size))
-            own = x[part]
-            places = self.search.places(own)
-            across = own - self.anchors.take(places)
+            pieces = self.search.pieces(x[part])
+            across = x[part] - self.anchors.take(pieces)
             for output in range(len(self.bases)):
-                result = self.slopes[output].take(places)
+                result = self.slopes[output].take(pieces)
                 result *= across
-                result += self.bases[output].take(places)
+                result += self.bases[output].take(pieces)
                 yield part, output, result
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ShapeFunction:
-    """The effect of one term: linear between knots, with a slope of its own beyond either end.
+    """The effect of one term: linear between knots, with another slope beyond either end.
 
     Parameters
     ----------
     knots
-        Places of the kinks, rising, shape (m,) with m ≥ 1, in the units of the encoded term.
+        Where the slope changes, rising, shape (m,) with m ≥ 1, in the units of the encoded term.
     values
         The effect at the knots, shape (m, outputs), on the scale of the link.
     left_slope, right_slope
@@ -141,13 +139,13 @@ class ShapeFunction:
     def __post_init__(self) -> None:
         outputs = self.values.shape[1] if self.values.ndim == 2 else -1
         ends = (self.left_slope, self.right_slope, self.absent)
-        if self.values.shape != (self.knots.size, outputs) or any(own.shape != (outputs,) for own in ends):
-            shapes = [own.shape for own in (self.knots, self.values, *ends)]
+        if self.values.shape != (self.knots.size, outputs) or any(end.shape != (outputs,) for end in ends):
+            shapes = [array.shape for array in (self.knots, self.values, *ends)]
             got, remedy = f"shapes {shapes}", "give (m,), (m, outputs) and three times (outputs,)"
             raise InputError(describe("ShapeFunction", "arrays that fit together", got, remedy))
         if not self.knots.size or not (np.diff(self.knots) > 0).all():
             raise InputError(describe("ShapeFunction", "one or more rising knots", "others", "sort them"))
-        if not all(np.isfinite(own).all() for own in (self.knots, self.values, *ends)):
+        if not all(np.isfinite(array).all() for array in (self.knots, self.values, *ends)):
             raise InputError(describe("ShapeFunction", "finite numbers", "others", "correct them"))
 
     @property
@@ -183,8 +181,8 @@ class ShapeFunction:
 class ShapeBank:
     """Piecewise linear functions with fixed knots; a row of θ holds values at the knots and the two outer slopes.
 
-    ``knots`` has one array (m_j,) for each feature. A row of θ is ``longest`` + 2 times ``outputs`` numbers: values
-    at the knots, zeros up to the most knots of a feature, left slope, right slope. The effects are linear in θ.
+    ``knots`` has one array (m_j,) for each term. A row of θ is ``longest`` + 2 times ``outputs`` numbers: values at
+    the knots, zeros up to the most knots of a term, left slope, right slope. The effects are linear in θ.
     """
 
     knots: tuple[Vector, ...]
@@ -194,9 +192,8 @@ class ShapeBank:
     @classmethod
     def of(cls, shapes: Sequence[ShapeFunction], outputs: int) -> tuple[Self, Tensor]:
         """Return the bank of these shapes, and θ in double precision."""
-        bank = cls(
-            tuple(shape.knots for shape in shapes), outputs, max((own.knots.size for own in shapes), default=1)
-        )
+        knots = tuple(shape.knots for shape in shapes)
+        bank = cls(knots, outputs, max((each.size for each in knots), default=1))
         theta = torch.zeros(len(shapes), bank.size, dtype=torch.float64)
         for row, shape in zip(theta.view(len(shapes), bank.longest + 2, outputs), shapes, strict=True):
             row[: shape.knots.size] = torch.as_tensor(shape.values)
@@ -213,36 +210,36 @@ class ShapeBank:
         """All columns."""
         return slice(0, self.size)
 
-    def shape(self, theta: Tensor, feature: int, absent: Vector) -> ShapeFunction:
-        """Return one feature's shape; ``absent`` has shape (outputs,)."""
-        row = theta[feature].detach().double().cpu().numpy().reshape(-1, self.outputs)
-        knots = self.knots[feature]
+    def shape(self, theta: Tensor, term: int, absent: Vector) -> ShapeFunction:
+        """Return one term's shape; ``absent`` has shape (outputs,)."""
+        row = theta[term].detach().double().cpu().numpy().reshape(-1, self.outputs)
+        knots = self.knots[term]
         return ShapeFunction(knots, row[: knots.size].copy(), row[-2].copy(), row[-1].copy(), absent)
 
     def effects(self, theta: Tensor, x: Tensor, dropout: Dropout | None = None) -> Tensor:
-        """Return the functions at x (features, rows), shape (features, rows, outputs); there is nothing to drop."""
+        """Return the functions at x (terms, rows), shape (terms, rows, outputs); there is nothing to drop."""
         results = [
-            _through(torch.as_tensor(knots, dtype=x.dtype, device=x.device), row.view(-1, self.outputs), own)
-            for knots, row, own in zip(self.knots, theta, x, strict=True)
+            _through(torch.as_tensor(knots, dtype=x.dtype, device=x.device), row.view(-1, self.outputs), values)
+            for knots, row, values in zip(self.knots, theta, x, strict=True)
         ]
         return torch.stack(results) if results else x.new_zeros(0, x.shape[1], self.outputs)
 
-    def draw(self, feature: int, generator: np.random.Generator) -> NDArray[np.float64]:
+    def draw(self, term: int, generator: np.random.Generator) -> NDArray[np.float64]:
         """Return small random values at the knots, shape (size,)."""
         rows = np.zeros((self.longest + 2, self.outputs))
-        used = self.knots[feature].size
+        used = self.knots[term].size
         rows[:used] = generator.normal(0.0, 0.1, (used, self.outputs))
         return rows.ravel()
 
     def padding(self) -> Tensor | None:
-        """Return the rows of θ beyond a feature's own knots."""
-        places = torch.arange(self.longest + 2)
-        sizes = torch.tensor([own.size for own in self.knots], dtype=torch.int64)[:, None]
-        return ((places >= sizes) & (places < self.longest)).repeat_interleave(self.outputs, dim=1)
+        """Return the entries of θ between a term's knots and ``longest``."""
+        entry = torch.arange(self.longest + 2)
+        sizes = torch.tensor([knots.size for knots in self.knots], dtype=torch.int64)[:, None]
+        return ((entry >= sizes) & (entry < self.longest)).repeat_interleave(self.outputs, dim=1)
 
-    def take(self, features: NDArray[np.intp]) -> Self:
-        """Return the bank of these features, in the same layout."""
-        return type(self)(tuple(self.knots[int(place)] for place in features), self.outputs, self.longest)
+    def take(self, terms: NDArray[np.intp]) -> Self:
+        """Return the bank of these terms, in the same layout."""
+        return type(self)(tuple(self.knots[int(term)] for term in terms), self.outputs, self.longest)
 
 
 def _through(knots: Tensor, row: Tensor, x: Tensor) -> Tensor:
@@ -250,6 +247,6 @@ def _through(knots: Tensor, row: Tensor, x: Tensor) -> Tensor:
     values = row[: knots.shape[0]]
     rises = values.diff(dim=0) / knots.diff()[:, None]
     slopes = torch.cat([row[-2:-1], rises, row[-1:]])
-    places = torch.searchsorted(knots, x.contiguous(), right=True)
-    starts = (places - 1).clamp_min(0)
-    return values[starts] + slopes[places] * (x - knots[starts])[:, None]
+    pieces = torch.searchsorted(knots, x.contiguous(), right=True)
+    starts = (pieces - 1).clamp_min(0)
+    return values[starts] + slopes[pieces] * (x - knots[starts])[:, None]

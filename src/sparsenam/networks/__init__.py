@@ -1,4 +1,4 @@
-"""Networks: one sub-network for each feature, stacked on axis 0."""
+"""Networks: one sub-network for each term, stacked on axis 0."""
 
 from sparsenam.networks.bank import Dropout, SubnetBank, UnitFunctions
 from sparsenam.networks.build import Hidden, build_bank, initial_parameters

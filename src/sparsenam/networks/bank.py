@@ -12,7 +12,7 @@ from torch import Tensor
 
 
 class Dropout:
-    """Random silence of hidden units: a share of them is set to zero, the others are scaled up."""
+    """Random dropping of hidden units: a share of them is set to zero, the others are scaled up."""
 
     def __init__(self, share: float, generator: torch.Generator) -> None:
         self.share = share
@@ -25,12 +25,12 @@ class Dropout:
 
 
 class SubnetBank(Protocol):
-    """One sub-network for each feature, all with one layout of parameters.
+    """One sub-network for each term, all with one layout of parameters.
 
-    The parameters θ are a matrix of shape (features, size): a row is a sub-network, so a norm is a reduction
+    The parameters θ are a matrix of shape (terms, size): a row is a sub-network, so a norm is a reduction
     along a row, pruning is taking rows, and a proximal step multiplies rows. The bank itself holds no
-    parameters. A bank of one's own is any object with these members; give ``hidden`` a callable
-    ``(names, outputs) -> SubnetBank``.
+    parameters. Any object with these members is a bank; give ``hidden`` a callable
+    ``(names, outputs) -> SubnetBank`` that returns it.
     """
 
     @property
@@ -49,10 +49,10 @@ class SubnetBank(Protocol):
         ...
 
     def effects(self, theta: Tensor, x: Tensor, dropout: Dropout | None = None) -> Tensor:
-        """Return the outputs, shape (features, rows, outputs), for x of shape (features, rows)."""
+        """Return the outputs, shape (terms, rows, outputs), for x of shape (terms, rows)."""
         ...
 
-    def draw(self, feature: int, generator: np.random.Generator) -> NDArray[np.float64]:
+    def draw(self, term: int, generator: np.random.Generator) -> NDArray[np.float64]:
         """Return random initial parameters of one sub-network, shape (size,)."""
         ...
 
@@ -60,12 +60,12 @@ class SubnetBank(Protocol):
         """Return which entries of θ must stay zero, boolean, the shape of θ; None when there are none."""
         ...
 
-    def take(self, features: NDArray[np.intp]) -> Self:
-        """Return the bank of these features alone, in the same layout."""
+    def take(self, terms: NDArray[np.intp]) -> Self:
+        """Return the bank of these terms alone, in the same layout."""
         ...
 
 
-TINY = 1e-12
+TINY = 1e-12  # of a root mean square, where a sub-network is constant
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -96,14 +96,14 @@ class UnitFunctions:
     def effects(
         self, theta: Tensor, x: Tensor, dropout: Dropout | None = None, weights: Tensor | None = None
     ) -> Tensor:
-        """Return aⱼ uⱼ/‖uⱼ‖ₙ, shape (features, rows, outputs); ``weights`` of the rows enter mean and norm."""
+        """Return aⱼ uⱼ/‖uⱼ‖ₙ, shape (terms, rows, outputs); ``weights`` of the rows enter mean and norm."""
         raw = self.inner.effects(theta[:, : self.inner.size].contiguous(), x, dropout)
         centred, lengths = _centred(raw, weights)
         return centred / lengths * theta[:, None, self.output_columns]
 
-    def draw(self, feature: int, generator: np.random.Generator) -> NDArray[np.float64]:
-        """Return a draw of ``inner`` with unit amplitudes; `wrap` sets them to the draw's own size."""
-        return np.concatenate([self.inner.draw(feature, generator), np.ones(self.outputs)])
+    def draw(self, term: int, generator: np.random.Generator) -> NDArray[np.float64]:
+        """Return a draw of ``inner`` with amplitudes 1; `wrap` sets them to the size of its effects."""
+        return np.concatenate([self.inner.draw(term, generator), np.ones(self.outputs)])
 
     def padding(self) -> Tensor | None:
         """Return the padding of ``inner``; amplitudes are never padding."""
@@ -112,12 +112,12 @@ class UnitFunctions:
             return None
         return torch.cat([padding, torch.zeros(padding.shape[0], self.outputs, dtype=torch.bool)], dim=1)
 
-    def take(self, features: NDArray[np.intp]) -> Self:
-        """Return the bank of these features alone."""
-        return type(self)(self.inner.take(features))
+    def take(self, terms: NDArray[np.intp]) -> Self:
+        """Return the bank of these terms alone."""
+        return type(self)(self.inner.take(terms))
 
     def wrap(self, inner_theta: Tensor, x: Tensor, weights: Tensor | None = None) -> Tensor:
-        """Return θ with which the effects equal the centred ones of ``inner``, shape (features, size)."""
+        """Return θ with which the effects equal the centred ones of ``inner``, shape (terms, size)."""
         return torch.cat([inner_theta, self._lengths(inner_theta, x, weights)], dim=1)
 
     def unwrap(self, theta: Tensor, x: Tensor, weights: Tensor | None = None) -> Tensor:
@@ -135,9 +135,9 @@ class UnitFunctions:
 
 
 def _centred(raw: Tensor, weights: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Return raw - mean and the root mean square of that, shapes (features, rows | 1, outputs).
+    """Return raw - mean and the root mean square of that, shapes (terms, rows | 1, outputs).
 
-    The floor stands before the root, where the derivative of a feature that is constant in these rows is 0.
+    The floor stands before the root, where the derivative of a term that is constant in these rows is 0.
     """
     if weights is None:
         centred = raw - raw.mean(1, keepdim=True)

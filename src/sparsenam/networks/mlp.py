@@ -24,7 +24,7 @@ aten = torch.ops.aten
 class Activation:
     """A function and the product of a gradient with its derivative.
 
-    Where the derivative can be told from the result, ``forward`` overwrites its argument and ``backward`` is
+    Where the derivative follows from the result, ``forward`` overwrites its argument and ``backward`` is
     given the result; otherwise ``backward`` is given the argument.
     """
 
@@ -70,7 +70,7 @@ class MLPBank:
         A name of `ACTIVATIONS`, or ``"exu"``, whose first layer computes clip(eʷ(x - b), 0, 1) (Agarwal et
         al., 2021). After a first layer of ``"exu"`` or ``"clipped_relu"`` the others are ReLU.
     widths
-        Hidden widths of each feature, shape (features, hidden layers), where they differ. Narrower
+        Hidden widths of each term, shape (terms, hidden layers), where they differ. Narrower
         sub-networks are padded with entries that stay zero.
     """
 
@@ -117,7 +117,7 @@ class MLPBank:
         return all(activation.piecewise_linear for activation in self.activations)
 
     def tensors(self, theta: Tensor) -> list[Tensor]:
-        """Return the layers' tensors as views of θ, each of shape (features, in, out)."""
+        """Return the layers' tensors as views of θ, each of shape (terms, in, out)."""
         views: list[Tensor] = []
         start = 0
         for rows, columns in self.shapes:
@@ -126,15 +126,15 @@ class MLPBank:
         return views
 
     def effects(self, theta: Tensor, x: Tensor, dropout: Dropout | None = None) -> Tensor:
-        """Return every sub-network's output, shape (features, rows, outputs)."""
-        return stacked_effects(theta, x, self, dropout)
+        """Return every sub-network's output, shape (terms, rows, outputs), differentiable in θ."""
+        return cast(Tensor, StackedPass.apply(theta, x, self, dropout))  # pyright: ignore[reportUnknownMemberType]
 
-    def draw(self, feature: int, generator: np.random.Generator) -> NDArray[np.float64]:
+    def draw(self, term: int, generator: np.random.Generator) -> NDArray[np.float64]:
         """Return random initial parameters, shape (size,).
 
         PyTorch's default for linear layers, U(±1/√fan-in), and normal draws for ExU.
         """
-        widths = self.hidden if self.widths is None else tuple(int(width) for width in self.widths[feature])
+        widths = self.hidden if self.widths is None else tuple(int(width) for width in self.widths[term])
         parts: list[NDArray[np.float64]] = []
         fan_ins, fan_outs = (1, *widths), (*widths, self.outputs)
         layouts = zip((1, *self.hidden), (*self.hidden, self.outputs), strict=True)
@@ -152,12 +152,11 @@ class MLPBank:
         return np.concatenate(parts)
 
     def padding(self) -> Tensor | None:
-        """Return the entries of θ beyond a narrower feature's widths."""
+        """Return the entries of θ beyond the widths of narrower sub-networks."""
         if self.widths is None:
             return None
-        features = self.widths.shape[0]
         inside: list[Tensor] = []
-        before = torch.ones(features, 1, dtype=torch.bool)
+        before = torch.ones(len(self.widths), 1, dtype=torch.bool)
         for layer, width in enumerate(self.hidden):
             after = torch.arange(width) < torch.as_tensor(self.widths[:, layer, None])
             inside += [(before[:, :, None] & after[:, None, :]).flatten(1), after]
@@ -165,16 +164,11 @@ class MLPBank:
         inside.append(before.repeat_interleave(self.outputs, dim=1))
         return ~torch.cat(inside, dim=1)
 
-    def take(self, features: NDArray[np.intp]) -> Self:
-        """Return the bank of these features, in the same layout."""
+    def take(self, terms: NDArray[np.intp]) -> Self:
+        """Return the bank of these terms, in the same layout."""
         if self.widths is None:
             return self
-        return type(self)(self.hidden, self.outputs, self.activation, self.widths[features])
-
-
-def stacked_effects(theta: Tensor, x: Tensor, bank: MLPBank, dropout: Dropout | None) -> Tensor:
-    """Return the effects of all sub-networks, shape (features, rows, outputs), differentiable in θ."""
-    return cast(Tensor, StackedPass.apply(theta, x, bank, dropout))  # pyright: ignore[reportUnknownMemberType]
+        return type(self)(self.hidden, self.outputs, self.activation, self.widths[terms])
 
 
 class StackedPass(Function):
@@ -182,7 +176,7 @@ class StackedPass(Function):
 
     @staticmethod
     def forward(ctx: Any, theta: Tensor, x: Tensor, bank: MLPBank, dropout: Dropout | None) -> Tensor:
-        """Return the effects, shape (features, rows, outputs), for x of shape (features, rows)."""
+        """Return the effects, shape (terms, rows, outputs), for x of shape (terms, rows)."""
         *hidden, output = bank.tensors(theta)
         layer_input = x.unsqueeze(2)
         saved: list[tuple[Tensor, Tensor, Tensor | None]] = []
@@ -205,7 +199,7 @@ class StackedPass(Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None, None]:
-        """Return ∂/∂θ given ∂/∂effects, shape (features, rows, outputs)."""
+        """Return ∂/∂θ given ∂/∂effects, shape (terms, rows, outputs)."""
         theta, bank, saved, last = ctx.theta, ctx.bank, ctx.saved, ctx.last
         flat = torch.empty_like(theta)
         *hidden, output = bank.tensors(theta)

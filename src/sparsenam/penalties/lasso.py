@@ -64,7 +64,7 @@ class AdaptiveGroupLasso:
     """α Σⱼ wⱼ‖Θⱼ‖ with wⱼ = (max‖Θ⁰‖ / ‖Θ⁰ⱼ‖)^power from a first fit Θ⁰; before that fit all weights are 1.
 
     ``first="nam"`` fits Θ⁰ without a penalty, ``"snam"`` with the same α. The paper's wⱼ = 1/‖Θ⁰ⱼ‖ differs
-    by a constant factor, chosen here so that the strongest feature keeps weight 1 and α its meaning.
+    by a constant factor, chosen here so that the strongest group keeps weight 1 and α its meaning.
     The convex half takes its first fit at the alpha that it chooses.
     """
 
@@ -76,7 +76,7 @@ class AdaptiveGroupLasso:
         return 0.0 if self.first == "nam" else alpha
 
     def adapted_to(self, norms: Vector) -> GroupLasso:
-        """Return the weighted Group LASSO of the second fit; a zero norm keeps its feature out."""
+        """Return the weighted Group LASSO of the second fit; a zero norm keeps its group out."""
         largest = norms.max(initial=0.0)
         ratios = np.divide(largest, norms, out=np.full(norms.shape, np.inf), where=norms > 0)
         return GroupLasso(ratios**self.power)
@@ -132,7 +132,7 @@ class GroupElasticNet:
 
 @dataclass(frozen=True, slots=True)
 class GroupBridge:
-    """α Σⱼ ‖Θⱼ‖^½: not convex; it shrinks strong features less and drops weak ones sooner."""
+    """α Σⱼ ‖Θⱼ‖^½: not convex; it shrinks strong groups less and drops weak ones sooner."""
 
     def value(self, norms: Vector, alpha: float) -> float:
         """Return α Σⱼ √rⱼ."""

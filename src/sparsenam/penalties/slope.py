@@ -54,7 +54,7 @@ class GroupSLOPE:
         return float(alpha * np.sum(self.sequence(norms.size) * np.sort(norms)[::-1]))
 
     def shrink(self, norms: Vector, alpha: float, step: Vector | float) -> Vector:
-        """Return the proximal point, exact for steps that differ by feature too."""
+        """Return the proximal point, exact for steps that differ by group too."""
         return shrink_sorted(norms, alpha * self.sequence(norms.size), step)
 
     def slope(self, norms: Vector, alpha: float) -> Vector:
@@ -71,22 +71,22 @@ class GroupSLOPE:
             is_linear = self.weights == "linear"
             return linear_weights(n_groups) if is_linear else benjamini_hochberg_weights(n_groups, self.rate)
         if self.weights.size != n_groups:
-            expected, got = f"one weight for each of the {n_groups} features", f"{self.weights.size} weights"
+            expected, got = f"one weight for each of the {n_groups} columns", f"{self.weights.size} weights"
             raise InputError(describe("GroupSLOPE", expected, got, "give as many weights as there are columns"))
         return self.weights
 
 
 def shrink_sorted(norms: Vector, weights: Vector, step: Vector | float) -> Vector:
-    """Return argmin over r ≥ 0 of Σⱼ (rⱼ - normsⱼ)²/(2 stepⱼ) + Σᵢ wᵢ r₍ᵢ₎, shape (features,).
+    """Return argmin over r ≥ 0 of Σⱼ (rⱼ - normsⱼ)²/(2 stepⱼ) + Σᵢ wᵢ r₍ᵢ₎, shape (groups,).
 
     In the dual this is a separable quadratic over the base polytope of F(A) = w₁ + … + w₍|A|₎, solved by
     Groenevelt's decomposition: give a block one common value; if some part of it then asks for more than F
-    allows, split that part off and solve both; features that end in one block are tied. With equal steps
+    allows, split that part off and solve both; groups that end in one block are tied. With equal steps
     this is the isotonic regression of the usual algorithm.
     """
     steps = np.broadcast_to(np.asarray(step, dtype=np.float64), norms.shape)
     shrunk = np.zeros_like(norms)
-    pending = [(np.arange(norms.size), 0)]  # (features, how many larger ones stand before them)
+    pending = [(np.arange(norms.size), 0)]  # (groups, how many larger ones stand before them)
     while pending:
         block, before = pending.pop()
         if block.size == 0:
@@ -111,7 +111,7 @@ def shrink_sorted(norms: Vector, weights: Vector, step: Vector | float) -> Vecto
 class KLevelSLOPE:
     """SLOPE whose weight is ``levels[k]`` for the k-th part of the ranks.
 
-    ``shares`` are the fractions of the features in each part, adding up to 1; the default is the paper's
+    ``shares`` are the fractions of the groups in each part, adding up to 1; the default is the paper's
     two-level SLOPE with the larger weight on a quarter of the ranks.
     """
 

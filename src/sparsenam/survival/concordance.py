@@ -40,21 +40,21 @@ def _later_pairs(group: NDArray[np.intp], moment: NDArray[np.intp], firsts: Vect
 
 
 def _first_of_its_kind(ascending: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Return for each place the first one that holds the same number."""
+    """Return for each index the first one that holds the same number."""
     return np.asarray(np.searchsorted(ascending, ascending, side="left"), dtype=np.intp)
 
 
 def _inversions(rank: NDArray[np.intp], firsts: Vector, weights: Vector) -> float:
     """Return Σ firstsᵢ wⱼ over i < j with rankᵢ > rankⱼ: a merge sort whose merges of one size are done at once."""
-    place, total, width = np.arange(rank.size), 0.0, 1
+    index, total, width = np.arange(rank.size), 0.0, 1
     while width < rank.size:
-        is_right = (place // width) % 2
-        block = place // (2 * width)
+        is_right = (index // width) % 2
+        block = index // (2 * width)
         order = np.lexsort([is_right, rank, block])  # at equal ranks left first: a tie is no inversion
         rights = np.where(is_right == 1, weights, 0.0)[order]
         before = np.cumsum(rights) - rights
         lefts = np.where(is_right == 0, firsts, 0.0)[order]
-        begins = before[block * 2 * width]  # blocks keep their places
+        begins = before[block * 2 * width]  # sorting moves nothing from block to block
         total += float(lefts @ (before - begins))
         width *= 2
     return total

@@ -1,4 +1,4 @@
-"""Cox's partial likelihood of right-censored times, with Breslow's or Efron's answer to tied events."""
+"""Cox's partial likelihood of right-censored times, with Breslow's or Efron's treatment of tied events."""
 
 from __future__ import annotations
 
@@ -9,23 +9,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 Vector: TypeAlias = NDArray[np.float64]
+Matrix: TypeAlias = NDArray[np.float64]
 Ties = Literal["breslow", "efron"]
 TIES: tuple[Ties, ...] = ("breslow", "efron")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Hazard:
-    """What given scores make of the time axis.
+    """The hazard that makes given scores most likely, and their partial log-likelihood.
 
-    Attributes
-    ----------
-    jumps
-        Step of the baseline's cumulative hazard at each event time, shape (event times,).
-    rows
-        Λᵢ, the cumulative hazard that each row's score multiplies, shape (rows,). Of rows that share an event time,
-        Efron counts those with the event as partly gone.
-    log_likelihood
-        The partial log-likelihood of the scores.
+    ``jumps`` (event times,) are the steps of the baseline's cumulative hazard; ``rows`` (rows,) are Λᵢ, the hazards
+    that the rows' scores multiply. Efron counts rows with the event as partly gone for others of the same time.
     """
 
     jumps: Vector
@@ -37,16 +31,9 @@ class Hazard:
 class RiskSets:
     """Who is at risk when: right-censored times, read once.
 
-    Attributes
-    ----------
-    event
-        Whether each row ended with the event, shape (rows,); otherwise it was censored.
-    weights
-        Weight of each row, shape (rows,).
-    event_times
-        The distinct times of events, ascending, shape (event times,).
-    passed
-        Number of event times that each row lived to see, shape (rows,): it is at risk at the first so many.
+    ``event`` (rows,) is whether each row ended with the event or was censored; ``weights`` (rows,) its weight;
+    ``event_times`` (event times,) are the distinct times of events, ascending; ``passed`` (rows,) is the number of
+    event times that a row lived to see: it is at risk at the first so many.
     """
 
     event: NDArray[np.bool_]
@@ -78,21 +65,21 @@ class RiskSets:
         powers = self.weights * np.exp(scores - highest)
         at_risk = self._over_risk_sets(powers)
         died = self.passed[self.event] - 1
-        own_weight = self._by_event_time(died, self.weights[self.event])
+        event_weight = self._by_event_time(died, self.weights[self.event])
         rising = self.weights[self.event] @ (scores[self.event] - highest)
         if ties == "breslow":
-            jumps = own_weight / at_risk
+            jumps = event_weight / at_risk
             spared = np.zeros_like(jumps)
-            likelihood = rising - own_weight @ np.log(at_risk)
+            likelihood = rising - event_weight @ np.log(at_risk)
         else:
             count = np.bincount(died, minlength=self.event_times.size)
-            share = own_weight / count
-            place = np.repeat(np.arange(count.size), count)
-            gone = (np.arange(place.size) - np.repeat(np.cumsum(count) - count, count)) / count[place]
-            left = at_risk[place] - gone * self._by_event_time(died, powers[self.event])[place]
-            jumps = share * self._by_event_time(place, 1.0 / left)
-            spared = share * self._by_event_time(place, gone / left)
-            likelihood = rising - share[place] @ np.log(left)
+            share = event_weight / count
+            moment = np.repeat(np.arange(count.size), count)  # index of each event's time, shape (events,)
+            gone = (np.arange(moment.size) - np.repeat(np.cumsum(count) - count, count)) / count[moment]
+            left = at_risk[moment] - gone * self._by_event_time(died, powers[self.event])[moment]
+            jumps = share * self._by_event_time(moment, 1.0 / left)
+            spared = share * self._by_event_time(moment, gone / left)
+            likelihood = rising - share[moment] @ np.log(left)
         rows = np.concatenate([[0.0], np.cumsum(jumps)])[self.passed]
         rows[self.event] -= spared[died]
         scale = np.exp(-highest)
@@ -108,8 +95,10 @@ class RiskSets:
             return np.zeros(scores.size)
         highest = float(scores.max())
         at_risk = self._over_risk_sets(self.weights * np.exp(scores - highest))
-        own = at_risk[self.passed - 1]  # of rows with the event, the last event time that they saw is their own
-        return np.where(self.event, np.log(own) + highest - scores, 0.0)
+        at_event = at_risk[
+            self.passed - 1
+        ]  # rows with the event have it at the last event time that they lived to see
+        return np.where(self.event, np.log(at_event) + highest - scores, 0.0)
 
     def take(self, rows: NDArray[np.intp]) -> Self:
         """Return the risk sets of some rows among themselves."""
@@ -117,26 +106,19 @@ class RiskSets:
         passed = np.searchsorted(event_times, self.passed[rows], side="right").astype(np.intp)
         return type(self)(self.event[rows], self.weights[rows], self.event_times[event_times - 1], passed)
 
-    def _by_event_time(self, place: NDArray[np.intp], values: Vector) -> Vector:
-        return _sums(place, values, self.event_times.size)
+    def _by_event_time(self, moment: NDArray[np.intp], values: Vector) -> Vector:
+        """Return Σ values over the rows of each event time, given by index, shape (event times,)."""
+        return np.asarray(np.bincount(moment, values, minlength=self.event_times.size), dtype=np.float64)
 
     def _over_risk_sets(self, values: Vector) -> Vector:
         """Return the sum over the rows at risk at each event time, shape (event times,)."""
-        by_last = _sums(self.passed, values, self.event_times.size + 1)
-        return np.cumsum(by_last[:0:-1])[::-1]
-
-
-def _sums(place: NDArray[np.intp], values: Vector, size: int) -> Vector:
-    """Return Σ values over the rows of each place, shape (size,)."""
-    return np.asarray(np.bincount(place, values, minlength=size), dtype=np.float64)
-
-
-Matrix = NDArray[np.float64]
+        by_last = np.bincount(self.passed, values, minlength=self.event_times.size + 1)
+        return np.asarray(np.cumsum(by_last[:0:-1])[::-1], dtype=np.float64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StepFunction:
-    """The function that takes the value y from its time x on, and ``start`` before the first.
+    """The function with value y from its time x on, and ``start`` before the first.
 
     ``x`` and ``y`` have shape (steps,), x ascending.
     """

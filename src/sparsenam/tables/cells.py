@@ -90,7 +90,7 @@ def cell_type_of(kind: type) -> CellType:
 
 def from_objects(name: str, cells: Sequence[Any]) -> Cells:
     """Return the column of any Python objects; raise when they are of several kinds."""
-    type_of = {kind: cell_type_of(kind) for kind in set(map(type, cells))}
+    type_of: dict[type, CellType] = {kind: cell_type_of(kind) for kind in set(map(type, cells))}
     if all(kind is str or cell_type == "missing" for kind, cell_type in type_of.items()):  # the usual case
         return coded(name, "text", [cell if type(cell) is str else None for cell in cells])
 
@@ -98,7 +98,7 @@ def from_objects(name: str, cells: Sequence[Any]) -> Cells:
         cell_type = type_of[type(cell)]
         return "missing" if cell_type == "number" and cell != cell else cell_type
 
-    types = [type_with_nan(cell) for cell in cells]
+    types: list[CellType] = [type_with_nan(cell) for cell in cells]
     if {"text"} < set(types) - {"missing"}:  # a marker of a missing cell among cells of another kind
         pairs = zip(types, cells, strict=True)
         types = ["missing" if kind == "text" and is_marker(cell) else kind for kind, cell in pairs]

@@ -213,9 +213,8 @@ def _require_finite(name: str, numbers: NDArray[Any]) -> None:
     if infinite.any():
         row, count = int(np.argmax(infinite)), int(infinite.sum())
         got = f"infinity (inf) in row {row} ({count} such cell{'s' if count > 1 else ''})"
-        raise InputError(
-            describe(f"column {name!r}", "finite numbers", got, "fill these cells or leave them empty")
-        )
+        remedy = "fill these cells or leave them empty"
+        raise InputError(describe(f"column {name!r}", "finite numbers", got, remedy))
 
 
 ODD = 0.05  # share of a column's different values that may be slips
