@@ -14,7 +14,6 @@ from torch import Tensor
 from sparsenam.context import Context
 from sparsenam.convex.design import orthonormal_design
 from sparsenam.convex.features import FrozenFeatures, RampFeatures, RandomFeatures
-from sparsenam.convex.ramps import ramp_bank
 from sparsenam.convex.relaxed import refit_on
 from sparsenam.errors import InputError, describe
 from sparsenam.fitting.problem import FamilyProblem, Fitted, Fitter
@@ -164,10 +163,9 @@ class SmoothFitter:
                 prepared.weights,
                 problem.family,
                 levels=prepared.levels,
-                out_of_time=context.clock.laps(),
-                has_room_for=context.clock.has_room_for,
+                context=context,
             )
-            bank, theta = ramp_bank(smooth.ramps, smooth.coefficients, smooth.intercept.size)
+            bank, theta = smooth.network()
             finished = finish(prepared, problem.family, bank, theta, _all(prepared), smooth.intercept.copy())
         return Fitted(finished.model, finished.norms())
 

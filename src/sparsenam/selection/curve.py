@@ -89,6 +89,7 @@ class CVCurve:
         """
         mean = self.mean
         good = np.flatnonzero(allowed & (mean - mean[self.lowest(allowed)] <= np.maximum(margin, self._tie)))
+        good = good[self._earned[good]] if self._earned[good].any() else good
         sizes = [(self.fold_sizes[point], self._apart[point]) for point in good]
         equal = [int(point) for point, size in zip(good, sizes, strict=True) if size == min(sizes)]
         lowest = min(mean[point] for point in equal)
@@ -106,6 +107,11 @@ class CVCurve:
         names = ("alpha", "features", "mean", "standard_error")
         columns = zip(self.alphas, self.n_features, self.mean, self.standard_error, strict=True)
         return [dict(zip(names, map(float, row), strict=True)) for row in columns]
+
+    @property
+    def _earned(self) -> Mask:
+        """Whether the losses of a point were earned by fits no larger than the one on all rows, by half a column."""
+        return self.fold_sizes <= self.n_features + 0.5
 
     @property
     def _apart(self) -> Vector:
