@@ -319,6 +319,44 @@ def test_a_mistake_is_one_line_on_stderr_and_exit_code_two(words, message, house
     assert not (tmp_path / "out" / "model.snam").exists()
 
 
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (("--keep", "noise"), lambda found: "noise" in found["kept"]),
+        (("--alpha", "1000"), lambda found: found["kept"] == [] and found["alpha"] == 1000.0),
+        (("--alpha", "1000", "--keep", "noise"), lambda found: found["kept"] == ["noise"]),
+        (
+            ("--family", "huber"),
+            lambda found: found["test"]["measure"] == "mean absolute error",
+        ),
+        (("--test", "0"), lambda found: found["rows"] == {"fit": ROWS, "test": 0} and found["test"] is None),
+        (("--test", "0.5"), lambda found: found["rows"] == {"fit": 100, "test": 100}),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_every_option_acts(options, expected, houses, tmp_path):
+    result = invoke("fit", houses, "--target", "price", "--out", tmp_path, *options)
+    assert result.exit_code == 0, result.output
+    assert expected(json.loads((tmp_path / "metrics.json").read_text()))
+
+
+def test_seed_types_and_budget_reach_the_model(houses, fitted, tmp_path):
+    options = ("--seed", "3", "--types", "zip=number", "--max-seconds", "100")
+    result = invoke("fit", houses, "--target", "price", "--out", tmp_path, *options)
+    assert result.exit_code == 0, result.output
+    model = sparsenam.load(tmp_path / "model.snam")
+    assert (model.random_state, model.feature_types, model.max_seconds) == (3, {"zip": "number"}, 100.0)
+    found, usual = (json.loads((folder / "metrics.json").read_text()) for folder in (tmp_path, fitted[0]))
+    assert found["test"]["baseline"] != usual["test"]["baseline"]  # other rows are held out
+
+
+def test_a_text_file_leaves_the_process_as_it_was(tmp_path):
+    before = csv.field_size_limit()
+    path = write(tmp_path / "a.csv", {"x": ["a" * (before + 1)] * 2, "y": ["1", "2"]})
+    assert read_file(path).n_rows == 2
+    assert csv.field_size_limit() == before
+
+
 def test_debug_gives_the_error_itself(houses):
     result = invoke("fit", houses, "--target", "cost", "--debug")
     assert isinstance(result.exception, InputError)

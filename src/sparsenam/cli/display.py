@@ -59,7 +59,7 @@ def readable_errors(*, debug: bool) -> Generator[None]:
     try:
         with _readable_warnings(debug=debug):
             yield
-    except (typer.Exit, typer.Abort):
+    except (typer.Exit, typer.Abort, BrokenPipeError):  # a pipe that its reader closed is no error
         raise
     except Exception as error:
         if debug:

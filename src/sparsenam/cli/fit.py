@@ -76,9 +76,8 @@ def fit(
                 note("This fit is finished already.")
                 _say_outcome(finished, folder)
                 return
-            stopped = folder.stage.exists()
-            start = "Going on from" if stopped else "No"
-            note(f"{start} the chosen columns of a stopped fit in {out}{'.' if stopped else ': starting anew.'}")
+            going_on = f"Going on from the chosen columns of the stopped fit in {out}."
+            note(going_on if folder.stage.exists() else f"No stopped fit in {out}: starting from the beginning.")
         had_model = folder.model.exists()
         try:
             metrics = run_fit(problem, request, folder, fingerprint, resume=resume)
