@@ -75,6 +75,7 @@ class ProgressBar:
 
     def __init__(self, verbose: bool | None = None) -> None:
         self._hidden = None if verbose is None else not verbose
+        self._made = time.monotonic()
         self._stage: Stage | None = None
         self._bar: tqdm[Any] | None = None
 
@@ -83,9 +84,8 @@ class ProgressBar:
         if stage != self._stage or self._bar is None:
             self.close()
             self._stage = stage
-            self._bar = tqdm(
-                total=total, desc=stage, delay=BAR_DELAY, disable=self._hidden, leave=False, file=sys.stderr
-            )
+            delay = max(0.0, BAR_DELAY - (time.monotonic() - self._made))
+            self._bar = tqdm(total=total, desc=stage, delay=delay, disable=self._hidden, leave=False, file=sys.stderr)
         if note:
             self._bar.set_postfix_str(note, refresh=False)
         self._bar.update(done - self._bar.n)

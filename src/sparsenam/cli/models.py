@@ -129,7 +129,7 @@ def inputs_of(estimator: Any, whole: FileTable, path: Path, *, beside: tuple[str
     """Return a table's columns for the model; others are not used, which is said."""
     from sparsenam.tables.text import listed
 
-    names = [str(name) for name in estimator.table_.names]
+    names = [str(name) for name in estimator.encoder_.names]
     lacking = [name for name in names if name not in whole.names]
     if lacking:
         expected = f"the {len(names)} columns of the model"
@@ -212,4 +212,4 @@ def _show_rows(local: dict[str, Any]) -> None:
         say()
         say(f"row {row['row']}: prediction {', '.join(values)}")
         for contribution in row["contributions"]:
-            say(f"  {contribution['words']}")
+            say(f"  {contribution['text']}")

@@ -28,7 +28,7 @@ ParameterClasses = Mapping[str, type]
 PARAMETER_CLASSES = ("Network", "Compact", "OneSE", "Best")  # objects of plain parameters that settings may hold
 FAMILY_PARAMETERS: dict[str, tuple[str, ...]] = {
     "tweedie": ("power",),
-    "negative_binomial": ("dispersion",),
+    "negative_binomial": ("overdispersion",),
     "quantile": ("level", "smoothing"),
     "huber": ("width", "scale"),
 }

@@ -186,11 +186,12 @@ def _walk(task: ConvexTask, plan: CrossValidation, loss: HeldOutLoss, context: C
     points, losses = list[ConvexPoint](), list[Vector]()
     turning, in_time = Turning(loss.weights), True
     out_of_time = context.clock.laps(plan.share)
-    context.progress.report("choose", 0, plan.n_alphas)
+    total = plan.n_alphas + 1  # and the empty model
+    context.progress.report("choose", 0, total)
     for point in with_empty(walk):
         points.append(point)
         losses.append(loss.losses(fits, point))
-        context.progress.report("choose", len(points), plan.n_alphas)
+        context.progress.report("choose", len(points), total)
         if turning.has_passed(point, losses[-1]):
             break
         if out_of_time():
