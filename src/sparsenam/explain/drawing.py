@@ -31,10 +31,10 @@ _MARKS = ("o", "s", "^", "D", "v", "P", "X")
 HATCHES = ("", "///", "...", "xxx", "\\\\\\", "++", "oo")
 PENS = len(_COLOURS)  # pens whose colours differ
 
-LABEL_SPACE = 3  # letters between two labels of an axis
-LEVELS = (2, 3, 5, 8, 14, 24, 45, 85, 160)  # about how many ticks an axis has, from coarse to fine
+LABEL_SPACE = 2  # letters between two labels of an axis
+LEVELS = (2, 3, 5, 9, 18, 40, 80, 160)  # about how many ticks an axis has, from coarse to fine
 # days between the ticks of a date axis, and the months that this is; 0 for ticks that no month governs
-_DATE_STEPS = {1: 0, 7: 0, 30: 1, 91: 3, 183: 6} | {365 * years: 12 * years for years in (1, 2, 5, 10, 20, 50, 100)}
+_DATE_STEPS = {1: 0, 2: 0, 7: 0, 14: 0, 30: 1, 91: 3, 183: 6} | {365 * years: 12 * years for years in (1, 2, 5, 10, 20, 50, 100, 200, 500)}
 # leading digits of the ticks of a log axis, by the number of decades that it covers
 _LEADS = ((1.2, (1, 2, 3, 4, 6, 8)), (2.5, (1, 2, 5)))
 _FEW_DECADES = 0.5  # below this a log axis has the ticks of a straight one
