@@ -42,7 +42,7 @@ def explanation_dict(features: int = 30, outputs: int = 1, task: str = "regressi
     if hostile:
         names[: len(HOSTILE)] = HOSTILE[:features]
     made = [_feature(draw, name, index, outputs) for index, name in enumerate(names)]
-    made.sort(key=lambda feature: -feature["importance"]["mean_absolute"])
+    made.sort(key=lambda feature: -feature["mean_absolute"])
     labels = ["y"] if outputs == 1 else [f"class {index}" for index in range(outputs)]
     if hostile and outputs > 1:
         labels[0] = HOSTILE[1]
@@ -51,13 +51,10 @@ def explanation_dict(features: int = 30, outputs: int = 1, task: str = "regressi
             "name": f"noise {index}",
             "reason": "its share is within the penalty",
             "slack": float(draw.uniform()),
-            "norm": 0.0,
         }
         for index in range(features // 2)
     ]
-    dropped.append(
-        {"name": HOSTILE[0] + "2", "reason": "it holds one single value: " + HOSTILE[1], "slack": None, "norm": 0.0}
-    )
+    dropped.append({"name": HOSTILE[0] + "2", "reason": "it holds one single value: " + HOSTILE[1], "slack": None})
     return {
         "schema": 2,
         "task": task,
@@ -119,7 +116,8 @@ def _feature(draw, name: str, index: int, outputs: int):
     feature = {
         "name": name,
         "kind": "number",
-        "importance": {"mean_absolute": size * float(draw.uniform(0.6, 1)), "variation": 3 * size},
+        "mean_absolute": size * float(draw.uniform(0.6, 1)),
+        "variation": 3 * size,
         "norm": size * 1.7,
         "entry": None if index == 5 else index + 1,
         "curve": None,
@@ -127,6 +125,7 @@ def _feature(draw, name: str, index: int, outputs: int):
         "levels": None,
         "missing": None,
         "substitutes": {HOSTILE[0]: 0.93, "twin": 0.88} if index == 1 else {},
+        "reason": "",
     }
     if index % 3 == 0:
         feature["missing"] = {

@@ -302,7 +302,7 @@ def test_no_more_outputs_are_drawn_than_there_are_colours_and_the_strongest_are(
         ({"schema": 1}, "schema 2"),
         ({"outputs": None}, "Explanation.to_dict"),
         ({"intercept": [1.0, 2.0]}, "2 intercepts for 1 outputs"),
-        ({"features": [{"name": "a"}]}, "'curve'"),
+        ({"features": [{"name": "a"}]}, "'kind'"),
     ],
 )
 def test_a_dict_of_another_form_is_refused_in_one_sentence(change, message):
@@ -313,7 +313,7 @@ def test_a_dict_of_another_form_is_refused_in_one_sentence(change, message):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"importance": {}}, "'mean_absolute'"),
+        ({"mean_absolute": "large"}, "mean_absolute|'large'"),
         ({"curve": {"x": [1, 2], "effect": [[1]]}}, "1 effects for 2 points"),
         ({"density": {"edges": [1], "counts": [1]}}, "1 edges for 1 bins"),
         ({"missing": {"effect": [1, 2], "count": 1}}, "2 numbers for 1 outputs"),
@@ -358,7 +358,10 @@ def test_numbers_names_and_dates_are_short():
 
 def test_the_page_has_the_colours_of_each_scheme_and_paper_s():
     style = render_report(explanation(1)).split("<style>")[1].split("</style>")[0]
-    blocks = [dict(re.findall(r"--([\w-]+): (#\w{6})", block)) for block in re.findall(r"\{([^{}]*--paper:[^{}]*)\}", style)]
+    blocks = [
+        dict(re.findall(r"--([\w-]+): (#\w{6})", block))
+        for block in re.findall(r"\{([^{}]*--paper:[^{}]*)\}", style)
+    ]
     assert blocks == [LIGHT, DARK, DARK, PRINTED]  # light, dark by preference, dark by choice, paper
     assert set(re.findall(r"var\(--([\w-]+)\)", style)) <= set(LIGHT) == set(DARK)
 

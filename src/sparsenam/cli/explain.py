@@ -59,8 +59,8 @@ def show_columns(explanation: dict[str, Any]) -> None:
         (
             own["name"],
             own["kind"],
-            f"{own['importance']['mean_absolute']:.4g}",
-            f"{own['importance']['variation']:.4g}",
+            f"{own['mean_absolute']:.4g}",
+            f"{own['variation']:.4g}",
             "" if own["entry"] is None else str(own["entry"]),
         )
         for own in features

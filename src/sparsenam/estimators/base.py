@@ -171,7 +171,9 @@ class AdditiveEstimator(BaseEstimator):
         column = {term.name: table.names[term.column] for term in table.terms}
         substitutes: dict[str, dict[str, float]] = {}
         for name, shares in self.stand_ins_.items():
-            substitutes.setdefault(column[name], {}).update({column[other]: share for other, share in shares.items()})
+            substitutes.setdefault(column[name], {}).update(
+                {column[other]: share for other, share in shares.items()}
+            )
         return FitRecord(
             task=task,
             outputs=outputs,

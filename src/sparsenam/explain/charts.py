@@ -190,9 +190,10 @@ def path_lines(explanation: Explanation, labels: int) -> PathLines | None:
     largest = norms.max(axis=0)
     order = [int(column) for column in np.argsort(-norms[-1] - largest, kind="stable")]
     visible = [column for column in order if largest[column] >= INVISIBLE * norms.max(initial=0.0)]
-    alpha = explanation.card.get("alpha")
-    reached = alpha is not None and float(alphas.min()) * 0.999 <= alpha <= float(alphas.max()) * 1.001
-    return PathLines(alphas, names, norms, order, visible[:labels], float(alpha) if reached else None)
+    alpha: float | None = explanation.card.get("alpha")
+    if alpha is not None and not float(alphas.min()) * 0.999 <= alpha <= float(alphas.max()) * 1.001:
+        alpha = None
+    return PathLines(alphas, names, norms, order, visible[:labels], alpha)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -286,4 +287,3 @@ def shown_output(local: LocalExplanation, row: RowExplanation, output: str | Non
     if output not in local.outputs:
         raise InputError(describe("output", f"one of {list(local.outputs)}", repr(output), "choose one"))
     return local.outputs.index(output)
-

@@ -1,7 +1,6 @@
 """Pictures of explanations, on new figures or on axes of the caller's; nothing here touches pyplot's state."""
 
-from sparsenam.explain.plots.bars import plot_importance, plot_local
-from sparsenam.explain.plots.course import plot_curve, plot_history, plot_path
+from sparsenam.explain.plots.panels import plot_curve, plot_history, plot_importance, plot_local, plot_path
 from sparsenam.explain.plots.shapes import plot_shapes, plot_truth
 
 __all__ = [

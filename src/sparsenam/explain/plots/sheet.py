@@ -11,9 +11,7 @@ from matplotlib.artist import Artist
 from matplotlib.axis import Axis as PlotAxis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
-from matplotlib.ticker import Formatter, Locator, NullFormatter, NullLocator
-from matplotlib.transforms import Transform
+from matplotlib.ticker import FuncFormatter, Locator, NullFormatter, NullLocator
 from numpy.typing import ArrayLike, NDArray
 
 from sparsenam.errors import InputError, describe
@@ -24,54 +22,18 @@ FONT = 8.0
 SMALL = 7.0
 _LETTERS = 10.0  # of a title in an inch
 _SMALL_LETTERS = 12.0  # of a label in an inch
-_TICK_LETTERS = 17.0  # of a tick's label in an inch
+_TICK_LETTERS = 13.6  # of ticks' labels in an inch of a panel's width
+PANEL_WIDTH, PANEL_HEIGHT = 2.4, 2.0  # inches, of small panels
 _LEAST_WIDTH = 4.6  # inches, for title and legend
 
 
 class Panel(Protocol):
-    """The part of matplotlib's Axes that the figures use, whose annotations leave the keywords open."""
+    """matplotlib's Axes, whose annotations leave the keywords open."""
 
     xaxis: PlotAxis
     yaxis: PlotAxis
 
-    def plot(self, x: ArrayLike, y: ArrayLike, /, **look: Any) -> list[Line2D]: ...
-    def bar(self, x: ArrayLike, height: ArrayLike, width: ArrayLike, **look: Any) -> Sequence[Artist]: ...
-    def barh(self, y: ArrayLike, width: ArrayLike, height: float, **look: Any) -> Artist: ...
-    def fill_between(self, x: ArrayLike, low: ArrayLike, high: ArrayLike, /, **look: Any) -> Artist: ...
-    def axhline(self, y: float, /, **look: Any) -> Line2D: ...
-    def axvline(self, x: float, /, **look: Any) -> Line2D: ...
-    def text(self, x: float, y: float, text: str, /, **look: Any) -> Artist: ...
-    def annotate(self, text: str, xy: tuple[float, float], /, **look: Any) -> Artist: ...
-    def set_xlabel(self, label: str, /, *, fontsize: float = ...) -> object: ...
-    def set_ylabel(self, label: str, /, *, fontsize: float = ...) -> object: ...
-    def set_title(self, label: str, /, *, fontsize: float = ...) -> object: ...
-    def set_xscale(self, scale: str, /) -> None: ...
-    def set_yscale(self, scale: str, /) -> None: ...
-    def set_xlim(self, left: float, right: float, /) -> object: ...
-    def get_xlim(self) -> tuple[float, float]: ...
-    def set_ylim(self, bottom: float | None = ..., top: float | None = ...) -> object: ...
-    def get_ylim(self) -> tuple[float, float]: ...
-    def set_xticks(self, ticks: ArrayLike, /, labels: Sequence[str] = ..., **look: Any) -> object: ...
-    def set_yticks(self, ticks: ArrayLike, /, labels: Sequence[str]) -> object: ...
-    def set_visible(self, visible: bool, /) -> None: ...
-    def get_xaxis_transform(self) -> Transform: ...
-    def get_yaxis_transform(self) -> Transform: ...
-    def tick_params(self, *, which: Literal["both"], labelsize: float) -> None: ...
-    def grid(self, visible: bool, /, **look: Any) -> None: ...
-    def locator_params(self, axis: Literal["x", "y"], /, *, nbins: int) -> None: ...
-    def set_axisbelow(self, below: bool, /) -> None: ...
-    def legend(self, handles: Sequence[Artist], labels: Sequence[str], /, **look: Any) -> object: ...
-    def margins(self, *, x: float) -> object: ...
-    def invert_xaxis(self) -> None: ...
-    def get_figure(self) -> object: ...
-
-
-class _Frame(Protocol):
-    """The part of matplotlib's Figure whose annotations leave the keywords open."""
-
-    def suptitle(self, text: str, /, *, fontsize: float) -> object: ...
-    def supylabel(self, text: str, /, *, fontsize: float) -> object: ...
-    def legend(self, handles: Sequence[Artist], labels: Sequence[str], **look: Any) -> object: ...
+    def __getattr__(self, name: str) -> Any: ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -87,7 +49,7 @@ class Sheet:
         length = int(_LETTERS * self.figure.get_figwidth())
         text = "\n".join(plain(line, length) for line in lines if line)
         if text and self.new:
-            cast(_Frame, self.figure).suptitle(text, fontsize=FONT + 2)
+            cast("Any", self.figure).suptitle(text, fontsize=FONT + 2)
 
     def height_label(self, text: str) -> None:
         """Write what the height means, once for all panels."""
@@ -96,7 +58,7 @@ class Sheet:
                 panel.set_ylabel(wrapped(text, 24), fontsize=FONT)
             return
         letters = int(_SMALL_LETTERS * self.figure.get_figheight())
-        cast(_Frame, self.figure).supylabel(wrapped(text, letters), fontsize=FONT)
+        cast("Any", self.figure).supylabel(wrapped(text, letters), fontsize=FONT)
 
     def legend(self, handles: Sequence[Artist], labels: Sequence[str], columns: int) -> None:
         """Explain the lines below all panels, where nothing can be covered; in the first of a caller's panels."""
@@ -104,7 +66,7 @@ class Sheet:
             self.panels[0].legend(handles, labels, fontsize=SMALL, handlelength=2.0)
             return
         look = {"loc": "outside lower center", "ncols": columns, "frameon": False, "handlelength": 3.0}
-        cast(_Frame, self.figure).legend(handles, labels, fontsize=FONT, **look)
+        cast("Any", self.figure).legend(handles, labels, fontsize=FONT, **look)
 
 
 def new_sheet(
@@ -128,7 +90,7 @@ def grid_sheet(where: str, axes: object | None, count: int, *, share_y: bool) ->
     if axes is not None:
         return _given_sheet(where, axes, count)
     columns = min(4, count)
-    sheet = new_sheet(-(-count // columns), columns, 2.4, 2.0, share_y=share_y)
+    sheet = new_sheet(-(-count // columns), columns, PANEL_WIDTH, PANEL_HEIGHT, share_y=share_y)
     for panel in sheet.panels[count:]:
         panel.set_visible(False)
     return sheet
@@ -158,58 +120,41 @@ def _prepared(axes: NDArray[np.object_]) -> tuple[Panel, ...]:
     return panels
 
 
-class _Ticks:
-    """The ticks that the report has too, for whatever part of an axis is in view."""
+class RoundLocator(Locator):
+    """Finds and labels the ticks that the report has too, for whatever part of an axis is in view."""
 
     def __init__(self, kind: Kind, about: int, letters: float) -> None:
-        self.kind, self.about, self.letters = kind, about, letters
-
-    def between(self, low: float, high: float) -> list[Tick]:
-        return Axis(low, high, self.kind).fitting(self.letters, self.about) if low != high else []
-
-
-class RoundLocator(Locator):
-    """Finds the ticks of an axis."""
-
-    def __init__(self, ticks: _Ticks) -> None:
-        """Use ``ticks``."""
-        self.ticks = ticks
+        """Find up to about so many ticks on an axis that is so many ``letters`` long."""
+        self.kind: Kind = kind
+        self.about, self.letters = about, letters
 
     def tick_values(self, vmin: float, vmax: float) -> list[float]:
         """Return the marked values between two limits."""
-        return [tick.value for tick in self.ticks.between(vmin, vmax)]
+        return [tick.value for tick in self._between(vmin, vmax)]
 
     def __call__(self) -> list[float]:
         """Return the marked values of the part in view."""
-        return self.tick_values(*_view(self))
+        return self.tick_values(*cast(PlotAxis, self.axis).get_view_interval())
 
-
-class RoundFormatter(Formatter):
-    """Labels the ticks of an axis."""
-
-    def __init__(self, ticks: _Ticks) -> None:
-        """Use ``ticks``."""
-        self.ticks = ticks
-
-    def __call__(self, x: float, pos: int | None = None) -> str:
+    def label(self, x: float, _: int | None = None) -> str:
         """Return the label of a marked value."""
-        return next((tick.text for tick in self.ticks.between(*_view(self)) if tick.value == x), "")
+        ticks = self._between(*cast(PlotAxis, self.axis).get_view_interval())
+        return next((tick.text for tick in ticks if tick.value == x), "")
 
-
-def _view(owner: Locator | Formatter) -> tuple[float, float]:
-    low, high = cast(PlotAxis, owner.axis).get_view_interval()
-    return float(low), float(high)
+    def _between(self, low: float, high: float) -> list[Tick]:
+        axis = Axis(float(low), float(high), self.kind)
+        return axis.fitting(self.letters, self.about) if low != high else []
 
 
 def use_ticks(panel: Panel, name: Literal["x", "y"], kind: Kind = "number", about: int = 5) -> None:
     """Give an axis the ticks and labels that the report gives it."""
     figure = cast(Figure, panel.get_figure())
-    panels = max(1, round(figure.get_figwidth() / 2.4)) if len(figure.axes) > 1 else 1
-    letters = _TICK_LETTERS * 0.8 * figure.get_figwidth() / panels if name == "x" else 1e9
-    ticks = _Ticks(kind, about, letters)
+    panels = max(1, round(figure.get_figwidth() / PANEL_WIDTH)) if len(figure.axes) > 1 else 1
+    letters = _TICK_LETTERS * figure.get_figwidth() / panels if name == "x" else np.inf
     axis = panel.xaxis if name == "x" else panel.yaxis
-    axis.set_major_locator(RoundLocator(ticks))
-    axis.set_major_formatter(RoundFormatter(ticks))
+    locator = RoundLocator(kind, about, letters)
+    axis.set_major_locator(locator)
+    axis.set_major_formatter(FuncFormatter(locator.label))
     if kind != "log":
         axis.set_minor_locator(NullLocator())
     axis.set_minor_formatter(NullFormatter())

@@ -26,24 +26,31 @@ from sparsenam.files import write_atomically
 
 __all__ = ["render_report", "write_report"]
 
-INK, DARK_INK = "#1b1f24", "#e9ecef"
-LIGHT = {
-    **{"paper": "#ffffff", "ground": "#f4f5f7", "ink": INK, "faint": "#565d66", "edge": "#c6ccd3", "grid": "#e3e6ea"},
-    **{"zero": "#6b737c", "density": "#9aa3ad", "link": "#00568a", "focus": BLUE, "band": "#e4eef6"},
-    **dict(zip((f"out-{rank}" for rank in range(5)), (BLUE, VERMILLION, GREEN, PURPLE, INK), strict=True)),
-    **{"plus": BLUE, "minus": VERMILLION},
-}
-DARK = {
-    **{"paper": "#1a1d21", "ground": "#111316", "ink": DARK_INK, "faint": "#a9b1ba", "edge": "#474e57"},
-    **{"grid": "#2c3137", "zero": "#8e97a1", "density": "#69727c", "link": "#7cc4f0", "focus": SKY, "band": "#26333d"},
-    **dict(zip((f"out-{rank}" for rank in range(5)), (SKY, ORANGE, GREEN, PURPLE, YELLOW), strict=True)),
-    **{"plus": SKY, "minus": ORANGE},
-}
-PRINTED = {
-    **LIGHT,
-    **{"ground": "#ffffff", "ink": "#000000", "faint": "#444a51", "edge": "#b9bfc6", "link": "#000000"},
-    "band": "#ffffff",
-}
+_GROUNDS = ("paper", "ground", "ink", "faint", "edge", "grid", "zero", "density", "link", "focus", "band")
+_LINES = ("out-0", "out-1", "out-2", "out-3", "out-4", "plus", "minus")
+
+
+def _scheme(grounds: str, focus: str, lines: tuple[str, ...]) -> dict[str, str]:
+    """Return the colour of each part of the page, of each output's line, and of what adds and what takes."""
+    *others, link, band = (f"#{colour}" for colour in grounds.split())
+    return dict(zip((*_GROUNDS, *_LINES), (*others, link, focus, band, *lines, *lines[:2]), strict=True))
+
+
+LIGHT = _scheme(
+    "ffffff f4f5f7 1b1f24 565d66 c6ccd3 e3e6ea 6b737c 9aa3ad 00568a e4eef6",
+    BLUE,
+    (BLUE, VERMILLION, GREEN, PURPLE, "#1b1f24"),
+)
+DARK = _scheme(
+    "1a1d21 111316 e9ecef a9b1ba 474e57 2c3137 8e97a1 69727c 7cc4f0 26333d",
+    SKY,
+    (SKY, ORANGE, GREEN, PURPLE, YELLOW),
+)
+PRINTED = _scheme(
+    "ffffff ffffff 000000 444a51 b9bfc6 e3e6ea 6b737c 9aa3ad 000000 ffffff",
+    BLUE,
+    (BLUE, VERMILLION, GREEN, PURPLE, "#1b1f24"),
+)
 
 
 def render_report(explanation: Explanation, local: LocalExplanation | None = None) -> str:

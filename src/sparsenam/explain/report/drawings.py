@@ -26,6 +26,7 @@ from sparsenam.explain.report.markup import Markup, clean, element, joined
 from sparsenam.explain.report.svg import (
     NARROW,
     UNITS,
+    Axes,
     bottom_axis,
     chart,
     curve_line,
@@ -70,7 +71,11 @@ def shape_data(feature: Feature, shown: Sequence[int], explanation: Explanation)
     data["importance"] = _rounded([feature.mean_absolute], 6)[0]
     if has_levels(feature):
         levels = tick_levels(everything, finest=FLATTEST)
-        return {**data, "bars": [_level_data(level) for level in drawn_levels(feature)], "effects": upward | {"levels": levels}}
+        return {
+            **data,
+            "bars": [_level_data(level) for level in drawn_levels(feature)],
+            "effects": upward | {"levels": levels},
+        }
     curve, density = feature.curve, feature.density
     assert curve is not None
     whole, dense = axis_of(feature, whole=True), axis_of(feature, whole=False)
@@ -87,7 +92,7 @@ def shape_data(feature: Feature, shown: Sequence[int], explanation: Explanation)
             "deepest": DEEPEST * (within[-1].high - within[-1].low),
             "levels": tick_levels(*within, finest=DEEPEST),
         },
-        "effects": upward | {"levels": tick_levels(everything, finest=FLATTEST, height=True)},
+        "effects": {**upward, "levels": tick_levels(everything, finest=FLATTEST, height=True)},
         "density": None if density is None else {"edges": _rounded(density.edges, 8), "counts": density.counts},
         "missing": None if missing is None else _level_data(missing),
     }
@@ -120,8 +125,9 @@ def _curve_chart(
     lines: list[Markup] = []
     for output, rank in outputs:
         heights = [effect[output] for effect in curve.effect]
-        attributes = {"data-output": output, "hidden": rank is None}
-        lines.append(curve_line(curve.x, heights, (across, upward), f"line out-{rank or 0}", **attributes))
+        name = f"line out-{rank or 0}"
+        drawn = curve_line(curve.x, heights, (across, upward), name, data_output=output, hidden=rank is None)
+        lines.append(drawn)
     area = element(
         "svg",
         {"width": percent(1.0 if missing is None else CURVE_SHARE), "height": "100%"},
@@ -132,7 +138,9 @@ def _curve_chart(
         bottom_axis(across, across.fitting(NARROW), base, spare=SPARE),
     )
     dots = [
-        placed(element("circle", {"class": f"dot out-{rank or 0}", "r": 4.5}), data_output=output, hidden=rank is None)
+        placed(
+            element("circle", {"class": f"dot out-{rank or 0}", "r": 4.5}), data_output=output, hidden=rank is None
+        )
         for output, rank in outputs
     ]
     cursor = placed(line(0, 0, 0, base - GAP, "hair"), *dots, name="cursor", hidden=True)
@@ -193,8 +201,8 @@ def _level_chart(
                 continue
             left, right = sorted((UNITS * across.fraction(0.0), UNITS * across.fraction(effect)))
             kind = "bar hollow" if row == missing else "bar"
-            data = {"data-output": output, "hidden": several}
-            bars.append(rectangle(left, row + 0.18, max(right - left, 4.0), 0.64, kind, **data))
+            box = (left, row + 0.18, max(right - left, 4.0), 0.64)
+            bars.append(rectangle(*box, kind, data_output=output, hidden=several))
             if several and rank is not None:
                 x, y = percent(across.fraction(effect)), ROW * (row + 0.5)
                 marks.append(placed(mark(rank), x=x, y=y, name="at", data_output=output, data_at=effect))
@@ -220,7 +228,7 @@ def _level_labels(level: Level, row: int, *, is_missing: bool) -> Markup:
 
 
 def waterfall_chart(row: RowExplanation, output: int, units: str) -> Markup:
-    """Return how one row's score for one output comes about: from the intercept, each cell's share added in turn."""
+    """Return how one row's score comes about: from the intercept, each cell's share added in turn."""
     steps = waterfall(row, output)
     first, last = row.intercept[output], row.score[output]
     across = axis_over([first, last, *(step.stop for step in steps)], EFFECT_MARGIN)
@@ -244,7 +252,9 @@ def _step_labels(step: Step, index: int, across: Axis) -> Markup:
     name = f"{shorten(step.name, 11)} = {shorten(step.value, 8)}" if step.value else step.name
     full = f"{step.name} = {step.value}" if step.value else step.name
     end = percent(across.fraction(max(step.start, step.stop)))
-    link = placed(line(0, middle - STEP_ROW * 0.5 - 8, 0, middle + 8, "link"), x=percent(across.fraction(step.start)))
+    link = placed(
+        line(0, middle - STEP_ROW * 0.5 - 8, 0, middle + 8, "link"), x=percent(across.fraction(step.start))
+    )
     share = label(end, middle + 4, signed_text(step.stop - step.start), "start", "tick strong", dx=5)
     return joined((link, label(-10, middle + 4, shorten(name, 22), "end", "level", full=full), share))
 
@@ -265,14 +275,19 @@ def loss_chart(curve: LossCurve) -> Markup:
         curve_line([alpha, alpha], [mean - error, mean + error], axes, "error")
         for alpha, mean, error in zip(curve.alphas, curve.mean, curve.error, strict=True)
     ]
-    sizes = [label(percent(across.fraction(alpha)), -26, text, "middle", "tick faint") for alpha, text in curve.size_labels(across, SIZE_DISTANCE)]
+    sizes = [
+        label(percent(across.fraction(alpha)), -26, text, "middle", "tick faint")
+        for alpha, text in curve.size_labels(across, SIZE_DISTANCE)
+    ]
     losses = stretched(*errors, curve_line(curve.alphas, curve.mean, axes, "line out-0"))
     marks = [_choice(curve, index, text, axes) for index, text in curve.marks]
     parts = (_alpha_chart_axes(across, upward), label(-6, -26, "kept", "end", "tick faint"), *sizes, losses, *marks)
-    return chart("Cross-validation curve over the penalty weight", CHOICE_HEIGHT, (40, 14, 40, 58), *parts, name="losses")
+    return chart(
+        "Cross-validation curve over the penalty weight", CHOICE_HEIGHT, (40, 14, 40, 58), *parts, name="losses"
+    )
 
 
-def _choice(curve: LossCurve, index: int, text: str, axes: tuple[Axis, Axis]) -> Markup:
+def _choice(curve: LossCurve, index: int, text: str, axes: Axes) -> Markup:
     across, upward = axes
     if not math.isfinite(curve.mean[index]):
         return joined(())
@@ -303,12 +318,16 @@ def path_chart(path: PathLines) -> Markup:
     if path.taken is not None:
         taken = (line(0, 0, 0, "100%", "chosen"), label(0, -8, "taken", "middle", "tick strong"))
         parts.append(placed(*taken, x=percent(across.fraction(path.taken))))
-    return chart("Norm of each column over the penalty weight", CHOICE_HEIGHT, (40, 118, 40, 58), *parts, name="path")
+    return chart(
+        "Norm of each column over the penalty weight", CHOICE_HEIGHT, (40, 118, 40, 58), *parts, name="path"
+    )
 
 
 def _alpha_chart_axes(across: Axis, upward: Axis) -> Markup:
     below = bottom_axis(across, across.fitting(NARROW), CHOICE_HEIGHT)
-    return joined((left_axis(upward, upward.ticks(5)), below, label("50%", CHOICE_HEIGHT + 34, ALPHA_LABEL, "middle")))
+    return joined(
+        (left_axis(upward, upward.ticks(5)), below, label("50%", CHOICE_HEIGHT + 34, ALPHA_LABEL, "middle"))
+    )
 
 
 def _level_data(level: Level) -> dict[str, object]:

@@ -30,7 +30,10 @@ def clean(text: str) -> str:
 
 
 def element(name: str, attributes: Mapping[str, object] | None = None, *children: str) -> Markup:
-    """Return one element; attributes that are None or False are left out, True is an empty attribute."""
+    """Return one element; attributes that are None or False are left out, True is an empty attribute.
+
+    An underscore in the name of an attribute stands for a hyphen.
+    """
     opening = "".join(_attribute(key, value) for key, value in (attributes or {}).items())
     if name in VOID:
         return Markup(f"<{name}{opening}>")
@@ -136,6 +139,6 @@ def _attribute(key: str, value: object) -> str:
     if value is None or value is False:
         return ""
     if value is True:
-        return f" {key}"
+        return f" {key.replace('_', '-')}"
     text = f"{value:g}" if isinstance(value, float) else str(value)
-    return f' {key}="{escape(clean(text), quote=True)}"'
+    return f' {key.replace("_", "-")}="{escape(clean(text), quote=True)}"'

@@ -50,8 +50,8 @@ def summary(explanation: Explanation) -> Markup:
     if len(explanation.outputs) > 1:
         pairs.append(("Outputs", setting_text(explanation.outputs)))
     pairs.append(("Intercept", _by_output(explanation.outputs, explanation.intercept, 4)))
-    scores = card.get("scores")
-    listed = [(str(name), setting_text(value)) for name, value in (scores or {}).items()]
+    scores: dict[str, object] = card.get("scores") or {}
+    listed = [(name, setting_text(value)) for name, value in scores.items()]
     below = (element("h3", None, "Scores"), facts(listed)) if listed else ()
     return section("summary", "Summary", element("p", {"class": "lead"}, *lead), facts(pairs), *below)
 
@@ -275,9 +275,14 @@ def model_card(explanation: Explanation) -> Markup:
         ("Made", setting_text(card.get("created"))[:16].replace("T", " ")),
     ]
     certificate = settings_table("Certificate", card.get("certificate"))
-    second = (settings_table("Versions", card.get("versions")), certificate or note("No certificate of optimality was given."))
+    second = (
+        settings_table("Versions", card.get("versions")),
+        certificate or note("No certificate of optimality was given."),
+    )
     parts = (settings_table("Settings", card.get("settings")), element("div", None, *second))
-    return section("card", "Model card", facts(pairs), element("div", {"class": "tables"}, *parts), _history(explanation))
+    return section(
+        "card", "Model card", facts(pairs), element("div", {"class": "tables"}, *parts), _history(explanation)
+    )
 
 
 def _history(explanation: Explanation) -> Markup:

@@ -1,6 +1,6 @@
 """Pieces of SVG that every chart is made of.
 
-A chart is as wide as its place on the page, and its letters are always of the same size: across, everything is at a
+A chart is as wide as the page lets it be, and its letters are always of the same size: across, everything is at a
 share of the width, which SVG writes in per cent. What is stretched (lines, bars) is in an inner drawing of 1000
 units; what is not (letters, marks) is put at its share. A script can then zoom by changing what the inner drawing
 shows and by moving the rest, and draws nothing itself.
@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 
 from sparsenam.explain.drawing import BLACK, Axis, Pen, Tick, label_room, pen
 from sparsenam.explain.report.markup import Markup, element, joined
 
+Axes = tuple[Axis, Axis]  # the one across and the one upward
 UNITS = 1000.0  # of a stretched drawing from end to end
 LETTER = 6.8  # width of a digit in pixels
 TICK_HEIGHT = 20.0  # pixels that a label of a vertical axis needs
@@ -48,8 +50,7 @@ def chart(title: str, height: float, room: tuple[float, float, float, float], *c
 def placed(*children: str, x: float | str | None = None, y: float | str | None = None, **more: object) -> Markup:
     """Return the children moved to a point: numbers are pixels, text is a share in per cent."""
     name = more.pop("name", None)
-    data = {key.replace("_", "-"): value for key, value in more.items()}
-    return element("svg", {"x": x, "y": y, "class": name, **data}, *children)
+    return element("svg", {"x": x, "y": y, "class": name, **more}, *children)
 
 
 def stretched(*children: str, rows: float = UNITS, **more: object) -> Markup:
@@ -91,7 +92,12 @@ def polyline(points: Iterable[tuple[float, float]], name: str, hint: str | None 
 
 
 def curve_line(
-    x: Iterable[float], y: Iterable[float], axes: tuple[Axis, Axis], name: str, hint: str | None = None, **more: object
+    x: Iterable[float],
+    y: Iterable[float],
+    axes: tuple[Axis, Axis],
+    name: str,
+    hint: str | None = None,
+    **more: object,
 ) -> Markup:
     """Return a line in the units of a stretched drawing; ``axes`` are the one across and the one upward."""
     across, upward = axes
@@ -142,7 +148,7 @@ def tick_levels(*axes: Axis, finest: float, height: bool = False) -> list[dict[s
     found: list[dict[str, object]] = []
     for ticks in (ticks for axis in axes for ticks in axis.levels(finest) if len(ticks) > 1):
         values = [tick.value for tick in ticks]
-        gap = min(second - first for first, second in zip(values, values[1:], strict=False))
+        gap = min(second - first for first, second in pairwise(values))
         room = TICK_HEIGHT if height else LETTER * label_room(ticks)
         found.append({"gap": gap, "room": round(room), "at": values, "text": [tick.text for tick in ticks]})
     return found
