@@ -1,8 +1,10 @@
-"""Dicts as Explanation.to_dict() and LocalExplanation.to_dict() make them, with names that try to break out."""
+"""Explanations as dicts, as their to_dict() makes them, with names that try to break out."""
 
 from __future__ import annotations
 
 import numpy as np
+
+from sparsenam.explain import Explanation, LocalExplanation
 
 HOSTILE = (
     "</script><script>alert(1)</script>",
@@ -23,31 +25,38 @@ HOSTILE = (
 )
 
 
-def explanation(features: int = 30, outputs: int = 1, task: str = "regression", hostile: bool = True):
+def explanation(*case, **more) -> Explanation:
+    """Return the explanation of `explanation_dict`."""
+    return Explanation.from_dict(explanation_dict(*case, **more))
+
+
+def local_explanation(*case, **more) -> LocalExplanation:
+    """Return the explanation of `local_dict`."""
+    return LocalExplanation.from_dict(local_dict(*case, **more))
+
+
+def explanation_dict(features: int = 30, outputs: int = 1, task: str = "regression", hostile: bool = True):
     """Return the dict of an explanation: every fourth column a category, every third with missing cells."""
     draw = np.random.default_rng(0)
-    names = [f"column {place}" for place in range(features)]
+    names = [f"column {index}" for index in range(features)]
     if hostile:
         names[: len(HOSTILE)] = HOSTILE[:features]
-    made = [_feature(draw, name, place, outputs) for place, name in enumerate(names)]
-    made.sort(key=lambda feature: -feature["importance"]["mean_absolute"])
-    labels = ["y"] if outputs == 1 else [f"class {place}" for place in range(outputs)]
+    made = [_feature(draw, name, index, outputs) for index, name in enumerate(names)]
+    made.sort(key=lambda feature: -feature["mean_absolute"])
+    labels = ["y"] if outputs == 1 else [f"class {index}" for index in range(outputs)]
     if hostile and outputs > 1:
         labels[0] = HOSTILE[1]
     dropped = [
         {
-            "name": f"noise {place}",
+            "name": f"noise {index}",
             "reason": "its share is within the penalty",
             "slack": float(draw.uniform()),
-            "norm": 0.0,
         }
-        for place in range(features // 2)
+        for index in range(features // 2)
     ]
-    dropped.append(
-        {"name": HOSTILE[0] + "2", "reason": "it holds one single value: " + HOSTILE[1], "slack": None, "norm": 0.0}
-    )
+    dropped.append({"name": HOSTILE[0] + "2", "reason": "it holds one single value: " + HOSTILE[1], "slack": None})
     return {
-        "schema": 1,
+        "schema": 2,
         "task": task,
         "target": "price <b>in</b> €" if hostile else "price",
         "outputs": labels,
@@ -62,10 +71,10 @@ def explanation(features: int = 30, outputs: int = 1, task: str = "regression", 
     }
 
 
-def local_explanation(rows: int = 3, features: int = 16, outputs: int = 1, hostile: bool = True):
+def local_dict(rows: int = 3, features: int = 16, outputs: int = 1, hostile: bool = True):
     """Return the dict of a local explanation whose effects add up."""
     draw = np.random.default_rng(1)
-    names = [*(HOSTILE if hostile else ()), *(f"column {place}" for place in range(features))][:features]
+    names = [*(HOSTILE if hostile else ()), *(f"column {index}" for index in range(features))][:features]
     made = []
     for row in range(rows):
         effects = draw.normal(size=(features, outputs)) * draw.uniform(0, 1.5, size=(features, 1))
@@ -74,12 +83,12 @@ def local_explanation(rows: int = 3, features: int = 16, outputs: int = 1, hosti
         order = np.argsort(-np.abs(effects).max(axis=1))
         contributions = [
             {
-                "feature": names[place],
-                "value": "<i>8.3</i>" if place == 2 else f"{draw.normal():.3g}",
-                "effect": effects[place].tolist(),
-                "words": f"{names[place]} adds {effects[place][0]:+.2g}",
+                "feature": names[index],
+                "value": "<i>8.3</i>" if index == 2 else f"{draw.normal():.3g}",
+                "effect": effects[index].tolist(),
+                "text": f"{names[index]} adds {effects[index][0]:+.2g}",
             }
-            for place in order
+            for index in order
         ]
         label = HOSTILE[0] if hostile and row == 1 else f"row {row}"
         made.append(
@@ -91,9 +100,9 @@ def local_explanation(rows: int = 3, features: int = 16, outputs: int = 1, hosti
                 "contributions": contributions,
             }
         )
-    labels = ["y"] if outputs == 1 else [f"class {place}" for place in range(outputs)]
+    labels = ["y"] if outputs == 1 else [f"class {index}" for index in range(outputs)]
     return {
-        "schema": 1,
+        "schema": 2,
         "outputs": labels,
         "link": "identity",
         "units": "€",
@@ -102,31 +111,32 @@ def local_explanation(rows: int = 3, features: int = 16, outputs: int = 1, hosti
     }
 
 
-def _feature(draw, name: str, place: int, outputs: int):
-    size = float(np.exp(-place / 8))
+def _feature(draw, name: str, index: int, outputs: int):
+    size = float(np.exp(-index / 8))
     feature = {
         "name": name,
         "kind": "number",
-        "terms": [name],
-        "importance": {"mean_absolute": size * float(draw.uniform(0.6, 1)), "variation": 3 * size},
+        "mean_absolute": size * float(draw.uniform(0.6, 1)),
+        "variation": 3 * size,
         "norm": size * 1.7,
-        "entry": None if place == 5 else place + 1,
+        "entry": None if index == 5 else index + 1,
         "curve": None,
         "density": None,
         "levels": None,
         "missing": None,
-        "stand_ins": {HOSTILE[0]: 0.93, "twin": 0.88} if place == 1 else {},
+        "substitutes": {HOSTILE[0]: 0.93, "twin": 0.88} if index == 1 else {},
+        "reason": "",
     }
-    if place % 3 == 0:
+    if index % 3 == 0:
         feature["missing"] = {
             "effect": (size * draw.normal(size=outputs)).tolist(),
             "count": int(draw.integers(1, 900)),
         }
-    if place % 4 == 2:
-        feature["kind"] = "ordered" if place % 8 == 6 else "category"
-        feature["levels"] = _levels(draw, 60 if place == 10 else 2 + place % 9, size, outputs)
+    if index % 4 == 2:
+        feature["kind"] = "ordered" if index % 8 == 6 else "category"
+        feature["levels"] = _levels(draw, 60 if index == 10 else 2 + index % 9, size, outputs)
         return feature
-    if place % 7 == 4:
+    if index % 7 == 4:
         feature["kind"] = "date"
     x = (
         np.linspace(17000, 19000, 200)
@@ -144,7 +154,7 @@ def _feature(draw, name: str, place: int, outputs: int):
 
 
 def _levels(draw, count: int, size: float, outputs: int):
-    names = [*HOSTILE[:3], *(f"level {place}" for place in range(count))][:count]
+    names = [*HOSTILE[:3], *(f"level {index}" for index in range(count))][:count]
     return [
         {"name": name, "effect": (size * draw.normal(size=outputs)).tolist(), "count": int(draw.integers(1, 5000))}
         for name in names
@@ -156,7 +166,7 @@ def _card(columns: int):
         "rows": 20640,
         "columns": columns,
         "seconds": 12.345,
-        "estimator": "SNAMRegressorCV",
+        "estimator": "SNAMRegressor",
         "settings": {
             "penalty": "group lasso",
             "random_state": None,
@@ -178,11 +188,11 @@ def _selection(draw, names: list[str]):
     curve = [
         {
             "alpha": float(alpha),
-            "features": min(place * 2, len(names)),
+            "features": min(index * 2, len(names)),
             "mean": float(value),
             "standard_error": 0.05,
         }
-        for place, (alpha, value) in enumerate(zip(alphas, mean, strict=True))
+        for index, (alpha, value) in enumerate(zip(alphas, mean, strict=True))
     ]
     entering = np.linspace(0, 0.9, len(names))
     reach = np.maximum(np.linspace(0, 1, 20)[:, None] - entering, 0) * draw.uniform(0.5, 2, size=len(names))

@@ -1,6 +1,6 @@
 """Explain: what a model does, as plain data, and drawings of it."""
 
-from sparsenam.explain.build import explain_model
+from sparsenam.explain.build import FitRecord, explain_model
 from sparsenam.explain.explanation import Curve, Density, Dropped, Explanation, Feature, Level, Missing
 from sparsenam.explain.local import (
     Contribution,
@@ -10,7 +10,6 @@ from sparsenam.explain.local import (
     read_cells,
     row_labels,
 )
-from sparsenam.explain.record import FitRecord
 from sparsenam.explain.summary import DataSummary, TrainingSummary, summarize_data, summarize_training
 from sparsenam.explain.text import Task, output_names, score_units
 

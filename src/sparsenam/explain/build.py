@@ -1,18 +1,32 @@
-"""From a fitted model to its explanation."""
+"""From a fitted model to its explanation: the record of the fit, each column's shape, why it is kept or dropped."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsenam.explain.explanation import Curve, Explanation, Feature, FeatureKind, Level, Missing
-from sparsenam.explain.plain import numbers, plain_data, rows_of_numbers
-from sparsenam.explain.record import FitRecord, why_dropped, why_kept
-from sparsenam.explain.summary import ColumnSummary, DataSummary
+from sparsenam.convex.certificate import Certificate
+from sparsenam.explain.explanation import (
+    Curve,
+    Dropped,
+    Explanation,
+    Feature,
+    FeatureKind,
+    Level,
+    Missing,
+    numbers,
+    plain_data,
+    rows_of_numbers,
+)
+from sparsenam.explain.summary import ColumnSummary, DataSummary, TrainingSummary, kept_columns
+from sparsenam.explain.text import Task
 from sparsenam.model import AdditiveModel, keep_features
+from sparsenam.selection import CVCurve
+from sparsenam.tables import TableEncoder, Term
 from sparsenam.tables.columns import Column
 from sparsenam.tables.text import date_in, number_in
 
@@ -21,6 +35,54 @@ Vector = NDArray[np.float64]
 PRESENT = "(present)"
 POINTS = 129
 BEYOND = 0.1  # of the outermost bin by which a curve goes on: farther out an effect means nothing
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FitRecord:
+    """A fitted model with its encoder, its units, and the course of its fit; all names are names of columns.
+
+    ``norms`` (columns,) are the group norms; ``taken`` is the index of the chosen point of ``curve``;
+    ``readmitted`` the columns that the convex choice dropped and the final residuals let in; ``substitutes`` those
+    that could replace a kept column, with the share of its effect; ``history`` one entry an epoch, empty or None
+    for fits without training; ``always_keep`` the columns that the user wanted to keep; ``threshold`` the size
+    below which a solver without exact zeros drops a column, None for others.
+    """
+
+    task: Task
+    outputs: tuple[str, ...]
+    units: str
+    model: AdditiveModel
+    encoder: TableEncoder
+    summary: TrainingSummary
+    norms: NDArray[np.float64]
+    alpha: float
+    certificate: Certificate | None
+    curve: CVCurve | None
+    taken: int | None
+    readmitted: frozenset[str]
+    substitutes: Mapping[str, Mapping[str, float]]
+    history: Sequence[Mapping[str, float | int | None]] | None
+    always_keep: frozenset[str]
+    threshold: float | None
+    estimator: str
+    settings: Mapping[str, Any]
+
+    @property
+    def columns_kept(self) -> list[int]:
+        """Indices of the columns of which the model keeps a term."""
+        return kept_columns(self.encoder, self.model)
+
+    def kept_terms(self, column: int) -> list[tuple[int, Term]]:
+        """Return the terms of a column that the model keeps, each after its index in the model."""
+        terms = ((index, self.encoder.terms[int(term)]) for index, term in enumerate(self.model.features))
+        return [(index, term) for index, term in terms if term.column == column]
+
+    def slack(self, name: str) -> float | None:
+        """Return the certified share of the gradient at which a column, or its group, would enter."""
+        slack: Mapping[str, float] = {} if self.certificate is None else self.certificate.slack
+        if name in slack:
+            return slack[name]
+        return next((share for group, share in slack.items() if name in group.split(" + ")), None)
 
 
 def explain_model(record: FitRecord, data: DataSummary) -> Explanation:
@@ -49,8 +111,10 @@ def explain_model(record: FitRecord, data: DataSummary) -> Explanation:
         dropped=tuple(dropped),
         card=_card(record, data),
         curve=None if curve is None else curve.table(),
-        chosen=None if curve is None or record.taken is None else {"best": curve.choose("best"), "taken": record.taken},
-        path=None if path is None else plain_data({"alphas": path.alphas, "names": path.names, "norms": path.norms}),
+        chosen=None if curve is None or record.taken is None else {"best": curve.best(), "taken": record.taken},
+        path=None
+        if path is None
+        else plain_data({"alphas": path.alphas, "names": path.names, "norms": path.norms}),
         history=[plain_data(epoch) for epoch in record.history or ()],
     )
 
@@ -60,7 +124,7 @@ def effect_at(model: AdditiveModel, index: int, x: Vector) -> Matrix:
 
     NaN gives what the term adds where it is absent.
     """
-    alone = np.zeros(model.terms.size, dtype=np.bool_)
+    alone = np.zeros(model.features.size, dtype=np.bool_)
     alone[index] = True
     single = replace(keep_features(model, alone), features=np.zeros(1, dtype=np.intp), n_features_in=1)
     return single.kept_effects(x[:, None])[:, 0]
@@ -156,3 +220,46 @@ def _card(record: FitRecord, data: DataSummary) -> dict[str, Any]:
             "created": record.summary.created,
         }
     )
+
+
+def why_kept(record: FitRecord, column: int, entry: int | None) -> str:
+    """Return why a column is kept."""
+    encoder = record.encoder
+    name, gaps = encoder.columns[column].name, encoder.columns[column].missing_term
+    if all(term.kind == "missing" for _, term in record.kept_terms(column)):
+        others = [
+            repr(other.name) for other in encoder.columns if other.missing_term == gaps and other.name != name
+        ]
+        shared = f" ({', '.join(others)} missing in the same rows)" if others else ""
+        return f"its values do not matter, its missing cells do{shared}"
+    if name in record.always_keep:
+        return "it was asked to stay, and is not penalised"
+    if name in record.readmitted:
+        return "the convex choice dropped it, but the final residuals let it in"
+    if record.alpha == 0.0:
+        return "no penalty: every column stays"
+    if entry is not None:
+        return f"it was number {entry} to enter the path"
+    return "its effect is worth the penalty"
+
+
+def why_dropped(record: FitRecord, column: int) -> Dropped:
+    """Return a dropped column with the reason."""
+    encoder, summary = record.encoder, record.summary
+    name = encoder.columns[column].name
+    if encoder.columns[column].kind == "constant" and not any(term.column == column for term in encoder.terms):
+        return Dropped(name, f"constant: one single value ({encoder.columns[column].levels[0]})")
+    if name in summary.constant:
+        return Dropped(name, "constant in the rows that count")
+    slack, twin = record.slack(name), summary.twins.get(name)
+    if twin is not None:
+        kept = {encoder.columns[index].name for index in record.columns_kept}
+        too = "" if twin in kept else ", which is dropped too"
+        return Dropped(name, f"equal to {twin!r} in every row, up to unit and sign{too}", slack)
+    if slack is not None:
+        return Dropped(name, f"its gradient is {slack:.2f} of the alpha at which it would enter", slack)
+    if record.certificate is not None:
+        return Dropped(name, "the convex problem kept it, but the training under the penalty switched it off")
+    if record.threshold is not None:
+        return Dropped(name, f"its mean absolute effect stayed within the threshold of {record.threshold:g}")
+    return Dropped(name, "the penalty switched its sub-network off")

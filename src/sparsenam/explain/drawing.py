@@ -6,9 +6,10 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from typing import Literal
 
-from sparsenam.explain.text import MOST_DAYS, date_text, number_text
+from sparsenam.explain.text import MOST_DAYS, date_text, number_text, value_text
 from sparsenam.tables.text import EPOCH, days_since_epoch
 
 # the colours of Okabe and Ito, which colour-blind readers can distinguish
@@ -31,10 +32,12 @@ _MARKS = ("o", "s", "^", "D", "v", "P", "X")
 HATCHES = ("", "///", "...", "xxx", "\\\\\\", "++", "oo")
 PENS = len(_COLOURS)  # pens whose colours differ
 
-LABEL_SPACE = 3  # letters between two labels of an axis
-LEVELS = (2, 3, 5, 8, 14, 24, 45, 85, 160)  # about how many ticks an axis has, from coarse to fine
+LABEL_SPACE = 2  # letters between two labels of an axis
+LEVELS = (2, 3, 5, 9, 18, 40, 80, 160)  # about how many ticks an axis has, from coarse to fine
 # days between the ticks of a date axis, and the months that this is; 0 for ticks that no month governs
-_DATE_STEPS = {1: 0, 7: 0, 30: 1, 91: 3, 183: 6} | {365 * years: 12 * years for years in (1, 2, 5, 10, 20, 50, 100)}
+_DATE_STEPS = {1: 0, 2: 0, 7: 0, 14: 0, 30: 1, 91: 3, 183: 6} | {
+    365 * years: 12 * years for years in (1, 2, 5, 10, 20, 50, 100, 200, 500)
+}
 # leading digits of the ticks of a log axis, by the number of decades that it covers
 _LEADS = ((1.2, (1, 2, 3, 4, 6, 8)), (2.5, (1, 2, 5)))
 _FEW_DECADES = 0.5  # below this a log axis has the ticks of a straight one
@@ -98,8 +101,7 @@ class Axis:
         if self.kind == "date" and max(abs(low), abs(high)) < MOST_DAYS and high - low > 3:
             return _date_ticks(low, high, about)
         digits = max(4, math.ceil(math.log10(max(abs(low), abs(high)) / (high - low))) + 3)
-        write = date_text if self.kind == "date" else lambda value: number_text(value, digits)
-        return [Tick(value, write(value)) for value in _round_values(low, high, about)]
+        return [Tick(value, value_text(value, self.kind, digits)) for value in _round_values(low, high, about)]
 
     def levels(self, finest: float = 1.0) -> list[list[Tick]]:
         """Return ticks from few to many, until a share ``finest`` of the axis has several."""
@@ -119,8 +121,8 @@ class Axis:
             found = self.ticks(wanted)
             if len(found) < 2:
                 break
-            places = sorted(self.fraction(tick.value) for tick in found)
-            nearest = min(second - first for first, second in zip(places, places[1:], strict=False))
+            shares = sorted(self.fraction(tick.value) for tick in found)
+            nearest = min(second - first for first, second in pairwise(shares))
             if nearest * letters >= label_room(found):
                 break
         return found

@@ -2,31 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, is_dataclass
+from functools import cache
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self
+from types import UnionType
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Literal,
+    Protocol,
+    Self,
+    TypeVar,
+    Union,
+    cast,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
+
+import numpy as np
 
 from sparsenam.errors import InputError, describe
-from sparsenam.explain.plain import (
-    SCHEMA,
-    DataFrame,
-    Numbers,
-    as_frame,
-    check_schema,
-    not_written_by,
-    numbers,
-    plain_data,
-    rows_of_numbers,
-    to_json,
-)
 from sparsenam.explain.text import Task, response_units
 from sparsenam.tables.text import date_key
 
 if TYPE_CHECKING:
     from sparsenam.explain.local import LocalExplanation
 
+SCHEMA = 2  # of the JSON of explanations
+Numbers = tuple[float, ...]
 FeatureKind = Literal["number", "category", "ordered", "date"]
+Kind = TypeVar("Kind")
+
+
+class DataFrame(Protocol):
+    """The little of a pandas table that is promised."""
+
+    @property
+    def shape(self) -> tuple[int, int]: ...
+
+    def to_csv(self, path: str, /) -> object: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,45 +114,17 @@ class Feature:
             return levels[int(x)].name
         return f"{x:.6g}"
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain data."""
-        data = asdict(self)
-        sizes = {"mean_absolute": data.pop("mean_absolute"), "variation": data.pop("variation")}
-        return plain_data({**data, "importance": sizes})
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """Return the feature that ``to_dict`` wrote."""
-        curve, density, levels, missing = (data[key] for key in ("curve", "density", "levels", "missing"))
-        return cls(
-            name=data["name"],
-            kind=data["kind"],
-            mean_absolute=float(data["importance"]["mean_absolute"]),
-            variation=float(data["importance"]["variation"]),
-            norm=float(data["norm"]),
-            entry=data["entry"],
-            curve=None if curve is None else Curve(numbers(curve["x"]), rows_of_numbers(curve["effect"])),
-            density=None if density is None else Density(numbers(density["edges"]), tuple(density["counts"])),
-            levels=None
-            if levels is None
-            else tuple(Level(level["name"], numbers(level["effect"]), int(level["count"])) for level in levels),
-            missing=None if missing is None else Missing(numbers(missing["effect"]), int(missing["count"])),
-            substitutes=dict(data["substitutes"]),
-            reason=data.get("reason", ""),
-        )
-
-    def check(self, outputs: int) -> None:
-        """Raise unless all parts of the shape are of the same length, with one effect for each output."""
+    def fault(self, outputs: int) -> str | None:
+        """Return which parts of the shape do not have the same length, or one effect for each output; or None."""
         curve, density = self.curve, self.density
         if curve is not None and len(curve.x) != len(curve.effect):
-            raise ValueError(f"{len(curve.effect)} effects for {len(curve.x)} points of {self.name!r}")
+            return f"{len(curve.effect)} effects for {len(curve.x)} points of {self.name!r}"
         if density is not None and len(density.edges) != len(density.counts) + 1:
-            raise ValueError(f"{len(density.edges)} edges for {len(density.counts)} bins of {self.name!r}")
+            return f"{len(density.edges)} edges for {len(density.counts)} bins of {self.name!r}"
         effects = [*(() if curve is None else curve.effect), *(level.effect for level in self.levels or ())]
         effects += [] if self.missing is None else [self.missing.effect]
         wrong = next((len(effect) for effect in effects if len(effect) != outputs), None)
-        if wrong is not None:
-            raise ValueError(f"{wrong} numbers for {outputs} outputs in {self.name!r}")
+        return None if wrong is None else f"{wrong} numbers for {outputs} outputs in {self.name!r}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,10 +134,6 @@ class Dropped:
     name: str
     reason: str
     slack: float | None = None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain data."""
-        return {**plain_data(asdict(self)), "norm": 0.0}
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,46 +177,22 @@ class Explanation:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data, ready for JSON."""
-        return {
-            "schema": SCHEMA,
-            "task": self.task,
-            "target": self.target,
-            "outputs": list(self.outputs),
-            "link": self.link,
-            "units": self.units,
-            "intercept": list(self.intercept),
-            "features": [feature.to_dict() for feature in self.features],
-            "dropped": [column.to_dict() for column in self.dropped],
-            **{key: plain_data(getattr(self, key)) for key in ("card", "curve", "chosen", "path", "history")},
-        }
+        return {"schema": SCHEMA, **plain_data(asdict(self))}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """Return the explanation that ``to_dict`` wrote, before or after a passage through JSON."""
-        check_schema(data, "explain the model again")
-        try:
-            made = cls(
-                task=data["task"],
-                target=data["target"],
-                outputs=tuple(data["outputs"]),
-                link=data["link"],
-                units=data["units"],
-                intercept=numbers(data["intercept"]),
-                features=tuple(Feature.from_dict(feature) for feature in data["features"]),
-                dropped=tuple(Dropped(item["name"], item["reason"], item["slack"]) for item in data["dropped"]),
-                **{key: data[key] for key in ("card", "curve", "chosen", "path", "history")},
-            )
-            if len(made.intercept) != len(made.outputs):
-                raise ValueError(f"{len(made.intercept)} intercepts for {len(made.outputs)} outputs")
-            for feature in made.features:
-                feature.check(len(made.outputs))
-        except (KeyError, TypeError, ValueError) as error:
-            raise not_written_by("Explanation", error) from error
+        made = read_explanation(cls, data)
+        wrong = [feature.fault(len(made.outputs)) for feature in made.features]
+        if len(made.intercept) != len(made.outputs):
+            wrong.append(f"{len(made.intercept)} intercepts for {len(made.outputs)} outputs")
+        for fault in filter(None, wrong):
+            raise InputError(describe("explanation", "what to_dict() returns", fault, "explain the model again"))
         return made
 
     def to_json(self, indent: int | None = None) -> str:
         """Return ``to_dict`` as JSON text."""
-        return to_json(self.to_dict(), indent)
+        return json.dumps(self.to_dict(), indent=indent, ensure_ascii=False, allow_nan=False)
 
     def to_records(self) -> list[dict[str, Any]]:
         """Return one record for each column: whether it is kept, how much it matters, and why."""
@@ -260,3 +223,74 @@ class Explanation:
         from sparsenam.explain.report import write_report
 
         return write_report(self, path, local)
+
+
+def plain_data(value: object) -> Any:
+    """Return numbers, texts, truth values, None, lists and dictionaries; what is no finite number is None.
+
+    Other objects, such as a penalty among the settings, become their text.
+    """
+    if value is None or isinstance(value, bool | str):
+        return value
+    if isinstance(value, np.ndarray | np.generic):
+        return plain_data(cast("object", value.tolist()))
+    if isinstance(value, int):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {str(key): plain_data(item) for key, item in cast("Mapping[object, object]", value).items()}
+    if isinstance(value, Sequence):
+        return [plain_data(item) for item in cast("Sequence[object]", value)]
+    return repr(value)
+
+
+def read_plain(kind: Any, data: Any) -> Any:
+    """Return the object of an annotated type that ``plain_data(asdict(...))`` wrote."""
+    if is_dataclass(kind):
+        return cast("Any", kind)(**{name: read_plain(hint, data[name]) for name, hint in _hints(kind).items()})
+    parts = get_args(kind)
+    if get_origin(kind) in (UnionType, Union) and type(None) in parts:
+        return None if data is None else read_plain(parts[0], data)
+    if get_origin(kind) is tuple:
+        return tuple(read_plain(parts[0], item) for item in data)
+    if kind is float:  # JSON has no NaN
+        return math.nan if data is None else float(data)
+    return data
+
+
+@cache
+def _hints(kind: Any) -> dict[str, Any]:
+    return get_type_hints(kind)
+
+
+def read_explanation(kind: type[Kind], data: Mapping[str, Any]) -> Kind:
+    """Return the explanation that ``to_dict`` wrote; an error says what cannot have been written by it."""
+    if data.get("schema") != SCHEMA:
+        got, remedy = repr(data.get("schema")), "explain the model again"
+        raise InputError(describe("schema of the explanation", f"schema {SCHEMA}", got, remedy))
+    try:
+        return read_plain(kind, data)
+    except (KeyError, TypeError, ValueError) as error:
+        expected, got = f"what {kind.__name__}.to_dict() returns", f"data that say {type(error).__name__}: {error}"
+        raise InputError(describe("explanation", expected, got, "explain the model again")) from error
+
+
+def numbers(values: Iterable[float | None]) -> Numbers:
+    """Return values as Python floats; None, JSON's way to write what is no number, is NaN."""
+    return tuple(math.nan if value is None else float(value) for value in values)
+
+
+def rows_of_numbers(rows: Iterable[Iterable[float | None]]) -> tuple[Numbers, ...]:
+    """Return a matrix as Python floats, row by row."""
+    return tuple(numbers(row) for row in rows)
+
+
+def as_frame(records: Sequence[dict[str, Any]]) -> DataFrame:
+    """Return the records as a pandas table; without pandas, an error that says what to do."""
+    try:
+        pandas = import_module("pandas")
+    except ImportError as error:
+        remedy = "install pandas, or use to_records(), which needs nothing"
+        raise InputError(describe("to_frame", "pandas", "no such package", remedy)) from error
+    return cast(DataFrame, pandas.DataFrame.from_records(list(records)))

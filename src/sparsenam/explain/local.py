@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -10,18 +11,16 @@ from typing import Any, Self, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsenam.explain.plain import (
+from sparsenam.explain.build import FitRecord
+from sparsenam.explain.explanation import (
     SCHEMA,
     DataFrame,
     Numbers,
     as_frame,
-    check_schema,
-    not_written_by,
     numbers,
     plain_data,
-    to_json,
+    read_explanation,
 )
-from sparsenam.explain.record import FitRecord
 from sparsenam.explain.text import MISSING
 from sparsenam.tables import TableEncoder
 from sparsenam.tables.cells import Cells
@@ -57,16 +56,6 @@ class RowExplanation:
     intercept: Numbers
     contributions: tuple[Contribution, ...]
 
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """Return the row that was written down."""
-        parts = (
-            Contribution(part["feature"], part["value"], numbers(part["effect"]), part["text"])
-            for part in data["contributions"]
-        )
-        prediction, score, intercept = (numbers(data[key]) for key in ("prediction", "score", "intercept"))
-        return cls(data["row"], prediction, score, intercept, tuple(parts))
-
     def __str__(self) -> str:
         return "\n".join([f"row {self.row}", *(f"  {part.text}" for part in self.contributions)])
 
@@ -91,16 +80,11 @@ class LocalExplanation:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """Return the explanation that ``to_dict`` wrote, before or after a passage through JSON."""
-        check_schema(data, "explain the rows again")
-        try:
-            rows = tuple(RowExplanation.from_dict(row) for row in data["rows"])
-            return cls(tuple(data["outputs"]), data["link"], data["units"], data["reference"], rows)
-        except (KeyError, TypeError, ValueError) as error:
-            raise not_written_by("LocalExplanation", error) from error
+        return read_explanation(cls, data)
 
     def to_json(self, indent: int | None = None) -> str:
         """Return ``to_dict`` as JSON text."""
-        return to_json(self.to_dict(), indent)
+        return json.dumps(self.to_dict(), indent=indent, ensure_ascii=False, allow_nan=False)
 
     def to_records(self) -> list[dict[str, Any]]:
         """Return one record for each row, column and output; the intercept is the column "(intercept)"."""

@@ -16,8 +16,7 @@ import sklearn
 import torch
 from numpy.typing import NDArray
 
-from sparsenam.explain.explanation import Density
-from sparsenam.explain.plain import Numbers, numbers, plain_data, rows_of_numbers
+from sparsenam.explain.explanation import Density, Numbers, numbers, plain_data, read_plain, rows_of_numbers
 from sparsenam.model import AdditiveModel
 from sparsenam.selection import RegularizationPath
 from sparsenam.tables import PreparedSample, TableEncoder
@@ -88,19 +87,7 @@ class TrainingSummary:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """Return the summary that ``to_dict`` wrote, before or after a passage through JSON."""
-        columns = tuple(_column_from(column) for column in data["data"]["columns"])
-        path = data["path"]
-        return cls(
-            data=DataSummary(int(data["data"]["rows"]), columns),
-            path=None
-            if path is None
-            else PathSummary(numbers(path["alphas"]), tuple(path["names"]), rows_of_numbers(path["norms"])),
-            twins=dict(data["twins"]),
-            constant=tuple(data["constant"]),
-            seconds=float(data["seconds"]),
-            created=data["created"],
-            versions=dict(data["versions"]),
-        )
+        return read_plain(cls, data)
 
 
 def summarize_training(
@@ -250,7 +237,9 @@ def _column_summary(
     encoder: TableEncoder, column: int, encoded: Matrix, missing: Mask | None, importance: tuple[float, float]
 ) -> ColumnSummary:
     described = encoder.columns[column]
-    index = next((i for i, term in enumerate(encoder.terms) if term.column == column and term.kind != "missing"), None)
+    index = next(
+        (i for i, term in enumerate(encoder.terms) if term.column == column and term.kind != "missing"), None
+    )
     values = None if index is None else encoded[:, index]
     if missing is not None:
         absent = missing
@@ -293,16 +282,3 @@ def _importances(
         total += by_column.sum(axis=0) if weights is None else np.tensordot(weights[part], by_column, 1)
     means = total / (len(encoded) if weights is None else weights.sum())
     return list(zip(means.mean(axis=1).tolist(), (high - low).max(axis=1).tolist(), strict=True))
-
-
-def _column_from(data: Mapping[str, Any]) -> ColumnSummary:
-    density = data["density"]
-    return ColumnSummary(
-        name=data["name"],
-        density=None if density is None else Density(numbers(density["edges"]), tuple(density["counts"])),
-        counts=tuple(data["counts"]),
-        present=int(data["present"]),
-        missing=int(data["missing"]),
-        mean_absolute=float(data["mean_absolute"]),
-        variation=float(data["variation"]),
-    )

@@ -4,200 +4,69 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol, cast
+from typing import Any, Literal, Protocol, cast
 
 import numpy as np
 from matplotlib.artist import Artist
-from matplotlib.axis import Axis
+from matplotlib.axis import Axis as PlotAxis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
-from matplotlib.transforms import Transform
+from matplotlib.ticker import FuncFormatter, Locator, NullFormatter, NullLocator
 from numpy.typing import ArrayLike, NDArray
 
 from sparsenam.errors import InputError, describe
-from sparsenam.explain.plots.words import plain, wrapped
+from sparsenam.explain.drawing import Axis, Kind, Tick
+from sparsenam.explain.text import shorten, wrap
 
 FONT = 8.0
 SMALL = 7.0
 _LETTERS = 10.0  # of a title in an inch
 _SMALL_LETTERS = 12.0  # of a label in an inch
+_TICK_LETTERS = 13.6  # of ticks' labels in an inch of a panel's width
+PANEL_WIDTH, PANEL_HEIGHT = 2.4, 2.0  # inches, of small panels
 _LEAST_WIDTH = 4.6  # inches, for title and legend
 
 
 class Panel(Protocol):
-    """The part of matplotlib's Axes that the figures use; its own annotations leave the keywords open."""
+    """matplotlib's Axes, whose annotations leave the keywords open."""
 
-    xaxis: Axis
-    yaxis: Axis
+    xaxis: PlotAxis
+    yaxis: PlotAxis
 
-    def plot(
-        self,
-        x: ArrayLike,
-        y: ArrayLike,
-        /,
-        *,
-        color: str = ...,
-        linestyle: str = ...,
-        linewidth: float = ...,
-        marker: str = ...,
-        markersize: float = ...,
-        markerfacecolor: str = ...,
-        alpha: float = ...,
-        zorder: float = ...,
-        label: str = ...,
-    ) -> list[Line2D]: ...
-    def bar(
-        self,
-        x: ArrayLike,
-        height: ArrayLike,
-        width: ArrayLike,
-        *,
-        align: Literal["edge", "center"],
-        color: str,
-        transform: Transform = ...,
-        zorder: float,
-    ) -> Sequence[Artist]: ...
-    def barh(
-        self,
-        y: ArrayLike,
-        width: ArrayLike,
-        height: float,
-        *,
-        left: ArrayLike = ...,
-        color: str,
-        hatch: str = ...,
-        edgecolor: str = ...,
-        label: str = ...,
-    ) -> Artist: ...
-    def fill_between(
-        self, x: ArrayLike, low: ArrayLike, high: ArrayLike, /, *, color: str, alpha: float, linewidth: float
-    ) -> Artist: ...
-    def axhline(
-        self, y: float, /, *, color: str, linewidth: float, zorder: float = ..., linestyle: str = ...
-    ) -> Line2D: ...
-    def axvline(
-        self, x: float, /, *, color: str, linewidth: float, zorder: float = ..., linestyle: str = ...
-    ) -> Line2D: ...
-    def text(
-        self,
-        x: float,
-        y: float,
-        words: str,
-        /,
-        *,
-        transform: Transform = ...,
-        horizontalalignment: Literal["left", "center", "right"],
-        verticalalignment: Literal["center", "top", "bottom"],
-        fontsize: float,
-        color: str,
-    ) -> Artist: ...
-    def annotate(
-        self,
-        words: str,
-        xy: tuple[float, float],
-        /,
-        *,
-        xycoords: Literal["data", "axes fraction"],
-        horizontalalignment: Literal["left", "center"],
-        verticalalignment: Literal["center", "top"],
-        fontsize: float,
-        color: str,
-        style: Literal["italic"],
-    ) -> Artist: ...
-    def set_xlabel(self, label: str, /, *, fontsize: float = ...) -> object: ...
-    def set_ylabel(self, label: str, /, *, fontsize: float = ...) -> object: ...
-    def set_title(self, label: str, /, *, fontsize: float = ...) -> object: ...
-    def set_xscale(self, scale: str, /) -> None: ...
-    def set_yscale(self, scale: str, /) -> None: ...
-    def set_xlim(self, left: float, right: float, /) -> object: ...
-    def get_xlim(self) -> tuple[float, float]: ...
-    def get_ylim(self) -> tuple[float, float]: ...
-    def set_ylim(self, bottom: float | None = ..., top: float | None = ...) -> object: ...
-    def set_xticks(
-        self,
-        ticks: ArrayLike,
-        /,
-        labels: Sequence[str] = ...,
-        *,
-        rotation: float = ...,
-        horizontalalignment: Literal["right", "center"] = ...,
-        rotation_mode: Literal["anchor"] = ...,
-    ) -> object: ...
-    def set_yticks(self, ticks: ArrayLike, /, labels: Sequence[str]) -> object: ...
-    def set_visible(self, visible: bool, /) -> None: ...
-    def get_xaxis_transform(self) -> Transform: ...
-    def get_yaxis_transform(self) -> Transform: ...
-    def tick_params(self, *, which: Literal["both"], labelsize: float) -> None: ...
-    def grid(
-        self, visible: bool, /, *, axis: Literal["both", "y"] = ..., color: str = ..., linewidth: float = ...
-    ) -> None: ...
-    def locator_params(self, axis: Literal["x", "y"], /, *, nbins: int) -> None: ...
-    def set_axisbelow(self, below: bool, /) -> None: ...
-    def legend(
-        self, handles: Sequence[Artist], labels: Sequence[str], /, *, fontsize: float, handlelength: float
-    ) -> object: ...
-    def margins(self, *, x: float) -> object: ...
-    def invert_xaxis(self) -> None: ...
-    def get_figure(self) -> object: ...
-
-
-class _Frame(Protocol):
-    """The part of matplotlib's Figure whose own annotations leave the keywords open."""
-
-    def suptitle(self, words: str, /, *, fontsize: float) -> object: ...
-    def supylabel(self, words: str, /, *, fontsize: float) -> object: ...
-    def legend(
-        self,
-        handles: Sequence[Artist],
-        labels: Sequence[str],
-        *,
-        loc: str,
-        ncols: int,
-        fontsize: float,
-        frameon: bool,
-        handlelength: float,
-    ) -> object: ...
+    def __getattr__(self, name: str) -> Any: ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sheet:
-    """A figure and its panels, row by row; one that is not ``own`` has the layout and title of its caller."""
+    """A figure and its panels, row by row; one that is not ``new`` has the layout and title of its caller."""
 
     figure: Figure
     panels: tuple[Panel, ...]
-    own: bool = True
+    new: bool = True
 
     def title(self, *lines: str) -> None:
         """Write a title over all panels, each line cut to the width of the sheet."""
         length = int(_LETTERS * self.figure.get_figwidth())
-        words = "\n".join(plain(line, length) for line in lines if line)
-        if words and self.own:
-            cast(_Frame, self.figure).suptitle(words, fontsize=FONT + 2)
+        text = "\n".join(plain(line, length) for line in lines if line)
+        if text and self.new:
+            cast("Any", self.figure).suptitle(text, fontsize=FONT + 2)
 
-    def height_label(self, words: str) -> None:
+    def height_label(self, text: str) -> None:
         """Write what the height means, once for all panels."""
-        if not self.own:
+        if not self.new:
             for panel in self.panels:
-                panel.set_ylabel(wrapped(words, 24), fontsize=FONT)
+                panel.set_ylabel(wrapped(text, 24), fontsize=FONT)
             return
         letters = int(_SMALL_LETTERS * self.figure.get_figheight())
-        cast(_Frame, self.figure).supylabel(wrapped(words, letters), fontsize=FONT)
+        cast("Any", self.figure).supylabel(wrapped(text, letters), fontsize=FONT)
 
     def legend(self, handles: Sequence[Artist], labels: Sequence[str], columns: int) -> None:
         """Explain the lines below all panels, where nothing can be covered; in the first of a caller's panels."""
-        if not self.own:
+        if not self.new:
             self.panels[0].legend(handles, labels, fontsize=SMALL, handlelength=2.0)
             return
-        cast(_Frame, self.figure).legend(
-            handles,
-            labels,
-            loc="outside lower center",
-            ncols=columns,
-            fontsize=FONT,
-            frameon=False,
-            handlelength=3.0,
-        )
+        look = {"loc": "outside lower center", "ncols": columns, "frameon": False, "handlelength": 3.0}
+        cast("Any", self.figure).legend(handles, labels, fontsize=FONT, **look)
 
 
 def new_sheet(
@@ -215,21 +84,31 @@ def new_sheet(
     return Sheet(figure, _prepared(cast(NDArray[np.object_], axes).ravel()))
 
 
-def given_sheet(where: str, axes: object, count: int) -> Sheet:
-    """Return the axes of the caller's figure as a sheet of ``count`` panels."""
-    flat = np.asarray(axes, dtype=object).ravel()
-    if flat.size < count:
-        raise InputError(
-            describe(where, f"{count} axes", str(flat.size), "give more axes or choose fewer features")
-        )
-    panels = _prepared(flat[:count])
-    return Sheet(cast(Figure, panels[0].get_figure()), panels, own=False)
+def grid_sheet(where: str, axes: object | None, count: int, *, share_y: bool) -> Sheet:
+    """Return a sheet of small panels for ``count`` drawings, four in a row, or the caller's axes as one."""
+    not_empty(where, count)
+    if axes is not None:
+        return _given_sheet(where, axes, count)
+    columns = min(4, count)
+    sheet = new_sheet(-(-count // columns), columns, PANEL_WIDTH, PANEL_HEIGHT, share_y=share_y)
+    for panel in sheet.panels[count:]:
+        panel.set_visible(False)
+    return sheet
 
 
 def one_panel(where: str, axes: object | None, width: float, height: float) -> tuple[Sheet, Panel]:
     """Return the caller's axes, or a new sheet of one panel of ``width`` × ``height`` inches."""
-    sheet = new_sheet(1, 1, width, height) if axes is None else given_sheet(where, axes, 1)
+    sheet = new_sheet(1, 1, width, height) if axes is None else _given_sheet(where, axes, 1)
     return sheet, sheet.panels[0]
+
+
+def _given_sheet(where: str, axes: object, count: int) -> Sheet:
+    flat = np.asarray(axes, dtype=object).ravel()
+    if flat.size < count:
+        remedy = "give more axes or choose fewer features"
+        raise InputError(describe(where, f"{count} axes", str(flat.size), remedy))
+    panels = _prepared(flat[:count])
+    return Sheet(cast(Figure, panels[0].get_figure()), panels, new=False)
 
 
 def _prepared(axes: NDArray[np.object_]) -> tuple[Panel, ...]:
@@ -241,11 +120,65 @@ def _prepared(axes: NDArray[np.object_]) -> tuple[Panel, ...]:
     return panels
 
 
-def say_dropped(panel: Panel, place: tuple[float, float], inside: bool, colour: str = "0.35") -> None:
-    """Write "dropped" at the top of a panel, or to the right of a place in the data."""
+class RoundLocator(Locator):
+    """Finds and labels the ticks that the report has too, for whatever part of an axis is in view."""
+
+    def __init__(self, kind: Kind, about: int, letters: float) -> None:
+        """Find up to about so many ticks on an axis that is so many ``letters`` long."""
+        self.kind: Kind = kind
+        self.about, self.letters = about, letters
+
+    def tick_values(self, vmin: float, vmax: float) -> list[float]:
+        """Return the marked values between two limits."""
+        return [tick.value for tick in self._between(vmin, vmax)]
+
+    def __call__(self) -> list[float]:
+        """Return the marked values of the part in view."""
+        return self.tick_values(*cast(PlotAxis, self.axis).get_view_interval())
+
+    def label(self, x: float, _: int | None = None) -> str:
+        """Return the label of a marked value."""
+        ticks = self._between(*cast(PlotAxis, self.axis).get_view_interval())
+        return next((tick.text for tick in ticks if tick.value == x), "")
+
+    def _between(self, low: float, high: float) -> list[Tick]:
+        axis = Axis(float(low), float(high), self.kind)
+        return axis.fitting(self.letters, self.about) if low != high else []
+
+
+def use_ticks(panel: Panel, name: Literal["x", "y"], kind: Kind = "number", about: int = 5) -> None:
+    """Give an axis the ticks and labels that the report gives it."""
+    figure = cast(Figure, panel.get_figure())
+    panels = max(1, round(figure.get_figwidth() / PANEL_WIDTH)) if len(figure.axes) > 1 else 1
+    letters = _TICK_LETTERS * figure.get_figwidth() / panels if name == "x" else np.inf
+    axis = panel.xaxis if name == "x" else panel.yaxis
+    locator = RoundLocator(kind, about, letters)
+    axis.set_major_locator(locator)
+    axis.set_major_formatter(FuncFormatter(locator.label))
+    if kind != "log":
+        axis.set_minor_locator(NullLocator())
+    axis.set_minor_formatter(NullFormatter())
+
+
+def use_log(panel: Panel, name: Literal["x", "y"], limits: tuple[float, float] | None = None) -> None:
+    """Make an axis logarithmic with plain numbers, from limit to limit or as the lines want it."""
+    (panel.set_xscale if name == "x" else panel.set_yscale)("log")
+    if limits is not None:
+        (panel.set_xlim if name == "x" else panel.set_ylim)(*limits)
+    use_ticks(panel, name, "log")
+
+
+def write_beside(panel: Panel, x: float, y: float, text: str) -> None:
+    """Write a small text to the right of a point."""
+    look = {"horizontalalignment": "left", "verticalalignment": "center", "fontsize": SMALL, "color": "0.2"}
+    panel.text(x, y, text, **look)
+
+
+def say_dropped(panel: Panel, xy: tuple[float, float], inside: bool, colour: str = "0.35") -> None:
+    """Write "dropped" at the top of a panel, or to the right of a point of the data."""
     panel.annotate(
         "dropped" if inside else " dropped",
-        place,
+        xy,
         xycoords="axes fraction" if inside else "data",
         horizontalalignment="center" if inside else "left",
         verticalalignment="top" if inside else "center",
@@ -255,8 +188,22 @@ def say_dropped(panel: Panel, place: tuple[float, float], inside: bool, colour: 
     )
 
 
+def plain(name: str, length: int = 26) -> str:
+    """Return a short name that matplotlib draws as it stands.
+
+    A dollar sign would begin a formula, and an underscore at the beginning would hide the name from a legend.
+    """
+    text = shorten(name, length).replace("$", r"\$")
+    return f" {text}" if text.startswith("_") else text
+
+
+def wrapped(name: str, length: int, lines: int = 2) -> str:
+    """Return a name on up to so many lines of ``length`` small letters, as matplotlib draws it."""
+    return "\n".join(plain(line, length + 2) for line in wrap(name, length, lines))
+
+
 def numbers(values: ArrayLike) -> NDArray[np.float64]:
-    """Return values as an array; JSON's null is nan, which leaves a gap in a line."""
+    """Return values as an array; JSON's null is NaN, which leaves a gap in a line."""
     return np.asarray(values, dtype=np.float64)
 
 

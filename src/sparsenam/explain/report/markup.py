@@ -1,17 +1,20 @@
-"""HTML and SVG text in which nothing a table says can become markup."""
+"""HTML and SVG text in which nothing a table says can become markup; tables and lists made of it."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
-from typing import final
+from typing import cast, final
+
+from sparsenam.explain.text import NOTHING, number_text
 
 # control characters, line separators, halves of surrogate pairs, marks that turn the direction of the text
 UNSHOWN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 VOID = frozenset({"input", "meta", "br"})
+MOST_ITEMS = 200  # entries of one nested list that are printed
 
 
 @final
@@ -27,7 +30,10 @@ def clean(text: str) -> str:
 
 
 def element(name: str, attributes: Mapping[str, object] | None = None, *children: str) -> Markup:
-    """Return one element; attributes that are None or False are left out, True is an empty attribute."""
+    """Return one element; attributes that are None or False are left out, True is an empty attribute.
+
+    An underscore in the name of an attribute stands for a hyphen.
+    """
     opening = "".join(_attribute(key, value) for key, value in (attributes or {}).items())
     if name in VOID:
         return Markup(f"<{name}{opening}>")
@@ -49,10 +55,90 @@ def data_block(identifier: str, data: object) -> Markup:
     return Markup(f'<script type="application/json" id="{escape(identifier)}">{text}</script>')
 
 
+def section(identifier: str, title: str, *children: str) -> Markup:
+    """Return one part of the report with its heading."""
+    heading = element("h2", {"id": f"{identifier}-title"}, title)
+    return element("section", {"id": identifier, "aria-labelledby": f"{identifier}-title"}, heading, *children)
+
+
+def note(*children: str) -> Markup:
+    """Return a small paragraph that explains what follows."""
+    return element("p", {"class": "note"}, *children)
+
+
+def name_element(name: str) -> Markup:
+    """Return a column's name, kept apart from the direction of the text around it."""
+    return element("bdi", {"class": "name"}, name if name.strip() else f"“{name}”")
+
+
+def table(caption: str, heads: Sequence[str], rows: Iterable[Sequence[str]], numbers: Sequence[int] = ()) -> Markup:
+    """Return a table in a frame that scrolls by itself; ``numbers`` are the columns set to the right."""
+    names = ["number" if index in numbers else None for index in range(len(heads))]
+    head = [element("th", {"scope": "col", "class": name}, text) for name, text in zip(names, heads, strict=True)]
+    body = [
+        element(
+            "tr",
+            None,
+            *(
+                element("td" if index else "th", {"class": names[index], "scope": None if index else "row"}, cell)
+                for index, cell in enumerate(row)
+            ),
+        )
+        for row in rows
+    ]
+    inner = element(
+        "table",
+        None,
+        element("caption", None, caption),
+        element("thead", None, element("tr", None, *head)),
+        element("tbody", None, *body),
+    )
+    return element("div", {"class": "scroll", "tabindex": "0", "role": "region", "aria-label": caption}, inner)
+
+
+def facts(pairs: Iterable[tuple[str, str]]) -> Markup:
+    """Return a list of names and what they are."""
+    return element(
+        "dl",
+        {"class": "facts"},
+        *(element("div", None, element("dt", None, name), element("dd", None, text)) for name, text in pairs),
+    )
+
+
+def setting_text(value: object) -> str:
+    """Return a setting, a number or nested data as short text."""
+    if value is None:
+        return NOTHING
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, float):
+        return number_text(value)
+    if isinstance(value, Mapping):
+        items = cast("Mapping[object, object]", value).items()
+        return _listed([f"{key}: {setting_text(item)}" for key, item in items])
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return _listed([setting_text(item) for item in cast("Sequence[object]", value)])
+    return str(value)
+
+
+def settings_table(caption: str, settings: Mapping[str, object] | None) -> Markup:
+    """Return a table of names and values; nothing when there are none."""
+    if not settings:
+        return joined(())
+    return table(caption, ("Name", "Value"), [(key, setting_text(value)) for key, value in settings.items()])
+
+
+def _listed(parts: list[str]) -> str:
+    more = len(parts) - MOST_ITEMS
+    return ", ".join(parts[:MOST_ITEMS]) + (f" and {more} more" if more > 0 else "") or "none"
+
+
 def _attribute(key: str, value: object) -> str:
     if value is None or value is False:
         return ""
     if value is True:
-        return f" {key}"
+        return f" {key.replace('_', '-')}"
     text = f"{value:g}" if isinstance(value, float) else str(value)
-    return f' {key}="{escape(clean(text), quote=True)}"'
+    return f' {key.replace("_", "-")}="{escape(clean(text), quote=True)}"'

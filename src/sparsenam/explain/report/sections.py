@@ -1,179 +1,312 @@
-"""The parts of the report that are about the whole model: summary, kept, dropped, selection, model card."""
+"""The parts of the report: summary, kept columns, shapes, single rows, dropped columns, selection, model card."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import cast
+from collections.abc import Sequence
 
-from sparsenam.explain.report.markup import Markup, element, joined
-from sparsenam.explain.report.reading import mapping_of, number_of
-from sparsenam.explain.report.records import Feature, Record
-from sparsenam.explain.report.selection_charts import path_drawing, trials_drawing
-from sparsenam.explain.report.svg import rectangle
-from sparsenam.explain.report.tables import facts, name_element, settings_table, table, value_text
-from sparsenam.explain.report.words import NOTHING, count_words, number_words
+from sparsenam.explain.charts import drawn_levels, has_levels, levels_note, loss_curve, path_lines, shown_output
+from sparsenam.explain.explanation import Curve, Explanation, Feature, Level
+from sparsenam.explain.local import LocalExplanation, RowExplanation
+from sparsenam.explain.report.drawings import loss_chart, path_chart, shape_chart, waterfall_chart
+from sparsenam.explain.report.markup import (
+    Markup,
+    element,
+    facts,
+    joined,
+    name_element,
+    note,
+    section,
+    setting_text,
+    settings_table,
+    table,
+)
+from sparsenam.explain.report.svg import PENS, UNITS, mark, placed, rectangle, stretched
+from sparsenam.explain.text import MISSING, NOTHING, count_text, number_text, signed_text, value_text, whole_text
 
 MOST_HISTORY = 12
+MOST_TEXTS = 12  # sentences below a waterfall
+TABLE_POINTS = 9  # rows of a curve's table
+MOST_ROWS = 500  # rows of a table of levels
 
 
-def section(identifier: str, title: str, *children: str) -> Markup:
-    """Return one part of the report with its heading."""
-    heading = element("h2", {"id": f"{identifier}-title"}, title)
-    return element("section", {"id": identifier, "aria-labelledby": f"{identifier}-title"}, heading, *children)
-
-
-def summary(record: Record) -> Markup:
+def summary(explanation: Explanation) -> Markup:
     """Return what the model is, in a sentence and a few facts."""
-    kept, dropped = len(record.features), len(record.dropped)
-    strongest = [name_element(feature.name) for feature in record.features[:3]]
-    words: list[str] = [f"The model keeps {kept} of {count_words(kept + dropped, 'column')}."]
-    if strongest:
-        words.append(" Strongest: ")
-        words += [part for name in strongest for part in (name, ", ")][:-1]
-        words.append(".")
-    sentence = element("p", {"class": "lead"}, *words)
-    return section("summary", "Summary", sentence, facts(_summary_facts(record)), _scores(record))
-
-
-def _summary_facts(record: Record) -> list[tuple[str, str]]:
-    card = record.card
-    pairs = [("Task", record.task)]
-    if record.target is not None:
-        pairs.append(("Target", record.target))
+    features, card = explanation.features, explanation.card
+    count = len(features) + len(explanation.dropped)
+    lead: list[str] = [f"The model keeps {len(features)} of {count_text(count, 'column')}."]
+    if features:
+        names = [part for feature in features[:3] for part in (name_element(feature.name), ", ")]
+        lead += [" Strongest: ", *names[:-1], "."]
+    pairs = [("Task", str(explanation.task))]
+    if explanation.target is not None:
+        pairs.append(("Target", explanation.target))
     pairs += [
-        ("Rows", _whole_words(card.get("rows"))),
-        ("Columns", value_text(card.get("columns"))),
-        ("Kept", f"{len(record.features)} of {len(record.features) + len(record.dropped)}"),
-        ("Effects are in", record.units or NOTHING),
+        ("Rows", _whole(card.get("rows"))),
+        ("Columns", setting_text(card.get("columns"))),
+        ("Kept", f"{len(features)} of {count}"),
+        ("Effects are in", explanation.units or NOTHING),
     ]
-    if len(record.outputs) > 1:
-        pairs.append(("Outputs", value_text(record.outputs)))
-    intercepts = [number_words(value) for value in record.intercept]
-    named = zip(record.outputs, intercepts, strict=True)
-    text = intercepts[0] if len(intercepts) == 1 else ", ".join(f"{name}: {value}" for name, value in named)
-    pairs.append(("Intercept", text))
-    return pairs
+    if len(explanation.outputs) > 1:
+        pairs.append(("Outputs", setting_text(explanation.outputs)))
+    pairs.append(("Intercept", _by_output(explanation.outputs, explanation.intercept, 4)))
+    scores: dict[str, object] = card.get("scores") or {}
+    listed = [(name, setting_text(value)) for name, value in scores.items()]
+    below = (element("h3", None, "Scores"), facts(listed)) if listed else ()
+    return section("summary", "Summary", element("p", {"class": "lead"}, *lead), facts(pairs), *below)
 
 
-def _scores(record: Record) -> Markup:
-    scores = record.card.get("scores")
-    if not isinstance(scores, Mapping):
-        return joined(())
-    pairs = [(str(name), value_text(value)) for name, value in cast("Mapping[object, object]", scores).items()]
-    return joined((element("h3", None, "Scores"), facts(pairs)))
-
-
-def kept(record: Record) -> Markup:
+def kept(explanation: Explanation) -> Markup:
     """Return the kept columns with a bar for the importance of each."""
-    largest = max((_finite(feature.importance) for feature in record.features), default=0.0)
-    total = sum(_finite(feature.importance) for feature in record.features)
+    sizes = [size if math.isfinite(size := feature.mean_absolute) else 0.0 for feature in explanation.features]
     heads = ("Column", "Importance", "", "Share", "Variation", "Norm", "Entered", "Why")
-    if not any(feature.reason for feature in record.features):
+    if not any(feature.reason for feature in explanation.features):
         heads = heads[:-1]
-    rows = [
-        _kept_row(place, feature, largest, total)[: len(heads)] for place, feature in enumerate(record.features)
-    ]
-    note = element(
-        "p",
-        {"class": "note"},
+    rows: list[tuple[str, ...]] = []
+    for index, (feature, size) in enumerate(zip(explanation.features, sizes, strict=True)):
+        length = UNITS * size / (max(sizes) or 1.0)
+        bar = stretched(rectangle(0, 0, length, 1, "bar"), rows=1.0)
+        cells = (
+            element("a", {"href": f"#feature-{index}"}, name_element(feature.name)),
+            element("svg", {"class": "meter", "aria-hidden": "true"}, bar),
+            number_text(feature.mean_absolute, 3),
+            f"{number_text(100 * size / sum(sizes), 2)} %" if sum(sizes) > 0 else NOTHING,
+            number_text(feature.variation, 3),
+            number_text(feature.norm, 3),
+            NOTHING if feature.entry is None else str(feature.entry),
+            feature.reason or NOTHING,
+        )
+        rows.append(cells[: len(heads)])
+    text = (
         "Importance is the mean absolute effect over the rows. Variation is its largest effect less its "
-        "smallest. Norm is the size of the column's weights. Entered is its place on the path: 1 came first.",
+        "smallest. Norm is the size of the column's weights. Entered is its rank on the path: 1 came first."
     )
     listed = table("Kept columns, most important first", heads, rows, numbers=(2, 3, 4, 5, 6))
-    return section("kept", f"Kept: {count_words(len(record.features), 'column')}", note, listed)
+    return section("kept", f"Kept: {count_text(len(sizes), 'column')}", note(text), listed)
 
 
-def _kept_row(place: int, feature: Feature, largest: float, total: float) -> tuple[str, ...]:
-    size = _finite(feature.importance)
-    attributes = {"viewBox": "0 0 100 10", "preserveAspectRatio": "none", "class": "meter", "aria-hidden": "true"}
-    bar = element("svg", attributes, rectangle(0, 0, 100 * size / largest if largest > 0 else 0, 10, "bar"))
-    return (
-        element("a", {"href": f"#feature-{place}"}, name_element(feature.name)),
-        bar,
-        number_words(feature.importance, 3),
-        f"{number_words(100 * size / total, 2)} %" if total > 0 else NOTHING,
-        number_words(feature.variation, 3),
-        number_words(feature.norm, 3),
-        NOTHING if feature.entry is None else str(feature.entry),
-        feature.reason or NOTHING,
+def shapes(explanation: Explanation, shown: Sequence[int]) -> Markup:
+    """Return all shapes: one card for each kept column, with controls that only a script shows."""
+    if not explanation.features:
+        empty = element("p", None, "No column was kept: the prediction is the same for all.")
+        return section("shapes", "Shapes", empty)
+    with_script = (
+        "Point at a drawing to read it; drag to zoom. With the keyboard: Tab to a drawing, arrows to move, "
+        "+ and \N{MINUS SIGN} to zoom, 0 to reset, / to search."
+    )
+    text = note(
+        f"Each drawing shows what a column adds to the score, in {explanation.units or 'units of the score'}. "
+        "The grey bars below a curve show where the rows are. ",
+        element("span", {"class": "with-script"}, with_script),
+    )
+    cards = [_card(index, feature, explanation, shown) for index, feature in enumerate(explanation.features)]
+    grid = element("div", {"class": "grid", "id": "grid"}, *cards)
+    nothing = element("p", {"id": "nothing", "hidden": True}, "No column has this in its name.")
+    controls, legend = _controls(explanation), _legend(explanation, shown)
+    return section("shapes", "Shapes", text, controls, legend, grid, nothing)
+
+
+def _controls(explanation: Explanation) -> Markup:
+    search = {"type": "search", "id": "search", "autocomplete": "off", "spellcheck": "false"}
+    orders = {"importance": "importance", "name": "name", "entry": "entry on the path"}
+    if all(feature.entry is None for feature in explanation.features):
+        del orders["entry"]
+    parts = [_labelled("Search", element("input", search)), _labelled("Sort by", _select("order", orders))]
+    if len(explanation.outputs) > 1:
+        together = "all" if len(explanation.outputs) <= len(PENS) else f"the {len(PENS)} strongest"
+        names = {str(choice): name for choice, name in enumerate((together, *explanation.outputs))}
+        parts.append(_labelled("Output", _select("output", names)))
+    same = element("input", {"type": "checkbox", "id": "same"})
+    parts.append(element("label", {"class": "check"}, same, element("span", None, "Same scale for all")))
+    parts.append(element("span", {"id": "found", "role": "status"}))
+    return element("div", {"class": "controls with-script", "role": "search"}, *parts)
+
+
+def _labelled(text: str, control: Markup) -> Markup:
+    return element("label", None, element("span", None, text), control)
+
+
+def _select(identifier: str, options: dict[str, str]) -> Markup:
+    listed = [element("option", {"value": value}, text) for value, text in options.items()]
+    return element("select", {"id": identifier}, *listed)
+
+
+def _legend(explanation: Explanation, shown: Sequence[int]) -> Markup:
+    if len(explanation.outputs) < 2:
+        return joined(())
+    items: list[Markup] = []
+    for rank, output in enumerate(shown):
+        line = element("path", {"d": "M0 7H34", "class": f"line out-{rank}"})
+        key = element("svg", {"class": "key", "aria-hidden": "true"}, line, placed(mark(rank), x=17, y=7))
+        items.append(element("li", None, key, " ", element("bdi", None, explanation.outputs[output])))
+    return element("ul", {"class": "legend", "id": "legend", "aria-label": "Outputs"}, *items)
+
+
+def _card(index: int, feature: Feature, explanation: Explanation, shown: Sequence[int]) -> Markup:
+    heading = element("h3", {"id": f"feature-{index}-name"}, name_element(feature.name))
+    drawing = element("div", {"class": "shape"}, shape_chart(feature, shown, explanation))
+    read_out = element("output", {"class": "readout with-script"})
+    button = element("button", {"type": "button", "class": "reset", "hidden": True}, "Reset zoom")
+    foot = element("div", {"class": "foot with-script"}, read_out, button)
+    attributes = {"class": "card", "id": f"feature-{index}", "aria-labelledby": f"feature-{index}-name"}
+    parts = (heading, _facts(index, feature), drawing, foot, _numbers(feature, explanation.outputs))
+    return element("article", attributes, *parts, _not_drawn(feature))
+
+
+def _facts(index: int, feature: Feature) -> Markup:
+    parts: list[str] = [f"{feature.kind} · importance {number_text(feature.mean_absolute, 3)} · rank {index + 1}"]
+    if text := levels_note(feature):
+        parts.append(f" · {text}")
+    if feature.substitutes:
+        strongest = sorted(feature.substitutes.items(), key=lambda item: -item[1])[:4]
+        parts.append(" · could be replaced by ")
+        for name, share in strongest:
+            parts += [name_element(name), f" ({number_text(share, 2)} of its effect)", ", "]
+        parts.pop()
+    return element("p", {"class": "facts-line"}, *parts)
+
+
+def _numbers(feature: Feature, outputs: Sequence[str]) -> Markup:
+    """Return the shape as a table, for readers who do not see the drawing."""
+    effects = outputs if len(outputs) > 1 else ("Effect",)
+    missing = () if feature.missing is None else (feature.missing,)
+    if has_levels(feature):
+        levels = (feature.levels or ())[:MOST_ROWS]
+        listed = [*levels, *(Level(MISSING, cell.effect, cell.count) for cell in missing)]
+        rows = [(level.name, *map(signed_text, level.effect), whole_text(level.count)) for level in listed]
+        heads, count = ("Level", *effects, "Rows"), len(feature.levels or ())
+        drawn = f"; {len(drawn_levels(feature)) - len(missing)} drawn" if levels_note(feature) else ""
+        caption = f"{count} levels{drawn}" + (f"; {count - MOST_ROWS} not listed" if count > MOST_ROWS else "")
+    else:
+        assert feature.curve is not None
+        points = table_points(feature.curve)
+        rows = [(value_text(x, feature.kind), *map(signed_text, effect)) for x, effect in points]
+        rows += [(MISSING, *map(signed_text, cell.effect)) for cell in missing]
+        heads, caption = ("Value", *effects), "Effects at some values"
+    listed = table(caption, heads, rows, range(1, len(heads)))
+    return element("details", {"class": "numbers"}, element("summary", None, "Numbers"), listed)
+
+
+def _not_drawn(feature: Feature) -> Markup:
+    """Return the levels without a bar in one paragraph, for paper, where the table is folded away."""
+    drawn = set(drawn_levels(feature)) if has_levels(feature) else set(feature.levels or ())
+    levels = [level for level in (feature.levels or ())[:MOST_ROWS] if level not in drawn]
+    if not levels:
+        return joined(())
+    texts = [f"{level.name} {' / '.join(map(signed_text, level.effect))}" for level in levels]
+    return element("p", {"class": "on-paper"}, f"Not drawn: {'; '.join(texts)}.")
+
+
+def table_points(curve: Curve) -> list[tuple[float, tuple[float, ...]]]:
+    """Return some points of the curve, ends included, evenly spread over its points."""
+    last = len(curve.x) - 1
+    count = min(TABLE_POINTS, last + 1)
+    chosen = sorted({round(step * last / max(count - 1, 1)) for step in range(count)})
+    return [(curve.x[index], curve.effect[index]) for index in chosen]
+
+
+def local_rows(local: LocalExplanation) -> Markup:
+    """Return one card for each explained row: a waterfall, and the same as sentences."""
+    text = "Each row's score is the intercept and what its cells add."
+    if local.reference:
+        text += f" Compared with {local.reference}."
+    cards = [_row_card(row, local) for row in local.rows]
+    return section("rows", "Single rows", note(text), element("div", {"class": "figures"}, *cards))
+
+
+def _row_card(row: RowExplanation, local: LocalExplanation) -> Markup:
+    output = shown_output(local, row)
+    parts = [f"Prediction: {_by_output(local.outputs, row.prediction, 3)}."]
+    if len(local.outputs) > 1:
+        parts.append(f" Drawn for {local.outputs[output]}, the output with the largest score.")
+    texts = [element("li", None, part.text) for part in row.contributions[:MOST_TEXTS] if part.text]
+    return element(
+        "article",
+        {"class": "card"},
+        element("h3", None, "Row ", element("bdi", {"class": "name"}, str(row.row))),
+        element("p", {"class": "facts-line"}, *parts),
+        waterfall_chart(row, output, local.units),
+        element("ul", {"class": "texts"}, *texts),
     )
 
 
-def dropped(record: Record) -> Markup:
+def dropped(explanation: Explanation) -> Markup:
     """Return the dropped columns with the reason of each."""
-    if not record.dropped:
+    columns = explanation.dropped
+    if not columns:
         return section("dropped", "Dropped: none", element("p", None, "The model uses every column."))
-    with_slack = any(item.slack is not None for item in record.dropped)
+    with_slack = any(column.slack is not None for column in columns)
     heads = ("Column", "Why", "Way to entering") if with_slack else ("Column", "Why")
     rows = [
-        (name_element(item.name), item.reason or NOTHING, number_words(item.slack, 2))[: len(heads)]
-        for item in record.dropped
+        (name_element(column.name), column.reason or NOTHING, number_text(column.slack, 2))[: len(heads)]
+        for column in columns
     ]
-    words = "A way of 1 means that the column is about to enter; near 0 it has nothing to add."
-    note = (element("p", {"class": "note"}, words),) if with_slack else ()
+    text = "A way of 1 means that the column is about to enter; near 0 it has nothing to add."
     listed = table("Dropped columns", heads, rows, numbers=(2,))
-    return section("dropped", f"Dropped: {count_words(len(record.dropped), 'column')}", *note, listed)
+    notes = (note(text),) if with_slack else ()
+    return section("dropped", f"Dropped: {count_text(len(columns), 'column')}", *notes, listed)
 
 
-def selection(record: Record) -> Markup:
+def selection(explanation: Explanation) -> Markup:
     """Return the cross-validation curve and the path; nothing when there is neither."""
     figures: list[Markup] = []
-    if len(record.trials) > 1:
-        words = "Mean held-out loss with its standard error: lower is better. On top: columns kept."
-        figures.append(_figure(trials_drawing(record), words))
-    if record.path is not None and len(record.path.alphas) > 1:
-        alpha = record.card.get("alpha")
-        taken = None if alpha is None else number_of(alpha, "card, alpha")
-        words = "Norm of each column as the penalty grows weaker. The largest are named."
-        figures.append(_figure(path_drawing(record.path, taken), words))
+    curve, path = loss_curve(explanation), path_lines(explanation, len(PENS))
+    if curve is not None and len(curve.alphas) > 1:
+        text = "Mean held-out loss with its standard error: lower is better. On top: columns kept."
+        figures.append(_figure(loss_chart(curve), text))
+    if path is not None and len(path.alphas) > 1:
+        text = "Norm of each column as the penalty grows weaker. The largest are named."
+        figures.append(_figure(path_chart(path), text))
     if not figures:
         return joined(())
     return section("selection", "How much to keep", element("div", {"class": "figures"}, *figures))
 
 
-def model_card(record: Record) -> Markup:
+def model_card(explanation: Explanation) -> Markup:
     """Return the facts that let a reader judge and repeat the fit."""
-    card = record.card
+    card = explanation.card
     seconds = card.get("seconds")
-    time = NOTHING if seconds is None else f"{number_words(number_of(seconds, 'card, seconds'), 3)} s"
     pairs = [
-        ("Estimator", value_text(card.get("estimator"))),
-        ("Rows × columns", f"{_whole_words(card.get('rows'))} × {value_text(card.get('columns'))}"),
-        ("Penalty weight α", value_text(card.get("alpha"))),
-        ("Link", record.link),
-        ("Time to fit", time),
-        ("Made", value_text(card.get("created"))[:16].replace("T", " ")),
+        ("Estimator", setting_text(card.get("estimator"))),
+        ("Rows × columns", f"{_whole(card.get('rows'))} × {setting_text(card.get('columns'))}"),
+        ("Penalty weight α", setting_text(card.get("alpha"))),
+        ("Link", explanation.link),
+        ("Time to fit", NOTHING if seconds is None else f"{number_text(seconds, 3)} s"),
+        ("Made", setting_text(card.get("created"))[:16].replace("T", " ")),
     ]
-    without = element("p", {"class": "note"}, "No certificate of optimality was given.")
-    certificate = without if card.get("certificate") is None else _part(card, "certificate", "Certificate")
-    second = element("div", None, _part(card, "versions", "Versions"), certificate)
-    parts = element("div", {"class": "tables"}, _part(card, "settings", "Settings"), second)
-    return section("card", "Model card", facts(pairs), parts, _history(record))
+    certificate = settings_table("Certificate", card.get("certificate"))
+    second = (
+        settings_table("Versions", card.get("versions")),
+        certificate or note("No certificate of optimality was given."),
+    )
+    parts = (settings_table("Settings", card.get("settings")), element("div", None, *second))
+    return section(
+        "card", "Model card", facts(pairs), element("div", {"class": "tables"}, *parts), _history(explanation)
+    )
 
 
-def _part(card: Mapping[str, object], key: str, caption: str) -> Markup:
-    value = card.get(key)
-    return joined(()) if value is None else settings_table(caption, mapping_of(value, f"card, {key}"))
-
-
-def _history(record: Record) -> Markup:
-    if not record.history:
+def _history(explanation: Explanation) -> Markup:
+    history = explanation.history[-MOST_HISTORY:]
+    if not history:
         return joined(())
-    heads = list(dict.fromkeys(key for item in record.history[-MOST_HISTORY:] for key in item))
-    rows = [[value_text(item.get(head)) for head in heads] for item in record.history[-MOST_HISTORY:]]
-    count = len(record.history)
+    heads = list(dict.fromkeys(key for epoch in history for key in epoch))
+    rows = [[setting_text(epoch.get(head)) for head in heads] for epoch in history]
+    count = len(explanation.history)
     caption = f"Training, last {len(rows)} of {count} records" if count > len(rows) else "Training"
     return table(caption, heads, rows)
 
 
-def _figure(drawn: Markup, words: str) -> Markup:
-    return element("figure", None, drawn, element("figcaption", None, words))
+def _by_output(outputs: Sequence[str], values: Sequence[float], digits: int) -> str:
+    """Return numbers as text, each after its output where there are several."""
+    texts = [number_text(value, digits) for value in values]
+    if len(texts) == 1:
+        return texts[0]
+    return ", ".join(f"{name}: {text}" for name, text in zip(outputs, texts, strict=True))
 
 
-def _whole_words(value: object) -> str:
-    return number_words(number_of(value, "card"), 12)
+def _figure(drawn: Markup, text: str) -> Markup:
+    return element("figure", None, drawn, element("figcaption", None, text))
 
 
-def _finite(value: float) -> float:
-    return value if math.isfinite(value) else 0.0
+def _whole(value: float | None) -> str:
+    return NOTHING if value is None else whole_text(value)

@@ -1,107 +1,164 @@
-"""Pieces that every chart is made of: the frame, axes, labels, lines and marks."""
+"""Pieces of SVG that every chart is made of.
+
+A chart is as wide as the page lets it be, and its letters are always of the same size: across, everything is at a
+share of the width, which SVG writes in per cent. What is stretched (lines, bars) is in an inner drawing of 1000
+units; what is not (letters, marks) is put at its share. A script can then zoom by changing what the inner drawing
+shows and by moving the rest, and draws nothing itself.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
+from sparsenam.explain.drawing import BLACK, Axis, Pen, Tick, label_room, pen
 from sparsenam.explain.report.markup import Markup, element, joined
-from sparsenam.explain.report.scale import Scale
-from sparsenam.explain.report.words import number_words
 
-Point = tuple[float, float]
-MARKS = 5  # as many as there are colours that stand out on white
-LETTER = 6.8  # width of a digit
-_MARK_PATHS = (
-    "M{x} {y}m-4 0a4 4 0 1 0 8 0a4 4 0 1 0 -8 0",  # circle
-    "M{x} {y}m-3.5 -3.5h7v7h-7z",  # square
-    "M{x} {y}m0 -4.5l4.5 8h-9z",  # triangle
-    "M{x} {y}m0 -5l5 5l-5 5l-5 -5z",  # diamond
-    "M{x} {y}m-4 -1.2h2.8v-2.8h2.4v2.8h2.8v2.4h-2.8v2.8h-2.4v-2.8h-2.8z",  # plus
-)
+Axes = tuple[Axis, Axis]  # the one across and the one upward
+UNITS = 1000.0  # of a stretched drawing from end to end
+LETTER = 6.8  # width of a digit in pixels
+TICK_HEIGHT = 20.0  # pixels that a label of a vertical axis needs
+NARROW = 300.0 / LETTER  # letters that a chart is wide enough for even on a small screen
+PENS: tuple[Pen, ...] = (*(pen(number) for number in range(4)), Pen(BLACK, "--", "P"))  # all stand out on white
+DASHES = {"-": "none", "--": "8 3", "-.": "9 3 2 3", ":": "2.5 2.5"}
+_MARKS = {
+    "o": "M0 0m-4 0a4 4 0 1 0 8 0a4 4 0 1 0 -8 0",
+    "s": "M0 0m-3.5 -3.5h7v7h-7z",
+    "^": "M0 0m0 -4.5l4.5 8h-9z",
+    "D": "M0 0m0 -5l5 5l-5 5l-5 -5z",
+    "P": "M0 0m-4 -1.2h2.8v-2.8h2.4v2.8h2.8v2.4h-2.8v2.8h-2.4v-2.8h-2.8z",
+}
 
 
-def drawing(width: float, height: float, title: str, *children: str, name: str = "") -> Markup:
-    """Return an SVG that scales with its place; the title is what a screen reader says."""
-    attributes = {
-        "viewBox": f"0 0 {width:g} {height:g}",
-        "role": "img",
-        "aria-label": title,
-        "class": f"chart {name}".strip(),
-    }
+def percent(share: float) -> str:
+    """Return a share of the width or height as SVG writes it."""
+    return f"{round(100 * share, 3):g}%"
+
+
+def chart(title: str, height: float, room: tuple[float, float, float, float], *children: str, name: str) -> Markup:
+    """Return a chart whose inside is ``height`` pixels high, with room above, right, below and left for labels.
+
+    The title is what a screen reader says.
+    """
+    above, right, below, left = room
+    style = f"height:{height + above + below:g}px;padding:{above:g}px {right:g}px {below:g}px {left:g}px"
+    attributes = {"role": "img", "aria-label": title, "class": f"chart {name}", "style": style}
     return element("svg", attributes, *children)
 
 
-def label(x: float, y: float, text: str, anchor: str = "start", name: str = "", full: str | None = None) -> Markup:
-    """Return a label; ``full`` is shown in its stead where the mouse rests."""
-    hint = (element("title", None, full),) if full is not None and full != text else ()
-    return element("text", {"x": x, "y": y, "text-anchor": anchor, "class": name or None}, text, *hint)
+def placed(*children: str, x: float | str | None = None, y: float | str | None = None, **more: object) -> Markup:
+    """Return the children moved to a point: numbers are pixels, text is a share in per cent."""
+    name = more.pop("name", None)
+    return element("svg", {"x": x, "y": y, "class": name, **more}, *children)
 
 
-def line(x1: float, y1: float, x2: float, y2: float, name: str) -> Markup:
+def stretched(*children: str, rows: float = UNITS, **more: object) -> Markup:
+    """Return a drawing of 1000 × ``rows`` units that fills the width and height given to it."""
+    box = {"width": "100%", "height": "100%", "viewBox": f"0 0 {UNITS:g} {rows:g}", "preserveAspectRatio": "none"}
+    return element("svg", {"class": "stretch", **box, **more}, *children)
+
+
+def label(x: float | str, y: float, text: str, anchor: str = "start", name: str = "tick", **more: object) -> Markup:
+    """Return a label; ``full`` is shown in its stead where the mouse rests, ``dx`` moves it by pixels."""
+    full = more.pop("full", None)
+    hint = (element("title", None, str(full)),) if full is not None and full != text else ()
+    return element("text", {"x": x, "y": y, "text-anchor": anchor, "class": name, **more}, text, *hint)
+
+
+def line(x1: float | str, y1: float | str, x2: float | str, y2: float | str, name: str) -> Markup:
     """Return a straight line of a class."""
     return element("line", {"x1": x1, "y1": y1, "x2": x2, "y2": y2, "class": name})
 
 
-def rectangle(x: float, y: float, width: float, height: float, name: str) -> Markup:
+def rectangle(x: float, y: float, width: float, height: float, name: str, **more: object) -> Markup:
     """Return a rectangle of a class."""
-    size = {"width": round(max(width, 0.0), 2), "height": round(max(height, 0.0), 2)}
-    return element("rect", {"x": round(x, 2), "y": round(y, 2), **size, "class": name})
+    box = {"x": round(x, 2), "y": round(y, 2), "width": round(width, 2), "height": round(height, 2)}
+    return element("rect", {**box, "class": name, **more})
 
 
-def polyline(points: Iterable[Point], name: str, hint: str | None = None) -> Markup:
+def polyline(points: Iterable[tuple[float, float]], name: str, hint: str | None = None, **more: object) -> Markup:
     """Return a line through the points, broken where a point is not finite."""
     steps: list[str] = []
-    pen_up = True
+    lifted = True
     for x, y in points:
         if not (math.isfinite(x) and math.isfinite(y)):
-            pen_up = True
+            lifted = True
             continue
-        steps.append(f"{'M' if pen_up else 'L'}{x:g} {y:g}")
-        pen_up = False
+        steps.append(f"{'M' if lifted else 'L'}{round(x, 2):g} {round(y, 1):g}")
+        lifted = False
     children = () if hint is None else (element("title", None, hint),)
-    return element("path", {"d": "".join(steps), "class": name}, *children)
+    return element("path", {"d": "".join(steps), "class": name, **more}, *children)
 
 
-def mark(x: float, y: float, output: int, hint: str | None = None) -> Markup:
-    """Return the mark of an output: its own shape beside its own colour."""
+def curve_line(
+    x: Iterable[float],
+    y: Iterable[float],
+    axes: tuple[Axis, Axis],
+    name: str,
+    hint: str | None = None,
+    **more: object,
+) -> Markup:
+    """Return a line in the units of a stretched drawing; ``axes`` are the one across and the one upward."""
+    across, upward = axes
+    points = zip(x, y, strict=True)
+    scaled = ((UNITS * across.fraction(one), UNITS * (1 - upward.fraction(other))) for one, other in points)
+    return polyline(scaled, name, hint, **more)
+
+
+def mark(rank: int, hint: str | None = None) -> Markup:
+    """Return the mark of an output around the origin: its shape beside its colour."""
     children = () if hint is None else (element("title", None, hint),)
-    path = _MARK_PATHS[output % MARKS].format(x=f"{x:g}", y=f"{y:g}")
-    return element("path", {"d": path, "class": f"mark out-{output % MARKS}"}, *children)
+    return element("path", {"d": _MARKS[PENS[rank].mark], "class": f"mark out-{rank}"}, *children)
 
 
-def left_axis(scale: Scale, left: float, right: float, about: int = 5) -> Markup:
-    """Return the labels and grid lines of a vertical axis; the line at zero stands out."""
-    parts: list[Markup] = []
-    for tick in scale.ticks(about):
-        y = scale(tick)
-        parts.append(line(left, y, right, y, "zero" if tick == 0 else "rule"))
-        parts.append(label(left - 6, y + 4, number_words(tick, scale.digits), "end", "tick"))
-    return joined(parts)
+def left_axis(axis: Axis, ticks: Sequence[Tick], spare: int = 0) -> Markup:
+    """Return the labels and grid lines of a vertical axis, the line at zero darker; ``spare`` ones stay hidden."""
+    shown = [
+        placed(
+            line(0, 0, "100%", 0, "zero" if tick.value == 0 else "rule"),
+            label(-6, 4, tick.text, "end"),
+            y=percent(1 - axis.fraction(tick.value)),
+            name="slot",
+        )
+        for tick in ticks
+    ]
+    hidden = placed(line(0, 0, "100%", 0, "rule"), label(-6, 4, "", "end"), name="slot", hidden=True)
+    return element("g", {"class": "upward"}, *shown, *[hidden] * (spare - len(shown)))
 
 
-def bottom_axis(scale: Scale, y: float, words: Callable[[float], str], about: int = 5) -> Markup:
-    """Return the labels and short marks of a horizontal axis at height ``y``; labels stay within the axis."""
-    parts: list[Markup] = []
-    for tick, text, place in spaced_ticks(scale, words, about):
-        parts.append(line(scale(tick), y, scale(tick), y + 4, "axis"))
-        parts.append(label(place, y + 16, text, "middle", "tick"))
-    return joined(parts)
+def bottom_axis(axis: Axis, ticks: Sequence[Tick], y: float, rule: float | None = None, spare: int = 0) -> Markup:
+    """Return the labels of a horizontal axis at ``y`` pixels, with short lines, or long ones up from there."""
+
+    def inside(tick: Tick) -> tuple[Markup, Markup]:
+        kind = "axis" if rule is None else "zero" if tick.value == 0 else "rule"
+        across = line(0, y, 0, y + 4, kind) if rule is None else line(0, y - rule, 0, y, kind)
+        return across, label(0, y + 16, tick.text, "middle")
+
+    shown = [placed(*inside(tick), x=percent(axis.fraction(tick.value)), name="slot") for tick in ticks]
+    hidden = placed(*inside(Tick(math.nan, "")), name="slot", hidden=True)
+    return element("g", {"class": "across"}, *shown, *[hidden] * (spare - len(shown)))
 
 
-def spaced_ticks(scale: Scale, words: Callable[[float], str], about: int) -> list[tuple[float, str, float]]:
-    """Return ticks, their words and the places of these: as many as asked, or fewer so that no two touch."""
-    found: list[tuple[float, str, float]] = []
-    for wanted in range(about, 0, -1):
-        found = []
-        for tick in scale.ticks(wanted):
-            text = words(tick)
-            half = LETTER * len(text) / 2
-            found.append(
-                (tick, text, round(min(max(scale(tick), scale.start - 20 + half), scale.stop + 4 - half), 1))
-            )
-        pairs = pairwise(found)
-        if all(right[2] - left[2] >= LETTER * (len(left[1]) + len(right[1])) / 2 + 6 for left, right in pairs):
-            break
+def tick_levels(*axes: Axis, finest: float, height: bool = False) -> list[dict[str, object]]:
+    """Return the ticks of axes from few to many, for the script to choose from when it zooms.
+
+    ``gap`` is their least distance, ``room`` the pixels that it must have.
+    """
+    found: list[dict[str, object]] = []
+    for ticks in (ticks for axis in axes for ticks in axis.levels(finest) if len(ticks) > 1):
+        values = [tick.value for tick in ticks]
+        gap = min(second - first for first, second in pairwise(values))
+        room = TICK_HEIGHT if height else LETTER * label_room(ticks)
+        found.append({"gap": gap, "room": round(room), "at": values, "text": [tick.text for tick in ticks]})
     return found
+
+
+def styles() -> str:
+    """Return the style sheet's rules for the pens of outputs."""
+    rules: list[str] = []
+    for rank, look in enumerate(PENS):
+        colour = f"var(--out-{rank})"
+        rules.append(f".line.out-{rank} {{ stroke: {colour}; stroke-dasharray: {DASHES[look.style]}; }}")
+        rules.append(f".mark.out-{rank}, .dot.out-{rank} {{ fill: {colour}; }}")
+    return joined(Markup(rule + "\n") for rule in rules)

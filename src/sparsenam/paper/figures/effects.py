@@ -7,9 +7,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from matplotlib.figure import Figure
 
-from sparsenam.explain.plots.palette import BLUE
-from sparsenam.explain.plots.sheet import FONT, Panel, new_sheet, not_empty, numbers, same_length
-from sparsenam.explain.plots.words import plain
+from sparsenam.explain.drawing import BLUE
+from sparsenam.explain.plots.sheet import FONT, Panel, new_sheet, not_empty, numbers, plain, same_length
 from sparsenam.paper.curves import FEW, Curve, Density, largest
 
 _COLUMNS = 4

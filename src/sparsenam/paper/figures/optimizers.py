@@ -11,10 +11,17 @@ from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
 from sparsenam.errors import InputError, describe
-from sparsenam.explain.plots.log_axis import use_log
-from sparsenam.explain.plots.palette import BLACK, BLUE, GREEN, VERMILLION, Pen, pen
-from sparsenam.explain.plots.sheet import FONT, Panel, new_sheet, not_empty, numbers, same_length
-from sparsenam.explain.plots.words import plain
+from sparsenam.explain.drawing import BLACK, BLUE, GREEN, VERMILLION, Pen, pen
+from sparsenam.explain.plots.sheet import (
+    FONT,
+    Panel,
+    new_sheet,
+    not_empty,
+    numbers,
+    plain,
+    same_length,
+    use_log,
+)
 
 # a proximal solver has the colour of its plain twin: full lines reach exact zeros, broken ones do not
 _PENS = {

@@ -12,10 +12,18 @@ from matplotlib.ticker import FormatStrFormatter, MaxNLocator, NullFormatter
 from numpy.typing import NDArray
 
 from sparsenam.errors import InputError, describe
-from sparsenam.explain.plots.log_axis import use_log
-from sparsenam.explain.plots.palette import BLACK, BLUE, Pen, ordered_pen, pen
-from sparsenam.explain.plots.sheet import FONT, SMALL, Panel, new_sheet, not_empty, numbers, same_length
-from sparsenam.explain.plots.words import plain
+from sparsenam.explain.drawing import BLACK, BLUE, Pen, ordered_pen, pen
+from sparsenam.explain.plots.sheet import (
+    FONT,
+    SMALL,
+    Panel,
+    new_sheet,
+    not_empty,
+    numbers,
+    plain,
+    same_length,
+    use_log,
+)
 
 _WIDTH, _HEIGHT = 5.6, 3.8
 _MOST_MARKS = 8

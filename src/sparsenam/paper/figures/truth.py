@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from matplotlib.artist import Artist
 from matplotlib.figure import Figure
 
-from sparsenam.explain.plots.palette import BLUE, ORANGE
+from sparsenam.explain.drawing import BLUE, ORANGE
 from sparsenam.explain.plots.sheet import (
     FONT,
     Panel,
@@ -15,10 +15,10 @@ from sparsenam.explain.plots.sheet import (
     new_sheet,
     not_empty,
     numbers,
+    plain,
     same_length,
     say_dropped,
 )
-from sparsenam.explain.plots.words import plain
 from sparsenam.paper.curves import Curve
 
 _COLUMNS = 4

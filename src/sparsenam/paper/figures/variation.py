@@ -8,9 +8,8 @@ import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.figure import Figure
 
-from sparsenam.explain.plots.palette import HATCHES, pen
-from sparsenam.explain.plots.sheet import FONT, new_sheet, not_empty, say_dropped
-from sparsenam.explain.plots.words import plain
+from sparsenam.explain.drawing import HATCHES, pen
+from sparsenam.explain.plots.sheet import FONT, new_sheet, not_empty, plain, say_dropped
 
 _ROOM = 0.8  # of the distance between two features
 

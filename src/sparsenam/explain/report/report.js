@@ -1,0 +1,381 @@
+"use strict";
+(() => {
+// Python has drawn everything. This script moves what is drawn (cursor, zoom), hides and orders cards, and reads out.
+
+const byId = (id) => document.getElementById(id);
+const data = JSON.parse(byId("data").textContent);
+const STEPS = 60; // of an arrow key along a curve
+const clamp = (value, low, high) => Math.min(Math.max(value, low), high);
+const share = (value, { low, high }) => (value - low) / (high - low);
+const percent = (part) => `${100 * part}%`;
+const show = (element, shown) => element.toggleAttribute("hidden", !shown);
+let choice = data.choices[0];
+let same = false;
+
+// ---- numbers as text
+
+const numberText = (value, digits = 3) => {
+  if (value === null || !Number.isFinite(value)) return "–";
+  const size = Math.abs(value);
+  const notation = size >= 1e12 || (size > 0 && size < 1e-4) ? "scientific" : "standard";
+  const whole = size >= 10 ** digits || Number.isInteger(value);
+  const rounding = whole && notation === "standard" ? { maximumFractionDigits: 0 } : { maximumSignificantDigits: digits };
+  return new Intl.NumberFormat("en", { notation, ...rounding }).format(value).replace(/,/g, "\u202f").replace(/-/g, "−");
+};
+const signedText = (value) => (value > 0 ? "+" : "") + numberText(value);
+const countText = (count) => numberText(count, 12) + (count === 1 ? " row" : " rows");
+const dateText = (days) => {
+  const moment = new Date(days * 86400000);
+  return Number.isNaN(moment.getTime()) ? "day " + numberText(days, 7) : moment.toISOString().slice(0, 10);
+};
+const effectText = (effects) =>
+  choice.outputs.map((output) => (choice.outputs.length > 1 ? data.outputs[output] + " " : "adds ") + signedText(effects[output])).join(", ");
+
+// ---- reading a curve between its points
+
+const effectAt = ({ x, y }, at, output) => {
+  if (at < x[0] || at > x[x.length - 1]) return null;
+  let first = 0, last = x.length - 1;
+  while (last - first > 1) {
+    const middle = (first + last) >> 1;
+    if (x[middle] <= at) first = middle;
+    else last = middle;
+  }
+  const low = y[first][output], high = y[last][output], width = x[last] - x[first];
+  if (low === null || high === null) return null;
+  return width > 0 ? low + ((at - x[first]) / width) * (high - low) : low;
+};
+const countAt = ({ edges, counts }, at) => {
+  const bin = edges.findLastIndex((edge) => edge <= at);
+  return bin < 0 || at > edges[counts.length] ? 0 : counts[Math.min(bin, counts.length - 1)];
+};
+const rangeOf = (values) => {
+  const all = values.filter((value) => value !== null);
+  const low = Math.min(0, ...all), high = Math.max(0, ...all), extra = (high - low || 1) * data.margin;
+  return { low: low - extra, high: high + extra };
+};
+
+// the finest ticks that have room, on the labels that Python drew
+const moveTicks = (slots, levels, view, pixels, axis) => {
+  const unit = pixels / (view.high - view.low);
+  const inView = (level) => level.at.map((value, index) => [value, level.text[index]]).filter(([value]) => value >= view.low && value <= view.high);
+  const fitting = levels.filter((level) => level.gap * unit >= level.room);
+  const ticks = fitting.map(inView).reduce((most, found) => (found.length > most.length ? found : most), []).slice(0, slots.length);
+  slots.forEach((slot, index) => {
+    show(slot, index < ticks.length);
+    const [value, text] = ticks[index] ?? [0, ""];
+    const part = share(value, view);
+    slot.setAttribute(axis, percent(axis === "x" ? part : 1 - part));
+    slot.lastElementChild.textContent = text;
+    if (!slot.firstElementChild.classList.contains("axis")) slot.firstElementChild.setAttribute("class", value === 0 ? "zero" : "rule");
+  });
+};
+
+class Card {
+  constructor(article, feature) {
+    this.article = article;
+    this.feature = feature;
+    this.svg = article.querySelector(".chart");
+    this.readOut = article.querySelector(".readout");
+    this.button = article.querySelector(".reset");
+    const all = (selector) => [...this.svg.querySelectorAll(selector)];
+    this.area = this.svg.querySelector(".area");
+    this.stretched = all(".stretch");
+    this.across = all(".across > .slot");
+    this.upward = all(".upward > .slot");
+    this.marks = all(".at");
+    this.outputs = all("[data-output]");
+    this.cursorMark = this.svg.querySelector(".cursor");
+    this.dragMark = this.svg.querySelector(".drag");
+    this.svg.classList.add("live");
+    const slider = { role: "slider", tabindex: 0, "aria-valuemin": 0, "aria-label": `Effect of ${feature.name}: arrow keys move` };
+    for (const [key, value] of Object.entries(slider)) this.svg.setAttribute(key, value);
+    this.range = this.full = feature.values;
+    this.listen();
+    this.rest();
+  }
+
+  // ---- what is in view
+
+  draw() {
+    const { feature } = this;
+    const box = this.area.getBoundingClientRect();
+    if (!box.width) return;
+    const several = choice.outputs.length > 1;
+    this.svg.classList.toggle("single", data.outputs.length > 1 && !several);
+    for (const element of this.outputs) {
+      const kind = feature.bars ? several === element.classList.contains("at") : true;
+      show(element, kind && choice.outputs.includes(Number(element.dataset.output)));
+    }
+    const effects = feature.effects;
+    this.height = same && this.isWhole() ? choice : rangeOf(this.visible());
+    const levels = same && this.isWhole() ? choice.levels : effects.levels;
+    const start = share(this.height.low, effects), stop = share(this.height.high, effects);
+    if (feature.bars) {
+      this.stretched[0].setAttribute("viewBox", `${data.units * start} 0 ${data.units * (stop - start)} ${feature.bars.length || 1}`);
+      for (const mark of this.marks) mark.setAttribute("x", percent(share(Number(mark.dataset.at), this.height)));
+      moveTicks(this.across, levels, this.height, box.width, "x");
+      return;
+    }
+    const left = data.units * share(this.range.low, this.full), width = data.units * share(this.range.high, this.full) - left;
+    this.stretched[0].setAttribute("viewBox", `${left} ${data.units * (1 - stop)} ${width} ${data.units * (stop - start)}`);
+    this.stretched[1]?.setAttribute("viewBox", `${left} 0 ${width} 1`);
+    for (const mark of this.marks) mark.setAttribute("y", percent(1 - share(Number(mark.dataset.at), this.height)));
+    moveTicks(this.across, this.full.levels, this.range, box.width, "x");
+    moveTicks(this.upward, levels, this.height, box.height, "y");
+    this.moveCursor();
+  }
+
+  isWhole() {
+    return this.range === this.full;
+  }
+
+  visible() {
+    const { feature } = this;
+    if (feature.bars) return feature.bars.flatMap((bar) => choice.outputs.map((output) => bar.y[output]));
+    const { low, high } = this.range, { x, y } = feature;
+    const inside = y.filter((_, index) => x[index] >= low && x[index] <= high);
+    const ends = [Math.max(low, x[0]), Math.min(high, x[x.length - 1])];
+    return choice.outputs.flatMap((output) => [
+      ...inside.map((effects) => effects[output]),
+      ...ends.map((end) => effectAt(feature, end, output)),
+      ...(feature.missing ? [feature.missing.y[output]] : []),
+    ]);
+  }
+
+  zoom(low, high) {
+    const { full } = this;
+    const least = Math.min(full.deepest, full.high - full.low) / 2, middle = clamp((low + high) / 2, full.low + least, full.high - least);
+    const range = { low: Math.max(Math.min(low, middle - least), full.low), high: Math.min(Math.max(high, middle + least), full.high) };
+    this.range = range.low <= full.low && range.high >= full.high ? full : range;
+    show(this.button, !this.isWhole());
+    if (typeof this.cursor === "number") this.cursor = clamp(this.cursor, this.range.low, this.range.high);
+    this.draw();
+    if (this.cursor !== null) this.read(this.cursor);
+  }
+
+  zoomBy(factor, around) {
+    const { low, high } = this.range;
+    const centre = clamp(around, low, high);
+    this.zoom(centre - (centre - low) * factor, centre + (high - centre) * factor);
+  }
+
+  // ---- the read-out: of a level by its index, of a value, or of the missing cells
+
+  read(cursor) {
+    this.cursor = cursor;
+    const { feature } = this;
+    const bar = feature.bars ? feature.bars[cursor] : cursor === "missing" ? feature.missing : null;
+    let text, at, most;
+    if (bar) {
+      text = `${bar.name}: ${effectText(bar.y)} · ${countText(bar.count)}`;
+      [at, most] = feature.bars ? [cursor, feature.bars.length - 1] : [STEPS + 1, STEPS + 1];
+    } else {
+      const { low, high } = this.range;
+      const digits = Math.max(4, Math.ceil(Math.log10(Math.max(Math.abs(low), Math.abs(high)) / (high - low))) + 3);
+      const value = feature.date ? dateText(cursor) : numberText(cursor, digits);
+      text = `${value}: ${effectText(data.outputs.map((_, output) => effectAt(feature, cursor, output)))}`;
+      if (feature.density) text += ` · ${countText(countAt(feature.density, cursor))} near`;
+      [at, most] = [Math.round(share(cursor, this.range) * STEPS), STEPS + (feature.missing ? 1 : 0)];
+    }
+    this.say(text, text, at, most);
+  }
+
+  rest() {
+    this.cursor = null;
+    this.say("", "not read yet", 0, this.feature.bars ? this.feature.bars.length - 1 : STEPS);
+  }
+
+  say(text, spoken, at, most) {
+    this.readOut.textContent = text;
+    this.svg.setAttribute("aria-valuemax", most);
+    this.svg.setAttribute("aria-valuenow", at);
+    this.svg.setAttribute("aria-valuetext", spoken);
+    this.moveCursor();
+  }
+
+  moveCursor() {
+    const { cursor, feature, cursorMark } = this;
+    show(cursorMark, cursor !== null);
+    if (cursor === null || !this.height) return;
+    if (feature.bars) {
+      cursorMark.setAttribute("y", data.row * cursor);
+      return;
+    }
+    const gone = cursor === "missing";
+    const width = feature.missing ? data.share : 1;
+    cursorMark.setAttribute("x", percent(gone ? data.gutter : width * share(cursor, this.range)));
+    for (const dot of cursorMark.querySelectorAll("[data-output]")) {
+      const output = Number(dot.dataset.output);
+      const effect = gone ? feature.missing.y[output] : effectAt(feature, cursor, output);
+      show(dot, effect !== null && choice.outputs.includes(output));
+      if (effect !== null) dot.setAttribute("y", percent(1 - share(effect, this.height)));
+    }
+  }
+
+  // ---- pointer, wheel and keys
+
+  shareOf(event) {
+    const box = this.area.getBoundingClientRect();
+    return [(event.clientX - box.left) / box.width, (event.clientY - box.top) / box.height];
+  }
+
+  valueAt(part) {
+    return this.range.low + clamp(part, 0, 1) * (this.range.high - this.range.low);
+  }
+
+  point(event) {
+    const [across, down] = this.shareOf(event), { bars, missing } = this.feature;
+    if (bars) this.read(clamp(Math.floor(down * bars.length), 0, bars.length - 1));
+    else this.read(missing && across > 1 ? "missing" : this.valueAt(across));
+  }
+
+  listen() {
+    const { svg } = this;
+    svg.addEventListener("pointermove", (event) => { if (this.held === undefined) this.point(event); else this.drag(event); });
+    svg.addEventListener("pointerleave", () => { if (this.held === undefined && document.activeElement !== svg) this.rest(); });
+    svg.addEventListener("pointerdown", (event) => this.hold(event));
+    svg.addEventListener("pointerup", (event) => this.release(event));
+    svg.addEventListener("pointercancel", () => this.letGo());
+    svg.addEventListener("wheel", (event) => this.wheel(event), { passive: false });
+    svg.addEventListener("keydown", (event) => this.key(event));
+    svg.addEventListener("focus", () => { if (this.cursor === null) this.read(this.first()); });
+    svg.addEventListener("blur", () => this.rest());
+    this.button.addEventListener("click", () => { this.reset(); svg.focus(); });
+  }
+
+  first() {
+    return this.feature.bars ? 0 : this.valueAt(0.5);
+  }
+
+  reset() {
+    if (!this.feature.bars) this.zoom(this.full.low, this.full.high);
+  }
+
+  hold(event) {
+    this.point(event);
+    if (this.feature.bars || event.pointerType !== "mouse" || event.button !== 0) return;
+    this.held = this.shareOf(event)[0];
+    this.svg.setPointerCapture(event.pointerId);
+  }
+
+  dragged(event) {
+    return [this.held, this.shareOf(event)[0]].map((part) => clamp(part, 0, 1)).sort((a, b) => a - b);
+  }
+
+  drag(event) {
+    const [start, stop] = this.dragged(event), width = this.feature.missing ? data.share : 1;
+    show(this.dragMark, true);
+    this.dragMark.setAttribute("x", percent(width * start));
+    this.dragMark.setAttribute("width", percent(width * (stop - start)));
+  }
+
+  release(event) {
+    if (this.held === undefined) return;
+    const [start, stop] = this.dragged(event);
+    this.letGo();
+    if (stop - start > 0.02) this.zoom(this.valueAt(start), this.valueAt(stop));
+  }
+
+  letGo() {
+    this.held = undefined;
+    if (this.dragMark) show(this.dragMark, false);
+  }
+
+  wheel(event) {
+    if (this.feature.bars || !(event.ctrlKey || event.metaKey)) return; // a plain wheel moves the page
+    event.preventDefault();
+    this.zoomBy(event.deltaY < 0 ? 0.8 : 1.25, this.valueAt(this.shareOf(event)[0]));
+  }
+
+  key(event) {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const { bars } = this.feature;
+    const moves = { ArrowLeft: -1, ArrowDown: bars ? 1 : -1, ArrowRight: 1, ArrowUp: bars ? -1 : 1, PageUp: -10, PageDown: 10 };
+    const at = this.cursor === null ? this.first() : this.cursor;
+    const centre = at === "missing" ? this.valueAt(0.5) : at;
+    if (event.key in moves) this.read(this.moved(at, moves[event.key]));
+    else if (event.key === "Home") this.read(bars ? 0 : this.range.low);
+    else if (event.key === "End") this.read(bars ? bars.length - 1 : this.range.high);
+    else if (bars) return;
+    else if (event.key === "+" || event.key === "=") this.zoomBy(0.5, centre);
+    else if (event.key === "-") this.zoomBy(2, centre);
+    else if (event.key === "0" || event.key === "Escape") this.reset();
+    else return;
+    event.preventDefault();
+  }
+
+  moved(at, steps) {
+    if (this.feature.bars) return clamp(at + steps, 0, this.feature.bars.length - 1);
+    const { low, high } = this.range;
+    if (at === "missing") return steps < 0 ? high : at;
+    if (at >= high && steps > 0 && this.feature.missing) return "missing";
+    return clamp(at + (steps * (high - low)) / STEPS, low, high);
+  }
+}
+
+// ---- the page: theme, search, order, outputs
+
+const startTheme = () => {
+  const root = document.documentElement, theme = byId("theme");
+  const preferred = window.matchMedia("(prefers-color-scheme: dark)");
+  const isDark = () => (root.dataset.theme || (preferred.matches ? "dark" : "light")) === "dark";
+  const update = () => theme.setAttribute("aria-pressed", String(isDark()));
+  theme.addEventListener("click", () => { root.dataset.theme = isDark() ? "light" : "dark"; update(); });
+  preferred.addEventListener("change", update);
+  update();
+};
+
+const startShapes = (grid) => {
+  const cards = [...grid.children].map((article, index) => new Card(article, data.features[index]));
+  const search = byId("search"), order = byId("order"), output = byId("output"), scale = byId("same");
+  const drawAll = () => cards.forEach((card) => { card.rest(); card.draw(); });
+  const filter = () => {
+    const wanted = search.value.trim().toLowerCase();
+    let found = 0;
+    for (const card of cards) {
+      card.article.hidden = !card.feature.name.toLowerCase().includes(wanted);
+      found += card.article.hidden ? 0 : 1;
+    }
+    byId("found").textContent = `${found} of ${cards.length} shown`;
+    show(byId("nothing"), found === 0);
+  };
+  const orders = {
+    importance: (a, b) => b.feature.importance - a.feature.importance,
+    name: (a, b) => a.feature.name.localeCompare(b.feature.name),
+    entry: (a, b) => (a.feature.entry ?? Infinity) - (b.feature.entry ?? Infinity) || 0,
+  };
+  search.addEventListener("input", filter);
+  order.addEventListener("change", () => grid.append(...[...cards].sort(orders[order.value]).map((card) => card.article)));
+  scale.addEventListener("change", () => { same = scale.checked; drawAll(); });
+  output?.addEventListener("change", () => {
+    choice = data.choices[Number(output.value)];
+    show(byId("legend"), choice.outputs.length > 1);
+    drawAll();
+  });
+  document.addEventListener("keydown", (event) => {
+    if (event.key === "Escape" && event.target === search) { search.value = ""; filter(); }
+    if (event.key !== "/" || event.ctrlKey || event.metaKey || event.altKey || event.target.matches("input, select, textarea")) return;
+    event.preventDefault();
+    search.focus();
+    search.select();
+  });
+  window.addEventListener("hashchange", () => {
+    const target = byId(window.location.hash.slice(1));
+    if (!target || !target.hidden) return;
+    search.value = "";
+    filter();
+    target.scrollIntoView();
+  });
+  window.addEventListener("beforeprint", () => cards.forEach((card) => card.reset())); // paper shows whole curves
+  // a card that was hidden, or whose column became narrower, has room for other labels
+  const widths = new ResizeObserver((entries) => entries.forEach(({ target }) => cards.find((card) => card.svg === target).draw()));
+  filter();
+  cards.forEach((card) => { card.draw(); widths.observe(card.svg); });
+};
+
+document.documentElement.classList.add("js");
+startTheme();
+const grid = byId("grid");
+if (grid) startShapes(grid);
+})();
