@@ -222,7 +222,7 @@ class AdditiveEstimator(BaseEstimator, ABC):
         if hasattr(self, "event_times_"):
             task = "survival"
         outputs = output_names(task, family.name, getattr(self, "classes_", ()), self.model_.intercept.size)
-        network, kept = settings.get("network"), settings.get("always_keep") or ()
+        network, kept = settings.get("network"), self._choosing().always_keep or ()
         threshold = None
         if isinstance(network, Network) and not network.solver_for(as_penalty(settings["penalty"])).proximal:
             threshold = network.threshold

@@ -129,7 +129,8 @@ class AdditiveClassifier(ClassifierMixin, AdditiveEstimator):
             raise InputError(describe("family", expected, repr(wanted), "choose one"))
         if getattr(self, "class_weight", None) is not None:
             raise InputError(describe("class_weight", "None for several labels", "weights", "use sample_weight"))
-        return labels.astype(np.float64), np.arange(labels.shape[1]), Multilabel()
+        columns: Classes = np.arange(labels.shape[1])
+        return labels.astype(np.float64), columns, Multilabel()
 
     def _one_label(
         self, labels: Classes, present: NDArray[np.bool_]

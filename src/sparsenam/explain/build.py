@@ -24,7 +24,7 @@ from sparsenam.explain.explanation import (
 )
 from sparsenam.explain.summary import ColumnSummary, DataSummary, TrainingSummary, kept_columns
 from sparsenam.explain.text import Task
-from sparsenam.model import AdditiveModel, keep_features
+from sparsenam.model import AdditiveModel, keep_terms
 from sparsenam.selection import CVCurve
 from sparsenam.tables import TableEncoder, Term
 from sparsenam.tables.columns import Column
@@ -74,7 +74,7 @@ class FitRecord:
 
     def kept_terms(self, column: int) -> list[tuple[int, Term]]:
         """Return the terms of a column that the model keeps, each after its index in the model."""
-        terms = ((index, self.encoder.terms[int(term)]) for index, term in enumerate(self.model.features))
+        terms = ((index, self.encoder.terms[int(term)]) for index, term in enumerate(self.model.terms))
         return [(index, term) for index, term in terms if term.column == column]
 
     def slack(self, name: str) -> float | None:
@@ -111,7 +111,7 @@ def explain_model(record: FitRecord, data: DataSummary) -> Explanation:
         dropped=tuple(dropped),
         card=_card(record, data),
         curve=None if curve is None else curve.table(),
-        chosen=None if curve is None or record.taken is None else {"best": curve.best(), "taken": record.taken},
+        chosen=None if curve is None or record.taken is None else {"best": curve.choose("best"), "taken": record.taken},
         path=None
         if path is None
         else plain_data({"alphas": path.alphas, "names": path.names, "norms": path.norms}),
@@ -124,9 +124,9 @@ def effect_at(model: AdditiveModel, index: int, x: Vector) -> Matrix:
 
     NaN gives what the term adds where it is absent.
     """
-    alone = np.zeros(model.features.size, dtype=np.bool_)
+    alone = np.zeros(model.terms.size, dtype=np.bool_)
     alone[index] = True
-    single = replace(keep_features(model, alone), features=np.zeros(1, dtype=np.intp), n_features_in=1)
+    single = replace(keep_terms(model, alone), features=np.zeros(1, dtype=np.intp), n_features_in=1)
     return single.kept_effects(x[:, None])[:, 0]
 
 
