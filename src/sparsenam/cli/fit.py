@@ -49,6 +49,10 @@ def fit(
     exposure: Exposure = None,
     event: Annotated[str | None, typer.Option(help="Column of 0/1: the event happened (survival).")] = None,
     alpha: Annotated[str, typer.Option(help="Weight of the penalty; auto chooses by cross-validation.")] = "auto",
+    rule: Annotated[
+        str, typer.Option(help="compact, one_se or best: which point of the path to take.")
+    ] = "compact",
+    max_features: Annotated[int | None, typer.Option(help="Most columns to keep.")] = None,
     family: FamilyName = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with a fit that was stopped.")] = False,
     debug: Debug = False,
@@ -65,7 +69,9 @@ def fit(
 
         columns = TargetRequest(target, task, family, event, exposure)
         kinds = tuple(as_types(types).items())
-        request = FitRequest(columns, test, seed, as_alpha(alpha), tuple(as_list(keep)), kinds, max_seconds)
+        request = FitRequest(
+            columns, test, seed, as_alpha(alpha), rule, max_features, tuple(as_list(keep)), kinds, max_seconds
+        )
         problem = pose(read_file(table), columns)
         folder = ModelFolder(out)
         fingerprint = request.fingerprint(table.read_bytes())

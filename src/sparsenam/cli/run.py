@@ -112,6 +112,8 @@ class FitRequest:
     test: float = 0.2
     seed: int = 0
     alpha: float | Literal["auto"] = "auto"
+    rule: str = "compact"
+    max_features: int | None = None
     keep: tuple[str, ...] = ()
     types: tuple[tuple[str, str], ...] = ()
     max_seconds: float | None = None
@@ -125,7 +127,9 @@ class FitRequest:
 
     def estimator(self, kind: TargetKind) -> Any:
         """Return the unfitted estimator for a kind of target."""
-        settings = self._settings(alpha=self.alpha, max_seconds=self.max_seconds)
+        settings = self._settings(
+            alpha=self.alpha, rule=self.rule, max_features=self.max_features, max_seconds=self.max_seconds
+        )
         if kind.task == "survival":
             return sparsenam.SNAMSurvival(**settings)
         if kind.task == "classification":

@@ -129,7 +129,7 @@ class AdditiveClassifier(ClassifierMixin, AdditiveEstimator):
             raise InputError(describe("family", expected, repr(wanted), "choose one"))
         if getattr(self, "class_weight", None) is not None:
             raise InputError(describe("class_weight", "None for several labels", "weights", "use sample_weight"))
-        columns: Classes = np.arange(labels.shape[1])
+        columns: Classes = np.arange(labels.shape[1], dtype=np.intp)
         return labels.astype(np.float64), columns, Multilabel()
 
     def _one_label(

@@ -17,8 +17,8 @@ from sparsenam.model import AdditiveModel
 class PathPoint:
     """One alpha: the columns kept, the norms of all columns (columns,), the model, and the gap reached.
 
-    ``features`` are indices of columns. ``gap`` is the duality gap relative to the loss of the empty model, None for a fit
-    without one.
+    ``features`` are indices of columns. ``gap`` is the duality gap relative to the loss of the empty model, None for
+    a fit without one.
     """
 
     alpha: float
