@@ -1,8 +1,8 @@
-"""Time the path on 500 rows x 10,000 features x 10 columns against skglm and adelie: same design and grid.
+"""Time the path on 500 rows x 10,000 groups x 10 columns against skglm and adelie: same design and grid.
 
     ADELIE_PYTHON=/path/to/python python benchmarks/wide_path.py [result.json]
 
-adelie needs numpy < 2, so it runs in an environment of its own, named by ADELIE_PYTHON, or is left out.
+adelie needs numpy < 2, so it runs in a separate environment, named by ADELIE_PYTHON, or is left out.
 Every solver gets one thread. Write times, ratios and final objectives as JSON.
 """
 
@@ -21,7 +21,7 @@ from pathlib import Path
 
 import numpy as np
 
-ROWS, FEATURES, WIDTH, POINTS, RATIO = 500, 10_000, 10, 30, 0.1
+ROWS, GROUPS, WIDTH, POINTS, RATIO = 500, 10_000, 10, 30, 0.1
 REPEATS = 3
 
 ADELIE = """
@@ -49,11 +49,11 @@ print(json.dumps({"seconds": times, "objective": float(objective)}))
 
 
 def make_problem():
-    """Quantile ramps of normal features, of which four matter; y standardised."""
+    """Quantile ramps of normal columns, of which four matter; y standardised."""
     from sparsenam.convex import orthonormal_design
 
     generator = np.random.default_rng(0)
-    X = generator.normal(size=(ROWS, FEATURES))
+    X = generator.normal(size=(ROWS, GROUPS))
     x1, x2, x3, x4 = X[:, :4].T
     signal = 2 * x1**2 * np.tanh(x1) + np.sin(x2) * np.cos(x2) + x2**2 + 20 / (1 + np.exp(-5 * np.sin(x3)))
     y = signal + 20 * np.sin(2 * x4) ** 3 - 6 * np.cos(x4) + x4**2 + generator.normal(size=ROWS)
@@ -64,7 +64,7 @@ def make_problem():
         return np.clip((X[:, j, None] - knots[:-1]) / np.diff(knots), 0, 1)
 
     start = time.perf_counter()
-    design = orthonormal_design(ramps, FEATURES, np.ones(ROWS), roughness=0.0, dtype=np.float32)
+    design = orthonormal_design(ramps, GROUPS, np.ones(ROWS), roughness=0.0, dtype=np.float32)
     return design, (y - y.mean()) / y.std(), time.perf_counter() - start
 
 
@@ -88,7 +88,7 @@ def run_ours(design, y):
         points = list(convex_path(design, y[:, None], Gaussian(), weights, n_alphas=POINTS, ratio=RATIO))
         times.append(time.perf_counter() - start)
     last = points[-1]
-    names = [f"x{j}" for j in range(FEATURES)]
+    names = [f"x{j}" for j in range(GROUPS)]
     theta, intercept = last.theta[0], last.intercepts[0]
     proof = certify(
         design, y[:, None], Gaussian(), weights[0], theta, intercept, last.alpha, GroupLasso(), names, 1.1e-4
@@ -116,7 +116,7 @@ def run_skglm(design, y, alphas):
     def walk(grid):
         coefficients = fitted = None
         for alpha in grid:
-            penalty = compiled_clone(WeightedGroupL2(alpha, np.ones(FEATURES), starts, indices))
+            penalty = compiled_clone(WeightedGroupL2(alpha, np.ones(GROUPS), starts, indices))
             solver = GroupBCD(max_iter=200, max_epochs=10_000, tol=1e-3, fit_intercept=False, warm_start=True)
             coefficients, *_ = solver.solve(X, y, datafit, penalty, w_init=coefficients, Xw_init=fitted)
             fitted = X @ coefficients
@@ -126,7 +126,7 @@ def run_skglm(design, y, alphas):
     start = time.perf_counter()
     coefficients = walk(alphas)
     seconds = [time.perf_counter() - start]
-    theta = coefficients.reshape(FEATURES, WIDTH)
+    theta = coefficients.reshape(GROUPS, WIDTH)
     return {"seconds": seconds, "objective": objective(design, y, alphas[-1], theta, 0.0)}
 
 
