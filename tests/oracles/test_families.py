@@ -86,7 +86,7 @@ def test_the_usual_smoothing_costs_little_of_the_quantile_loss(level):
 
 
 def test_huber_without_its_scale_estimate_is_scikit_learns():
-    """Given scikit-learn's own σ as the scale, the loss is the same and so are the coefficients."""
+    """Given the σ of scikit-learn as the scale, the loss is the same and so are the coefficients."""
     X, scores, generator = table(3)
     y = scores + 0.2 * generator.normal(size=ROWS)
     y[:30] += 20.0

@@ -34,11 +34,11 @@ def test_narrow_sub_networks_equal_banks_of_their_own(activation):
     assert not theta[padding].any()
     x = torch.randn(3, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
     together = bank.effects(theta, x)
-    for place, name in enumerate(NAMES):
+    for term, name in enumerate(NAMES):
         alone = build_bank(widths[name], [name], 2, activation)
-        own = initial_parameters(alone, [name], Streams(3))
-        assert own.numel() == int((~padding[place]).sum())
-        torch.testing.assert_close(alone.effects(own, x[place : place + 1])[0], together[place])
+        theta_alone = initial_parameters(alone, [name], Streams(3))
+        assert theta_alone.numel() == int((~padding[term]).sum())
+        torch.testing.assert_close(alone.effects(theta_alone, x[term : term + 1])[0], together[term])
 
 
 def test_draws_depend_on_the_name_alone():

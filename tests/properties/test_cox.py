@@ -26,10 +26,10 @@ def log_likelihood(event, time, weights, scores, ties):
     powers, total = weights * np.exp(scores), 0.0
     for t in np.unique(time[event]):
         died = event & (time == t)
-        at_risk, own, count = powers[time >= t].sum(), powers[died].sum(), int(died.sum())
+        at_risk, leaving, count = powers[time >= t].sum(), powers[died].sum(), int(died.sum())
         total += weights[died] @ scores[died]
         for gone in range(count):
-            left = at_risk - (gone / count * own if ties == "efron" else 0.0)
+            left = at_risk - (gone / count * leaving if ties == "efron" else 0.0)
             total -= weights[died].mean() * np.log(left)
     return total
 

@@ -33,7 +33,7 @@ CENTERS, SCALES = np.array([0.0, 1e4, -5.0]), np.array([1.0, 10.0, 1e-6])
 def random_model(activation, hidden, outputs=1, seed=0):
     generator = np.random.default_rng(seed)
     bank = MLPBank(hidden, outputs, activation)
-    theta = torch.as_tensor(np.stack([bank.draw(place, generator) for place in range(3)]))
+    theta = torch.as_tensor(np.stack([bank.draw(term, generator) for term in range(3)]))
     return AdditiveModel(
         family=Gaussian(),
         bank=bank,
@@ -112,19 +112,19 @@ def test_the_search_agrees_with_bisection_whatever_the_knots(knots, cluster, x):
 )
 def test_a_shape_interpolates_between_its_knots_and_goes_on_straight_beyond(knots, seed):
     generator = np.random.default_rng(seed)
-    places = np.sort(np.array(knots, dtype=float))
+    points = np.sort(np.array(knots, dtype=float))
     values, left, right = (
-        generator.normal(size=(places.size, 2)),
+        generator.normal(size=(points.size, 2)),
         generator.normal(size=2),
         generator.normal(size=2),
     )
-    shape = ShapeFunction(places, values, left, right, np.zeros(2))
-    np.testing.assert_array_equal(shape(places), values)
-    x = generator.uniform(places[0], places[-1], 50)
-    expected = np.column_stack([np.interp(x, places, values[:, output]) for output in (0, 1)])
+    shape = ShapeFunction(points, values, left, right, np.zeros(2))
+    np.testing.assert_array_equal(shape(points), values)
+    x = generator.uniform(points[0], points[-1], 50)
+    expected = np.column_stack([np.interp(x, points, values[:, output]) for output in (0, 1)])
     np.testing.assert_allclose(shape(x), expected, atol=1e-12)
-    np.testing.assert_allclose(shape([places[0] - 2.0])[0], values[0] - 2.0 * left, atol=1e-12)
-    np.testing.assert_allclose(shape([places[-1] + 2.0])[0], values[-1] + 2.0 * right, atol=1e-12)
+    np.testing.assert_allclose(shape([points[0] - 2.0])[0], values[0] - 2.0 * left, atol=1e-12)
+    np.testing.assert_allclose(shape([points[-1] + 2.0])[0], values[-1] + 2.0 * right, atol=1e-12)
 
 
 def one_layer(weights, biases, outputs, activation="relu"):
@@ -193,9 +193,9 @@ def test_leaving_out_features_changes_no_bit_of_the_others():
     table = table_for(model, 300, 4.0)
     few = keep_terms(model, np.array([True, False, True]))
     np.testing.assert_array_equal(few.kept_effects(table), model.kept_effects(table)[:, [0, 2]])
-    silent = keep_terms(model, np.array([False, True, False]))
-    silent = replace(silent, theta=torch.zeros_like(silent.theta), offsets=np.zeros((1, 2)))
-    assert not silent.kept_effects(table).any()
+    zero = keep_terms(model, np.array([False, True, False]))
+    zero = replace(zero, theta=torch.zeros_like(zero.theta), offsets=np.zeros((1, 2)))
+    assert not zero.kept_effects(table).any()
 
 
 def test_a_row_has_the_same_bits_beside_any_other_rows(fitted):
@@ -227,7 +227,9 @@ def test_a_bank_of_shapes_has_the_same_functions_and_is_pruned_like_any_other():
     bank, theta = ShapeBank.of(shapes, 2)
     x = table_for(model, 200, 5.0)[:, model.terms].T
     effects = bank.effects(theta, torch.as_tensor(x)).numpy()
-    np.testing.assert_allclose(effects, np.stack([own(row) for own, row in zip(shapes, x, strict=True)]), rtol=1e-9)
+    np.testing.assert_allclose(
+        effects, np.stack([shape(row) for shape, row in zip(shapes, x, strict=True)]), rtol=1e-9
+    )
     last = np.array([2])
     kept = bank.take(last).effects(theta[last], torch.as_tensor(x[last]))
     np.testing.assert_array_equal(kept.numpy(), effects[last])

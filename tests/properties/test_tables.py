@@ -19,7 +19,7 @@ enough = settings(max_examples=60)
 KINDS = {
     "numbers": st.floats(-1e9, 1e9),
     "integers": st.integers(-5, 5),
-    "words": st.sampled_from(["red", "green", "blue", "grey"]) | WORDS,
+    "levels": st.sampled_from(["red", "green", "blue", "grey"]) | WORDS,
     "truths": st.booleans(),
     "days": st.datetimes().map(lambda moment: moment.replace(microsecond=0)),
 }
@@ -30,10 +30,10 @@ def tables(draw):
     """Columns of every kind with holes, as lists of Python values; no column without a value."""
     rows = draw(st.integers(2, 12))
     columns = {}
-    for place in range(draw(st.integers(1, 4))):
+    for index in range(draw(st.integers(1, 4))):
         kind = draw(st.sampled_from(sorted(KINDS)))
         cell = KINDS[kind] if draw(st.booleans()) else st.none() | KINDS[kind]
-        columns[f"{kind}{place}"] = draw(st.lists(cell, min_size=rows, max_size=rows))
+        columns[f"{kind}{index}"] = draw(st.lists(cell, min_size=rows, max_size=rows))
     return columns
 
 
@@ -47,7 +47,7 @@ def fit(table, **settings):
 
 
 def by_term(encoder, encoded):
-    return {term.name: encoded[:, place] for place, term in enumerate(encoder.terms)}
+    return {term.name: encoded[:, index] for index, term in enumerate(encoder.terms)}
 
 
 def assert_same_terms(left, right):
@@ -140,8 +140,8 @@ def test_a_constant_column_changes_no_term(columns, value):
 @given(columns=tables(), max_levels=st.integers(2, 5))
 def test_codes_are_whole_numbers_below_the_number_of_levels_and_missing_terms_are_0_or_1(columns, max_levels):
     encoder, encoded = fit(in_pandas(columns), max_levels=max_levels)
-    for place, term in enumerate(encoder.terms):
-        values = encoded[:, place]
+    for index, term in enumerate(encoder.terms):
+        values = encoded[:, index]
         if term.kind == "missing":
             assert set(values) == {0.0, 1.0}
         elif term.kind in ("binary", "levels"):

@@ -460,8 +460,8 @@ def test_other_columns_are_refused_in_scikit_learns_words():
     assert str(unseen.value) == f"{start}Feature names unseen at fit time:\n- z\n"
     with pytest.raises(InputError) as missing:
         encoder.encode(pd.DataFrame({"a": [1, 2]}))
-    told = "".join(f"- {name}\n" for name in "bcdef")
-    assert str(missing.value) == f"{start}Feature names seen at fit time, yet now missing:\n{told}- ...\n"
+    listed = "".join(f"- {name}\n" for name in "bcdef")
+    assert str(missing.value) == f"{start}Feature names seen at fit time, yet now missing:\n{listed}- ...\n"
 
 
 def test_another_width_is_refused_in_scikit_learns_words():

@@ -185,13 +185,14 @@ def _with_missing_terms(columns: list[Column], frame: Frame) -> list[Column]:
     sharing: dict[bytes, list[str]] = {}
     for column, pattern in zip(columns, patterns, strict=True):
         sharing.setdefault(pattern, []).append(column.name)
+    mark = _missing_mark(frame.names)
     complete: list[Column] = []
     for column, pattern in zip(columns, patterns, strict=True):
         if not pattern:
             complete.append(column)
             continue
         first = min(sharing[pattern])  # by name, so that the order of the columns does not matter
-        term = _missing_name(first, frame.names)
+        term = f"{first} ({mark})"
         others = sorted(set(sharing[pattern]) - {column.name})
         shared = f", shared with {listed(others)} (missing in the same rows)" if others else ""
         counted = "1 missing cell is" if column.n_missing == 1 else f"{column.n_missing} missing cells are"
@@ -199,17 +200,17 @@ def _with_missing_terms(columns: list[Column], frame: Frame) -> list[Column]:
     return complete
 
 
-def _missing_name(column: str, names: tuple[str, ...]) -> str:
-    """Return a name for a column's missing cells that no column has, and no other column's missing cells."""
+def _missing_mark(names: Sequence[str]) -> str:
+    """Return what follows a column's name, in brackets, in that of its missing cells; no column's name ends so."""
     mark = "missing"
-    while any(name.endswith(f"({mark})") for name in names):  # the table may have columns of such names
+    while any(name.endswith(f"({mark})") for name in names):
         mark = f"cell {mark}"
-    return f"{column} ({mark})"
+    return mark
 
 
 def _terms(columns: list[Column], split_levels: bool) -> list[Term]:
     terms: list[Term] = []
-    names = tuple(column.name for column in columns)
+    mark = _missing_mark([column.name for column in columns])
     for index, column in enumerate(columns):
         if column.kind in ("number", "date", "ordered"):
             terms.append(Term(column.name, index, "number", column.levels))
@@ -217,7 +218,7 @@ def _terms(columns: list[Column], split_levels: bool) -> list[Term]:
             terms += [Term(f"{column.name} = {level}", index, "binary", (level,)) for level in column.levels]
         elif column.kind == "category":
             terms.append(Term(column.name, index, "binary" if len(column.levels) == 2 else "levels", column.levels))
-        if column.missing_term == _missing_name(column.name, names):
+        if column.missing_term == f"{column.name} ({mark})":  # not that of another column
             terms.append(Term(column.missing_term, index, "missing"))
     return terms
 
