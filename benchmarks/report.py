@@ -16,8 +16,8 @@ def rows(name: str) -> list[str]:
     for method in ("sparsenam", "ebm"):
         if method not in summary:
             continue
-        own = summary[method]
-        measured = ", ".join(f"{words} {own[key]:.4g}" for key, words in MEASURES.items() if key in own)
+        measures = summary[method]
+        measured = ", ".join(f"{label} {measures[key]:.4g}" for key, label in MEASURES.items() if key in measures)
         runs = sum(record["method"] == method for record in records)
         kept = [record["features"] for record in records if "features" in record and record["method"] == method]
         features = (
@@ -29,9 +29,8 @@ def rows(name: str) -> list[str]:
             else ""
         )
         gap = f"{max(record['gap'] for record in records if 'gap' in record):.0e}" if kept else ""
-        lines.append(
-            f"| {name} | {method} | {runs} | {measured} | {features} | {exact} | {gap} | {own['seconds']:.1f} |"
-        )
+        seconds = f"{measures['seconds']:.1f}"
+        lines.append(f"| {name} | {method} | {runs} | {measured} | {features} | {exact} | {gap} | {seconds} |")
     ratio = summary.get("ebm seconds / ours, median")
     if ratio:
         lines.append(f"| | EBM's time over ours | | {ratio:.1f} | | | | |")

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from sparsenam import RandomFeatureSNAMClassifier, RandomFeatureSNAMRegressor, SNAMSurvival, survival_target
 from sparsenam.estimators.regression import REGRESSION_FAMILIES
 from sparsenam.explain import Explanation, LocalExplanation
-from sparsenam.explain.plots.path import spread
+from sparsenam.explain.charts import spread
 
 GENERATOR = np.random.default_rng(0)
 TABLE = pd.DataFrame(
@@ -78,7 +78,7 @@ def test_contributions_and_the_intercept_add_up_to_the_score(model):
     scores = model._scores(TABLE)
     assert model.explain().features
     for row, score in zip(local.rows, scores, strict=True):
-        total = np.array(row.intercept) + np.sum([own.effect for own in row.contributions], axis=0)
+        total = np.array(row.intercept) + np.sum([part.effect for part in row.contributions], axis=0)
         np.testing.assert_allclose(total, score, atol=1e-6)
         np.testing.assert_allclose(row.score, score)
         predicted = score if isinstance(model, SNAMSurvival) else model.model_.family.mean(score[None])[0]
@@ -86,10 +86,10 @@ def test_contributions_and_the_intercept_add_up_to_the_score(model):
 
 
 def test_the_largest_comes_first(model):
-    sizes = [own.mean_absolute for own in model.explain().features]
+    sizes = [feature.mean_absolute for feature in model.explain().features]
     assert sizes == sorted(sizes, reverse=True)
     for row in model.explain_local(TABLE.head(20)).rows:
-        heights = [max(map(abs, own.effect)) for own in row.contributions]
+        heights = [max(map(abs, part.effect)) for part in row.contributions]
         assert heights == sorted(heights, reverse=True)
 
 
@@ -104,8 +104,9 @@ def test_effects_have_one_number_for_each_output(model):
     explanation = model.explain()
     outputs = len(explanation.outputs)
     assert len(explanation.intercept) == outputs
-    for own in explanation.features:
-        rows = [level.effect for level in own.levels or ()] + list(own.curve.effect if own.curve else ())
+    for feature in explanation.features:
+        rows = [level.effect for level in feature.levels or ()]
+        rows += list(feature.curve.effect if feature.curve else ())
         assert {len(row) for row in rows} == {outputs}
 
 
@@ -119,12 +120,12 @@ def test_explaining_changes_no_bit_of_the_model(model):
 
 @given(st.lists(st.floats(0, 1), max_size=30), st.floats(0.001, 0.2))
 @settings(max_examples=200)
-def test_labels_keep_their_distance_and_their_order(places, distance):
-    places = np.array(places)
-    moved = spread(places, distance)
+def test_labels_keep_their_distance_and_their_order(positions, distance):
+    positions = np.array(positions)
+    moved = spread(positions, distance)
     assert np.all((moved >= -1e-9) & (moved <= 1 + 1e-9))
-    order = np.argsort(places, kind="stable")
-    room = min(distance, 1 / max(1, places.size - 1))
+    order = np.argsort(positions, kind="stable")
+    room = min(distance, 1 / max(1, positions.size - 1))
     assert np.all(np.diff(moved[order]) >= room - 1e-9)
-    if np.all(np.diff(np.sort(places)) >= distance):
-        np.testing.assert_allclose(moved, places, atol=1e-9)
+    if np.all(np.diff(np.sort(positions)) >= distance):
+        np.testing.assert_allclose(moved, positions, atol=1e-9)

@@ -4,6 +4,7 @@ import json
 import pickle
 import sys
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -19,7 +20,7 @@ from sparsenam import (
 )
 from sparsenam.baselines import NAMRegressor
 from sparsenam.errors import InputError
-from sparsenam.explain import Explanation, LocalExplanation, TrainingSummary
+from sparsenam.explain import Explanation, LocalExplanation, TrainingSummary, explain_model
 from sparsenam.explain.local import describe_effect
 from sparsenam.explain.summary import density_of
 
@@ -70,10 +71,10 @@ def fit_quietly(model, table, y, **more):
 def test_every_column_is_either_kept_or_dropped(fitted):
     model, table = fitted
     explanation = model.explain()
-    names = [own.name for own in explanation.features] + [own.name for own in explanation.dropped]
+    names = [feature.name for feature in explanation.features] + [column.name for column in explanation.dropped]
     assert sorted(names) == sorted(table.columns)
     support = set(model.get_feature_names_out())
-    assert {own.name for own in explanation.features} == support
+    assert {feature.name for feature in explanation.features} == support
 
 
 def test_reasons_say_why_columns_are_in_or_out(fitted):
@@ -86,22 +87,23 @@ def test_reasons_say_why_columns_are_in_or_out(fitted):
     assert reasons["noise"] == f"its gradient is {slack:.2f} of the alpha at which it would enter"
 
 
-def test_a_twin_of_a_dropped_column_is_told_so():
+def test_a_twin_of_a_dropped_column_is_called_one():
     table, y = mixed()
     table["noise too"] = 2 * table["noise"]
-    dropped = {
-        own.name: own.reason for own in fit_quietly(SNAMRegressor(random_state=0), table, y).explain().dropped
-    }
+    explanation = fit_quietly(SNAMRegressor(random_state=0), table, y).explain()
+    dropped = {column.name: column.reason for column in explanation.dropped}
     assert dropped["noise too"] == "equal to 'noise' in every row, up to unit and sign, which is dropped too"
 
 
-def test_a_column_constant_in_the_rows_that_count_is_told_so():
+def test_a_column_constant_in_the_rows_that_count_is_called_constant():
     generator = np.random.default_rng(0)
     table = pd.DataFrame({"a": generator.normal(size=80), "b": np.repeat([0.0, 1.0], [60, 20])})
     weights = np.repeat([1.0, 0.0], [60, 20])
     model = fit_quietly(SNAMRegressor(random_state=0), table, table["a"] ** 2, sample_weight=weights)
     explanation = model.explain()
-    assert [(own.name, own.reason) for own in explanation.dropped] == [("b", "constant in the rows that count")]
+    assert [(column.name, column.reason) for column in explanation.dropped] == [
+        ("b", "constant in the rows that count")
+    ]
     assert explanation.card["rows"] == 60
     assert sum(explanation.feature("a").density.counts) == 60
 
@@ -112,7 +114,7 @@ def test_asked_columns_and_unpenalised_models_say_so():
     kept = fit_quietly(SNAMRegressor(keep=["noise"], random_state=0), numbers, y).explain().feature("noise")
     assert kept.reason == "it was asked to stay, and is not penalised"
     free = fit_quietly(NAMRegressor(hidden=(4,), max_epochs=2, random_state=0), numbers, y).explain()
-    assert {own.reason for own in free.features} == {"no penalty: every column stays"}
+    assert {column.reason for column in free.features} == {"no penalty: every column stays"}
 
 
 def test_networks_under_the_penalty_say_what_dropped_a_feature():
@@ -120,9 +122,11 @@ def test_networks_under_the_penalty_say_what_dropped_a_feature():
     numbers = table[["income", "noise"]]
     sizes = {"hidden": (4,), "alpha": 50.0, "max_epochs": 2, "random_state": 0}
     prox = fit_quietly(SNAMRegressor(**sizes), numbers, y).explain()
-    assert {own.reason for own in prox.dropped} == {"the penalty switched its sub-network off"}
+    assert {column.reason for column in prox.dropped} == {"the penalty switched its sub-network off"}
     plain = fit_quietly(SNAMRegressor(solver="adam", threshold=100.0, **sizes), numbers, y).explain()
-    assert {own.reason for own in plain.dropped} == {"its mean absolute effect stayed within the threshold of 100"}
+    assert {column.reason for column in plain.dropped} == {
+        "its mean absolute effect stayed within the threshold of 100"
+    }
 
 
 def test_curves_are_the_model_itself(fitted):
@@ -130,10 +134,10 @@ def test_curves_are_the_model_itself(fitted):
     explanation = model.explain()
     effects = pd.DataFrame(model.effects(table), columns=table.columns)
     for name in ("income", "age"):
-        own, there = explanation.feature(name), table[name].notna()
-        at_rows = np.interp(table[name][there], own.curve.x, np.array(own.curve.effect)[:, 0])
-        np.testing.assert_allclose(at_rows, effects[name][there], atol=1e-8)
-        assert own.curve.x[0] <= table[name].min() and own.curve.x[-1] >= table[name].max()
+        curve, present = explanation.feature(name).curve, table[name].notna()
+        at_rows = np.interp(table[name][present], curve.x, np.array(curve.effect)[:, 0])
+        np.testing.assert_allclose(at_rows, effects[name][present], atol=1e-8)
+        assert curve.x[0] <= table[name].min() and curve.x[-1] >= table[name].max()
     day = explanation.feature("day")
     numbers = (table["day"] - pd.Timestamp("1970-01-01")) / pd.Timedelta(days=1)
     at_rows = np.interp(numbers, day.curve.x, np.array(day.curve.effect)[:, 0])
@@ -147,8 +151,8 @@ def test_smooth_networks_have_curves_on_a_grid():
     model = fit_quietly(
         SNAMRegressor(hidden=(8,), activation="tanh", alpha=1e-4, random_state=0), X, np.sin(X[:, 0])
     )
-    (own,) = model.explain().features
-    at_rows = np.interp(X[:, 0], own.curve.x, np.array(own.curve.effect)[:, 0])
+    (feature,) = model.explain().features
+    at_rows = np.interp(X[:, 0], feature.curve.x, np.array(feature.curve.effect)[:, 0])
     np.testing.assert_allclose(at_rows, model.effects(X)[:, 0], atol=1e-3)
 
 
@@ -164,9 +168,9 @@ def test_levels_and_missing_cells_have_the_effects_of_the_model(fitted):
     assert [level.name for level in size.levels] == ["S", "M", "L"]
     assert size.curve.x == (0.0, 1.0, 2.0) and size.text_at(2.0) == "L"
     for name in ("age", "gap"):
-        own, rows = explanation.feature(name), table[name].isna()
-        np.testing.assert_allclose(effects[name][rows], own.missing.effect[0], atol=1e-9)
-        assert own.missing.count == rows.sum()
+        missing, rows = explanation.feature(name).missing, table[name].isna()
+        np.testing.assert_allclose(effects[name][rows], missing.effect[0], atol=1e-9)
+        assert missing.count == rows.sum()
     gap = explanation.feature("gap")
     assert gap.curve is None and gap.levels[0].name == "(present)"
     np.testing.assert_allclose(effects["gap"][table["gap"].notna()], gap.levels[0].effect[0], atol=1e-9)
@@ -175,15 +179,15 @@ def test_levels_and_missing_cells_have_the_effects_of_the_model(fitted):
 def test_importances_are_those_of_the_effects(fitted):
     model, table = fitted
     effects = pd.DataFrame(model.effects(table), columns=table.columns)
-    for own in model.explain().features:
-        assert own.mean_absolute == pytest.approx(effects[own.name].abs().mean())
-        assert own.variation == pytest.approx(np.ptp(effects[own.name]))
+    for feature in model.explain().features:
+        assert feature.mean_absolute == pytest.approx(effects[feature.name].abs().mean())
+        assert feature.variation == pytest.approx(np.ptp(effects[feature.name]))
 
 
 def test_the_training_table_and_its_summary_give_the_same_explanation(fitted):
     model, table = fitted
-    remembered, told = model.explain(), model.explain(table)
-    for ours, theirs in zip(remembered.features, told.features, strict=True):
+    remembered, again = model.explain(), model.explain(table)
+    for ours, theirs in zip(remembered.features, again.features, strict=True):
         assert ours.name == theirs.name and ours.density == theirs.density and ours.levels == theirs.levels
         assert ours.mean_absolute == pytest.approx(theirs.mean_absolute)
 
@@ -193,9 +197,9 @@ def test_other_rows_change_densities_and_importances_but_no_effect(fitted):
     few = table.head(50).assign(city="Atlantis")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        told = model.explain(few)
-    assert told.card["rows"] == 50
-    city = told.feature("city")
+        others = model.explain(few)
+    assert others.card["rows"] == 50
+    city = others.feature("city")
     assert [level.count for level in city.levels] == [0, 0, 0]
     assert city.missing is None  # a level never seen is not a missing cell
     assert city.mean_absolute == 0.0
@@ -213,7 +217,7 @@ def test_weights_weigh_importances():
 def test_words_name_the_cell_and_describe_effect(fitted):
     model, table = fitted
     local = model.explain_local(table)
-    by_row = {row.row: {own.feature: own for own in row.contributions} for row in local.rows}
+    by_row = {row.row: {part.feature: part for part in row.contributions} for row in local.rows}
     rome = next(label for label in table.index if table["city"][label] == "Rome")
     assert by_row[rome]["city"].value == "Rome"
     assert by_row[rome]["city"].text == f"city 'Rome' adds +{by_row[rome]['city'].effect[0]:.3g}"
@@ -284,8 +288,8 @@ def test_the_path_and_the_curve_are_those_of_the_fit():
     assert explanation.chosen == {"best": model.cv_curve_.best(), "taken": model.cv_curve_.compact()}
     assert explanation.path["alphas"] == pytest.approx(model.path_.alphas.tolist())
     assert explanation.path["names"] == model.path_.entry_order()
-    places = [model.path_.names.index(name) for name in explanation.path["names"]]
-    np.testing.assert_allclose(explanation.path["norms"], model.path_.norms[:, places])
+    indices = [model.path_.names.index(name) for name in explanation.path["names"]]
+    np.testing.assert_allclose(explanation.path["norms"], model.path_.norms[:, indices])
     first = model.path_.entry_order()[0]
     assert explanation.feature(first).entry == 1
 
@@ -343,6 +347,46 @@ def test_summaries_survive_json_and_a_failed_second_fit(fitted):
     with pytest.raises(ValueError):
         model.fit(table, np.full(len(table), np.nan))
     assert model.summary_ is summary
+
+
+def test_explanations_speak_of_columns_and_never_of_their_terms(fitted):
+    model, table = fitted
+    explanation, columns = model.explain(), set(table.columns)
+    assert any(term.name not in columns for term in model.table_.terms)  # the missing cells of "age" and "gap"
+    certificate = explanation.card["certificate"]
+    assert set(explanation.path["names"]) <= columns
+    assert {*certificate["kept"], *certificate["slack"]} <= columns
+    assert not set(certificate["kept"]) & set(certificate["slack"])
+    assert {*model.summary_.twins, *model.summary_.twins.values(), *model.summary_.constant} <= columns
+    assert explanation.feature("gap").entry is not None
+
+
+def test_a_column_whose_gaps_alone_equal_another_column_is_no_twin():
+    generator = np.random.default_rng(0)
+    gaps = generator.uniform(size=300) < 0.3
+    table = pd.DataFrame({"flag": gaps.astype(float), "b": np.where(gaps, np.nan, generator.normal(size=300))})
+    model = fit_quietly(SNAMRegressor(random_state=0), table, 2.0 * gaps + 0.1 * generator.normal(size=300))
+    assert "b" not in model.summary_.twins
+    reasons = {record["feature"]: record["reason"] for record in model.explain().to_records()}
+    assert "equal" not in reasons["b"]
+
+
+def test_a_record_without_history_and_path_is_explained(fitted):
+    model, _ = fitted
+    record = model._record()
+    bare = replace(record, history=None, curve=None, summary=replace(record.summary, path=None))
+    explanation = explain_model(bare, record.summary.data)
+    assert explanation.history == [] and explanation.path is None and explanation.chosen is None
+    assert all(feature.entry is None for feature in explanation.features)
+
+
+def test_readmitted_columns_and_substitutes_are_those_of_the_record(fitted):
+    model, _ = fitted
+    record = model._record()
+    other = replace(record, readmitted=frozenset({"income"}), substitutes={"income": {"noise": 0.95}})
+    income = explain_model(other, record.summary.data).feature("income")
+    assert income.reason == "the convex choice dropped it, but the final residuals let it in"
+    assert income.substitutes == {"noise": 0.95}
 
 
 def test_a_far_value_does_not_press_the_others_into_one_bin():

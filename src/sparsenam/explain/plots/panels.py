@@ -121,7 +121,7 @@ def plot_history(explanation: Explanation, *, ax: object | None = None) -> Figur
         labels.append("loss + penalty")
     if len(history) <= 12:
         panel.set_xticks(epochs)
-    use_ticks(panel, "y")
+    use_ticks(panel, "y", about=7)
     panel.set_xlabel("epoch", fontsize=FONT)
     panel.set_ylabel("objective on the training rows", fontsize=FONT)
     sheet.legend(handles, labels, columns=2)
@@ -135,7 +135,7 @@ def _lay_out(panel: Panel, alphas: NDArray[np.float64], height: str) -> Axis | N
     axis = alpha_axis(alphas)
     if axis is not None:
         use_log(panel, "x", (axis.low, axis.high))
-    use_ticks(panel, "y")
+    use_ticks(panel, "y", about=7)
     panel.set_xlabel(ALPHA_LABEL, fontsize=FONT)
     panel.set_ylabel(height, fontsize=FONT)
     return axis

@@ -85,7 +85,7 @@ def plot_shapes(
         heights = effect_axis(shown if share_y and sheet.new else [feature], indices, margin=0.0)
         span = heights.high - heights.low  # the bottom of the panel is left to the density
         panel.set_ylim(heights.low - DENSITY_ROOM * span, heights.high + 0.1 * span)
-        use_ticks(panel, "y")
+        use_ticks(panel, "y", about=3)
     _write_legend(sheet, explanation, shown, pens)
     sheet.height_label(effect_label(explanation.units))
     sheet.title(_title(explanation, len(shown), features))
@@ -230,6 +230,6 @@ def _draw_truth(panel: Panel, explanation: Explanation, name: str, x: ArrayLike,
         say_dropped(panel, (0.5, 0.95), inside=True)
     panel.margins(x=MARGIN)
     use_ticks(panel, "x", "date" if kept is not None and kept.kind == "date" else "number")
-    use_ticks(panel, "y")
+    use_ticks(panel, "y", about=3)
     panel.set_xlabel(plain(name), fontsize=FONT)
     return [line, true_line]

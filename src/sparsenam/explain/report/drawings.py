@@ -25,6 +25,7 @@ from sparsenam.explain.local import RowExplanation
 from sparsenam.explain.report.markup import Markup, clean, element, joined
 from sparsenam.explain.report.svg import (
     NARROW,
+    TICK_HEIGHT,
     UNITS,
     Axes,
     bottom_axis,
@@ -92,7 +93,7 @@ def shape_data(feature: Feature, shown: Sequence[int], explanation: Explanation)
             "deepest": DEEPEST * (within[-1].high - within[-1].low),
             "levels": tick_levels(*within, finest=DEEPEST),
         },
-        "effects": {**upward, "levels": tick_levels(everything, finest=FLATTEST, height=True)},
+        "effects": {**upward, "levels": tick_levels(everything, finest=FLATTEST)},
         "density": None if density is None else {"edges": _rounded(density.edges, 8), "counts": density.counts},
         "missing": None if missing is None else _level_data(missing),
     }
@@ -105,14 +106,21 @@ def choice_data(explanation: Explanation, shown: Sequence[int]) -> list[dict[str
     made: list[dict[str, object]] = []
     for outputs in choices:
         axis = effect_axis(explanation.features, outputs)
-        levels = tick_levels(axis, finest=1.0, height=True)
+        levels = tick_levels(axis, finest=1.0)
         made.append({"outputs": outputs, "low": axis.low, "high": axis.high, "levels": levels})
     return made
 
 
 def chart_constants() -> dict[str, object]:
     """Return the sizes that the script needs to move what is drawn here."""
-    return {"units": UNITS, "row": ROW, "share": CURVE_SHARE, "gutter": GUTTER, "margin": EFFECT_MARGIN}
+    return {
+        "units": UNITS,
+        "row": ROW,
+        "share": CURVE_SHARE,
+        "gutter": GUTTER,
+        "margin": EFFECT_MARGIN,
+        "tick": TICK_HEIGHT,
+    }
 
 
 def _curve_chart(

@@ -55,12 +55,17 @@ const rangeOf = (values) => {
   return { low: low - extra, high: high + extra };
 };
 
-// the finest ticks that have room, on the labels that Python drew
+// the most ticks that have room, of one level or of every second or third of a finer one, on the labels that Python drew
 const moveTicks = (slots, levels, view, pixels, axis) => {
   const unit = pixels / (view.high - view.low);
-  const inView = (level) => level.at.map((value, index) => [value, level.text[index]]).filter(([value]) => value >= view.low && value <= view.high);
-  const fitting = levels.filter((level) => level.gap * unit >= level.room);
-  const ticks = fitting.map(inView).reduce((most, found) => (found.length > most.length ? found : most), []).slice(0, slots.length);
+  let ticks = [];
+  for (let every = 1; every <= 3 && ticks.length < 2; every += 1) {
+    for (const { gap, room, at, text } of levels) {
+      if (every * gap * unit < (axis === "x" ? room : data.tick)) continue;
+      const found = at.map((value, index) => [value, text[index]]).filter(([value], index) => value >= view.low && value <= view.high && index % every === 0);
+      if (found.length > ticks.length && found.length <= slots.length) ticks = found;
+    }
+  }
   slots.forEach((slot, index) => {
     show(slot, index < ticks.length);
     const [value, text] = ticks[index] ?? [0, ""];

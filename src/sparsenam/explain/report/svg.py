@@ -140,17 +140,23 @@ def bottom_axis(axis: Axis, ticks: Sequence[Tick], y: float, rule: float | None 
     return element("g", {"class": "across"}, *shown, *[hidden] * (spare - len(shown)))
 
 
-def tick_levels(*axes: Axis, finest: float, height: bool = False) -> list[dict[str, object]]:
+def tick_levels(*axes: Axis, finest: float) -> list[dict[str, object]]:
     """Return the ticks of axes from few to many, for the script to choose from when it zooms.
 
-    ``gap`` is their least distance, ``room`` the pixels that it must have.
+    ``gap`` is their least distance, ``room`` the pixels that it must have on a horizontal axis.
     """
     found: list[dict[str, object]] = []
     for ticks in (ticks for axis in axes for ticks in axis.levels(finest) if len(ticks) > 1):
         values = [tick.value for tick in ticks]
         gap = min(second - first for first, second in pairwise(values))
-        room = TICK_HEIGHT if height else LETTER * label_room(ticks)
-        found.append({"gap": gap, "room": round(room), "at": values, "text": [tick.text for tick in ticks]})
+        found.append(
+            {
+                "gap": gap,
+                "room": round(LETTER * label_room(ticks)),
+                "at": values,
+                "text": [tick.text for tick in ticks],
+            }
+        )
     return found
 
 
