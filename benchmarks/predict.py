@@ -57,7 +57,7 @@ def main():
     fitted = model.model_
 
     def by_network():
-        encoded = model.table_.encode(rows)
+        encoded = model.encoder_.encode(rows)
         return fitted.network_effects(encoded).sum(axis=1)[:, 0] + fitted.intercept[0]
 
     seconds = medians(

@@ -72,7 +72,7 @@ TASKS = {
     "regression": (synthetic(make_regression), "regression", 20),
     "classification": (synthetic(make_classification), "classification", 20),
     "correlated": (synthetic(make_regression, correlation=0.7), "regression", 10),
-    "wide": (synthetic(make_regression, n_rows=500, n_features=10_000), "regression", 3),
+    "wide": (synthetic(make_regression, n_rows=500, n_features=10_000), "regression", 10),
     "california": (california, "regression", 3),
     "superconductivity": (superconductivity, "regression", 2),
     "compas": (compas, "classification", 5),
