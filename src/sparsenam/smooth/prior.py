@@ -81,23 +81,25 @@ class Layout:
             for strength, matrices in zip(strengths, self.roughness, strict=True)
         )
 
-    def weak_strengths(self, information: Vector) -> list[Vector]:
-        """Return first λ: each Sᵢ gets a small share of the information, shape (columns,), of the data."""
-        return [
+    def first_strengths(
+        self, information: Vector, before: tuple[Layout, Sequence[Vector]] | None = None
+    ) -> list[Vector]:
+        """Return first λ: each Sᵢ gets a small share of the data's information, shape (columns,).
+
+        The λ of a fit with other ramps are taken instead where it had as many matrices: k times as many ramps have
+        slopes' differences k times smaller in each order, hence λᵢ k²ⁱ⁻¹.
+        """
+        first: list[Vector] = [
             np.clip([WEAK * information[columns].sum() / np.trace(matrix) for matrix in matrices], LOWEST, HIGHEST)
             for columns, matrices in zip(self.slices, self.roughness, strict=True)
         ]
-
-    def carried_strengths(self, before: Layout, strengths: Sequence[Vector], first: list[Vector]) -> list[Vector]:
-        """Return λ of another layout for this one; ``first`` where the number of matrices differs.
-
-        k times as many ramps have slopes' differences k times smaller in each order, hence λᵢ k²ⁱ⁻¹.
-        """
-        carried: list[Vector] = []
-        for strength, new, old, start in zip(strengths, self.ramps, before.ramps, first, strict=True):
-            powers = 2.0 * np.arange(strength.size) + 1.0
-            carried.append(strength * (new.size / old.size) ** powers if strength.size == start.size else start)
-        return carried
+        if before is None:
+            return first
+        for term, (ramps, strengths) in enumerate(zip(before[0].ramps, before[1], strict=True)):
+            if strengths.size == first[term].size:
+                growth = self.ramps[term].size / ramps.size
+                first[term] = strengths * growth ** (2.0 * np.arange(strengths.size) + 1.0)
+        return first
 
 
 @dataclass(frozen=True, slots=True, eq=False)

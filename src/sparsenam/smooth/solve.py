@@ -88,7 +88,8 @@ def _solve_squares(
     layout, outputs = design.layout, task.target.shape[1]
     quadratic = design.quadratic(task.weights, task.target)
     noise = 0.5 if before is None else before.noise  # of a variance of 1: rather too rough than too smooth
-    used = strengths = _first_strengths(layout, quadratic.gram.diagonal() / noise, before)
+    carried = None if before is None else (before.layout, before.strengths)
+    used = strengths = layout.first_strengths(quadratic.gram.diagonal() / noise, carried)
     found, freedoms = None, list[float]()
     for _ in range(15 if layout.size < LARGE else 6):
         used, precisions = strengths, layout.precisions(strengths)
@@ -113,14 +114,15 @@ def _solve_reweighted(
     layout = design.layout
     coefficients, intercept = _resampled(task, layout, before)
     scores = intercept + design.means @ coefficients + design.times(coefficients)
-    used = strengths = _first_strengths(layout, np.zeros(layout.size), None)
+    used = strengths = list[Vector]()
     freedom, freedoms = np.zeros(len(layout.ramps)), list[float]()
     noise = dispersion(task.family, scores, task.target, task.weights, 1.0)
     for number in range(25):
         quadratics = _working_problems(task, design, scores)
         if number == 0:
             information = np.mean([part.gram.diagonal() for part in quadratics], axis=0)
-            strengths = _first_strengths(layout, information / noise, before)
+            carried = None if before is None else (before.layout, before.strengths)
+            strengths = layout.first_strengths(information / noise, carried)
         used, precisions = strengths, layout.precisions(strengths)
         found = [posterior(layout, part.gram, part.moment, precisions, noise) for part in quadratics]
         goal = np.hstack([each.mean for each in found])
@@ -138,11 +140,6 @@ def _solve_reweighted(
         if _has_converged(freedoms) or steps.out_of_time():
             break
     return SmoothState(layout, coefficients, intercept, used, noise, freedom)
-
-
-def _first_strengths(layout: Layout, information: Vector, before: SmoothState | None) -> list[Vector]:
-    first = layout.weak_strengths(information)
-    return first if before is None else layout.carried_strengths(before.layout, before.strengths, first)
 
 
 def _resampled(task: SmoothProblem, layout: Layout, before: SmoothState | None) -> tuple[Matrix, Vector]:
