@@ -56,14 +56,14 @@ def plot_shapes(
     indices = charts.named_outputs(explanation, outputs, PENS)
     pens = {index: Pen(BLUE, "-", "o") if len(explanation.outputs) == 1 else pen(index) for index in indices}
     sheet = sheets.grid_sheet("plot_shapes", axes, len(shown), share_y=share_y)
+    together = charts.effect_axis(shown, indices, margin=0.0)
     for panel, feature in zip(sheet.panels, shown, strict=False):
         panel.axhline(0.0, color="0.55", linewidth=0.7, zorder=1.0)
         (_draw_levels if charts.has_levels(feature) else _draw_curve)(panel, feature, pens)
         note = charts.levels_note(feature)
-        panel.set_xlabel(
-            sheets.wrapped(f"{feature.name} ({note})" if note else feature.name, NAME_LETTERS), fontsize=sheets.FONT
-        )
-        heights = charts.effect_axis(shown if share_y and sheet.new else [feature], indices, margin=0.0)
+        name = f"{feature.name} ({note})" if note else feature.name
+        panel.set_xlabel(sheets.wrapped(name, NAME_LETTERS), fontsize=sheets.FONT)
+        heights = together if share_y and sheet.new else charts.effect_axis([feature], indices, margin=0.0)
         span = heights.high - heights.low  # the bottom of the panel is left to the density
         panel.set_ylim(heights.low - DENSITY_ROOM * span, heights.high + 0.1 * span)
         sheets.use_ticks(panel, "y", about=3)
