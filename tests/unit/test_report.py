@@ -300,7 +300,9 @@ def test_no_more_outputs_are_drawn_than_there_are_colours_and_the_strongest_are(
     ("change", "message"),
     [
         ({"schema": 1}, "schema 2"),
+        ({"outputs": "y"}, "str for tuple"),
         ({"outputs": None}, "Explanation.to_dict"),
+        ({"task": "ranking"}, "'ranking' for one of"),
         ({"intercept": [1.0, 2.0]}, "2 intercepts for 1 outputs"),
         ({"features": [{"name": "a"}]}, "'kind'"),
     ],

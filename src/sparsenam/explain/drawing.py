@@ -93,6 +93,11 @@ class Axis:
             return (math.log(max(value, 1e-300)) - low) / (high - low)
         return (value - self.low) / (self.high - self.low)
 
+    def percent(self, value: float, *, down: bool = False) -> str:
+        """Return how far along the axis a value is, as SVG writes it; from the other end if ``down``."""
+        share = self.fraction(value)
+        return percent(1 - share if down else share)
+
     def ticks(self, about: int = 5) -> list[Tick]:
         """Return round values within the axis, about as many as asked, in rising order."""
         low, high = sorted((self.low, self.high))
@@ -126,6 +131,11 @@ class Axis:
             if nearest * letters >= label_room(found):
                 break
         return found
+
+
+def percent(share: float) -> str:
+    """Return a share of a width or height as SVG writes it."""
+    return f"{round(100 * share, 3):g}%"
 
 
 def label_room(ticks: Iterable[Tick]) -> int:

@@ -246,17 +246,24 @@ def plain_data(value: object) -> Any:
 
 
 def read_plain(kind: Any, data: Any) -> Any:
-    """Return the object of an annotated type that ``plain_data(asdict(...))`` wrote."""
+    """Return the object of an annotated type that ``plain_data(asdict(...))`` wrote, or raise."""
     if is_dataclass(kind):
         return cast("Any", kind)(**{name: read_plain(hint, data[name]) for name, hint in _hints(kind).items()})
-    parts = get_args(kind)
-    if get_origin(kind) in (UnionType, Union) and type(None) in parts:
+    origin, parts = get_origin(kind), get_args(kind)
+    if origin in (UnionType, Union):
+        if type(None) not in parts:
+            return read_plain(next((part for part in parts if isinstance(data, part)), parts[0]), data)
         return None if data is None else read_plain(parts[0], data)
-    if get_origin(kind) is tuple:
-        return tuple(read_plain(parts[0], item) for item in data)
+    if origin is Literal:
+        if data not in parts:
+            raise ValueError(f"{data!r} for one of {parts}")
+        return data
     if kind is float:  # JSON has no NaN
         return math.nan if data is None else float(data)
-    return data
+    expected = {tuple: list | tuple, dict: dict, list: list}.get(origin, kind)
+    if not isinstance(data, expected):
+        raise TypeError(f"{type(data).__name__} for {kind}")
+    return tuple(read_plain(parts[0], item) for item in data) if origin is tuple else data
 
 
 @cache
@@ -276,12 +283,12 @@ def read_explanation(kind: type[Kind], data: Mapping[str, Any]) -> Kind:
         raise InputError(describe("explanation", expected, got, "explain the model again")) from error
 
 
-def numbers(values: Iterable[float | None]) -> Numbers:
-    """Return values as Python floats; None, JSON's way to write what is no number, is NaN."""
-    return tuple(math.nan if value is None else float(value) for value in values)
+def numbers(values: Iterable[float]) -> Numbers:
+    """Return values as Python floats."""
+    return tuple(float(value) for value in values)
 
 
-def rows_of_numbers(rows: Iterable[Iterable[float | None]]) -> tuple[Numbers, ...]:
+def rows_of_numbers(rows: Iterable[Iterable[float]]) -> tuple[Numbers, ...]:
     """Return a matrix as Python floats, row by row."""
     return tuple(numbers(row) for row in rows)
 

@@ -10,34 +10,12 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from sparsenam.errors import InputError, describe
-from sparsenam.explain.charts import (
-    ALPHA_LABEL,
-    LOSS_LABEL,
-    MEASURES,
-    MOST_STEPS,
-    NORM_LABEL,
-    Measure,
-    loss_curve,
-    path_lines,
-    shown_output,
-    spread,
-    waterfall,
-)
+from sparsenam.explain import charts
 from sparsenam.explain.drawing import BLACK, BLUE, ORANGE, VERMILLION, Axis, alpha_axis, pen
 from sparsenam.explain.explanation import Explanation
 from sparsenam.explain.local import LocalExplanation
-from sparsenam.explain.plots.sheet import (
-    FONT,
-    SMALL,
-    Panel,
-    not_empty,
-    numbers,
-    one_panel,
-    plain,
-    use_log,
-    use_ticks,
-    write_beside,
-)
+from sparsenam.explain.plots import sheet as sheets
+from sparsenam.explain.plots.sheet import FONT, SMALL, Panel, numbers, one_panel, plain
 from sparsenam.explain.text import count_text, number_text, shorten, signed_text
 
 Part = TypeVar("Part")
@@ -55,7 +33,7 @@ def plot_path(explanation: Explanation, labels: int = 10, *, ax: object | None =
     ax
         Axes of the caller's; by default a new figure.
     """
-    path = _known(path_lines(explanation, labels), "plot_path", "a path")
+    path = _known(charts.path_lines(explanation, labels), "plot_path", "a path")
     sheet, panel = one_panel("plot_path", ax, 6.4, 3.8)
     for column in path.order[len(path.named) :]:
         panel.plot(path.alphas, path.norms[:, column], color="0.8", linestyle="-", linewidth=0.8)
@@ -66,8 +44,8 @@ def plot_path(explanation: Explanation, labels: int = 10, *, ax: object | None =
         panel.axvline(path.taken, color="0.3", linewidth=0.9, linestyle=":")
     highest = 1.05 * float(path.norms.max(initial=0.0)) or 1.0
     panel.set_ylim(0.0, highest)
-    _lay_out(panel, path.alphas, NORM_LABEL)
-    heights = spread(path.norms[-1, path.named] / highest, LABEL_HEIGHT)
+    _lay_out(panel, path.alphas, charts.NORM_LABEL)
+    heights = charts.spread(path.norms[-1, path.named] / highest, LABEL_HEIGHT)
     for number, (column, height) in enumerate(zip(path.named, heights, strict=True)):
         look = {"transform": panel.get_yaxis_transform(), "fontsize": SMALL, "color": pen(number).colour}
         name = plain(path.names[column], 24)
@@ -81,7 +59,7 @@ def plot_curve(explanation: Explanation, *, ax: object | None = None) -> Figure:
 
     Numbers along the top are the numbers of columns kept.
     """
-    curve = _known(loss_curve(explanation), "plot_curve", "a cross-validation curve")
+    curve = _known(charts.loss_curve(explanation), "plot_curve", "a cross-validation curve")
     _known(curve.marks, "plot_curve", "a chosen point")
     mean, error = curve.mean, curve.error
     sheet, panel = one_panel("plot_curve", ax, 6.0, 3.6)
@@ -94,7 +72,7 @@ def plot_curve(explanation: Explanation, *, ax: object | None = None) -> Figure:
         handles += panel.plot([curve.alphas[index]], [mean[index]], **look)
     panel.axvline(float(curve.alphas[curve.marks[-1][0]]), color=VERMILLION, linewidth=0.8, linestyle=":")
     panel.set_ylim(None, float((mean + error).max() + 0.12 * (np.ptp(mean) or 1.0)))
-    axis = _lay_out(panel, curve.alphas, LOSS_LABEL)
+    axis = _lay_out(panel, curve.alphas, charts.LOSS_LABEL)
     for alpha, text in () if axis is None else curve.size_labels(axis, SIZE_DISTANCE):
         look = {"transform": panel.get_xaxis_transform(), "fontsize": SMALL, "color": "0.35"}
         panel.text(alpha, 0.99, text, horizontalalignment="center", verticalalignment="top", **look)
@@ -121,7 +99,7 @@ def plot_history(explanation: Explanation, *, ax: object | None = None) -> Figur
         labels.append("loss + penalty")
     if len(history) <= 12:
         panel.set_xticks(epochs)
-    use_ticks(panel, "y", about=7)
+    sheets.use_ticks(panel, "y", about=7)
     panel.set_xlabel("epoch", fontsize=FONT)
     panel.set_ylabel("objective on the training rows", fontsize=FONT)
     sheet.legend(handles, labels, columns=2)
@@ -134,9 +112,9 @@ def _lay_out(panel: Panel, alphas: NDArray[np.float64], height: str) -> Axis | N
     """Let alpha fall from left to right, on a log axis where there are several, and label both axes."""
     axis = alpha_axis(alphas)
     if axis is not None:
-        use_log(panel, "x", (axis.low, axis.high))
-    use_ticks(panel, "y", about=7)
-    panel.set_xlabel(ALPHA_LABEL, fontsize=FONT)
+        sheets.use_log(panel, "x", (axis.low, axis.high))
+    sheets.use_ticks(panel, "y", about=7)
+    panel.set_xlabel(charts.ALPHA_LABEL, fontsize=FONT)
     panel.set_ylabel(height, fontsize=FONT)
     return axis
 
@@ -149,7 +127,11 @@ def _known(part: Part | None, where: str, what: str) -> Part:
 
 
 def plot_importance(
-    explanation: Explanation, features: int = 30, *, measure: Measure = "mean_absolute", ax: object | None = None
+    explanation: Explanation,
+    features: int = 30,
+    *,
+    measure: charts.Measure = "mean_absolute",
+    ax: object | None = None,
 ) -> Figure:
     """Draw the size of each effect as a bar, the largest first.
 
@@ -162,19 +144,19 @@ def plot_importance(
     ax
         Axes of the caller's; by default a new figure.
     """
-    if measure not in MEASURES:
-        raise InputError(describe("measure", f"one of {sorted(MEASURES)}", repr(measure), "choose one"))
-    not_empty("plot_importance", len(explanation.features))
+    if measure not in charts.MEASURES:
+        raise InputError(describe("measure", f"one of {sorted(charts.MEASURES)}", repr(measure), "choose one"))
+    sheets.not_empty("plot_importance", len(explanation.features))
     largest = sorted(explanation.features, key=lambda feature: -getattr(feature, measure))[:features]
     lengths = [float(getattr(feature, measure)) for feature in largest]
     sheet, panel = one_panel("plot_importance", ax, 6.0, 1.1 + 0.26 * len(largest))
     panel.barh(np.arange(len(largest)), lengths, 0.7, color=BLUE)
     longest = max(lengths) or 1.0
     for row, length in enumerate(lengths):
-        write_beside(panel, length + 0.01 * longest, row, number_text(length, 3))
+        sheets.write_beside(panel, length + 0.01 * longest, row, number_text(length, 3))
     panel.set_xlim(0.0, 1.12 * longest)
     _name_rows(panel, [plain(feature.name, 34) for feature in largest])
-    panel.set_xlabel(f"{MEASURES[measure]} ({plain(explanation.units, 60)})", fontsize=FONT)
+    panel.set_xlabel(f"{charts.MEASURES[measure]} ({plain(explanation.units, 60)})", fontsize=FONT)
     kept, dropped = len(explanation.features), len(explanation.dropped)
     most = f"the {len(largest)} largest of {kept} effects" if len(largest) < kept else f"{kept} columns kept"
     sheet.title(f"{most}, {dropped} dropped")
@@ -186,7 +168,7 @@ def plot_local(
     row: int = 0,
     *,
     output: str | None = None,
-    features: int = MOST_STEPS,
+    features: int = charts.MOST_STEPS,
     ax: object | None = None,
 ) -> Figure:
     """Draw how a row's score comes about: from the intercept, each column adds its share, the largest first.
@@ -202,12 +184,12 @@ def plot_local(
     ax
         Axes of the caller's; by default a new figure.
     """
-    not_empty("plot_local", len(local.rows))
+    sheets.not_empty("plot_local", len(local.rows))
     if not -len(local.rows) <= row < len(local.rows):
         raise InputError(describe("row", f"a number below {len(local.rows)}", str(row), "explain more rows"))
     explained = local.rows[row]
-    index = shown_output(local, explained, output)
-    steps = waterfall(explained, index, features)
+    index = charts.shown_output(local, explained, output)
+    steps = charts.waterfall(explained, index, features)
     intercept, score = explained.intercept[index], explained.score[index]
     sheet, panel = one_panel("plot_local", ax, 6.0, 1.5 + 0.28 * (len(steps) + 1))
     ends = [intercept, score, *(step.stop for step in steps)]
@@ -216,7 +198,7 @@ def plot_local(
         share = step.stop - step.start
         panel.barh([bar], [share], 0.66, left=[step.start], color=BLUE if share >= 0 else VERMILLION)
         panel.plot([step.stop] * 2, [bar, bar + 1], color="0.6", linewidth=0.7, linestyle="-")
-        write_beside(panel, max(step.start, step.stop) + 0.015 * span, bar, signed_text(share))
+        sheets.write_beside(panel, max(step.start, step.stop) + 0.015 * span, bar, signed_text(share))
     panel.plot([score], [len(steps)], color=BLACK, linestyle="", marker="D", markersize=5.0)
     panel.axvline(intercept, color="0.5", linewidth=0.8, linestyle=":")
     panel.set_xlim(low - 0.06 * span, low + 1.16 * span)
@@ -235,4 +217,4 @@ def _name_rows(panel: Panel, names: list[str]) -> None:
     panel.grid(False, axis="y")
     panel.set_yticks(np.arange(len(names)), labels=names)
     panel.set_ylim(len(names) - 0.4, -0.7)
-    use_ticks(panel, "x")
+    sheets.use_ticks(panel, "x")

@@ -11,32 +11,11 @@ from matplotlib.lines import Line2D
 from numpy.typing import ArrayLike
 
 from sparsenam.errors import InputError, describe
-from sparsenam.explain.charts import (
-    axis_of,
-    curve_within,
-    density_heights,
-    drawn_levels,
-    effect_axis,
-    effect_label,
-    has_levels,
-    levels_note,
-    named_features,
-    named_outputs,
-)
+from sparsenam.explain import charts
 from sparsenam.explain.drawing import BLACK, BLUE, ORANGE, PENS, Pen, pen
 from sparsenam.explain.explanation import Explanation, Feature
-from sparsenam.explain.plots.sheet import (
-    FONT,
-    Panel,
-    Sheet,
-    grid_sheet,
-    numbers,
-    plain,
-    same_length,
-    say_dropped,
-    use_ticks,
-    wrapped,
-)
+from sparsenam.explain.plots import sheet as sheets
+from sparsenam.explain.plots.sheet import Panel, numbers, plain
 from sparsenam.explain.text import shorten
 
 LEVEL_LETTERS = 12
@@ -73,21 +52,23 @@ def plot_shapes(
     share_y
         Whether all panels of a new figure have one scale, so that heights can be compared.
     """
-    shown = named_features(explanation, features)
-    indices = named_outputs(explanation, outputs, PENS)
+    shown = charts.named_features(explanation, features)
+    indices = charts.named_outputs(explanation, outputs, PENS)
     pens = {index: Pen(BLUE, "-", "o") if len(explanation.outputs) == 1 else pen(index) for index in indices}
-    sheet = grid_sheet("plot_shapes", axes, len(shown), share_y=share_y)
+    sheet = sheets.grid_sheet("plot_shapes", axes, len(shown), share_y=share_y)
+    together = charts.effect_axis(shown, indices, margin=0.0)
     for panel, feature in zip(sheet.panels, shown, strict=False):
         panel.axhline(0.0, color="0.55", linewidth=0.7, zorder=1.0)
-        (_draw_levels if has_levels(feature) else _draw_curve)(panel, feature, pens)
-        note = levels_note(feature)
-        panel.set_xlabel(wrapped(f"{feature.name} ({note})" if note else feature.name, NAME_LETTERS), fontsize=FONT)
-        heights = effect_axis(shown if share_y and sheet.new else [feature], indices, margin=0.0)
+        (_draw_levels if charts.has_levels(feature) else _draw_curve)(panel, feature, pens)
+        note = charts.levels_note(feature)
+        name = f"{feature.name} ({note})" if note else feature.name
+        panel.set_xlabel(sheets.wrapped(name, NAME_LETTERS), fontsize=sheets.FONT)
+        heights = together if share_y and sheet.new else charts.effect_axis([feature], indices, margin=0.0)
         span = heights.high - heights.low  # the bottom of the panel is left to the density
         panel.set_ylim(heights.low - DENSITY_ROOM * span, heights.high + 0.1 * span)
-        use_ticks(panel, "y", about=3)
+        sheets.use_ticks(panel, "y", about=3)
     _write_legend(sheet, explanation, shown, pens)
-    sheet.height_label(effect_label(explanation.units))
+    sheet.height_label(charts.effect_label(explanation.units))
     sheet.title(_title(explanation, len(shown), features))
     return sheet.figure
 
@@ -96,14 +77,14 @@ def _draw_curve(panel: Panel, feature: Feature, pens: Mapping[int, Pen]) -> None
     curve = feature.curve
     if curve is None:
         return
-    axis = axis_of(feature, whole=False)
+    axis = charts.axis_of(feature, whole=False)
     if (density := feature.density) is not None:
         edges = numbers(density.edges)
-        _draw_counts(panel, edges[:-1], density_heights(density), np.diff(edges), align="edge")
-    x, effect = curve_within(curve, axis)
+        _draw_counts(panel, edges[:-1], charts.density_heights(density), np.diff(edges), align="edge")
+    x, effect = charts.curve_within(curve, axis)
     for output, look in pens.items():
         panel.plot(x, effect[:, output], color=look.colour, linestyle=look.style, linewidth=1.5)
-    use_ticks(panel, "x", axis.kind, about=4)
+    sheets.use_ticks(panel, "x", axis.kind, about=4)
     margin = MARGIN * (axis.high - axis.low)
     low, high = axis.low - margin, axis.high + margin
     if feature.missing is None:
@@ -115,7 +96,7 @@ def _draw_curve(panel: Panel, feature: Feature, pens: Mapping[int, Pen]) -> None
 
 
 def _draw_levels(panel: Panel, feature: Feature, pens: Mapping[int, Pen]) -> None:
-    levels = drawn_levels(feature)
+    levels = charts.drawn_levels(feature)
     positions = np.arange(float(len(levels)))
     counts = numbers([level.count for level in levels])
     _draw_counts(panel, positions, counts / (counts.max(initial=0.0) or 1.0), 0.9, align="center")
@@ -156,7 +137,7 @@ def _draw_counts(panel: Panel, x: ArrayLike, heights: ArrayLike, widths: ArrayLi
 
 
 def _write_legend(
-    sheet: Sheet, explanation: Explanation, shown: Sequence[Feature], pens: Mapping[int, Pen]
+    sheet: sheets.Sheet, explanation: Explanation, shown: Sequence[Feature], pens: Mapping[int, Pen]
 ) -> None:
     handles: list[Artist] = []
     labels: list[str] = []
@@ -204,18 +185,18 @@ def plot_truth(
         raise InputError(describe("features", f"some of {list(truth)}", repr(unknown[0]), "give its truth"))
     if len(explanation.outputs) > 1:
         raise InputError(describe("plot_truth", "one output", str(len(explanation.outputs)), "use plot_shapes"))
-    sheet = grid_sheet("plot_truth", axes, len(names), share_y=True)
+    sheet = sheets.grid_sheet("plot_truth", axes, len(names), share_y=True)
     handles: list[Artist] = []
     for panel, name in zip(sheet.panels, names, strict=False):
         handles = _draw_truth(panel, explanation, name, *truth[name])
     sheet.legend(handles, ["fit", "truth"], columns=2)
-    sheet.height_label(effect_label(explanation.units))
+    sheet.height_label(charts.effect_label(explanation.units))
     sheet.title("effects and truth")
     return sheet.figure
 
 
 def _draw_truth(panel: Panel, explanation: Explanation, name: str, x: ArrayLike, effect: ArrayLike) -> list[Artist]:
-    same_length(f"the truth of {name!r}", x=x, effect=effect)
+    sheets.same_length(f"the truth of {name!r}", x=x, effect=effect)
     x, heights = numbers(x), numbers(effect)
     order = np.argsort(x, kind="stable")
     x, heights = x[order], (heights - heights.mean())[order]
@@ -227,9 +208,9 @@ def _draw_truth(panel: Panel, explanation: Explanation, name: str, x: ArrayLike,
         curve = x[[0, -1]], np.zeros(2)
     (line,) = panel.plot(*curve, color=BLUE, linestyle="-", linewidth=1.2)
     if kept is None:
-        say_dropped(panel, (0.5, 0.95), inside=True)
+        sheets.say_dropped(panel, (0.5, 0.95), inside=True)
     panel.margins(x=MARGIN)
-    use_ticks(panel, "x", "date" if kept is not None and kept.kind == "date" else "number")
-    use_ticks(panel, "y", about=3)
-    panel.set_xlabel(plain(name), fontsize=FONT)
+    sheets.use_ticks(panel, "x", "date" if kept is not None and kept.kind == "date" else "number")
+    sheets.use_ticks(panel, "y", about=3)
+    panel.set_xlabel(plain(name), fontsize=sheets.FONT)
     return [line, true_line]

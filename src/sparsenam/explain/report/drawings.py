@@ -5,44 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
-from sparsenam.explain.charts import (
-    ALPHA_LABEL,
-    EFFECT_MARGIN,
-    LossCurve,
-    PathLines,
-    Step,
-    axis_of,
-    density_heights,
-    drawn_levels,
-    effect_axis,
-    has_levels,
-    spread,
-    waterfall,
-)
-from sparsenam.explain.drawing import Axis, alpha_axis, axis_over
-from sparsenam.explain.explanation import Density, Explanation, Feature, Level
+from sparsenam.explain import charts
+from sparsenam.explain.drawing import Axis, alpha_axis, axis_over, percent
+from sparsenam.explain.explanation import Density, Explanation, Feature, Level, Missing
 from sparsenam.explain.local import RowExplanation
+from sparsenam.explain.report import svg
 from sparsenam.explain.report.markup import Markup, clean, element, joined
-from sparsenam.explain.report.svg import (
-    NARROW,
-    TICK_HEIGHT,
-    UNITS,
-    Axes,
-    bottom_axis,
-    chart,
-    curve_line,
-    label,
-    left_axis,
-    line,
-    mark,
-    percent,
-    placed,
-    rectangle,
-    stretched,
-    tick_levels,
-)
+from sparsenam.explain.report.svg import UNITS, placed
 from sparsenam.explain.text import MISSING, count_text, number_text, shorten, signed_text, whole_text
 
+Ranks = Sequence[tuple[int, int | None]]  # each output with its rank among those shown, None for others
 PLOT, STRIP, GAP = 160.0, 24.0, 4.0  # heights in pixels: of a curve, of the rows below it, between them
 CURVE_SHARE, GUTTER = 0.8, 0.91  # of the width: the curve beside a missing cell's effect, and where that is drawn
 ROW, STEP_ROW, NAMES, COUNTS = 22.0, 24.0, 118.0, 52.0  # pixels
@@ -58,42 +30,35 @@ def shape_chart(feature: Feature, shown: Sequence[int], explanation: Explanation
     """Return the drawing of a feature: of the outputs ``shown``, and hidden that of all others."""
     ranks = {output: rank for rank, output in enumerate(shown)}
     outputs = [(output, ranks.get(output)) for output in range(len(explanation.outputs))]
-    if has_levels(feature):
+    if charts.has_levels(feature):
         return _level_chart(feature, shown, outputs, explanation.units)
     return _curve_chart(feature, shown, outputs, explanation.units)
 
 
 def shape_data(feature: Feature, shown: Sequence[int], explanation: Explanation) -> dict[str, object]:
     """Return the numbers from which the script reads a drawing out, and the ticks to zoom with."""
-    effects = effect_axis([feature], shown)
-    everything = effect_axis([feature], range(len(explanation.outputs)))
-    upward = {"low": effects.low, "high": effects.high}
-    data: dict[str, object] = {"name": clean(feature.name), "entry": feature.entry}
-    data["importance"] = _rounded([feature.mean_absolute], 6)[0]
-    if has_levels(feature):
-        levels = tick_levels(everything, finest=FLATTEST)
-        return {
-            **data,
-            "bars": [_level_data(level) for level in drawn_levels(feature)],
-            "effects": upward | {"levels": levels},
-        }
+    effects = charts.effect_axis([feature], shown)
+    everything = charts.effect_axis([feature], range(len(explanation.outputs)))
+    data: dict[str, object] = {
+        "name": clean(feature.name),
+        "entry": feature.entry,
+        "importance": _rounded([feature.mean_absolute], 6)[0],
+        "effects": _axis_data(effects) | {"levels": svg.tick_levels(everything, finest=FLATTEST)},
+    }
+    if charts.has_levels(feature):
+        return {**data, "bars": [_level_data(level) for level in charts.drawn_levels(feature)]}
     curve, density = feature.curve, feature.density
     assert curve is not None
-    whole, dense = axis_of(feature, whole=True), axis_of(feature, whole=False)
+    whole, dense = charts.axis_of(feature, whole=True), charts.axis_of(feature, whole=False)
     within = (whole,) if dense.high - dense.low > (whole.high - whole.low) / 2 else (whole, dense)
+    deepest = DEEPEST * (within[-1].high - within[-1].low)
     missing = None if feature.missing is None else Level(MISSING, feature.missing.effect, feature.missing.count)
     return {
         **data,
         "date": feature.kind == "date",
         "x": _rounded(curve.x, 8),
         "y": [_rounded(effect) for effect in curve.effect],
-        "values": {
-            "low": whole.low,
-            "high": whole.high,
-            "deepest": DEEPEST * (within[-1].high - within[-1].low),
-            "levels": tick_levels(*within, finest=DEEPEST),
-        },
-        "effects": {**upward, "levels": tick_levels(everything, finest=FLATTEST)},
+        "values": _axis_data(whole) | {"deepest": deepest, "levels": svg.tick_levels(*within, finest=DEEPEST)},
         "density": None if density is None else {"edges": _rounded(density.edges, 8), "counts": density.counts},
         "missing": None if missing is None else _level_data(missing),
     }
@@ -105,100 +70,75 @@ def choice_data(explanation: Explanation, shown: Sequence[int]) -> list[dict[str
     choices = [list(shown), *([output] for output in range(count) if count > 1)]
     made: list[dict[str, object]] = []
     for outputs in choices:
-        axis = effect_axis(explanation.features, outputs)
-        levels = tick_levels(axis, finest=1.0)
-        made.append({"outputs": outputs, "low": axis.low, "high": axis.high, "levels": levels})
+        axis = charts.effect_axis(explanation.features, outputs)
+        made.append({"outputs": outputs, "levels": svg.tick_levels(axis, finest=1.0), **_axis_data(axis)})
     return made
 
 
 def chart_constants() -> dict[str, object]:
     """Return the sizes that the script needs to move what is drawn here."""
-    return {
-        "units": UNITS,
-        "row": ROW,
-        "share": CURVE_SHARE,
-        "gutter": GUTTER,
-        "margin": EFFECT_MARGIN,
-        "tick": TICK_HEIGHT,
-    }
+    shares = {"share": CURVE_SHARE, "gutter": GUTTER, "margin": charts.EFFECT_MARGIN}
+    return {"units": UNITS, "row": ROW, "tick": svg.TICK_HEIGHT, **shares}
 
 
-def _curve_chart(
-    feature: Feature, shown: Sequence[int], outputs: Sequence[tuple[int, int | None]], units: str
-) -> Markup:
+def _curve_chart(feature: Feature, shown: Sequence[int], outputs: Ranks, units: str) -> Markup:
     curve, missing = feature.curve, feature.missing
     assert curve is not None
-    across, upward = axis_of(feature, whole=True), effect_axis([feature], shown)
+    across, upward = charts.axis_of(feature, whole=True), charts.effect_axis([feature], shown)
     base = PLOT + GAP + STRIP
     lines: list[Markup] = []
+    dots: list[Markup] = []
     for output, rank in outputs:
         heights = [effect[output] for effect in curve.effect]
-        name = f"line out-{rank or 0}"
-        drawn = curve_line(curve.x, heights, (across, upward), name, data_output=output, hidden=rank is None)
-        lines.append(drawn)
+        data = {"data_output": output, "hidden": rank is None}
+        lines.append(svg.curve_line(curve.x, heights, (across, upward), f"line out-{rank or 0}", None, **data))
+        dots.append(placed(element("circle", {"class": f"dot out-{rank or 0}", "r": 4.5}), **data))
     area = element(
         "svg",
         {"width": percent(1.0 if missing is None else CURVE_SHARE), "height": "100%"},
         element("rect", {"class": "area", "width": "100%", "height": "100%"}),
-        stretched(*lines),
+        svg.stretched(*lines),
         *(() if feature.density is None else (_strip(feature.density, across),)),
-        line(0, base, "100%", base, "axis"),
-        bottom_axis(across, across.fitting(NARROW), base, spare=SPARE),
+        svg.line(0, base, "100%", base, "axis"),
+        svg.bottom_axis(across, across.fitting(svg.NARROW), base, spare=SPARE),
     )
-    dots = [
-        placed(
-            element("circle", {"class": f"dot out-{rank or 0}", "r": 4.5}), data_output=output, hidden=rank is None
-        )
-        for output, rank in outputs
-    ]
-    cursor = placed(line(0, 0, 0, base - GAP, "hair"), *dots, name="cursor", hidden=True)
+    cursor = placed(svg.line(0, 0, 0, base - GAP, "hair"), *dots, name="cursor", hidden=True)
     drag = element("rect", {"class": "drag", "height": base, "hidden": True})
-    gap = () if missing is None else (_missing(missing.effect, missing.count, outputs, upward),)
-    parts = (left_axis(upward, upward.ticks(5), SPARE), area, *gap, cursor, drag)
+    gap = () if missing is None else (_missing(missing, outputs, upward),)
+    parts = (svg.left_axis(upward, upward.ticks(5), SPARE), area, *gap, cursor, drag)
     title = f"Effect of {feature.name} in {units}"
-    return chart(title, PLOT, (10, 22, base - PLOT + 22, 52), *parts, name="curve")
+    return svg.chart(title, PLOT, (10, 22, base - PLOT + 22, 52), *parts, name="curve")
 
 
 def _strip(density: Density, across: Axis) -> Markup:
     """Return how often values occur, as bars below the curve."""
     steps: list[str] = []
-    for height, first, last in zip(density_heights(density), density.edges, density.edges[1:], strict=False):
+    for height, first, last in zip(charts.density_heights(density), density.edges, density.edges[1:], strict=False):
         left, right = (UNITS * min(max(across.fraction(edge), 0.0), 1.0) for edge in (first, last))
         if height and right > left:
             right -= min(1.4, 0.2 * (right - left))
             steps.append(f"M{round(left, 2):g} 1V{round(1 - height, 3):g}H{round(right, 2):g}V1z")
     bars = element("path", {"d": "".join(steps), "class": "density"})
-    return stretched(bars, rows=1.0, y=PLOT + GAP, height=STRIP)
+    return svg.stretched(bars, rows=1.0, y=PLOT + GAP, height=STRIP)
 
 
-def _missing(
-    effect: Sequence[float], count: int, outputs: Sequence[tuple[int, int | None]], upward: Axis
-) -> Markup:
-    marks = [
-        placed(
-            mark(rank or 0, f"{MISSING}: {signed_text(effect[output])}"),
-            y=percent(1 - upward.fraction(effect[output])),
-            name="at",
-            data_output=output,
-            data_at=effect[output],
-            hidden=rank is None,
-        )
-        for output, rank in outputs
-        if math.isfinite(effect[output])
-    ]
-    text = (
-        label(0, PLOT + 16, MISSING, "middle"),
-        label(0, PLOT + 30, whole_text(count), "middle", "tick faint"),
-    )
-    divider = placed(line(0, 0, 0, PLOT + STRIP, "divider"), x=percent(CURVE_SHARE + 0.01))
-    return joined((divider, placed(*marks, *text, x=percent(GUTTER))))
+def _missing(missing: Missing, outputs: Ranks, upward: Axis) -> Markup:
+    """Return the effect of a missing cell, beside the curve."""
+    count = svg.label(0, PLOT + 30, whole_text(missing.count), "middle", "tick faint")
+    parts = [svg.label(0, PLOT + 16, MISSING, "middle"), count]
+    for output, rank in outputs:
+        effect = missing.effect[output]
+        if math.isfinite(effect):
+            drawn = svg.mark(rank or 0, f"{MISSING}: {signed_text(effect)}")
+            data = {"data_output": output, "data_at": effect, "hidden": rank is None}
+            parts.append(placed(drawn, y=upward.percent(effect, down=True), name="at", **data))
+    divider = placed(svg.line(0, 0, 0, PLOT + STRIP, "divider"), x=percent(CURVE_SHARE + 0.01))
+    return joined((divider, placed(*parts, x=percent(GUTTER))))
 
 
-def _level_chart(
-    feature: Feature, shown: Sequence[int], outputs: Sequence[tuple[int, int | None]], units: str
-) -> Markup:
-    levels = drawn_levels(feature)
-    across, height = effect_axis([feature], shown), ROW * len(levels)
+def _level_chart(feature: Feature, shown: Sequence[int], outputs: Ranks, units: str) -> Markup:
+    levels = charts.drawn_levels(feature)
+    across, height = charts.effect_axis([feature], shown), ROW * len(levels)
     missing = None if feature.missing is None else len(levels) - 1
     bars: list[Markup] = []
     marks: list[Markup] = []
@@ -210,132 +150,133 @@ def _level_chart(
             left, right = sorted((UNITS * across.fraction(0.0), UNITS * across.fraction(effect)))
             kind = "bar hollow" if row == missing else "bar"
             box = (left, row + 0.18, max(right - left, 4.0), 0.64)
-            bars.append(rectangle(*box, kind, data_output=output, hidden=several))
+            bars.append(svg.rectangle(*box, kind, data_output=output, hidden=several))
             if several and rank is not None:
-                x, y = percent(across.fraction(effect)), ROW * (row + 0.5)
-                marks.append(placed(mark(rank), x=x, y=y, name="at", data_output=output, data_at=effect))
+                x, y = across.percent(effect), ROW * (row + 0.5)
+                marks.append(placed(svg.mark(rank), x=x, y=y, name="at", data_output=output, data_at=effect))
     names = [_level_labels(level, row, is_missing=row == missing) for row, level in enumerate(levels)]
     parts = (
         element("rect", {"class": "cursor band", "height": ROW, "hidden": True}),
         element("rect", {"class": "area", "width": "100%", "height": "100%"}),
-        bottom_axis(across, across.fitting(NARROW * 0.6, 4), height, rule=height + 4, spare=SPARE),
-        stretched(*bars, rows=float(max(len(levels), 1))),
+        svg.bottom_axis(across, across.fitting(svg.NARROW * 0.6, 4), height, rule=height + 4, spare=SPARE),
+        svg.stretched(*bars, rows=float(max(len(levels), 1))),
         *marks,
         *names,
-        label("100%", -8, "rows", "end", "tick faint", dx=COUNTS),
+        svg.label("100%", -8, "rows", "end", "tick faint", dx=COUNTS),
     )
     title = f"Effect of the levels of {feature.name} in {units}"
-    return chart(title, height, (22, COUNTS + 4, 22, NAMES + 8), *parts, name="levels")
+    return svg.chart(title, height, (22, COUNTS + 4, 22, NAMES + 8), *parts, name="levels")
 
 
 def _level_labels(level: Level, row: int, *, is_missing: bool) -> Markup:
     y = ROW * (row + 0.5) + 4
     hint = f"{level.name}: {count_text(level.count, 'row')}"
-    name = label(-10, y, shorten(level.name, 16), "end", "level faint" if is_missing else "level", full=hint)
-    return joined((name, label("100%", y, whole_text(level.count), "end", "tick faint", dx=COUNTS)))
+    name = svg.label(-10, y, shorten(level.name, 16), "end", "level faint" if is_missing else "level", full=hint)
+    return joined((name, svg.label("100%", y, whole_text(level.count), "end", "tick faint", dx=COUNTS)))
 
 
 def waterfall_chart(row: RowExplanation, output: int, units: str) -> Markup:
     """Return how one row's score comes about: from the intercept, each cell's share added in turn."""
-    steps = waterfall(row, output)
+    steps = charts.waterfall(row, output)
     first, last = row.intercept[output], row.score[output]
-    across = axis_over([first, last, *(step.stop for step in steps)], EFFECT_MARGIN)
+    across = axis_over([first, last, *(step.stop for step in steps)], charts.EFFECT_MARGIN)
     height = STEP_ROW * (len(steps) + 2)
     bars: list[Markup] = []
     labels: list[Markup] = []
     for index, step in enumerate(steps, start=1):
         left, right = sorted((UNITS * across.fraction(step.start), UNITS * across.fraction(step.stop)))
         kind = "plus" if step.stop >= step.start else "minus"
-        bars.append(rectangle(left, index + 0.17, max(right - left, 3.0), 0.66, kind))
+        bars.append(svg.rectangle(left, index + 0.17, max(right - left, 3.0), 0.66, kind))
         labels.append(_step_labels(step, index, across))
     total = (_total("start: intercept", first, 0, across), _total("score", last, len(steps) + 1, across))
-    axis = bottom_axis(across, across.fitting(NARROW * 0.6, 4), height, rule=height)
-    parts = (axis, stretched(*bars, rows=float(len(steps) + 2)), *labels, *total)
+    axis = svg.bottom_axis(across, across.fitting(svg.NARROW * 0.6, 4), height, rule=height)
+    parts = (axis, svg.stretched(*bars, rows=float(len(steps) + 2)), *labels, *total)
     title = f"How the score of row {row.row} comes about, in {units}"
-    return chart(title, height, (8, 56, 22, 152), *parts, name="waterfall")
+    return svg.chart(title, height, (8, 56, 22, 152), *parts, name="waterfall")
 
 
-def _step_labels(step: Step, index: int, across: Axis) -> Markup:
+def _step_labels(step: charts.Step, index: int, across: Axis) -> Markup:
     middle = STEP_ROW * (index + 0.5)
     name = f"{shorten(step.name, 11)} = {shorten(step.value, 8)}" if step.value else step.name
     full = f"{step.name} = {step.value}" if step.value else step.name
-    end = percent(across.fraction(max(step.start, step.stop)))
-    link = placed(
-        line(0, middle - STEP_ROW * 0.5 - 8, 0, middle + 8, "link"), x=percent(across.fraction(step.start))
-    )
-    share = label(end, middle + 4, signed_text(step.stop - step.start), "start", "tick strong", dx=5)
-    return joined((link, label(-10, middle + 4, shorten(name, 22), "end", "level", full=full), share))
+    end = across.percent(max(step.start, step.stop))
+    link = placed(svg.line(0, middle - STEP_ROW * 0.5 - 8, 0, middle + 8, "link"), x=across.percent(step.start))
+    share = svg.label(end, middle + 4, signed_text(step.stop - step.start), "start", "tick strong", dx=5)
+    return joined((link, svg.label(-10, middle + 4, shorten(name, 22), "end", "level", full=full), share))
 
 
 def _total(name: str, value: float, index: int, across: Axis) -> Markup:
     y = STEP_ROW * (index + 0.5)
-    bar = placed(rectangle(-2, y - 9, 4, 18, "total"), x=percent(across.fraction(value)))
-    text = label(percent(across.fraction(value)), y + 4, number_text(value, 3), "start", "tick strong", dx=6)
-    return joined((label(-10, y + 4, name, "end", "level strong"), bar, text))
+    bar = placed(svg.rectangle(-2, y - 9, 4, 18, "total"), x=across.percent(value))
+    text = svg.label(across.percent(value), y + 4, number_text(value, 3), "start", "tick strong", dx=6)
+    return joined((svg.label(-10, y + 4, name, "end", "level strong"), bar, text))
 
 
-def loss_chart(curve: LossCurve) -> Markup:
+def loss_chart(curve: charts.LossCurve) -> Markup:
     """Return the cross-validation curve with its standard errors; best and taken points are marked."""
     across = alpha_axis(curve.alphas) or axis_over(curve.alphas)
-    upward = axis_over([*(curve.mean - curve.error), *(curve.mean + curve.error)], EFFECT_MARGIN)
+    upward = axis_over([*(curve.mean - curve.error), *(curve.mean + curve.error)], charts.EFFECT_MARGIN)
     axes = (across, upward)
     errors = [
-        curve_line([alpha, alpha], [mean - error, mean + error], axes, "error")
+        svg.curve_line([alpha, alpha], [mean - error, mean + error], axes, "error")
         for alpha, mean, error in zip(curve.alphas, curve.mean, curve.error, strict=True)
     ]
     sizes = [
-        label(percent(across.fraction(alpha)), -26, text, "middle", "tick faint")
+        svg.label(across.percent(alpha), -26, text, "middle", "tick faint")
         for alpha, text in curve.size_labels(across, SIZE_DISTANCE)
     ]
-    losses = stretched(*errors, curve_line(curve.alphas, curve.mean, axes, "line out-0"))
+    losses = svg.stretched(*errors, svg.curve_line(curve.alphas, curve.mean, axes, "line out-0"))
     marks = [_choice(curve, index, text, axes) for index, text in curve.marks]
-    parts = (_alpha_chart_axes(across, upward), label(-6, -26, "kept", "end", "tick faint"), *sizes, losses, *marks)
-    return chart(
-        "Cross-validation curve over the penalty weight", CHOICE_HEIGHT, (40, 14, 40, 58), *parts, name="losses"
-    )
+    parts = (_alpha_axes(axes), svg.label(-6, -26, "kept", "end", "tick faint"), *sizes, losses, *marks)
+    title = "Cross-validation curve over the penalty weight"
+    return svg.chart(title, CHOICE_HEIGHT, (40, 14, 40, 58), *parts, name="losses")
 
 
-def _choice(curve: LossCurve, index: int, text: str, axes: Axes) -> Markup:
+def _choice(curve: charts.LossCurve, index: int, text: str, axes: svg.Axes) -> Markup:
     across, upward = axes
     if not math.isfinite(curve.mean[index]):
         return joined(())
     # two labels side by side point away from each other
     others = [other for other, _ in curve.marks if other != index]
     anchor = "middle" if not others else "end" if index < others[0] else "start"
-    drawn = placed(mark(1 if text == "best" else 3, text), y=percent(1 - upward.fraction(float(curve.mean[index]))))
-    parts = (line(0, -4, 0, "100%", "chosen"), drawn, label(0, -10, text, anchor, "tick strong"))
-    return placed(*parts, x=percent(across.fraction(float(curve.alphas[index]))))
+    height = upward.percent(float(curve.mean[index]), down=True)
+    drawn = placed(svg.mark(1 if text == "best" else 3, text), y=height)
+    parts = (svg.line(0, -4, 0, "100%", "chosen"), drawn, svg.label(0, -10, text, anchor, "tick strong"))
+    return placed(*parts, x=across.percent(float(curve.alphas[index])))
 
 
-def path_chart(path: PathLines) -> Markup:
+def path_chart(path: charts.PathLines) -> Markup:
     """Return each column's group norm over the penalty weight; the largest at the end are named."""
     across = alpha_axis(path.alphas) or axis_over(path.alphas)
     upward = axis_over([0.0, *path.norms.ravel()], 0.02)
+    axes = (across, upward)
     ranks = {column: rank for rank, column in enumerate(path.named)}
     lines: list[Markup] = []
     for column in reversed(path.order):  # the large ones last, on top
         name = f"line out-{ranks[column]}" if column in ranks else "line other"
-        norms = path.norms[:, column]
-        lines.append(curve_line(path.alphas, norms, (across, upward), name, hint=path.names[column]))
-    parts = [_alpha_chart_axes(across, upward), stretched(*lines)]
+        lines.append(svg.curve_line(path.alphas, path.norms[:, column], axes, name, path.names[column]))
+    parts = [_alpha_axes(axes), svg.stretched(*lines)]
     ends = (path.norms[-1, path.named] - upward.low) / (upward.high - upward.low)
-    for column, end in zip(path.named, spread(ends, NAME_DISTANCE), strict=True):
+    for column, end in zip(path.named, charts.spread(ends, NAME_DISTANCE), strict=True):
         name, full = shorten(path.names[column], 14), path.names[column]
-        beside = (placed(mark(ranks[column]), x=9), label(18, 4, name, full=full))
+        beside = (placed(svg.mark(ranks[column]), x=9), svg.label(18, 4, name, full=full))
         parts.append(placed(placed(*beside, x="100%"), y=percent(1 - float(end))))
     if path.taken is not None:
-        taken = (line(0, 0, 0, "100%", "chosen"), label(0, -8, "taken", "middle", "tick strong"))
-        parts.append(placed(*taken, x=percent(across.fraction(path.taken))))
-    return chart(
-        "Norm of each column over the penalty weight", CHOICE_HEIGHT, (40, 118, 40, 58), *parts, name="path"
-    )
+        taken = (svg.line(0, 0, 0, "100%", "chosen"), svg.label(0, -8, "taken", "middle", "tick strong"))
+        parts.append(placed(*taken, x=across.percent(path.taken)))
+    title = "Norm of each column over the penalty weight"
+    return svg.chart(title, CHOICE_HEIGHT, (40, 118, 40, 58), *parts, name="path")
 
 
-def _alpha_chart_axes(across: Axis, upward: Axis) -> Markup:
-    below = bottom_axis(across, across.fitting(NARROW), CHOICE_HEIGHT)
-    return joined(
-        (left_axis(upward, upward.ticks(5)), below, label("50%", CHOICE_HEIGHT + 34, ALPHA_LABEL, "middle"))
-    )
+def _alpha_axes(axes: svg.Axes) -> Markup:
+    across, upward = axes
+    below = svg.bottom_axis(across, across.fitting(svg.NARROW), CHOICE_HEIGHT)
+    name = svg.label("50%", CHOICE_HEIGHT + 34, charts.ALPHA_LABEL, "middle")
+    return joined((svg.left_axis(upward, upward.ticks(5)), below, name))
+
+
+def _axis_data(axis: Axis) -> dict[str, object]:
+    return {"low": axis.low, "high": axis.high}
 
 
 def _level_data(level: Level) -> dict[str, object]:

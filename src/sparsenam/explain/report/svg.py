@@ -31,11 +31,6 @@ _MARKS = {
 }
 
 
-def percent(share: float) -> str:
-    """Return a share of the width or height as SVG writes it."""
-    return f"{round(100 * share, 3):g}%"
-
-
 def chart(title: str, height: float, room: tuple[float, float, float, float], *children: str, name: str) -> Markup:
     """Return a chart whose inside is ``height`` pixels high, with room above, right, below and left for labels.
 
@@ -118,7 +113,7 @@ def left_axis(axis: Axis, ticks: Sequence[Tick], spare: int = 0) -> Markup:
         placed(
             line(0, 0, "100%", 0, "zero" if tick.value == 0 else "rule"),
             label(-6, 4, tick.text, "end"),
-            y=percent(1 - axis.fraction(tick.value)),
+            y=axis.percent(tick.value, down=True),
             name="slot",
         )
         for tick in ticks
@@ -135,7 +130,7 @@ def bottom_axis(axis: Axis, ticks: Sequence[Tick], y: float, rule: float | None 
         across = line(0, y, 0, y + 4, kind) if rule is None else line(0, y - rule, 0, y, kind)
         return across, label(0, y + 16, tick.text, "middle")
 
-    shown = [placed(*inside(tick), x=percent(axis.fraction(tick.value)), name="slot") for tick in ticks]
+    shown = [placed(*inside(tick), x=axis.percent(tick.value), name="slot") for tick in ticks]
     hidden = placed(*inside(Tick(math.nan, "")), name="slot", hidden=True)
     return element("g", {"class": "across"}, *shown, *[hidden] * (spare - len(shown)))
 
