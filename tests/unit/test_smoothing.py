@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 import torch
+from sparsenam.training.polish import Adam, Data, RampNetwork, polish, train_stochastic
 
 from sparsenam.families import Binomial, Gaussian, Multilabel, Multinomial
 from sparsenam.families.counts import Poisson
 from sparsenam.smooth.fit import smooth_fit
 from sparsenam.streams import Streams
 from sparsenam.training import Deadline
-from sparsenam.training.polish import Adam, Data, RampNetwork, polish, train_stochastic
 
 FAMILIES = [Gaussian(), Binomial(), Multilabel(), Multinomial(), Poisson()]
 every_family = pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
