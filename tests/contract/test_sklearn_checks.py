@@ -1,3 +1,4 @@
+from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import sparsenam
@@ -6,21 +7,18 @@ from sparsenam.baselines import NAMClassifier, NAMRegressor
 WEIGHTS = "check_sample_weight_equivalence_on_dense_data"
 # Weights are scaled to mean 1, so that their unit does not matter. Where nothing but the mean loss depends on them,
 # a weight of 2 is then the row twice, and the check passes; below are the cases where something else does.
-SMOOTHNESS = {WEIGHTS: "smoothness is chosen by restricted likelihood, which counts rows"}
-FOLDS = {WEIGHTS: "alpha is chosen on folds, and repeated rows are dealt to other folds"}
-RULE = {WEIGHTS: "the one-standard-error rule counts rows"}
+FOLDS = {WEIGHTS: "alpha is chosen on folds, and repeated rows are assigned to other folds"}
 DRAWS = {WEIGHTS: "dropout draws other units for repeated rows"}
+NETWORK = sparsenam.Network(hidden=(8,))
 CASES = [
-    (sparsenam.SNAMRegressor(alpha=0.01, hidden=(8,), random_state=0), {}),
-    (sparsenam.SNAMClassifier(alpha=0.01, hidden=(8,), random_state=0), {}),
+    (sparsenam.SNAMRegressor(alpha=0.01, network=NETWORK, random_state=0), {}),
+    (sparsenam.SNAMClassifier(alpha=0.01, network=NETWORK, random_state=0), {}),
     (sparsenam.RandomFeatureSNAMRegressor(alpha=0.05), {}),
     (sparsenam.RandomFeatureSNAMClassifier(alpha=0.02), {}),
     (sparsenam.SNAMRegressor(random_state=0), FOLDS),
     (sparsenam.SNAMClassifier(random_state=0), FOLDS),
-    (sparsenam.SNAMRegressorCV(random_state=0), SMOOTHNESS),
-    (sparsenam.SNAMClassifierCV(random_state=0), SMOOTHNESS),
-    (sparsenam.RandomFeatureSNAMRegressorCV(random_state=0), RULE),
-    (sparsenam.RandomFeatureSNAMClassifierCV(random_state=0), RULE),
+    (sparsenam.RandomFeatureSNAMRegressor(random_state=0), FOLDS),
+    (sparsenam.RandomFeatureSNAMClassifier(random_state=0), FOLDS),
     (NAMRegressor(random_state=0), DRAWS),
     (NAMClassifier(random_state=0), DRAWS),
 ]
@@ -33,3 +31,12 @@ def known_exceptions(estimator):
 @parametrize_with_checks([case for case, _ in CASES], expected_failed_checks=known_exceptions)
 def test_estimator_passes_scikit_learns_check(estimator, check):
     check(estimator)
+
+
+def test_a_network_is_an_object_of_parameters_that_scikit_learn_can_clone_and_search():
+    network = sparsenam.Network(hidden=(8,), dropout=0.1)
+    assert clone(network).get_params() == network.get_params()
+    model = sparsenam.SNAMRegressor(network=network)
+    assert model.get_params()["network__dropout"] == 0.1
+    other = clone(model).set_params(network__dropout=0.2)
+    assert (other.network.dropout, model.network.dropout) == (0.2, 0.1)
