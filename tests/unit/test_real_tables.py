@@ -199,7 +199,7 @@ def test_grouped_columns_enter_or_leave_together(estimator):
 def test_a_network_trained_under_the_penalty_keeps_groups_together_too():
     table, y = holes(seed=4)
     table = table.fillna(0.0)
-    settings = {"network": Network((8,), max_epochs=200, solver="prox_gd"), "random_state": 0}
+    settings = {"network": Network((8,), max_epochs=200, solver="prox_gd", tol=0.01), "random_state": 0}
     groups = [["a", "c"], ["d", "e"]]
     supports = [
         set(SNAMRegressor(alpha=alpha, feature_groups=groups, **settings).fit(table, y).get_feature_names_out())
