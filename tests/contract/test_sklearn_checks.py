@@ -1,3 +1,6 @@
+import numpy as np
+import pytest
+from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import sparsenam
@@ -6,21 +9,20 @@ from sparsenam.baselines import NAMClassifier, NAMRegressor
 WEIGHTS = "check_sample_weight_equivalence_on_dense_data"
 # Weights are scaled to mean 1, so that their unit does not matter. Where nothing but the mean loss depends on them,
 # a weight of 2 is then the row twice, and the check passes; below are the cases where something else does.
-SMOOTHNESS = {WEIGHTS: "smoothness is chosen by restricted likelihood, which counts rows"}
-FOLDS = {WEIGHTS: "alpha is chosen on folds, and repeated rows are dealt to other folds"}
-RULE = {WEIGHTS: "the one-standard-error rule counts rows"}
+# scikit-learn's check gives an estimator with a parameter cv folds that keep repeated rows together.
+COUNTS = {WEIGHTS: "standard errors and restricted likelihood count rows"}
+GIVEN = {WEIGHTS: "the check sets cv, which is refused where alpha is given; the test below is the same without cv"}
 DRAWS = {WEIGHTS: "dropout draws other units for repeated rows"}
+NETWORK = sparsenam.Network(hidden=(8,))
 CASES = [
-    (sparsenam.SNAMRegressor(alpha=0.01, hidden=(8,), random_state=0), {}),
-    (sparsenam.SNAMClassifier(alpha=0.01, hidden=(8,), random_state=0), {}),
-    (sparsenam.RandomFeatureSNAMRegressor(alpha=0.05), {}),
-    (sparsenam.RandomFeatureSNAMClassifier(alpha=0.02), {}),
-    (sparsenam.SNAMRegressor(random_state=0), FOLDS),
-    (sparsenam.SNAMClassifier(random_state=0), FOLDS),
-    (sparsenam.SNAMRegressorCV(random_state=0), SMOOTHNESS),
-    (sparsenam.SNAMClassifierCV(random_state=0), SMOOTHNESS),
-    (sparsenam.RandomFeatureSNAMRegressorCV(random_state=0), RULE),
-    (sparsenam.RandomFeatureSNAMClassifierCV(random_state=0), RULE),
+    (sparsenam.SNAMRegressor(alpha=0.01, network=NETWORK, random_state=0), GIVEN),
+    (sparsenam.SNAMClassifier(alpha=0.01, network=NETWORK, random_state=0), GIVEN),
+    (sparsenam.RandomFeatureSNAMRegressor(alpha=0.05), GIVEN),
+    (sparsenam.RandomFeatureSNAMClassifier(alpha=0.02), GIVEN),
+    (sparsenam.SNAMRegressor(random_state=0), COUNTS),
+    (sparsenam.SNAMClassifier(random_state=0), COUNTS),
+    (sparsenam.RandomFeatureSNAMRegressor(random_state=0), COUNTS),
+    (sparsenam.RandomFeatureSNAMClassifier(random_state=0), COUNTS),
     (NAMRegressor(random_state=0), DRAWS),
     (NAMClassifier(random_state=0), DRAWS),
 ]
@@ -33,3 +35,25 @@ def known_exceptions(estimator):
 @parametrize_with_checks([case for case, _ in CASES], expected_failed_checks=known_exceptions)
 def test_estimator_passes_scikit_learns_check(estimator, check):
     check(estimator)
+
+
+def test_a_network_is_an_object_of_parameters_that_scikit_learn_can_clone_and_search():
+    network = sparsenam.Network(hidden=(8,), dropout=0.1)
+    assert clone(network).get_params() == network.get_params()
+    model = sparsenam.SNAMRegressor(network=network)
+    assert model.get_params()["network__dropout"] == 0.1
+    other = clone(model).set_params(network__dropout=0.2)
+    assert (other.network.dropout, model.network.dropout) == (0.2, 0.1)
+
+
+@pytest.mark.parametrize("estimator", [case for case, reasons in CASES if reasons is GIVEN], ids=str)
+def test_a_weight_is_a_number_of_rows_and_0_is_none(estimator):
+    generator = np.random.default_rng(0)
+    X, y = generator.uniform(size=(45, 10)), generator.integers(0, 3, size=45)
+    weights = generator.integers(0, 5, size=45)
+    weighted = clone(estimator).fit(X, y, sample_weight=weights)
+    repeated = clone(estimator).fit(X.repeat(weights, axis=0), y.repeat(weights))
+    assert weighted.get_support().any()
+    for method in ("predict", "decision_function"):
+        if hasattr(estimator, method):
+            np.testing.assert_allclose(getattr(weighted, method)(X), getattr(repeated, method)(X), atol=1e-6)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from networks_by_name import trained
 from sparsenam import SNAMRegressor
 from sparsenam.penalties import PENALTIES
 
@@ -25,7 +26,8 @@ def five_features(seed=0, rows=150):
 )
 def test_a_converged_fit_is_stationary(penalty, penalize):
     X, y = five_features()
-    model = SNAMRegressor(
+    model = trained(
+        SNAMRegressor,
         alpha=0.02,
         penalty=penalty,
         penalize=penalize,

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import ElasticNet, Lasso, LogisticRegression, MultiTaskLasso, Ridge
 
+from networks_by_name import trained
 from sparsenam import SNAMClassifier, SNAMRegressor
 from sparsenam.penalties import GroupElasticNet
 
@@ -35,7 +36,7 @@ def test_linear_group_lasso_is_scikit_learns_lasso(seed):
     largest = np.abs(columns.T @ target).max() / len(y)
     for fraction in FRACTIONS:
         alpha = fraction * largest
-        model = SNAMRegressor(hidden=(), alpha=alpha, random_state=seed).fit(X, y)
+        model = trained(SNAMRegressor, hidden=(), alpha=alpha, random_state=seed).fit(X, y)
         oracle = Lasso(alpha=alpha, tol=1e-12, max_iter=100_000).fit(columns, target)
         np.testing.assert_allclose(coefficients(model)[:, 0], oracle.coef_, atol=1e-5)
         np.testing.assert_allclose(
@@ -50,7 +51,7 @@ def test_linear_multi_task_model_is_scikit_learns(seed):
     Y = np.column_stack([y, X[:, 0] - X[:, 4], np.random.default_rng(seed).normal(size=len(y))])
     columns, target = standardized(X), standardized(Y)
     for alpha in (0.5, 0.1, 0.01):
-        model = SNAMRegressor(hidden=(), alpha=alpha, random_state=0).fit(X, Y)
+        model = trained(SNAMRegressor, hidden=(), alpha=alpha, random_state=0).fit(X, Y)
         oracle = MultiTaskLasso(alpha=alpha, tol=1e-12, max_iter=100_000).fit(columns, target)
         np.testing.assert_allclose(coefficients(model), oracle.coef_.T, atol=1e-5)
 
@@ -58,7 +59,7 @@ def test_linear_multi_task_model_is_scikit_learns(seed):
 @pytest.mark.parametrize("ratio", [0.2, 0.8])
 def test_linear_elastic_net_is_scikit_learns(ratio):
     X, y = random_problem(5)
-    model = SNAMRegressor(hidden=(), alpha=0.2, penalty=GroupElasticNet(ratio), random_state=0).fit(X, y)
+    model = trained(SNAMRegressor, hidden=(), alpha=0.2, penalty=GroupElasticNet(ratio), random_state=0).fit(X, y)
     oracle = ElasticNet(alpha=0.2, l1_ratio=ratio, tol=1e-12, max_iter=100_000)
     oracle.fit(standardized(X), standardized(y))
     np.testing.assert_allclose(coefficients(model)[:, 0], oracle.coef_, atol=1e-5)
@@ -66,7 +67,7 @@ def test_linear_elastic_net_is_scikit_learns(ratio):
 
 def test_weight_decay_alone_is_ridge():
     X, y = random_problem(6)
-    model = SNAMRegressor(hidden=(), alpha=0.0, weight_decay=0.3, random_state=0).fit(X, y)
+    model = trained(SNAMRegressor, hidden=(), alpha=0.0, weight_decay=0.3, random_state=0).fit(X, y)
     oracle = Ridge(alpha=0.3 * len(y), tol=1e-12).fit(standardized(X), standardized(y))
     np.testing.assert_allclose(coefficients(model)[:, 0], oracle.coef_, atol=1e-5)
 
@@ -78,7 +79,7 @@ def test_sample_weights_are_scikit_learns():
     columns = (X - center) / np.sqrt(np.average((X - center) ** 2, axis=0, weights=weights))
     middle = np.average(y, weights=weights)
     target = (y - middle) / np.sqrt(np.average((y - middle) ** 2, weights=weights))
-    model = SNAMRegressor(hidden=(), alpha=0.1, random_state=0).fit(X, y, sample_weight=weights)
+    model = trained(SNAMRegressor, hidden=(), alpha=0.1, random_state=0).fit(X, y, sample_weight=weights)
     oracle = Lasso(alpha=0.1, tol=1e-12, max_iter=100_000).fit(columns, target, sample_weight=weights)
     np.testing.assert_allclose(coefficients(model)[:, 0], oracle.coef_, atol=1e-5)
 
@@ -89,7 +90,7 @@ def test_linear_classifier_is_l1_logistic_regression(solver):
     labels = np.where(y > np.median(y), "high", "low")
     columns = standardized(X)
     for alpha in (0.1, 0.02):
-        model = SNAMClassifier(hidden=(), alpha=alpha, solver=solver, random_state=0).fit(X, labels)
+        model = trained(SNAMClassifier, hidden=(), alpha=alpha, solver=solver, random_state=0).fit(X, labels)
         oracle = LogisticRegression(
             l1_ratio=1.0, C=1 / (alpha * len(y)), solver="saga", tol=1e-10, max_iter=100_000
         )
@@ -102,6 +103,6 @@ def test_linear_classifier_is_l1_logistic_regression(solver):
 def test_every_group_of_a_linear_model_is_the_same(penalize):
     """On standardised columns a linear effect's parameter and its root mean square are one number."""
     X, y = random_problem(9)
-    whole = SNAMRegressor(hidden=(), alpha=0.05, random_state=0).fit(X, y)
-    other = SNAMRegressor(hidden=(), alpha=0.05, penalize=penalize, random_state=0).fit(X, y)
+    whole = trained(SNAMRegressor, hidden=(), alpha=0.05, random_state=0).fit(X, y)
+    other = trained(SNAMRegressor, hidden=(), alpha=0.05, penalize=penalize, random_state=0).fit(X, y)
     np.testing.assert_allclose(coefficients(other), coefficients(whole), atol=1e-4)

@@ -1,4 +1,4 @@
-"""Tables as they come: text, holes, categories, groups, prices; nothing is prepared by hand."""
+"""Tables as they come: text, holes, categories, groups, weights; nothing is prepared by hand."""
 
 import warnings
 
@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 from sklearn.model_selection import KFold
 
-from sparsenam import RandomFeatureSNAMRegressor, SNAMClassifier, SNAMRegressor, SNAMRegressorCV
+from sparsenam import Network, RandomFeatureSNAMRegressor, SNAMClassifier, SNAMRegressor
 from sparsenam.errors import InputError
 
 ROWS = 600
@@ -21,7 +21,7 @@ def census(rows=ROWS, seed=0):
         {
             "age": generator.integers(17, 90, rows).astype(float),
             "hours": generator.normal(40, 10, rows).round(),
-            "job": generator.choice([f"job {place}" for place in range(30)], rows),
+            "job": generator.choice([f"job {index}" for index in range(30)], rows),
             "country": generator.choice(["here", "there", "elsewhere"], rows, p=[0.8, 0.15, 0.05]),
             "sex": generator.choice(["Male", "Female"], rows),
             "gain": np.where(generator.uniform(size=rows) < 0.1, 5000.0, 0.0),
@@ -83,7 +83,7 @@ def test_a_table_from_a_file_fits_predicts_and_explains(name, format, tmp_path):
     wanted = {"census": {"age", "gain"}, "holes": {"a", "b"}, "categories": {"colour", "flag"}}[name]
     assert wanted <= kept
     assert not kept & {"noise", "c", "d", "e"}
-    assert len(str(model.table_).splitlines()) == table.shape[1] + 1
+    assert len(str(model.encoder_).splitlines()) == table.shape[1] + 1
     baseline = np.mean(y == "<=50K") if classify else 0.0
     assert model.score(read, y) > baseline + 0.02
 
@@ -120,14 +120,14 @@ def test_a_category_of_numbers_is_matched_by_value():
     y = np.array([2.0, -1.0, 0.0, 1.0])[codes] + 0.2 * generator.normal(size=ROWS)
     table = pd.DataFrame({"zip": codes, "noise": generator.normal(size=ROWS)})
     model = SNAMRegressor(feature_types={"zip": "category"}, random_state=0).fit(table, y)
-    assert {term.kind for term in model.table_.terms if term.name == "zip"} == {"levels"}
+    assert {term.kind for term in model.encoder_.terms if term.name == "zip"} == {"levels"}
     np.testing.assert_array_equal(model.predict(table.astype({"zip": float})), model.predict(table))
     np.testing.assert_array_equal(model.predict(table.astype({"zip": "int8"})), model.predict(table))
 
 
 def test_a_level_of_many_rows_gets_its_mean_and_a_rare_one_is_drawn_to_the_others():
     generator = np.random.default_rng(0)
-    codes = np.repeat(["many", "rare"] + [f"level {place}" for place in range(8)], [300, 3] + [37] * 8)
+    codes = np.repeat(["many", "rare"] + [f"level {index}" for index in range(8)], [300, 3] + [37] * 8)
     y = np.where(np.isin(codes, ["many", "rare"]), 3.0, 0.0) + generator.normal(size=codes.size)
     model = SNAMRegressor(random_state=0).fit(pd.DataFrame({"code": codes}), y)
     many, rare = model.predict(pd.DataFrame({"code": ["many", "rare"]}))
@@ -137,7 +137,7 @@ def test_a_level_of_many_rows_gets_its_mean_and_a_rare_one_is_drawn_to_the_other
 
 def test_a_category_of_many_even_levels_is_found_and_one_without_effect_is_not():
     generator = np.random.default_rng(0)
-    levels = [f"z{place:03d}" for place in range(100)]
+    levels = [f"z{index:03d}" for index in range(100)]
     table = pd.DataFrame({"zip": generator.choice(levels, 3000), "other": generator.choice(levels, 3000)})
     effect = dict(zip(levels, generator.normal(size=100), strict=True))
     y = table.zip.map(effect).to_numpy() + generator.normal(size=3000)
@@ -161,7 +161,7 @@ def test_an_unseen_level_adds_nothing_and_is_named():
     np.testing.assert_array_equal(effects[:, 0], 0.0)
 
 
-def test_missing_not_at_random_is_an_effect_of_its_own():
+def test_missing_not_at_random_is_a_separate_effect():
     """The value of the measurement does not matter, but that it was not taken does."""
     generator = np.random.default_rng(0)
     table = pd.DataFrame(generator.normal(size=(1000, 4)), columns=["lab", "dose", "age", "noise"])
@@ -170,7 +170,7 @@ def test_missing_not_at_random_is_an_effect_of_its_own():
     y = np.sin(2 * table.dose) + 1.5 * gone + 0.3 * generator.normal(size=1000)
     model = SNAMRegressor(random_state=0).fit(table, y)
     assert set(model.get_feature_names_out()) == {"lab", "dose"}
-    kept = [model.table_.terms[place].name for place in model.model_.terms]
+    kept = [model.encoder_.terms[index].name for index in model.model_.terms]
     assert "lab (missing)" in kept and "lab" not in kept
     shown = model.missing_effects(table)[:, 0]
     assert shown[gone].mean() - shown[~gone].mean() == pytest.approx(1.5, abs=0.1)
@@ -180,7 +180,7 @@ def test_missing_not_at_random_is_an_effect_of_its_own():
 def test_cells_missing_at_random_leave_the_curve_alone():
     table, y = holes()
     model = SNAMRegressor(random_state=0).fit(table, y)
-    kept = [model.table_.terms[place].name for place in model.model_.terms]
+    kept = [model.encoder_.terms[index].name for index in model.model_.terms]
     assert sorted(kept) == ["a", "b"]
     effects = model.effects(table)
     np.testing.assert_array_equal(effects[table.a.isna(), 0], 0.0)
@@ -199,7 +199,7 @@ def test_grouped_columns_enter_or_leave_together(estimator):
 def test_a_network_trained_under_the_penalty_keeps_groups_together_too():
     table, y = holes(seed=4)
     table = table.fillna(0.0)
-    settings = {"hidden": (8,), "max_epochs": 200, "random_state": 0, "solver": "prox_gd"}
+    settings = {"network": Network((8,), max_epochs=200, solver="prox_gd", tol=0.01), "random_state": 0}
     groups = [["a", "c"], ["d", "e"]]
     supports = [
         set(SNAMRegressor(alpha=alpha, feature_groups=groups, **settings).fit(table, y).get_feature_names_out())
@@ -210,33 +210,33 @@ def test_a_network_trained_under_the_penalty_keeps_groups_together_too():
     assert len({frozenset(support) for support in supports}) > 1
 
 
-def test_a_price_keeps_a_column_out_and_keep_keeps_it_in():
+def test_a_penalty_weight_keeps_a_column_out_and_always_keep_keeps_it_in():
     table, y = holes(seed=5)
     table = table.fillna(0.0)
-    dear = SNAMRegressor(random_state=0, penalty_weights={"b": 1000.0}).fit(table, y)
-    assert "b" not in dear.get_feature_names_out()
-    kept = SNAMRegressor(random_state=0, keep=["e"]).fit(table, y)
+    costly = SNAMRegressor(random_state=0, penalty_weights={"b": 1000.0}).fit(table, y)
+    assert "b" not in costly.get_feature_names_out()
+    kept = SNAMRegressor(random_state=0, always_keep=["e"]).fit(table, y)
     assert "e" in kept.get_feature_names_out()
 
 
 @pytest.mark.parametrize(
     "settings, message",
     [
-        ({"keep": ["nobody"]}, "keep: expected names of columns"),
-        ({"keep": "age"}, "keep: expected a list"),
+        ({"always_keep": ["nobody"]}, "always_keep: expected names of columns"),
+        ({"always_keep": "age"}, "always_keep: expected a list"),
         ({"feature_groups": [["a", "b"], ["b"]]}, "feature_groups: expected each column in one group"),
         ({"penalty_weights": {"a": -1.0}}, "penalty_weights"),
         ({"penalty_weights": [1.0]}, "penalty_weights: expected a mapping"),
         ({"feature_types": {"a": "colour"}}, "colour"),
-        ({"penalty": "group_slope", "keep": ["a"]}, "group_lasso"),
+        ({"penalty": "group_slope", "always_keep": ["a"]}, "group_lasso"),
     ],
 )
-def test_wrong_words_about_columns_get_one_sentence(settings, message):
+def test_wrong_settings_of_columns_get_one_sentence(settings, message):
     table, y = holes()
     model = SNAMRegressor(random_state=0, **settings)
     with pytest.raises(InputError, match=message):
         model.fit(table, y)
-    assert not hasattr(model, "table_")
+    assert not hasattr(model, "encoder_")
 
 
 def test_equal_columns_are_one_and_the_other_is_named():
@@ -246,30 +246,30 @@ def test_equal_columns_are_one_and_the_other_is_named():
     copied = table.assign(z=table.a, half=0.5 * table.b + 3, turned=-table.a)
     model = SNAMRegressor(random_state=0).fit(copied, y)
     np.testing.assert_allclose(model.predict(copied), plain.predict(table), atol=1e-9)
-    assert model.stand_ins_["a"] == {"turned": 1.0, "z": 1.0}
-    assert model.stand_ins_["b"] == {"half": 1.0}
+    assert model.substitutes_["a"] == {"turned": 1.0, "z": 1.0}
+    assert model.substitutes_["b"] == {"half": 1.0}
 
 
-def test_a_dropped_column_that_could_stand_in_is_named():
+def test_a_dropped_column_that_could_substitute_a_kept_one_is_named():
     generator = np.random.default_rng(0)
     table = pd.DataFrame(generator.normal(size=(800, 4)), columns=list("abcd"))
     table["shadow"] = table.a + 0.1 * generator.normal(size=800)
     y = np.sin(2 * table.a) + 0.1 * generator.normal(size=800)
     one, two = (SNAMRegressor(random_state=seed).fit(table, y) for seed in (0, 0))
     assert list(one.get_feature_names_out()) == ["a"]
-    assert set(one.stand_ins_) == {"a"} and set(one.stand_ins_["a"]) == {"shadow"}
+    assert set(one.substitutes_) == {"a"} and set(one.substitutes_["a"]) == {"shadow"}
     np.testing.assert_array_equal(one.predict(table), two.predict(table))
 
 
-def test_an_architecture_of_ones_own_reads_a_category_level_by_level():
+def test_a_network_reads_a_category_level_by_level():
     table, y = categories()
-    model = SNAMRegressor(alpha=0.02, hidden=(5,), max_epochs=200, random_state=0).fit(table, y)
-    kept = {model.table_.terms[int(place)].column for place in model.model_.terms}
+    model = SNAMRegressor(alpha=0.02, network=Network((5,), max_epochs=200), random_state=0).fit(table, y)
+    kept = {model.encoder_.terms[int(index)].column for index in model.model_.terms}
     assert {0, 3} <= kept
     assert model.score(table, y) > 0.8
     total = model.intercept_ + model.effects(table).sum(axis=1)
     np.testing.assert_allclose(total, model.predict(table), atol=1e-9)
-    linear = SNAMRegressor(hidden=(), random_state=0).fit(table, y)
+    linear = SNAMRegressor(network=Network(()), random_state=0).fit(table, y)
     assert {"colour", "flag"} <= set(linear.get_feature_names_out())
 
 
@@ -285,7 +285,7 @@ def test_the_names_of_tied_levels_decide_nothing():
     generator = np.random.default_rng(0)
     codes = np.repeat(np.arange(300), 6)
     y = generator.normal(size=300)[codes] + 0.3 * generator.normal(size=codes.size)
-    names = np.array([f"s{place:03d}" for place in range(300)])
+    names = np.array([f"s{index:03d}" for index in range(300)])
     first = fitted_and_predicted(pd.DataFrame({"who": names[codes]}), y)
     second = fitted_and_predicted(pd.DataFrame({"who": names[generator.permutation(300)][codes]}), y)
     np.testing.assert_allclose(first, second, atol=1e-3 * np.std(y))
@@ -296,14 +296,14 @@ def test_rows_of_exposure_0_are_absent_for_every_splitter():
     X, exposure = generator.normal(size=(200, 2)), np.ones(200)
     exposure[:3] = 0.0
     y = generator.poisson(np.exp(X[:, 0])) * (exposure > 0)
-    model = SNAMRegressorCV(family="poisson", cv=KFold(3)).fit(X, y, exposure=exposure)
+    model = SNAMRegressor(family="poisson", cv=KFold(3)).fit(X, y, exposure=exposure)
     assert model.get_support()[0]
 
 
 def test_keeping_every_column_leaves_nothing_to_choose():
     table, y = holes()
     for estimator in (SNAMRegressor, RandomFeatureSNAMRegressor):
-        model = estimator(keep=list("abcde"), random_state=0).fit(table.fillna(0.0), y)
+        model = estimator(always_keep=list("abcde"), random_state=0).fit(table.fillna(0.0), y)
         assert model.get_support().all()
 
 
@@ -316,7 +316,7 @@ def test_nearly_equal_columns_are_one_whatever_their_names():
         table = pd.DataFrame({names[0]: a, names[1]: copy})
         model = SNAMRegressor(random_state=0).fit(table, y)
         assert list(model.get_feature_names_out()) == ["a"]
-        assert model.stand_ins_ == {"a": {"b": 1.0}}
+        assert model.substitutes_ == {"a": {"b": 1.0}}
 
 
 def test_a_slip_in_a_column_of_numbers_is_warned_of():

@@ -11,20 +11,21 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import Lasso
 
+from networks_by_name import trained
 from sparsenam import SNAMClassifier, SNAMRegressor
+from sparsenam.context import Clock
 from sparsenam.errors import CheckpointError, ConstantColumnWarning, DivergenceError, InputError
-from sparsenam.model.build import keep_terms
+from sparsenam.fitting.identity import describe_setting
+from sparsenam.model import keep_features
 from sparsenam.networks import MLPBank
 from sparsenam.penalties import GroupLasso
-from sparsenam.training import Deadline
-from sparsenam.training.checkpoint import stable_words
 
 QUICK = {"alpha": 0.01, "hidden": (4,), "max_epochs": 3, "random_state": 0}
 
 
 def table(rows=60, features=4, seed=0):
     generator = np.random.default_rng(seed)
-    X = pd.DataFrame(generator.normal(size=(rows, features)), columns=[f"f{place}" for place in range(features)])
+    X = pd.DataFrame(generator.normal(size=(rows, features)), columns=[f"f{index}" for index in range(features)])
     return X, 2 * np.sin(2 * X["f0"]) + X["f1"] + 0.3 * generator.normal(size=rows)
 
 
@@ -33,7 +34,7 @@ def table(rows=60, features=4, seed=0):
 
 def test_a_last_batch_of_one_row_leaves_unit_functions_finite():
     X, y = table(rows=257)
-    model = SNAMRegressor(**QUICK, penalize="function", batch_size=256).fit(X, y)
+    model = trained(SNAMRegressor, **QUICK, penalize="function", batch_size=256).fit(X, y)
     assert np.isfinite(model.predict(X)).all()
     assert np.isfinite([entry["loss"] for entry in model.history_]).all()
     assert model.get_support().all()
@@ -43,14 +44,14 @@ def test_a_rare_dummy_column_leaves_unit_functions_finite():
     X, y = table(rows=200)
     X["rare"] = 0.0
     X.loc[17, "rare"] = 1.0
-    model = SNAMRegressor(**QUICK, penalize="function", batch_size=32).fit(X, y)
+    model = trained(SNAMRegressor, **QUICK, penalize="function", batch_size=32).fit(X, y)
     assert np.isfinite(model.predict(X)).all()
     assert model.get_support()[:2].all()
 
 
 def test_batches_of_one_row_leave_unit_functions_finite():
     X, y = table(rows=20)
-    model = SNAMRegressor(**QUICK, penalize="function", batch_size=1).fit(X, y)
+    model = trained(SNAMRegressor, **QUICK, penalize="function", batch_size=1).fit(X, y)
     assert np.isfinite(model.predict(X)).all()
 
 
@@ -62,15 +63,15 @@ def test_batches_of_one_row_leave_unit_functions_finite():
     [
         {"alpha": 50.0, "penalize": "function"},
         {"alpha": 5.0, "hidden": ()},
-        {"alpha": 50.0, "hidden": {f"f{place}": (2 + place,) for place in range(4)}},
-        {"alpha": 50.0, "hidden": {f"f{place}": (2 + place,) for place in range(4)}, "penalize": "function"},
+        {"alpha": 50.0, "hidden": {f"f{index}": (2 + index,) for index in range(4)}},
+        {"alpha": 50.0, "hidden": {f"f{index}": (2 + index,) for index in range(4)}, "penalize": "function"},
         {"alpha": 50.0, "validation_fraction": 0.3},
     ],
-    ids=["function", "linear", "widths by feature", "widths by feature, function", "held-out rows"],
+    ids=["function", "linear", "widths by column", "widths by column, function", "held-out rows"],
 )
 def test_a_model_that_keeps_nothing_predicts_the_mean(settings):
     X, y = table()
-    model = SNAMRegressor(**{**QUICK, "max_epochs": 300, **settings}).fit(X, y)
+    model = trained(SNAMRegressor, **{**QUICK, "max_epochs": 300, **settings}).fit(X, y)
     assert not model.get_support().any()
     assert model.n_parameters_ == 1
     np.testing.assert_allclose(model.predict(X), y.mean())
@@ -82,7 +83,7 @@ def test_a_model_that_keeps_nothing_predicts_the_mean(settings):
 def test_a_table_of_constant_columns_predicts_the_mean(settings):
     X = np.ones((10, 2))
     with pytest.warns(ConstantColumnWarning, match="'x0', 'x1'"):
-        model = SNAMRegressor(**{**QUICK, **settings}, penalize="function").fit(X, np.arange(10))
+        model = trained(SNAMRegressor, **{**QUICK, **settings}, penalize="function").fit(X, np.arange(10))
     np.testing.assert_allclose(model.predict(X), 4.5)
 
 
@@ -94,16 +95,19 @@ LONG = {"hidden": (4,), "alpha": 0.02, "batch_size": 32, "patience": 100, "rando
 def test_the_same_call_again_trains_no_more_and_a_longer_one_goes_on(tmp_path):
     X, y = table()
     fits = [
-        SNAMRegressor(**LONG, max_epochs=epochs, checkpoint=tmp_path / "fit").fit(X, y) for epochs in (12, 12, 30)
+        trained(SNAMRegressor, **LONG, max_epochs=epochs, checkpoint=tmp_path / "fit").fit(X, y)
+        for epochs in (12, 12, 30)
     ]
     for model, epochs in zip(fits, (12, 12, 30), strict=True):
         assert [entry["epoch"] for entry in model.history_] == list(range(1, epochs + 1))
     np.testing.assert_array_equal(fits[0].predict(X), fits[1].predict(X))
-    np.testing.assert_array_equal(fits[2].predict(X), SNAMRegressor(**LONG, max_epochs=30).fit(X, y).predict(X))
+    np.testing.assert_array_equal(
+        fits[2].predict(X), trained(SNAMRegressor, **LONG, max_epochs=30).fit(X, y).predict(X)
+    )
 
 
 @pytest.mark.parametrize(
-    ("place", "seed", "words"),
+    ("name", "seed", "message"),
     [
         ("fit", None, "set random_state"),
         ("missing/fit", 0, "a folder that is not there"),
@@ -111,23 +115,23 @@ def test_the_same_call_again_trains_no_more_and_a_longer_one_goes_on(tmp_path):
     ],
     ids=["no seed", "no folder", "a number"],
 )
-def test_an_impossible_checkpoint_is_refused_before_training(tmp_path, place, seed, words):
+def test_an_impossible_checkpoint_is_refused_before_training(tmp_path, name, seed, message):
     X, y = table()
-    path = tmp_path / place if isinstance(place, str) else place
+    path = tmp_path / name if isinstance(name, str) else name
     settings = {**LONG, "random_state": seed, "schedule": lambda share: pytest.fail("training began")}
-    with pytest.raises(InputError, match=words):
-        SNAMRegressor(**settings, max_epochs=3, checkpoint=path).fit(X, y)
+    with pytest.raises(InputError, match=message):
+        trained(SNAMRegressor, **settings, max_epochs=3, checkpoint=path).fit(X, y)
 
 
 def test_numbers_of_numpy_and_of_python_are_one_fit(tmp_path):
     X, y = table()
     path = tmp_path / "fit"
-    SNAMRegressor(**LONG, max_epochs=3, checkpoint=path).fit(X, y)
+    trained(SNAMRegressor, **LONG, max_epochs=3, checkpoint=path).fit(X, y)
     by_numpy = {"alpha": np.float64(0.02), "batch_size": np.int64(32), "patience": np.int32(100)}
     again = {**LONG, **by_numpy, "hidden": [np.int64(4)], "random_state": np.int64(0), "max_epochs": np.int64(5)}
-    assert len(SNAMRegressor(**again, checkpoint=str(path)).fit(X, y).history_) == 5
+    assert len(trained(SNAMRegressor, **again, checkpoint=str(path)).fit(X, y).history_) == 5
     with pytest.raises(CheckpointError, match="other data or settings"):
-        SNAMRegressor(**{**again, "batch_size": np.int64(16)}, checkpoint=path).fit(X, y)
+        trained(SNAMRegressor, **{**again, "batch_size": np.int64(16)}, checkpoint=path).fit(X, y)
 
 
 def slower(share, by):
@@ -178,27 +182,27 @@ class Falling:
 def test_different_schedules_are_different_fits(tmp_path, one, other):
     X, y = table()
     path = tmp_path / "fit"
-    SNAMRegressor(**LONG, max_epochs=3, schedule=one, checkpoint=path).fit(X, y)
-    assert len(SNAMRegressor(**LONG, max_epochs=3, schedule=one, checkpoint=path).fit(X, y).history_) == 3
+    trained(SNAMRegressor, **LONG, max_epochs=3, schedule=one, checkpoint=path).fit(X, y)
+    assert len(trained(SNAMRegressor, **LONG, max_epochs=3, schedule=one, checkpoint=path).fit(X, y).history_) == 3
     with pytest.raises(CheckpointError, match="other data or settings"):
-        SNAMRegressor(**LONG, max_epochs=3, schedule=other, checkpoint=path).fit(X, y)
+        trained(SNAMRegressor, **LONG, max_epochs=3, schedule=other, checkpoint=path).fit(X, y)
 
 
 def test_a_schedule_that_depends_on_the_last_epoch_is_another_fit_with_another_one(tmp_path):
     X, y = table()
     path = tmp_path / "fit"
-    SNAMRegressor(**LONG, max_epochs=3, schedule="cosine", checkpoint=path).fit(X, y)
+    trained(SNAMRegressor, **LONG, max_epochs=3, schedule="cosine", checkpoint=path).fit(X, y)
     with pytest.raises(CheckpointError, match="other data or settings"):
-        SNAMRegressor(**LONG, max_epochs=5, schedule="cosine", checkpoint=path).fit(X, y)
+        trained(SNAMRegressor, **LONG, max_epochs=5, schedule="cosine", checkpoint=path).fit(X, y)
 
 
 def test_a_function_is_described_without_an_address_of_memory():
     source = "def nested(share):\n    return sum(map(lambda step: step * share, (1.0, 2.0)))"
-    spaces = [{"__name__": "own"}, {"__name__": "own"}]
+    spaces = [{"__name__": "module"}, {"__name__": "module"}]
     for space in spaces:
         exec(source, space)
-    assert " at 0x" not in stable_words(spaces[0]["nested"])
-    assert stable_words(spaces[0]["nested"]) == stable_words(spaces[1]["nested"])
+    assert " at 0x" not in describe_setting(spaces[0]["nested"])
+    assert describe_setting(spaces[0]["nested"]) == describe_setting(spaces[1]["nested"])
 
 
 @pytest.mark.parametrize("settings", [{}, {"validation_fraction": 0.3}], ids=["plain", "held-out rows"])
@@ -207,15 +211,15 @@ def test_a_fit_whose_time_ran_out_within_an_epoch_resumes_to_the_uninterrupted_m
 ):
     X, y = table(rows=120)
     common = {**LONG, "batch_size": 20, "max_epochs": 12, **settings}
-    whole = SNAMRegressor(**common).fit(X, y)
+    whole = trained(SNAMRegressor, **common).fit(X, y)
     path = tmp_path / "fit"
     asked = []
     with monkeypatch.context() as patched:
-        patched.setattr(Deadline, "passed", lambda clock: asked.append(None) or len(asked) > 24)
-        cut = SNAMRegressor(**common, checkpoint=path).fit(X, y)
+        patched.setattr(Clock, "passed", lambda clock: asked.append(None) or len(asked) > 24)
+        cut = trained(SNAMRegressor, **common, checkpoint=path).fit(X, y)
     assert 2 < len(cut.history_) < 12
     assert np.abs(cut.predict(X) - whole.predict(X)).max() > 1e-6
-    resumed = SNAMRegressor(**common, checkpoint=path).fit(X, y)
+    resumed = trained(SNAMRegressor, **common, checkpoint=path).fit(X, y)
     assert [entry["loss"] for entry in resumed.history_] == [entry["loss"] for entry in whole.history_]
     assert cut.history_[-1]["loss"] not in [entry["loss"] for entry in whole.history_]  # it was no whole epoch
     np.testing.assert_array_equal(resumed.predict(X), whole.predict(X))
@@ -229,14 +233,14 @@ def test_pruning_changes_no_bit_of_a_large_table_or_of_several_outputs(rows, fea
     X, y = table(rows=60, features=features)
     target = y if outputs == 1 else np.column_stack([y, -y, X["f2"]])
     settings = {**QUICK, "hidden": (100, 50), "alpha": 0.0, "max_epochs": 1}
-    model = SNAMRegressor(**settings).fit(X, target).model_
+    model = trained(SNAMRegressor, **settings).fit(X, target).model_
     kept = np.arange(0, features, 3)[:7]  # an odd number: blocks that depend on it would not end alike
     dropped = np.setdiff1d(np.arange(features), kept)
     theta, offsets = model.theta.clone(), model.offsets.copy()
     theta[dropped], offsets[dropped] = 0, 0
     padded = replace(model, theta=theta, offsets=offsets)
     mask = np.isin(np.arange(features), kept)
-    pruned = keep_terms(padded, mask)
+    pruned = keep_features(padded, mask)
     many = table(rows=rows, features=features, seed=1)[0].to_numpy()
     scores = pruned.scores(many)
     np.testing.assert_array_equal(padded.scores(many), scores)
@@ -254,7 +258,7 @@ def test_a_convex_start_brings_its_intercept(seed):
     X = generator.normal(size=(200, 3))
     y = generator.poisson(np.exp(np.sin(2 * X[:, 0]))).astype(float)
     settings = {"family": "poisson", "hidden": (8,), "alpha": 0.1, "init": "convex", "max_epochs": 2}
-    model = SNAMRegressor(**settings, random_state=seed).fit(X, y)
+    model = trained(SNAMRegressor, **settings, random_state=seed).fit(X, y)
     assert model.predict(X).mean() == pytest.approx(y.mean(), rel=0.2)
 
 
@@ -267,10 +271,11 @@ def test_integer_weights_are_repeated_rows_for_function_norms(hidden):
     weights = np.random.default_rng(1).integers(0, 4, size=40)
     epochs = 2000 if hidden == () else 20
     settings = {"alpha": 0.05, "hidden": hidden, "penalize": "function", "random_state": 0, "max_epochs": epochs}
-    settings |= {"batch_size": None, "patience": 100, "activation": "tanh"}
-    weighted = SNAMRegressor(**settings).fit(X, y, sample_weight=weights)
-    repeated = SNAMRegressor(**settings).fit(X.loc[X.index.repeat(weights)], np.repeat(y, weights))
-    plain = SNAMRegressor(**settings).fit(X, y)
+    if hidden:
+        settings |= {"batch_size": None, "patience": 100, "activation": "tanh"}
+    weighted = trained(SNAMRegressor, **settings).fit(X, y, sample_weight=weights)
+    repeated = trained(SNAMRegressor, **settings).fit(X.loc[X.index.repeat(weights)], np.repeat(y, weights))
+    plain = trained(SNAMRegressor, **settings).fit(X, y)
     np.testing.assert_allclose(weighted.predict(X), repeated.predict(X), atol=1e-6)
     np.testing.assert_allclose(weighted.norms_, repeated.norms_, atol=1e-6)
     assert np.abs(weighted.predict(X) - plain.predict(X)).max() > 1e-3
@@ -281,16 +286,20 @@ def test_integer_weights_are_repeated_rows_for_function_norms(hidden):
 
 def test_a_huge_rate_of_adam_is_called_divergence():
     X, y = table()
-    with pytest.raises(DivergenceError, match="at learning rate 100, first in feature 'f"):
-        SNAMRegressor(**QUICK, solver="adam", learning_rate=100.0).fit(X, y)
+    with pytest.raises(DivergenceError, match="at learning rate 100, first in column 'f"):
+        trained(SNAMRegressor, **QUICK, solver="adam", learning_rate=100.0).fit(X, y)
 
 
-@pytest.mark.parametrize("batch_size", [20, None])
-@pytest.mark.parametrize("solver", ["prox_adam", "prox_sgd", "adam", "sgd", "gd"])
-def test_divergence_names_a_place(solver, batch_size):
+ONE_RATE = ["prox_adam", "prox_sgd", "adam", "sgd"]
+
+
+@pytest.mark.parametrize(
+    ("solver", "batch_size"), [("gd", 256), *((name, size) for name in ONE_RATE for size in (20, None))]
+)
+def test_divergence_names_a_column_or_the_intercept(solver, batch_size):
     X, y = table()
-    with pytest.raises(DivergenceError, match=r"first in (feature 'f\d'|the intercept): lower learning_rate"):
-        SNAMRegressor(**QUICK, solver=solver, learning_rate=1e100, batch_size=batch_size).fit(X, y)
+    with pytest.raises(DivergenceError, match=r"first in (column 'f\d'|the intercept): lower learning_rate"):
+        trained(SNAMRegressor, **QUICK, solver=solver, learning_rate=1e100, batch_size=batch_size).fit(X, y)
 
 
 @pytest.mark.parametrize("batch_size", [20, None])  # single and double precision
@@ -300,7 +309,7 @@ def test_divergence_comes_without_warnings_of_numpy(rate, batch_size):
     with warnings.catch_warnings():
         warnings.simplefilter("error", RuntimeWarning)
         with pytest.raises(DivergenceError):
-            SNAMRegressor(**QUICK, solver="prox_sgd", learning_rate=rate, batch_size=batch_size).fit(X, y)
+            trained(SNAMRegressor, **QUICK, solver="prox_sgd", learning_rate=rate, batch_size=batch_size).fit(X, y)
 
 
 def test_the_best_epoch_on_held_out_rows_need_not_have_converged():
@@ -308,14 +317,14 @@ def test_the_best_epoch_on_held_out_rows_need_not_have_converged():
     settings = {**QUICK, "hidden": (), "alpha": 0.0, "max_epochs": 1000}
     with warnings.catch_warnings():
         warnings.simplefilter("error", ConvergenceWarning)
-        SNAMRegressor(**settings, validation_fraction=0.3).fit(X, y)
+        trained(SNAMRegressor, **settings, validation_fraction=0.3).fit(X, y)
     with pytest.warns(ConvergenceWarning, match="above tol"):
-        SNAMRegressor(**{**settings, "max_epochs": 2}).fit(X, y)
+        trained(SNAMRegressor, **{**settings, "max_epochs": 2}).fit(X, y)
 
 
 def test_backtracking_finds_its_step_for_columns_in_the_millions():
     X, y = table()
-    model = SNAMRegressor(**{**QUICK, "max_epochs": 50}, solver="fista", standardize=False)
+    model = trained(SNAMRegressor, **{**QUICK, "max_epochs": 50}, solver="fista", standardize=False)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         model.fit(X * 1e6, y)
@@ -328,15 +337,15 @@ def test_backtracking_finds_its_step_for_columns_in_the_millions():
 
 
 @pytest.mark.parametrize(
-    ("settings", "words"),
+    ("settings", "message"),
     [
         ({"hidden": 5}, "hidden: expected widths"),
         ({"hidden": None}, "hidden: expected widths"),
         ({"hidden": (8, None)}, "hidden: expected positive whole widths"),
         ({"hidden": "abc"}, "hidden: expected widths"),
-        ({"hidden": {f"f{place}": 3 for place in range(4)}}, "hidden: expected"),
-        ({"hidden": {f"f{place}": None for place in range(4)}}, "hidden: expected"),
-        ({"hidden": {f"f{place}": "ab" for place in range(4)}}, "hidden: expected"),
+        ({"hidden": {f"f{index}": 3 for index in range(4)}}, "hidden: expected"),
+        ({"hidden": {f"f{index}": None for index in range(4)}}, "hidden: expected"),
+        ({"hidden": {f"f{index}": "ab" for index in range(4)}}, "hidden: expected"),
         ({"hidden": lambda names, outputs: MLPBank((3,), outputs + 1, "relu")}, "a bank with 1 outputs"),
         ({"device": None}, "device: expected a name"),
         ({"device": "meta"}, "device: expected a device of this machine"),
@@ -352,10 +361,10 @@ def test_backtracking_finds_its_step_for_columns_in_the_millions():
         "mapping to text", "outputs", "device None", "device meta", "class", "penalty None", "infinite weight",
     ],
 )  # fmt: skip
-def test_a_senseless_setting_gets_a_sentence(settings, words):
+def test_a_senseless_setting_gets_a_sentence(settings, message):
     X, y = table()
-    with pytest.raises(InputError, match=words):
-        SNAMRegressor(**{**QUICK, **settings}).fit(X, y)
+    with pytest.raises(InputError, match=message):
+        trained(SNAMRegressor, **{**QUICK, **settings}).fit(X, y)
 
 
 @pytest.mark.parametrize("weights", [-1.0, np.nan, np.array([1.0, -2.0]), np.array([np.nan, 1.0])], ids=str)
@@ -367,16 +376,16 @@ def test_negative_weights_of_a_penalty_are_refused(weights):
 def test_a_negative_class_weight_is_refused():
     X, y = table()
     with pytest.raises(InputError, match="class_weight: expected weights of at least 0"):
-        SNAMClassifier(**QUICK, class_weight={0: 1.0, 1: -1.0}).fit(X, (y > 0).astype(int))
+        trained(SNAMClassifier, **QUICK, class_weight={0: 1.0, 1: -1.0}).fit(X, (y > 0).astype(int))
 
 
-# --- linear models by feature
+# --- linear models by column
 
 
 def test_a_mapping_to_no_hidden_layer_is_the_lasso():
     X, y = table()
     columns, target = (X - X.mean()) / X.std(ddof=0), (y - y.mean()) / y.std(ddof=0)
-    model = SNAMRegressor(alpha=0.15, hidden={name: () for name in X}, random_state=0).fit(X, y)
+    model = trained(SNAMRegressor, alpha=0.15, hidden={name: () for name in X}, random_state=0).fit(X, y)
     oracle = Lasso(alpha=0.15, tol=1e-12).fit(columns, target)
     coefficients = np.zeros(4)
     coefficients[model.model_.terms] = model.model_.theta.numpy()[:, 0]
@@ -389,27 +398,27 @@ def test_a_mapping_to_no_hidden_layer_is_the_lasso():
 
 
 @pytest.mark.parametrize(
-    ("labels", "words"),
+    ("labels", "message"),
     [
         ([None, "a"] * 30, "Unknown label type"),
         ([None] * 60, "Unknown label type"),
         ([0.0, np.nan] * 30, "contains NaN"),
-        (["a", 1] * 30, "not supported between instances of 'int' and 'str'"),  # scikit-learn's own words
+        (["a", 1] * 30, "not supported between instances of 'int' and 'str'"),  # scikit-learn's message
     ],
     ids=["None and text", "None", "NaN", "text and numbers"],
 )
-def test_labels_of_no_one_type_are_refused_as_by_scikit_learn(labels, words):
+def test_labels_of_no_one_type_are_refused_as_by_scikit_learn(labels, message):
     X, _ = table()
-    with pytest.raises((ValueError, TypeError), match=words):
-        SNAMClassifier(**QUICK).fit(X, np.array(labels, dtype=object))
+    with pytest.raises((ValueError, TypeError), match=message):
+        trained(SNAMClassifier, **QUICK).fit(X, np.array(labels, dtype=object))
 
 
-# --- a start far above the loss without features
+# --- a start far above the loss without columns
 
 
 def test_raw_columns_that_start_high_and_come_down_do_not_count_as_diverging():
     X, y = table(rows=200)
     settings = {**QUICK, "standardize": False, "solver": "adam", "learning_rate": 1e-3, "max_epochs": 5}
-    model = SNAMRegressor(**settings).fit(1e5 * X, y)
+    model = trained(SNAMRegressor, **settings).fit(1e5 * X, y)
     losses = [entry["loss"] for entry in model.history_]
     assert losses[0] > 1e4 * np.var(y) and losses[-1] < losses[0]

@@ -6,15 +6,15 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from sparsenam.errors import InputError
-from sparsenam.selection.curve import CVCurve
-from sparsenam.selection.path import PathPoint, RegularizationPath
+from sparsenam.selection import Compact, CVCurve, OneSE, PathPoint, RegularizationPath
 
 
 def curve(losses, sizes, weights=None):
     losses = np.asarray(losses, dtype=float)
     supports = tuple(np.arange(size) for size in sizes)
     weights = np.ones(losses.shape[1]) if weights is None else np.asarray(weights, dtype=float)
-    return CVCurve(np.geomspace(1, 0.1, len(sizes)), supports, losses, weights, np.array(sizes, dtype=float))
+    alphas, fold_sizes = np.geomspace(1, 0.1, len(sizes)), np.array(sizes, dtype=float)
+    return CVCurve(alphas, supports, losses, weights, fold_sizes, np.arange(len(sizes)))
 
 
 def test_the_best_rule_takes_the_lowest_mean():
@@ -49,7 +49,7 @@ def test_for_squared_loss_compact_is_a_bound_on_an_angle(share, extra, unit):
     wider = angle + extra
     losses = np.array([[0.5], [0.5 * np.sin(wider) ** 2], [0.5 * np.sin(angle) ** 2]]) * unit * np.ones(9)
     assume(wider < np.pi / 2 and abs(extra - 0.01) > 2e-3)  # the bound is of first order
-    assert curve(losses, [0, 1, 2]).compact(0.02) == (1 if extra < 0.01 else 2)
+    assert curve(losses, [0, 1, 2]).choose(Compact(0.02)) == (1 if extra < 0.01 else 2)
 
 
 def test_compact_is_one_se_when_nothing_is_gained():
@@ -69,8 +69,45 @@ def test_a_support_counts_only_where_the_folds_agree_with_it():
     shared = np.random.default_rng(0).normal(size=50) ** 2
     supports = (np.arange(0), np.arange(1), np.arange(2))
     losses = np.array([shared + 5, shared, shared])
-    walked = CVCurve(np.array([3.0, 2.0, 1.0]), supports, losses, np.ones(50), np.array([0.0, 2.0, 2.0]))
+    fold_sizes = np.array([0.0, 2.0, 2.0])
+    walked = CVCurve(np.array([3.0, 2.0, 1.0]), supports, losses, np.ones(50), fold_sizes, np.array([0, 1, 1]))
     assert walked.choose("one_se") == walked.choose("best") == 2
+
+
+def test_points_with_equal_fits_have_equal_means_and_the_first_is_taken():
+    """Rounding must not decide between them."""
+    losses = np.array([[5.0, 5.0], [1.0, 1.0 + 1e-9], [1.0 - 1e-9, 1.0]])
+    supports = (np.arange(0), np.arange(2), np.arange(2))
+    sizes, same_as = np.array([0.0, 2.0, 2.0]), np.array([0, 1, 1])
+    walked = CVCurve(np.array([3.0, 2.0, 1.0]), supports, losses, np.ones(2), sizes, same_as)
+    assert walked.mean[1] == walked.mean[2]
+    assert [walked.choose(rule) for rule in ("best", "one_se", "compact")] == [1, 1, 1]
+
+
+def test_a_difference_within_rounding_decides_nothing():
+    shared = np.ones(100)
+    for tiny in (-1e-8, 1e-8):
+        assert curve([shared + 9, shared, shared + tiny], [0, 2, 3]).choose("best") == 1
+
+
+def test_at_most_max_features_are_kept_and_too_few_are_refused():
+    walked = curve([[9.0, 9.0], [3.0, 3.0], [1.0, 1.0]], [1, 2, 5])
+    assert [walked.choose("best", most) for most in (None, 5, 4, 1)] == [2, 2, 1, 0]
+    with pytest.raises(InputError, match="max_features: expected at most 0 columns, got 1 columns"):
+        walked.choose("best", 0)
+
+
+def test_rules_take_their_width():
+    generator = np.random.default_rng(0)
+    noise = generator.normal(size=400)
+    losses = [np.full(400, 9.0), 1.0 + noise - noise.mean() + 0.1, np.ones(400)]
+    walked = curve(losses, [0, 2, 7])
+    error = walked.noise(2)[1]
+    assert walked.choose(OneSE(0.11 / error)) == 1
+    assert walked.choose(OneSE(0.09 / error)) == 2
+    for wrong in (lambda: OneSE(-1.0), lambda: Compact(-0.1), lambda: Compact(np.nan)):
+        with pytest.raises(InputError, match=r"(width of OneSE|tolerance of Compact): expected a number"):
+            wrong()
 
 
 def test_an_unknown_rule_is_refused():
@@ -89,7 +126,7 @@ def path():
     return RegularizationPath(tuple(points), ("a", "b", "c", "d"))
 
 
-def test_a_path_is_a_sequence_that_tells_who_enters_when():
+def test_a_path_is_a_sequence_that_says_which_column_enters_when():
     walk = path()
     assert len(walk) == 5
     assert walk[-1].features.size == 4

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from sparsenam.training.polish import Adam, Data, RampNetwork, polish, train_stochastic
 
 from sparsenam.context import Clock, Context
 from sparsenam.families import Binomial, Gaussian, Multilabel, Multinomial
@@ -10,7 +11,6 @@ from sparsenam.families.counts import Poisson
 from sparsenam.smooth.fit import smooth_fit
 from sparsenam.streams import Streams
 from sparsenam.training import Deadline
-from sparsenam.training.polish import Adam, Data, RampNetwork, polish, train_stochastic
 
 CONTEXT = Context(Streams(0))
 FAMILIES = [Gaussian(), Binomial(), Multilabel(), Multinomial(), Poisson()]

@@ -9,11 +9,11 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.model_selection import cross_val_score
 
-from sparsenam import SNAMSurvival, survival_target
+from sparsenam import Network, SNAMSurvival, survival_target
 from sparsenam.datasets import make_survival
 from sparsenam.errors import InputError
-from sparsenam.estimators import cox_fitting
-from sparsenam.survival.alternation import CoxLikelihood, settle
+from sparsenam.fitting import pipeline
+from sparsenam.survival.alternation import CoxLikelihood, alternate
 from sparsenam.survival.concordance import concordance
 from sparsenam.survival.cox import RiskSets
 
@@ -56,14 +56,14 @@ def test_convex_choice_meets_the_conditions_of_the_penalised_partial_likelihood(
     X, y = task().X, task().y.copy()
     y["time"] = np.ceil(20 * y["time"] / y["time"].max())
     model, kept = SNAMSurvival(alpha=0.15, ties=ties, random_state=0), []
-    original = cox_fitting._finished
+    original = pipeline.build
 
-    def spy(cox, settled):
-        kept.append(settled.result.choice)
-        return original(cox, settled)
+    def spy(encoder, problem, choice, *rest):
+        kept.append(choice)
+        return original(encoder, problem, choice, *rest)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cox_fitting, "_finished", spy)
+        patch.setattr(pipeline, "build", spy)
         model.fit(X, y)
     (choice,) = kept
     design, theta = choice.task.design, choice.point.theta[0][:, :, 0]
@@ -72,16 +72,16 @@ def test_convex_choice_meets_the_conditions_of_the_penalised_partial_likelihood(
     pulls = design.blocks @ gradient
     lengths = np.linalg.norm(theta, axis=1)
     assert 0 < np.count_nonzero(lengths) < 8
-    for pull, own, length in zip(pulls, theta, lengths, strict=True):
+    for pull, coefficients, length in zip(pulls, theta, lengths, strict=True):
         if length > 0:
-            np.testing.assert_allclose(pull, 0.15 * own / length, atol=1e-3 * 0.15)
+            np.testing.assert_allclose(pull, 0.15 * coefficients / length, atol=1e-3 * 0.15)
         else:
             assert np.linalg.norm(pull) <= 0.15 * (1 + 1e-3)
     assert model.certificate_.gap <= 1e-6
-    assert set(model.certificate_.kept) == {f"x{place}" for place in np.flatnonzero(lengths)}
+    assert set(model.certificate_.kept) == {f"x{index}" for index in np.flatnonzero(lengths)}
 
 
-def test_refit_is_a_rest_point_of_the_turns():
+def test_refit_is_a_fixed_point_of_the_alternation():
     """The hazard of the final scores expects as many events as there are, in total and along each kept effect."""
     X, y, model = task().X, task().y, fitted()
     gradient = RiskSets.of(y["event"], y["time"]).gradient(model.predict(X))
@@ -122,7 +122,7 @@ def test_predicted_survival_is_calibrated():
 def test_field_names_and_the_unit_of_time_do_not_matter():
     X, y = task().X, task().y
     other = np.array(list(zip(1000 * y["time"], y["event"], strict=True)), dtype=[("days", "f4"), ("died", "?")])
-    model = SNAMSurvival(alpha=0.2, hidden=(), random_state=0)
+    model = SNAMSurvival(alpha=0.2, network=Network(()), random_state=0)
     one, two = clone(model).fit(X, y), clone(model).fit(X, other)
     np.testing.assert_allclose(one.predict(X), two.predict(X), atol=1e-6)
     np.testing.assert_allclose(1000 * one.event_times_, two.event_times_, rtol=1e-6)
@@ -131,7 +131,7 @@ def test_field_names_and_the_unit_of_time_do_not_matter():
 def test_rows_of_weight_0_are_absent_and_the_unit_of_weights_does_not_matter():
     X, y = task().X, task().y
     weights = np.where(np.arange(len(X)) < 200, 3.0, 0.0)
-    model = SNAMSurvival(alpha=0.1, hidden=(), random_state=0)
+    model = SNAMSurvival(alpha=0.1, network=Network(()), random_state=0)
     weighted = clone(model).fit(X, y, sample_weight=weights)
     alone = clone(model).fit(X[:200], y[:200])
     np.testing.assert_allclose(weighted.predict(X), alone.predict(X), atol=1e-8)
@@ -141,7 +141,7 @@ def test_rows_of_weight_0_are_absent_and_the_unit_of_weights_does_not_matter():
 def test_rows_censored_before_the_first_event_change_no_score():
     X, y = task().X, task().y
     early = survival_target(np.zeros(40, dtype=bool), np.full(40, 0.5 * y["time"][y["event"]].min()))
-    model = SNAMSurvival(hidden=(), alpha=0.1, random_state=0)
+    model = SNAMSurvival(network=Network(()), alpha=0.1, random_state=0)
     more = clone(model).fit(np.vstack([X, X[:40]]), np.concatenate([y, early]))
     np.testing.assert_array_equal(more.predict(X), clone(model).fit(X, y).predict(X))
 
@@ -160,11 +160,13 @@ def test_a_large_alpha_keeps_nothing_and_leaves_nelson_and_aalen():
 @pytest.mark.parametrize(
     "settings",
     [
-        {"hidden": (8,), "alpha": 0.05, "max_epochs": 20, "penalize": "function"},
-        {"hidden": (8,), "max_epochs": 10, "batch_size": 16},
-        {"alpha": 0.1, "refit": False, "max_epochs": 20},
+        {"network": Network((8,), max_epochs=20, penalize="function"), "alpha": 0.05},
+        {"network": Network((8,), max_epochs=10, batch_size=16)},
+        {"network": Network((8,), max_epochs=20), "refit": False},
+        {"alpha": 0.1, "refit": False},
         {"penalty": "adaptive", "alpha": 0.1},
     ],
+    ids=str,
 )
 def test_other_ways_of_fitting_order_new_rows_well(settings):
     new = make_survival(1000, 8, seed=99)
@@ -180,23 +182,23 @@ def test_a_fit_without_time_says_so():
         SNAMSurvival(max_seconds=1e-3, random_state=0).fit(task().X, task().y)
 
 
-def test_turns_that_never_settle_end_with_the_calmest_and_a_warning():
+def test_an_alternation_that_never_converges_ends_with_the_smallest_move_and_a_warning():
     y = task().y
     likelihood = CoxLikelihood(RiskSets.of(y["event"], y["time"]), "efron")
     steps = iter(np.array([3.0, 0.5, 2.0, 2.5, 3.0, 3.5]))
     unit = np.random.default_rng(0).choice([-1.0, 1.0], size=len(y))
 
-    def restless(scores):
+    def restless(scores, iteration):
         step = next(steps)
         return step, scores + step * unit
 
-    with pytest.warns(ConvergenceWarning, match="did not settle in 5 turns"):
-        settled = settle(likelihood, restless, np.zeros(len(y)), exact=False, out_of_time=lambda: False)
-    assert settled.result == 0.5
+    with pytest.warns(ConvergenceWarning, match="did not converge in 5 iterations"):
+        reached = alternate(likelihood, restless, np.zeros(len(y)), exact=False, out_of_time=lambda: False)
+    assert reached.result == 0.5
 
 
 def test_scikit_learn_can_cross_validate_and_select():
-    model = SNAMSurvival(hidden=(), alpha=0.02, random_state=0)
+    model = SNAMSurvival(network=Network(()), alpha=0.02, random_state=0)
     scores = cross_val_score(model, task().X[:, :3], task().y, cv=2)
     assert (scores > 0.55).all()
     assert fitted().transform(task().X).shape == (300, 4)
@@ -204,7 +206,7 @@ def test_scikit_learn_can_cross_validate_and_select():
         model.predict(task().X)
 
 
-def test_categories_and_missing_cells_are_welcome():
+def test_categories_and_missing_cells_are_taken():
     pandas = pytest.importorskip("pandas")
     generator = np.random.default_rng(0)
     stage = generator.choice(["early", "late", "middle"], size=400)
@@ -226,7 +228,7 @@ def test_categories_and_missing_cells_are_welcome():
 
 
 def test_a_column_to_keep_is_kept():
-    model = SNAMSurvival(keep=[7], alpha=0.3, random_state=0).fit(task().X, task().y)
+    model = SNAMSurvival(always_keep=[7], alpha=0.3, random_state=0).fit(task().X, task().y)
     assert model.get_support()[7]
 
 
@@ -245,7 +247,7 @@ def good(**changes):
 
 
 @pytest.mark.parametrize(
-    ("y", "words"),
+    ("y", "message"),
     [
         (np.arange(4.0), "structured array with a boolean field"),
         (np.zeros(4, dtype=[("a", "f8"), ("b", "f8")]), "the fields a"),
@@ -259,10 +261,10 @@ def good(**changes):
         (None, "requires y"),
     ],
 )
-def test_a_wrong_target_is_answered_in_a_sentence(y, words):
+def test_a_wrong_target_is_answered_in_a_sentence(y, message):
     X = np.arange(8.0).reshape(4, 2) ** 2
     model = SNAMSurvival()
-    with pytest.raises(ValueError, match=words):
+    with pytest.raises(ValueError, match=message):
         model.fit(X, y)
     assert not hasattr(model, "n_features_in_")
 

@@ -273,11 +273,11 @@ class GroupedFeatures:
         return members.size == 1 and self.features.is_ordered(int(members[0]))
 
     def split(self, groups: NDArray[np.intp], values: Matrix) -> Matrix:
-        """Return values (groups, m, …) of blocks by their terms in rising order, shape (terms, m, …)."""
+        """Return values (groups, m, …) of blocks by their terms in rising order, shape (terms, widest term, …)."""
         if self.grouping.is_trivial:
             return values
         terms = self.grouping.terms_of(groups)
-        result = np.zeros((terms.size, *values.shape[1:]))
+        result = np.zeros((terms.size, int(self.widths.max()), *values.shape[2:]))
         for group, block in zip(groups, values, strict=True):
             start = 0
             for term in self.grouping.members[int(group)]:

@@ -16,7 +16,7 @@ from sparsenam.estimators.base import check_weights
 from sparsenam.estimators.regression import check_target
 from sparsenam.families import FAMILIES, CustomLoss, Family, as_family
 from sparsenam.fitting import FamilyProblem, Fitted, family_problem, read
-from sparsenam.fitting.plan import ChoosingParameters, resolve_snam
+from sparsenam.fitting.plan import ChoosingParameters, require_default, resolve_snam
 from sparsenam.fitting.strategies import RAMPS, Strategy, by_term, train_path
 from sparsenam.penalties import Penalty
 from sparsenam.selection import PathPoint, RegularizationPath
@@ -57,7 +57,7 @@ def random_feature_path(
     check_word("norm", norm, ("function", "parameters"))
     check_number("tol", tol, 0.0, open_below=True)
     check_whole("width", width)
-    check_whole("n_alphas", n_alphas)
+    _check_length(alphas, n_alphas)
     strategy, chosen = resolve_snam(ChoosingParameters(penalty=penalty), None, refit=True)
     problem, names = _read(X, y, family, sample_weight, strategy)
     task = _convex_task(problem, chosen, width, norm)
@@ -90,7 +90,7 @@ def snam_path(
         As for `SNAMRegressor`; without a network "convex" fits smoothly and "dense" trains the paper's 100-50.
     """
     check_word("order", order, ("convex", "dense"))
-    check_whole("n_alphas", n_alphas)
+    _check_length(alphas, n_alphas)
     context = Context(Streams.from_random_state(random_state), Clock(max_seconds))
     grid, given = _falling(alphas), ChoosingParameters(penalty=penalty)
     if order == "convex":
@@ -165,6 +165,12 @@ def _read(
     if not problem.prepared.terms.size:
         raise InputError(describe("X", "a column that varies", "constant ones", "give other columns"))
     return problem, encoder.names
+
+
+def _check_length(alphas: ArrayLike | None, n_alphas: int) -> None:
+    check_whole("n_alphas", n_alphas)
+    if alphas is not None:
+        require_default("n_alphas", n_alphas, 30, "alphas are given")
 
 
 def _falling(alphas: ArrayLike | None) -> NDArray[np.float64] | None:

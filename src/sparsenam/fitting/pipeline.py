@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sparsenam.context import Context
 from sparsenam.convex.certificate import Certificate
 from sparsenam.fitting.identity import identity_of
-from sparsenam.fitting.plan import DEFAULT_FOLDS, Plan
+from sparsenam.fitting.plan import DEFAULT_FOLDS, Plan, require_no_path_settings
 from sparsenam.fitting.problem import FitProblem, Fitted, Indices, Vector
 from sparsenam.fitting.strategies import SmoothFitter, Strategy, by_term
 from sparsenam.fitting.threads import threads_for
@@ -103,8 +103,11 @@ def choose(
         stored = context.recall("choice")
         if stored is not None:
             return unpack_choice(task, stored)
-        # without any penalty weight nothing is chosen, and any alpha gives the same
-        how = plan.alpha if plan.alpha != "auto" else splits(problem) if prepared.grouping.weights.any() else 0.0
+        if prepared.grouping.weights.any():
+            how = plan.alpha if plan.alpha != "auto" else splits(problem)
+        else:  # nothing is penalised: any alpha gives the same
+            require_no_path_settings(plan.parameters, "no column is penalised, so all are kept")
+            how = 0.0
         choice = problem.choose(task, how, strategy.tol, strategy.quick, context)
     if not context.clock.has_room_for((1.0 - CHOOSING) * context.clock.seconds):
         message = "max_seconds ran out while columns were chosen: the choice may be too sparse; allow more."

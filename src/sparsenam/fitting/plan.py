@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import Literal
@@ -114,7 +115,7 @@ def resolve_snam(
         remedy = "write for example Network(hidden=(100, 50))"
         raise InputError(describe("network", "None or a Network", repr(network), remedy))
     under_penalty = alpha != "auto" and network.init == "random"
-    network.check(penalty, trains_under_penalty=under_penalty)
+    network.check(penalty, trains_under_penalty=under_penalty, thresholds=under_penalty and float(alpha) > 0.0)
     if under_penalty:
         return penalised_network_strategy(network, penalty, float(alpha), refit is True), penalty
     return chosen_network_strategy(network, penalty, refit is not False), penalty
@@ -135,10 +136,12 @@ def resolve_random_features(
     check_whole("width", width)
     check_word("features", kind, ("ramps", "hinges", "random"))
     check_word("norm", norm, ("function", "parameters"))
-    if callable(hidden) or isinstance(hidden, str):
+    if isinstance(hidden, str) or not isinstance(hidden, Sequence):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise InputError(describe("hidden", "hidden widths", repr(hidden), "give a tuple such as (100, 50)"))
     if kind == "random":
         require_default("width", width, 32, "random hidden layers have the widths of hidden")
+        if not hidden:
+            require_default("activation", activation, "relu", "there is no hidden layer")
     else:
         require_default("hidden", tuple(hidden), (100, 50), f"features={kind!r} are placed by the data")
         require_default("activation", activation, "relu", f"features={kind!r} are placed by the data")
@@ -156,17 +159,21 @@ def check_choosing(parameters: ChoosingParameters) -> None:
     if parameters.alpha == "auto":
         return
     check_number("alpha", parameters.alpha, 0.0)
+    require_no_path_settings(parameters, "alpha is given, so nothing is cross-validated")
+
+
+def require_no_path_settings(parameters: ChoosingParameters, reason: str) -> None:
+    """Raise for a setting of cross-validation where there is none."""
     defaults = {field.name: field.default for field in fields(ChoosingParameters)}
     for name in PATH_SETTINGS:
-        reason = "alpha is given, so nothing is cross-validated"
         require_default(name, getattr(parameters, name), defaults[name], reason)
 
 
 def require_default(name: str, value: object, default: object, reason: str) -> None:
     """Raise for a value that is set where it could not act."""
     if not (value is default or value == default):
-        got = f"{value!r}, which could not act: {reason}"
-        raise InputError(describe(name, f"its default {default!r}", got, "leave it out"))
+        got = f"{reprlib.repr(value)}, which could not act: {reason}"
+        raise InputError(describe(name, f"its default {default!r}", " ".join(got.split()), "leave it out"))
 
 
 def describe_parameters(parameters: dict[str, object]) -> str:

@@ -66,6 +66,9 @@ def splits_of(
     if isinstance(cv, str) or not (hasattr(cv, "split") or isinstance(cv, Iterable)):
         expected = "a number of folds, a scikit-learn splitter or pairs of row indices"
         raise InputError(describe("cv", expected, repr(cv), "choose one of them"))
+    if groups is not None and not hasattr(cv, "split"):
+        remedy = "make the pairs by the groups and leave groups out"
+        raise InputError(describe("groups", "a splitter that uses them", "pairs of row indices", remedy))
     pairs = check_cv(cast(BaseCrossValidator, cv)).split(np.zeros((counted.size, 1)), answer, groups)
     index = np.cumsum(counted) - 1
 

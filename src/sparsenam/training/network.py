@@ -144,17 +144,19 @@ class Network(BaseEstimator):
             raise InputError(describe("device", "a device of this machine", got, "use 'auto' or 'cpu'")) from error
         return device
 
-    def check(self, penalty: Penalty, *, trains_under_penalty: bool) -> None:
+    def check(self, penalty: Penalty, *, trains_under_penalty: bool, thresholds: bool = False) -> None:
         """Raise for a value outside its range, and for one that could not act.
 
         ``trains_under_penalty`` says whether all columns are trained under the penalty from random parameters, as in
-        the paper; otherwise the convex problem chooses and ``penalize`` and ``threshold`` have no part.
+        the paper; otherwise the convex problem chooses and ``penalize`` has no part. ``thresholds`` says whether a
+        subgradient solver would drop columns by ``threshold``.
         """
         self._check_ranges()
         solver = self.solver_for(penalty)
-        if solver.searches_step and self.regularizers.random:
-            got = f"solver {solver.name!r}, which compares losses from step to step"
-            raise InputError(describe("dropout", "a mini-batch solver", got, "use 'prox_adam' or no dropout"))
+        for name in ("dropout", "feature_dropout"):
+            if solver.searches_step and getattr(self, name) > 0:
+                got = f"solver {solver.name!r}, which compares losses from step to step"
+                raise InputError(describe(name, "a mini-batch solver", got, f"use 'prox_adam' or no {name}"))
         if solver.searches_step:
             for name in ("learning_rate", "schedule", "patience"):
                 self._require_default(name, f"the solver {solver.name!r} finds its step and its end itself")
@@ -162,10 +164,12 @@ class Network(BaseEstimator):
             self._require_default("batch_size", f"the solver {solver.name!r} takes all rows in every step")
         if self.is_linear or callable(self.hidden):
             self._require_default("activation", "these sub-networks have no hidden layer of ours")
+        if self.is_linear:
+            self._require_default("dropout", "there is no hidden layer")
         if not trains_under_penalty:
             self._require_default("penalize", "the convex problem chooses, which penalises functions")
-        if solver.proximal or not trains_under_penalty:
-            self._require_default("threshold", "columns are dropped by exact zeros")
+        if solver.proximal or not thresholds:
+            self._require_default("threshold", "columns are dropped by exact zeros, or not at all at alpha=0")
         if self.init == "convex" and callable(self.hidden):
             got = "custom sub-networks"
             raise InputError(describe("init='convex'", "hidden widths", got, "give widths or init='random'"))

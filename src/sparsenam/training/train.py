@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from torch import Tensor
 
 from sparsenam.context import Context
-from sparsenam.errors import DivergenceError
+from sparsenam.errors import DivergenceError, InputError, describe
 from sparsenam.families import Family
 from sparsenam.networks import SubnetBank, UnitFunctions
 from sparsenam.penalties import Penalty
@@ -131,8 +131,11 @@ def _pose(
 
 def _split(problem: Problem, fraction: float, context: Context) -> tuple[Problem, Problem | None]:
     held = round(fraction * problem.n_rows)
-    if held == 0 or held >= problem.n_rows:
+    if fraction == 0.0:
         return problem, None
+    if not 0 < held < problem.n_rows:
+        expected, got = "a share that leaves rows on both sides", f"{fraction:g} of {problem.n_rows} rows"
+        raise InputError(describe("validation_fraction", expected, got, "choose another"))
     order = torch.as_tensor(context.streams.generator("validation").permutation(problem.n_rows))
     return problem.on_rows(order[held:]), problem.on_rows(order[:held])
 
