@@ -1,4 +1,4 @@
-"""The pages of docs/ and the README are right: their code runs, prints what they say, and their links lead somewhere."""
+"""The README and the pages of docs/ are right: code runs, output is as printed, links lead somewhere."""
 
 import contextlib
 import io
