@@ -28,7 +28,7 @@ LITERAL = re.compile(r"(`[^`]*`)")
 
 
 def leave_out_scikit_learn(app: Any, what: str, name: str, value: Any, skip: bool, options: Any) -> bool | None:
-    """Members that come from scikit-learn are documented there, in a markup with labels of its own."""
+    """Members that come from scikit-learn are documented there, in another markup with other labels."""
     plain = getattr(value, "__func__", value)
     inherited = str(getattr(plain, "__module__", "")).startswith("sklearn")
     routing = name.startswith("set_") and name.endswith("_request")
