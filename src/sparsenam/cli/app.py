@@ -9,7 +9,6 @@ import typer
 
 from sparsenam.cli import explain, fit, path, predict, report
 from sparsenam.cli.demo import demo
-from sparsenam.cli.reproduce import reproduce
 
 EPILOG = """\b
 Examples:
@@ -52,4 +51,3 @@ app.command(epilog=explain.EPILOG)(explain.explain)
 app.command(epilog=report.EPILOG)(report.report)
 app.command(epilog=path.EPILOG)(path.path)
 app.command()(demo)
-app.command()(reproduce)
