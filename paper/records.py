@@ -43,7 +43,7 @@ class TimeLimitError(TimeoutError):
 
 
 class Reporter:
-    """Is told of every step of a run and shows nothing; the command line has one that prints."""
+    """Receives every step of a run and shows nothing; the command line has one that prints."""
 
     def begin(self, name: str, done: int, total: int) -> None:
         """A name begins, with so many of its records there already."""
@@ -81,7 +81,7 @@ class Work:
 
 
 def key_of(record: Record) -> Key:
-    """Return what tells records apart: section, method and seed."""
+    """Return what distinguishes records: section, method and seed."""
     return str(record["section"]), str(record["method"]), int(record["seed"])
 
 
