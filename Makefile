@@ -26,7 +26,7 @@ lint: $(VENV)/dev.stamp ## style and format
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 
-types: $(VENV)/dev.stamp ## static types of src
+types: $(VENV)/dev.stamp ## static types of src and paper
 	$(BIN)/basedpyright --pythonpath $(BIN)/python
 
 imports: $(VENV)/dev.stamp ## the order of the rooms
@@ -53,15 +53,15 @@ bench: $(VENV)/benchmark.stamp ## our defaults and EBM on the paper's tasks: hal
 	$(BIN)/python benchmarks/tasks.py superconductivity --ebm 1 --out benchmarks/results/superconductivity.json
 	$(BIN)/python benchmarks/wide_path.py benchmarks/results/wide_path.json
 
-reproduce: $(VENV)/dev.stamp ## every table, figure and theorem of the paper: two hours; goes on where it was stopped
-	$(BIN)/sparsenam reproduce all --figures --out benchmarks/paper/results
+reproduce: $(VENV)/dev.stamp ## every table and theorem of the paper: goes on from paper/results; ARGS=--figures draws too
+	$(BIN)/python -m paper all $(ARGS)
 
 docs: $(VENV)/docs.stamp ## the documentation site in build/docs; a warning is an error
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs build/docs
 
 clean: ## remove .venv, caches and builds
 	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .import_linter_cache .hypothesis
-	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
+	find src paper tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(BIN)/pip:
 	@$(PYTHON) -c 'import sys; sys.exit("sparsenam needs Python 3.11 or newer, this is %d.%d: try make PYTHON=python3.11" % sys.version_info[:2] if sys.version_info < (3, 11) else 0)'

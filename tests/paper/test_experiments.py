@@ -5,10 +5,9 @@ import json
 import numpy as np
 import pytest
 
+from paper.experiments import EXPERIMENTS, load_settings, summaries_of, theory_works
+from paper.experiments.cells import cell_seed, log_log_slope
 from sparsenam.errors import InputError
-from sparsenam.paper.experiments.records import cell_seed
-from sparsenam.paper.experiments.slopes import log_log_slope
-from sparsenam.paper.theory import EXPERIMENTS, experiment_of, load_settings, theory_works
 
 every_experiment = pytest.mark.parametrize("name", EXPERIMENTS)
 
@@ -17,9 +16,9 @@ def smallest(name):
     """Settings for the least that still has every kind of cell."""
     settings = load_settings(None, quick=True)[name]
     if name == "recovery":
-        own = {"n": [250], "repeats": 1, "hidden": [4], "multipliers": [0.6, 0.3], "tol": 1e-4}
+        design = {"n": [250], "repeats": 1, "hidden": [4], "multipliers": [0.6, 0.3], "tol": 1e-4}
         few = {"examples": ["orthogonal_noisy", "paper_orthonormal"], "n_features": 6}
-        return {**settings, "orthonormal": own, "raw": own, **few}
+        return {**settings, "orthonormal": design, "raw": design, **few}
     if name == "flows":
         network = {"hidden": [4], "alpha": 0.02, "learning_rate": 0.05, "epochs": 30}
         return {**settings, "n": 150, "n_features": 5, "hidden": [6], "iterations": 300, "network": network}
@@ -31,7 +30,7 @@ def results():
     """Records and summary of every experiment, made once."""
     found = {}
     for name in EXPERIMENTS:
-        settings, experiment = smallest(name), experiment_of(name)
+        settings, experiment = smallest(name), EXPERIMENTS[name]
         cells = experiment.cells(settings)
         records = [experiment.run_cell(cell, experiment.inputs(cell, settings)) for cell in cells]
         found[name] = settings, records, experiment.summarise(records, settings)
@@ -50,9 +49,9 @@ def recipes_of(name, settings):
 
 
 @every_experiment
-def test_every_cell_has_a_record_of_its_own(name):
+def test_every_cell_has_one_record(name):
     settings = load_settings(None, quick=False)[name]
-    assert len(recipes_of(name, settings)) == len(experiment_of(name).cells(settings))
+    assert len(recipes_of(name, settings)) == len(EXPERIMENTS[name].cells(settings))
 
 
 @pytest.mark.parametrize("name", ["estimation", "identification"])
@@ -78,14 +77,14 @@ def test_a_setting_makes_another_record_of_the_cells_it_concerns_and_of_no_other
 
 def test_no_two_cells_share_their_data():
     settings = load_settings(None, quick=False)["estimation"]
-    cells = experiment_of("estimation").cells({**settings, "estimators": ["network"], "repeats": 20})
+    cells = EXPERIMENTS["estimation"].cells({**settings, "estimators": ["network"], "repeats": 20})
     assert len({cell_seed(cell) for cell in cells}) == len(cells)
 
 
 @every_experiment
 def test_a_part_of_the_cells_can_be_summarised(results, name):
     settings, records, _ = results[name]
-    part = experiment_of(name).summarise(records[:1], settings)
+    part = EXPERIMENTS[name].summarise(records[:1], settings)
     json.dumps(part, allow_nan=False)
 
 
@@ -95,27 +94,28 @@ def test_quick_settings_have_the_same_entries_as_the_full_ones(name):
     assert set(full) == set(quick)
     for key, value in full.items():
         assert not isinstance(value, dict) or set(value) == set(quick[key])
-    assert len(experiment_of(name).cells(quick)) <= len(experiment_of(name).cells(full))
+    assert len(EXPERIMENTS[name].cells(quick)) <= len(EXPERIMENTS[name].cells(full))
 
 
 def test_a_cell_gives_the_same_record_twice(results):
     settings, records, _ = results["estimation"]
-    cell, experiment = records[0]["cell"], experiment_of("estimation")
+    cell, experiment = records[0]["cell"], EXPERIMENTS["estimation"]
     assert experiment.run_cell(cell, experiment.inputs(cell, settings)) == records[0]
 
 
 def test_estimation_stays_below_the_corrected_bound_where_the_assumption_holds(results):
     _, records, summary = results["estimation"]
-    own = [record for record in records if record["cell"]["estimator"] == "well_specified"]
-    assert own and all(record["overfits"] for record in own)
-    assert all(record["error"] <= record["corrected_bound"] for record in own)
-    assert all(record["approximation"] < 1e-20 for record in own)
-    assert np.shape(summary["error"]) == (2, 2) and len(summary["bound"]) == 2
+    found = [record for record in records if record["cell"]["estimator"] == "well_specified"]
+    assert found and all(record["overfits"] for record in found)
+    assert all(record["error"] <= record["corrected_bound"] for record in found)
+    assert all(record["approximation"] < 1e-20 for record in found)
+    points = summary["by_estimator"]["well_specified"]
+    assert np.shape(points["error"]) == (2, 2) and len(points["bound"]) == 2
 
 
 def test_recovery_has_a_probability_for_each_multiplier_and_n(results):
     _, _, summary = results["recovery"]
-    assert np.shape(summary["probability"]) == (2, 1)
+    assert np.shape(summary["by_design"]["orthonormal"]["probability"]) == (2, 1)
     verdicts = {(row["example"], row["version"]): row for row in summary["examples"]}
     assert verdicts["orthogonal_noisy", "corrected"]["assumptions_hold"]
     assert verdicts["orthogonal_noisy", "corrected"]["recovered"]
@@ -133,10 +133,21 @@ def test_identification_adds_up(results):
 def test_flows_never_fall_below_the_optimum_and_only_proximal_ones_have_zeros(results):
     _, _, summary = results["flows"]
     for flow in summary.values():
-        assert min(flow["objective"]) >= flow["optimum"] * (1 - 1e-6)
-    assert summary["subgradient"]["zeros"][-1] == 0
-    assert summary["fista"]["zeros"][-1] == summary["fista"]["optimum_zeros"] > 0
-    assert summary["network subgradient"]["zeros"][-1] == 0
+        assert flow["lowest"] >= flow["optimum"] * (1 - 1e-6)
+    assert summary["subgradient"]["zeros"] == 0
+    assert summary["fista"]["zeros"] == summary["fista"]["optimum_zeros"] > 0
+    assert summary["network subgradient"]["zeros"] == 0
+
+
+def test_a_report_without_summaries_gives_the_same_ones(results):
+    settings, found, summary = results["flows"]
+    works = list(theory_works({"flows": settings}))
+    records = [
+        {"section": work.section, "method": work.method, "seed": work.seed, "status": "done", "result": result}
+        for work, result in reversed(list(zip(works, found, strict=True)))  # the order of the cells is restored
+    ]
+    assert summaries_of({"recipe": {"flows": settings}, "records": records}) == {"flows": summary}
+    assert list(summaries_of({"recipe": {"flows": settings}, "records": records})["flows"]) == list(summary)
 
 
 def test_slope_of_a_power_is_its_exponent():
@@ -150,7 +161,7 @@ def test_slope_interval_covers_the_truth_as_often_as_it_says():
     n, hits = [100, 200, 400, 800], 0
     for seed in range(200):
         noise = np.exp(0.3 * np.random.default_rng(seed).normal(size=(4, 3)))
-        _, (low, high) = log_log_slope(n, [list(size**-0.5 * own) for size, own in zip(n, noise, strict=True)])
+        _, (low, high) = log_log_slope(n, [list(size**-0.5 * row) for size, row in zip(n, noise, strict=True)])
         hits += low <= -0.5 <= high
     assert 0.90 <= hits / 200 <= 0.99
 
@@ -160,7 +171,7 @@ def test_one_size_has_no_slope():
 
 
 def test_a_recipe_without_an_experiment_is_refused(tmp_path):
-    path = tmp_path / "own.toml"
+    path = tmp_path / "mine.toml"
     path.write_text("[recovery]\n")
     with pytest.raises(InputError, match=r"a table \[estimation\]"):
         load_settings(path, quick=False)

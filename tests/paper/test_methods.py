@@ -4,11 +4,10 @@ import numpy as np
 import pytest
 from sklearn.linear_model import QuantileRegressor
 
-from sparsenam.paper.methods import KINDS, method_of
-from sparsenam.paper.methods.fitted import FittedMethod
-from sparsenam.paper.methods.l1_regression import insensitive_objective, insensitive_path
-from sparsenam.paper.methods.tuning import choose
-from sparsenam.paper.tasks import Rows, Task
+from paper.baselines import insensitive_objective, insensitive_path
+from paper.fitted import FittedMethod, choose
+from paper.methods import METHODS
+from paper.tasks import Rows, Task
 
 PAPER = {"hidden": [8], "learning_rate": 5e-3, "max_epochs": 2}
 SETTINGS = {
@@ -20,7 +19,7 @@ SETTINGS = {
 }
 CASES = [
     (kind, dataset)
-    for kind in KINDS
+    for kind in METHODS
     for dataset in ("synthetic-regression", "synthetic-classification")
     if (kind, dataset)
     not in {
@@ -33,9 +32,9 @@ CASES = [
 
 @pytest.fixture(scope="module")
 def splits():
-    words = {"n_rows": 300, "n_features": 6}
+    size = {"n_rows": 300, "n_features": 6}
     return {
-        name: Task({"dataset": name, **words}).split(0)
+        name: Task({"dataset": name, **size}).split(0)
         for name in ("synthetic-regression", "synthetic-classification")
     }
 
@@ -46,7 +45,7 @@ def test_every_method_hands_over_effects_that_add_up_to_its_score(kind, dataset,
     if kind == "ebm":
         pytest.importorskip("interpret")
     split = splits[dataset]
-    fitted = method_of(kind)(split, SETTINGS.get(kind, {}), 0)
+    fitted = METHODS[kind](split, SETTINGS.get(kind, {}), 0)
     answers, effects = fitted.predict(split.test.X), fitted.effects(split.test.X)
     assert answers.shape == split.test.y.shape
     assert effects.shape == split.test.X.shape
@@ -57,18 +56,18 @@ def test_every_method_hands_over_effects_that_add_up_to_its_score(kind, dataset,
         scores, effects = np.log(answers[inside] / (1 - answers[inside])), effects[inside]
     rest = scores - effects.sum(axis=1)
     assert np.ptp(rest) <= 1e-5 * max(1.0, np.ptp(scores))
-    dropped = [place for place in range(6) if place not in fitted.support]
+    dropped = [index for index in range(6) if index not in fitted.support]
     assert np.all(np.ptp(fitted.effects(split.test.X)[:, dropped], axis=0) == 0)
 
 
 def test_the_paper_model_has_two_outputs_for_two_classes(splits):
-    fitted = method_of("paper-snam")(splits["synthetic-classification"], {"lambdas": [0.0], **PAPER}, 0)
+    fitted = METHODS["paper-snam"](splits["synthetic-classification"], {"lambdas": [0.0], **PAPER}, 0)
     assert fitted.n_parameters == 6 * (8 + 8 + 2 * 8) + 2
 
 
 def test_half_the_papers_lambda_is_alpha_for_regression(splits):
-    regression = method_of("paper-snam")(splits["synthetic-regression"], {"lambdas": [0.1], **PAPER}, 0)
-    classification = method_of("paper-snam")(splits["synthetic-classification"], {"lambdas": [0.1], **PAPER}, 0)
+    regression = METHODS["paper-snam"](splits["synthetic-regression"], {"lambdas": [0.1], **PAPER}, 0)
+    classification = METHODS["paper-snam"](splits["synthetic-classification"], {"lambdas": [0.1], **PAPER}, 0)
     assert regression.chosen == {"lambda": 0.1, "alpha": 0.05}
     assert classification.chosen == {"lambda": 0.1, "alpha": 0.1}
 
@@ -83,14 +82,14 @@ def test_standardised_columns_make_units_irrelevant(splits):
         Rows(split.test.X * factors, split.test.y),
         split.names,
     )
-    one = method_of("paper-snam")(split, settings, 0).predict(split.test.X)
-    other = method_of("paper-snam")(scaled, settings, 0).predict(scaled.test.X)
+    one = METHODS["paper-snam"](split, settings, 0).predict(split.test.X)
+    other = METHODS["paper-snam"](scaled, settings, 0).predict(scaled.test.X)
     np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-3)
 
 
 def test_a_classification_has_no_spam(splits):
     with pytest.raises(ValueError, match="expected a regression"):
-        method_of("spam")(splits["synthetic-classification"], {}, 0)
+        METHODS["spam"](splits["synthetic-classification"], {}, 0)
 
 
 @pytest.mark.parametrize("alpha", [0.3, 0.03, 0.003])
@@ -118,9 +117,9 @@ def test_a_setting_is_chosen_by_the_lowest_loss_on_rows_that_the_fit_has_not_see
     rows = Rows(np.arange(50.0)[:, None], np.full(50, 3.0))
     seen = []
 
-    def fit(level, own):
-        seen.append(own.y.size)
-        return FittedMethod(lambda X: np.full(len(X), level), None, (), None)
+    def fit(level, rows):
+        seen.append(rows.y.size)
+        return FittedMethod(lambda X: np.full(len(X), level), np.zeros_like, (), None)
 
     assert choose([1.0, 2.9, 5.0], fit, rows, "regression", 0) == 2.9
     assert seen == [40, 40, 40]
@@ -131,7 +130,7 @@ def test_a_setting_is_chosen_by_the_lowest_loss_on_rows_that_the_fit_has_not_see
 def test_a_setting_whose_answers_are_not_finite_is_never_chosen():
     rows = Rows(np.zeros((20, 1)), np.zeros(20))
 
-    def fit(level, own):
-        return FittedMethod(lambda X: np.full(len(X), level), None, (), None)
+    def fit(level, rows):
+        return FittedMethod(lambda X: np.full(len(X), level), np.zeros_like, (), None)
 
     assert choose([np.nan, 7.0], fit, rows, "regression", 0) == 7.0

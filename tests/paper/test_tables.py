@@ -1,12 +1,12 @@
 """Tables say what the JSON says."""
 
-from sparsenam.paper.methods.fitted import BY_THRESHOLD
-from sparsenam.paper.tables import MISSING, Table, comparison_tables, shown
+from paper.fitted import BY_THRESHOLD
+from paper.tables import MISSING, Table, comparison_tables, shown
 
 
 def record(method, seed, status="done", **measures):
-    own = {"section": "", "method": method, "seed": seed, "status": status, "chosen": {"alpha": 0.5}}
-    return {**own, "measures": measures, "support_rule": "rule", "reason": "it broke"}
+    key = {"section": "", "method": method, "seed": seed, "status": status, "chosen": {"alpha": 0.5}}
+    return {**key, "measures": measures, "support_rule": "rule", "reason": "it broke"}
 
 
 def report(records, name="synthetic-regression", quick=False):
@@ -40,14 +40,14 @@ def test_records_of_other_seeds_are_not_shown():
 
 def test_seconds_and_the_threshold_are_explained_once():
     records = [record("lasso", 0, mse=1.0), record("ebm", 0, mse=1.0) | {"support_rule": BY_THRESHOLD}]
-    own = report(records)
-    own["recipe"]["measures"] += ["seconds"]
-    (table,) = comparison_tables(own)
+    whole = report(records)
+    whole["recipe"]["measures"] += ["seconds"]
+    (table,) = comparison_tables(whole)
     assert sum("search for the tuned settings" in note for note in table.notes) == 1
     assert sum("notebook's" in note for note in table.notes) == 1
 
 
-def test_records_of_several_versions_are_told():
+def test_records_of_several_versions_have_a_note():
     records = [record("lasso", seed, mse=1.0) | {"versions": {"numpy": f"{seed + 1}.0"}} for seed in (0, 1)]
     (table,) = comparison_tables(report(records))
     assert any("numpy 1.0, 2.0" in note for note in table.notes)
@@ -57,12 +57,12 @@ def test_records_of_several_versions_are_told():
 def test_a_solver_that_failed_has_a_row_and_its_reason():
     point = {"epoch": 3, "loss": 1.0, "penalty": 0.5, "features": 2, "seconds": 0.1}
     solvers = [
-        {"section": "optimizers", "method": "adam", "seed": 0, "status": "done", "history": [point]},
+        {"section": "optimizers", "method": "adam", "seed": 0, "status": "done", "end": point},
         {"section": "optimizers", "method": "gd", "seed": 0, "status": "failed", "reason": "diverged"},
     ]
-    own = report(solvers)
-    own["recipe"]["optimizers"] = {"solvers": ["adam", "gd"], "lambda": 1.0, "max_epochs": 3}
-    _, table = comparison_tables(own)
+    whole = report(solvers)
+    whole["recipe"]["optimizers"] = {"solvers": ["adam", "gd"], "lambda": 1.0, "max_epochs": 3}
+    _, table = comparison_tables(whole)
     assert rows_of(table) == {"adam": ("3", "1.5", "2", "0.1"), "gd": (MISSING,) * 4}
     assert any("gd" in note and "diverged" in note for note in table.notes)
     assert any("3 epochs; the paper's figure has 300" in note for note in table.notes)
@@ -101,6 +101,12 @@ def test_a_quick_table_says_that_it_is_one():
 def test_markdown_has_a_line_for_each_row_and_keeps_bars_out_of_cells():
     text = Table("t", ("a", "b"), (("x|y", "1"), ("z", "2")), ("n",)).markdown()
     assert text.splitlines() == ["## t", "", "| a | b |", "| --- | ---: |", "| x\\|y | 1 |", "| z | 2 |", "", "- n"]
+
+
+def test_a_table_in_the_terminal_has_aligned_columns_and_its_notes():
+    text = Table("t", ("method", "b"), (("x", "1"), ("long name", "22")), ("n",)).text()
+    assert text.splitlines() == ["t", "method      b", "x           1", "long name  22", "· n"]
+    assert Table("Notes", (), (), ("n",)).text().splitlines() == ["Notes", "· n"]
 
 
 def test_numbers_have_four_digits():
