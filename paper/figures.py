@@ -93,7 +93,6 @@ def _feature(name: str, column: Vector, grid: Vector, effect: Vector, at_rows: V
     return Feature(
         name=name,
         kind="number",
-        terms=(name,),
         mean_absolute=float(np.mean(np.abs(at_rows))),
         variation=variation,
         norm=float(np.sqrt(np.mean(at_rows**2))),
@@ -102,7 +101,7 @@ def _feature(name: str, column: Vector, grid: Vector, effect: Vector, at_rows: V
         density=_density(column, grid),
         levels=None,
         missing=None,
-        stand_ins={},
+        substitutes={},
         reason="",
     )
 

@@ -20,20 +20,33 @@ from paper.baselines import fit_boosting, fit_lasso, fit_logistic, fit_support_v
 from paper.fitted import ALL_KEPT, BY_THRESHOLD, FittedMethod, choose, indices_of
 from paper.recipe import Settings
 from paper.tasks import Kind, Rows, Split
-from sparsenam import RandomFeatureSNAMRegressor, SNAMClassifier, SNAMRegressor
+from sparsenam import (
+    Network,
+    RandomFeatureSNAMClassifier,
+    RandomFeatureSNAMRegressor,
+    SNAMClassifier,
+    SNAMRegressor,
+)
 from sparsenam.baselines import NAMClassifier, NAMRegressor, SPAMRegressor
 from sparsenam.errors import InputError, describe
-from sparsenam.estimators import RandomFeatureSNAMClassifierCV, RandomFeatureSNAMRegressorCV
 
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
 FitMethod = Callable[[Split, Settings, int], FittedMethod]
+# these solvers find their step and their end themselves; a recipe's settings are for all its solvers
+FULL_BATCH, NOT_OF_FULL_BATCH = ("prox_gd", "fista"), ("learning_rate", "batch_size", "patience")
 
 
 def make_snam(kind: Kind, settings: Settings, seed: int) -> SNAMRegressor | SNAMClassifier:
     """Return SNAM with a recipe's settings, those of the estimator and those of the network in one table."""
     make = SNAMRegressor if kind == "regression" else SNAMClassifier
-    return make(**_arguments(settings), verbose=False, random_state=seed)
+    given, known = _arguments(settings), Network().get_params()
+    network = {key: value for key, value in given.items() if key in known}
+    if network.get("solver") in FULL_BATCH:
+        network = {key: value for key, value in network.items() if key not in NOT_OF_FULL_BATCH}
+    rest = {key: value for key, value in given.items() if key not in known}
+    trained = Network(**network) if network else None
+    return make(**rest, network=trained, verbose=False, random_state=seed)
 
 
 def make_paper_snam(kind: Kind, penalty: float, settings: Settings, seed: int) -> SNAMRegressor | SNAMClassifier:
@@ -62,7 +75,7 @@ def fit_snam(split: Split, settings: Settings, seed: int) -> FittedMethod:
 
 def fit_random_features(split: Split, settings: Settings, seed: int) -> FittedMethod:
     """Fit random-feature SNAM, alpha by cross-validation."""
-    make = RandomFeatureSNAMRegressorCV if split.kind == "regression" else RandomFeatureSNAMClassifierCV
+    make = RandomFeatureSNAMRegressor if split.kind == "regression" else RandomFeatureSNAMClassifier
     model = make(**_arguments(settings), verbose=False, random_state=seed)
     return additive_method(model, split.kind, split.train)
 
@@ -136,8 +149,8 @@ def train_with_solver(rows: Rows, solver: str, settings: Settings, seed: int) ->
     scaled = settings.get("columns", "raw") == "standardised"
     X = StandardScaler().fit(rows.X).transform(rows.X) if scaled else rows.X
     model = make_paper_snam("regression", settings["lambda"], {**rest, "solver": solver}, seed).fit(X, rows.y)
-    wanted = ("epoch", "loss", "penalty", "features", "seconds")
-    return [{key: point[key] for key in wanted} for point in model.history_]
+    wanted = {"epoch": "epoch", "loss": "loss", "penalty": "penalty", "features": "terms", "seconds": "seconds"}
+    return [{name: point[key] for name, key in wanted.items()} for point in model.history_]
 
 
 def train_full_batch(X: Matrix, y: Vector, solver: str, settings: Settings, seed: int) -> dict[str, Any]:
@@ -156,7 +169,7 @@ def train_full_batch(X: Matrix, y: Vector, solver: str, settings: Settings, seed
     return {
         "iteration": [point["epoch"] for point in model.history_],
         "objective": [float(point["loss"] or 0.0) + float(point["penalty"] or 0.0) for point in model.history_],
-        "kept": [int(point["features"] or 0) for point in model.history_],
+        "kept": [int(point["terms"] or 0) for point in model.history_],
         "stationarity": model.stationarity_,
     }
 
