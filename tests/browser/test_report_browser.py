@@ -237,6 +237,7 @@ def test_one_scale_for_all_gives_all_curves_the_same_axis(open_page):
         for one in page.locator("#grid .card:has(.density)").all()
     ]
     assert len({tuple(one) for one in labels}) == 1
+    assert len([label for label in labels[0] if label]) > 2
 
 
 def test_one_class_can_be_looked_at_alone(open_page):

@@ -228,6 +228,12 @@ def test_a_thinned_curve_stays_within_its_tolerance(effects, seed):
     assert (thin.x[0], thin.x[-1]) == (x[0], x[-1])
 
 
+def test_the_script_draws_nothing_that_python_has_not_drawn():
+    script = Parsed(page_of()).scripts[1]
+    for word in ("createElement", "innerHTML", "insertAdjacent", "cloneNode", "document.write"):
+        assert word not in script
+
+
 def test_a_straight_line_needs_two_points():
     x = np.linspace(0, 1, 50)
     assert len(thinned(Curve(tuple(x), tuple((2 * value, -value) for value in x))).x) == 2

@@ -260,8 +260,7 @@ def read_plain(kind: Any, data: Any) -> Any:
         return data
     if kind is float:  # JSON has no NaN
         return math.nan if data is None else float(data)
-    expected = {tuple: list | tuple, dict: dict, list: list}.get(origin, kind)
-    if not isinstance(data, expected):
+    if not isinstance(data, (list, tuple) if origin is tuple else origin or kind):
         raise TypeError(f"{type(data).__name__} for {kind}")
     return tuple(read_plain(parts[0], item) for item in data) if origin is tuple else data
 
