@@ -17,8 +17,8 @@ from sparsenam.estimators.regression import check_target
 from sparsenam.families import FAMILIES, CustomLoss, Family, as_family
 from sparsenam.fitting import FamilyProblem, Fitted, family_problem, read
 from sparsenam.fitting.plan import ChoosingParameters, require_default, resolve_snam
-from sparsenam.fitting.strategies import RAMPS, Strategy, by_term, train_path
-from sparsenam.penalties import Penalty
+from sparsenam.fitting.strategies import RAMPS, Strategy, train_path
+from sparsenam.penalties import Penalty, spread
 from sparsenam.selection import PathPoint, RegularizationPath
 from sparsenam.selection.convex_task import TOLERANCE, ConvexTask, Norm, by_column
 from sparsenam.streams import Streams
@@ -131,7 +131,7 @@ def _convex_points(
 
 
 def _convex_task(problem: FamilyProblem, penalty: Penalty, width: int, norm: Norm = "function") -> ConvexTask:
-    on_terms = by_term(penalty, problem.column_of, problem.n_columns)
+    on_terms = spread(penalty, problem.column_of, problem.n_columns)
     features = RampFeatures(problem.prepared, width)
     return ConvexTask.of(problem.prepared, problem.family, features, on_terms, problem.column_of, norm)
 

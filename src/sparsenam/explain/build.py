@@ -126,7 +126,7 @@ def effect_at(model: AdditiveModel, index: int, x: Vector) -> Matrix:
     """
     alone = np.zeros(model.terms.size, dtype=np.bool_)
     alone[index] = True
-    single = replace(keep_terms(model, alone), features=np.zeros(1, dtype=np.intp), n_features_in=1)
+    single = replace(keep_terms(model, alone), terms=np.zeros(1, dtype=np.intp), n_terms=1)
     return single.kept_effects(x[:, None])[:, 0]
 
 

@@ -15,9 +15,10 @@ from sparsenam.convex.certificate import Certificate
 from sparsenam.fitting.identity import identity_of
 from sparsenam.fitting.plan import DEFAULT_FOLDS, Plan, require_no_path_settings
 from sparsenam.fitting.problem import FitProblem, Fitted, Indices, Vector
-from sparsenam.fitting.strategies import SmoothFitter, Strategy, by_term
+from sparsenam.fitting.strategies import SmoothFitter, Strategy
 from sparsenam.fitting.threads import threads_for
 from sparsenam.model import AdditiveModel
+from sparsenam.penalties import spread
 from sparsenam.selection import CVCurve, RegularizationPath
 from sparsenam.selection.choose import Choice, CrossValidation, pack_choice, unpack_choice
 from sparsenam.selection.convex_task import ConvexTask, by_column
@@ -98,7 +99,7 @@ def choose(
         return None
     with threads_for(prepared.weights.size, prepared.terms.size):
         features = strategy.features(prepared, context)
-        penalty, column_of = by_term(plan.penalty, problem.column_of, problem.n_columns), problem.column_of
+        penalty, column_of = spread(plan.penalty, problem.column_of, problem.n_columns), problem.column_of
         task = ConvexTask.of(prepared, problem.family, features, penalty, column_of, strategy.norm)
         stored = context.recall("choice")
         if stored is not None:

@@ -20,7 +20,7 @@ from sparsenam.fitting.problem import FamilyProblem, Fitted, Fitter
 from sparsenam.fitting.threads import threads_for
 from sparsenam.model import Finished, finish
 from sparsenam.networks import MLPBank, SubnetBank, build_bank, initial_parameters
-from sparsenam.penalties import GroupLasso, GroupSLOPE, JointGroupLasso, NeedsFirstFit, Penalty, weighted
+from sparsenam.penalties import GroupLasso, JointGroupLasso, NeedsFirstFit, Penalty, spread, weighted
 from sparsenam.selection.choose import Choice
 from sparsenam.selection.convex_task import TOLERANCE, Norm
 from sparsenam.smooth.fit import smooth_fit
@@ -293,27 +293,9 @@ def train_path(
             return
 
 
-def by_term(penalty: Penalty, column_of: NDArray[np.intp], n_columns: int) -> Penalty:
-    """Return a penalty with weights for the columns of the table as one with weights for its terms.
-
-    Each term has the weight of its column. Sorted weights are repeated from the last one where terms outnumber columns.
-    """
-    if not isinstance(penalty, GroupLasso | GroupSLOPE) or isinstance(penalty.weights, str | float | int):
-        return penalty
-    weights = np.asarray(penalty.weights, dtype=np.float64)
-    if weights.ndim == 0:
-        return penalty
-    if weights.shape != (n_columns,):
-        expected, got = f"one weight for each of the {n_columns} columns", f"shape {weights.shape}"
-        raise InputError(describe(type(penalty).__name__, expected, got, "correct the weights"))
-    if isinstance(penalty, GroupLasso):
-        return replace(penalty, weights=weights[column_of])
-    return replace(penalty, weights=weights[np.minimum(np.arange(column_of.size), n_columns - 1)])
-
-
 def penalty_on_terms(penalty: Penalty, problem: FamilyProblem) -> Penalty:
     """Return the penalty on the norms of all encoded terms, groups and penalty weights included."""
-    prepared, penalty = problem.prepared, by_term(penalty, problem.column_of, problem.n_columns)
+    prepared, penalty = problem.prepared, spread(penalty, problem.column_of, problem.n_columns)
     grouping = prepared.grouping
     if grouping.is_trivial:
         if np.all(grouping.weights == 1.0):

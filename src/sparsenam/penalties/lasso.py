@@ -1,6 +1,9 @@
-"""Group LASSO and its relatives: adaptive, elastic net, bridge, and joint groups."""
+"""Group LASSO and its relatives; penalties by name, and a penalty spread over terms, restricted or weighted."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
 
 from dataclasses import dataclass
 from typing import Literal
@@ -9,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsenam.errors import InputError, describe
-from sparsenam.penalties.base import Vector
+from sparsenam.penalties.slope import GroupSLOPE, KLevelSLOPE
+from sparsenam.penalties.base import Penalty, Vector
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -212,3 +216,63 @@ def _share(norms: Vector, pull: Vector) -> Vector:
         else:
             high = middle
     return high / (high + pull)
+
+
+PENALTIES: dict[str, Callable[[], Penalty]] = {
+    "group_lasso": GroupLasso,
+    "adaptive": AdaptiveGroupLasso,
+    "elastic_net": GroupElasticNet,
+    "group_slope": GroupSLOPE,
+    "two_level_slope": KLevelSLOPE,
+    "group_bridge": GroupBridge,
+}
+
+
+def as_penalty(penalty: str | Penalty) -> Penalty:
+    """Return the penalty of a name, or the object itself."""
+    if isinstance(penalty, type):
+        got = f"the class {penalty.__name__}"
+        raise InputError(describe("penalty", "a name or an object", got, f"write {penalty.__name__}()"))
+    if not isinstance(penalty, str):
+        missing = [name for name in ("value", "shrink", "slope") if not callable(getattr(penalty, name, None))]
+        if missing:
+            expected, got = "a name or an object with value, shrink and slope", f"{penalty!r} without {missing}"
+            raise InputError(describe("penalty", expected, got, "see sparsenam.penalties"))
+        return penalty
+    if penalty not in PENALTIES:
+        remedy = "choose a name or an object"
+        raise InputError(describe("penalty", f"one of {sorted(PENALTIES)}", repr(penalty), remedy))
+    return PENALTIES[penalty]()
+
+
+def spread(penalty: Penalty, columns: NDArray[np.intp], n_columns: int) -> Penalty:
+    """Return the penalty on terms of one on columns; ``columns`` (terms,) are the columns of the terms.
+
+    With one weight for each of ``n_columns``, each term has the weight of its column. Sorted weights are repeated from
+    the last one where terms outnumber columns. Penalties without such weights stay as they are.
+    """
+    if isinstance(penalty, GroupLasso) and np.ndim(penalty.weights):
+        return GroupLasso(penalty.thresholds(n_columns, 1.0)[columns])
+    if isinstance(penalty, GroupSLOPE) and not isinstance(penalty.weights, str):
+        return replace(penalty, weights=penalty.sequence(n_columns)[np.minimum(np.arange(columns.size), n_columns - 1)])
+    return penalty
+
+
+def restrict(penalty: Penalty, groups: NDArray[np.intp], n_groups: int) -> Penalty:
+    """Return the penalty that sees only some of ``n_groups`` norms, the others being zero."""
+    if isinstance(penalty, GroupSLOPE):
+        return replace(penalty, weights=penalty.sequence(n_groups)[: groups.size])
+    return spread(penalty, groups, n_groups)
+
+
+def weighted(penalty: Penalty, weights: Vector) -> Penalty:
+    """Return the penalty with each norm's weight multiplied by another, shape (groups,); 0 is free."""
+    if np.all(weights == 1.0):
+        return penalty
+    if not isinstance(penalty, GroupLasso):
+        where, got = (
+            "penalty_weights and always_keep",
+            f"{type(penalty).__name__}, whose weights are not of columns",
+        )
+        raise InputError(describe(where, "the penalty 'group_lasso'", got, "choose that penalty"))
+    return replace(penalty, weights=np.asarray(penalty.weights) * weights)
