@@ -44,7 +44,7 @@ def walk(path):
     import numpy as np
 
     from sparsenam.convex import convex_path, orthonormal_design
-    from sparsenam.convex.ramps import place_ramps
+    from sparsenam.convex.design import place_ramps
     from sparsenam.families import FAMILIES
     from sparsenam.selection.choose import PATH_TOL
 

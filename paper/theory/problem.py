@@ -9,13 +9,13 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sparsenam.context import Streams
 from sparsenam.convex import GroupedDesign, certify, convex_path, orthonormal_design
 from sparsenam.convex.features import FrozenFeatures
 from sparsenam.errors import InputError, describe
 from sparsenam.families import Gaussian
 from sparsenam.networks import MLPBank, build_bank, initial_parameters
 from sparsenam.penalties import GroupLasso
-from sparsenam.streams import Streams
 
 Matrix: TypeAlias = NDArray[np.float64]
 Vector: TypeAlias = NDArray[np.float64]

@@ -1,24 +1,119 @@
-"""What a fit is given besides data and settings: a time budget, progress, random streams and a resume file."""
+"""What a fit is given besides data and settings: time, threads, progress, random streams and a resume file."""
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from threading import Lock
+from typing import Any, Literal, Protocol, Self
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
+from sklearn.utils import check_random_state
+from threadpoolctl import threadpool_limits
 from tqdm import tqdm
 
-from sparsenam.errors import CheckpointError, describe
+from sparsenam.errors import CheckpointError, InputError, describe
 from sparsenam.files import write_atomically
-from sparsenam.streams import Streams
+
+
+@dataclass(frozen=True, slots=True)
+class Streams:
+    """Independent generators, one for each name, all grown from one seed."""
+
+    seed: int
+
+    @classmethod
+    def from_random_state(cls, random_state: int | np.random.RandomState | None) -> Self:
+        """Take scikit-learn's ``random_state``: a seed, a generator to draw one from, or None."""
+        if isinstance(random_state, int | np.integer):
+            return cls(int(random_state))
+        return cls(int(check_random_state(random_state).randint(2**31 - 1)))
+
+    def generator(self, name: str) -> np.random.Generator:
+        """Return a fresh generator for ``name``; the same name always gives the same numbers."""
+        digest = hashlib.sha256(name.encode()).digest()
+        key = tuple(int.from_bytes(digest[i : i + 4], "little") for i in range(0, 16, 4))
+        return np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=key))
+
+    def integer(self, name: str) -> int:
+        """Return a seed for a generator of another library."""
+        return int(self.generator(name).integers(2**63 - 1))
+
+
+FEW_CELLS = 100_000  # rows × terms up to which one thread is as fast as two
+
+
+class _ProcessLimits:
+    """The limits that are in force in this process, whose number of threads all its Python threads share.
+
+    The lowest limit of the fits under way holds; the last to end puts back what was there before the first.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._active: list[int] = []
+        self._before = 1
+        self._pools: threadpool_limits | None = None
+
+    def enter(self, limit: int) -> None:
+        with self._lock:
+            if not self._active:
+                self._before = torch.get_num_threads()
+            self._active.append(limit)
+            self._apply()
+
+    def leave(self, limit: int) -> None:
+        with self._lock:
+            self._active.remove(limit)
+            self._apply()
+
+    def _apply(self) -> None:
+        if self._pools is not None:
+            self._pools.restore_original_limits()
+            self._pools = None
+        torch.set_num_threads(min(self._active, default=self._before))
+        if self._active:
+            self._pools = threadpool_limits(limits=min(self._active))
+
+
+_LIMITS = _ProcessLimits()
+
+
+@contextmanager
+def threads(n_jobs: int | None) -> Generator[None]:
+    """Use ``n_jobs`` threads within the block; None changes nothing, -1 takes all cores.
+
+    All folds of a cross-validation are solved together in one batch, so cores are shared by the linear algebra below
+    and not by fold.
+    """
+    if n_jobs is None:
+        yield
+        return
+    if n_jobs == 0:
+        raise InputError(describe("n_jobs", "a number of threads, or -1 for all cores", "0", "choose another"))
+    limit = n_jobs if n_jobs > 0 else max(1, (os.cpu_count() or 1) + 1 + n_jobs)
+    _LIMITS.enter(limit)
+    try:
+        yield
+    finally:
+        _LIMITS.leave(limit)
+
+
+def threads_for(n_rows: int, n_terms: int) -> AbstractContextManager[None]:
+    """Return a limit to one thread for a small fit, which waiting threads slow down on a busy machine."""
+    return threads(1 if n_rows * n_terms <= FEW_CELLS else None)
+
 
 Stage = Literal["choose", "smooth", "train"]
 Arrays = dict[str, NDArray[Any]]
@@ -85,7 +180,9 @@ class ProgressBar:
             self.close()
             self._stage = stage
             delay = max(0.0, BAR_DELAY - (time.monotonic() - self._made))
-            self._bar = tqdm(total=total, desc=stage, delay=delay, disable=self._hidden, leave=False, file=sys.stderr)
+            self._bar = tqdm(
+                total=total, desc=stage, delay=delay, disable=self._hidden, leave=False, file=sys.stderr
+            )
         if note:
             self._bar.set_postfix_str(note, refresh=False)
         self._bar.update(done - self._bar.n)

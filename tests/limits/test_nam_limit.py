@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import torch
 
+from sparsenam.context import Streams
 from sparsenam.families import Gaussian
 from sparsenam.networks import build_bank, initial_parameters
 from sparsenam.penalties import GroupLasso
-from sparsenam.streams import Streams
 from sparsenam.training.loop import Pace, train
 from sparsenam.training.problem import Problem
 from sparsenam.training.solvers import SOLVERS

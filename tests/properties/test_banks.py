@@ -3,9 +3,9 @@
 import pytest
 import torch
 
+from sparsenam.context import Streams
 from sparsenam.errors import InputError
 from sparsenam.networks import ACTIVATION_NAMES, MLPBank, UnitFunctions, build_bank, initial_parameters
-from sparsenam.streams import Streams
 
 NAMES = ["age", "income", "rooms"]
 

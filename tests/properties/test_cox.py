@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-
 from sparsenam.estimators.cox_validation import held_out_losses
+
 from sparsenam.survival.concordance import concordance
 from sparsenam.survival.cox import TIES, Baseline, RiskSets, StepFunction
 

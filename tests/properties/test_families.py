@@ -27,7 +27,7 @@ from sparsenam.families import (
     numeric_conjugate,
     robust_center_and_scale,
 )
-from sparsenam.families.numerics import increasing_root
+from sparsenam.families.base import increasing_root
 
 
 class LogCosh:

@@ -6,11 +6,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sparsenam.context import Streams
+from sparsenam.convex.design import Ramps, place_ramps, ramp_bank
 from sparsenam.convex.features import FrozenFeatures
-from sparsenam.convex.ramps import Ramps, place_ramps, ramp_bank
 from sparsenam.errors import InputError
 from sparsenam.networks import build_bank, initial_parameters
-from sparsenam.streams import Streams
 
 columns = st.lists(st.floats(-100.0, 100.0), min_size=2, max_size=60).map(np.array)
 tied = st.lists(st.integers(-5, 5).map(float), min_size=2, max_size=60).map(np.array)

@@ -18,7 +18,7 @@ from sparsenam import (
     random_feature_path,
     snam_path,
 )
-from sparsenam.convex.certificate import Certificate
+from sparsenam.convex.problem import Certificate
 from sparsenam.datasets import make_classification, make_regression
 from sparsenam.errors import InputError
 

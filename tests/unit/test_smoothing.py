@@ -5,11 +5,10 @@ import pytest
 import torch
 from sparsenam.training.polish import Adam, Data, RampNetwork, polish, train_stochastic
 
-from sparsenam.context import Clock, Context
+from sparsenam.context import Clock, Context, Streams
 from sparsenam.families import Binomial, Gaussian, Multilabel, Multinomial
 from sparsenam.families.counts import Poisson
 from sparsenam.smooth.fit import smooth_fit
-from sparsenam.streams import Streams
 from sparsenam.training import Deadline
 
 CONTEXT = Context(Streams(0))

@@ -11,6 +11,7 @@ import pytest
 from scipy import sparse
 
 from sparsenam.errors import ConstantColumnWarning, InputError
+from sparsenam.penalties import GroupLasso, spread
 from sparsenam.tables import (
     OTHER_LEVELS,
     CellTypeError,
@@ -19,7 +20,8 @@ from sparsenam.tables import (
     UnseenMissingWarning,
     check_target_not_inside,
 )
-from sparsenam.tables.groups import Grouping, by_term, grouping_of
+from sparsenam.tables.encoder import grouping_of
+from sparsenam.tables.sample import Grouping
 
 NAN = float("nan")
 
@@ -598,9 +600,10 @@ def with_missing():
 def test_a_weight_for_each_column_becomes_one_for_each_term():
     encoder = with_missing()
     assert encoder.term_columns.tolist() == [0, 0, 1, 2, 2, 2, 3]
-    assert by_term(encoder, np.array([2.0, 0.5, 1.0, 7.0])).tolist() == [2.0, 2.0, 0.5, 1.0, 1.0, 1.0, 7.0]
+    penalty = spread(GroupLasso(np.array([2.0, 0.5, 1.0, 7.0])), encoder.term_columns, 4)
+    assert np.asarray(penalty.weights).tolist() == [2.0, 2.0, 0.5, 1.0, 1.0, 1.0, 7.0]
     with pytest.raises(InputError, match="one weight for each of the 4 columns"):
-        by_term(encoder, np.ones(7))
+        spread(GroupLasso(np.ones(7)), encoder.term_columns, 4)
 
 
 def test_groups_hold_the_terms_of_their_columns_and_the_largest_weight():

@@ -12,11 +12,10 @@ from safetensors import safe_open
 
 from networks_by_name import trained
 from sparsenam import SNAMRegressor
-from sparsenam.context import Context
+from sparsenam.context import Context, Streams
 from sparsenam.families import Gaussian
 from sparsenam.networks import Dropout, build_bank, initial_parameters
 from sparsenam.penalties import GroupLasso
-from sparsenam.streams import Streams
 from sparsenam.training import (
     SCHEDULES,
     SOLVERS,

@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from sparsenam.baselines.smoothers import FixedSmoother
-from sparsenam.selection.curve import CVCurve, Rule, RuleName
-from sparsenam.selection.folds import Splits, batch_weights, held_out_counts
+from sparsenam.selection.curve import CVCurve, Rule, RuleName, Splits, batch_weights, held_out_counts
 
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]

@@ -10,11 +10,11 @@ import numpy as np
 
 from sparsenam.estimators.classification import AdditiveClassifier, ClassWeight
 from sparsenam.estimators.regression import AdditiveRegressor
-from sparsenam.fitting.plan import ChoosingParameters
+from sparsenam.fitting.pipeline import ChoosingParameters
 from sparsenam.fitting.strategies import Strategy, penalised_network_strategy
 from sparsenam.networks import Hidden
 from sparsenam.penalties import GroupLasso, Penalty
-from sparsenam.tables.groups import FeatureTypes
+from sparsenam.tables.encoder import FeatureTypes
 from sparsenam.training import Network
 from sparsenam.training.solvers import Schedule
 

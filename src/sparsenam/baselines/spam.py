@@ -23,15 +23,13 @@ from sparsenam.baselines.backfitting import (
     validated_path,
 )
 from sparsenam.baselines.smoothers import FixedSmoother, Smoother, SplineCurve, chosen_degrees, equal_degrees
+from sparsenam.context import Streams
 from sparsenam.errors import InputError, check_number, check_whole, describe
 from sparsenam.estimators.base import all_or_nothing, require_target
 from sparsenam.estimators.regression import check_target
-from sparsenam.selection.curve import CVCurve, Rule, RuleName, as_rule
-from sparsenam.selection.folds import CrossValidator, Splits, splits_of
-from sparsenam.streams import Streams
+from sparsenam.selection.curve import CrossValidator, CVCurve, Rule, RuleName, Splits, as_rule, splits_of
 from sparsenam.tables import Sample, prepare
-from sparsenam.tables.sample import PreparedSample
-from sparsenam.tables.scaling import mean_and_deviation
+from sparsenam.tables.sample import PreparedSample, mean_and_deviation
 
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsenam.cli.tables import FileTable
+from sparsenam.context import Streams
 from sparsenam.errors import InputError, describe
 from sparsenam.estimators import survival_target
-from sparsenam.streams import Streams
 from sparsenam.tables.cells import Cells
 from sparsenam.tables.columns import as_levels, as_numbers, decide
 from sparsenam.tables.text import listed

@@ -10,11 +10,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from sparsenam.convex.ramps import ROUNDING, Ramps, distinct, place_ramps, ramp_bank
+from sparsenam.convex.design import ROUNDING, Ramps, distinct, place_ramps, ramp_bank
 from sparsenam.networks import MLPBank
 from sparsenam.tables import PreparedSample
-from sparsenam.tables.groups import Grouping
-from sparsenam.tables.scaling import Matrix, Vector
+from sparsenam.tables.sample import Grouping, Matrix, Vector
 
 PARTS = 5  # into which rows are split: a rare level's mean leaves out the part it serves
 SHARED = 2  # most columns of rare levels, one for each output

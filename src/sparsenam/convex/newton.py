@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from sparsenam.convex.descent import descend, inverse_curvatures
 from sparsenam.convex.design import Array, Floats, Indices
 from sparsenam.convex.problem import ConvexProblem, group_lengths, lasso_duals, lasso_values
+from sparsenam.convex.squared import descend, inverse_curvatures
 
 MAX_SWEEPS = 100
 HALVINGS = 20

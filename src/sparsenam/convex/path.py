@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from sparsenam.convex.descent import GramCache
 from sparsenam.convex.design import Array, GroupedDesign, Indices
 from sparsenam.convex.newton import NewtonSolver
 from sparsenam.convex.problem import (
@@ -23,7 +22,7 @@ from sparsenam.convex.problem import (
     sorted_dual_norm,
 )
 from sparsenam.convex.sorted import SortedSolver
-from sparsenam.convex.squared import SquaredSolver
+from sparsenam.convex.squared import GramCache, SquaredSolver
 from sparsenam.errors import InputError, describe
 from sparsenam.families import Family
 from sparsenam.penalties import GroupLasso, Penalty, WeightedLasso

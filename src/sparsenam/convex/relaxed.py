@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
-from sparsenam.convex.descent import GramCache
 from sparsenam.convex.design import Array, Floats, GroupedDesign, Indices
 from sparsenam.convex.problem import ConvexPoint, convex_problem
+from sparsenam.convex.squared import GramCache
 from sparsenam.families import Family
 
 RIDGE = 1e-3

@@ -1,12 +1,249 @@
-"""Squared loss: block descent on cached Gram blocks."""
+"""Squared loss: block coordinate descent on cached Gram blocks, for all folds at once."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from sparsenam.convex.descent import GramCache, descend
-from sparsenam.convex.design import Array, Indices
+from sparsenam.convex.design import Array, Floats, GroupedDesign, Indices
 from sparsenam.convex.problem import TINY, ConvexProblem, group_lengths, lasso_duals, lasso_values
+
+SMALLEST_CURVATURE = 1e-10
+SHORTEST = 1e-300  # of a group's vector: dividing by it stays finite
+
+
+def inverse_curvatures(hessian: Array, n_groups: int, width: int, first: int = 0) -> Array:
+    """Return one over the top eigenvalue of the diagonal blocks ``first`` … , shape (n_groups, batches)."""
+    slices = [slice(group * width, (group + 1) * width) for group in range(first, first + n_groups)]
+    diagonal = np.stack([hessian[..., rows, rows] for rows in slices])
+    top = np.linalg.eigvalsh(diagonal)[..., -1]
+    if top.ndim == 3:  # one Hessian for each output: a group's step must suit all of them
+        top = top.max(axis=2)
+    return 1.0 / np.maximum(top, SMALLEST_CURVATURE)
+
+
+def descend(
+    hessian: Array,
+    inverse: Array,
+    theta: Array,
+    pull: Array,
+    groups: list[int],
+    thresholds: Array,
+    ridge: float,
+    tol: float,
+    max_sweeps: int,
+) -> None:
+    """Minimise ½ θᵀHθ - qᵀθ + Σⱼ aⱼ‖θⱼ‖ + ½b‖θⱼ‖² over k groups of m, for every batch and output.
+
+    Sweeps over the groups end when no step gains about ``tol``. After a first full sweep only groups that are not
+    zero are visited, until they converge; then all again. A group without a threshold has no shrinkage to help
+    along its flat directions, so its m equations are solved.
+
+    Parameters
+    ----------
+    hessian
+        H, shape (batches, ≥ k·m, ≥ k·m) when all outputs share it, (batches, outputs, k·m, k·m) otherwise.
+    inverse
+        One over the largest eigenvalue of each diagonal block, shape (k, batches).
+    theta
+        Current point, shape (batches, outputs, k, m); changed in place.
+    pull
+        q - Hθ, shape (batches, outputs, k·m); kept up to date in place.
+    groups
+        Indices, from 0 to k - 1, of the groups that may move.
+    thresholds, ridge
+        a of shape (k,), infinite for a group that must stay out, and b ≥ 0.
+    """
+    pulls = pull.reshape(theta.shape)
+    bars, decay = thresholds[:, None] * inverse, 1.0 / (1.0 + ridge * inverse)
+    width = theta.shape[3]
+    solvers = {k: _block_inverse(hessian, k, width, ridge) for k in groups if thresholds[k] == 0.0}
+    visiting, everything = groups, True
+    for _ in range(max_sweeps):
+        largest = 0.0
+        moving: list[int] = []
+        for k in visiting:
+            old = theta[:, :, k]
+            if k in solvers:
+                step = _times(pulls[:, :, k] - ridge * old, solvers[k])
+            else:
+                step = _shrunk_step(old, pulls[:, :, k], inverse[k], bars[k], decay[k])
+            if step is not None:
+                moving.append(k)
+                largest = max(largest, _take(hessian, theta, pull, k, step, inverse[k]))
+        if largest < tol and everything:
+            return
+        visiting, everything = (groups, True) if largest < tol else (moving, False)
+
+
+def _shrunk_step(old: Array, pull: Array, inverse: Array, bar: Array, decay: Array) -> Array | None:
+    """Return the step (batches, outputs, m) to the minimum of a group's majorised model, None if it stays at 0.
+
+    With v = θⱼ + pullⱼ/Lⱼ that is (1 - aⱼ/(Lⱼ‖v‖))₊ v / (1 + b/Lⱼ), the exact minimiser where the block is
+    orthonormal; ``bar`` is a/L and ``decay`` 1/(1 + b/L), shape (batches,).
+    """
+    target = old + pull * inverse[:, None, None]
+    length = np.sqrt(np.einsum("fom,fom->f", target, target))
+    share = np.maximum(0.0, 1.0 - bar / np.maximum(length, SHORTEST)) * decay
+    return target * share[:, None, None] - old if share.any() or old.any() else None
+
+
+def _take(hessian: Array, theta: Array, pull: Array, k: int, step: Array, inverse: Array) -> float:
+    """Move group k by ``step`` (batches, outputs, m) in place; return about how much that gains."""
+    gain = float((np.einsum("fom,fom->f", step, step) / inverse).max())
+    if gain > 0.0:
+        count, width = theta.shape[2:]
+        theta[:, :, k] += step
+        pull -= _times(step, hessian[..., k * width : (k + 1) * width, : count * width])
+    return gain
+
+
+def _times(vectors: Array, matrices: Array) -> Array:
+    """Return vectors (batches, outputs, m) times matrices that the outputs share or have one each."""
+    if matrices.ndim == 3:
+        return np.matmul(vectors, matrices)
+    return np.matmul(vectors[:, :, None, :], matrices)[:, :, 0]
+
+
+def _block_inverse(hessian: Array, k: int, width: int, ridge: float) -> Array:
+    rows = slice(k * width, (k + 1) * width)
+    block = hessian[..., rows, rows] + ridge * np.eye(width)
+    return np.linalg.pinv(block, rcond=1e-9, hermitian=True).astype(np.float64, copy=False)
+
+
+FIRST_ROOM = 16  # groups that fit before the cache grows for the first time
+
+
+class GramCache:
+    """Sums over rows for squared loss, H = QᵀWQ - (QᵀW1)(QᵀW1)ᵀ and QᵀW(y - ȳ), of the groups added so far.
+
+    A batch that leaves rows out of batch 0 is batch 0 minus the sums over the rows left out, so that K folds cost
+    two passes, not K. Where the rows left out of all batches are those of batch 0, each once, their sums add up to
+    batch 0 and one pass is enough.
+
+    Attributes
+    ----------
+    groups
+        The groups cached, in order of arrival; ``index`` is its inverse, -1 for the others.
+    hessian
+        Shape (batches, room, room); the first ``len(groups)·m`` rows and columns are filled.
+    means
+        QᵀW1, shape (batches, k·m).
+    linear
+        QᵀW(y - ȳ), shape (batches, outputs, k·m).
+    inverse
+        One over the top eigenvalue of each diagonal block, shape (k, batches).
+    centred
+        y - ȳ with ȳ the weighted means ``target_means`` (batches, outputs), shape (batches, outputs, rows).
+    """
+
+    def __init__(self, design: GroupedDesign, target: Array, weights: Array) -> None:
+        self.design = design
+        self.weights = weights / weights.sum(axis=1, keepdims=True)
+        self.groups: list[int] = []
+        self.index = np.full(design.n_groups, -1)
+        batches, outputs = weights.shape[0], target.shape[1]
+        self.hessian = np.zeros((batches, 0, 0))
+        self.means = np.zeros((batches, 0))
+        self.linear = np.zeros((batches, outputs, 0))
+        self.inverse = np.zeros((0, batches))
+        self.target_means = self.weights @ target
+        self.centred = target.T - self.target_means[:, :, None]
+        self._columns: Floats = np.zeros((0, design.n_rows), design.blocks.dtype)
+        self._left_out = [_rows_left_out(self.weights[0], batch) for batch in self.weights[1:]]
+        self._is_partition = _is_partition(self._left_out, self.weights[0])
+
+    @property
+    def size(self) -> int:
+        """The number k·m of cached columns."""
+        return len(self.groups) * self.design.width
+
+    @property
+    def columns(self) -> Floats:
+        """The cached columns, shape (k·m, rows)."""
+        return self._columns[: self.size]
+
+    def rows_of(self, indices: Indices) -> Indices:
+        """Return the rows in the Gram matrix of the groups at these indices of the cache."""
+        return (indices[:, None] * self.design.width + np.arange(self.design.width)).ravel()
+
+    def add(self, groups: Indices) -> None:
+        """Cache the groups that are not cached yet."""
+        groups = groups[self.index[groups] < 0]
+        if not groups.size:
+            return
+        start, stop = self.size, self.size + groups.size * self.design.width
+        self._make_room(stop)
+        fresh = self.design.columns(groups)
+        self._columns[start:stop] = fresh
+        means = self._moments(fresh, np.ones((1, self.design.n_rows), fresh.dtype))[:, :, 0]
+        self.means = np.concatenate([self.means, means], axis=1)
+        self.linear = np.concatenate([self.linear, self._products(groups)], axis=2)
+        block = self._moments(fresh, self._columns[:stop])
+        block -= means[:, :, None] * self.means[:, None, :]
+        self.hessian[:, start:stop, :stop] = block
+        self.hessian[:, :start, start:stop] = block[:, :, :start].transpose(0, 2, 1)
+        curvatures = inverse_curvatures(self.hessian, groups.size, self.design.width, len(self.groups))
+        self.inverse = np.concatenate([self.inverse, curvatures])
+        self.index[groups] = np.arange(len(self.groups), len(self.groups) + groups.size)
+        self.groups.extend(int(group) for group in groups)
+
+    def _products(self, groups: Indices) -> Array:
+        """Return QᵀW(y - ȳ) of some groups in double precision, shape (batches, outputs, groups·m)."""
+        weighted = (self.weights[:, None, :] * self.centred).reshape(-1, self.design.n_rows)
+        parts = [weighted @ block.reshape(-1, self.design.n_rows).T for block in self.design.double_blocks(groups)]
+        return np.concatenate(parts, axis=1).reshape(*self.centred.shape[:2], -1)
+
+    def _moments(self, left: Floats, right: Floats) -> Array:
+        """Return left W rightᵀ for every batch, shape (batches, left, right)."""
+        weights, shape = self.weights, (len(left), len(right))
+        moments = np.empty((len(weights), *shape))
+        moments[0] = 0.0 if self._is_partition else _weighted_product(left, right, weights[0])
+        for batch, found in enumerate(self._left_out, start=1):
+            if found is None:
+                moments[batch] = _weighted_product(left, right, weights[batch])
+            else:
+                rows = found[0]
+                parts = left.take(rows, axis=1), right.take(rows, axis=1)
+                moments[batch] = _weighted_product(*parts, weights[0][rows])
+        if self._is_partition:
+            moments[0] = moments[1:].sum(axis=0)
+        for batch, found in enumerate(self._left_out, start=1):
+            if found is not None:
+                moments[batch] = found[1] * (moments[0] - moments[batch])
+        return moments
+
+    def _make_room(self, wanted: int) -> None:
+        have, most = self._columns.shape[0], self.design.n_groups * self.design.width
+        if wanted > have:
+            room = min(max(2 * have, wanted, FIRST_ROOM * self.design.width), most)
+            self.hessian = np.pad(self.hessian, ((0, 0), (0, room - have), (0, room - have)))
+            self._columns = np.pad(self._columns, ((0, room - have), (0, 0)))
+
+
+def _weighted_product(left: Floats, right: Floats, weights: Array) -> Array:
+    return np.asarray((left * weights.astype(left.dtype)) @ right.T, dtype=np.float64)
+
+
+def _rows_left_out(whole: Array, batch: Array) -> tuple[Indices, float] | None:
+    """Return the rows a batch leaves out and its factor on the others, or None if it is not such a batch."""
+    out = (batch == 0) & (whole > 0)
+    if 2 * np.count_nonzero(out) > whole.size:
+        return None  # summing what is kept is cheaper
+    factor = 1.0 / (1.0 - whole[out].sum())
+    if not np.allclose(batch, np.where(out, 0.0, factor * whole), rtol=1e-9, atol=0.0):
+        return None
+    return np.flatnonzero(out), float(factor)
+
+
+def _is_partition(left_out: list[tuple[Indices, float] | None], whole: Array) -> bool:
+    """Return whether every row of positive weight is left out by exactly one batch."""
+    times = np.zeros(whole.size, dtype=np.intp)
+    for found in left_out:
+        if found is None:
+            return False
+        times[found[0]] += 1
+    return bool(left_out) and np.array_equal(times, (whole > 0).astype(np.intp))
+
 
 MAX_SWEEPS = 500
 

@@ -20,8 +20,8 @@ from sklearn.utils.validation import (
     check_is_fitted,
 )
 
-from sparsenam.context import Clock, Context, Progress, ProgressBar, ResumeFile
-from sparsenam.convex.certificate import Certificate
+from sparsenam.context import Clock, Context, Progress, ProgressBar, ResumeFile, Streams, threads
+from sparsenam.convex.problem import Certificate
 from sparsenam.errors import InputError, check_number, describe
 from sparsenam.explain import (
     Explanation,
@@ -39,23 +39,22 @@ from sparsenam.explain import (
     summarize_training,
 )
 from sparsenam.export import save_estimator
-from sparsenam.fitting.pipeline import FitResult, fit, read
-from sparsenam.fitting.plan import (
+from sparsenam.fitting.pipeline import (
     Alpha,
     ChoosingParameters,
+    FitResult,
     Plan,
     Pose,
-    describe_parameters,
+    fit,
+    read,
     resolve_random_features,
     resolve_snam,
 )
 from sparsenam.fitting.strategies import FeatureKind, Strategy
-from sparsenam.fitting.threads import threads
 from sparsenam.model import AdditiveModel
 from sparsenam.penalties import Penalty, as_penalty
 from sparsenam.selection import CVCurve, RegularizationPath, as_rule
-from sparsenam.selection.convex_task import TOLERANCE, Norm
-from sparsenam.streams import Streams
+from sparsenam.selection.task import TOLERANCE, Norm
 from sparsenam.tables import Sample, TableEncoder
 from sparsenam.training import Network
 from sparsenam.training.checkpoint import History
@@ -173,9 +172,7 @@ class AdditiveEstimator(BaseEstimator, ABC):
 
     def _plan(self, pose: Pose, strategy: Strategy, penalty: Penalty) -> Plan:
         choosing = self._choosing()
-        return Plan(
-            strategy, pose, penalty, as_rule(choosing.rule), choosing, describe_parameters(self._settings())
-        )
+        return Plan(strategy, pose, penalty, as_rule(choosing.rule), choosing, self._settings())
 
     def _choosing(self) -> ChoosingParameters:
         """Return the parameters of how columns are chosen."""

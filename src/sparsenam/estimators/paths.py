@@ -9,21 +9,20 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_consistent_length
 
-from sparsenam.context import Clock, Context
+from sparsenam.context import Clock, Context, Streams
 from sparsenam.convex.features import RampFeatures
 from sparsenam.errors import InputError, check_number, check_whole, check_word, describe
 from sparsenam.estimators.base import check_weights
 from sparsenam.estimators.regression import check_target
 from sparsenam.families import FAMILIES, CustomLoss, Family, as_family
 from sparsenam.fitting import FamilyProblem, Fitted, family_problem, read
-from sparsenam.fitting.plan import ChoosingParameters, require_default, resolve_snam
+from sparsenam.fitting.pipeline import ChoosingParameters, require_default, resolve_snam
 from sparsenam.fitting.strategies import RAMPS, Strategy, train_path
 from sparsenam.penalties import Penalty, spread
 from sparsenam.selection import PathPoint, RegularizationPath
-from sparsenam.selection.convex_task import TOLERANCE, ConvexTask, Norm, by_column
-from sparsenam.streams import Streams
+from sparsenam.selection.task import TOLERANCE, ConvexTask, Norm, by_column
 from sparsenam.tables import Sample
-from sparsenam.tables.groups import grouping_of
+from sparsenam.tables.encoder import grouping_of
 from sparsenam.training import Network
 
 ROUGH_GAP = 1e-2  # of a path that only gives a grid of alphas

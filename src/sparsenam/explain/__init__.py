@@ -1,7 +1,7 @@
 """Explain: what a model does, as plain data, and drawings of it."""
 
 from sparsenam.explain.build import FitRecord, explain_model
-from sparsenam.explain.explanation import Curve, Density, Dropped, Explanation, Feature, Level, Missing
+from sparsenam.explain.explanation import Curve, Dropped, Explanation, Feature, Level, Missing
 from sparsenam.explain.local import (
     Contribution,
     LocalExplanation,
@@ -10,7 +10,7 @@ from sparsenam.explain.local import (
     read_cells,
     row_labels,
 )
-from sparsenam.explain.summary import DataSummary, TrainingSummary, summarize_data, summarize_training
+from sparsenam.explain.summary import DataSummary, Density, TrainingSummary, summarize_data, summarize_training
 from sparsenam.explain.text import Task, output_names, score_units
 
 __all__ = [

@@ -9,20 +9,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsenam.convex.certificate import Certificate
-from sparsenam.explain.explanation import (
-    Curve,
-    Dropped,
-    Explanation,
-    Feature,
-    FeatureKind,
-    Level,
-    Missing,
+from sparsenam.convex.problem import Certificate
+from sparsenam.explain.explanation import Curve, Dropped, Explanation, Feature, FeatureKind, Level, Missing
+from sparsenam.explain.summary import (
+    ColumnSummary,
+    DataSummary,
+    TrainingSummary,
+    kept_columns,
     numbers,
     plain_data,
     rows_of_numbers,
 )
-from sparsenam.explain.summary import ColumnSummary, DataSummary, TrainingSummary, kept_columns
 from sparsenam.explain.text import Task
 from sparsenam.model import AdditiveModel, keep_terms
 from sparsenam.selection import CVCurve
@@ -111,7 +108,9 @@ def explain_model(record: FitRecord, data: DataSummary) -> Explanation:
         dropped=tuple(dropped),
         card=_card(record, data),
         curve=None if curve is None else curve.table(),
-        chosen=None if curve is None or record.taken is None else {"best": curve.choose("best"), "taken": record.taken},
+        chosen=None
+        if curve is None or record.taken is None
+        else {"best": curve.choose("best"), "taken": record.taken},
         path=None
         if path is None
         else plain_data({"alphas": path.alphas, "names": path.names, "norms": path.norms}),

@@ -13,8 +13,9 @@ from scipy.optimize import isotonic_regression
 
 from sparsenam.errors import InputError, describe
 from sparsenam.explain.drawing import Axis, axis_over
-from sparsenam.explain.explanation import Curve, Density, Explanation, Feature, Level
+from sparsenam.explain.explanation import Curve, Explanation, Feature, Level
 from sparsenam.explain.local import LocalExplanation, RowExplanation
+from sparsenam.explain.summary import Density
 from sparsenam.explain.text import MISSING, count_text
 
 Matrix = NDArray[np.float64]

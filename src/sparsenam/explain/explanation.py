@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, is_dataclass
-from functools import cache
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from importlib import import_module
 from pathlib import Path
-from types import UnionType
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -17,16 +14,11 @@ from typing import (
     Protocol,
     Self,
     TypeVar,
-    Union,
     cast,
-    get_args,
-    get_origin,
-    get_type_hints,
 )
 
-import numpy as np
-
 from sparsenam.errors import InputError, describe
+from sparsenam.explain.summary import Density, Numbers, plain_data, read_plain
 from sparsenam.explain.text import Task, response_units
 from sparsenam.tables.text import date_key
 
@@ -34,9 +26,8 @@ if TYPE_CHECKING:
     from sparsenam.explain.local import LocalExplanation
 
 SCHEMA = 2  # of the JSON of explanations
-Numbers = tuple[float, ...]
-FeatureKind = Literal["number", "category", "ordered", "date"]
 Kind = TypeVar("Kind")
+FeatureKind = Literal["number", "category", "ordered", "date"]
 
 
 class DataFrame(Protocol):
@@ -54,14 +45,6 @@ class Curve:
 
     x: Numbers
     effect: tuple[Numbers, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Density:
-    """How often values occur: ``edges`` (bins + 1,), ``counts`` (bins,)."""
-
-    edges: Numbers
-    counts: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,51 +208,6 @@ class Explanation:
         return write_report(self, path, local)
 
 
-def plain_data(value: object) -> Any:
-    """Return numbers, texts, truth values, None, lists and dictionaries; what is no finite number is None.
-
-    Other objects, such as a penalty among the settings, become their text.
-    """
-    if value is None or isinstance(value, bool | str):
-        return value
-    if isinstance(value, np.ndarray | np.generic):
-        return plain_data(cast("object", value.tolist()))
-    if isinstance(value, int):
-        return value
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, Mapping):
-        return {str(key): plain_data(item) for key, item in cast("Mapping[object, object]", value).items()}
-    if isinstance(value, Sequence):
-        return [plain_data(item) for item in cast("Sequence[object]", value)]
-    return repr(value)
-
-
-def read_plain(kind: Any, data: Any) -> Any:
-    """Return the object of an annotated type that ``plain_data(asdict(...))`` wrote, or raise."""
-    if is_dataclass(kind):
-        return cast("Any", kind)(**{name: read_plain(hint, data[name]) for name, hint in _hints(kind).items()})
-    origin, parts = get_origin(kind), get_args(kind)
-    if origin in (UnionType, Union):
-        if type(None) not in parts:
-            return read_plain(next((part for part in parts if isinstance(data, part)), parts[0]), data)
-        return None if data is None else read_plain(parts[0], data)
-    if origin is Literal:
-        if data not in parts:
-            raise ValueError(f"{data!r} for one of {parts}")
-        return data
-    if kind is float:  # JSON has no NaN
-        return math.nan if data is None else float(data)
-    if not isinstance(data, (list, tuple) if origin is tuple else origin or kind):
-        raise TypeError(f"{type(data).__name__} for {kind}")
-    return tuple(read_plain(parts[0], item) for item in data) if origin is tuple else data
-
-
-@cache
-def _hints(kind: Any) -> dict[str, Any]:
-    return get_type_hints(kind)
-
-
 def read_explanation(kind: type[Kind], data: Mapping[str, Any]) -> Kind:
     """Return the explanation that ``to_dict`` wrote; an error says what cannot have been written by it."""
     if data.get("schema") != SCHEMA:
@@ -280,16 +218,6 @@ def read_explanation(kind: type[Kind], data: Mapping[str, Any]) -> Kind:
     except (KeyError, TypeError, ValueError) as error:
         expected, got = f"what {kind.__name__}.to_dict() returns", f"data that say {type(error).__name__}: {error}"
         raise InputError(describe("explanation", expected, got, "explain the model again")) from error
-
-
-def numbers(values: Iterable[float]) -> Numbers:
-    """Return values as Python floats."""
-    return tuple(float(value) for value in values)
-
-
-def rows_of_numbers(rows: Iterable[Iterable[float]]) -> tuple[Numbers, ...]:
-    """Return a matrix as Python floats, row by row."""
-    return tuple(numbers(row) for row in rows)
 
 
 def as_frame(records: Sequence[dict[str, Any]]) -> DataFrame:

@@ -12,15 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsenam.explain.build import FitRecord
-from sparsenam.explain.explanation import (
-    SCHEMA,
-    DataFrame,
-    Numbers,
-    as_frame,
-    numbers,
-    plain_data,
-    read_explanation,
-)
+from sparsenam.explain.explanation import SCHEMA, DataFrame, as_frame, read_explanation
+from sparsenam.explain.summary import Numbers, numbers, plain_data
 from sparsenam.explain.text import MISSING
 from sparsenam.tables import TableEncoder
 from sparsenam.tables.cells import Cells

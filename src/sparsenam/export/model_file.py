@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeVar, cast
 import numpy as np
 from sklearn.base import ClassifierMixin
 
-from sparsenam.convex.certificate import Certificate
+from sparsenam.convex.problem import Certificate
 from sparsenam.errors import describe
 from sparsenam.explain.summary import TrainingSummary
 from sparsenam.export.container import (

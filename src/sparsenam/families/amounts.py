@@ -10,8 +10,17 @@ from array_api_compat import array_namespace
 from scipy.special import entr
 
 from sparsenam.errors import InputError, describe
-from sparsenam.families.base import Array, Family, Matrix, TargetRange, Vector
-from sparsenam.families.numerics import bounded_exp, log_mean, numeric_conjugate
+from sparsenam.families.base import (
+    FAMILIES,
+    Array,
+    Family,
+    Matrix,
+    TargetRange,
+    Vector,
+    bounded_exp,
+    log_mean,
+    numeric_conjugate,
+)
 
 SMALLEST = float(np.finfo(np.float64).tiny)
 
@@ -130,3 +139,6 @@ class Tweedie(Family):
     def _parts(self, scores: Any, target: Any) -> tuple[Any, Any]:
         """Return y e^((1-p)s) and e^((2-p)s), each finite for every score."""
         return target * bounded_exp((1.0 - self.power) * scores), bounded_exp((2.0 - self.power) * scores)
+
+
+FAMILIES.update(gamma=Gamma, tweedie=Tweedie)

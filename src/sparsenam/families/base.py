@@ -1,14 +1,19 @@
-"""What a family is: the cost of a prediction, and how scores become predictions."""
+"""What a family is: the cost of a prediction, how scores become predictions, and the numerics that families share."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, cast
 
 import numpy as np
+from array_api_compat import array_namespace
 from numpy.typing import NDArray
 
 from sparsenam.errors import InputError, describe
+
+if TYPE_CHECKING:
+    from sparsenam.families.custom import CustomLoss
 
 Array = TypeVar("Array", bound=Any)  # numpy or torch: every formula is written once for both
 Matrix = NDArray[np.float64]
@@ -112,3 +117,187 @@ class Family(Protocol):
     def best_constant(self, target: Matrix, weights: Vector) -> Vector:
         """Return the scores, shape (outputs,), of the best model without features."""
         ...
+
+
+STEPS = 200
+EXACT = 1e-14  # relative size of a step that only answers to rounding
+FARTHEST = 1e6  # from the start, in units of it or of 1: beyond, a function without zero keeps its sign
+FASTER = 4.0  # growth of the longest step while no sign has changed
+SEARCH = 12  # steps without a change of sign after which the longest step is taken
+PATIENCE = 3  # steps in which the bracket must halve
+
+
+def increasing_root(value: Callable[[Vector], Vector], bend: Callable[[Vector], Vector], start: Vector) -> Vector:
+    """Return s with value(s) = 0 for each entry, shape as ``start``.
+
+    Steps have the slope ``bend``, the derivative or a bound on it, or that of the secant through the last two
+    points where it is smaller; a bracket is halved whenever they are slow. Where ``value`` keeps
+    one sign, the entry ends `FARTHEST` away on the side of the zero that is missing.
+    """
+    point = np.array(start, dtype=np.float64)
+    room = FARTHEST * np.maximum(1.0, np.abs(point))
+    first, last = point - room, point + room
+    low, high = np.full_like(point, -np.inf), np.full_like(point, np.inf)
+    reach, width = np.ones_like(point), np.full_like(point, np.inf)
+    height, slope = value(point), bend(point)
+    for number in range(1, STEPS + 1):
+        low, high = np.where(height < 0, point, low), np.where(height > 0, point, high)
+        found = np.isfinite(low) & np.isfinite(high)
+        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+            wanted = -height / slope
+            small = np.abs(wanted) <= EXACT * (1.0 + np.abs(point))
+            strides = np.isnan(wanted) | (~found & ~small & (number > SEARCH))
+            step = np.where(strides, -np.sign(height) * reach, np.clip(wanted, -reach, reach))
+            middle, now = 0.5 * (low + high), high - low
+            moved = np.clip(point + step, first, last)
+            lost = found & ~((moved > low) & (moved < high))
+            if number % PATIENCE == 0:
+                lost |= found & (now > 0.5 * width)
+                width = now
+        moved = np.where(height == 0, point, np.where(lost & ~small, middle, moved))
+        reach = np.where(found, np.inf, FASTER * reach)
+        change = moved - point
+        if np.all(np.abs(change) <= EXACT * (1.0 + np.abs(point))):
+            return moved
+        before, height, point = height, value(moved), moved
+        with np.errstate(divide="ignore", invalid="ignore"):
+            secant = (height - before) / change
+        slope = bend(point)
+        slope = np.where(secant > 0, np.minimum(secant, slope), slope)
+    return point
+
+
+# e to these still leaves room for a factor of 1e47 (double) or 1e12 (single precision)
+HIGHEST_DOUBLE, HIGHEST_SINGLE = 600.0, 60.0
+
+
+def bounded_exp(exponent: Any) -> Any:
+    """Return eˣ, constant beyond x = 600 in double and x = 60 in single precision, so never infinite."""
+    xp = array_namespace(exponent)
+    is_double = float(xp.finfo(exponent.dtype).max) > 1e100
+    return xp.exp(xp.clip(exponent, max=HIGHEST_DOUBLE if is_double else HIGHEST_SINGLE))
+
+
+def softplus(exponent: Any) -> Any:
+    """Return log(1 + eˣ)."""
+    xp = array_namespace(exponent)
+    return xp.logaddexp(exponent, xp.zeros_like(exponent))
+
+
+def log_mean(target: Matrix, weights: Vector, least: float = 1e-6) -> Vector:
+    """Return log max(mean, least) of each output's weighted mean, shape (outputs,)."""
+    return np.log(np.maximum(np.average(target, axis=0, weights=weights), least))
+
+
+def known_number(where: str, value: float | Literal["auto"]) -> float:
+    """Return the parameter of a family as a number; raise while it is "auto", to be estimated."""
+    if value == "auto":
+        remedy = "call estimated() with a first fit, or give a number"
+        raise InputError(describe(where, "a number by now", "'auto'", remedy))
+    return float(value)
+
+
+NORMAL = 1.4826022185056018  # standard deviation of a normal variable over its median absolute deviation
+
+
+def weighted_quantile(target: Matrix, weights: Vector, level: float) -> Vector:
+    """Return for each output the smallest y with at least ``level`` of the weight up to it, shape (outputs,)."""
+    order = np.argsort(target, axis=0, kind="stable")
+    reached = np.cumsum(weights[order], axis=0)
+    first = np.argmax(reached >= level * reached[-1] * (1.0 - 1e-12), axis=0)
+    chosen = np.take_along_axis(order, first[None], axis=0)
+    return np.take_along_axis(target, chosen, axis=0)[0]
+
+
+def robust_center_and_scale(target: Matrix, weights: Vector) -> tuple[Vector, Vector]:
+    """Return the weighted medians and 1.4826 median |y - median|, each of shape (outputs,).
+
+    Where more than half of the weight lies on one value, the second would be 0 and is the standard deviation.
+    """
+    center = weighted_quantile(target, weights, 0.5)
+    distances = np.abs(target - center)
+    scale = NORMAL * weighted_quantile(distances, weights, 0.5)
+    deviation = np.sqrt(np.average(distances**2, axis=0, weights=weights))
+    return center, np.where(scale > 0, scale, deviation)
+
+
+OUTSIDE = 1e-9  # a slope farther than this from every gradient has conjugate +∞
+
+
+def numeric_conjugate(family: Family, slope: Matrix, target: Matrix, start: Matrix | None = None) -> Vector:
+    """Return loss*(slope) = Σₖ sup over s of slope·s - loss(s, y), shape (rows,), +∞ outside the domain.
+
+    The supremum is where the gradient is the slope; an error δ there costs only ½ loss''δ², so that the result is
+    exact to about 1e-12. The loss must be a sum over outputs. Slope and target (…, rows, outputs) are broadcast
+    against each other; ``start`` are scores near the solution, by default those equal to y.
+    """
+    slopes, targets = np.broadcast_arrays(slope, target)
+    shape = slopes.shape
+    slopes, targets = slopes.reshape(-1, 1), targets.reshape(-1, 1)
+    first = targets if start is None else np.broadcast_to(start, shape).reshape(-1, 1)
+
+    def height(scores: Matrix) -> Matrix:
+        return family.gradient(scores, targets) - slopes
+
+    scores = increasing_root(height, lambda tried: family.hessian_diagonal(tried, targets), first)
+    missed = np.abs(height(scores)) > OUTSIDE * (1.0 + np.abs(slopes) + family.hessian_diagonal(scores, targets))
+    values = (slopes * scores)[:, 0] - family.loss(scores, targets)
+    return np.where(missed[:, 0], np.inf, values).reshape(shape).sum(axis=-1)
+
+
+INTERCEPT_STEPS = 500
+SMALL = 1e-12
+
+
+def best_intercept(family: Family, effects: Matrix, target: Matrix, weights: Vector, start: Vector) -> Vector:
+    """Return argmin over β of Σᵢ wᵢ loss(yᵢ, β + effectsᵢ), shape (outputs,).
+
+    Each output is an equation by itself, solved by guarded Newton steps; squared error needs one of them. Where the
+    family couples its outputs, steps of the mean gradient over the curvature bound never overshoot.
+    """
+    shares = (weights / weights.sum())[:, None]
+
+    def slope(intercept: Vector) -> Vector:
+        return np.sum(shares * family.gradient(effects + intercept, target), axis=0)
+
+    def bend(intercept: Vector) -> Vector:
+        return np.sum(shares * family.hessian_diagonal(effects + intercept, target), axis=0)
+
+    intercept = np.array(start, dtype=np.float64)
+    if not family.couples_outputs:
+        return increasing_root(slope, bend, intercept)
+    for _ in range(INTERCEPT_STEPS):
+        change = slope(intercept)
+        intercept = intercept - change / family.curvature
+        if np.abs(change).max() < SMALL:
+            break
+    return intercept
+
+
+# Families by name, where each module of this room registers its classes; given by name, those in `ESTIMATING` estimate
+# a parameter from a first fit.
+FAMILIES: dict[str, Callable[[], Family]] = {}
+ESTIMATING: dict[str, Callable[[], Family]] = {}
+METHODS = ("loss", "gradient", "hessian_diagonal", "conjugate", "mean", "best_constant")
+ATTRIBUTES = (*Family.__annotations__, "first_family", "estimated")
+
+
+def as_family(family: str | Family | CustomLoss, allowed: tuple[str, ...], *, estimates: bool = True) -> Family:
+    """Return the family of a name among ``allowed``, the object itself, or the family of a custom loss.
+
+    ``estimates`` is False where there is no first fit to estimate a parameter from.
+    """
+    if not isinstance(family, str):
+        if not all(callable(getattr(family, name, None)) for name in METHODS):
+            from sparsenam.families.custom import custom_family  # which builds on this file
+
+            return custom_family(family, tuple(FAMILIES))
+        missing = [name for name in ATTRIBUTES if not hasattr(family, name)]
+        if missing:
+            where, got = f"family {type(family).__name__}", f"no {' and no '.join(missing)}"
+            raise InputError(describe(where, "the attributes of a family", got, "inherit Family or declare them"))
+        return cast(Family, family)
+    if family not in allowed:
+        remedy = "choose a name or an object"
+        raise InputError(describe("family", f"one of {sorted(allowed)}", repr(family), remedy))
+    return (ESTIMATING if estimates and family in ESTIMATING else FAMILIES)[family]()

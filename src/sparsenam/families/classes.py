@@ -8,8 +8,7 @@ import numpy as np
 from array_api_compat import array_namespace
 from scipy.special import entr, logit
 
-from sparsenam.families.base import Array, Family, Matrix, TargetRange, Vector
-from sparsenam.families.numerics import softplus
+from sparsenam.families.base import FAMILIES, Array, Family, Matrix, TargetRange, Vector, softplus
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,3 +95,6 @@ class Multinomial(Family):
         """Return the centred logarithms of the class shares."""
         logs = np.log(np.clip(np.average(target, axis=0, weights=weights), 1e-6, None))
         return logs - logs.mean()
+
+
+FAMILIES.update(binomial=Binomial, multinomial=Multinomial, multilabel=Multilabel)

@@ -11,8 +11,19 @@ from scipy.optimize import minimize_scalar
 from scipy.special import entr, gammaln
 
 from sparsenam.errors import InputError, describe
-from sparsenam.families.base import Array, Family, Matrix, TargetRange, Vector
-from sparsenam.families.numerics import bounded_exp, known_number, log_mean, softplus
+from sparsenam.families.base import (
+    ESTIMATING,
+    FAMILIES,
+    Array,
+    Family,
+    Matrix,
+    TargetRange,
+    Vector,
+    bounded_exp,
+    known_number,
+    log_mean,
+    softplus,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,3 +162,7 @@ def estimated_overdispersion(mean: Matrix, target: Matrix, weights: Vector) -> f
         return LEAST
     bounds = (float(grid[best - 1]), float(grid[min(best + 1, grid.size - 1)]))
     return math.exp(float(minimize_scalar(cost, bounds=bounds, method="bounded", options={"xatol": 1e-8}).x))
+
+
+FAMILIES.update(poisson=Poisson, negative_binomial=NegativeBinomial)
+ESTIMATING.update(negative_binomial=lambda: NegativeBinomial(overdispersion="auto"))

@@ -10,8 +10,16 @@ import numpy as np
 import torch
 
 from sparsenam.errors import InputError, describe
-from sparsenam.families.base import Array, Family, Matrix, TargetRange, Vector
-from sparsenam.families.numerics import best_intercept, numeric_conjugate, weighted_quantile
+from sparsenam.families.base import (
+    Array,
+    Family,
+    Matrix,
+    TargetRange,
+    Vector,
+    best_intercept,
+    numeric_conjugate,
+    weighted_quantile,
+)
 
 DIFFERENCE = 1e-4  # half the distance over which the gradient's change is taken for a second derivative
 

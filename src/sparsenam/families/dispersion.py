@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sparsenam.families.base import Family, Matrix, Vector
-from sparsenam.families.numerics import robust_center_and_scale
+from sparsenam.families.base import Family, Matrix, Vector, robust_center_and_scale
 
 LEAST = 1e-8  # of φ, and of the mean curvature that it is divided by
 

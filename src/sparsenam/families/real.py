@@ -10,8 +10,13 @@ from array_api_compat import array_namespace
 from scipy.special import entr
 
 from sparsenam.errors import InputError, describe
-from sparsenam.families.base import Array, Family, Matrix, Vector
-from sparsenam.families.numerics import (
+from sparsenam.families.base import (
+    ESTIMATING,
+    FAMILIES,
+    Array,
+    Family,
+    Matrix,
+    Vector,
     best_intercept,
     known_number,
     robust_center_and_scale,
@@ -207,3 +212,7 @@ class Quantile(Family):
     def _below(self, scores: Array, target: Array) -> Array:
         """Return σ((s-y)/ε), about 1 where y lies below the score."""
         return 0.5 * (1.0 + array_namespace(scores).tanh((0.5 / self.smoothing) * (scores - target)))
+
+
+FAMILIES.update(gaussian=Gaussian, huber=Huber, quantile=Quantile)
+ESTIMATING.update(huber=lambda: Huber(scale="auto"))

@@ -14,11 +14,15 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from sparsenam.tables import PreparedSample
+from sparsenam.training import Network
+
+NEUTRAL = ("max_seconds", "n_jobs", "verbose", "random_state")  # they do not decide the numbers of a finished fit
+NEUTRAL_OF_NETWORK = ("checkpoint", "device")
 
 
-def identity_of(prepared: PreparedSample, seed: int, description: str) -> str:
-    """Return a digest of the prepared data, the seed and a description of the settings."""
-    digest = hashlib.sha256(f"{description} {seed} {prepared.names}".encode())
+def identity_of(prepared: PreparedSample, seed: int, settings: Mapping[str, object]) -> str:
+    """Return a digest of the prepared data, the seed and the settings that decide the numbers of the fit."""
+    digest = hashlib.sha256(f"{_describe_settings(settings)} {seed} {prepared.names}".encode())
     for array in (prepared.x, prepared.target, prepared.weights):
         digest.update(np.ascontiguousarray(array).tobytes())
     return digest.hexdigest()
@@ -62,3 +66,16 @@ def _describe_object(value: object) -> str:
     else:
         state = vars(value) if hasattr(value, "__dict__") else ""
     return f"{type(value).__qualname__} {getattr(value, '__name__', '')}{describe_setting(state)}"
+
+
+def _describe_settings(settings: Mapping[str, object]) -> str:
+    """Return a text of the settings that decide the numbers of a fit."""
+    network = settings.get("network")
+    deciding = {name: value for name, value in settings.items() if name not in (*NEUTRAL, "network")}
+    if isinstance(network, Network):
+        neutral = set[str](NEUTRAL_OF_NETWORK)
+        if network.schedule == "constant":  # other schedules depend on where the last epoch is
+            neutral.add("max_epochs")
+        trained = network.get_params(deep=False)
+        deciding |= {f"network__{name}": value for name, value in trained.items() if name not in neutral}
+    return describe_setting(deciding)

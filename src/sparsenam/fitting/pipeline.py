@@ -1,32 +1,185 @@
-"""The pipeline of every fit: read → prepare → choose → fit → build."""
+"""The pipeline of every fit: read → prepare → choose → fit → build, by a plan resolved once."""
 
 from __future__ import annotations
 
+import reprlib
 import warnings
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from sparsenam.context import Context
-from sparsenam.convex.certificate import Certificate
+from sparsenam.context import Context, threads_for
+from sparsenam.convex.problem import Certificate
+from sparsenam.errors import InputError, check_number, check_whole, check_word, describe
 from sparsenam.fitting.identity import identity_of
-from sparsenam.fitting.plan import DEFAULT_FOLDS, Plan, require_no_path_settings
 from sparsenam.fitting.problem import FitProblem, Fitted, Indices, Vector
-from sparsenam.fitting.strategies import SmoothFitter, Strategy
-from sparsenam.fitting.threads import threads_for
+from sparsenam.fitting.strategies import (
+    FeatureKind,
+    SmoothFitter,
+    Strategy,
+    chosen_network_strategy,
+    convex_strategy,
+    penalised_network_strategy,
+    smooth_strategy,
+)
 from sparsenam.model import AdditiveModel
-from sparsenam.penalties import spread
-from sparsenam.selection import CVCurve, RegularizationPath
+from sparsenam.penalties import Penalty, as_penalty, spread
+from sparsenam.selection import CVCurve, RegularizationPath, Rule, RuleName, as_rule
 from sparsenam.selection.choose import Choice, CrossValidation, pack_choice, unpack_choice
-from sparsenam.selection.convex_task import ConvexTask, by_column
-from sparsenam.selection.folds import splits_of
-from sparsenam.selection.substitutes import Substitutes, substitutes_of, twins_of
+from sparsenam.selection.curve import CrossValidator, splits_of
+from sparsenam.selection.task import TOLERANCE, ConvexTask, Norm, Substitutes, by_column, substitutes_of, twins_of
 from sparsenam.tables import Sample, TableEncoder
-from sparsenam.tables.groups import FeatureTypes
+from sparsenam.tables.encoder import ColumnName, FeatureGroups, FeatureTypes, PenaltyWeights, grouping_of
+from sparsenam.training import Network
 from sparsenam.training.checkpoint import History
+
+DEFAULT_FOLDS = 5
+PATH_SETTINGS = ("cv", "rule", "n_alphas", "max_features")  # they act where cross-validation chooses alpha
+
+Alpha = float | Literal["auto"]
+Pose = Callable[[Sample, TableEncoder], FitProblem]
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class ChoosingParameters:
+    """Parameters of how columns and alpha are chosen, and of what the user says of the columns."""
+
+    alpha: Alpha = "auto"
+    penalty: str | Penalty = "group_lasso"
+    cv: CrossValidator = DEFAULT_FOLDS
+    rule: RuleName | Rule = "compact"
+    n_alphas: int = 30
+    max_features: int | None = None
+    feature_types: FeatureTypes | None = None
+    feature_groups: FeatureGroups | None = None
+    penalty_weights: PenaltyWeights | None = None
+    always_keep: Sequence[ColumnName] | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Plan:
+    """How to choose and how to fit.
+
+    ``pose`` makes the problem of a sample: it checks the target and brings everything to the scale of the fit.
+    ``settings`` are all parameters of the estimator.
+    """
+
+    strategy: Strategy
+    pose: Pose
+    penalty: Penalty
+    rule: Rule
+    parameters: ChoosingParameters
+    settings: dict[str, Any]
+
+    @property
+    def alpha(self) -> Alpha:
+        """The weight of the penalty, or "auto"."""
+        return self.parameters.alpha
+
+    @property
+    def max_features(self) -> int | None:
+        """The most columns to keep."""
+        return self.parameters.max_features
+
+    def sample(
+        self, encoder: TableEncoder, terms: Vector, target: Vector, weights: Vector, exposure: Vector | None = None
+    ) -> Sample:
+        """Return terms (rows, terms), target (rows, outputs) and weights (rows,) with what is said of the columns."""
+        given = self.parameters
+        return Sample(
+            terms,
+            target,
+            weights,
+            [term.name for term in encoder.terms],
+            levels=np.array([term.kind == "levels" for term in encoder.terms], dtype=np.bool_),
+            grouping=grouping_of(encoder, given.feature_groups, given.penalty_weights, given.always_keep),
+            exposure=exposure,
+        )
+
+
+def resolve_snam(
+    parameters: ChoosingParameters, network: Network | None, refit: bool | Literal["auto"]
+) -> tuple[Strategy, Penalty]:
+    """Check the parameters and return the one strategy that they ask for, and the penalty.
+
+    Without a network the convex problem chooses; a smooth fit follows, or the penalised solution stands if ``refit``
+    is False. With a network, a given alpha and a random start it is the paper's training; otherwise the convex problem
+    chooses and the network is trained on what it keeps.
+    """
+    check_choosing(parameters)
+    penalty, alpha = as_penalty(parameters.penalty), parameters.alpha
+    if refit not in (True, False, "auto"):
+        raise InputError(describe("refit", "True, False or 'auto'", repr(refit), "choose one"))
+    if network is None:
+        return (convex_strategy() if refit is False else smooth_strategy()), penalty
+    if not isinstance(network, Network):  # pyright: ignore[reportUnnecessaryIsInstance]
+        remedy = "write for example Network(hidden=(100, 50))"
+        raise InputError(describe("network", "None or a Network", repr(network), remedy))
+    under_penalty = alpha != "auto" and network.init == "random"
+    network.check(penalty, trains_under_penalty=under_penalty, thresholds=under_penalty and float(alpha) > 0.0)
+    if under_penalty:
+        return penalised_network_strategy(network, penalty, float(alpha), refit is True), penalty
+    return chosen_network_strategy(network, penalty, refit is not False), penalty
+
+
+def resolve_random_features(
+    parameters: ChoosingParameters,
+    kind: FeatureKind,
+    norm: Norm,
+    width: int,
+    hidden: tuple[int, ...],
+    activation: str,
+    tol: float = TOLERANCE,
+) -> tuple[Strategy, Penalty]:
+    """Check the parameters of a random-feature model and return its strategy and penalty."""
+    check_choosing(parameters)
+    check_number("tol", tol, 0.0, open_below=True)
+    check_whole("width", width)
+    check_word("features", kind, ("ramps", "hinges", "random"))
+    check_word("norm", norm, ("function", "parameters"))
+    if isinstance(hidden, str) or not isinstance(hidden, Sequence):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise InputError(describe("hidden", "hidden widths", repr(hidden), "give a tuple such as (100, 50)"))
+    if kind == "random":
+        require_default("width", width, 32, "random hidden layers have the widths of hidden")
+        if not hidden:
+            require_default("activation", activation, "relu", "there is no hidden layer")
+    else:
+        require_default("hidden", tuple(hidden), (100, 50), f"features={kind!r} are placed by the data")
+        require_default("activation", activation, "relu", f"features={kind!r} are placed by the data")
+    strategy = convex_strategy(kind, width, tuple(hidden), activation, norm, tol)
+    return strategy, as_penalty(parameters.penalty)
+
+
+def check_choosing(parameters: ChoosingParameters) -> None:
+    """Raise for a value outside its range, and for one that could not act because alpha is given."""
+    as_rule(parameters.rule)
+    as_penalty(parameters.penalty)
+    check_whole("n_alphas", parameters.n_alphas)
+    if parameters.max_features is not None:
+        check_whole("max_features", parameters.max_features)
+    if parameters.alpha == "auto":
+        return
+    check_number("alpha", parameters.alpha, 0.0)
+    require_no_path_settings(parameters, "alpha is given, so nothing is cross-validated")
+
+
+def require_no_path_settings(parameters: ChoosingParameters, reason: str) -> None:
+    """Raise for a setting of cross-validation where there is none."""
+    defaults = {field.name: field.default for field in fields(ChoosingParameters)}
+    for name in PATH_SETTINGS:
+        require_default(name, getattr(parameters, name), defaults[name], reason)
+
+
+def require_default(name: str, value: object, default: object, reason: str) -> None:
+    """Raise for a value that is set where it could not act."""
+    if not (value is default or value == default):
+        got = f"{reprlib.repr(value)}, which could not act: {reason}"
+        raise InputError(describe(name, f"its default {default!r}", " ".join(got.split()), "leave it out"))
+
 
 TOUCHING = 0.01  # a term this near to its condition is on it
 CHOOSING = 0.6  # share of max_seconds for the choice; the rest is for the fit
@@ -76,7 +229,7 @@ def fit(
     """
     problem = plan.pose(sample, encoder)
     if context.resume is not None:
-        context.resume.claim(identity_of(problem.prepared, context.streams.seed, plan.description))
+        context.resume.claim(identity_of(problem.prepared, context.streams.seed, plan.settings))
     splits = _splitter(plan, sample, groups, answer, context)
     first_family = problem.family.first_family
     if first_family is not None:  # a first fit estimates a number of the family

@@ -10,13 +10,12 @@ from numpy.typing import NDArray
 
 from sparsenam.context import Context
 from sparsenam.families import Family
-from sparsenam.families.numerics import robust_center_and_scale
+from sparsenam.families.base import robust_center_and_scale
 from sparsenam.model import AdditiveModel
 from sparsenam.selection.choose import Choice, CrossValidation, choose_at, choose_by_cross_validation
-from sparsenam.selection.convex_task import ConvexTask
-from sparsenam.selection.substitutes import centred_effects
+from sparsenam.selection.task import ConvexTask, centred_effects
 from sparsenam.tables import PreparedSample, Sample, TableEncoder, prepare
-from sparsenam.tables.scaling import mean_and_deviation
+from sparsenam.tables.sample import mean_and_deviation
 from sparsenam.training.checkpoint import History
 
 Vector = NDArray[np.float64]

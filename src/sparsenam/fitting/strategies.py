@@ -11,18 +11,17 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from sparsenam.context import Context
+from sparsenam.context import Context, threads_for
 from sparsenam.convex.design import orthonormal_design
 from sparsenam.convex.features import FrozenFeatures, RampFeatures, RandomFeatures
 from sparsenam.convex.relaxed import refit_on
 from sparsenam.errors import InputError, describe
 from sparsenam.fitting.problem import FamilyProblem, Fitted, Fitter
-from sparsenam.fitting.threads import threads_for
 from sparsenam.model import Finished, finish
 from sparsenam.networks import MLPBank, SubnetBank, build_bank, initial_parameters
 from sparsenam.penalties import GroupLasso, JointGroupLasso, NeedsFirstFit, Penalty, spread, weighted
 from sparsenam.selection.choose import Choice
-from sparsenam.selection.convex_task import TOLERANCE, Norm
+from sparsenam.selection.task import TOLERANCE, Norm
 from sparsenam.smooth.fit import smooth_fit
 from sparsenam.tables import PreparedSample
 from sparsenam.training import Network, Objective, TrainedNetwork, train_network

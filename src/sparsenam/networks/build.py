@@ -10,10 +10,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from sparsenam.context import Streams
 from sparsenam.errors import InputError, check_word, describe
 from sparsenam.networks.bank import SubnetBank
 from sparsenam.networks.mlp import ACTIVATION_NAMES, MLPBank
-from sparsenam.streams import Streams
 
 Widths: TypeAlias = Sequence[int]
 Hidden: TypeAlias = Widths | Mapping[str, Widths] | Callable[[Sequence[str], int], SubnetBank]

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
-
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sparsenam.errors import InputError, describe
-from sparsenam.penalties.slope import GroupSLOPE, KLevelSLOPE
 from sparsenam.penalties.base import Penalty, Vector
+from sparsenam.penalties.slope import GroupSLOPE, KLevelSLOPE
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -254,7 +252,9 @@ def spread(penalty: Penalty, columns: NDArray[np.intp], n_columns: int) -> Penal
     if isinstance(penalty, GroupLasso) and np.ndim(penalty.weights):
         return GroupLasso(penalty.thresholds(n_columns, 1.0)[columns])
     if isinstance(penalty, GroupSLOPE) and not isinstance(penalty.weights, str):
-        return replace(penalty, weights=penalty.sequence(n_columns)[np.minimum(np.arange(columns.size), n_columns - 1)])
+        return replace(
+            penalty, weights=penalty.sequence(n_columns)[np.minimum(np.arange(columns.size), n_columns - 1)]
+        )
     return penalty
 
 

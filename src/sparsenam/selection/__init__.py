@@ -1,7 +1,7 @@
 """Selection: paths, cross-validation, rules for choosing."""
 
 from sparsenam.selection.curve import RULES, Best, Compact, CVCurve, OneSE, Rule, RuleName, as_rule
-from sparsenam.selection.path import PathPoint, RegularizationPath
+from sparsenam.selection.task import PathPoint, RegularizationPath
 
 __all__ = [
     "RULES",

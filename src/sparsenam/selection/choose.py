@@ -14,15 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsenam.context import Context, StageResult
-from sparsenam.convex.certificate import Certificate
-from sparsenam.convex.descent import GramCache
 from sparsenam.convex.path import convex_path
-from sparsenam.convex.problem import ConvexPoint
+from sparsenam.convex.problem import Certificate, ConvexPoint
 from sparsenam.convex.relaxed import RelaxedFits
+from sparsenam.convex.squared import GramCache
 from sparsenam.penalties import GroupLasso, NeedsFirstFit
-from sparsenam.selection.convex_task import TOLERANCE, ConvexTask, Indices, Vector
-from sparsenam.selection.curve import TIE, Best, CVCurve, Rule
-from sparsenam.selection.folds import Splits, batch_weights, held_out_counts
+from sparsenam.selection.curve import TIE, Best, CVCurve, Rule, Splits, batch_weights, held_out_counts
+from sparsenam.selection.task import TOLERANCE, ConvexTask, Indices, Vector
 
 Arrays = dict[str, NDArray[Any]]
 Result = TypeVar("Result")

@@ -18,8 +18,8 @@ from sparsenam.families import Family, Poisson
 from sparsenam.fitting.problem import FamilyProblem, Fitted, Fitter, Indices, Mask, Vector, columns_of
 from sparsenam.model import AdditiveModel
 from sparsenam.selection.choose import Choice, CrossValidation, ValidatedPath, choose_at, cross_validate
-from sparsenam.selection.convex_task import ConvexTask
-from sparsenam.selection.folds import Splits
+from sparsenam.selection.curve import Splits
+from sparsenam.selection.task import ConvexTask
 from sparsenam.survival.alternation import Converged, CoxLikelihood, alternate
 from sparsenam.survival.cox import Baseline, RiskSets, Ties
 from sparsenam.tables import PreparedSample, Sample, TableEncoder, prepare

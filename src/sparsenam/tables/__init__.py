@@ -2,9 +2,8 @@
 
 from sparsenam.tables.columns import OTHER_LEVELS, Column
 from sparsenam.tables.encoder import TableEncoder, Term
-from sparsenam.tables.sample import PreparedSample, Sample, prepare
-from sparsenam.tables.scaling import Scaling
-from sparsenam.tables.target import check_target_not_inside
+from sparsenam.tables.frame import check_target_not_inside
+from sparsenam.tables.sample import PreparedSample, Sample, Scaling, prepare
 from sparsenam.tables.text import CellTypeError, UnseenLevelWarning, UnseenMissingWarning
 
 __all__ = [

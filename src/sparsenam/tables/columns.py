@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from sparsenam.errors import InputError, describe
 from sparsenam.tables.cells import AS_NUMBERS, Cells, Codes, Mask, Vector
-from sparsenam.tables.scaling import ROUNDING
+from sparsenam.tables.sample import ROUNDING
 from sparsenam.tables.text import OddCellWarning, date_in, date_key, has_leading_zero, listed, number_in, number_key
 
 Wanted = Literal["number", "category", "ordered", "date"]

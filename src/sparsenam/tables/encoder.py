@@ -1,20 +1,20 @@
-"""The encoder of a table: decides during the fit what each column is, then turns any such table into terms."""
+"""The encoder of a table: decides during the fit what each column is, then turns tables into terms and groups."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from numbers import Integral
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsenam.errors import ConstantColumnWarning, InputError, describe
+from sparsenam.errors import ConstantColumnWarning, InputError, check_number, describe
 from sparsenam.tables.columns import Column, Reading, check_feature_types, fit_column, read_column
 from sparsenam.tables.frame import Frame, matched, read_table
-from sparsenam.tables.scaling import Matrix
+from sparsenam.tables.sample import Grouping, Matrix
 from sparsenam.tables.text import UnseenLevelWarning, UnseenMissingWarning, listed
 
 
@@ -225,3 +225,87 @@ def _terms(columns: list[Column], split_levels: bool) -> list[Term]:
 
 def _with_tuples(data: Mapping[str, Any], *keys: str) -> dict[str, Any]:
     return {**data, **{key: tuple(data[key]) for key in keys}}
+
+
+ColumnName = str | int
+FeatureTypes = Mapping[str, str] | Mapping[int, str]
+FeatureGroups = Sequence[Sequence[ColumnName]]
+PenaltyWeights = Mapping[ColumnName, float]
+T = TypeVar("T")
+
+
+def grouping_of(
+    encoder: TableEncoder,
+    feature_groups: FeatureGroups | None,
+    penalty_weights: PenaltyWeights | None,
+    always_keep: Sequence[ColumnName] | None,
+) -> Grouping | None:
+    """Return the groups of the table's terms; None when each term is a group of weight 1.
+
+    The levels of a category that is split into 0/1 terms belong together. The terms of a grouped column, its
+    missing cells among them, belong to its group, whose weight is the largest of its columns', or 0 if one of them
+    is always kept. The terms of a column outside any group are groups of the column's weight.
+    """
+    split = {term.column for term in encoder.terms if term.kind == "binary" and len(term.levels) == 1}
+    if not (feature_groups or penalty_weights or always_keep or split):
+        return None
+    weights = _column_weights(encoder, penalty_weights, always_keep)
+    group_of = _groups(encoder, feature_groups)
+    members: dict[tuple[str, int], list[int]] = {}
+    for index, term in enumerate(encoder.terms):
+        key = ("term", index)
+        if term.column in group_of:
+            key = ("group", group_of[term.column])
+        elif term.column in split and term.kind == "binary":
+            key = ("column", term.column)
+        members.setdefault(key, []).append(index)
+    totals: list[float] = []
+    for terms in members.values():
+        inside = [weights[encoder.terms[term].column] for term in terms]
+        totals.append(0.0 if always_keep and 0.0 in inside else max(inside))
+    return Grouping(tuple(np.array(terms, dtype=np.intp) for terms in members.values()), np.array(totals))
+
+
+def _column_weights(
+    encoder: TableEncoder, penalty_weights: PenaltyWeights | None, always_keep: Sequence[ColumnName] | None
+) -> list[float]:
+    weights = [1.0] * len(encoder.columns)
+    if not isinstance(cast(object, penalty_weights), Mapping | None):
+        got, remedy = repr(penalty_weights), "give {name: weight}"
+        raise InputError(describe("penalty_weights", "a mapping of columns to numbers", got, remedy))
+    for column, weight in (penalty_weights or {}).items():
+        check_number(f"penalty_weights[{column!r}]", weight, 0.0)
+        weights[_index(encoder, column, "penalty_weights")] = float(weight)
+    for column in _sequence("always_keep", always_keep):
+        weights[_index(encoder, column, "always_keep")] = 0.0
+    return weights
+
+
+def _groups(encoder: TableEncoder, feature_groups: FeatureGroups | None) -> dict[int, int]:
+    """Return the group of each grouped column, both by index."""
+    group_of: dict[int, int] = {}
+    for group, columns in enumerate(_sequence("feature_groups", feature_groups)):
+        for column in _sequence("feature_groups", columns):
+            index = _index(encoder, column, "feature_groups")
+            if index in group_of:
+                expected = "each column in one group"
+                raise InputError(describe("feature_groups", expected, f"{column!r} twice", "take one out"))
+            group_of[index] = group
+    return group_of
+
+
+def _index(encoder: TableEncoder, column: ColumnName, where: str) -> int:
+    names = list(encoder.names)
+    if isinstance(column, str) and column in names:
+        return names.index(column)
+    if isinstance(column, int | np.integer) and not isinstance(column, bool) and 0 <= column < len(names):
+        return int(column)
+    raise InputError(describe(where, f"names of columns ({listed(names)})", repr(column), "correct the name"))
+
+
+def _sequence(where: str, values: Iterable[T] | None) -> list[T]:
+    if values is None:
+        return []
+    if isinstance(values, str) or not isinstance(cast(object, values), Iterable):
+        raise InputError(describe(where, "a list of columns", repr(values), "put it in brackets"))
+    return list(values)

@@ -1,17 +1,130 @@
-"""Training data in numbers, brought to the scale of the fit."""
+"""Training data in numbers: terms scaled, grouped and without twins, on the scale of the fit."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sparsenam.errors import ConstantColumnWarning, InputError, describe
-from sparsenam.tables.groups import Grouping
-from sparsenam.tables.scaling import Matrix, Scaling, Vector
+
+Matrix = NDArray[np.float64]
+Vector = NDArray[np.float64]
+
+ROUNDING = 1e-13  # a column whose spread is below this share of its size holds one value, up to rounding
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scaling:
+    """x ↦ (x - center)/scale for each column; shapes (columns,)."""
+
+    center: Vector
+    scale: Vector
+
+    @classmethod
+    def of(cls, columns: Matrix, weights: Vector) -> Self:
+        """Return the weighted means and standard deviations; a constant column gets scale 0."""
+        absent = np.isnan(columns)
+        if absent.any():
+            return cls._of_present(columns, weights, absent)
+        center = np.average(columns, axis=0, weights=weights)
+        deviations = columns - center
+        # dividing by the largest deviation first keeps the squares of huge values finite
+        largest = np.abs(deviations).max(axis=0, initial=0.0)
+        constant = largest <= ROUNDING * np.abs(columns).max(axis=0, initial=0.0)
+        safe = np.where(constant, 1.0, largest)
+        spread = safe * np.sqrt(np.average((deviations / safe) ** 2, axis=0, weights=weights))
+        return cls(center, np.where(constant, 0.0, spread))
+
+    @classmethod
+    def _of_present(cls, columns: Matrix, weights: Vector, absent: NDArray[np.bool_]) -> Self:
+        """Measure each column on the rows where it is present; one without any gets scale 0."""
+        center, scale = np.zeros(columns.shape[1]), np.zeros(columns.shape[1])
+        for column, gone in enumerate(absent.T):
+            rows = ~gone & (weights > 0)
+            if rows.any():
+                measured = cls.of(columns[rows, column : column + 1], weights[rows])
+                center[column], scale[column] = measured.center[0], measured.scale[0]
+        return cls(center, scale)
+
+    @classmethod
+    def none(cls, n_columns: int) -> Self:
+        """Return the scaling that changes nothing."""
+        return cls(np.zeros(n_columns), np.ones(n_columns))
+
+    def apply(self, columns: Matrix) -> Matrix:
+        """Return the scaled columns."""
+        return (columns - self.center) / self.scale
+
+    def take(self, columns: NDArray[np.intp]) -> Self:
+        """Return the scaling of these columns alone."""
+        return type(self)(self.center[columns], self.scale[columns])
+
+
+def mean_and_deviation(columns: Matrix, weights: Vector) -> tuple[Vector, Vector]:
+    """Return the weighted means and standard deviations of columns (rows, k), 0 for a constant one."""
+    measured = Scaling.of(columns, weights)
+    return measured.center, measured.scale
+
+
+Indices = NDArray[np.intp]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Grouping:
+    """The groups of terms, and the penalty weight of each.
+
+    ``members`` has the indices of each group's terms; ``weights`` (groups,) multiply the penalty, 0 is free.
+    """
+
+    members: tuple[Indices, ...]
+    weights: Vector
+
+    @classmethod
+    def separate(cls, n_terms: int) -> Grouping:
+        """Return one group of weight 1 for each term."""
+        return cls(tuple(np.array([term], dtype=np.intp) for term in range(n_terms)), np.ones(n_terms))
+
+    @property
+    def is_trivial(self) -> bool:
+        """Whether group j is term j alone."""
+        return all(terms.size == 1 and terms[0] == group for group, terms in enumerate(self.members))
+
+    def size_of(self, term: int) -> int:
+        """Return the number of terms in a term's group."""
+        if term < len(self.members) and self.members[term].size == 1 and self.members[term][0] == term:
+            return 1  # the common case, without a search
+        return next(terms.size for terms in self.members if term in terms)
+
+    def terms_of(self, groups: Indices) -> Indices:
+        """Return the terms of some groups, in rising order."""
+        if self.is_trivial:
+            return groups
+        chosen = [self.members[int(group)] for group in groups]
+        return np.sort(np.concatenate(chosen)) if chosen else np.zeros(0, dtype=np.intp)
+
+    def spread(self, values: Vector) -> Vector:
+        """Return each term's value from those of the groups, shape (terms,)."""
+        result = np.zeros(sum(terms.size for terms in self.members))
+        for terms, value in zip(self.members, values, strict=True):
+            result[terms] = value
+        return result
+
+    def take(self, terms: Indices) -> Grouping:
+        """Return the groups of some terms, numbered anew in the order given; groups without a term vanish."""
+        new = {int(term): number for number, term in enumerate(terms)}
+        kept: list[tuple[Indices, float]] = []
+        for members, weight in zip(self.members, self.weights, strict=True):
+            inside = sorted(new[int(term)] for term in members if int(term) in new)
+            if inside:
+                kept.append((np.array(inside, dtype=np.intp), float(weight)))
+        kept.sort(key=lambda group: int(group[0][0]))
+        return Grouping(tuple(members for members, _ in kept), np.array([weight for _, weight in kept]))
+
 
 SAME = 1e-6  # less than this from a correlation of 1: a thousandth of a standard deviation apart
 PROJECTIONS, NEAR = 3, 0.01  # equal columns have equal products with random vectors; few others have

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sparsenam.streams import Streams
+from sparsenam.context import Streams
 from sparsenam.training.problem import Gradient, Problem, proximal_step
 from sparsenam.training.solvers import Memory, Solver, UpdateRule
 from sparsenam.training.state import Diverged, Epoch, Parameters, deactivated, require_finite, zero_groups

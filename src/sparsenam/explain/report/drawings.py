@@ -7,11 +7,12 @@ from collections.abc import Iterable, Sequence
 
 from sparsenam.explain import charts
 from sparsenam.explain.drawing import Axis, alpha_axis, axis_over, percent
-from sparsenam.explain.explanation import Density, Explanation, Feature, Level, Missing
+from sparsenam.explain.explanation import Explanation, Feature, Level, Missing
 from sparsenam.explain.local import RowExplanation
 from sparsenam.explain.report import svg
 from sparsenam.explain.report.markup import Markup, clean, element, joined
 from sparsenam.explain.report.svg import UNITS, placed
+from sparsenam.explain.summary import Density
 from sparsenam.explain.text import MISSING, count_text, number_text, shorten, signed_text, whole_text
 
 Ranks = Sequence[tuple[int, int | None]]  # each output with its rank among those shown, None for others

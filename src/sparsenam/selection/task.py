@@ -1,27 +1,108 @@
-"""A prepared sample as the convex problem of the paper's section 3.3, and its solutions in terms and columns."""
+"""A prepared sample as the convex problem of the paper's section 3.3: solutions, paths and substitutes, in columns."""
 
 from __future__ import annotations
 
 import warnings
 from collections import deque
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, overload
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from sparsenam.convex.certificate import Certificate, certify
 from sparsenam.convex.design import GroupedDesign, orthonormal_design
 from sparsenam.convex.features import GroupedFeatures, RandomFeatures
 from sparsenam.convex.path import alpha_max, convex_path
-from sparsenam.convex.problem import ConvexPoint, convex_problem
-from sparsenam.errors import CertificateError, InputError
+from sparsenam.convex.problem import Certificate, ConvexPoint, certify, convex_problem
+from sparsenam.errors import CertificateError, InputError, describe
 from sparsenam.families import Family
 from sparsenam.model import AdditiveModel
+from sparsenam.model.additive import fill_absent, outputs_of
 from sparsenam.penalties import Penalty, WeightedLasso, restrict, weighted
-from sparsenam.selection.path import PathPoint, RegularizationPath
-from sparsenam.tables import PreparedSample
+from sparsenam.tables import PreparedSample, TableEncoder
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PathPoint:
+    """One alpha: the columns kept, the norms of all columns (columns,), the model, and the gap reached.
+
+    ``features`` are indices of columns. ``gap`` is the duality gap relative to the loss of the empty model, None for
+    a fit without one.
+    """
+
+    alpha: float
+    features: NDArray[np.intp]
+    norms: NDArray[np.float64]
+    model: AdditiveModel
+    gap: float | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RegularizationPath(Sequence[PathPoint]):
+    """Points with falling alpha; ``names`` are the names of the table's columns."""
+
+    points: tuple[PathPoint, ...]
+    names: tuple[str, ...]
+
+    @overload
+    def __getitem__(self, index: int) -> PathPoint: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[PathPoint, ...]: ...
+    def __getitem__(self, index: int | slice) -> PathPoint | tuple[PathPoint, ...]:
+        return self.points[index]
+
+    def __len__(self) -> int:
+        return len(self.points)
+
+    def __iter__(self) -> Iterator[PathPoint]:
+        return iter(self.points)
+
+    @property
+    def alphas(self) -> NDArray[np.float64]:
+        """The alphas, shape (points,)."""
+        return np.array([point.alpha for point in self.points])
+
+    @property
+    def norms(self) -> NDArray[np.float64]:
+        """Norm of every column at every point, shape (points, columns)."""
+        return np.stack([point.norms for point in self.points])
+
+    def at_most(self, n_features: int) -> PathPoint:
+        """Return the point with the smallest alpha before more than ``n_features`` columns are kept."""
+        if n_features < 0:
+            raise InputError(describe("at_most", "a number of at least 0", f"{n_features}", "choose another"))
+        chosen = None
+        for point in self.points:
+            if point.features.size > n_features:
+                break
+            chosen = point
+        if chosen is None:
+            got = f"{self.points[0].features.size} columns at the largest alpha"
+            raise InputError(describe("at_most", f"a point with {n_features} columns", got, "start higher"))
+        return chosen
+
+    def entry_order(self) -> list[str]:
+        """Return the names of the columns in the order in which they enter, the stronger first among equals."""
+        entered: list[int] = []
+        for point in self.points:
+            new = [int(feature) for feature in point.features if int(feature) not in entered]
+            entered += sorted(new, key=lambda feature: -point.norms[feature])
+        return [self.names[feature] for feature in entered]
+
+    def table(self) -> list[dict[str, float | int | str | None]]:
+        """Return one row for each point: alpha, number of columns, gap, and their names."""
+        return [
+            {
+                "alpha": point.alpha,
+                "features": int(point.features.size),
+                "gap": point.gap,
+                "kept": ", ".join(self.names[int(feature)] for feature in sorted(point.features.tolist())),
+            }
+            for point in self.points
+        ]
+
 
 Vector = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -198,3 +279,64 @@ class ConvexTask:
 def by_column(norms: Vector, column_of: Indices, n_columns: int) -> Vector:
     """Return √Σ r² over the terms of each column, shape (columns,), for norms r of shape (n_terms,)."""
     return np.sqrt(np.bincount(column_of, norms**2, minlength=n_columns))
+
+
+ALIKE = 0.9  # share of a kept term's effect that a substitute must be able to express
+
+Substitutes = dict[str, dict[str, float]]
+
+
+def substitutes_of(task: ConvexTask, model: AdditiveModel, encoder: TableEncoder) -> Substitutes:
+    """Return for each kept column the others that express its effect, with the share they express.
+
+    The share is ‖Qₖᵀ W fⱼ‖²/‖fⱼ‖², the part of effect j's variance over the training rows that some function of
+    group k has; columns equal to j in every row have 1.
+    """
+    prepared, column_of, columns = task.prepared, task.column_of, encoder.names
+    found = twins_of(prepared, model, encoder)
+    if not model.terms.size:
+        return found
+    indices = indices_of(prepared, model.terms)
+    effects = centred_effects(prepared, model)
+    shares = prepared.weights / prepared.weights.sum()
+    sizes = np.einsum("jik,jik,i->j", effects, effects, shares)
+    rows = (effects * shares[:, None]).transpose(1, 0, 2).reshape(shares.size, -1)
+    for group, members in enumerate(prepared.grouping.members):
+        block = task.design.blocks[group]
+        products = (block @ rows.astype(block.dtype)).reshape(block.shape[0], indices.size, -1)
+        expressed = np.einsum("mjk,mjk->j", products, products) / np.maximum(sizes, np.finfo(np.float64).tiny)
+        in_group = np.unique(column_of[prepared.terms[members]])
+        name = " + ".join(columns[int(column)] for column in in_group)
+        for index in np.flatnonzero(expressed >= ALIKE):
+            column = int(column_of[model.terms[index]])
+            if indices[index] not in members and column not in in_group:
+                share = round(float(min(expressed[index], 1.0)), 4)
+                others = found.setdefault(columns[column], {})
+                others[name] = max(share, others.get(name, 0.0))
+    return found
+
+
+def twins_of(prepared: PreparedSample, model: AdditiveModel, encoder: TableEncoder) -> Substitutes:
+    """Return for each kept column those that were left out because they equal it in every row."""
+    column_of = {term.name: encoder.names[term.column] for term in encoder.terms}
+    found: Substitutes = {}
+    for term in model.terms:
+        name = encoder.terms[int(term)].name
+        for twin in prepared.twins.get(name, ()):
+            if column_of[twin] != column_of[name]:
+                found.setdefault(column_of[name], {})[column_of[twin]] = 1.0
+    return found
+
+
+def centred_effects(prepared: PreparedSample, model: AdditiveModel) -> Vector:
+    """Return the model's effects on the training rows and the scale of the fit, shape (kept, rows, outputs)."""
+    x = prepared.x[indices_of(prepared, model.terms)]
+    effects = outputs_of(model.bank, model.theta, x) - model.offsets[:, None]
+    fill_absent(effects, x, model.absent)
+    return effects
+
+
+def indices_of(prepared: PreparedSample, terms: Indices) -> Indices:
+    """Return the indices, among the prepared terms, of some of the encoder's terms."""
+    index = {int(term): index for index, term in enumerate(prepared.terms)}
+    return np.array([index[int(term)] for term in terms], dtype=np.intp)
