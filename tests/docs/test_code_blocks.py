@@ -1,4 +1,4 @@
-"""The pages of docs/ are right: their code runs, and prints what they say it prints."""
+"""README and the pages of docs/ are right: their code runs, and prints what they say it prints."""
 
 import contextlib
 import io
@@ -7,10 +7,13 @@ import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-DOCS = Path(__file__).resolve().parents[2] / "docs"
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs"
 BLOCK = re.compile(
     r"^(?:<!-- (?P<mark>no-test|output) -->\n)?```(?P<language>\w+)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL
 )
@@ -32,19 +35,20 @@ def blocks_of(page: str) -> list[Block]:
     """Return the fenced blocks that begin in the first column, in order."""
     found = BLOCK.finditer(page)
     return [
-        Block(own["language"], own["text"], page[: own.start("text")].count("\n"), own["mark"]) for own in found
+        Block(block["language"], block["text"], page[: block.start("text")].count("\n"), block["mark"])
+        for block in found
     ]
 
 
-def run_page(page: Path) -> None:
-    """Run a page's blocks in one namespace; commands only in tutorials, where they are small."""
-    namespace: dict[str, object] = {"__name__": "__page__"}
+def run_page(page: Path, **given: object) -> None:
+    """Run a page's blocks in one namespace, which begins with what is given; commands only in tutorials."""
+    namespace: dict[str, object] = {"__name__": "__page__", **given}
     printed = ""
     for block in blocks_of(page.read_text(encoding="utf-8")):
         if block.mark == "no-test":
             continue
         if block.mark == "output":
-            assert same_words(printed, block.text), f"{page.name}:{block.line} says otherwise:\n{printed}"
+            assert same_text(printed, block.text), f"{page.name}:{block.line} says otherwise:\n{printed}"
         elif block.language == "python":
             code = compile("\n" * block.line + block.text, str(page), "exec")
             with contextlib.redirect_stdout(io.StringIO()) as stream:
@@ -68,11 +72,11 @@ def run_commands(text: str) -> str:
     return printed
 
 
-def same_words(printed: str, told: str) -> bool:
-    """Return whether two texts have the same words, and numbers that are nearly the same."""
-    if NUMBER.sub("#", printed).split() != NUMBER.sub("#", told).split():
+def same_text(printed: str, written: str) -> bool:
+    """Return whether two texts are the same but for spaces, with numbers that are nearly the same."""
+    if NUMBER.sub("#", printed).split() != NUMBER.sub("#", written).split():
         return False
-    pairs = zip(NUMBER.findall(printed), NUMBER.findall(told), strict=True)
+    pairs = zip(NUMBER.findall(printed), NUMBER.findall(written), strict=True)
     return all(float(one) == pytest.approx(float(other), rel=RELATIVE, abs=ABSOLUTE) for one, other in pairs)
 
 
@@ -83,6 +87,27 @@ PAGES = [page for page in sorted(DOCS.rglob("*.md")) if "```python\n" in page.re
 def test_the_code_of_a_page_runs_and_prints_what_the_page_says(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     run_page(page)
+
+
+def small_table():
+    """A table of people like that of README's examples: numbers, a category, and a target y."""
+    generator = np.random.default_rng(0)
+    table = pd.DataFrame(
+        {
+            "age": generator.uniform(20, 80, 300).round(),
+            "income": generator.lognormal(10, 0.5, 300),
+            "dose": generator.normal(size=300),
+            "city": generator.choice(["north", "south", "west"], 300),
+        }
+    )
+    y = 0.05 * table.age + np.sin(2 * table.dose) + (table.city == "west") + 0.3 * generator.normal(size=300)
+    return table, y
+
+
+def test_the_code_of_readme_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    table, y = small_table()
+    run_page(ROOT / "README.md", df=table, X=table, y=y, groups=np.arange(len(table)) % 5)
 
 
 def write_page(folder: Path, *parts: str) -> Path:
@@ -97,12 +122,12 @@ def test_a_page_whose_code_fails_is_found(tmp_path):
         run_page(page)
 
 
-def test_a_page_that_tells_another_output_is_found(tmp_path):
+def test_a_page_that_says_another_output_is_found(tmp_path):
     code = ("```python", "print('four', 4.0)", "```")
     run_page(write_page(tmp_path, *code, "<!-- output -->", "```text", "four 4.1", "```"))
-    for told in ("four 5.0", "five 4.0", "four"):
+    for written in ("four 5.0", "five 4.0", "four"):
         with pytest.raises(AssertionError, match="says otherwise"):
-            run_page(write_page(tmp_path, *code, "<!-- output -->", "```text", told, "```"))
+            run_page(write_page(tmp_path, *code, "<!-- output -->", "```text", written, "```"))
 
 
 def test_a_block_marked_no_test_is_left_out(tmp_path):
