@@ -240,7 +240,8 @@ class ResumeFile:
 
     def keep(self, stage: str, result: StageResult) -> None:
         """Store the result of a stage, in place of what it left before."""
-        contiguous = {name: np.ascontiguousarray(array) for name, array in result.arrays.items()}
+        # ascontiguousarray would give a single number an axis
+        contiguous = {name: np.asarray(array, order="C") for name, array in result.arrays.items()}
         self._stages[stage] = StageResult(contiguous, dict(result.facts))
         everything = {
             f"{name}:{key}": array for name, kept in self._stages.items() for key, array in kept.arrays.items()

@@ -58,7 +58,8 @@ class NAMParameters:
         return ChoosingParameters(alpha=0.0, feature_types=self.feature_types)
 
     def _settings(self) -> dict[str, Any]:
-        return {**vars(self), "penalty": "group_lasso", "network": self._network()}
+        parameters = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {**parameters, "penalty": "group_lasso", "network": self._network()}
 
 
 class NAMRegressor(NAMParameters, AdditiveRegressor):

@@ -1,0 +1,72 @@
+"""A reader follows the default fit through few files, and docs/architecture.md lists exactly these."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import sparsenam
+
+PACKAGE = Path(sparsenam.__file__).parent
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "architecture.md"
+MOST_FILES, MOST_MODULES = 30, 12
+LISTED = re.compile(r"<!-- default-fit -->\n(.*?)<!-- /default-fit -->", re.DOTALL)
+ENTRY = re.compile(r"^\d+\. `([\w/]+\.py)`: \S", re.MULTILINE)
+
+TRACED = """
+import json, sys
+from pathlib import Path
+import numpy as np
+import sparsenam
+
+package = Path(sparsenam.__file__).parent
+generator = np.random.default_rng(0)
+X = generator.normal(size=(200, 5))
+y = np.sin(2 * X[:, 0]) + X[:, 1] + 0.3 * generator.normal(size=200)
+model, files = sparsenam.SNAMRegressor(random_state=0), {}
+
+def note(frame, event, argument):
+    code = frame.f_code
+    if event == "call" and code.co_filename.startswith(str(package)) and code.co_name != "<module>":
+        files.setdefault(Path(code.co_filename).relative_to(package).as_posix())
+
+sys.setprofile(note)
+model.fit(X, y)
+sys.setprofile(None)
+print(json.dumps(list(files)))
+"""
+
+
+def run(code):
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return json.loads(done.stdout)
+
+
+def listed_files():
+    page = PAGE.read_text(encoding="utf-8")
+    found = LISTED.search(page)
+    return ENTRY.findall(found.group(1)) if found else []
+
+
+def test_the_default_fit_runs_through_the_files_that_the_architecture_lists():
+    ran, listed = run(TRACED), listed_files()
+    lines = "\n".join(f"{number}. `{name}`: …" for number, name in enumerate(ran, start=1))
+    advice = f"write between <!-- default-fit --> and <!-- /default-fit --> in {PAGE.name}:\n{lines}"
+    assert len(listed) == len(set(listed)), "a file is listed twice"
+    missing, needless = sorted(set(ran) - set(listed)), sorted(set(listed) - set(ran))
+    assert not missing and not needless, f"not listed: {missing}, listed for nothing: {needless}; {advice}"
+    assert len(listed) <= MOST_FILES, f"{len(listed)} files: fuse some"
+
+
+def test_listed_files_exist():
+    for name in listed_files():
+        assert (PACKAGE / name).is_file(), name
+
+
+def test_importing_the_package_loads_few_modules_and_nothing_heavy():
+    code = "import json, sys, sparsenam; print(json.dumps(sorted(sys.modules)))"
+    loaded = run(code)
+    heavy = {"torch", "sklearn", "scipy", "pandas", "polars", "matplotlib", "narwhals", "typer", "rich"}
+    assert not heavy & set(loaded)
+    assert len([name for name in loaded if name.split(".")[0] == "sparsenam"]) <= MOST_MODULES
