@@ -258,6 +258,7 @@ def choose(
         if stored is not None:
             return unpack_choice(task, stored)
         if prepared.grouping.weights.any():
+            _check_free_columns(problem, plan)
             how = plan.alpha if plan.alpha != "auto" else splits(problem)
         else:  # nothing is penalised: any alpha gives the same
             require_no_path_settings(plan.parameters, "no column is penalised, so all are kept")
@@ -292,6 +293,16 @@ def fit_terms(
         if not entering.size or not context.clock.has_room_for(context.clock.elapsed() - begun):
             return fitted, scores, np.setdiff1d(support, choice.support)
         support, start = np.sort(np.concatenate([support, entering])), scores[:, 0]
+
+
+def _check_free_columns(problem: FitProblem, plan: Plan) -> None:
+    """Raise where more columns are never penalised than may be kept."""
+    prepared, grouping = problem.prepared, problem.prepared.grouping
+    free = [members for members, weight in zip(grouping.members, grouping.weights, strict=True) if weight == 0.0]
+    columns = {int(problem.column_of[prepared.terms[index]]) for members in free for index in members}
+    if plan.max_features is not None and len(columns) > plan.max_features:
+        expected, got = f"at least the {len(columns)} columns that are always kept", f"{plan.max_features}"
+        raise InputError(describe("max_features", expected, got, "allow more"))
 
 
 def build(
