@@ -19,7 +19,7 @@ from networks_by_name import trained
 from sparsenam import SNAMClassifier, SNAMRegressor
 from sparsenam.baselines import NAMClassifier, NAMRegressor
 from sparsenam.errors import CheckpointError, ConstantColumnWarning, DivergenceError, InputError
-from sparsenam.model import keep_features
+from sparsenam.model import keep_terms
 from sparsenam.networks import MLPBank
 from sparsenam.penalties import GroupLasso
 from sparsenam.training import SOLVERS
@@ -73,7 +73,7 @@ def test_pruning_changes_no_bit():
     offsets = model.offsets.copy()
     offsets[[1, 2]] = 0
     padded = replace(model, theta=theta, offsets=offsets)
-    pruned = keep_features(padded, np.array([True, False, False, True]))
+    pruned = keep_terms(padded, np.array([True, False, False, True]))
     np.testing.assert_array_equal(padded.scores(X.to_numpy()), pruned.scores(X.to_numpy()))
 
 

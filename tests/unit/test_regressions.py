@@ -16,7 +16,7 @@ from sparsenam import SNAMClassifier, SNAMRegressor
 from sparsenam.context import Clock
 from sparsenam.errors import CheckpointError, ConstantColumnWarning, DivergenceError, InputError
 from sparsenam.fitting.identity import describe_setting
-from sparsenam.model import keep_features
+from sparsenam.model import keep_terms
 from sparsenam.networks import MLPBank
 from sparsenam.penalties import GroupLasso
 
@@ -240,7 +240,7 @@ def test_pruning_changes_no_bit_of_a_large_table_or_of_several_outputs(rows, fea
     theta[dropped], offsets[dropped] = 0, 0
     padded = replace(model, theta=theta, offsets=offsets)
     mask = np.isin(np.arange(features), kept)
-    pruned = keep_features(padded, mask)
+    pruned = keep_terms(padded, mask)
     many = table(rows=rows, features=features, seed=1)[0].to_numpy()
     scores = pruned.scores(many)
     np.testing.assert_array_equal(padded.scores(many), scores)
