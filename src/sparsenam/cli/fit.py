@@ -12,7 +12,7 @@ from sparsenam.cli.display import INTERRUPTED, note, readable_errors, say, say_j
 from sparsenam.errors import InputError, describe
 
 if TYPE_CHECKING:
-    from sparsenam.cli.problem import FitProblem
+    from sparsenam.cli.problem import TableProblem
     from sparsenam.cli.run import Left, ModelFolder
 
 FIT_EPILOG = """\b
@@ -156,7 +156,7 @@ def as_alpha(text: str) -> float | Literal["auto"]:
     return alpha
 
 
-def _say_task(problem: FitProblem) -> None:
+def _say_task(problem: TableProblem) -> None:
     """Say what the table asks for, and what was left out."""
     for message in problem.notes:
         note(message)

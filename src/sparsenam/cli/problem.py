@@ -65,7 +65,7 @@ class LabelledRows:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class FitProblem:
+class TableProblem:
     """All rows whose target is known, what is to be predicted, and what the user should know about them."""
 
     kind: TargetKind
@@ -74,7 +74,7 @@ class FitProblem:
     notes: tuple[str, ...]
 
 
-def pose(table: FileTable, request: TargetRequest) -> FitProblem:
+def pose(table: FileTable, request: TargetRequest) -> TableProblem:
     """Return the problem that a request makes of a table; rows without a target are dropped."""
     options = [("--target", request.target), ("--event", request.event), ("--exposure", request.exposure)]
     named = [table.require(name, option) for option, name in options if name is not None]
@@ -99,10 +99,10 @@ def pose(table: FileTable, request: TargetRequest) -> FitProblem:
     if request.event is not None:
         y = survival_target(_events_of(table.cells(request.event)), y)
     exposure = None if request.exposure is None else numbers_of(table.cells(request.exposure), "--exposure")
-    return FitProblem(kind, request.target, LabelledRows(inputs, y, exposure), tuple(notes))
+    return TableProblem(kind, request.target, LabelledRows(inputs, y, exposure), tuple(notes))
 
 
-def split(problem: FitProblem, share: float, seed: int) -> tuple[LabelledRows, LabelledRows | None]:
+def split(problem: TableProblem, share: float, seed: int) -> tuple[LabelledRows, LabelledRows | None]:
     """Return the rows to fit on and those held out: every class, or the events, in its share of both."""
     if not 0 <= share < 1:
         raise InputError(describe("--test", "a share from 0 to below 1", f"{share:g}", "write for example 0.2"))

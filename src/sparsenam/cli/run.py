@@ -19,7 +19,7 @@ from scipy.special import xlogy
 from scipy.stats import rankdata
 
 import sparsenam
-from sparsenam.cli.problem import FitProblem, LabelledRows, TargetKind, TargetRequest, split
+from sparsenam.cli.problem import LabelledRows, TableProblem, TargetKind, TargetRequest, split
 from sparsenam.context import ProgressBar, ResumeFile
 from sparsenam.errors import InputError, describe
 from sparsenam.estimators import fit_with
@@ -161,7 +161,7 @@ class FitStopped(Exception):  # noqa: N818  # it is no error
 
 
 def run_fit(
-    problem: FitProblem, request: FitRequest, folder: ModelFolder, fingerprint: str, *, resume: bool
+    problem: TableProblem, request: FitRequest, folder: ModelFolder, fingerprint: str, *, resume: bool
 ) -> Mapping[str, Any]:
     """Fit, measure and write; return the metrics, or raise `FitStopped` when the user stops it."""
     fitted, held = split(problem, request.test, request.seed)
@@ -206,7 +206,9 @@ def fit_rows(estimator: Any, rows: LabelledRows, resume: ResumeFile | None = Non
     fit_with(estimator, rows.table.native, rows.y, progress=ProgressBar(), resume=resume, **more)
 
 
-def _facts(problem: FitProblem, estimator: Any, fitted: LabelledRows, held: LabelledRows | None) -> dict[str, Any]:
+def _facts(
+    problem: TableProblem, estimator: Any, fitted: LabelledRows, held: LabelledRows | None
+) -> dict[str, Any]:
     """Return what metrics.json says about a fitted model."""
     support = np.asarray(estimator.get_support())
     names = np.array(fitted.table.names, dtype=object)
@@ -234,7 +236,7 @@ def _finite(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _explained(
-    problem: FitProblem, estimator: Any, shown: LabelledRows, metrics: Mapping[str, Any]
+    problem: TableProblem, estimator: Any, shown: LabelledRows, metrics: Mapping[str, Any]
 ) -> tuple[Any, Any]:
     """Return the explanation, with the target's name and the errors on held-out rows, and that of a few rows."""
     explanation, errors = estimator.explain(), metrics["test"]

@@ -158,6 +158,31 @@ class AdditiveEstimator(BaseEstimator, ABC):
             effects = totals
         return effects[:, :, 0] if effects.shape[2] == 1 else effects
 
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+    ) -> Self:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : table of shape (rows, features)
+            pandas, polars, pyarrow or numpy: numbers, categories, text, dates and missing cells. What was made of
+            each column stands in ``encoder_``. Constant columns are left out, with a warning.
+        y : array-like of shape (rows,) or (rows, labels)
+            For a classifier, classes of any type or a 0/1 matrix of labels; for survival, a structured array with one
+            boolean field, whether the row ended with the event, and one of numbers above 0, when it ended, as
+            `survival_target` makes one.
+        sample_weight : array-like of shape (rows,), optional
+            Weight of each row; a row of weight 0 counts as absent.
+        groups : array-like of shape (rows,), optional
+            Groups of rows for a splitter ``cv`` that needs them.
+        """
+        return self._fit_in(Surroundings(), X, y, sample_weight=sample_weight, groups=groups)
+
     @abstractmethod
     def _resolve(self) -> tuple[Strategy, Penalty]:
         """Check the parameters and return the strategy and the penalty that they ask for."""

@@ -38,29 +38,6 @@ class AdditiveClassifier(ClassifierMixin, AdditiveEstimator):
 
     classes_: Classes
 
-    def fit(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        sample_weight: ArrayLike | None = None,
-        groups: ArrayLike | None = None,
-    ) -> Self:
-        """Fit the model.
-
-        Parameters
-        ----------
-        X : table of shape (rows, features)
-            pandas, polars, pyarrow or numpy: numbers, categories, text, dates and missing cells. What was made of
-            each column stands in ``encoder_``. Constant columns are left out, with a warning.
-        y : array-like of shape (rows,) or (rows, labels)
-            Classes of any type, or a 0/1 matrix of labels.
-        sample_weight : array-like of shape (rows,), optional
-            Weight of each row; a row of weight 0 counts as absent.
-        groups : array-like of shape (rows,), optional
-            Groups of rows for a splitter ``cv`` that needs them.
-        """
-        return self._fit_in(Surroundings(), X, y, sample_weight=sample_weight, groups=groups)
-
     def _fit_in(  # pyright: ignore[reportIncompatibleMethodOverride]
         self,
         surroundings: Surroundings,

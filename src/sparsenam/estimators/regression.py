@@ -35,7 +35,7 @@ class AdditiveRegressor(RegressorMixin, AdditiveEstimator):
 
     _flat_target: bool
 
-    def fit(
+    def fit(  # pyright: ignore[reportIncompatibleMethodOverride]
         self,
         X: ArrayLike,
         y: ArrayLike,

@@ -44,29 +44,6 @@ class AdditiveSurvival(AdditiveEstimator):
     event_times_: NDArray[np.float64]
     log_likelihood_: float
 
-    def fit(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        sample_weight: ArrayLike | None = None,
-        groups: ArrayLike | None = None,
-    ) -> Self:
-        """Fit the model.
-
-        Parameters
-        ----------
-        X : table of shape (rows, features)
-            As for `SNAMRegressor`.
-        y : structured array of shape (rows,)
-            One boolean field, whether the row ended with the event, and one of numbers above 0, when it ended.
-            `survival_target` makes one.
-        sample_weight : array-like of shape (rows,), optional
-            Weight of each row; a row of weight 0 counts as absent.
-        groups : array-like of shape (rows,), optional
-            Groups of rows for a splitter ``cv`` that needs them.
-        """
-        return self._fit_in(Surroundings(), X, y, sample_weight=sample_weight, groups=groups)
-
     def _fit_in(  # pyright: ignore[reportIncompatibleMethodOverride]
         self,
         surroundings: Surroundings,
