@@ -12,8 +12,7 @@ from safetensors import safe_open
 
 from networks_by_name import trained
 from sparsenam import SNAMRegressor
-from sparsenam.context import Context, ResumeFile, StageResult
-from sparsenam.errors import CheckpointError
+from sparsenam.context import Context
 from sparsenam.families import Gaussian
 from sparsenam.networks import Dropout, build_bank, initial_parameters
 from sparsenam.penalties import GroupLasso
@@ -341,22 +340,6 @@ def test_a_short_fit_writes_its_checkpoint_once(tmp_path, monkeypatch):
     assert len(seen) >= 20
     assert not any(seen)
     assert epochs_in(path) == 20
-
-
-def test_a_resume_file_returns_what_was_kept_and_single_numbers_stay_single(tmp_path):
-    arrays = {"number": np.array(2.5), "matrix": np.arange(6.0).reshape(2, 3).T, "none": np.zeros((0, 2))}
-    first = ResumeFile(tmp_path / "fit")
-    first.claim("this fit")
-    first.keep("part/stage", StageResult(arrays, {"taken": 3}))
-    again = ResumeFile(tmp_path / "fit")
-    again.claim("this fit")
-    kept = again.recall("part/stage")
-    assert kept.facts == {"taken": 3} and again.recall("stage") is None
-    for name, array in arrays.items():
-        assert kept.arrays[name].shape == array.shape
-        np.testing.assert_array_equal(kept.arrays[name], array)
-    with pytest.raises(CheckpointError, match="other data or settings"):
-        again.claim("another fit")
 
 
 # --- stationarity
