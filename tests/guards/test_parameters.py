@@ -133,6 +133,10 @@ OF_CLASSES = {
     "class_weight": Shows(None, {"no": 1.0, "yes": 5.0}, QUICK),
 }
 OF_REGRESSION = {"family": Shows("gaussian", "huber", QUICK)}
+OF_TIMES = {
+    "ties": Shows("efron", "breslow", QUICK),
+    "feature_groups": Shows(None, [["a", "noise"]], {"alpha": 0.3}, kept),  # its alpha is for one event
+}
 OF_NETWORK = {
     "hidden": Shows((6,), (7,)),
     "activation": Shows("relu", "tanh"),
@@ -156,7 +160,7 @@ OF_NETWORK = {
 ACTS = {
     SNAMRegressor: OF_SNAM | OF_REGRESSION,
     SNAMClassifier: OF_SNAM | OF_CLASSES,
-    SNAMSurvival: OF_SNAM | {"ties": Shows("efron", "breslow", QUICK)},
+    SNAMSurvival: OF_SNAM | OF_TIMES,
     RandomFeatureSNAMRegressor: OF_RANDOM_FEATURES | OF_REGRESSION,
     RandomFeatureSNAMClassifier: OF_RANDOM_FEATURES | OF_CLASSES,
     Network: OF_NETWORK,

@@ -264,6 +264,18 @@ def test_splits_outside_the_table_are_refused(task):
         SNAMRegressor(cv=[(np.arange(10), np.array([10_000]))]).fit(task.X, task.y)
 
 
-def test_too_little_time_to_choose_is_warned_of(task):
+def test_too_little_time_to_choose_is_warned_of(task, ticking):
     with pytest.warns(UserWarning, match="max_seconds ran out"):
-        SNAMRegressor(max_seconds=1e-6, random_state=0).fit(task.X, task.y)
+        model = SNAMRegressor(max_seconds=3.0, random_state=0).fit(task.X, task.y)
+    assert len(model.path_) < 10  # of 30
+
+
+def test_without_refit_the_model_is_the_convex_solution(task):
+    """It is the random-feature model with as many ramps as choosing takes, alpha included."""
+    penalised = SNAMRegressor(refit=False, random_state=0).fit(task.X, task.y)
+    convex = RandomFeatureSNAMRegressor(width=16, random_state=0).fit(task.X, task.y)
+    assert penalised.alpha_ == convex.alpha_
+    np.testing.assert_array_equal(penalised.predict(task.X), convex.predict(task.X))
+    refitted = SNAMRegressor(random_state=0).fit(task.X, task.y)
+    assert refitted.score(task.X, task.y) > penalised.score(task.X, task.y)
+    assert not hasattr(refitted, "history_")

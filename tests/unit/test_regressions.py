@@ -13,7 +13,7 @@ from sklearn.linear_model import Lasso
 
 from networks_by_name import trained
 from sparsenam import SNAMClassifier, SNAMRegressor
-from sparsenam.context import Clock
+from sparsenam.context import Clock, ResumeFile, StageResult
 from sparsenam.errors import CheckpointError, ConstantColumnWarning, DivergenceError, InputError
 from sparsenam.fitting.identity import describe_setting
 from sparsenam.model import keep_terms
@@ -223,6 +223,23 @@ def test_a_fit_whose_time_ran_out_within_an_epoch_resumes_to_the_uninterrupted_m
     assert [entry["loss"] for entry in resumed.history_] == [entry["loss"] for entry in whole.history_]
     assert cut.history_[-1]["loss"] not in [entry["loss"] for entry in whole.history_]  # it was no whole epoch
     np.testing.assert_array_equal(resumed.predict(X), whole.predict(X))
+
+
+def test_a_resume_file_returns_what_was_kept_and_single_numbers_stay_single(tmp_path):
+    """A single penalty weight came back as an array of one, and no stored choice could be resumed."""
+    arrays = {"number": np.array(2.5), "matrix": np.arange(6.0).reshape(2, 3).T, "none": np.zeros((0, 2))}
+    first = ResumeFile(tmp_path / "fit")
+    first.claim("this fit")
+    first.keep("part/stage", StageResult(arrays, {"taken": 3}))
+    again = ResumeFile(tmp_path / "fit")
+    again.claim("this fit")
+    kept = again.recall("part/stage")
+    assert kept.facts == {"taken": 3} and again.recall("stage") is None
+    for name, array in arrays.items():
+        assert kept.arrays[name].shape == array.shape
+        np.testing.assert_array_equal(kept.arrays[name], array)
+    with pytest.raises(CheckpointError, match="other data or settings"):
+        again.claim("another fit")
 
 
 # --- pruning
