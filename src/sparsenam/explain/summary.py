@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from sparsenam.model import AdditiveModel
 from sparsenam.selection import RegularizationPath
-from sparsenam.tables import PreparedSample, TableEncoder
+from sparsenam.tables import PreparedSample, TableEncoder, Term
 
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
@@ -273,8 +273,11 @@ def _twin_columns(encoder: TableEncoder, prepared: PreparedSample) -> dict[str, 
     column_of = {term.name: term.column for term in encoder.terms}
     twin_of = {twin: name for name, twins in prepared.twins.items() for twin in twins}
     found: dict[str, str] = {}
+    terms_of: dict[int, list[Term]] = {}
+    for term in encoder.terms:
+        terms_of.setdefault(term.column, []).append(term)
     for index, column in enumerate(encoder.columns):
-        terms = [term for term in encoder.terms if term.column == index]
+        terms = terms_of.get(index, [])
         # equal gaps alone do not make columns equal
         values = [term.name for term in terms if term.kind != "missing"] or [term.name for term in terms]
         if values and all(name in twin_of for name in values):

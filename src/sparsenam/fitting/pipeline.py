@@ -390,10 +390,10 @@ def _certificate_by_column(choice: Choice, names: tuple[str, ...]) -> Certificat
     certificate, task = choice.certificate, choice.task
     if certificate is None:
         return None
-    kept = task.columns(choice.point.supports[0])
-    slack: dict[str, float] = {}
-    for group, name in enumerate(task.group_names):
-        if name in certificate.slack:
-            for column in np.setdiff1d(task.columns(np.array([group])), kept):
-                slack[names[int(column)]] = max(certificate.slack[name], slack.get(names[int(column)], 0.0))
-    return replace(certificate, slack=slack, kept=tuple(names[int(column)] for column in kept))
+    kept = tuple(names[int(column)] for column in task.columns(choice.point.supports[0]))
+    prepared, inside, slack = task.prepared, set(kept), dict[str, float]()
+    for members, group in zip(prepared.grouping.members, task.group_names, strict=True):
+        for column in {names[int(task.column_of[term])] for term in prepared.terms[members]} - inside:
+            if group in certificate.slack:
+                slack[column] = max(certificate.slack[group], slack.get(column, 0.0))
+    return replace(certificate, slack=slack, kept=kept)

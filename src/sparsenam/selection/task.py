@@ -172,7 +172,8 @@ class ConvexTask:
     def model(self, point: ConvexPoint) -> AdditiveModel:
         """Return the penalised fit of a path point as a model."""
         groups = point.supports[0]
-        coefficients = self.design.original(point.theta[0])[groups]
+        active = point.values[0][np.searchsorted(point.active, groups)]
+        coefficients = np.matmul(self.design.transform[groups], active)
         bank, theta, base = self.features.network(groups, coefficients)
         kept, unit = self.prepared.take(self.terms(groups)), self.prepared.target_scaling.scale
         means = self.features.split(groups, self.design.means[groups][:, :, None])[:, :, 0]

@@ -79,20 +79,21 @@ class Grouping:
     """The groups of terms, and the penalty weight of each.
 
     ``members`` has the indices of each group's terms; ``weights`` (groups,) multiply the penalty, 0 is free.
+    ``is_trivial`` says whether group j is term j alone.
     """
 
     members: tuple[Indices, ...]
     weights: Vector
+    is_trivial: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        trivial = all(terms.size == 1 and terms[0] == group for group, terms in enumerate(self.members))
+        object.__setattr__(self, "is_trivial", trivial)
 
     @classmethod
     def separate(cls, n_terms: int) -> Grouping:
         """Return one group of weight 1 for each term."""
         return cls(tuple(np.array([term], dtype=np.intp) for term in range(n_terms)), np.ones(n_terms))
-
-    @property
-    def is_trivial(self) -> bool:
-        """Whether group j is term j alone."""
-        return all(terms.size == 1 and terms[0] == group for group, terms in enumerate(self.members))
 
     def size_of(self, term: int) -> int:
         """Return the number of terms in a term's group."""
@@ -109,6 +110,8 @@ class Grouping:
 
     def spread(self, values: Vector) -> Vector:
         """Return each term's value from those of the groups, shape (terms,)."""
+        if self.is_trivial:
+            return values.copy()
         result = np.zeros(sum(terms.size for terms in self.members))
         for terms, value in zip(self.members, values, strict=True):
             result[terms] = value
@@ -116,6 +119,8 @@ class Grouping:
 
     def take(self, terms: Indices) -> Grouping:
         """Return the groups of some terms, numbered anew in the order given; groups without a term vanish."""
+        if self.is_trivial:
+            return replace(Grouping.separate(terms.size), weights=self.weights[terms])
         new = {int(term): number for number, term in enumerate(terms)}
         kept: list[tuple[Indices, float]] = []
         for members, weight in zip(self.members, self.weights, strict=True):
