@@ -44,8 +44,10 @@ def defined_here(kind, member):
 def lines_of(name, thing):
     if inspect.isclass(thing):
         yield from lines_of_class(name, thing)
-    elif callable(thing):
+    elif inspect.isroutine(thing):
         yield f"def {name}{signature_of(thing)}"
+    elif isinstance(thing, dict):
+        yield f"{name}: {', '.join(sorted(thing))}"
     else:
         yield name
 
