@@ -14,7 +14,7 @@ from sklearn.linear_model import (
     TweedieRegressor,
 )
 
-from sparsenam import SNAMRegressor
+from sparsenam import Network, SNAMRegressor
 from sparsenam.families import Huber, NegativeBinomial, Quantile, Tweedie, estimated_overdispersion
 
 ROWS = 400
@@ -27,7 +27,7 @@ def table(seed=0):
 
 
 def linear(family, X, y, **settings):
-    return SNAMRegressor(hidden=(), alpha=0.0, family=family, random_state=0, **settings).fit(X, y)
+    return SNAMRegressor(network=Network(hidden=()), alpha=0.0, family=family, random_state=0, **settings).fit(X, y)
 
 
 def draw(kind, mean, generator):
