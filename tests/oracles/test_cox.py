@@ -9,6 +9,9 @@ from sparsenam import Network, SNAMSurvival, survival_target
 from sparsenam.survival.concordance import concordance
 from sparsenam.survival.cox import RiskSets
 
+# lifelines calls pandas in a way that pandas 4 will refuse
+LIFELINES = pytest.mark.filterwarnings("ignore:Starting with pandas version 4.0 all arguments of")
+
 
 def linear_problem(seed, rows=250, tied=True):
     generator = np.random.default_rng(seed)
@@ -47,6 +50,7 @@ def test_linear_model_without_penalty_is_scikit_survivals(ties, tied):
         np.testing.assert_allclose(ours, theirs, atol=1e-5)
 
 
+@LIFELINES
 def test_linear_model_with_efrons_ties_is_lifelines():
     pandas, lifelines = pytest.importorskip("pandas"), pytest.importorskip("lifelines")
     X, y = linear_problem(1)
@@ -59,6 +63,7 @@ def test_linear_model_with_efrons_ties_is_lifelines():
     np.testing.assert_allclose(slopes(model), oracle.params_.to_numpy(), atol=1e-5)
 
 
+@LIFELINES
 def test_weighted_efron_likelihood_is_lifelines():
     pandas, lifelines = pytest.importorskip("pandas"), pytest.importorskip("lifelines")
     X, y = linear_problem(2)

@@ -26,8 +26,9 @@ def table(seed=0):
     return X, 0.3 * X[:, 0] - 0.2 * X[:, 1] + 0.1 * X[:, 3], generator
 
 
-def linear(family, X, y, **settings):
-    return SNAMRegressor(network=Network(hidden=()), alpha=0.0, family=family, random_state=0, **settings).fit(X, y)
+def linear(family, X, y, *, standardize=True):
+    network = Network(hidden=(), standardize=standardize)
+    return SNAMRegressor(alpha=0.0, family=family, network=network, random_state=0).fit(X, y)
 
 
 def draw(kind, mean, generator):

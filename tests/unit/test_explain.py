@@ -288,7 +288,10 @@ def test_the_path_and_the_curve_are_those_of_the_fit():
     model = fit_quietly(SNAMRegressor(random_state=0), table, y)
     explanation = model.explain()
     assert explanation.curve == model.cv_curve_.table()
-    assert explanation.chosen == {"best": model.cv_curve_.choose("best"), "taken": model.cv_curve_.choose("compact")}
+    assert explanation.chosen == {
+        "best": model.cv_curve_.choose("best"),
+        "taken": model.cv_curve_.choose("compact"),
+    }
     assert explanation.path["alphas"] == pytest.approx(model.path_.alphas.tolist())
     assert explanation.path["names"] == model.path_.entry_order()
     indices = [model.path_.names.index(name) for name in explanation.path["names"]]
