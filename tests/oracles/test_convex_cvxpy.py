@@ -64,6 +64,8 @@ def free_of_gauge(case, theta):
     return theta - theta.mean(axis=2, keepdims=True) if case == "multinomial" else theta
 
 
+# Clarabel comes short of 1e-10 on a few problems and says so; what it reached is compared below
+@pytest.mark.filterwarnings("ignore:Solution may be inaccurate:UserWarning")
 @every_loss
 @every_penalty
 def test_objective_and_solution_are_those_of_cvxpy(case, kind):

@@ -14,7 +14,7 @@ from sklearn.linear_model import (
     TweedieRegressor,
 )
 
-from sparsenam import SNAMRegressor
+from sparsenam import Network, SNAMRegressor
 from sparsenam.families import Huber, NegativeBinomial, Quantile, Tweedie, estimated_overdispersion
 
 ROWS = 400
@@ -26,8 +26,9 @@ def table(seed=0):
     return X, 0.3 * X[:, 0] - 0.2 * X[:, 1] + 0.1 * X[:, 3], generator
 
 
-def linear(family, X, y, **settings):
-    return SNAMRegressor(hidden=(), alpha=0.0, family=family, random_state=0, **settings).fit(X, y)
+def linear(family, X, y, *, standardize=True):
+    network = Network(hidden=(), standardize=standardize)
+    return SNAMRegressor(alpha=0.0, family=family, network=network, random_state=0).fit(X, y)
 
 
 def draw(kind, mean, generator):

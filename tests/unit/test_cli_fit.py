@@ -122,7 +122,7 @@ def test_explain_ranks_columns_and_says_rows_in_words(houses, fitted):
     assert local.exit_code == 0, local.output
     assert local.stdout.index("row 3: prediction") < local.stdout.index("row 0: prediction")
     record = json.loads(invoke("explain", model, houses, "--rows", "3", "--json").stdout)["rows"][0]
-    total = record["intercept"][0] + sum(own["effect"][0] for own in record["contributions"])
+    total = record["intercept"][0] + sum(part["effect"][0] for part in record["contributions"])
     assert record["row"] == 3
     assert record["score"][0] == pytest.approx(total)
 
@@ -387,7 +387,7 @@ def test_a_stopped_fit_leaves_a_model_and_resumes_to_the_bits_of_an_unbroken_one
     path = write(tmp_path / "a.csv", without(columns(), "price" if target == "expensive" else "expensive"))
     words = ("fit", path, "--target", target, "--out", tmp_path / "stopped")
     with monkeypatch.context() as patch:
-        stop_at(patch, "train")
+        stop_at(patch, "smooth")
         result = invoke(*words)
     assert result.exit_code == 130
     assert "preliminary model" in result.stderr
@@ -403,8 +403,8 @@ def test_a_stopped_fit_leaves_a_model_and_resumes_to_the_bits_of_an_unbroken_one
     assert resumed.model_.theta.equal(whole.model_.theta)
     assert resumed.effects(table).tobytes() == whole.effects(table).tobytes()
     explained, expected = (json.loads(model.explain().to_json()) for model in (resumed, whole))
-    for own in (explained, expected):
-        del own["card"]
+    for explanation in (explained, expected):
+        del explanation["card"]  # it says how long the fit took
     assert explained == expected
     assert not (tmp_path / "stopped" / "stage.safetensors").exists()
 

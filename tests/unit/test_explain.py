@@ -11,10 +11,10 @@ import pandas as pd
 import pytest
 
 from sparsenam import (
+    Network,
     RandomFeatureSNAMRegressor,
     SNAMClassifier,
     SNAMRegressor,
-    SNAMRegressorCV,
     SNAMSurvival,
     survival_target,
 )
@@ -111,7 +111,7 @@ def test_a_column_constant_in_the_rows_that_count_is_called_constant():
 def test_asked_columns_and_unpenalised_models_say_so():
     table, y = mixed(150)
     numbers = table[["income", "noise"]]
-    kept = fit_quietly(SNAMRegressor(keep=["noise"], random_state=0), numbers, y).explain().feature("noise")
+    kept = fit_quietly(SNAMRegressor(always_keep=["noise"], random_state=0), numbers, y).explain().feature("noise")
     assert kept.reason == "it was asked to stay, and is not penalised"
     free = fit_quietly(NAMRegressor(hidden=(4,), max_epochs=2, random_state=0), numbers, y).explain()
     assert {column.reason for column in free.features} == {"no penalty: every column stays"}
@@ -120,10 +120,14 @@ def test_asked_columns_and_unpenalised_models_say_so():
 def test_networks_under_the_penalty_say_what_dropped_a_feature():
     table, y = mixed(150)
     numbers = table[["income", "noise"]]
-    sizes = {"hidden": (4,), "alpha": 50.0, "max_epochs": 2, "random_state": 0}
-    prox = fit_quietly(SNAMRegressor(**sizes), numbers, y).explain()
+
+    def explained(**training):
+        network = Network(hidden=(4,), max_epochs=2, **training)
+        return fit_quietly(SNAMRegressor(alpha=50.0, network=network, random_state=0), numbers, y).explain()
+
+    prox = explained()
     assert {column.reason for column in prox.dropped} == {"the penalty switched its sub-network off"}
-    plain = fit_quietly(SNAMRegressor(solver="adam", threshold=100.0, **sizes), numbers, y).explain()
+    plain = explained(solver="adam", threshold=100.0)
     assert {column.reason for column in plain.dropped} == {
         "its mean absolute effect stayed within the threshold of 100"
     }
@@ -148,9 +152,8 @@ def test_curves_are_the_model_itself(fitted):
 def test_smooth_networks_have_curves_on_a_grid():
     generator = np.random.default_rng(0)
     X = generator.normal(size=(200, 1))
-    model = fit_quietly(
-        SNAMRegressor(hidden=(8,), activation="tanh", alpha=1e-4, random_state=0), X, np.sin(X[:, 0])
-    )
+    network = Network(hidden=(8,), activation="tanh")
+    model = fit_quietly(SNAMRegressor(alpha=1e-4, network=network, random_state=0), X, np.sin(X[:, 0]))
     (feature,) = model.explain().features
     at_rows = np.interp(X[:, 0], feature.curve.x, np.array(feature.curve.effect)[:, 0])
     np.testing.assert_allclose(at_rows, model.effects(X)[:, 0], atol=1e-3)
@@ -282,10 +285,13 @@ def test_survival_explains_log_hazard_ratios():
 
 def test_the_path_and_the_curve_are_those_of_the_fit():
     table, y = mixed(200)
-    model = fit_quietly(SNAMRegressorCV(random_state=0), table, y)
+    model = fit_quietly(SNAMRegressor(random_state=0), table, y)
     explanation = model.explain()
     assert explanation.curve == model.cv_curve_.table()
-    assert explanation.chosen == {"best": model.cv_curve_.best(), "taken": model.cv_curve_.compact()}
+    assert explanation.chosen == {
+        "best": model.cv_curve_.choose("best"),
+        "taken": model.cv_curve_.choose("compact"),
+    }
     assert explanation.path["alphas"] == pytest.approx(model.path_.alphas.tolist())
     assert explanation.path["names"] == model.path_.entry_order()
     indices = [model.path_.names.index(name) for name in explanation.path["names"]]
@@ -345,14 +351,14 @@ def test_summaries_survive_json_and_a_failed_second_fit(fitted):
     summary = model.summary_
     assert TrainingSummary.from_dict(json.loads(json.dumps(summary.to_dict()))) == summary
     with pytest.raises(ValueError):
-        model.fit(table, np.full(len(table), np.nan))
+        fit_quietly(model, table, np.full(len(table), np.nan))
     assert model.summary_ is summary
 
 
 def test_explanations_speak_of_columns_and_never_of_their_terms(fitted):
     model, table = fitted
     explanation, columns = model.explain(), set(table.columns)
-    assert any(term.name not in columns for term in model.table_.terms)  # the missing cells of "age" and "gap"
+    assert any(term.name not in columns for term in model.encoder_.terms)  # the missing cells of "age" and "gap"
     certificate = explanation.card["certificate"]
     assert set(explanation.path["names"]) <= columns
     assert {*certificate["kept"], *certificate["slack"]} <= columns

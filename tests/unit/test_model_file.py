@@ -6,7 +6,6 @@ import math
 import pickle
 import tracemalloc
 import warnings
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -14,20 +13,20 @@ import pandas as pd
 import pytest
 from array_api_compat import array_namespace
 from safetensors import safe_open
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import clone
 
 import sparsenam
-from sparsenam import SNAMClassifier, SNAMRegressor, SNAMRegressorCV, SNAMSurvival, survival_target
+from sparsenam import Network, SNAMClassifier, SNAMRegressor, SNAMSurvival, survival_target
 from sparsenam.baselines import NAMRegressor
 from sparsenam.errors import InputError
 from sparsenam.export import ModelFileError, ModelFileWarning, StoredCurve
 from sparsenam.export.container import RefusalError, read_container, write_container
 from sparsenam.export.plain_data import curve_to_dict, pack_parameters, read_curve, unpack_parameters
 from sparsenam.families import Quantile, Tweedie
+from sparsenam.selection import Compact
 
 DATA = Path(__file__).parent.parent / "data"
 ROWS = 160
-QUICK = {"random_state": 0, "max_epochs": 3}
 
 
 def numbers(seed=0):
@@ -47,6 +46,11 @@ def regression(**settings):
     table, generator = numbers()
     target = np.sin(2.0 * table[:, 0]) + table[:, 1] + 0.1 * generator.normal(size=ROWS)
     return SNAMRegressor(**({"random_state": 0} | settings)), table, target
+
+
+def trained(hidden, alpha=0.001, family="gaussian", **training):
+    network = Network(hidden=hidden, max_epochs=3, **training)
+    return regression(alpha=alpha, family=family, network=network)
 
 
 def several_outputs():
@@ -82,7 +86,7 @@ def survival():
     table, generator = numbers()
     times = generator.exponential(np.exp(-table[:, 0])) + 0.01
     return (
-        SNAMSurvival(alpha=0.05, hidden=(), random_state=0),
+        SNAMSurvival(alpha=0.05, network=Network(hidden=()), random_state=0),
         table,
         survival_target(times < 1.5, np.minimum(times, 1.5)),
     )
@@ -95,7 +99,7 @@ def nam():
 
 def with_folds():
     _, table, target = regression()
-    return SNAMRegressorCV(cv=3, n_alphas=8, random_state=0), table, target
+    return SNAMRegressor(cv=3, n_alphas=8, random_state=0), table, target
 
 
 def nothing_kept():
@@ -107,8 +111,8 @@ CASES = {
     "several outputs": several_outputs,
     "poisson": lambda: counts("poisson"),
     "tweedie": lambda: counts(Tweedie(power=1.3)),
-    "quantile": lambda: regression(family=Quantile(level=0.9), alpha=0.001, hidden=(4,), **QUICK),
-    "huber": lambda: regression(family="huber", alpha=0.001, hidden=(4,), **QUICK),
+    "quantile": lambda: trained((4,), family=Quantile(level=0.9)),
+    "huber": lambda: trained((4,), family="huber"),
     "two classes of text": lambda: classes(["no", "yes"]),
     "classes of text objects": lambda: classes(["no", "yes"], "O", class_weight={"no": 1.0, "yes": 2.0}),
     "truth values": lambda: classes([False, True]),
@@ -118,13 +122,11 @@ CASES = {
     "several labels": several_labels,
     "categories and missing cells": mixed,
     "survival": survival,
-    "deep network": lambda: regression(alpha=0.001, hidden=(8, 4), **QUICK),
-    "smooth network": lambda: regression(alpha=0.001, hidden=(8, 4), activation="gelu", **QUICK),
-    "widths by name": lambda: regression(
-        alpha=0.001, hidden={"x0": (8,), "x1": (4,), "x2": (2,), "x3": (2,)}, activation="tanh", **QUICK
-    ),
-    "exponential units": lambda: regression(alpha=0.001, hidden=(8,), activation="exu", **QUICK),
-    "linear": lambda: regression(alpha=0.01, hidden=()),
+    "deep network": lambda: trained((8, 4)),
+    "smooth network": lambda: trained((8, 4), activation="gelu"),
+    "widths by name": lambda: trained({"x0": (8,), "x1": (4,), "x2": (2,), "x3": (2,)}, activation="tanh"),
+    "exponential units": lambda: trained((8,), activation="exu"),
+    "linear": lambda: regression(alpha=0.01, network=Network(hidden=())),
     "nam": nam,
     "folds": with_folds,
     "nothing kept": nothing_kept,
@@ -252,7 +254,7 @@ class MyRegressor(SNAMRegressor):
 
 
 def test_what_a_file_cannot_hold_is_refused_with_one_sentence(tmp_path):
-    model, table, target = regression(family=LogCosh(), alpha=0.05, hidden=(2,), **QUICK)
+    model, table, target = trained((2,), alpha=0.05, family=LogCosh())
     with pytest.raises(ModelFileError, match="a custom loss"):
         model.fit(table, target).save(tmp_path / "model.snam")
     with pytest.raises(ModelFileError, match="MyRegressor"):
@@ -263,13 +265,13 @@ def test_what_a_file_cannot_hold_is_refused_with_one_sentence(tmp_path):
 
 
 def test_settings_that_are_code_are_named_and_left_out(tmp_path):
-    model, table, target = regression(alpha=0.01, hidden=(4,), schedule=lambda share: 1.0 - 0.5 * share, **QUICK)
+    model, table, target = trained((4,), alpha=0.01, schedule=lambda share: 1.0 - 0.5 * share)
     model.fit(table, target)
-    with pytest.warns(ModelFileWarning, match="schedule"):
+    with pytest.warns(ModelFileWarning, match="network__schedule"):
         model.save(tmp_path / "model.snam")
-    with pytest.warns(ModelFileWarning, match="schedule"):
+    with pytest.warns(ModelFileWarning, match="network__schedule"):
         loaded = sparsenam.load(tmp_path / "model.snam")
-    assert loaded.schedule == "constant" and loaded.hidden == (4,)
+    assert loaded.network.schedule == "constant" and loaded.network.hidden == (4,)
 
 
 def test_a_file_of_version_two_loads_and_predicts_what_it_did():
@@ -286,48 +288,38 @@ def test_a_file_of_version_one_is_refused_with_what_to_do():
         sparsenam.load(DATA / "version-1.snam")
 
 
-class Network(BaseEstimator):
-    def __init__(self, hidden=(100, 50), schedule="constant"):
-        self.hidden = hidden
-        self.schedule = schedule
-
-
-@dataclass(frozen=True)
-class Compact:
-    tolerance: float = 0.02
-
-
 CLASSES = {"Network": Network, "Compact": Compact}
 
 
-@pytest.fixture
-def of_the_library(monkeypatch):
-    """Take the classes above for ones of the library."""
-    for kind in CLASSES.values():
-        monkeypatch.setattr(kind, "__module__", "sparsenam.anywhere")
-
-
-def test_parameter_objects_are_stored_as_class_and_parameters(of_the_library):
+def test_parameter_objects_are_stored_as_class_and_parameters():
     given = {"network": Network(hidden=(8,)), "rule": Compact(0.5), "alpha": math.inf, "nothing": None}
     packed, left_out = pack_parameters(given)
     assert left_out == {}
     found = unpack_parameters(json.loads(json.dumps(packed)), CLASSES)
-    assert found["network"].get_params() == {"hidden": (8,), "schedule": "constant"}
+    assert found["network"].get_params() == Network(hidden=(8,)).get_params()
     assert (found["rule"], found["alpha"], found["nothing"]) == (Compact(0.5), math.inf, None)
 
 
-def test_code_inside_a_parameter_object_is_left_out_by_name(of_the_library):
+def test_code_inside_a_parameter_object_is_left_out_by_name():
     packed, left_out = pack_parameters({"network": Network(hidden=(8,), schedule=lambda share: 1.0)})
     assert left_out == {"network__schedule": "function"}
     found = unpack_parameters(packed, CLASSES)["network"]
     assert (found.hidden, found.schedule) == ((8,), "constant")
 
 
-def test_objects_of_others_are_no_plain_data():
-    assert pack_parameters({"network": Network(), "rule": Compact()})[1] == {
-        "network": "Network",
-        "rule": "Compact",
-    }
+@pytest.mark.parametrize("kind", CLASSES.values())
+def test_objects_of_others_are_no_plain_data_whatever_their_name(kind):
+    theirs = type(kind.__name__, (kind,), {"__module__": "elsewhere"})
+    assert pack_parameters({"given": theirs()}) == ({}, {"given": kind.__name__})
+
+
+def test_a_network_and_a_rule_of_a_fit_come_back(tmp_path):
+    _, table, target = regression()
+    network = Network(hidden=(4,), max_epochs=2, init="convex")
+    model = SNAMRegressor(network=network, rule=Compact(0.1), cv=3, n_alphas=5, random_state=0).fit(table, target)
+    loaded = reloaded(model, tmp_path)
+    assert loaded.network.get_params() == network.get_params() and loaded.rule == Compact(0.1)
+    assert loaded.cv_curve_.choose(Compact(0.1)) == model.cv_curve_.choose(Compact(0.1))
 
 
 @pytest.mark.parametrize(
@@ -356,7 +348,7 @@ def test_a_saved_curve_knows_the_point_of_the_rule_object_of_the_fit():
     stored = read_curve(curve_to_dict(model.cv_curve_, "compact"))
     named = StoredCurve(stored.rows, {**stored.choices, repr(Compact(0.5)): 3})
     again = read_curve(json.loads(json.dumps(curve_to_dict(named, Compact(0.5)))))
-    assert again.choose(Compact(0.5)) == 3 and again.choose("best") == model.cv_curve_.best()
+    assert again.choose(Compact(0.5)) == 3 and again.choose("best") == model.cv_curve_.choose("best")
 
 
 # what is wrong with a file

@@ -1,15 +1,13 @@
-"""Smooth additive fits and the networks trained from them."""
+"""Smooth additive fits: coefficients, smoothness and knots chosen by the data."""
 
 import numpy as np
 import pytest
 import torch
-from sparsenam.training.polish import Adam, Data, RampNetwork, polish, train_stochastic
 
 from sparsenam.context import Clock, Context, Streams
 from sparsenam.families import Binomial, Gaussian, Multilabel, Multinomial
 from sparsenam.families.counts import Poisson
 from sparsenam.smooth.fit import smooth_fit
-from sparsenam.training import Deadline
 
 CONTEXT = Context(Streams(0))
 FAMILIES = [Gaussian(), Binomial(), Multilabel(), Multinomial(), Poisson()]
@@ -32,11 +30,6 @@ def sample(family, rows=200, features=2, seed=0):
         if family.name == "multilabel":
             target = np.hstack([target, 1 - target[::-1]])
     return x, target, np.ones(rows)
-
-
-def network_scores(polished, x):
-    effects = polished.bank.effects(polished.theta, torch.as_tensor(x)).sum(0).numpy()
-    return polished.intercept + effects
 
 
 def is_finite(fit):
@@ -82,8 +75,6 @@ def test_tiny_samples_are_fitted(family, rows):
     x, target, weights = sample(family, rows=rows, features=3)
     fit = smooth_fit(x, target, weights, family, context=CONTEXT)
     assert is_finite(fit)
-    polished = polish(fit, x, target, weights, family, Streams(0), Deadline(None))
-    assert torch.isfinite(polished.theta).all() and np.isfinite(polished.intercept).all()
 
 
 @pytest.mark.parametrize("outputs", [1, 2])
@@ -96,8 +87,6 @@ def test_separated_classes_stay_finite(outputs):
     assert is_finite(fit)
     assert np.abs(fit.scores(x)).max() < 100
     assert np.array_equal(fit.scores(x)[:, -1] > (0 if outputs == 1 else fit.scores(x)[:, 0]), yes == 1)
-    polished = polish(fit, x, target, np.ones(100), family, Streams(0), Deadline(None))
-    assert np.isfinite(network_scores(polished, x)).all()
 
 
 @every_family
@@ -132,76 +121,11 @@ def test_no_features_give_the_best_constant():
     _, target, weights = sample(Gaussian())
     fit = smooth_fit(np.zeros((0, 200)), target, weights, Gaussian(), context=CONTEXT)
     assert np.allclose(fit.intercept, target.mean(0))
-    polished = polish(fit, np.zeros((0, 200)), target, weights, Gaussian(), Streams(0), Deadline(None))
-    assert np.allclose(network_scores(polished, np.zeros((0, 200))), target.mean(0))
 
 
 def test_clock_ends_the_fit_after_one_step():
     x, target, weights = sample(Binomial())
     assert is_finite(smooth_fit(x, target, weights, Binomial(), context=Context(Streams(0), Clock(0.0))))
-
-
-@every_family
-def test_network_starts_as_the_fit(family):
-    x, target, weights = sample(family)
-    fit = smooth_fit(x, target, weights, family, context=CONTEXT)
-    polished = polish(fit, x, target, weights, family, Streams(0), Deadline(0.0))
-    assert polished.objective_after == polished.objective_before
-    assert np.allclose(network_scores(polished, x), fit.scores(x), atol=1e-4)
-
-
-@every_family
-def test_polishing_lowers_the_objective_and_repeats_itself(family):
-    x, target, weights = sample(family)
-    fit = smooth_fit(x, target, weights, family, context=CONTEXT)
-    first, second = (polish(fit, x, target, weights, family, Streams(0), Deadline(None)) for _ in range(2))
-    assert first.objective_after <= first.objective_before
-    assert torch.equal(first.theta, second.theta)
-    before, after = (
-        family.loss(fit.scores(x), target).mean(),
-        family.loss(network_scores(first, x), target).mean(),
-    )
-    assert after < before + 0.01 * abs(before)
-
-
-@every_family
-def test_written_gradient_is_the_derivative(family):
-    x, target, weights = sample(family, rows=30)
-    network = RampNetwork(smooth_fit(x, target, weights, family, context=CONTEXT), family)
-    data = Data.of(x, target, weights + np.arange(30) % 3)
-    with torch.no_grad():
-        network.slope += 0.1
-        network.shift -= 0.02
-    argument = torch.addcmul(network.shift, network.places(data.x), network.slope).clamp(0.0, 1.0)
-    scores = network.intercept + argument @ (network.output * network.unit)
-    loss = (family.loss(scores, data.target) * data.weights).mean()
-    wanted = torch.autograd.grad(loss, network.parameters)
-    value, found = network.gradient(data)
-    assert value == pytest.approx(loss.item(), rel=1e-5)
-    for mine, theirs in zip(found, wanted, strict=True):
-        assert torch.allclose(mine, theirs, rtol=1e-3, atol=1e-6)
-
-
-@every_family
-def test_stochastic_training_lowers_the_objective(family):
-    x, target, weights = sample(family)
-    network = RampNetwork(smooth_fit(x, target, weights, family, context=CONTEXT), family)
-    data = Data.of(x, target, weights)
-    before = network.objective(data)
-    train_stochastic(network, data, torch.Generator().manual_seed(0), Deadline(None))
-    assert network.objective(data) < before
-
-
-def test_adam_is_torch_adam():
-    start = torch.tensor([1.0, -2.0, 3.0])
-    mine, theirs = start.clone().requires_grad_(), start.clone().requires_grad_()
-    adam, peer = Adam([mine], [0.1]), torch.optim.Adam([theirs], lr=0.1, betas=(0.9, 0.99))
-    for _ in range(10):
-        adam.step(torch.autograd.grad((mine**4).sum(), [mine]), 1.0)
-        peer.zero_grad()
-        (theirs**4).sum().backward()
-        peer.step()
-    assert torch.allclose(mine, theirs, atol=1e-5)
 
 
 class Reports:

@@ -128,5 +128,5 @@ def test_dates_become_days_and_say_so():
     y = np.sin(np.arange(400) / 30) + 0.1 * generator.normal(size=400)
     model = SNAMRegressor(random_state=0).fit(pd.DataFrame({"day": days, "noise": generator.normal(size=400)}), y)
     assert model.get_feature_names_out().tolist() == ["day"]
-    assert "day" in str(model.table_) and "1970" in str(model.table_)
+    assert "day" in str(model.encoder_) and "1970" in str(model.encoder_)
     assert model.score(pd.DataFrame({"day": days, "noise": 0.0}), y) > 0.9

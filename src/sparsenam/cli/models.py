@@ -190,8 +190,8 @@ def _show_columns(explanation: dict[str, Any]) -> None:
         (
             column["name"],
             column["kind"],
-            f"{column['importance']['mean_absolute']:.4g}",
-            f"{column['importance']['variation']:.4g}",
+            f"{column['mean_absolute']:.4g}",
+            f"{column['variation']:.4g}",
             "" if column["entry"] is None else str(column["entry"]),
         )
         for column in kept

@@ -174,7 +174,8 @@ def _round_values(low: float, high: float, about: int) -> list[float]:
     ]
     step, first, last = min(spans, key=lambda span: abs(span[2] - span[1] + 1 - about))
     decimals = 1 - math.floor(math.log10(step))
-    return [round(count * step, decimals) + 0.0 for count in range(first, last + 1)]
+    rounded = (round(count * step, decimals) + 0.0 for count in range(first, last + 1))
+    return [min(max(value, low), high) for value in rounded]  # rounding may lead out of a narrow range far from 0
 
 
 def _log_ticks(low: float, high: float, about: int) -> list[Tick]:

@@ -276,18 +276,6 @@ class StoredCurve:
         """Size of each support, shape (points,)."""
         return self._column("features").astype(np.intp)
 
-    def best(self) -> int:
-        """Return the point with the lowest mean."""
-        return self.choices["best"]
-
-    def one_se(self) -> int:
-        """Return the point of the rule "one_se"."""
-        return self.choices["one_se"]
-
-    def compact(self) -> int:
-        """Return the point of the rule "compact"."""
-        return self.choices["compact"]
-
     def choose(self, rule: object) -> int:
         """Return the point that a rule takes: one by name, or the object with which the model was fitted."""
         if _rule_name(rule) not in self.choices:
