@@ -41,7 +41,7 @@ def run(name, request):
 # --- every name ---
 
 
-@pytest.mark.filterwarnings("ignore")  # a few epochs converge nowhere
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # a few epochs converge nowhere
 @pytest.mark.parametrize("name", NAMES)
 def test_every_name_runs_quickly_draws_its_figures_and_runs_only_once(name, tables, tmp_path, capsys):
     if name != "theory":
@@ -147,7 +147,7 @@ def test_a_figure_that_fails_stops_no_other(tables, tmp_path, monkeypatch):
     assert list(drawing.failures) == ["variation"]
 
 
-@pytest.mark.filterwarnings("ignore")  # three epochs converge nowhere
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # three epochs converge nowhere
 def test_the_california_report_has_a_history_for_each_solver(tables, tmp_path):
     recipe = tmp_path / "mine.toml"
     small(tmp_path, [0])

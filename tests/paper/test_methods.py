@@ -39,7 +39,7 @@ def splits():
     }
 
 
-@pytest.mark.filterwarnings("ignore")  # two epochs converge nowhere
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # two epochs converge nowhere
 @pytest.mark.parametrize(("kind", "dataset"), CASES)
 def test_every_method_hands_over_effects_that_add_up_to_its_score(kind, dataset, splits):
     if kind == "ebm":

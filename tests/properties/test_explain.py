@@ -2,7 +2,6 @@
 
 import json
 import pickle
-import warnings
 
 import numpy as np
 import pandas as pd
@@ -68,9 +67,7 @@ CASES = {
 @pytest.fixture(scope="module", params=CASES)
 def model(request):
     model, target = CASES[request.param]()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return model.fit(TABLE, target)
+    return model.fit(TABLE, target)
 
 
 def test_contributions_and_the_intercept_add_up_to_the_score(model):

@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 
 from sparsenam import (
     Network,
@@ -19,7 +20,7 @@ from sparsenam import (
     survival_target,
 )
 from sparsenam.baselines import NAMRegressor
-from sparsenam.errors import InputError
+from sparsenam.errors import ConstantColumnWarning, InputError
 from sparsenam.explain import Explanation, LocalExplanation, TrainingSummary, explain_model
 from sparsenam.explain.local import describe_effect
 from sparsenam.explain.summary import density_of
@@ -57,14 +58,13 @@ def mixed(rows=ROWS, seed=0):
 @pytest.fixture(scope="module")
 def fitted():
     table, y = mixed()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return SNAMRegressor(random_state=0).fit(table, y), table
+    return fit_quietly(SNAMRegressor(random_state=0), table, y), table
 
 
 def fit_quietly(model, table, y, **more):
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+        warnings.simplefilter("ignore", ConstantColumnWarning)
+        warnings.simplefilter("ignore", ConvergenceWarning)  # two epochs converge nowhere
         return model.fit(table, y, **more)
 
 
@@ -198,8 +198,7 @@ def test_the_training_table_and_its_summary_give_the_same_explanation(fitted):
 def test_other_rows_change_densities_and_importances_but_no_effect(fitted):
     model, table = fitted
     few = table.head(50).assign(city="Atlantis")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with pytest.warns(UserWarning, match="Atlantis"):
         others = model.explain(few)
     assert others.card["rows"] == 50
     city = others.feature("city")
@@ -233,8 +232,7 @@ def test_words_name_the_cell_and_describe_effect(fitted):
 
 def test_unseen_levels_are_called_so(fitted):
     model, table = fitted
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with pytest.warns(UserWarning, match="Atlantis"):
         (row,) = model.explain_local(table.head(1).assign(city="Atlantis")).rows
     words = {part.feature: part.text for part in row.contributions}
     assert words["city"] == "city 'Atlantis' (never seen) adds nothing"
