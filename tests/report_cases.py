@@ -67,7 +67,7 @@ def explanation_dict(features: int = 30, outputs: int = 1, task: str = "regressi
         "dropped": dropped,
         "card": _card(features + len(dropped)),
         **_selection(draw, names),
-        "history": [{"epoch": epoch, "loss": 1 / (epoch + 1), "features": features} for epoch in range(40)],
+        "history": [{"epoch": epoch, "loss": 1 / (epoch + 1), "terms": features} for epoch in range(40)],
     }
 
 

@@ -27,27 +27,31 @@ SIGNAL = TABLE["a"] + TABLE["b"].fillna(1.5) + (TABLE["c"] == "x") + 0.3 * GENER
 
 
 def regression(family):
+    generator = np.random.default_rng(1)  # whatever other tests draw
     rates = np.exp(0.4 * SIGNAL - 0.5)
-    target = {"poisson": GENERATOR.poisson(rates), "negative_binomial": GENERATOR.poisson(rates)}.get(
+    target = {"poisson": generator.poisson(rates), "negative_binomial": generator.poisson(rates)}.get(
         family, rates if family in ("gamma", "tweedie") else SIGNAL
     )
     return RandomFeatureSNAMRegressor(alpha=0.02, family=family), target
 
 
 def classification(classes):
+    generator = np.random.default_rng(1)  # whatever other tests draw
     edges = np.quantile(SIGNAL, np.arange(1, classes) / classes)
-    target = np.digitize(SIGNAL + GENERATOR.normal(size=160), edges)
+    target = np.digitize(SIGNAL + generator.normal(size=160), edges)
     return RandomFeatureSNAMClassifier(alpha=0.01), np.array(["one", "two", "three"])[target]
 
 
 def labels():
-    both = np.column_stack([SIGNAL > 0.5, TABLE["d"] + GENERATOR.normal(size=160) > 0])
+    generator = np.random.default_rng(1)  # whatever other tests draw
+    both = np.column_stack([SIGNAL > 0.5, TABLE["d"] + generator.normal(size=160) > 0])
     return RandomFeatureSNAMClassifier(alpha=0.01), both.astype(int)
 
 
 def survival():
-    times = GENERATOR.exponential(np.exp(-SIGNAL)) + 1e-6
-    return SNAMSurvival(alpha=0.05, random_state=0), survival_target(GENERATOR.uniform(size=160) < 0.8, times)
+    generator = np.random.default_rng(1)  # whatever other tests draw
+    times = generator.exponential(np.exp(-SIGNAL)) + 1e-6
+    return SNAMSurvival(alpha=0.05, random_state=0), survival_target(generator.uniform(size=160) < 0.8, times)
 
 
 def several():

@@ -139,6 +139,7 @@ def test_a_constant_column_changes_no_term(columns, value):
 @enough
 @given(columns=tables(), max_levels=st.integers(2, 5))
 def test_codes_are_whole_numbers_below_the_number_of_levels_and_missing_terms_are_0_or_1(columns, max_levels):
+    assume(all(len(set(cells)) <= 4 * max_levels for name, cells in columns.items() if "levels" in name))
     encoder, encoded = fit(in_pandas(columns), max_levels=max_levels)
     for index, term in enumerate(encoder.terms):
         values = encoded[:, index]
@@ -147,3 +148,11 @@ def test_codes_are_whole_numbers_below_the_number_of_levels_and_missing_terms_ar
         elif term.kind in ("binary", "levels"):
             assert set(values[~np.isnan(values)]) == set(range(len(term.levels)))
             assert len(term.levels) <= 4 * max_levels + 1 and (term.kind == "binary") == (len(term.levels) == 2)
+
+
+@given(max_levels=st.integers(2, 5), frequency=st.integers(1, 3))
+def test_too_many_levels_that_are_all_as_frequent_are_refused(max_levels, frequency):
+    names = [f"level {index}" for index in range(4 * max_levels + 1)]
+    with pytest.raises(InputError, match=f"{len(names)} levels of {frequency} row"):
+        fit(in_pandas({"a": names * frequency}), max_levels=max_levels)
+    fit(in_pandas({"a": names[1:] * frequency}), max_levels=max_levels)

@@ -33,9 +33,9 @@ def columns(seed=0):
     price = 3 * size + 60 * (zone == "north") + 10 * np.sin(age / 10) + random.normal(size=ROWS)
     cells = {
         "size": [f"{value:.3f}" for value in size],
-        "age": [f"{value:.2f}" if place % 9 else "" for place, value in enumerate(age)],
+        "age": [f"{value:.2f}" if index % 9 else "" for index, value in enumerate(age)],
         "zone": list(zone),
-        "zip": [f"0{place % 3}234" for place in range(ROWS)],
+        "zip": [f"0{index % 3}234" for index in range(ROWS)],
         "noise": [f"{value:.4f}" for value in noise],
         "price": [f"{value:.3f}" for value in price],
     }
@@ -54,7 +54,7 @@ def write(path, cells, separator=","):
 
 
 def without(cells, *names):
-    return {name: own for name, own in cells.items() if name not in names}
+    return {name: column for name, column in cells.items() if name not in names}
 
 
 def invoke(*words):
@@ -150,12 +150,12 @@ def test_path_starts_empty_and_names_each_column_once_as_it_enters(houses):
 def test_every_kind_of_file_gives_the_same_model(fitted, tmp_path):
     cells = without(columns(), "expensive")
     files = [write(tmp_path / "a.tsv", cells, "\t"), write(tmp_path / "b.csv.gz", cells, ";")]
-    frame = pl.DataFrame({name: [cell or None for cell in own] for name, own in cells.items()})
+    frame = pl.DataFrame({name: [cell or None for cell in column] for name, column in cells.items()})
     frame = frame.with_columns(pl.col("size", "age", "noise", "price").cast(pl.Float64))
     frame.write_parquet(tmp_path / "c.parquet")
     expected = json.loads((fitted[0] / "metrics.json").read_text())
-    for place, path in enumerate([*files, tmp_path / "c.parquet"]):
-        out = tmp_path / str(place)
+    for index, path in enumerate([*files, tmp_path / "c.parquet"]):
+        out = tmp_path / str(index)
         result = invoke("fit", path, "--target", "price", "--out", out)
         assert result.exit_code == 0, result.output
         found = json.loads((out / "metrics.json").read_text())
@@ -200,13 +200,13 @@ def test_parquet_without_a_library_says_what_to_install(tmp_path, monkeypatch):
         (["yes", "no"] * 50, "classification", "2 classes"),
         (["0", "1"] * 50, "classification", "two values"),
         (["1", "2", "3", "4"] * 25, "classification", "--task regression"),
-        ([str(place) for place in range(100)], "regression", "--task count"),
-        ([str(place / 7) for place in range(100)], "regression", "different numbers"),
-        ([str(place - 50) for place in range(100)], "regression", "different numbers"),
+        ([str(index) for index in range(100)], "regression", "--task count"),
+        ([str(index / 7) for index in range(100)], "regression", "different numbers"),
+        ([str(index - 50) for index in range(100)], "regression", "different numbers"),
     ],
 )
 def test_the_task_is_guessed_from_the_target_and_the_guess_explained(cells, task, words, tmp_path):
-    path = write(tmp_path / "a.csv", {"x": [str(place) for place in range(100)], "y": cells})
+    path = write(tmp_path / "a.csv", {"x": [str(index) for index in range(100)], "y": cells})
     found = pose(read_file(path), TargetRequest("y")).kind
     assert found.task == task
     assert words in found.reason
@@ -255,7 +255,7 @@ def test_survival_reads_times_and_events(tmp_path):
         "x": x.astype(str),
         "z": random.normal(size=ROWS).astype(str),
         "months": np.minimum(time, censored).astype(str),
-        "died": ["yes" if own else "no" for own in time <= censored],
+        "died": ["yes" if died else "no" for died in time <= censored],
     }
     path = write(tmp_path / "a.csv", cells)
     result = invoke("fit", path, "--target", "months", "--event", "died", "--out", tmp_path)
@@ -309,8 +309,8 @@ def test_warnings_are_single_lines(tmp_path):
 def test_a_mistake_is_one_line_on_stderr_and_exit_code_two(words, message, houses, fitted, tmp_path):
     other = write(tmp_path / "other.csv", {"size": ["1", "2"], "zone": ["north", "south"]})
     named = {"HOUSES": houses, "MODEL": fitted[0] / "model.snam", "OTHER": other}
-    own = [named.get(word, word) for word in words]
-    result = invoke(*own, *(("--out", tmp_path / "out") if own[0] == "fit" else ()))
+    arguments = [named.get(word, word) for word in words]
+    result = invoke(*arguments, *(("--out", tmp_path / "out") if arguments[0] == "fit" else ()))
     assert result.exit_code == 2
     said = [line for line in result.stderr.splitlines() if line.startswith("sparsenam: ")]
     assert len(said) == 1
@@ -326,7 +326,7 @@ def test_a_mistake_is_one_line_on_stderr_and_exit_code_two(words, message, house
         (("--alpha", "1000"), lambda found: found["kept"] == [] and found["alpha"] == 1000.0),
         (("--alpha", "1000", "--keep", "noise"), lambda found: found["kept"] == ["noise"]),
         (
-            ("--family", "huber"),
+            ("--family", "huber", "--alpha", "0.01"),
             lambda found: found["test"]["measure"] == "mean absolute error",
         ),
         (("--test", "0"), lambda found: found["rows"] == {"fit": ROWS, "test": 0} and found["test"] is None),

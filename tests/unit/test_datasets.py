@@ -40,7 +40,7 @@ def sum_of(content):
 
 @pytest.fixture(autouse=True)
 def cache(monkeypatch, tmp_path):
-    """No test sees the user's own folders."""
+    """No test sees the user's folders."""
     folder = tmp_path / "cache"
     monkeypatch.setattr(store, "cache_folder", lambda: folder)
     monkeypatch.delenv(store.VARIABLE, raising=False)
@@ -316,8 +316,8 @@ def test_an_archive_that_swells_beyond_the_limit_is_refused(serve, kind):
 @given(data=st.data())
 def test_a_damaged_archive_gives_the_member_or_an_input_error(kind, data):
     packed = bytearray(PACKERS[kind]({"data/numbers.csv": b"1,2,3\n"}))
-    for place in data.draw(st.lists(st.integers(0, len(packed) - 1), min_size=1, max_size=4)):
-        packed[place] = data.draw(st.integers(0, 255))
+    for index in data.draw(st.lists(st.integers(0, len(packed) - 1), min_size=1, max_size=4)):
+        packed[index] = data.draw(st.integers(0, 255))
     packed = bytes(packed[: data.draw(st.integers(0, len(packed)))])
     try:
         (content,) = unpack("the archive", packed, kind, ["data/numbers.csv"], 10_000)
@@ -422,11 +422,11 @@ def test_compas_has_2751_of_6172_scores_above_low():
 @needs(published.COMPAS)
 def test_recidivism_is_the_same_table_with_one_column_as_the_target():
     score, repeat = load_compas(PUBLISHED), load_compas_recidivism(PUBLISHED)
-    place = score.feature_names.index("two_year_recid")
+    index = score.feature_names.index("two_year_recid")
     assert repeat.X.shape == (6172, 12) and repeat.target_name == "two_year_recid"
-    np.testing.assert_array_equal(repeat.y, score.X[:, place])
-    np.testing.assert_array_equal(repeat.X, np.delete(score.X, place, axis=1))
-    assert repeat.feature_names == score.feature_names[:place] + score.feature_names[place + 1 :]
+    np.testing.assert_array_equal(repeat.y, score.X[:, index])
+    np.testing.assert_array_equal(repeat.X, np.delete(score.X, index, axis=1))
+    assert repeat.feature_names == score.feature_names[:index] + score.feature_names[index + 1 :]
 
 
 @needs(published.SUPERCONDUCTIVITY)

@@ -393,12 +393,12 @@ def test_a_file_with_one_changed_bit_is_refused(seed, whole, tmp_path):
 HOSTILE = [None, True, -1, 10**30, 1e308, -0.5, "", "x" * 5000, [], {}, [[]], {"tuple": 3}, {"float": "1"}, "../a"]
 
 
-def places_in(value, path=()):
+def paths_in(value, path=()):
     """Yield the path to every value inside plain data."""
     yield path
     inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, item in inside:
-        yield from places_in(item, (*path, key))
+        yield from paths_in(item, (*path, key))
 
 
 @pytest.mark.parametrize("seed", range(70))
@@ -406,7 +406,7 @@ def test_a_file_that_says_something_else_is_refused_or_still_predicts(seed, whol
     """The digest is right, as a liar would write it."""
     generator = np.random.default_rng(seed)
     document, tensors = read_container(whole[0])
-    (*above, last) = list(places_in(document))[1:][generator.integers(sum(1 for _ in places_in(document)) - 1)]
+    (*above, last) = list(paths_in(document))[1:][generator.integers(sum(1 for _ in paths_in(document)) - 1)]
     owner = document
     for key in above:
         owner = owner[key]
@@ -454,7 +454,7 @@ def one_of_many_knots(document, tensors):
     """A few megabytes that would become a model of a hundred gigabytes."""
     features = 2000
     document["encoder"]["terms"] = [
-        {"name": f"t{place}", "column": 0, "kind": "number", "levels": []} for place in range(features)
+        {"name": f"t{index}", "column": 0, "kind": "number", "levels": []} for index in range(features)
     ]
     document["model"]["n_terms"] = features
     sizes = np.ones(features, dtype=np.int64)

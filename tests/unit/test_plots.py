@@ -11,6 +11,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
+from sparsenam import Network, SNAMRegressor
 from sparsenam.errors import InputError
 from sparsenam.explain import (
     Contribution,
@@ -42,14 +43,14 @@ EMPTY = {"norm": 1.0, "entry": None, "substitutes": {}, "reason": ""}
 
 def number(name="a", outputs=1, size=1.0, missing=None):
     x = tuple(np.linspace(0.0, 10.0, 11))
-    effect = tuple(tuple(size * (place - 5.0 + output) for output in range(outputs)) for place in x)
+    effect = tuple(tuple(size * (value - 5.0 + output) for output in range(outputs)) for value in x)
     density = Density(x, tuple(range(1, 11)))
     return Feature(name, "number", mean_absolute=size, variation=10 * size, curve=Curve(x, effect), density=density,
                    levels=None, missing=missing, **EMPTY)  # fmt: skip
 
 
 def category(name="c", outputs=1, levels=("Rome", "Paris"), kind="category", missing=None):
-    found = tuple(Level(own, (float(place - 1),) * outputs, 10 + place) for place, own in enumerate(levels))
+    found = tuple(Level(name, (float(index - 1),) * outputs, 10 + index) for index, name in enumerate(levels))
     return Feature(name, kind, mean_absolute=0.5, variation=1.0, curve=None, density=None, levels=found,
                    missing=missing, **EMPTY)  # fmt: skip
 
@@ -61,21 +62,21 @@ def explanation(*features, outputs=("y",), **more):
 
 
 def local(names=("a", "b"), outputs=("y",)):
-    parts = tuple(Contribution(name, "3", (1.0 - place,) * len(outputs), "") for place, name in enumerate(names))
-    total = sum(own.effect[0] for own in parts)
+    parts = tuple(Contribution(name, "3", (1.0 - index,) * len(outputs), "") for index, name in enumerate(names))
+    total = sum(part.effect[0] for part in parts)
     row = RowExplanation(4, (total,) * len(outputs), (total,) * len(outputs), (0.0,) * len(outputs), parts)
     return LocalExplanation(outputs, "identity", "units of y", "the average row: centred", (row,))
 
 
 CURVE = [
-    {"alpha": alpha, "features": float(place), "mean": 1.0 - 0.1 * place, "standard_error": 0.05}
-    for place, alpha in enumerate((1.0, 0.5, 0.2, 0.1))
+    {"alpha": alpha, "features": float(index), "mean": 1.0 - 0.1 * index, "standard_error": 0.05}
+    for index, alpha in enumerate((1.0, 0.5, 0.2, 0.1))
 ]
-HISTORY = [{"epoch": place, "loss": 1.0 / (1 + place), "penalty": 0.1, "features": 3} for place in range(4)]
+HISTORY = [{"epoch": epoch, "loss": 1.0 / (1 + epoch), "penalty": 0.1, "terms": 3} for epoch in range(4)]
 
 
 def path(names):
-    norms = [[0.1 * point * (1 + place) for place in range(len(names))] for point in range(4)]
+    norms = [[0.1 * point * (1 + index) for index in range(len(names))] for point in range(4)]
     return {"alphas": [1.0, 0.5, 0.2, 0.1], "names": list(names), "norms": norms}
 
 
@@ -89,7 +90,7 @@ def drawn(figure):
 
 
 def texts(figure):
-    return [own for own in figure.findobj(Text) if own.get_visible() and own.get_text().strip()]
+    return [text for text in figure.findobj(Text) if text.get_visible() and text.get_text().strip()]
 
 
 PICTURES = {
@@ -138,8 +139,8 @@ def test_axes_of_the_caller_are_drawn_on_and_its_title_is_left_alone(picture):
 
 
 def test_shapes_draw_the_curve_the_levels_and_the_missing_cell():
-    own, levels = number(missing=Missing((2.5,), 3)), category(missing=Missing((0.7,), 2))
-    first, second = plot_shapes(explanation(own, levels)).axes[:2]
+    curve, levels = number(missing=Missing((2.5,), 3)), category(missing=Missing((0.7,), 2))
+    first, second = plot_shapes(explanation(curve, levels)).axes[:2]
     curve = next(line for line in first.lines if len(line.get_xdata()) == 11)
     np.testing.assert_allclose(curve.get_ydata(), np.linspace(-5, 5, 11))
     assert [2.5] in [list(line.get_ydata()) for line in first.lines]
@@ -158,7 +159,7 @@ def test_ranks_and_days_are_written_in_words():
 
 
 def test_a_category_of_many_levels_shows_the_most_frequent():
-    many = category(levels=tuple(f"town {place}" for place in range(40)))
+    many = category(levels=tuple(f"town {index}" for index in range(40)))
     figure = drawn(plot_shapes(explanation(many)))
     (panel,) = figure.axes
     assert len(panel.get_xticklabels()) == 16
@@ -176,22 +177,31 @@ def test_each_output_has_a_line_of_its_own():
         plot_shapes(three, outputs=["z"])
 
 
+def test_the_history_of_a_trained_network_says_how_many_terms_are_left():
+    X = np.random.default_rng(0).normal(size=(60, 3))
+    model = SNAMRegressor(alpha=0.01, network=Network(hidden=(4,), max_epochs=2), random_state=0)
+    figure = plot_history(model.fit(X, X[:, 0]).explain())
+    assert f"training, {model.history_[-1]['terms']} terms at the end" in [
+        text.get_text() for text in texts(figure)
+    ]
+
+
 def test_labels_of_thirty_features_do_not_overlap():
-    features = [number(f"{place} {HOSTILE[place % 4]}", size=1.0 + place) for place in range(30)]
+    features = [number(f"{index} {HOSTILE[index % 4]}", size=1.0 + index) for index in range(30)]
     for figure in (
         plot_shapes(explanation(*features)),
         plot_importance(explanation(*features)),
-        plot_local(local([own.name for own in features])),
-        plot_path(explanation(*features, path=path([own.name for own in features]))),
+        plot_local(local([feature.name for feature in features])),
+        plot_path(explanation(*features, path=path([feature.name for feature in features]))),
     ):
         drawn(figure)
-        boxes = [own.get_window_extent() for own in texts(figure) if own.get_figure() is not None]
+        boxes = [text.get_window_extent() for text in texts(figure) if text.get_figure() is not None]
         width, height = figure.canvas.get_width_height()
         inside = [box for box in boxes if box.x0 >= 0 and box.x1 <= width and box.y0 >= 0 and box.y1 <= height]
         assert len(inside) >= 20
-        written = [own for ax in figure.axes if ax.get_visible() for own in (ax.xaxis.label, *ax.texts)]
-        for own in (*written, figure._suptitle):
-            box = own.get_window_extent()
+        written = [text for ax in figure.axes if ax.get_visible() for text in (ax.xaxis.label, *ax.texts)]
+        for text in (*written, figure._suptitle):
+            box = text.get_window_extent()
             assert box.x0 >= 0 and box.x1 <= width and box.y0 >= 0 and box.y1 <= height
         for first, second in itertools.combinations(inside, 2):
             across = min(first.x1, second.x1) - max(first.x0, second.x0)
@@ -200,7 +210,7 @@ def test_labels_of_thirty_features_do_not_overlap():
 
 
 def test_waterfalls_end_at_the_score_and_pool_what_is_small():
-    names = [f"f{place}" for place in range(20)]
+    names = [f"f{index}" for index in range(20)]
     (panel,) = plot_local(local(names), features=5).axes
     score = f"score {number_text(local(names).rows[0].score[0])}"
     assert [tick.get_text() for tick in panel.get_yticklabels()][-2:] == ["16 others", score]
@@ -210,16 +220,16 @@ def test_waterfalls_end_at_the_score_and_pool_what_is_small():
 
 def test_the_taken_point_and_the_best_are_marked_and_may_be_one():
     two = plot_curve(explanation(number(), curve=CURVE, chosen={"best": 3, "taken": 2}))
-    assert [own.get_text() for own in two.legends[0].get_texts()] == ["best: 3 columns", "taken: 2 columns"]
+    assert [text.get_text() for text in two.legends[0].get_texts()] == ["best: 3 columns", "taken: 2 columns"]
     one = plot_curve(explanation(number(), curve=CURVE, chosen={"best": 3, "taken": 3}))
-    assert [own.get_text() for own in one.legends[0].get_texts()] == ["best and taken: 3 columns"]
+    assert [text.get_text() for text in one.legends[0].get_texts()] == ["best and taken: 3 columns"]
 
 
 def test_truth_is_centred_and_dropped_features_are_marked():
     truth = {"a": ([0.0, 10.0], [100.0, 110.0]), "gone": ([0.0, 1.0], [1.0, 3.0])}
     figure = drawn(plot_truth(explanation(number()), truth))
     assert list(figure.axes[0].lines[0].get_ydata()) == [-5.0, 5.0]
-    assert "dropped" in [own.get_text() for own in figure.axes[1].texts]
+    assert "dropped" in [text.get_text() for text in figure.axes[1].texts]
 
 
 @pytest.mark.parametrize(

@@ -170,7 +170,7 @@ def test_more_features_than_rows_keep_the_true_ones():
 
 def test_splitter_and_feature_names_are_those_given():
     X, y = small()
-    table = pd.DataFrame(X, columns=[f"column {place}" for place in range(6)])
+    table = pd.DataFrame(X, columns=[f"column {index}" for index in range(6)])
     model = SPAMRegressor(cv=KFold(3, shuffle=True, random_state=0)).fit(table, y)
     assert model.get_feature_names_out()[:2].tolist() == ["column 0", "column 1"]
     assert model.transform(table).shape[1] == model.get_support().sum()

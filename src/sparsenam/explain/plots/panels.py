@@ -103,8 +103,8 @@ def plot_history(explanation: Explanation, *, ax: object | None = None) -> Figur
     panel.set_xlabel("epoch", fontsize=FONT)
     panel.set_ylabel("objective on the training rows", fontsize=FONT)
     sheet.legend(handles, labels, columns=2)
-    features = history[-1].get("features")
-    sheet.title("training" if features is None else f"training, {features:.0f} features at the end")
+    terms = history[-1].get("terms")
+    sheet.title("training" if terms is None else f"training, {terms:.0f} terms at the end")
     return sheet.figure
 
 
