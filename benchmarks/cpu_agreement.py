@@ -70,8 +70,7 @@ def differences(mine, theirs):
         "points": len(mine),
         "largest_difference_of_norms": float(np.abs(mine - theirs).max()),
         "supports_differ_at": [
-            dict(zip(keys, map(int, at), strict=True))
-            | {"norms": [float(mine[tuple(at)]), float(theirs[tuple(at)])]}
+            dict(zip(keys, map(int, at), strict=True)) | {"norms": [float(mine[tuple(at)]), float(theirs[tuple(at)])]}
             for at in where
         ],
     }

@@ -32,9 +32,7 @@ def mixed_table(rows, seed=0):
     sizes |= {"region": 12, "job": 60}
     for name, size in sizes.items():
         shares = generator.dirichlet(np.full(size, 2.0))
-        columns[name] = np.array([f"{name[0]}{level}" for level in range(size)])[
-            generator.choice(size, rows, p=shares)
-        ]
+        columns[name] = np.array([f"{name[0]}{level}" for level in range(size)])[generator.choice(size, rows, p=shares)]
     columns |= {f"flag_{place}": generator.uniform(size=rows) < 0.3 for place in range(3)}
     columns |= {"owner": generator.uniform(size=rows) < 0.6, "months": generator.integers(0, 72, rows)}
     columns |= {f"count_{place}": generator.poisson(3, rows) for place in range(3)}
@@ -54,9 +52,7 @@ def mixed_table(rows, seed=0):
 
 
 def dict_effect(column, generator):
-    return column.map(
-        dict(zip(sorted(column.unique()), 0.5 * generator.normal(size=column.nunique()), strict=True))
-    )
+    return column.map(dict(zip(sorted(column.unique()), 0.5 * generator.normal(size=column.nunique()), strict=True)))
 
 
 def target_of(task, scores, generator):

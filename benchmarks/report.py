@@ -20,13 +20,9 @@ def rows(name: str) -> list[str]:
         measured = ", ".join(f"{label} {measures[key]:.4g}" for key, label in MEASURES.items() if key in measures)
         runs = sum(record["method"] == method for record in records)
         kept = [record["features"] for record in records if "features" in record and record["method"] == method]
-        features = (
-            f"{min(kept)} to {max(kept)}" if kept and min(kept) < max(kept) else f"{kept[0]}" if kept else "all"
-        )
+        features = f"{min(kept)} to {max(kept)}" if kept and min(kept) < max(kept) else f"{kept[0]}" if kept else "all"
         exact = (
-            f"{summary['exact supports']} of {runs}"
-            if method == "sparsenam" and "exact supports" in summary
-            else ""
+            f"{summary['exact supports']} of {runs}" if method == "sparsenam" and "exact supports" in summary else ""
         )
         gap = f"{max(record['gap'] for record in records if 'gap' in record):.0e}" if kept else ""
         seconds = f"{measures['seconds']:.1f}"

@@ -105,8 +105,7 @@ def plain(text: str) -> str:
 def draw_histories(histories: Mapping[str, Sequence[Mapping[str, float]]], title: str) -> Figure:
     """Draw loss + penalty against epochs and against seconds, one line a solver."""
     objectives = {
-        solver: np.array([point["loss"] + point["penalty"] for point in points])
-        for solver, points in histories.items()
+        solver: np.array([point["loss"] + point["penalty"] for point in points]) for solver, points in histories.items()
     }
     start = max(float(y[0]) for y in objectives.values())
     highest = max(float(y.max()) for y in objectives.values())
@@ -177,9 +176,7 @@ def draw_flows(traces: Mapping[str, tuple[Result, Result]]) -> Figure:
     zeros = {method: (trace["iteration"], trace["zeros"]) for method, (trace, _) in traces.items()}
     convex = all("optimum" in result for _, result in traces.values())
     title = (
-        "the convex problem of random features"
-        if convex
-        else "the network; its optimum is the lowest objective seen"
+        "the convex problem of random features" if convex else "the network; its optimum is the lowest objective seen"
     )
     return draw_lines(
         [

@@ -177,8 +177,7 @@ def train_full_batch(X: Matrix, y: Vector, solver: str, settings: Settings, seed
 def _arguments(settings: Settings) -> dict[str, Any]:
     """Return a recipe's settings as a constructor takes them: TOML has lists where estimators take tuples."""
     return {
-        key: tuple(cast("list[object]", value)) if isinstance(value, list) else value
-        for key, value in settings.items()
+        key: tuple(cast("list[object]", value)) if isinstance(value, list) else value for key, value in settings.items()
     }
 
 

@@ -126,9 +126,7 @@ def comparison_works(recipe: Recipe, folder: Path | None, *, drawn: bool = False
     first = recipe.seeds[0]
     for section in recipe.sections:
         task = Task(section.task, folder)
-        check_known(
-            [method.kind for method in section.methods], list(METHODS), f"kinds of methods of {recipe.name}"
-        )
+        check_known([method.kind for method in section.methods], list(METHODS), f"kinds of methods of {recipe.name}")
         for seed in recipe.seeds:
             for method in section.methods:
                 yield _work(section, task, method, seed, drawn=drawn and seed == first)
@@ -136,9 +134,7 @@ def comparison_works(recipe: Recipe, folder: Path | None, *, drawn: bool = False
         settings, task = recipe.optimizers, recipe.sections[0].task
         table = Task(task, folder)
         for (section, solver), mark in optimizer_recipes(settings, task).items():
-            yield Work(
-                section, solver, first, mark, lambda s=solver: _training(settings, table, s, first), drawn=drawn
-            )
+            yield Work(section, solver, first, mark, lambda s=solver: _training(settings, table, s, first), drawn=drawn)
 
 
 def _work(section: Section, task: Task, method: MethodRecipe, seed: int, *, drawn: bool) -> Work:
@@ -167,8 +163,7 @@ def optimizer_recipes(settings: Settings, task: Settings) -> dict[tuple[str, str
     """Return the fingerprint of every solver's training (the paper's figure of optimizers)."""
     rest = {key: value for key, value in settings.items() if key != "solvers"}
     return {
-        (OPTIMIZERS, solver): fingerprint({"task": task, "solver": solver, **rest})
-        for solver in settings["solvers"]
+        (OPTIMIZERS, solver): fingerprint({"task": task, "solver": solver, **rest}) for solver in settings["solvers"]
     }
 
 

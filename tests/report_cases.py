@@ -144,9 +144,7 @@ def _feature(draw, name: str, index: int, outputs: int):
         else np.sort(draw.normal(size=200) * 10.0 ** draw.integers(-2, 5))
     )
     unit = (x - x.min()) / np.ptp(x)
-    waves = np.stack(
-        [np.sin(6 * unit * draw.uniform(0.3, 1.5) + draw.uniform(0, 6)) for _ in range(outputs)], axis=1
-    )
+    waves = np.stack([np.sin(6 * unit * draw.uniform(0.3, 1.5) + draw.uniform(0, 6)) for _ in range(outputs)], axis=1)
     counts, edges = np.histogram(draw.choice(x, 4000), bins=30)
     feature["curve"] = {"x": x.tolist(), "effect": (size * waves).tolist()}
     feature["density"] = {"edges": edges.tolist(), "counts": counts.tolist()}

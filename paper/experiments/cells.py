@@ -50,9 +50,7 @@ def slope_of(n: Sequence[float], errors: Sequence[Sequence[float]]) -> Result:
     return {} if line is None else {"slope": line[0], "interval": list(line[1])}
 
 
-def log_log_slope(
-    n: Sequence[float], errors: Sequence[Sequence[float]]
-) -> tuple[float, tuple[float, float]] | None:
+def log_log_slope(n: Sequence[float], errors: Sequence[Sequence[float]]) -> tuple[float, tuple[float, float]] | None:
     """Return the slope of log error on log n over all repeats, and its 95 % interval by Student's t.
 
     ``errors`` holds the repeats for each n. The interval is that of a straight line; a bend makes it too narrow.

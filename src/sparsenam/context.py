@@ -180,9 +180,7 @@ class ProgressBar:
             self.close()
             self._stage = stage
             delay = max(0.0, BAR_DELAY - (time.monotonic() - self._made))
-            self._bar = tqdm(
-                total=total, desc=stage, delay=delay, disable=self._hidden, leave=False, file=sys.stderr
-            )
+            self._bar = tqdm(total=total, desc=stage, delay=delay, disable=self._hidden, leave=False, file=sys.stderr)
         if note:
             self._bar.set_postfix_str(note, refresh=False)
         self._bar.update(done - self._bar.n)

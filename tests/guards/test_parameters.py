@@ -341,9 +341,7 @@ CASES = [
 @pytest.mark.parametrize(
     ("estimator", "case"),
     CASES,
-    ids=[
-        f"{estimator.__name__}-{case.message.strip(': ')}-{index}" for index, (estimator, case) in enumerate(CASES)
-    ],
+    ids=[f"{estimator.__name__}-{case.message.strip(': ')}-{index}" for index, (estimator, case) in enumerate(CASES)],
 )
 def test_a_parameter_that_could_not_act_is_refused_in_a_sentence(estimator, case):
     model = estimator(**{"random_state": 0} | case.settings)

@@ -69,9 +69,7 @@ def test_the_public_api_is_the_one_written_down():
     if os.environ.get("SPARSENAM_RENEW_API"):
         SNAPSHOT.write_text(found, encoding="utf-8")
     written = SNAPSHOT.read_text(encoding="utf-8")
-    diff = "\n".join(
-        difflib.unified_diff(written.splitlines(), found.splitlines(), "written", "found", lineterm="")
-    )
+    diff = "\n".join(difflib.unified_diff(written.splitlines(), found.splitlines(), "written", "found", lineterm=""))
     assert found == written, f"{diff}\nIf this is meant, run with SPARSENAM_RENEW_API=1 and commit {SNAPSHOT.name}."
 
 

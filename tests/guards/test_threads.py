@@ -37,9 +37,7 @@ def fits():
     other, target = data(1)
     return [
         lambda: SNAMRegressor(random_state=0).fit(X, y).predict(X),
-        lambda: (
-            SNAMRegressor(alpha=0.01, network=Network((8,), max_epochs=20), random_state=0).fit(X, y).predict(X)
-        ),
+        lambda: SNAMRegressor(alpha=0.01, network=Network((8,), max_epochs=20), random_state=0).fit(X, y).predict(X),
         lambda: SNAMClassifier(n_jobs=1, random_state=0).fit(other, target > 0).decision_function(other),
         lambda: SNAMRegressor(n_jobs=2, random_state=1).fit(other, target).predict(other),
     ]

@@ -39,9 +39,7 @@ def test_linear_group_lasso_is_scikit_learns_lasso(seed):
         model = trained(SNAMRegressor, hidden=(), alpha=alpha, random_state=seed).fit(X, y)
         oracle = Lasso(alpha=alpha, tol=1e-12, max_iter=100_000).fit(columns, target)
         np.testing.assert_allclose(coefficients(model)[:, 0], oracle.coef_, atol=1e-5)
-        np.testing.assert_allclose(
-            model.predict(X), y.mean() + y.std() * oracle.predict(columns), atol=1e-4 * y.std()
-        )
+        np.testing.assert_allclose(model.predict(X), y.mean() + y.std() * oracle.predict(columns), atol=1e-4 * y.std())
         assert (fraction > 1) == (model.get_support().sum() == 0)
 
 
@@ -91,9 +89,7 @@ def test_linear_classifier_is_l1_logistic_regression(solver):
     columns = standardized(X)
     for alpha in (0.1, 0.02):
         model = trained(SNAMClassifier, hidden=(), alpha=alpha, solver=solver, random_state=0).fit(X, labels)
-        oracle = LogisticRegression(
-            l1_ratio=1.0, C=1 / (alpha * len(y)), solver="saga", tol=1e-10, max_iter=100_000
-        )
+        oracle = LogisticRegression(l1_ratio=1.0, C=1 / (alpha * len(y)), solver="saga", tol=1e-10, max_iter=100_000)
         oracle.fit(columns, labels)
         np.testing.assert_allclose(coefficients(model)[:, 0], oracle.coef_[0], atol=1e-4)
         np.testing.assert_allclose(model.predict_proba(X), oracle.predict_proba(columns), atol=1e-4)

@@ -30,9 +30,7 @@ def split_of(X, names=None):
 
 def explained(effects, X, names=None, support=None):
     columns = np.shape(X)[1]
-    fitted = FittedMethod(
-        lambda Z: Z.sum(axis=1), effects, tuple(range(columns)) if support is None else support, None
-    )
+    fitted = FittedMethod(lambda Z: Z.sum(axis=1), effects, tuple(range(columns)) if support is None else support, None)
     return explanation_of(fitted, split_of(X, names))
 
 
@@ -140,9 +138,7 @@ def test_a_zoo_has_a_row_for_each_method_and_one_scale_a_column():
     assert [panel.get_title() for panel in (first, noise)] == ["a", "b"]
     assert first.get_ylim() == second.get_ylim() and noise.get_ylim() == other.get_ylim()
     assert [text.get_text() for text in other.texts] == ["dropped"] and not noise.texts
-    assert np.ptp(
-        draw_zoo({"SNAM": some(support=(0,))}, {"a": (x, 25 * x), "b": (x, 0 * x)}).axes[1].get_ylim()
-    ) == (
+    assert np.ptp(draw_zoo({"SNAM": some(support=(0,))}, {"a": (x, 25 * x), "b": (x, 0 * x)}).axes[1].get_ylim()) == (
         pytest.approx(np.ptp(first.get_ylim()) / 10)  # rounding does not fill the panel
     )
 

@@ -34,8 +34,7 @@ CASES = [
 def splits():
     size = {"n_rows": 300, "n_features": 6}
     return {
-        name: Task({"dataset": name, **size}).split(0)
-        for name in ("synthetic-regression", "synthetic-classification")
+        name: Task({"dataset": name, **size}).split(0) for name in ("synthetic-regression", "synthetic-classification")
     }
 
 

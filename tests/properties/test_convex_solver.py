@@ -67,8 +67,7 @@ def test_gap_bounds_the_distance_to_the_optimum(case, kind, seed, share, tol):
         for t in (tol, 1e-9)
     )
     values = [
-        objective(design, target, family, weights, p.theta[0], p.intercepts[0], alpha, penalty)
-        for p in (rough, exact)
+        objective(design, target, family, weights, p.theta[0], p.intercepts[0], alpha, penalty) for p in (rough, exact)
     ]
     constant = np.broadcast_to(family.best_constant(target, weights), target.shape)
     null = np.mean(family.loss(constant, target) + family.conjugate(target, target))

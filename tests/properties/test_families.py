@@ -219,9 +219,7 @@ def test_huge_scores_stay_finite(name, size, precision):
 def test_tweedie_is_between_poisson_and_gamma():
     scores, target = sample("gamma", 1)
     for power, other in ((1.0 + 1e-7, Poisson()), (2.0 - 1e-7, Gamma())):
-        np.testing.assert_allclose(
-            Tweedie(power).gradient(scores, target), other.gradient(scores, target), rtol=1e-4
-        )
+        np.testing.assert_allclose(Tweedie(power).gradient(scores, target), other.gradient(scores, target), rtol=1e-4)
 
 
 def test_negative_binomial_without_dispersion_is_poisson():

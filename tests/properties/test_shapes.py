@@ -131,9 +131,7 @@ def one_layer(weights, biases, outputs, activation="relu"):
     bank = MLPBank((len(weights),), 1, activation)
     theta = torch.tensor([[*weights, *biases, *outputs]], dtype=torch.float64)
     one = np.zeros((1, 1))
-    return AdditiveModel(
-        Gaussian(), bank, theta, np.array([0]), 1, Scaling.none(1), one, np.zeros(1), np.ones(1), one
-    )
+    return AdditiveModel(Gaussian(), bank, theta, np.array([0]), 1, Scaling.none(1), one, np.zeros(1), np.ones(1), one)
 
 
 def test_knots_that_are_one_up_to_rounding_are_merged():
@@ -227,9 +225,7 @@ def test_a_bank_of_shapes_has_the_same_functions_and_is_pruned_like_any_other():
     bank, theta = ShapeBank.of(shapes, 2)
     x = table_for(model, 200, 5.0)[:, model.terms].T
     effects = bank.effects(theta, torch.as_tensor(x)).numpy()
-    np.testing.assert_allclose(
-        effects, np.stack([shape(row) for shape, row in zip(shapes, x, strict=True)]), rtol=1e-9
-    )
+    np.testing.assert_allclose(effects, np.stack([shape(row) for shape, row in zip(shapes, x, strict=True)]), rtol=1e-9)
     last = np.array([2])
     kept = bank.take(last).effects(theta[last], torch.as_tensor(x[last]))
     np.testing.assert_array_equal(kept.numpy(), effects[last])

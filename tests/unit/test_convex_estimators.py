@@ -70,9 +70,7 @@ def test_column_order_changes_nothing_but_the_order(task):
 def test_pure_noise_keeps_next_to_nothing():
     generator = np.random.default_rng(0)
     kept = [
-        SNAMRegressor(random_state=0)
-        .fit(generator.normal(size=(300, 10)), generator.normal(size=300))
-        .get_support()
+        SNAMRegressor(random_state=0).fit(generator.normal(size=(300, 10)), generator.normal(size=300)).get_support()
         for _ in range(5)
     ]
     assert np.sum(kept) <= 2

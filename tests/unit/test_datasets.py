@@ -213,9 +213,7 @@ def test_a_folder_that_is_not_there_is_an_error(monkeypatch, tmp_path):
 
 
 def test_a_download_with_a_wrong_sum_is_not_kept(serve, cache):
-    with pytest.raises(
-        InputError, match=f"expected a file with sha256 {sum_of(GOOD)}, got sha256 {sum_of(b'bad')}"
-    ):
+    with pytest.raises(InputError, match=f"expected a file with sha256 {sum_of(GOOD)}, got sha256 {sum_of(b'bad')}"):
         read_files(plain_source(serve("/numbers.csv", b"bad")))
     assert files_in(cache) == []
 
@@ -287,9 +285,7 @@ def test_a_member_is_taken_by_its_exact_name_and_nothing_else_is_written(serve, 
 
 
 @pytest.mark.parametrize("kind", PACKERS)
-@pytest.mark.parametrize(
-    "name", ["../data/numbers.csv", "numbers.csv", "/data/numbers.csv", "data/numbers.csv.bak"]
-)
+@pytest.mark.parametrize("name", ["../data/numbers.csv", "numbers.csv", "/data/numbers.csv", "data/numbers.csv.bak"])
 def test_a_member_of_another_name_does_not_count(serve, cache, kind, name):
     packed = PACKERS[kind]({name: GOOD})
     with pytest.raises(InputError, match=r"an archive with the file data/numbers\.csv"):
@@ -348,9 +344,7 @@ def test_a_reader_beside_many_writers_never_sees_a_part(tmp_path):
     path = tmp_path / "numbers.csv"
     contents = [bytes([letter]) * 200_000 for letter in b"abcd"]
     write_atomically(path, contents[0])
-    writers = [
-        threading.Thread(target=lambda c=c: [write_atomically(path, c) for _ in range(20)]) for c in contents
-    ]
+    writers = [threading.Thread(target=lambda c=c: [write_atomically(path, c) for _ in range(20)]) for c in contents]
     for writer in writers:
         writer.start()
     seen = {path.read_bytes() for _ in range(50)}
@@ -377,9 +371,7 @@ def needs(source):
     there = PUBLISHED is not None and all(
         any((PUBLISHED / copy.name).is_file() for copy in file.copies) for file in source.files
     )
-    return pytest.mark.skipif(
-        not there, reason="the published files are not here; name their folder in SPARSENAM_DATA"
-    )
+    return pytest.mark.skipif(not there, reason="the published files are not here; name their folder in SPARSENAM_DATA")
 
 
 @needs(published.CALIFORNIA)

@@ -114,9 +114,7 @@ def test_several_outputs_and_labels():
     classifier = trained(SNAMClassifier, **QUICK).fit(X, labels)
     assert classifier.predict(X).shape == (120, 3)
     assert classifier.predict_proba(X).shape == (120, 3)
-    two = trained(SNAMClassifier, **{**QUICK, "hidden": (100, 50), "alpha": 0.0}, family="multinomial").fit(
-        X, y > 0
-    )
+    two = trained(SNAMClassifier, **{**QUICK, "hidden": (100, 50), "alpha": 0.0}, family="multinomial").fit(X, y > 0)
     assert two.n_parameters_ == 4 * 5350 + 2
     assert two.predict_proba(X).shape == (120, 2)
     np.testing.assert_allclose(two.predict_proba(X).sum(axis=1), 1)
@@ -176,9 +174,7 @@ def test_constant_columns_are_left_out_and_named():
 
 def test_validation_keeps_the_best_epoch():
     X, y = table()
-    model = trained(
-        SNAMRegressor, hidden=(30,), alpha=0, validation_fraction=0.3, learning_rate=0.05, random_state=0
-    )
+    model = trained(SNAMRegressor, hidden=(30,), alpha=0, validation_fraction=0.3, learning_rate=0.05, random_state=0)
     model.fit(X, y)
     assert all(entry["validation"] is not None for entry in model.history_)
     function = trained(SNAMRegressor, **QUICK, penalize="function", validation_fraction=0.3).fit(X, y)
@@ -283,9 +279,7 @@ def test_classifier_refuses_one_class_and_wrong_labels():
 @pytest.mark.parametrize("solver", ["sgd", "prox_sgd", "adam"])
 def test_divergence_names_epoch_rate_and_column(solver):
     X, y = table()
-    with pytest.raises(
-        DivergenceError, match=r"epoch \d+ at learning rate 1e\+\d+, first in (column '\w+'|the inter)"
-    ):
+    with pytest.raises(DivergenceError, match=r"epoch \d+ at learning rate 1e\+\d+, first in (column '\w+'|the inter)"):
         trained(SNAMRegressor, hidden=(100, 50), solver=solver, learning_rate=1e100, alpha=0.0, random_state=0).fit(
             1e3 * X, 1e3 * y
         )

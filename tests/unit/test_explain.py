@@ -45,12 +45,7 @@ def mixed(rows=ROWS, seed=0):
     )
     table["income in cents"] = -100 * table["income"]
     table.loc[generator.uniform(size=rows) < 0.2, "age"] = np.nan
-    y = (
-        np.sin(table["income"])
-        + 0.03 * table["age"].fillna(90)
-        + (table["day"].dt.year - 2020)
-        + table["gap"].isna()
-    )
+    y = np.sin(table["income"]) + 0.03 * table["age"].fillna(90) + (table["day"].dt.year - 2020) + table["gap"].isna()
     y += table["city"].map({"Rome": 1.0, "Paris": 0.0, "Oslo": -1.0}) + 0.5 * table["size"].cat.codes
     return table, (y + 0.1 * generator.normal(size=rows)).to_numpy()
 
@@ -254,9 +249,7 @@ def test_labels_are_those_of_the_index(fitted):
 def test_classes_name_outputs_and_units(classes):
     generator = np.random.default_rng(1)
     X = generator.normal(size=(200, 2))
-    y = np.array(classes)[
-        np.digitize(X[:, 0], np.linspace(-0.5, 0.5, len(classes) - 1) if len(classes) > 2 else [0])
-    ]
+    y = np.array(classes)[np.digitize(X[:, 0], np.linspace(-0.5, 0.5, len(classes) - 1) if len(classes) > 2 else [0])]
     y[:20] = generator.permutation(y[:20])  # no perfect separation
     explanation = SNAMClassifier(random_state=0).fit(X, y).explain()
     assert explanation.task == "classification"

@@ -181,9 +181,7 @@ def test_the_history_of_a_trained_network_says_how_many_terms_are_left():
     X = np.random.default_rng(0).normal(size=(60, 3))
     model = SNAMRegressor(alpha=0.01, network=Network(hidden=(4,), max_epochs=2), random_state=0)
     figure = plot_history(model.fit(X, X[:, 0]).explain())
-    assert f"training, {model.history_[-1]['terms']} terms at the end" in [
-        text.get_text() for text in texts(figure)
-    ]
+    assert f"training, {model.history_[-1]['terms']} terms at the end" in [text.get_text() for text in texts(figure)]
 
 
 def test_labels_of_thirty_features_do_not_overlap():

@@ -324,9 +324,7 @@ def test_a_slip_in_a_column_of_numbers_is_warned_of():
     text = table.fillna(0.0).a.astype(str)
     text.iloc[3] = "1.2x"
     with pytest.warns(UserWarning, match=r"'a': of .* all but 1 read as numbers"):
-        SNAMRegressor(random_state=0).fit(
-            pd.DataFrame({"a": text.iloc[:100], "b": table.b.fillna(0.0)[:100]}), y[:100]
-        )
+        SNAMRegressor(random_state=0).fit(pd.DataFrame({"a": text.iloc[:100], "b": table.b.fillna(0.0)[:100]}), y[:100])
 
 
 def test_exposure_is_the_same_as_rates_with_weights():

@@ -206,9 +206,7 @@ def test_a_function_is_described_without_an_address_of_memory():
 
 
 @pytest.mark.parametrize("settings", [{}, {"validation_fraction": 0.3}], ids=["plain", "held-out rows"])
-def test_a_fit_whose_time_ran_out_within_an_epoch_resumes_to_the_uninterrupted_model(
-    tmp_path, monkeypatch, settings
-):
+def test_a_fit_whose_time_ran_out_within_an_epoch_resumes_to_the_uninterrupted_model(tmp_path, monkeypatch, settings):
     X, y = table(rows=120)
     common = {**LONG, "batch_size": 20, "max_epochs": 12, **settings}
     whole = trained(SNAMRegressor, **common).fit(X, y)

@@ -367,8 +367,7 @@ def test_numbers_names_and_dates_are_short():
 def test_the_page_has_the_colours_of_each_scheme_and_paper_s():
     style = render_report(explanation(1)).split("<style>")[1].split("</style>")[0]
     blocks = [
-        dict(re.findall(r"--([\w-]+): (#\w{6})", block))
-        for block in re.findall(r"\{([^{}]*--paper:[^{}]*)\}", style)
+        dict(re.findall(r"--([\w-]+): (#\w{6})", block)) for block in re.findall(r"\{([^{}]*--paper:[^{}]*)\}", style)
     ]
     assert blocks == [LIGHT, DARK, DARK, PRINTED]  # light, dark by preference, dark by choice, paper
     assert set(re.findall(r"var\(--([\w-]+)\)", style)) <= set(LIGHT) == set(DARK)

@@ -73,9 +73,7 @@ def test_units_of_columns_and_target_do_not_matter():
     model = SPAMRegressor(random_state=0).fit(X, y)
     other = SPAMRegressor(random_state=0).fit(5 + X * [10, 1, 1e-3, 1, 1, 1e6], 1000 * y - 7)
     np.testing.assert_array_equal(model.get_support(), other.get_support())
-    np.testing.assert_allclose(
-        1000 * model.predict(X) - 7, other.predict(5 + X * [10, 1, 1e-3, 1, 1, 1e6]), rtol=1e-4
-    )
+    np.testing.assert_allclose(1000 * model.predict(X) - 7, other.predict(5 + X * [10, 1, 1e-3, 1, 1, 1e6]), rtol=1e-4)
 
 
 def test_refit_takes_the_shrinkage_away():
@@ -150,9 +148,7 @@ def test_smoother_is_symmetric_keeps_lines_and_has_the_degrees_asked_for(degrees
     x = generator.standard_normal(120)
     smoother = Smoother.of(x, np.full((120, 1), 1 / 120))
     factors = smoother.factors(degrees)
-    S = np.stack(
-        [smoother.values(factors * smoother.coordinates(row[:, None]))[:, 0] for row in np.eye(120)], axis=1
-    )
+    S = np.stack([smoother.values(factors * smoother.coordinates(row[:, None]))[:, 0] for row in np.eye(120)], axis=1)
     np.testing.assert_allclose(S, S.T, atol=1e-9)
     np.testing.assert_allclose(S @ x, x, atol=1e-6)
     np.testing.assert_allclose(S @ np.ones(120), 1, atol=1e-6)

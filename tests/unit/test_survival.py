@@ -151,9 +151,7 @@ def test_a_large_alpha_keeps_nothing_and_leaves_nelson_and_aalen():
     model = SNAMSurvival(alpha=10.0, random_state=0).fit(X, y)
     assert not model.get_support().any()
     risk_sets = RiskSets.of(y["event"], y["time"])
-    np.testing.assert_allclose(
-        model.baseline_.cumulative_hazard, np.cumsum(risk_sets.hazard(np.zeros(len(X))).jumps)
-    )
+    np.testing.assert_allclose(model.baseline_.cumulative_hazard, np.cumsum(risk_sets.hazard(np.zeros(len(X))).jumps))
     assert model.score(X, y) == 0.5
 
 

@@ -134,9 +134,7 @@ def test_text_that_reads_as_numbers_is_a_number_and_its_markers_are_missing():
     assert [term.kind for term in terms] == ["number", "missing"]
 
 
-@pytest.mark.parametrize(
-    "marker", ["", "?", "NA", "N/A", "na", "n/a", "NaN", "nan", "null", "NULL", "None", "-", "  "]
-)
+@pytest.mark.parametrize("marker", ["", "?", "NA", "N/A", "na", "n/a", "NaN", "nan", "null", "NULL", "None", "-", "  "])
 def test_each_marker_is_a_missing_cell_in_numbers_and_in_categories(marker):
     assert only(["1", marker, "2"])[0].n_missing == 1
     assert only(["red", marker, "green"])[0].n_missing == 1
@@ -159,9 +157,7 @@ def test_numbers_with_two_values_stay_numbers():
 
 
 def test_feature_types_override_what_is_found():
-    table = pd.DataFrame(
-        {"zip": [10, 20, 20], "day": ["2024-01-01", "2024-01-03", "2024-01-03"], "n": ["1", "2", "3"]}
-    )
+    table = pd.DataFrame({"zip": [10, 20, 20], "day": ["2024-01-01", "2024-01-03", "2024-01-03"], "n": ["1", "2", "3"]})
     encoder, encoded = TableEncoder.fit(table, {"zip": "category", "day": "category", "n": "ordered"})
     assert [column.kind for column in encoder.columns] == ["category", "category", "ordered"]
     assert encoder.columns[0].levels == ("20", "10")
@@ -334,9 +330,7 @@ def test_a_cell_missing_only_at_prediction_contributes_nothing_with_one_warning(
 
 
 def test_a_column_wholly_missing_at_prediction_is_accepted_whatever_its_dtype():
-    table = pl.DataFrame(
-        {"a": [1, 2, None], "b": ["x", None, "y"], "c": [date(2024, 1, 1), None, date(2024, 1, 2)]}
-    )
+    table = pl.DataFrame({"a": [1, 2, None], "b": ["x", None, "y"], "c": [date(2024, 1, 1), None, date(2024, 1, 2)]})
     encoder, _ = TableEncoder.fit(table)
     values = encoder.encode(pl.DataFrame({"a": [None], "b": [None], "c": [None]}))
     by_name = dict(zip([term.name for term in encoder.terms], values[0], strict=True))
@@ -591,9 +585,7 @@ def test_a_table_without_its_target_is_accepted():
 
 
 def with_missing():
-    table = pd.DataFrame(
-        {"a": [NAN, 1.0, 2.0, 3.0], "b": [1, 2, 3, 5], "c": ["x", "y", "z", "x"], "d": [4, 3, 2, 2]}
-    )
+    table = pd.DataFrame({"a": [NAN, 1.0, 2.0, 3.0], "b": [1, 2, 3, 5], "c": ["x", "y", "z", "x"], "d": [4, 3, 2, 2]})
     return TableEncoder.fit(table, split_levels=True)[0]
 
 

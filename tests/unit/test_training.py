@@ -321,9 +321,7 @@ def test_a_checkpoint_follows_the_fit_from_epoch_to_epoch(tmp_path, monkeypatch)
         return 1.0
 
     X, y = table()
-    trained(SNAMRegressor, **{**QUICK, "max_epochs": 6}, batch_size=None, schedule=schedule, checkpoint=path).fit(
-        X, y
-    )
+    trained(SNAMRegressor, **{**QUICK, "max_epochs": 6}, batch_size=None, schedule=schedule, checkpoint=path).fit(X, y)
     assert sorted(set(seen)) == [0, 1, 2, 3, 4, 5]
     assert epochs_in(path) == 6
     assert [file.name for file in tmp_path.iterdir()] == ["fit"]
@@ -333,9 +331,7 @@ def test_a_short_fit_writes_its_checkpoint_once(tmp_path, monkeypatch):
     monkeypatch.setattr(checkpoint, "SECONDS_BETWEEN", 1e9)
     path, seen = tmp_path / "fit", []
     X, y = table()
-    trained(SNAMRegressor, **QUICK, schedule=lambda share: seen.append(path.exists()) or 1.0, checkpoint=path).fit(
-        X, y
-    )
+    trained(SNAMRegressor, **QUICK, schedule=lambda share: seen.append(path.exists()) or 1.0, checkpoint=path).fit(X, y)
     assert len(seen) >= 20
     assert not any(seen)
     assert epochs_in(path) == 20

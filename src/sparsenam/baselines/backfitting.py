@@ -75,9 +75,7 @@ class Ended:
     is_converged: bool
 
 
-def backfit(
-    smoothers: Sequence[FixedSmoother], state: AdditiveState, alpha: float | Matrix, limits: Limits
-) -> Ended:
+def backfit(smoothers: Sequence[FixedSmoother], state: AdditiveState, alpha: float | Matrix, limits: Limits) -> Ended:
     """Sweep until nothing changes or the limit is reached; the bar appears after two seconds."""
     hidden = None if limits.verbose is None else not limits.verbose
     number, change = 0, np.inf

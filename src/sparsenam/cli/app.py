@@ -47,9 +47,7 @@ def sparsenam(
 
 
 def demo(
-    out: Annotated[Path, typer.Option(help="Folder for the table, the model and the report.")] = Path(
-        "sparsenam-demo"
-    ),
+    out: Annotated[Path, typer.Option(help="Folder for the table, the model and the report.")] = Path("sparsenam-demo"),
     debug: Annotated[bool, typer.Option("--debug", help="Show the whole trace of an error.")] = False,
 ) -> None:
     """Fit the paper's synthetic regression: 24 columns, of which x0, x1, x2 and x3 matter."""

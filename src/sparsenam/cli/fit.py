@@ -49,9 +49,7 @@ def fit(
     exposure: Exposure = None,
     event: Annotated[str | None, typer.Option(help="Column of 0/1: the event happened (survival).")] = None,
     alpha: Annotated[str, typer.Option(help="Weight of the penalty; auto chooses by cross-validation.")] = "auto",
-    rule: Annotated[
-        str, typer.Option(help="compact, one_se or best: which point of the path to take.")
-    ] = "compact",
+    rule: Annotated[str, typer.Option(help="compact, one_se or best: which point of the path to take.")] = "compact",
     max_features: Annotated[int | None, typer.Option(help="Most columns to keep.")] = None,
     family: FamilyName = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with a fit that was stopped.")] = False,

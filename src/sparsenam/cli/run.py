@@ -206,9 +206,7 @@ def fit_rows(estimator: Any, rows: LabelledRows, resume: ResumeFile | None = Non
     fit_with(estimator, rows.table.native, rows.y, progress=ProgressBar(), resume=resume, **more)
 
 
-def _facts(
-    problem: TableProblem, estimator: Any, fitted: LabelledRows, held: LabelledRows | None
-) -> dict[str, Any]:
+def _facts(problem: TableProblem, estimator: Any, fitted: LabelledRows, held: LabelledRows | None) -> dict[str, Any]:
     """Return what metrics.json says about a fitted model."""
     support = np.asarray(estimator.get_support())
     names = np.array(fitted.table.names, dtype=object)

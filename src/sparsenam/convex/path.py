@@ -211,9 +211,7 @@ def _strongest(wanted: NDArray[np.bool_], entering: Array, active: NDArray[np.bo
     return chosen
 
 
-def _point(
-    solver: PathSolver | SortedSolver, alpha: float, gaps: Array, entering: Array, tol: float
-) -> ConvexPoint:
+def _point(solver: PathSolver | SortedSolver, alpha: float, gaps: Array, entering: Array, tol: float) -> ConvexPoint:
     if gaps.max() > tol:
         message = f"alpha {alpha:.3g}: relative duality gap {gaps.max():.2g} is above tol {tol:.2g}; raise tol"
         warnings.warn(message, ConvergenceWarning, stacklevel=3)

@@ -225,9 +225,7 @@ def lasso_values(lengths: Array, thresholds: Array, ridge: float) -> Array:
     return lengths @ finite + 0.5 * ridge * np.sum(lengths**2, axis=1)
 
 
-def lasso_duals(
-    dual: Callable[[Array], Array], norms: Array, lengths: Array, thresholds: Array, ridge: float
-) -> Array:
+def lasso_duals(dual: Callable[[Array], Array], norms: Array, lengths: Array, thresholds: Array, ridge: float) -> Array:
     """Return the best lower bound found on the optimum of loss + Σⱼ aⱼ‖θⱼ‖ + ½b‖θⱼ‖², shape (batches,).
 
     The dual point is s r with the largest s ≤ 1 for which s‖gⱼ‖ ≤ aⱼ in every penalised group, and with b > 0 also

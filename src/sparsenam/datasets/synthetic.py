@@ -93,9 +93,7 @@ class SurvivalTask:
         return self.effects.sum(axis=1)
 
 
-def make_survival(
-    n_rows: int = 1000, n_features: int = 30, *, censored: float = 0.3, seed: int = 0
-) -> SurvivalTask:
+def make_survival(n_rows: int = 1000, n_features: int = 30, *, censored: float = 0.3, seed: int = 0) -> SurvivalTask:
     """Return times with hazard λ₀(t) exp(f₁(x₁) + … + f₄(x₄)), Weibull λ₀, and uniform censoring independent of X.
 
     Columns are uniform on (-2, 2). The longest censoring time is set so that the share ``censored`` of these rows

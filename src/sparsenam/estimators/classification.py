@@ -109,9 +109,7 @@ class AdditiveClassifier(ClassifierMixin, AdditiveEstimator):
         columns: Classes = np.arange(labels.shape[1], dtype=np.intp)
         return labels.astype(np.float64), columns, Multilabel()
 
-    def _one_label(
-        self, labels: Classes, present: NDArray[np.bool_]
-    ) -> tuple[NDArray[np.float64], Classes, Family]:
+    def _one_label(self, labels: Classes, present: NDArray[np.bool_]) -> tuple[NDArray[np.float64], Classes, Family]:
         """Return one-hot rows; a class that only absent rows have is no class, and such rows are zero."""
         classes = np.unique(labels[present])
         if classes.size < 2:

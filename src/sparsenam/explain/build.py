@@ -108,12 +108,8 @@ def explain_model(record: FitRecord, data: DataSummary) -> Explanation:
         dropped=tuple(dropped),
         card=_card(record, data),
         curve=None if curve is None else curve.table(),
-        chosen=None
-        if curve is None or record.taken is None
-        else {"best": curve.choose("best"), "taken": record.taken},
-        path=None
-        if path is None
-        else plain_data({"alphas": path.alphas, "names": path.names, "norms": path.norms}),
+        chosen=None if curve is None or record.taken is None else {"best": curve.choose("best"), "taken": record.taken},
+        path=None if path is None else plain_data({"alphas": path.alphas, "names": path.names, "norms": path.norms}),
         history=[plain_data(epoch) for epoch in record.history or ()],
     )
 
@@ -226,9 +222,7 @@ def why_kept(record: FitRecord, column: int, entry: int | None) -> str:
     encoder = record.encoder
     name, gaps = encoder.columns[column].name, encoder.columns[column].missing_term
     if all(term.kind == "missing" for _, term in record.kept_terms(column)):
-        others = [
-            repr(other.name) for other in encoder.columns if other.missing_term == gaps and other.name != name
-        ]
+        others = [repr(other.name) for other in encoder.columns if other.missing_term == gaps and other.name != name]
         shared = f" ({', '.join(others)} missing in the same rows)" if others else ""
         return f"its values do not matter, its missing cells do{shared}"
     if name in record.always_keep:

@@ -306,9 +306,7 @@ def _column_summary(
     encoder: TableEncoder, column: int, encoded: Matrix, missing: Mask | None, importance: tuple[float, float]
 ) -> ColumnSummary:
     described = encoder.columns[column]
-    index = next(
-        (i for i, term in enumerate(encoder.terms) if term.column == column and term.kind != "missing"), None
-    )
+    index = next((i for i, term in enumerate(encoder.terms) if term.column == column and term.kind != "missing"), None)
     values = None if index is None else encoded[:, index]
     if missing is not None:
         absent = missing

@@ -71,9 +71,7 @@ class FamilyProblem:
             return choose_by_cross_validation(task, how, context, tol)
         return choose_at(task, how, tol)
 
-    def fit(
-        self, fitter: Fitter, indices: Indices, start: Vector | None, context: Context
-    ) -> tuple[Fitted, Vector]:
+    def fit(self, fitter: Fitter, indices: Indices, start: Vector | None, context: Context) -> tuple[Fitted, Vector]:
         """Fit some terms; return the fit and its scores on the training rows, shape (rows, outputs)."""
         fitted = fitter.fit(self.take(indices), context)
         return fitted, self.scores(fitted.model)
@@ -139,9 +137,7 @@ def family_problem(sample: Sample, encoder: TableEncoder, family: Family, *, sta
     measure = None
     if standardize and family.standardizes_target:
         measure = robust_center_and_scale if family.robust_scale else mean_and_deviation
-    prepared = prepare(
-        sample, standardize=standardize, measure_target=measure, exposure_power=family.exposure_power
-    )
+    prepared = prepare(sample, standardize=standardize, measure_target=measure, exposure_power=family.exposure_power)
     return FamilyProblem(prepared, family, columns_of(encoder), len(encoder.names), sample.present)
 
 

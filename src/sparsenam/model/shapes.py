@@ -49,9 +49,7 @@ class Search:
         width = (high - low) / (buckets - 1)
         per_unit = 1.0 / width if width > 0 and np.isfinite(1.0 / width) else 0.0
         counts = np.bincount(bucket_of(knots, low, high, per_unit), minlength=buckets)
-        return cls(
-            np.append(knots, np.inf), float(low), float(high), per_unit, np.cumsum(counts) - counts, counts > 1
-        )
+        return cls(np.append(knots, np.inf), float(low), float(high), per_unit, np.cumsum(counts) - counts, counts > 1)
 
     def pieces(self, x: Vector) -> NDArray[np.intp]:
         """Return how many knots are not above x, shape (rows,); any number from 0 to m where x is NaN."""
@@ -281,9 +279,7 @@ def kinks_of(bank: MLPBank, theta: Tensor) -> Vector:
 def probes(points: Vector) -> Vector:
     """Return the points with two more beyond either end, from which the slope there follows."""
     step = 1.0 + max(abs(points[0]), abs(points[-1]))
-    return np.concatenate(
-        [points[0] - step * np.array([2.0, 1.0]), points, points[-1] + step * np.array([1.0, 2.0])]
-    )
+    return np.concatenate([points[0] - step * np.array([2.0, 1.0]), points, points[-1] + step * np.array([1.0, 2.0])])
 
 
 def _lines(bank: MLPBank, theta: Tensor, points: Vector, layer: int) -> tuple[Vector, Matrix]:

@@ -252,9 +252,7 @@ def spread(penalty: Penalty, columns: NDArray[np.intp], n_columns: int) -> Penal
     if isinstance(penalty, GroupLasso) and np.ndim(penalty.weights):
         return GroupLasso(penalty.thresholds(n_columns, 1.0)[columns])
     if isinstance(penalty, GroupSLOPE) and not isinstance(penalty.weights, str):
-        return replace(
-            penalty, weights=penalty.sequence(n_columns)[np.minimum(np.arange(columns.size), n_columns - 1)]
-        )
+        return replace(penalty, weights=penalty.sequence(n_columns)[np.minimum(np.arange(columns.size), n_columns - 1)])
     return penalty
 
 

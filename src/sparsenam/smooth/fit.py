@@ -85,9 +85,7 @@ def solve(task: SmoothProblem, layout: Layout, before: SmoothState | None, steps
     return _solve_reweighted(task, design, before, steps)
 
 
-def _solve_squares(
-    task: SmoothProblem, design: RampDesign, before: SmoothState | None, steps: Steps
-) -> SmoothState:
+def _solve_squares(task: SmoothProblem, design: RampDesign, before: SmoothState | None, steps: Steps) -> SmoothState:
     """Alternate β with λ and σ²; all outputs share one Gram matrix, one prior and one noise."""
     layout, outputs = design.layout, task.target.shape[1]
     quadratic = design.quadratic(task.weights, task.target)
@@ -111,9 +109,7 @@ def _solve_squares(
     return SmoothState(layout, found.mean, intercept, used, noise, found.degrees_of_freedom)
 
 
-def _solve_reweighted(
-    task: SmoothProblem, design: RampDesign, before: SmoothState | None, steps: Steps
-) -> SmoothState:
+def _solve_reweighted(task: SmoothProblem, design: RampDesign, before: SmoothState | None, steps: Steps) -> SmoothState:
     """Alternate a Newton step in β, shortened until the objective falls, with one update of λ and of φ."""
     layout = design.layout
     coefficients, intercept = _resampled(task, layout, before)

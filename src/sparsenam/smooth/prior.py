@@ -64,8 +64,7 @@ class Layout:
         ends = np.cumsum([each.size for each in ramps])
         slices = tuple(slice(int(end) - each.size, int(end)) for each, end in zip(ramps, ends, strict=True))
         matrices = tuple(
-            scatter(each) if levels is not None and levels[term] else roughness(each)
-            for term, each in enumerate(ramps)
+            scatter(each) if levels is not None and levels[term] else roughness(each) for term, each in enumerate(ramps)
         )
         return cls(tuple(ramps), slices, matrices)
 
@@ -114,9 +113,7 @@ class Posterior:
     degrees_of_freedom: Vector
 
 
-def posterior(
-    layout: Layout, gram: Matrix, moment: Matrix, precisions: Sequence[Matrix], noise: float
-) -> Posterior:
+def posterior(layout: Layout, gram: Matrix, moment: Matrix, precisions: Sequence[Matrix], noise: float) -> Posterior:
     """Return the distribution of β in y = Zβ + N(0, σ²) given ZᵀZ (columns, columns) and Zᵀy (columns, r).
 
     H = ZᵀZ/σ² + P is factorised once; β = H⁻¹Zᵀy/σ² and V = H⁻¹.

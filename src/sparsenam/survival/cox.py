@@ -95,9 +95,7 @@ class RiskSets:
             return np.zeros(scores.size)
         highest = float(scores.max())
         at_risk = self._over_risk_sets(self.weights * np.exp(scores - highest))
-        at_event = at_risk[
-            self.passed - 1
-        ]  # rows with the event have it at the last event time that they lived to see
+        at_event = at_risk[self.passed - 1]  # rows with the event have it at the last event time that they lived to see
         return np.where(self.event, np.log(at_event) + highest - scores, 0.0)
 
     def take(self, rows: NDArray[np.intp]) -> Self:

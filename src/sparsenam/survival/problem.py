@@ -143,9 +143,7 @@ class CoxProblem:
         choice = self._keeping(validated[0], task, validated[-1].point.supports[0], context)
         return replace(choice, validated=validated[-1], start=scores)
 
-    def fit(
-        self, fitter: Fitter, indices: Indices, start: Vector | None, context: Context
-    ) -> tuple[Fitted, Vector]:
+    def fit(self, fitter: Fitter, indices: Indices, start: Vector | None, context: Context) -> tuple[Fitted, Vector]:
         """Fit some terms in alternation with the hazard, from some scores; return the fit and its scores."""
         converged = self._fit(fitter, indices, self._no_scores() if start is None else start, context)
         return converged.result, converged.result.model.scores(self.terms)

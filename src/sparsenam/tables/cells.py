@@ -178,9 +178,7 @@ def _seconds(name: str, array: NDArray[Any]) -> Vector:
 def _in_units(array: NDArray[Any], per_unit: dict[str, float], finest: str) -> Vector:
     """Return moments or durations as numbers, NaN where missing; ``per_unit`` has the length of each NumPy unit."""
     if np.datetime_data(array.dtype)[0] not in per_unit:
-        array = array.astype(
-            finest
-        )  # finer than a float holds: the same moment must be the same number in any unit
+        array = array.astype(finest)  # finer than a float holds: the same moment must be the same number in any unit
     unit, step = np.datetime_data(array.dtype)
     values: Vector = array.astype(np.int64).astype(np.float64) * step / per_unit[unit]
     values[np.isnat(array)] = np.nan

@@ -77,9 +77,7 @@ class TableEncoder:
         wanted = check_feature_types(feature_types, frame.names, named=frame.named)
         columns = [fit_column(cells, wanted.get(cells.name), max_levels) for cells in frame.columns]
         columns = _with_missing_terms(columns, frame)
-        encoder = cls(
-            frame.names, frame.named, tuple(columns), tuple(_terms(columns, split_levels)), estimator_name
-        )
+        encoder = cls(frame.names, frame.named, tuple(columns), tuple(_terms(columns, split_levels)), estimator_name)
         encoder._warn_of_constants()
         return encoder, encoder._assembled(encoder._readings(frame), frame)
 

@@ -115,9 +115,7 @@ def _subgradient(problem: Problem, theta: Tensor) -> Tensor:
     factors = np.divide(slopes, norms, out=np.zeros_like(norms), where=norms > 0)[problem.terms]
     result = torch.zeros_like(theta)
     columns = problem.group
-    result[:, columns] = (
-        theta[:, columns] * torch.as_tensor(factors, dtype=theta.dtype, device=theta.device)[:, None]
-    )
+    result[:, columns] = theta[:, columns] * torch.as_tensor(factors, dtype=theta.dtype, device=theta.device)[:, None]
     return result
 
 

@@ -124,9 +124,7 @@ class Problem:
                 total += float((losses * self.weights[chunk]).sum())
         return total / self.n_rows + 0.5 * settings.weight_decay * float(theta.square().sum())
 
-    def _gradient_of(
-        self, theta: Tensor, intercept: Tensor, rows: slice, noise: torch.Generator | None
-    ) -> Gradient:
+    def _gradient_of(self, theta: Tensor, intercept: Tensor, rows: slice, noise: torch.Generator | None) -> Gradient:
         target, weights = self.target[rows], self.weights[rows]
         n_rows, settings = target.shape[0], self.regularizers
         leaf = theta.detach().requires_grad_()

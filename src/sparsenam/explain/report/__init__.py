@@ -90,9 +90,7 @@ def render_report(explanation: Explanation, local: LocalExplanation | None = Non
     )
 
 
-def write_report(
-    explanation: Explanation, path: str | os.PathLike[str], local: LocalExplanation | None = None
-) -> Path:
+def write_report(explanation: Explanation, path: str | os.PathLike[str], local: LocalExplanation | None = None) -> Path:
     """Write the report to a file, whole or not at all, and return its path."""
     target = Path(path)
     write_atomically(target, render_report(explanation, local).encode())
