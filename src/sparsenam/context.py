@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
+from numbers import Integral
 from pathlib import Path
 from threading import Lock
 from typing import Any, Literal, Protocol, Self
@@ -55,7 +56,7 @@ FEW_CELLS = 100_000  # rows × terms up to which one thread is as fast as two
 
 
 class _ProcessLimits:
-    """The limits that are in force in this process, whose number of threads all its Python threads share.
+    """The limits on the threads of BLAS that are in force in this process, which all its Python threads share.
 
     The lowest limit of the fits under way holds; the last to end puts back what was there before the first.
     """
@@ -63,13 +64,10 @@ class _ProcessLimits:
     def __init__(self) -> None:
         self._lock = Lock()
         self._active: list[int] = []
-        self._before = 1
         self._pools: threadpool_limits | None = None
 
     def enter(self, limit: int) -> None:
         with self._lock:
-            if not self._active:
-                self._before = torch.get_num_threads()
             self._active.append(limit)
             self._apply()
 
@@ -82,7 +80,6 @@ class _ProcessLimits:
         if self._pools is not None:
             self._pools.restore_original_limits()
             self._pools = None
-        torch.set_num_threads(min(self._active, default=self._before))
         if self._active:
             self._pools = threadpool_limits(limits=min(self._active))
 
@@ -100,13 +97,17 @@ def threads(n_jobs: int | None) -> Generator[None]:
     if n_jobs is None:
         yield
         return
-    if n_jobs == 0:
-        raise InputError(describe("n_jobs", "a number of threads, or -1 for all cores", "0", "choose another"))
+    if isinstance(n_jobs, bool) or not isinstance(n_jobs, Integral) or n_jobs == 0:
+        expected = "a number of threads, or -1 for all cores"
+        raise InputError(describe("n_jobs", expected, repr(n_jobs), "choose another"))
     limit = n_jobs if n_jobs > 0 else max(1, (os.cpu_count() or 1) + 1 + n_jobs)
+    before = torch.get_num_threads()  # a number that each Python thread has for itself
     _LIMITS.enter(limit)
     try:
+        torch.set_num_threads(limit)
         yield
     finally:
+        torch.set_num_threads(before)
         _LIMITS.leave(limit)
 
 

@@ -144,17 +144,11 @@ def test_losses_of_events_add_up_to_the_partial_likelihood_of_any_rows(sample):
         assert total == 0.0
 
 
-def held_out_losses(loss, scores):
+def held_out_losses(loss, scores, folds):
     """Return the losses of relaxed fits whose held-out rows have these scores, whatever their supports."""
-    batches = len(loss.folds) + 1
-    problem = SimpleNamespace(design=SimpleNamespace(n_rows=scores.size), n_outputs=1, n_batches=batches)
-    held_out = (np.arange(scores.size), *loss.folds)
-    fits = SimpleNamespace(
-        problem=problem,
-        held_out=held_out,
-        scores=lambda batch, support, point: scores[held_out[batch], None],
-    )
-    return loss.losses(fits, SimpleNamespace(supports=[np.zeros(0, dtype=np.intp)] * batches))
+    held_out = (np.arange(scores.size), *folds)
+    fits = SimpleNamespace(held_out=held_out, scores=lambda batch, support, point: scores[held_out[batch], None])
+    return loss.losses(fits, SimpleNamespace(supports=[np.zeros(0, dtype=np.intp)] * len(held_out)))
 
 
 @settings(max_examples=40)
@@ -166,8 +160,8 @@ def test_held_out_losses_see_no_shift_of_a_fold(sample, shifts):
     moved = scores.copy()
     for fold, shift in zip(folds, shifts, strict=True):
         moved[fold] += shift
-    losses = held_out_losses(loss, scores)
-    np.testing.assert_allclose(held_out_losses(loss, moved), losses, atol=1e-10)
+    losses = held_out_losses(loss, scores, folds)
+    np.testing.assert_allclose(held_out_losses(loss, moved, folds), losses, atol=1e-10)
     assert (losses[~event] == 0.0).all()
 
 

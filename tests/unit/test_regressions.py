@@ -8,12 +8,15 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import Lasso
+from sklearn.model_selection import GroupKFold, KFold
 
 from networks_by_name import trained
-from sparsenam import SNAMClassifier, SNAMRegressor
+from sparsenam import Network, SNAMClassifier, SNAMRegressor, SNAMSurvival
 from sparsenam.context import Clock, ResumeFile, StageResult
+from sparsenam.datasets import make_survival
 from sparsenam.errors import CheckpointError, ConstantColumnWarning, DivergenceError, InputError
 from sparsenam.fitting.identity import describe_setting
 from sparsenam.model import keep_terms
@@ -437,3 +440,105 @@ def test_raw_columns_that_start_high_and_come_down_do_not_count_as_diverging():
     model = trained(SNAMRegressor, **settings).fit(1e5 * X, y)
     losses = [entry["loss"] for entry in model.history_]
     assert losses[0] > 1e4 * np.var(y) and losses[-1] < losses[0]
+
+
+def grouped_table(seed):
+    generator = np.random.default_rng(seed)
+    b, c, d, e = generator.normal(size=(4, 200))
+    a = b + c + d + 0.6 * generator.normal(size=200)
+    y = 1.5 * a - 1.4 * (b + c + d) + 0.25 * e + 0.2 * generator.normal(size=200)
+    return pd.DataFrame({"a": a, "b": b, "c": c, "d": d, "e": e, "f": generator.normal(size=200)}), y
+
+
+@pytest.mark.parametrize(("seed", "most"), [(0, 3), (1, 2), (2, 4)])
+def test_readmission_under_a_limit_takes_whole_groups(seed, most):
+    table, y = grouped_table(seed)
+    model = SNAMRegressor(feature_groups=[["b", "c", "d"]], rule="best", max_features=most, random_state=0)
+    kept = set(model.fit(table, y).get_feature_names_out())
+    assert len(kept) <= most and (kept & {"b", "c", "d"} in (set(), {"b", "c", "d"}))
+
+
+def test_a_threshold_drops_no_column_that_is_always_kept_and_splits_no_group():
+    table, y = grouped_table(0)
+    network = Network(hidden=(8,), max_epochs=5, solver="adam", threshold=0.5)
+    model = SNAMRegressor(alpha=0.1, always_keep=["f"], network=network, random_state=0).fit(table, y)
+    assert "f" in model.get_feature_names_out()
+    network = Network(hidden=(8,), max_epochs=30, solver="adam", threshold=0.1)
+    model = SNAMRegressor(alpha=0.1, feature_groups=[["a", "f"]], network=network, random_state=0).fit(table, y)
+    kept = set(model.get_feature_names_out())
+    assert kept & {"a", "f"} in (set(), {"a", "f"})
+
+
+@pytest.mark.parametrize("settings", [{"refit": True}, {"penalty": "adaptive"}, {"family": "huber", "alpha": "auto"}])
+def test_a_longer_resumed_training_is_the_unbroken_one_in_every_stage(tmp_path, settings):
+    table, y = grouped_table(0)
+    given = {"alpha": 0.05, "random_state": 0, **settings}
+
+    def fitted(epochs, **more):
+        network = Network(hidden=(4,), max_epochs=epochs, patience=100, **more)
+        return SNAMRegressor(network=network, **given).fit(table, y).predict(table)
+
+    fitted(2, checkpoint=tmp_path / "fit")
+    np.testing.assert_array_equal(fitted(8, checkpoint=tmp_path / "fit"), fitted(8))
+
+
+def test_a_choice_cut_short_is_made_again_when_the_fit_goes_on(tmp_path, ticking):
+    table, y = grouped_table(0)
+    network = Network(hidden=(4,), max_epochs=2, checkpoint=tmp_path / "fit")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        cut = SNAMRegressor(network=network, max_seconds=5.0, random_state=0).fit(table, y)
+    resumed = SNAMRegressor(network=network, random_state=0).fit(table, y)
+    unbroken = SNAMRegressor(network=Network(hidden=(4,), max_epochs=2), random_state=0).fit(table, y)
+    assert len(cut.cv_curve_.alphas) < len(resumed.cv_curve_.alphas) == len(unbroken.cv_curve_.alphas)
+
+
+def test_a_resumed_fit_with_other_groups_of_rows_chooses_anew(tmp_path):
+    table, y = grouped_table(0)
+    network = Network(hidden=(4,), max_epochs=2, checkpoint=tmp_path / "fit")
+    model = SNAMRegressor(cv=GroupKFold(5), network=network, random_state=0)
+    first = model.fit(table, y, groups=np.arange(200) // 4).cv_curve_.mean
+    second = model.fit(table, y, groups=np.arange(200) % 50).cv_curve_.mean
+    assert not np.array_equal(first[:3], second[:3])
+
+
+def test_a_wrong_number_of_threads_is_refused_and_leaves_no_limit():
+    table, y = grouped_table(0)
+    before = torch.get_num_threads()
+    for wrong in (1.5, "2", 0, True):
+        with pytest.raises(InputError, match="n_jobs"):
+            SNAMRegressor(alpha=0.1, n_jobs=wrong).fit(table, y)
+    SNAMRegressor(alpha=0.1, n_jobs=1).fit(table, y)
+    assert torch.get_num_threads() == before
+
+
+def test_folds_from_an_iterator_serve_a_family_of_two_passes():
+    table, y = grouped_table(0)
+    folds = list(KFold(3).split(table))
+    by_list = SNAMRegressor(family="huber", cv=folds).fit(table, y)
+    by_iterator = SNAMRegressor(family="huber", cv=iter(folds)).fit(table, y)
+    np.testing.assert_array_equal(by_iterator.cv_curve_.mean, by_list.cv_curve_.mean)
+
+
+def test_folds_given_twice_count_once_in_survival():
+    task = make_survival(200, 4, seed=0)
+    folds = list(KFold(3).split(task.X))
+    once = SNAMSurvival(cv=folds, random_state=0).fit(task.X, task.y).cv_curve_
+    twice = SNAMSurvival(cv=folds * 2, random_state=0).fit(task.X, task.y).cv_curve_
+    np.testing.assert_allclose(twice.mean[:3], once.mean[:3], rtol=1e-6)
+
+
+def test_exposure_at_prediction_needs_a_family_of_rates():
+    table, y = grouped_table(0)
+    with pytest.raises(InputError, match="exposure"):
+        SNAMRegressor(alpha=0.1).fit(table, y).predict(table, exposure=np.ones(200))
+
+
+def test_a_rule_may_take_allowed_points_only():
+    class Last:
+        def choose(self, curve, allowed):
+            return len(allowed) - 1
+
+    table, y = grouped_table(0)
+    with pytest.raises(InputError, match="allowed point"):
+        SNAMRegressor(rule=Last(), max_features=1).fit(table, y)

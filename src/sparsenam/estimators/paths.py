@@ -18,7 +18,7 @@ from sparsenam.families import FAMILIES, CustomLoss, Family, as_family
 from sparsenam.fitting import FamilyProblem, Fitted, family_problem, read
 from sparsenam.fitting.pipeline import ChoosingParameters, require_default, resolve_snam
 from sparsenam.fitting.strategies import RAMPS, Strategy, train_path
-from sparsenam.penalties import Penalty, spread
+from sparsenam.penalties import NeedsFirstFit, Penalty, as_penalty, spread
 from sparsenam.selection import PathPoint, RegularizationPath
 from sparsenam.selection.task import TOLERANCE, ConvexTask, Norm, by_column
 from sparsenam.tables import Sample
@@ -89,6 +89,8 @@ def snam_path(
         As for `SNAMRegressor`; without a network "convex" fits smoothly and "dense" trains the paper's 100-50.
     """
     check_word("order", order, ("convex", "dense"))
+    if network is not None:
+        require_default("checkpoint of Network", network.checkpoint, None, "a path is many fits")
     _check_length(alphas, n_alphas)
     context = Context(Streams.from_random_state(random_state), Clock(max_seconds))
     grid, given = _falling(alphas), ChoosingParameters(penalty=penalty)
@@ -98,6 +100,10 @@ def snam_path(
         points = list(_convex_points(problem, strategy, chosen, grid, n_alphas, context))
         return RegularizationPath(tuple(points), names)
     trained = Network() if network is None else network
+    if trained.init != "random" or isinstance(as_penalty(penalty), NeedsFirstFit):
+        expected = "init='random' and a penalty that needs no first fit"
+        got = f"init={trained.init!r} and the penalty {penalty!r}"
+        raise InputError(describe("snam_path with order='dense'", expected, got, "leave the other out"))
     strategy, chosen = resolve_snam(ChoosingParameters(penalty=penalty, alpha=0.0), trained, refit=False)
     problem, names = _read(X, y, family, sample_weight, strategy)
     if grid is None:
@@ -117,7 +123,9 @@ def _convex_points(
     context: Context,
 ) -> Iterator[PathPoint]:
     """Yield a fit without penalty for each new support on the convex path."""
-    task = _convex_task(problem, penalty, RAMPS)
+    on_terms, features = spread(penalty, problem.column_of, problem.n_columns), strategy.features
+    prepared, column_of = problem.prepared, problem.column_of
+    task = ConvexTask.of(prepared, problem.family, features(prepared, context), on_terms, column_of)
     known: dict[tuple[int, ...], Fitted] = {}
     for point in task.walk(alphas, n_alphas, TOLERANCE):
         indices = task.terms(point.supports[0])

@@ -96,6 +96,9 @@ class AdditiveRegressor(RegressorMixin, AdditiveEstimator):
         scores = self._scores(X)
         means = self.model_.family.mean(scores)
         if exposure is not None:
+            if self.model_.family.exposure_power is None:
+                got = f"the {self.model_.family.name} family"
+                raise InputError(describe("exposure", "a family of rates", got, "leave the exposure out"))
             means = means * check_exposure(exposure, np.zeros(len(means)))[:, None]
         return means[:, 0] if self._flat_target else means
 

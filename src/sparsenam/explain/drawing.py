@@ -61,15 +61,6 @@ def pen(number: int) -> Pen:
     )
 
 
-def ordered_pen(index: int, count: int) -> Pen:
-    """Return the pen of the line at this index among ``count`` lines that have an order, dark to light."""
-    from matplotlib import colormaps
-    from matplotlib.colors import to_hex
-
-    shade = 0.9 * index / max(1, count - 1)  # the lightest colours are hard to see on white
-    return Pen(to_hex(colormaps["viridis"](shade)), "-", _MARKS[index % len(_MARKS)])
-
-
 @dataclass(frozen=True, slots=True)
 class Tick:
     """A marked value of an axis and its label."""

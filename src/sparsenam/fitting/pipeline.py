@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import reprlib
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sparsenam.context import Context, threads_for
 from sparsenam.convex.problem import Certificate
 from sparsenam.errors import InputError, check_number, check_whole, check_word, describe
-from sparsenam.fitting.identity import identity_of
+from sparsenam.fitting.identity import choice_basis, identity_of
 from sparsenam.fitting.problem import FitProblem, Fitted, Indices, Vector
 from sparsenam.fitting.strategies import (
     FeatureKind,
@@ -254,20 +254,24 @@ def choose(
         features = strategy.features(prepared, context)
         penalty, column_of = spread(plan.penalty, problem.column_of, problem.n_columns), problem.column_of
         task = ConvexTask.of(prepared, problem.family, features, penalty, column_of, strategy.norm)
-        stored = context.recall("choice")
-        if stored is not None:
-            return unpack_choice(task, stored)
         if prepared.grouping.weights.any():
             _check_free_columns(problem, plan)
             how = plan.alpha if plan.alpha != "auto" else splits(problem)
         else:  # nothing is penalised: any alpha gives the same
             require_no_path_settings(plan.parameters, "no column is penalised, so all are kept")
             how = 0.0
+        basis, stored = "", None
+        if context.resume is not None:  # what the choice rests on besides the settings: the family, and the folds
+            basis, stored = choice_basis(problem.family, how), context.recall("choice")
+        if stored is not None and stored.facts["basis"] == basis:
+            return unpack_choice(task, stored)
         choice = problem.choose(task, how, strategy.tol, strategy.quick, context)
     if not context.clock.has_room_for((1.0 - CHOOSING) * context.clock.seconds):
         message = "max_seconds ran out while columns were chosen: the choice may be too sparse; allow more."
         warnings.warn(message, ConvergenceWarning, stacklevel=2)
-    context.keep("choice", pack_choice(choice))
+    if choice.is_complete:  # a choice cut short is made again when the fit goes on
+        packed = pack_choice(choice)
+        context.keep("choice", replace(packed, facts={**packed.facts, "basis": basis}))
     return choice
 
 
@@ -350,13 +354,13 @@ def _splitter(
     plan: Plan, sample: Sample, groups: ArrayLike | None, answer: NDArray[np.generic] | None, context: Context
 ) -> Callable[[FitProblem], CrossValidation]:
     """Return the function from a problem to its cross-validation; folds are made where they are needed."""
-    stratum = sample.target[:, 0] if answer is None else answer
+    stratum, given = sample.target[:, 0] if answer is None else answer, plan.parameters.cv
+    if isinstance(given, Iterator):  # read once, for every pass of the fit
+        given = list(cast("Iterator[Any]", given))
 
     def cross_validation(problem: FitProblem) -> CrossValidation:
         rows, generator = problem.fold_target.shape[0], context.streams.generator("folds")
-        cv = plan.parameters.cv
-        if isinstance(cv, int) and cv == DEFAULT_FOLDS:
-            cv = min(cv, rows)
+        cv = min(given, rows) if isinstance(given, int) and given == DEFAULT_FOLDS else given
         return CrossValidation(
             splits_of(cv, problem.fold_target, problem.counted, groups, generator, stratum),
             plan.rule,
@@ -377,11 +381,13 @@ def _entering(problem: FitProblem, choice: Choice, support: Indices, scores: Vec
     if plan.max_features is None:
         return entering
     column_of = problem.column_of[problem.prepared.terms]
-    columns, allowed = set(column_of[support].tolist()), list[int]()
-    for index in entering[np.argsort(-slack[entering], kind="stable")]:
-        if column_of[index] in columns or len(columns) < plan.max_features:
-            columns.add(int(column_of[index]))
-            allowed.append(int(index))
+    columns, allowed = set[int](column_of[support].tolist()), list[int]()
+    nearest = sorted(problem.prepared.grouping.members, key=lambda members: -float(slack[members].max()))
+    for members in nearest:
+        wider = columns | set[int](column_of[members].tolist())
+        if np.isin(members, entering).any() and len(wider) <= plan.max_features:
+            columns = wider
+            allowed += members.tolist()
     return np.array(allowed, dtype=np.intp)
 
 

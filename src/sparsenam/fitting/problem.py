@@ -69,7 +69,7 @@ class FamilyProblem:
         """Solve the convex problem at an alpha, or at the one that cross-validation chooses."""
         if isinstance(how, CrossValidation):
             return choose_by_cross_validation(task, how, context, tol)
-        return choose_at(task, how, tol)
+        return choose_at(task, how, context, tol)
 
     def fit(self, fitter: Fitter, indices: Indices, start: Vector | None, context: Context) -> tuple[Fitted, Vector]:
         """Fit some terms; return the fit and its scores on the training rows, shape (rows, outputs)."""
@@ -138,9 +138,4 @@ def family_problem(sample: Sample, encoder: TableEncoder, family: Family, *, sta
     if standardize and family.standardizes_target:
         measure = robust_center_and_scale if family.robust_scale else mean_and_deviation
     prepared = prepare(sample, standardize=standardize, measure_target=measure, exposure_power=family.exposure_power)
-    return FamilyProblem(prepared, family, columns_of(encoder), len(encoder.names), sample.present)
-
-
-def columns_of(encoder: TableEncoder) -> Indices:
-    """Return the column of each term, shape (n_terms,)."""
-    return np.array([term.column for term in encoder.terms], dtype=np.intp)
+    return FamilyProblem(prepared, family, encoder.term_columns, len(encoder.names), sample.present)

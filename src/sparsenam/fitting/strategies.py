@@ -239,7 +239,7 @@ class PenalisedNetworkFitter:
         trained = train_network(objective, network, bank, start, context)
         finished = _finished(problem, trained)
         if not network.solver_for(penalty).proximal and self.alpha > 0:
-            finished = finished.keep(finished.mean_absolute > network.threshold)
+            finished = finished.keep(_above_threshold(problem, finished, network.threshold))
         model, outcome = finished.model, trained.outcome
         if self.refits:
             kept = np.flatnonzero(np.isin(prepared.terms, model.terms))
@@ -302,11 +302,12 @@ def penalty_on_terms(penalty: Penalty, problem: FamilyProblem) -> Penalty:
         weights = np.ones(prepared.n_terms)
         weights[prepared.terms] = grouping.weights
         return weighted(penalty, weights)
-    if not (isinstance(penalty, GroupLasso) and np.ndim(penalty.weights) == 0):
-        remedy = "choose that penalty"
-        raise InputError(describe("feature_groups", "the penalty 'group_lasso'", repr(penalty), remedy))
+    if not isinstance(penalty, GroupLasso):
+        where = "penalty of a network with feature_groups or categories, whose terms form groups"
+        raise InputError(describe(where, "'group_lasso'", type(penalty).__name__, "choose that penalty"))
     members = tuple(prepared.terms[indices] for indices in grouping.members)
-    return JointGroupLasso(members, float(penalty.weights) * grouping.weights)
+    leading = np.array([terms[0] for terms in members], dtype=np.intp)
+    return JointGroupLasso(members, penalty.thresholds(prepared.n_terms, 1.0)[leading] * grouping.weights)
 
 
 def require_numbers(prepared: PreparedSample) -> None:
@@ -327,6 +328,16 @@ def _with_convex_output(problem: FamilyProblem, bank: MLPBank, theta: Tensor) ->
     coefficients = design.original(solution)
     means = np.einsum("jm,jmk->k", design.means, coefficients)
     return features.network(everything, coefficients)[1], intercept - means
+
+
+def _above_threshold(problem: FamilyProblem, finished: Finished, threshold: float) -> NDArray[np.bool_]:
+    """Return which kept terms stay: those of groups with a large effect, or of groups that are never penalised."""
+    prepared, large = problem.prepared, finished.mean_absolute > threshold
+    row_of = {int(term): row for row, term in enumerate(finished.model.terms)}
+    for members, weight in zip(prepared.grouping.members, prepared.grouping.weights, strict=True):
+        rows = [row_of[int(term)] for term in prepared.terms[members] if int(term) in row_of]
+        large[rows] = weight == 0.0 or large[rows].any()
+    return large
 
 
 def _finished(problem: FamilyProblem, trained: TrainedNetwork) -> Finished:

@@ -96,6 +96,7 @@ class ValidatedPath:
     points: tuple[ConvexPoint, ...]
     curve: CVCurve
     taken: int
+    in_time: bool = True
 
     @property
     def point(self) -> ConvexPoint:
@@ -119,16 +120,21 @@ class Choice:
     start: Vector | None = None
 
     @property
+    def is_complete(self) -> bool:
+        """Whether the time sufficed for the walk and for the solution at its alpha."""
+        return bool(np.isclose(self.point.alpha, self.alpha)) and (self.validated is None or self.validated.in_time)
+
+    @property
     def support(self) -> Indices:
         """The kept terms, as indices among the prepared ones."""
         return self.task.terms(self.point.supports[0])
 
 
-def choose_at(task: ConvexTask, alpha: float, tol: float = TOLERANCE) -> Choice:
+def choose_at(task: ConvexTask, alpha: float, context: Context, tol: float = TOLERANCE) -> Choice:
     """Return the certified solution at a given alpha."""
 
     def solved(penalised: ConvexTask) -> Choice:
-        return Choice(penalised, alpha, *penalised.solve(alpha, tol))
+        return Choice(penalised, alpha, *penalised.solve(alpha, tol, context.clock.passed))
 
     return with_first_fit(task, solved, lambda choice: (choice.task, choice.point))
 
@@ -201,7 +207,7 @@ def _walk(task: ConvexTask, plan: CrossValidation, loss: HeldOutLoss, context: C
     if plan.least_shrinkage:
         kept = points[taken].supports[0]
         taken = max(index for index, point in enumerate(points) if np.array_equal(point.supports[0], kept))
-    return ValidatedPath(task, tuple(points), curve, taken)
+    return ValidatedPath(task, tuple(points), curve, taken, in_time)
 
 
 def _curve(task: ConvexTask, points: list[ConvexPoint], losses: Vector, weights: Vector) -> CVCurve:

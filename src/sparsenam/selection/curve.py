@@ -165,7 +165,10 @@ class CVCurve:
             if not allowed.any():
                 got = f"{int(self.n_features.min())} columns that are always kept"
                 raise InputError(describe("max_features", f"at most {max_features} columns", got, "allow more"))
-        return as_rule(rule).choose(self, allowed)
+        taken = as_rule(rule).choose(self, allowed)
+        if not (0 <= taken < allowed.size and allowed[taken]):
+            raise InputError(describe("rule", "an index of an allowed point", repr(taken), "correct its choose"))
+        return taken
 
     def lowest(self, allowed: Mask) -> int:
         """Return the allowed point with the lowest mean; among equals the one whose size is that of its folds."""

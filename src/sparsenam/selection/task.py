@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, overload
 
@@ -216,8 +216,10 @@ class ConvexTask:
             names,
         )
 
-    def walk(self, alphas: Vector | None, n_alphas: int, tol: float) -> list[ConvexPoint]:
-        """Return the points of a path for the fit on all rows, by default from alpha_max down."""
+    def walk(
+        self, alphas: Vector | None, n_alphas: int, tol: float, out_of_time: Callable[[], bool] = lambda: False
+    ) -> list[ConvexPoint]:
+        """Return the points of a path for the fit on all rows, by default from alpha_max down, while there is time."""
         path = convex_path(
             self.design,
             self.prepared.target,
@@ -228,10 +230,20 @@ class ConvexTask:
             n_alphas=n_alphas,
             tol=tol,
         )
-        return list(path)
+        points: list[ConvexPoint] = []
+        for point in path:
+            points.append(point)
+            if out_of_time():
+                break
+        return points
 
-    def solve(self, alpha: float, tol: float = TOLERANCE) -> tuple[ConvexPoint, Certificate | None]:
-        """Solve at one alpha, on the way down from alpha_max, and certify; warn where there is no certificate."""
+    def solve(
+        self, alpha: float, tol: float = TOLERANCE, out_of_time: Callable[[], bool] = lambda: False
+    ) -> tuple[ConvexPoint, Certificate | None]:
+        """Solve at one alpha, on the way down from alpha_max, and certify; warn where there is no certificate.
+
+        Without time the point reached on the way is returned: a sparser one.
+        """
         target, weights = self.prepared.target, self.prepared.weights
         try:
             top = alpha_max(self.design, target, self.family, weights[None], penalty=self.penalty)
@@ -240,7 +252,13 @@ class ConvexTask:
         alphas = np.geomspace(top, alpha, STEPS_DOWN) if 0 < alpha < top else np.array([alpha])
         certificate, names = None, self.group_names
         for inner in (0.5 * tol, 0.01 * tol):
-            (point,) = deque(self.walk(alphas, alphas.size, inner), maxlen=1)
+            (point,) = deque(self.walk(alphas, alphas.size, inner, out_of_time), maxlen=1)
+            if point.alpha != alphas[-1]:
+                message = (
+                    f"max_seconds ran out on the way to alpha {alpha:.3g}: the model is that of {point.alpha:.3g}."
+                )
+                warnings.warn(message, ConvergenceWarning, stacklevel=2)
+                return point, None
             theta, intercept = point.theta[0], point.intercepts[0]
             try:
                 certificate = certify(

@@ -9,16 +9,17 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sparsenam.context import Context
 from sparsenam.convex.problem import ConvexPoint
-from sparsenam.convex.relaxed import RelaxedFits, relaxed_scores
+from sparsenam.convex.relaxed import RelaxedFits
 from sparsenam.errors import InputError, describe
 from sparsenam.families import Family, Poisson
-from sparsenam.fitting.problem import FamilyProblem, Fitted, Fitter, Indices, Mask, Vector, columns_of
+from sparsenam.fitting.problem import FamilyProblem, Fitted, Fitter, Indices, Mask, Vector
 from sparsenam.model import AdditiveModel
 from sparsenam.selection.choose import Choice, CrossValidation, ValidatedPath, choose_at, cross_validate
-from sparsenam.selection.curve import Splits
+from sparsenam.selection.curve import Splits, held_out_counts
 from sparsenam.selection.task import ConvexTask
 from sparsenam.survival.alternation import Converged, CoxLikelihood, alternate
 from sparsenam.survival.cox import Baseline, RiskSets, Ties
@@ -43,34 +44,32 @@ class PartialLikelihoodLoss:
     """
 
     risk_sets: RiskSets
-    folds: tuple[Indices, ...]
     parts: tuple[RiskSets, ...]
+    counts: NDArray[np.intp]
     base: Vector
     ridge: float | None = RIDGE
 
     @classmethod
     def of(cls, risk_sets: RiskSets, splits: Splits) -> PartialLikelihoodLoss:
         """Return the loss for the test rows of some splits."""
-        folds = tuple(test for _, test in splits)
-        parts = tuple(risk_sets.take(fold) for fold in folds)
         hazard = risk_sets.hazard(np.zeros(risk_sets.event.size), "breslow").rows
         base = np.zeros(hazard.size)
         base[risk_sets.event] = -np.log(hazard[risk_sets.event])
-        for fold, part in zip(folds, parts, strict=True):
-            base[fold] -= part.event_losses(np.zeros(fold.size))
-        return cls(risk_sets, folds, parts, base)
+        parts = tuple(risk_sets.take(test) for _, test in splits)
+        return cls(risk_sets, parts, held_out_counts(splits, hazard.size), base)
 
     @property
     def weights(self) -> Vector:
-        """The weights of the rows with the event."""
-        return self.risk_sets.weights * self.risk_sets.event
+        """The weights of the rows with the event that some fold holds out."""
+        return self.risk_sets.weights * self.risk_sets.event * (self.counts > 0)
 
     def losses(self, fits: RelaxedFits, point: ConvexPoint) -> Vector:
-        """Return the held-out loss of each row, shape (rows,)."""
-        scores, total = relaxed_scores(fits, point)[:, 0], self.base.copy()
-        for fold, part in zip(self.folds, self.parts, strict=True):
-            total[fold] += part.event_losses(scores[fold])
-        return total
+        """Return each row's mean loss over the folds that hold it out, shape (rows,); NaN where none does."""
+        total = np.zeros(self.base.size)
+        for batch, (fold, part) in enumerate(zip(fits.held_out[1:], self.parts, strict=True), start=1):
+            scores = fits.scores(batch, point.supports[batch], point)[:, 0]
+            np.add.at(total, fold, part.event_losses(scores) - part.event_losses(np.zeros(fold.size)))
+        return np.divide(total, self.counts, out=np.full(total.size, np.nan), where=self.counts > 0) + self.base
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -140,7 +139,8 @@ class CoxProblem:
                 break
             part = context.within(f"choice{number}")
             scores = self._fit(quick, task.terms(supports[-1]), scores, part).scores
-        choice = self._keeping(validated[0], task, validated[-1].point.supports[0], context)
+        kept = validated[-1].point.supports[0]
+        choice = self._keeping(validated[0], task, kept, how.max_features, context)
         return replace(choice, validated=validated[-1], start=scores)
 
     def fit(self, fitter: Fitter, indices: Indices, start: Vector | None, context: Context) -> tuple[Fitted, Vector]:
@@ -189,24 +189,32 @@ class CoxProblem:
 
         def step(scores: Vector, number: int) -> tuple[Choice, Vector]:
             sample = self._at(scores, total).prepared
-            choice = choose_at(task.with_sample(sample), alpha, GAP if exact else GAP_IN_SINGLE)
+            choice = choose_at(task.with_sample(sample), alpha, context, GAP if exact else GAP_IN_SINGLE)
             return choice, choice.point.scores(choice.task.design)[:, 0]
 
         return alternate(self.likelihood, step, start, exact=exact, out_of_time=context.clock.passed)
 
-    def _keeping(self, first: ValidatedPath, task: ConvexTask, kept: Indices, context: Context) -> Choice:
+    def _keeping(
+        self, first: ValidatedPath, task: ConvexTask, kept: Indices, most: int | None, context: Context
+    ) -> Choice:
         """Return the penalised solution at the largest alpha found whose groups include those to keep.
 
         An alpha found with a hazard held fixed means something else where the hazard follows the solution. The path
-        with the hazard of the empty model (``first``) is near: the search starts where it has the groups.
+        with the hazard of the empty model (``first``) is near: the search starts where it has the groups. Where no
+        alpha has them all within ``most`` columns, the last that keeps so many is taken.
         """
         enough = [point.alpha for point in first.points if np.isin(kept, point.supports[0]).all()]
-        alpha, scores = max(enough, default=first.point.alpha), self._no_scores()
+        alpha, scores, within = max(enough, default=first.point.alpha), self._no_scores(), None
         while True:
             solved = self._solve(scores, task, alpha, context)
-            if np.isin(kept, solved.result.point.supports[0]).all() or context.clock.passed():
+            support = solved.result.point.supports[0]
+            fits = most is None or task.columns(support).size <= most
+            if fits and (np.isin(kept, support).all() or context.clock.passed()):
                 return solved.result
-            alpha, scores = LOWER * alpha, solved.scores
+            if not fits and within is not None:
+                return within
+            within = solved.result if fits else None
+            alpha, scores = (LOWER * alpha if fits else alpha / LOWER), solved.scores
 
 
 def cox_problem(sample: Sample, encoder: TableEncoder, ties: Ties, *, standardize: bool) -> CoxProblem:
@@ -226,7 +234,7 @@ def cox_problem(sample: Sample, encoder: TableEncoder, ties: Ties, *, standardiz
     risk_sets = RiskSets.of(event[counted], time[counted], prepared.weights)
     hazard = risk_sets.hazard(np.zeros(risk_sets.event.size), ties).rows
     prepared = replace(prepared, target=(risk_sets.event - hazard)[:, None])
-    base = FamilyProblem(prepared, Poisson(), columns_of(encoder), len(encoder.names), counted)
+    base = FamilyProblem(prepared, Poisson(), encoder.term_columns, len(encoder.names), counted)
     return CoxProblem(base, sample.terms[counted], CoxLikelihood(risk_sets, ties))
 
 

@@ -224,11 +224,6 @@ class PreparedSample:
     twins: dict[str, tuple[str, ...]] = field(default_factory=dict)
     exposure_unit: Vector = field(default_factory=lambda: np.ones(1))
 
-    @property
-    def is_plain(self) -> bool:
-        """Whether every term is a number in every row."""
-        return not (self.levels.any() or np.isnan(self.x).any())
-
     def take(self, indices: NDArray[np.intp]) -> PreparedSample:
         """Return the sample with some of its terms alone, given by their indices into ``terms``."""
         return replace(

@@ -32,19 +32,19 @@ class Journal:
     finished: bool = False
 
 
-def stored(journals: Iterable[Journal], context: Context, stage: str) -> Iterator[Journal]:
-    """Pass the journals on and store one every few seconds, and the last."""
+def stored(journals: Iterable[Journal], context: Context, stage: str, basis: str) -> Iterator[Journal]:
+    """Pass the journals on and store one every few seconds, and the last; ``basis`` says what the training rests on."""
     journal, moment = None, time.monotonic()
     try:
         for latest in journals:
             journal = latest if latest.last.whole else journal
             if journal is not None and time.monotonic() - moment >= SECONDS_BETWEEN:
-                _keep(context, stage, journal)
+                _keep(context, stage, basis, journal)
                 moment = time.monotonic()
             yield latest
     finally:  # an interrupted fit keeps its last whole epoch too
         if journal is not None:
-            _keep(context, stage, journal)
+            _keep(context, stage, basis, journal)
 
 
 def read_journal(kept: StageResult, device: torch.device) -> Journal:
@@ -53,10 +53,10 @@ def read_journal(kept: StageResult, device: torch.device) -> Journal:
     return Journal(last, best, list(kept.facts["history"]), bool(kept.facts["finished"]))
 
 
-def _keep(context: Context, stage: str, journal: Journal) -> None:
+def _keep(context: Context, stage: str, basis: str, journal: Journal) -> None:
     epochs = {"last": journal.last, "best": journal.best}
     facts: dict[str, Any] = {name: _facts(epoch) for name, epoch in epochs.items()}
-    facts["finished"] = journal.finished
+    facts |= {"finished": journal.finished, "basis": basis}
     facts["history"] = [entry for entry in journal.history if (entry["epoch"] or 0) <= journal.last.number]
     arrays = {f"{name}/{key}": array for name, epoch in epochs.items() for key, array in _arrays(epoch).items()}
     context.keep(stage, StageResult(arrays, facts))

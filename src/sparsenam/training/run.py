@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -80,11 +81,12 @@ def run(
     """
     first = Epoch(0, float("inf"), 0.0, start)
     journal, kept = Journal(first, first, []), context.recall(stage)
-    if kept is not None:
+    basis = "" if context.resume is None else _basis(problem, start)
+    if kept is not None and kept.facts["basis"] == basis:
         journal = read_journal(kept, start.theta.device)
     journals = _journals(problem, journal, plan, context, validate)
     if context.resume is not None:
-        journals = stored(journals, context, stage)
+        journals = stored(journals, context, stage, basis)
     (journal,) = deque(chain([journal], journals), maxlen=1)
     chosen = journal.last if validate is None else journal.best
     if context.clock.passed():  # measuring takes a pass over all rows, for which there is no time
@@ -93,6 +95,16 @@ def run(
     # the best epoch on held-out rows is not the end of the descent, and need not be stationary
     converged = not plan.solver.searches_step or validate is not None or stationarity <= 10 * plan.tol
     return Outcome(chosen.parameters, journal.history, stationarity, converged)
+
+
+def _basis(problem: Problem, start: Parameters) -> str:
+    """Return a digest of what a training rests on, which an earlier stage of the fit may have changed."""
+    digest = hashlib.sha256(repr((problem.family, problem.alpha, problem.terms.tolist())).encode())
+    for tensor in (problem.target, problem.weights, start.theta, start.intercept):
+        digest.update(tensor.detach().cpu().contiguous().numpy().tobytes())
+    norms = np.arange(1.0, problem.n_terms + 1.0)  # any will do: weights from a first fit show in what they shrink to
+    digest.update(problem.penalty.shrink(norms, 1.0, 1.0).tobytes())
+    return digest.hexdigest()
 
 
 def measure_stationarity(problem: Problem, parameters: Parameters, step: float) -> float:
