@@ -9,7 +9,7 @@ PINS := pyproject.toml constraints.txt
 # real data sets that lie beside the project are used; otherwise the loaders look into their cache, then download
 export SPARSENAM_DATA ?= $(abspath $(wildcard ../shared/data))
 
-.PHONY: help demo test check lint types imports unit browser-tests claims bench bench-step reproduce docs clean
+.PHONY: help demo test check lint types imports unit browser-tests explore claims bench bench-step reproduce docs clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -41,6 +41,10 @@ browser-tests: $(VENV)/browser.stamp ## the report in a headless Chromium, which
 		timeout 300 apt-get install -y -qq --no-install-recommends chromium >/dev/null; } || \
 		echo "no Chromium: the browser tests will be skipped"
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/browser -n 0 -rs
+
+explore: $(VENV)/dev.stamp ## the property tests on new random examples, five times as many
+	OMP_NUM_THREADS=1 HYPOTHESIS_PROFILE=explore $(BIN)/python -m pytest -n auto --ignore tests/browser -q --timeout 1200 \
+		$$(grep -rl "^from hypothesis" tests --include 'test_*.py')
 
 claims: $(VENV)/dev.stamp ## what README claims of choosing, on all its seeds: ten minutes
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto -m slow tests/slow --timeout 600

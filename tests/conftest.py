@@ -1,3 +1,4 @@
+import os
 from itertools import count
 from types import SimpleNamespace
 
@@ -7,8 +8,11 @@ from hypothesis import settings
 
 from sparsenam import context
 
-settings.register_profile("steady", deadline=None)  # a busy machine is no failure
-settings.load_profile("steady")
+# a busy machine is no failure; the same examples in every run: what fails here failed before it was committed.
+# `make explore` draws new ones
+settings.register_profile("steady", deadline=None, derandomize=True)
+settings.register_profile("explore", deadline=None, max_examples=500, print_blob=True)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
 
 
 @pytest.fixture(autouse=True, scope="session")

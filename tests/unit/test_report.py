@@ -11,7 +11,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from report_cases import HOSTILE, explanation, explanation_dict, local_explanation
@@ -263,6 +263,7 @@ def test_labels_of_ticks_do_not_touch(low, width, kind, letters):
 
 
 @given(st.floats(-3e5, 3e5), st.floats(4.0, 3e5), st.integers(1, 8))
+@example(5e-324, 4.0, 1)
 def test_dates_on_an_axis_are_first_days_or_days(low, width, about):
     ticks = Axis(low, low + width, "date").ticks(about)
     assert all(low <= tick.value <= low + width for tick in ticks)

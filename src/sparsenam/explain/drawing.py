@@ -187,7 +187,8 @@ def _date_ticks(low: float, high: float, about: int) -> list[Tick]:
     step = min(_DATE_STEPS, key=lambda days: abs(math.log((high - low) / days / about)))
     months = _DATE_STEPS[step]
     if not months:
-        values = range(math.ceil(low / step) * step, math.floor(high) + 1, step)
+        first = math.ceil(low)  # of whole numbers: a tiny low, divided, would be 0
+        values = range(first + -first % step, math.floor(high) + 1, step)
         return [Tick(float(day), date_text(day)) for day in values]
     begin = EPOCH + timedelta(days=low)
     month = begin.year * 12 + begin.month - 1
