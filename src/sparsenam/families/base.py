@@ -62,7 +62,7 @@ class Family(Protocol):
     is_quadratic
         Whether the loss is ½ Σₖ (score - y)², so that least squares solve it.
     couples_outputs
-        Whether the loss is not a sum over outputs, as for softmax.
+        Whether the loss is not a sum over outputs, as for softmax; `hessian_diagonal` is then the same for all.
     dispersion
         How the scale φ of the noise is found: it is 1 ("fixed"), by Pearson's estimate ("pearson"), or from the
         derivatives of the loss ("empirical").

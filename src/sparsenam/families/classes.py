@@ -77,9 +77,14 @@ class Multinomial(Family):
         return self.mean(scores) - target
 
     def hessian_diagonal(self, scores: Array, target: Array) -> Array:
-        """Return 2pₖ(1 - pₖ), which bounds diag(p) - ppᵀ by Gershgorin's circles; sharp for two classes."""
-        mean = self.mean(scores)
-        return mean * (2.0 - 2.0 * mean)
+        """Return the same bound on diag(p) - ppᵀ for every class, so that one weighted Gram serves all of them.
+
+        With p₁ the largest share it is p₁ up to ½ and 2p₁(1 - p₁) beyond: by interlacing the top eigenvalue is at
+        most p₁, by Gershgorin's circles at most 2 maxₖ pₖ(1 - pₖ). It is sharp for two classes and for equal shares.
+        """
+        xp, mean = array_namespace(scores), self.mean(scores)
+        top = xp.max(mean, axis=-1, keepdims=True)
+        return xp.where(top > 0.5, top * (2.0 - 2.0 * top), top) + xp.zeros_like(mean)
 
     def conjugate(self, mean: Matrix, target: Matrix) -> Matrix:
         """Return Σₖ mₖ log mₖ, shape (rows,)."""
