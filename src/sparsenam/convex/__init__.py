@@ -1,6 +1,6 @@
 """Random features and the convex problem on them: exact solver, duality gap, certificate."""
 
-from sparsenam.convex.design import GroupedDesign, orthonormal_design
+from sparsenam.convex.design import GroupedDesign, grouped_design
 from sparsenam.convex.path import alpha_max, convex_path
 from sparsenam.convex.problem import Certificate, ConvexPoint, certify
 from sparsenam.convex.relaxed import RelaxedFits, refit_on, relaxed_scores
@@ -15,7 +15,7 @@ __all__ = [
     "alpha_max",
     "certify",
     "convex_path",
-    "orthonormal_design",
+    "grouped_design",
     "refit_on",
     "relaxed_scores",
 ]

@@ -1,4 +1,9 @@
-"""Ramps, the clipped ReLU units of one term, and the design of the convex problem: one block of columns a group."""
+"""Ramps, the clipped ReLU units of one term, and the design of the convex problem: one block of columns a group.
+
+A group's columns are its functions from smooth to rough, the rough ones made small, so that the group norm is
+√(‖f‖² + λ roughness(f)) (the sparsity-smoothness penalty of Meier, van de Geer and Bühlmann, 2009) in the basis of
+Demmler and Reinsch (1975).
+"""
 
 from __future__ import annotations
 
@@ -20,6 +25,7 @@ EVEN_SHARE = 0.4  # of the scale by length, not rows: 1.095; 1.232 at 0, 1.100 a
 MARGIN = 0.1  # share of the bulk by which the end ramps pass the data: 1.095; 1.133 at 0, 1.116 at 0.3
 REACH = 3.0  # interquartile ranges from the quartiles to the ends of the bulk; outliers get few knots
 ROUNDING = 1e-9  # far above that of a sum of weights
+SPACING = 8.0  # times the median at which widths are clipped: an outlier must not make its ramp free
 NEAR = 1e-10  # knots closer than this share of the range are one: a steeper ramp would be rounding alone
 
 
@@ -55,6 +61,22 @@ class Ramps:
         partly = np.bincount(interval, weights * u, minlength=self.size)
         beyond = np.cumsum(inside[::-1])[::-1] - inside
         return (beyond + partly) / weights.sum()
+
+
+def bend_roughness(ramps: Ramps) -> Matrix:
+    """Return the roughness of a sum of ramps as a quadratic form of its coefficients, shape (m, m).
+
+    It is the sum of squared second differences over knots whose widths are tempered, √clip(w/median, ⅛, 8): with the
+    widths themselves the few rows of long tails would have curves of their choosing, with equal ones the curve
+    would be too stiff where rows are dense.
+    """
+    if ramps.size < 2:
+        return np.zeros((ramps.size, ramps.size))
+    widths = np.diff(ramps.knots)
+    widths = np.sqrt(np.clip(widths / np.median(widths), 1.0 / SPACING, SPACING))
+    widths /= widths.mean()
+    bends = np.diff(np.diag(1.0 / widths), axis=0) / np.sqrt(0.5 * (widths[:-1] + widths[1:]))[:, None]
+    return bends.T @ bends
 
 
 def place_ramps(x: Vector, weights: Vector, count: int) -> Ramps:
@@ -171,6 +193,9 @@ Indices: TypeAlias = NDArray[np.intp]
 
 CHUNK = 250_000  # numbers held in double precision at once: 2 MB stay in a core's cache
 CUT = 1e-7  # directions with less than this share of a group's largest eigenvalue are left out
+FREEDOM = 3.0  # degrees of freedom of a group: Σₖ 1/(1 + eₖ)
+REST = 0.02  # share of them that the roughest directions may have together to be left out
+NARROWEST, WIDEST = 1e-12, 1e12  # between which λ is looked for
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -182,14 +207,18 @@ class GroupedDesign:
     blocks
         Solver's columns Qⱼᵀ, shape (groups, m, rows), single or double precision.
     transform
-        Tⱼ with Qⱼ = (Gⱼ - meansⱼ) Tⱼ, shape (groups, m, m).
+        Tⱼ with Qⱼ = (Gⱼ - meansⱼ) Tⱼ, shape (groups, raw columns, m).
     means
-        Weighted means of the raw columns Gⱼ, shape (groups, m).
+        Weighted means of the raw columns Gⱼ, shape (groups, raw columns).
+    roughness
+        e ≥ 0 of each column, shape (groups, m): its variance is 1/(1 + e) and its roughness e/(1 + e); both are 0 for
+        padding. Zeros where the norm knows no roughness.
     """
 
     blocks: Floats
     transform: Array
     means: Array
+    roughness: Array
 
     @property
     def n_groups(self) -> int:
@@ -207,7 +236,7 @@ class GroupedDesign:
         return self.blocks.shape[2]
 
     def original(self, solution: Array) -> Array:
-        """Return Tⱼ θⱼ, shape (groups, m, outputs): coefficients of the centred raw columns Gⱼ - meansⱼ."""
+        """Return Tⱼ θⱼ, shape (groups, raw columns, outputs): coefficients of the centred columns Gⱼ - meansⱼ."""
         return np.matmul(self.transform, solution)
 
     def columns(self, groups: Indices) -> Floats:
@@ -226,21 +255,24 @@ class GroupedDesign:
         return intercept + (self.columns(groups).T @ flat.astype(self.blocks.dtype)).astype(np.float64)
 
 
-def orthonormal_design(
+def grouped_design(
     columns_of: Callable[[int], Floats],
     n_groups: int,
     weights: Array,
     *,
     norm: Literal["function", "parameters"] = "function",
-    roughness: float = 1e-4,
-    is_ordered: Callable[[int], bool] = lambda group: True,
+    roughness_of: Callable[[int], Array] | None = None,
+    freedom: float = FREEDOM,
     dtype: type[np.floating[Any]] = np.float64,
 ) -> GroupedDesign:
     """Build the design in the coordinates of a group norm.
 
-    With ``norm="function"`` the solver's ‖θⱼ‖ is √(‖Gⱼβⱼ‖ₙ² + roughness · rⱼ² Σₖ (βⱼ,ₖ₊₁ - βⱼ,ₖ)²), where
-    βⱼ = Tⱼ θⱼ and rⱼ is the number of columns: on ramps β holds the jumps between knots, so the second term
-    is the roughness of the shape. With ``norm="parameters"`` it is ‖βⱼ‖ (the paper), columns centred only.
+    With ``norm="function"`` the solver's ‖θⱼ‖ is √(‖Gⱼβⱼ‖ₙ² + λⱼ βⱼᵀPⱼβⱼ) with βⱼ = Tⱼ θⱼ. In the basis that makes the
+    Gram matrix of Gⱼ the identity and Pⱼ diagonal, with entries d from smooth to rough, a column is a basis function
+    over √(1 + λd), and λⱼ is such that Σ 1/(1 + λd) = ``freedom``: noise has the same chance in every group that has
+    so many columns. The roughest directions, with hardly any degrees of freedom, are left out. Without
+    ``roughness_of`` the columns are orthonormal. With ``norm="parameters"`` ‖θⱼ‖ is ‖βⱼ‖ (the paper), columns centred
+    only.
 
     Parameters
     ----------
@@ -248,60 +280,102 @@ def orthonormal_design(
         Returns the raw columns Gⱼ of group j, shape (rows, mⱼ); called once for each group.
     weights
         Non-negative weights of the rows, shape (rows,).
-    is_ordered
-        Returns whether a group's columns are in the order of its values; if not, Σₖ βⱼ,ₖ² replaces the roughness.
+    roughness_of
+        Returns Pⱼ, shape (mⱼ, mⱼ).
     """
     shares = np.asarray(weights, dtype=np.float64) / np.sum(weights)
     rows = shares.size
-    blocks: Floats = np.zeros((n_groups, 1, rows), dtype)
-    means, transform = np.zeros((n_groups, 1)), np.zeros((n_groups, 1, 1))
+    blocks: Floats = np.zeros((n_groups, 0, rows), dtype)
+    means, rough = np.zeros((n_groups, 0)), np.zeros((n_groups, 0))
+    transform = np.zeros((n_groups, 0, 0))
     first = 0
     while first < n_groups:
         raw = [np.asarray(columns_of(first), dtype=np.float64)]
         last = min(first + max(1, CHUNK // max(raw[0].size, 1)), n_groups)
         raw += [np.asarray(columns_of(group), dtype=np.float64) for group in range(first + 1, last)]
-        sizes = np.array([columns.shape[1] for columns in raw])
-        extra = (0, max(int(sizes.max()) - blocks.shape[1], 0))
-        if extra[1]:
-            blocks = _widened(blocks, blocks.shape[1] + extra[1], first)
-            means, transform = np.pad(means, ((0, 0), extra)), np.pad(transform, ((0, 0), extra, extra))
-        chunk = np.zeros((len(raw), blocks.shape[1], rows))
+        chunk = np.zeros((len(raw), max(columns.shape[1] for columns in raw), rows))
         for padded, columns in zip(chunk, raw, strict=True):
             padded[: columns.shape[1]] = columns.T
-        means[first:last] = chunk @ shares
-        chunk -= means[first:last, :, None]
+        centres = chunk @ shares
+        chunk -= centres[:, :, None]
         if norm == "function":
             weighted = chunk * np.sqrt(shares)
             gram = np.matmul(weighted, weighted.transpose(0, 2, 1))
-            ordered = np.array([is_ordered(group) for group in range(first, last)])
-            transform[first:last] = _whitening(gram, sizes, roughness, ordered)
-            chunk = np.matmul(transform[first:last].transpose(0, 2, 1), chunk)
+            penalty = np.zeros_like(gram)
+            if roughness_of is not None:
+                for group in range(first, last):
+                    size = raw[group - first].shape[1]
+                    penalty[group - first, :size, :size] = roughness_of(group)
+            turn, bent = _smooth_basis(gram, penalty, freedom)
+            chunk = np.matmul(turn.transpose(0, 2, 1), chunk)
         else:
-            transform[first:last] = np.eye(blocks.shape[1])
-        blocks[first:last] = chunk
+            turn = np.tile(np.eye(chunk.shape[1]), (len(raw), 1, 1))
+            bent = np.zeros(chunk.shape[:2])
+        blocks = _widened(blocks, chunk.shape[1], first)
+        means = _padded(means, centres.shape[1])
+        rough = _padded(rough, bent.shape[1])
+        transform = _padded(transform, *turn.shape[1:])
+        blocks[first:last, : chunk.shape[1]] = chunk
+        means[first:last, : centres.shape[1]] = centres
+        rough[first:last, : bent.shape[1]] = bent
+        transform[first:last, : turn.shape[1], : turn.shape[2]] = turn
         first = last
-    return GroupedDesign(blocks, transform, means)
+    return GroupedDesign(blocks, transform, means, rough)
+
+
+def _padded(array: Array, *wanted: int) -> Array:
+    """Return the array with zeros appended to its axes after the first, up to the wanted sizes."""
+    extra = [(0, 0), *((0, max(size - have, 0)) for size, have in zip(wanted, array.shape[1:], strict=True))]
+    return np.pad(array, extra) if any(more for _, more in extra) else array
 
 
 def _widened(blocks: Floats, width: int, filled: int) -> Floats:
-    """Return a copy with room for ``width`` columns; zeros are pages the system hands out when touched."""
+    """Return room for ``width`` columns at least; zeros are pages the system hands out when touched."""
+    if width <= blocks.shape[1]:
+        return blocks
     wider: Floats = np.zeros((blocks.shape[0], width, blocks.shape[2]), blocks.dtype)
     wider[:filled, : blocks.shape[1]] = blocks[:filled]
     return wider
 
 
-def _whitening(gram: Array, sizes: NDArray[np.int64], roughness: float, ordered: NDArray[np.bool_]) -> Array:
-    """Return T with Tᵀ(gram + roughness · P)T = I on the directions that carry variance, shape (groups, m, m).
+def _smooth_basis(gram: Array, penalty: Array, freedom: float) -> tuple[Array, Array]:
+    """Return T (groups, raw columns, m) with Tᵀ(gram + λ penalty)T = I, and e = λd (groups, m), from smooth to rough.
 
-    ``sizes`` (groups,) are the numbers of columns that are not padding. An eigenvalue is known to rounding of the
-    largest, far below CUT, so that no direction is kept or left out by rounding.
+    Both are 0 for directions that are left out. An eigenvalue is known to rounding of the largest, far below `CUT`,
+    so that no direction is kept or left out by rounding.
     """
-    for size in np.unique(sizes[sizes > 1]) if roughness else ():
-        difference = np.diff(np.eye(int(size)), axis=0)
-        penalty = roughness * float(size) ** 2 * difference.T @ difference
-        gram[(sizes == size) & ordered, :size, :size] += penalty
-        gram[(sizes == size) & ~ordered, :size, :size] += roughness * np.eye(int(size))
     values, vectors = np.linalg.eigh(gram)
     kept = values > CUT * np.maximum(values[:, -1:], 1e-12)
-    scales = np.where(kept, 1.0 / np.sqrt(np.where(kept, values, 1.0)), 0.0)
-    return vectors * scales[:, None, :]
+    whiten = vectors * np.where(kept, 1.0 / np.sqrt(np.where(kept, values, 1.0)), 0.0)[:, None, :]
+    rough = np.matmul(whiten.transpose(0, 2, 1), np.matmul(penalty, whiten))
+    # directions without variance come last
+    far = 2.0 * np.trace(rough, axis1=1, axis2=2) + 1.0
+    rough[:, np.arange(rough.shape[1]), np.arange(rough.shape[1])] += np.where(kept, 0.0, far[:, None])
+    d, turns = np.linalg.eigh(rough)
+    number = kept.sum(axis=1)
+    real = np.arange(d.shape[1]) < number[:, None]
+    d = np.where(real, np.maximum(d, 0.0), np.inf)
+    e = _strength(d, freedom)[:, None] * np.where(real, d, 0.0)
+    used = np.where(real, 1.0 / (1.0 + e), 0.0)
+    rest = used.sum(axis=1, keepdims=True) - np.cumsum(used, axis=1) + used  # of a direction and all rougher ones
+    real &= rest > REST * used.sum(axis=1, keepdims=True)
+    width = max(int(real.sum(axis=1).max(initial=0)), 1)
+    scale = np.where(real, np.sqrt(used), 0.0)[:, None, :width]
+    return np.matmul(whiten, turns[:, :, :width]) * scale, np.where(real, e, 0.0)[:, :width]
+
+
+def _strength(d: Array, freedom: float) -> Array:
+    """Return λ with Σₖ 1/(1 + λdₖ) = freedom, shape (groups,), for d of shape (groups, m), ∞ for no direction.
+
+    0 for groups that have no more directions than that, or only smooth ones.
+    """
+    finite = np.isfinite(d)
+    scale = np.where(finite, d, 0.0).max(axis=1)
+    usable = (finite.sum(axis=1) > freedom) & (scale > 0.0)
+    unit = np.where(usable, scale, 1.0)[:, None]
+    low, high = np.full(len(d), np.log(NARROWEST)), np.full(len(d), np.log(WIDEST))
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        sums = (1.0 / (1.0 + np.exp(middle)[:, None] * d / unit)).sum(axis=1)
+        low, high = np.where(sums > freedom, middle, low), np.where(sums > freedom, high, middle)
+    return np.where(usable, np.exp(0.5 * (low + high)) / unit[:, 0], 0.0)

@@ -8,9 +8,10 @@ from typing import Protocol
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy.linalg import block_diag
 from torch import Tensor
 
-from sparsenam.convex.design import ROUNDING, Ramps, distinct, place_ramps, ramp_bank
+from sparsenam.convex.design import ROUNDING, Ramps, bend_roughness, distinct, place_ramps, ramp_bank
 from sparsenam.networks import MLPBank
 from sparsenam.tables import PreparedSample
 from sparsenam.tables.sample import Grouping, Matrix, Vector
@@ -126,8 +127,8 @@ class RandomFeatures(Protocol):
         """
         ...
 
-    def is_ordered(self, term: int) -> bool:
-        """Return whether neighbouring columns of a term are neighbours in its values."""
+    def roughness(self, term: int) -> Matrix:
+        """Return the roughness of a term's function as a quadratic form of its coefficients, shape (m, m)."""
         ...
 
 
@@ -176,9 +177,12 @@ class RampFeatures:
         bank, theta = ramp_bank(ramps, weights, coefficients.shape[2], "relu" if self.hinges else "clipped_relu")
         return bank, theta, base
 
-    def is_ordered(self, term: int) -> bool:
-        """Return False for unordered levels."""
-        return not self.prepared.levels[term]
+    def roughness(self, term: int) -> Matrix:
+        """Return the bends of a shape; the sum of squares where levels have no order."""
+        if self.prepared.levels[term]:
+            levels = self._levels(term)
+            return np.eye(levels.n_frequent + levels.overall.shape[1])
+        return bend_roughness(self._ramps(term))
 
     def _levels(self, term: int) -> LevelColumns:
         prepared = self.prepared
@@ -224,9 +228,11 @@ class FrozenFeatures:
         output[:, : coefficients.shape[1]] = torch.as_tensor(coefficients)
         return bank, theta, np.zeros((terms.size, coefficients.shape[2]))
 
-    def is_ordered(self, term: int) -> bool:
-        """Return False: hidden units have no order."""
-        return False
+    def roughness(self, term: int) -> Matrix:
+        """Return the sum of squares: hidden units have no order. One column alone has no roughness."""
+        units = (self.bank.hidden[-1] if self.bank.widths is None else int(self.bank.widths[term, -1])) \
+            if self.bank.hidden else 1
+        return np.eye(units) if units > 1 else np.zeros((1, 1))
 
     def _units(self, x: Vector, term: int) -> Matrix:
         bank, theta = self.bank.take(np.array([term])), self.theta[term : term + 1].detach().double()
@@ -266,10 +272,9 @@ class GroupedFeatures:
             return self.features.columns(int(members[0]))
         return np.hstack([self.features.columns(int(term)) for term in members])
 
-    def is_ordered(self, group: int) -> bool:
-        """Return whether the block is one ordered term."""
-        members = self.grouping.members[group]
-        return members.size == 1 and self.features.is_ordered(int(members[0]))
+    def roughness(self, group: int) -> Matrix:
+        """Return the roughness of a group's functions, shape (Σ m, Σ m): those of its terms add up."""
+        return block_diag(*(self.features.roughness(int(term)) for term in self.grouping.members[group]))
 
     def split(self, groups: NDArray[np.intp], values: Matrix) -> Matrix:
         """Return values (groups, m, …) of blocks by their terms in rising order, shape (terms, widest term, …)."""

@@ -42,14 +42,14 @@ class NewtonSolver:
         hessian = _hessian(columns, bends, means)
         pull = _products(residuals, exact) - means * (rests / totals)[:, :, None]
         old = self.theta[:, :, working]
-        new = old.copy()
+        new, bars = old.copy(), problem.alpha_scales[:, None] * thresholds[working]
         descend(
             hessian,
             inverse_curvatures(hessian, working.size, width),
             new,
             pull,
             list(range(working.size)),
-            thresholds[working],
+            bars,
             ridge,
             tol * float(self.null_losses.max()),
             MAX_SWEEPS,
@@ -61,7 +61,7 @@ class NewtonSolver:
         flat = step.reshape(*step.shape[:2], -1)
         shift = (rests - np.einsum("fok,fok->fo", means, flat)) / totals
         change = _products(flat.astype(columns.dtype), columns.T) + shift[:, :, None]
-        sizes = self._line_search(old, step, change, thresholds[working], ridge)
+        sizes = self._line_search(old, step, change, bars, ridge)
         self.theta[:, :, working] = old + sizes[:, None, None, None] * step
         self.scores = self.scores + sizes[:, None, None] * change
         self.intercepts = self.intercepts + sizes[:, None] * shift
@@ -71,8 +71,9 @@ class NewtonSolver:
         """Return relative duality gaps (batches,) and ‖gradientⱼ‖ (batches, groups)."""
         residuals = self.problem.residuals(self.scores)
         norms, lengths = self.problem.gradient_norms(residuals), self.lengths()
-        primals = self.problem.loss(self.scores) + lasso_values(lengths, thresholds, ridge)
-        duals = lasso_duals(lambda scales: self.problem.dual(residuals, scales), norms, lengths, thresholds, ridge)
+        bars = self.problem.alpha_scales[:, None] * thresholds
+        primals = self.problem.loss(self.scores) + lasso_values(lengths, bars, ridge)
+        duals = lasso_duals(lambda scales: self.problem.dual(residuals, scales), norms, lengths, bars, ridge)
         return (primals - duals) / self.null_losses, norms
 
     def lengths(self) -> Array:

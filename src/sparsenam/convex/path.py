@@ -52,6 +52,7 @@ def convex_path(
     ratio: float | None = None,
     tol: float = 1e-4,
     gram: GramCache | None = None,
+    alpha_scales: Array | None = None,
 ) -> Iterator[ConvexPoint]:
     """Walk down the path and yield the solutions of all batches at each alpha.
 
@@ -66,11 +67,13 @@ def convex_path(
     tol
         Largest duality gap allowed, relative to the null loss.
     gram
-        A cache to share with ``RelaxedFits`` (squared loss only).
+        A cache to share with ``SmoothJudge`` (squared loss only).
+    alpha_scales
+        Times alpha at which each batch is solved, shape (batches,); by default 1.
     """
     penalty = GroupLasso() if penalty is None else penalty
     check_convex(penalty)
-    problem = convex_problem(design, target, family, batch_weights)
+    problem = convex_problem(design, target, family, batch_weights, alpha_scales)
     solver, norms = _null_solver(problem, penalty, gram)
     if alphas is None:
         top = _alpha_max(problem, solver, penalty, norms)
@@ -163,7 +166,8 @@ def _screened_walk(
     """Solve at each alpha on a working set chosen by the strong rule, checked on all groups after."""
     assert isinstance(penalty, WeightedLasso)
     weights, ridge_share = penalty.lasso_and_ridge(norms.shape[1], 1.0)
-    entering = _relative(norms, weights)
+    scales = solver.problem.alpha_scales[:, None]
+    entering = _relative(norms, weights) / scales
     previous = max(float(entering[0].max(initial=0.0)), float(alphas[0]))
     free, shut = weights == 0.0, np.isinf(weights)
     finite = np.where(shut, 0.0, weights)  # 0 · ∞ would be NaN
@@ -179,7 +183,7 @@ def _screened_walk(
         for _ in range(ROUNDS):
             solver.improve(thresholds, ridge, np.flatnonzero(working), inner)
             gaps, norms = solver.measure(thresholds, ridge)
-            entering = _relative(norms, weights)
+            entering = _relative(norms, weights) / scales
             moving = solver.lengths() > 0
             if gaps.max() <= tol and np.all(moving | (entering <= alpha * allowed_slack(tol))):
                 break

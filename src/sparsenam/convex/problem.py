@@ -53,12 +53,16 @@ class ConvexProblem:
         Shape (outputs, rows).
     weights
         Shape (batches, rows), each row adding up to 1. Batch 0 is the fit proper, the others leave rows out.
+    alpha_scales
+        Shape (batches,): a batch is solved at so many times alpha. Noise in a gradient falls like one over the root of
+        the rows, so that a fold is as cautious as the fit on all rows at √(n/n_fold) times its alpha.
     """
 
     design: GroupedDesign
     target: Array
     family: Family
     weights: Array
+    alpha_scales: Array
     _matrix: torch.Tensor = field(repr=False)
 
     @property
@@ -153,10 +157,13 @@ class ConvexProblem:
         return shifts
 
 
-def convex_problem(design: GroupedDesign, target: Array, family: Family, batch_weights: Array) -> ConvexProblem:
+def convex_problem(
+    design: GroupedDesign, target: Array, family: Family, batch_weights: Array, alpha_scales: Array | None = None
+) -> ConvexProblem:
     """Check shapes, normalise the weights and lay the target out by output.
 
-    ``target`` has shape (rows, outputs), ``batch_weights`` (batches, rows).
+    ``target`` has shape (rows, outputs), ``batch_weights`` (batches, rows); every batch has the same alpha unless
+    ``alpha_scales`` (batches,) are given.
     """
     weights = np.atleast_2d(np.asarray(batch_weights, dtype=np.float64))
     if target.ndim != 2 or target.shape[0] != design.n_rows or weights.shape[1] != design.n_rows:
@@ -169,7 +176,8 @@ def convex_problem(design: GroupedDesign, target: Array, family: Family, batch_w
         raise InputError(describe("convex problem", expected, "other weights", "correct the weights"))
     matrix = torch.from_numpy(design.blocks.reshape(-1, design.n_rows))  # pyright: ignore[reportUnknownMemberType]
     by_output = np.ascontiguousarray(np.asarray(target, dtype=np.float64).T)
-    return ConvexProblem(design, by_output, family, weights / totals, matrix)
+    scales = np.ones(len(weights)) if alpha_scales is None else alpha_scales
+    return ConvexProblem(design, by_output, family, weights / totals, scales, matrix)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -220,9 +228,9 @@ def group_lengths(theta: Array) -> Array:
 
 
 def lasso_values(lengths: Array, thresholds: Array, ridge: float) -> Array:
-    """Return Σⱼ aⱼ‖θⱼ‖ + ½b‖θⱼ‖², shape (batches,), for ‖θⱼ‖ of shape (batches, groups)."""
+    """Return Σⱼ aⱼ‖θⱼ‖ + ½b‖θⱼ‖², shape (batches,), for ‖θⱼ‖ and a of shape (batches, groups)."""
     finite = np.where(np.isfinite(thresholds), thresholds, 0.0)  # an excluded group has norm 0: 0 · ∞ = 0
-    return lengths @ finite + 0.5 * ridge * np.sum(lengths**2, axis=1)
+    return np.sum(lengths * finite, axis=1) + 0.5 * ridge * np.sum(lengths**2, axis=1)
 
 
 def lasso_duals(dual: Callable[[Array], Array], norms: Array, lengths: Array, thresholds: Array, ridge: float) -> Array:
@@ -239,13 +247,13 @@ def lasso_duals(dual: Callable[[Array], Array], norms: Array, lengths: Array, th
     norms, lengths
         ‖gⱼ‖ of the gradients and ‖θⱼ‖, shape (batches, groups).
     thresholds, ridge
-        a of shape (groups,), infinite for a group that must stay out, and b ≥ 0.
+        a of shape (batches, groups), infinite for a group that must stay out, and b ≥ 0.
     """
-    bound = np.isfinite(thresholds) & (thresholds > 0)
-    worst = np.max(norms[:, bound] / thresholds[bound], axis=1, initial=0.0)
+    bound = np.isfinite(thresholds[0]) & (thresholds[0] > 0)
+    worst = np.max(norms[:, bound] / thresholds[:, bound], axis=1, initial=0.0)
     scales = 1.0 / np.maximum(worst, 1.0)
     if ridge == 0:
-        free = thresholds == 0.0
+        free = thresholds[0] == 0.0
         return dual(scales) - 2.0 * np.sum(norms[:, free] * lengths[:, free], axis=1)
 
     def conjugate(point: Array) -> Array:
@@ -374,7 +382,7 @@ def _dual_and_slack(
         return float(dual[0]), _sorted_slack(norms, lengths == 0.0, sequence)
     assert isinstance(penalty, WeightedLasso)
     bars, ridge = penalty.lasso_and_ridge(norms.size, alpha)
-    dual = lasso_duals(lambda scales: problem.dual(residuals, scales), norms[None], lengths[None], bars, ridge)
+    dual = lasso_duals(lambda scales: problem.dual(residuals, scales), norms[None], lengths[None], bars[None], ridge)
     bound = np.isfinite(bars) & (bars > 0)
     return float(dual[0]), np.where(bound, norms / np.where(bound, bars, 1.0), 0.0)
 

@@ -55,9 +55,12 @@ class SortedSolver:
         scores = self._best_scores(self.theta)
         residuals = self.problem.residuals(scores)
         norms = self.problem.gradient_norms(residuals)
-        sequence = alpha * self.penalty.sequence(norms.shape[1])
-        scales = np.array([1.0 / max(sorted_dual_norm(row, sequence), 1.0) for row in norms])
-        penalties = [self.penalty.value(row, alpha) for row in group_lengths(self.theta)]
+        sequence, alphas = self.penalty.sequence(norms.shape[1]), alpha * self.problem.alpha_scales
+        scales = np.array(
+            [1.0 / max(sorted_dual_norm(row, one * sequence), 1.0) for row, one in zip(norms, alphas, strict=True)]
+        )
+        lengths = group_lengths(self.theta)
+        penalties = [self.penalty.value(row, float(one)) for row, one in zip(lengths, alphas, strict=True)]
         primals = self.problem.loss(scores) + np.array(penalties)
         return (primals - self.problem.dual(residuals, scales)) / self.null_losses, norms
 
@@ -109,8 +112,10 @@ class SortedSolver:
         lengths = group_lengths(theta)
         shrunk = np.stack(
             [
-                self.penalty.shrink(row, alpha, 1.0 / inverse)
-                for row, inverse in zip(lengths, self._inverse_steps, strict=True)
+                self.penalty.shrink(row, alpha * scale, 1.0 / inverse)
+                for row, inverse, scale in zip(
+                    lengths, self._inverse_steps, self.problem.alpha_scales, strict=True
+                )
             ]
         )
         factors = np.divide(shrunk, lengths, out=np.zeros_like(lengths), where=lengths > 0)

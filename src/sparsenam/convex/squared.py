@@ -51,12 +51,12 @@ def descend(
     groups
         Indices, from 0 to k - 1, of the groups that may move.
     thresholds, ridge
-        a of shape (k,), infinite for a group that must stay out, and b ≥ 0.
+        a of shape (batches, k), infinite for a group that must stay out, and b ≥ 0.
     """
     pulls = pull.reshape(theta.shape)
-    bars, decay = thresholds[:, None] * inverse, 1.0 / (1.0 + ridge * inverse)
+    bars, decay = thresholds.T * inverse, 1.0 / (1.0 + ridge * inverse)
     width = theta.shape[3]
-    solvers = {k: _block_inverse(hessian, k, width, ridge) for k in groups if thresholds[k] == 0.0}
+    solvers = {k: _block_inverse(hessian, k, width, ridge) for k in groups if thresholds[0, k] == 0.0}
     visiting, everything = groups, True
     for _ in range(max_sweeps):
         largest = 0.0
@@ -284,7 +284,7 @@ class SquaredSolver:
             self.theta,
             self.pull,
             np.sort(self.gram.index[working]).tolist(),
-            thresholds[self.groups],
+            self._bars(thresholds)[:, self.groups],
             ridge,
             tol * float(self.null_losses.max()),
             MAX_SWEEPS,
@@ -297,9 +297,9 @@ class SquaredSolver:
         def dual(scales: Array) -> Array:
             return scales * products - 0.5 * scales**2 * squares
 
-        lengths = self.lengths()
-        primals = 0.5 * squares + lasso_values(lengths, thresholds, ridge)
-        gaps = primals - lasso_duals(dual, norms, lengths, thresholds, ridge)
+        lengths, bars = self.lengths(), self._bars(thresholds)
+        primals = 0.5 * squares + lasso_values(lengths, bars, ridge)
+        gaps = primals - lasso_duals(dual, norms, lengths, bars, ridge)
         return gaps / np.maximum(self.null_losses, TINY), norms
 
     def lengths(self) -> Array:
@@ -328,6 +328,10 @@ class SquaredSolver:
         active = active[np.argsort(self.groups[active])]
         intercepts = self.gram.target_means - self._mean_effects(active)
         return self.groups[active], self.theta[:, :, active].transpose(0, 2, 3, 1).copy(), intercepts
+
+    def _bars(self, thresholds: Array) -> Array:
+        """Return the thresholds (groups,) of alpha for each batch, shape (batches, groups)."""
+        return self.problem.alpha_scales[:, None] * thresholds
 
     def _include(self, groups: Indices) -> None:
         """Make room for these groups and all others that the cache holds."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sparsenam.context import Context, threads_for
-from sparsenam.convex.design import orthonormal_design
+from sparsenam.convex.design import grouped_design
 from sparsenam.convex.features import FrozenFeatures, RampFeatures, RandomFeatures
 from sparsenam.convex.relaxed import refit_on
 from sparsenam.errors import InputError, describe
@@ -323,7 +323,7 @@ def _with_convex_output(problem: FamilyProblem, bank: MLPBank, theta: Tensor) ->
     """Return θ and the intercept with the best output layers for frozen hidden layers."""
     prepared, everything = problem.prepared, _all(problem.prepared)
     features = FrozenFeatures(prepared.x, bank, theta)
-    design = orthonormal_design(features.columns, prepared.terms.size, prepared.weights, roughness=0.0)
+    design = grouped_design(features.columns, prepared.terms.size, prepared.weights)
     solution, intercept = refit_on(design, prepared.target, problem.family, prepared.weights, everything)
     coefficients = design.original(solution)
     means = np.einsum("jm,jmk->k", design.means, coefficients)

@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 from sparsenam.context import Context, StageResult
 from sparsenam.convex.path import convex_path
 from sparsenam.convex.problem import Certificate, ConvexPoint
-from sparsenam.convex.relaxed import RelaxedFits
 from sparsenam.convex.squared import GramCache
 from sparsenam.penalties import GroupLasso, NeedsFirstFit
 from sparsenam.selection.curve import TIE, Best, CVCurve, Rule, Splits, batch_weights, held_out_counts
 from sparsenam.selection.task import TOLERANCE, ConvexTask, Indices, Vector
+from sparsenam.smooth.judge import SmoothJudge
 
 Arrays = dict[str, NDArray[Any]]
 Result = TypeVar("Result")
@@ -39,11 +39,11 @@ class HeldOutLoss(Protocol):
         ...
 
     @property
-    def ridge(self) -> float | None:
-        """The ridge of the fits without penalty; None for the default of their family."""
+    def count(self) -> float:
+        """The number of observations in all rows."""
         ...
 
-    def losses(self, fits: RelaxedFits, point: ConvexPoint) -> Vector:
+    def losses(self, fits: SmoothJudge, point: ConvexPoint) -> Vector:
         """Return the loss of each row under the fits that did not see it, shape (rows,)."""
         ...
 
@@ -54,20 +54,24 @@ class FamilyLoss:
 
     task: ConvexTask
     counts: NDArray[np.intp]
-    ridge: float | None = None
+
+    @property
+    def count(self) -> float:
+        """The number of rows, each as often as its weight says."""
+        return float(self.task.prepared.weights.sum())
 
     @property
     def weights(self) -> Vector:
         """The weights of the rows that some fold holds out."""
         return self.task.prepared.weights * (self.counts > 0)
 
-    def losses(self, fits: RelaxedFits, point: ConvexPoint) -> Vector:
+    def losses(self, fits: SmoothJudge, point: ConvexPoint) -> Vector:
         """Return the mean held-out losses, shape (rows,)."""
         family, target = self.task.family, self.task.prepared.target
         least = -family.conjugate(target, target)
         total = np.zeros(target.shape[0])
         for batch, rows in enumerate(fits.held_out[1:], start=1):
-            scores = fits.scores(batch, point.supports[batch], point)
+            scores = fits.scores(batch, point.supports[batch])
             np.add.at(total, rows, family.loss(scores, target[rows]) - least[rows])
         return np.divide(total, self.counts, out=np.full(total.size, np.nan), where=self.counts > 0)
 
@@ -185,8 +189,16 @@ def _walk(task: ConvexTask, plan: CrossValidation, loss: HeldOutLoss, context: C
     gram = GramCache(task.design, prepared.target, batches) if family.is_quadratic else None
     given = (task.design, prepared.target, family, batches)
     held_out = [test for _, test in plan.splits]
-    fits = RelaxedFits(*given, ridge=loss.ridge, gram=gram, held_out=held_out)
-    walk = convex_path(*given, penalty=task.penalty, n_alphas=plan.n_alphas, tol=PATH_TOL, gram=gram)
+    fits = SmoothJudge(*given, count=loss.count, gram=gram, held_out=held_out)
+    totals = batches.sum(axis=1)
+    walk = convex_path(
+        *given,
+        penalty=task.penalty,
+        n_alphas=plan.n_alphas,
+        tol=PATH_TOL,
+        gram=gram,
+        alpha_scales=np.sqrt(totals[0] / totals),
+    )
     points, losses = list[ConvexPoint](), list[Vector]()
     turning, in_time = Turning(loss.weights), True
     out_of_time = context.clock.laps(plan.share)

@@ -18,22 +18,34 @@ Splits = list[tuple[Rows, Rows]]
 CrossValidator: TypeAlias = int | BaseCrossValidator | Iterable[tuple[ArrayLike, ArrayLike]]
 
 
+REPEATED = 1200  # rows below which folds are drawn several times, at most `MOST` times: few rows fall unevenly
+MOST = 4
+
+
 def balanced_splits(target: NDArray[np.float64], n_folds: int, generator: np.random.Generator) -> Splits:
     """Return K random splits in which every fold sees the whole range of the target (or every class).
 
-    Rows are shuffled, sorted by the target and assigned to the folds in turn. ``target`` has shape (rows, outputs).
+    Of every K rows that are neighbours in the target each goes to another fold; for few rows this is repeated.
+    ``target`` has shape (rows, outputs). What classes are called does not matter.
     """
     rows = target.shape[0]
     if not 2 <= n_folds <= rows:
         got = f"{n_folds} folds for {rows} rows"
         raise InputError(describe("cv", "from 2 folds to one for each row", got, "choose another number"))
-    shuffled = generator.permutation(rows)
-    # several outputs that are classes sort by the class, several targets by the first
-    key = target.argmax(axis=1) if target.shape[1] > 1 and np.isin(target, (0.0, 1.0)).all() else target[:, 0]
-    ordered = shuffled[np.argsort(key[shuffled], kind="stable")]
-    fold = np.empty(rows, dtype=np.intp)
-    fold[ordered] = np.arange(rows) % n_folds
-    return [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(n_folds)]
+    is_class = np.isin(target, (0.0, 1.0)).all()
+    key = target.argmax(axis=1) if is_class and target.shape[1] > 1 else target[:, 0]  # several targets: the first
+    splits: Splits = []
+    for _ in range(min(-(-REPEATED // rows), MOST)):
+        shuffled = generator.permutation(rows)
+        ranks = key[shuffled]
+        if is_class:  # classes in the order in which they turn up, not that of their names
+            _, first, codes = np.unique(ranks, return_index=True, return_inverse=True)
+            ranks = np.argsort(np.argsort(first))[codes]
+        fold = np.empty(rows, dtype=np.intp)
+        turns = generator.random((-(-rows // n_folds), n_folds)).argsort(axis=1).ravel()
+        fold[shuffled[np.argsort(ranks, kind="stable")]] = turns[:rows]
+        splits += [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(n_folds)]
+    return splits
 
 
 def splits_of(

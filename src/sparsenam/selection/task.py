@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from sparsenam.convex.design import GroupedDesign, orthonormal_design
+from sparsenam.convex.design import GroupedDesign, grouped_design
 from sparsenam.convex.features import GroupedFeatures, RandomFeatures
 from sparsenam.convex.path import alpha_max, convex_path
 from sparsenam.convex.problem import Certificate, ConvexPoint, certify, convex_problem
@@ -143,12 +143,12 @@ class ConvexTask:
         n_groups = len(grouping.members)
         width = grouped.columns(0).shape[1] if n_groups else 1
         single = n_groups * prepared.weights.size * width > WIDE
-        design = orthonormal_design(
+        design = grouped_design(
             grouped.columns,
             n_groups,
             prepared.weights,
             norm=norm,
-            is_ordered=grouped.is_ordered,
+            roughness_of=grouped.roughness,
             dtype=np.float32 if single else np.float64,
         )
         leading = np.array([members[0] for members in grouping.members], dtype=np.intp)
