@@ -119,11 +119,12 @@ def roworder(seed, peers):
         order = np.random.default_rng(72_000 + seed).permutation(len(y))
         first, fit = timed_fit(ours(kind, 0), X, y)
         second, other = timed_fit(ours(kind, 0), X[order], y[order])
-        scale = np.var(y_fresh) if kind == "regression" else 1.0
-        losses = [fresh_loss(kind, model, X_fresh, y_fresh) / scale for model in (first, second)]
+        # squared errors are shares of the variance, changes of a prediction are in its standard deviations
+        spread = float(np.std(y_fresh)) if kind == "regression" else 1.0
+        losses = [fresh_loss(kind, model, X_fresh, y_fresh) / spread**2 for model in (first, second)]
         scores = [score_of(kind, model, X_fresh) for model in (first, second)]
-        change = {"loss": losses[0], "loss_change": losses[1] - losses[0]}
-        change["largest_score_change"] = float(np.abs(scores[0] - scores[1]).max() / np.std(scores[0]).clip(1e-12))
+        change = {"loss": losses[0], "loss_change": abs(losses[1] - losses[0])}
+        change["largest_score_change"] = float(np.abs(scores[0] - scores[1]).max()) / spread
         records.append(record(name, "ours", seed, jaccard(fit["columns"], other["columns"]), other, **change))
     return records
 

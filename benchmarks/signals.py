@@ -11,6 +11,7 @@ import json
 import os
 import resource
 import sys
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -95,7 +96,9 @@ TABLES |= {f"judge_{name}": Table(partial(runs.judge, name), "loss by 5 folds", 
 
 
 def seed_records(name, seed, peers):
-    records = TABLES[name].run(seed=seed, peers=peers)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # those of fits are counted in the records
+        records = TABLES[name].run(seed=seed, peers=peers)
     for each in records:
         line = f"{name} seed {seed}: {each['case']}, {each['method']}, kept {each['kept']}, {each['seconds']:.2f} s"
         print(line if each["value"] is None else f"{line}, {each['value']:.4f}", file=sys.stderr, flush=True)
@@ -150,7 +153,7 @@ def digits(number):
 def lines(name, table, result):
     """Yield one line for each case and method, and one for each comparison."""
     for case, rows in result.items():
-        label = name if case == name else f"{name} {case}"
+        label = name if name.endswith(case) else f"{name} {case}"
         for method, row in rows.items():
             if "mean" not in row:
                 yield f"{label} | {method} | " + ", ".join(f"{key} {value}" for key, value in row.items())
