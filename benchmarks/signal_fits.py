@@ -1,5 +1,6 @@
 """How `signals.py` fits and measures: our estimators with nothing set but the seed, and their peers."""
 
+import sys
 import time
 import warnings
 
@@ -67,6 +68,8 @@ def timed_fit(model, X, y):
         model.fit(X, y)
     seconds = time.perf_counter() - started
     columns = kept(model, X.shape[1])
+    name = type(model[-1] if hasattr(model, "steps") else model).__name__
+    print(f"  {name}, {X.shape[0]} x {X.shape[1]}: kept {len(columns)}, {seconds:.2f} s", file=sys.stderr, flush=True)
     return model, {"kept": len(columns), "seconds": round(seconds, 3), "warnings": len(caught), "columns": columns}
 
 
