@@ -131,11 +131,11 @@ JUDGES = {
     "penguins": penguins,
     "fair": fair,
     "anes96": anes96,
-    "digits": digits,
     "rossi": rossi,
     "gbsg2": gbsg2,
     "lung": lung,
     "whas500": whas500,
+    "digits": digits,  # long: ten classes
 }
 RULES = {
     "compact": {"rule": "compact"},
