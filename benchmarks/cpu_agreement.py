@@ -43,7 +43,7 @@ def walk(path):
     """Store ‖θⱼ‖ of every batch at every point of every task, (points, batches, groups)."""
     import numpy as np
 
-    from sparsenam.convex import convex_path, orthonormal_design
+    from sparsenam.convex import convex_path, grouped_design
     from sparsenam.convex.design import place_ramps
     from sparsenam.families import FAMILIES
     from sparsenam.selection.choose import PATH_TOL
@@ -53,7 +53,7 @@ def walk(path):
         x, ones = ((X - X.mean(axis=0)) / X.std(axis=0)).T.copy(), np.ones(len(y))
         target = ((y - y.mean()) / y.std() if family == "gaussian" else y)[:, None].astype(float)
         ramps = [place_ramps(cells, ones, RAMPS) for cells in x]
-        design = orthonormal_design(lambda j, r=ramps, x=x: r[j].columns(x[j]), len(x), ones, dtype=dtype)
+        design = grouped_design(lambda j, r=ramps, x=x: r[j].columns(x[j]), len(x), ones, dtype=dtype)
         labels = np.random.default_rng(0).permutation(len(y)) % FOLDS
         weights = np.stack([ones, *(np.where(labels == fold, 0.0, 1.0) for fold in range(FOLDS))])
         points = convex_path(design, target, FAMILIES[family](), weights, tol=PATH_TOL)

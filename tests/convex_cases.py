@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from sparsenam.convex import orthonormal_design
+from sparsenam.convex import grouped_design
 from sparsenam.families import FAMILIES
 
 OUTPUTS = {"gaussian": 1, "multitask": 2, "binomial": 1, "multilabel": 2, "multinomial": 3, "poisson": 1}
@@ -17,7 +17,7 @@ def grouped(seed=0, rows=80, groups=6, width=3, norm="function", **options):
     raw = generator.normal(size=(groups, rows, width))
     raw += 0.5 * raw[:1]  # groups that share something make the order of the steps matter
     options = {"roughness": 0.0, **options}
-    return orthonormal_design(lambda j: raw[j], groups, np.ones(rows), norm=norm, **options)
+    return grouped_design(lambda j: raw[j], groups, np.ones(rows), norm=norm, **options)
 
 
 def target_of(case, design, seed=0):

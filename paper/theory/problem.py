@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sparsenam.context import Streams
-from sparsenam.convex import GroupedDesign, certify, convex_path, orthonormal_design
+from sparsenam.convex import GroupedDesign, certify, convex_path, grouped_design
 from sparsenam.convex.features import FrozenFeatures
 from sparsenam.errors import InputError, describe
 from sparsenam.families import Gaussian
@@ -212,4 +212,4 @@ def remainder(matrices: Sequence[Matrix], target: Vector, groups: Sequence[Vecto
 
 def _design(matrices: Sequence[Matrix]) -> GroupedDesign:
     weights = np.ones(matrices[0].shape[0], dtype=np.float64)
-    return orthonormal_design(lambda j: matrices[j], len(matrices), weights, norm="parameters")
+    return grouped_design(lambda j: matrices[j], len(matrices), weights, norm="parameters")

@@ -14,7 +14,7 @@ from sparsenam.convex import (
     alpha_max,
     certify,
     convex_path,
-    orthonormal_design,
+    grouped_design,
     refit_on,
     relaxed_scores,
 )
@@ -184,7 +184,7 @@ def test_function_norm_is_the_root_mean_square_of_the_effect():
         calls.append(j)
         return raw[j]
 
-    design = orthonormal_design(columns_of, 3, weights, roughness=0.0)
+    design = grouped_design(columns_of, 3, weights)
     assert calls == [0, 1, 2]
     theta = generator.normal(size=(3, 4, 1))
     effects = np.einsum("pnm,pmo->pn", raw - design.means[:, None], design.original(theta))
@@ -199,7 +199,7 @@ def test_function_norm_is_the_root_mean_square_of_the_effect():
 
 def test_groups_of_unequal_size_are_padded():
     raw = [np.random.default_rng(j).normal(size=(30, j + 1)) for j in range(4)]
-    design = orthonormal_design(lambda j: raw[j], 4, np.ones(30), norm="parameters")
+    design = grouped_design(lambda j: raw[j], 4, np.ones(30), norm="parameters")
     assert design.blocks.shape == (4, 4, 30)
     for j in range(4):
         np.testing.assert_allclose(design.blocks[j, : j + 1].T, raw[j] - raw[j].mean(axis=0), atol=1e-12)

@@ -248,10 +248,9 @@ class _Judge:
         if 2 * weights.sum() < np.sum(self._counts > 0):  # few rows and many columns: no value is in the middle
             weights = self._counts > 0
         supports = tuple(np.flatnonzero(kept[:, 0]) for kept in self._kept)
-        sizes = np.array([kept[:, 1:].sum(axis=0).mean() for kept in self._kept])
         same_as = np.arange(len(self._kept))  # shrinkage differs from point to point even where supports agree
         shrunk, relaxed = (
-            CVCurve(np.array(self._alphas), supports, np.array(losses), weights.astype(np.float64), sizes, same_as)
+            CVCurve(np.array(self._alphas), supports, np.array(losses), weights.astype(np.float64), same_as)
             for losses in zip(*self._losses, strict=True)
         )
         return SpamPath(relaxed, shrunk, n_stopped)

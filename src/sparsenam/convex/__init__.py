@@ -3,7 +3,7 @@
 from sparsenam.convex.design import GroupedDesign, grouped_design
 from sparsenam.convex.path import alpha_max, convex_path
 from sparsenam.convex.problem import Certificate, ConvexPoint, certify
-from sparsenam.convex.relaxed import RelaxedFits, refit_on, relaxed_scores
+from sparsenam.convex.relaxed import refit_on
 from sparsenam.convex.squared import GramCache
 
 __all__ = [
@@ -11,11 +11,9 @@ __all__ = [
     "ConvexPoint",
     "GramCache",
     "GroupedDesign",
-    "RelaxedFits",
     "alpha_max",
     "certify",
     "convex_path",
     "grouped_design",
     "refit_on",
-    "relaxed_scores",
 ]

@@ -230,8 +230,11 @@ class FrozenFeatures:
 
     def roughness(self, term: int) -> Matrix:
         """Return the sum of squares: hidden units have no order. One column alone has no roughness."""
-        units = (self.bank.hidden[-1] if self.bank.widths is None else int(self.bank.widths[term, -1])) \
-            if self.bank.hidden else 1
+        units = (
+            (self.bank.hidden[-1] if self.bank.widths is None else int(self.bank.widths[term, -1]))
+            if self.bank.hidden
+            else 1
+        )
         return np.eye(units) if units > 1 else np.zeros((1, 1))
 
     def _units(self, x: Vector, term: int) -> Matrix:

@@ -113,9 +113,7 @@ class SortedSolver:
         shrunk = np.stack(
             [
                 self.penalty.shrink(row, alpha * scale, 1.0 / inverse)
-                for row, inverse, scale in zip(
-                    lengths, self._inverse_steps, self.problem.alpha_scales, strict=True
-                )
+                for row, inverse, scale in zip(lengths, self._inverse_steps, self.problem.alpha_scales, strict=True)
             ]
         )
         factors = np.divide(shrunk, lengths, out=np.zeros_like(lengths), where=lengths > 0)

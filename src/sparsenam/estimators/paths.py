@@ -123,9 +123,11 @@ def _convex_points(
     context: Context,
 ) -> Iterator[PathPoint]:
     """Yield a fit without penalty for each new support on the convex path."""
-    on_terms, features = spread(penalty, problem.column_of, problem.n_columns), strategy.features
+    on_terms, features = spread(penalty, problem.column_of, len(problem.column_names)), strategy.features
     prepared, column_of = problem.prepared, problem.column_of
-    task = ConvexTask.of(prepared, problem.family, features(prepared, context), on_terms, column_of)
+    task = ConvexTask.of(
+        prepared, problem.family, features(prepared, context), on_terms, column_of, problem.column_names
+    )
     known: dict[tuple[int, ...], Fitted] = {}
     for point in task.walk(alphas, n_alphas, TOLERANCE):
         indices = task.terms(point.supports[0])
@@ -138,14 +140,16 @@ def _convex_points(
 
 
 def _convex_task(problem: FamilyProblem, penalty: Penalty, width: int, norm: Norm = "function") -> ConvexTask:
-    on_terms = spread(penalty, problem.column_of, problem.n_columns)
+    on_terms = spread(penalty, problem.column_of, len(problem.column_names))
     features = RampFeatures(problem.prepared, width)
-    return ConvexTask.of(problem.prepared, problem.family, features, on_terms, problem.column_of, norm)
+    return ConvexTask.of(
+        problem.prepared, problem.family, features, on_terms, problem.column_of, problem.column_names, norm
+    )
 
 
 def _point(problem: FamilyProblem, alpha: float, fitted: Fitted, gap: float | None = None) -> PathPoint:
     columns = np.unique(problem.column_of[fitted.model.terms])
-    norms = by_column(fitted.norms, problem.column_of, problem.n_columns)
+    norms = by_column(fitted.norms, problem.column_of, len(problem.column_names))
     return PathPoint(alpha, columns, norms, fitted.model, gap)
 
 

@@ -16,7 +16,7 @@ from sparsenam.context import Context, threads_for
 from sparsenam.convex.problem import Certificate
 from sparsenam.errors import InputError, check_number, check_whole, check_word, describe
 from sparsenam.fitting.identity import choice_basis, identity_of
-from sparsenam.fitting.problem import FitProblem, Fitted, Indices, Vector
+from sparsenam.fitting.problem import FitProblem, Fitted, Vector
 from sparsenam.fitting.strategies import (
     FeatureKind,
     SmoothFitter,
@@ -30,7 +30,7 @@ from sparsenam.model import AdditiveModel
 from sparsenam.penalties import Penalty, as_penalty, spread
 from sparsenam.selection import CVCurve, RegularizationPath, Rule, RuleName, as_rule
 from sparsenam.selection.choose import Choice, CrossValidation, pack_choice, unpack_choice
-from sparsenam.selection.curve import CrossValidator, splits_of
+from sparsenam.selection.curve import CrossValidator, Evidence, splits_of
 from sparsenam.selection.task import TOLERANCE, ConvexTask, Norm, Substitutes, by_column, substitutes_of, twins_of
 from sparsenam.tables import Sample, TableEncoder
 from sparsenam.tables.encoder import ColumnName, FeatureGroups, FeatureTypes, PenaltyWeights, grouping_of
@@ -181,7 +181,6 @@ def require_default(name: str, value: object, default: object, reason: str) -> N
         raise InputError(describe(name, f"its default {default!r}", " ".join(got.split()), "leave it out"))
 
 
-TOUCHING = 0.01  # a term this near to its condition is on it
 CHOOSING = 0.6  # share of max_seconds for the choice; the rest is for the fit
 
 
@@ -190,7 +189,8 @@ class FitResult:
     """A fitted model and how it came about, in columns of the table.
 
     ``norms`` (columns,) are the group norms, ``taken`` is the index of the point of ``curve`` that the rule took,
-    ``readmitted`` are columns that the choice dropped but the final residuals let in.
+    ``readmitted`` are columns that the convex solution drops but held-out rows want back, ``evidence`` is what held-out
+    rows know of the choice.
     """
 
     model: AdditiveModel
@@ -203,6 +203,7 @@ class FitResult:
     taken: int | None
     path: RegularizationPath | None
     readmitted: tuple[str, ...]
+    evidence: Evidence | None
     substitutes: Substitutes
     problem: FitProblem
 
@@ -235,12 +236,12 @@ def fit(
     if first_family is not None:  # a first fit estimates a number of the family
         within = context.within("first")
         first = problem.with_family(first_family)
-        _, scores, _ = fit_terms(first, choose(first, plan, splits, within), plan, within)
+        _, scores = fit_terms(first, choose(first, plan, splits, within), plan, within)
         prepared = problem.prepared
         problem = problem.with_family(problem.family.estimated(scores, prepared.target, prepared.weights))
     choice = choose(problem, plan, splits, context)
-    fitted, _, readmitted = fit_terms(problem, choice, plan, context)
-    return build(encoder, problem, choice, problem.finish(fitted), readmitted, plan)
+    fitted, _ = fit_terms(problem, choice, plan, context)
+    return build(encoder, problem, choice, problem.finish(fitted), plan)
 
 
 def choose(
@@ -252,8 +253,9 @@ def choose(
         return None
     with threads_for(prepared.weights.size, prepared.terms.size):
         features = strategy.features(prepared, context)
-        penalty, column_of = spread(plan.penalty, problem.column_of, problem.n_columns), problem.column_of
-        task = ConvexTask.of(prepared, problem.family, features, penalty, column_of, strategy.norm)
+        column_of, names = problem.column_of, problem.column_names
+        penalty = spread(plan.penalty, column_of, len(names))
+        task = ConvexTask.of(prepared, problem.family, features, penalty, column_of, names, strategy.norm)
         if prepared.grouping.weights.any():
             _check_free_columns(problem, plan)
             how = plan.alpha if plan.alpha != "auto" else splits(problem)
@@ -275,28 +277,12 @@ def choose(
     return choice
 
 
-def fit_terms(
-    problem: FitProblem, choice: Choice | None, plan: Plan, context: Context
-) -> tuple[Fitted, Vector, Indices]:
-    """Fit the chosen terms; readmit dropped ones that the residuals would let in, and fit again.
-
-    Returns the fit, its scores on the training rows, and the indices of the readmitted terms.
-    """
-    strategy, none = plan.strategy, np.zeros(0, dtype=np.intp)
+def fit_terms(problem: FitProblem, choice: Choice | None, plan: Plan, context: Context) -> tuple[Fitted, Vector]:
+    """Fit the chosen terms; return the fit and its scores on the training rows."""
     if choice is None:
         every = np.arange(problem.prepared.terms.size)
-        fitter = strategy.fitter(None) if every.size else SmoothFitter()
-        fitted, scores = problem.fit(fitter, every, None, context)
-        return fitted, scores, none
-    support, start, attempt = choice.support, choice.start, 0
-    while True:
-        begun, attempt = context.clock.elapsed(), attempt + 1
-        within = context if attempt == 1 else context.within(f"fit{attempt}")
-        fitted, scores = problem.fit(strategy.fitter(choice), support, start, within)
-        entering = _entering(problem, choice, support, scores, plan) if strategy.readmits else none
-        if not entering.size or not context.clock.has_room_for(context.clock.elapsed() - begun):
-            return fitted, scores, np.setdiff1d(support, choice.support)
-        support, start = np.sort(np.concatenate([support, entering])), scores[:, 0]
+        return problem.fit(plan.strategy.fitter(None) if every.size else SmoothFitter(), every, None, context)
+    return problem.fit(plan.strategy.fitter(choice), choice.support, choice.start, context)
 
 
 def _check_free_columns(problem: FitProblem, plan: Plan) -> None:
@@ -314,7 +300,6 @@ def build(
     problem: FitProblem,
     choice: Choice | None,
     fitted: Fitted,
-    readmitted: Indices,
     plan: Plan,
 ) -> FitResult:
     """Return the fit in columns of the table."""
@@ -330,14 +315,13 @@ def build(
         taken=None,
         path=None,
         readmitted=(),
+        evidence=None,
         substitutes=twins_of(prepared, fitted.model, encoder),
         problem=problem,
     )
     if choice is None:
         return result
     task, validated = choice.task, choice.validated
-    columns = np.unique(problem.column_of[prepared.terms[readmitted]])
-    late = np.setdiff1d(columns, task.columns(choice.point.supports[0]))
     return replace(
         result,
         alpha=choice.alpha,
@@ -345,7 +329,8 @@ def build(
         curve=None if validated is None else validated.curve,
         taken=None if validated is None else validated.taken,
         path=None if validated is None else validated.task.path(validated.points, names),
-        readmitted=tuple(names[int(column)] for column in late),
+        readmitted=tuple(names[int(column)] for column in choice.readmitted),
+        evidence=None if validated is None else validated.evidence,
         substitutes=substitutes_of(task, fitted.model, encoder),
     )
 
@@ -367,28 +352,11 @@ def _splitter(
             plan.parameters.n_alphas,
             plan.max_features,
             plan.strategy.least_shrinkage,
+            plan.strategy.readmits,
             CHOOSING,
         )
 
     return cross_validation
-
-
-def _entering(problem: FitProblem, choice: Choice, support: Indices, scores: Vector, plan: Plan) -> Indices:
-    """Return the dropped terms that would enter at the scores, the nearest first while columns are allowed."""
-    slack = problem.slack(choice, scores)
-    slack[support] = 0.0
-    entering = np.flatnonzero(slack > 1.0 + TOUCHING)
-    if plan.max_features is None:
-        return entering
-    column_of = problem.column_of[problem.prepared.terms]
-    columns, allowed = set[int](column_of[support].tolist()), list[int]()
-    nearest = sorted(problem.prepared.grouping.members, key=lambda members: -float(slack[members].max()))
-    for members in nearest:
-        wider = columns | set[int](column_of[members].tolist())
-        if np.isin(members, entering).any() and len(wider) <= plan.max_features:
-            columns = wider
-            allowed += members.tolist()
-    return np.array(allowed, dtype=np.intp)
 
 
 def _certificate_by_column(choice: Choice, names: tuple[str, ...]) -> Certificate | None:

@@ -40,14 +40,14 @@ class Fitted:
 class FamilyProblem:
     """A prepared sample under the loss of a family.
 
-    ``column_of`` is the column of each encoded term, shape (n_terms,), out of ``n_columns``; ``counted`` marks the
+    ``column_of`` is the column of each encoded term, shape (n_terms,), out of ``column_names``; ``counted`` marks the
     rows of the table that count, shape (table rows,).
     """
 
     prepared: PreparedSample
     family: Family
     column_of: Indices
-    n_columns: int
+    column_names: tuple[str, ...]
     counted: Mask
 
     @property
@@ -75,10 +75,6 @@ class FamilyProblem:
         """Fit some terms; return the fit and its scores on the training rows, shape (rows, outputs)."""
         fitted = fitter.fit(self.take(indices), context)
         return fitted, self.scores(fitted.model)
-
-    def slack(self, choice: Choice, scores: Vector) -> Vector:
-        """Return how near each term is to entering at scores (rows, outputs), shape (terms,); above 1 it would."""
-        return choice.task.slack_at(choice.alpha, scores)
 
     def finish(self, fitted: Fitted) -> Fitted:
         """Return the fit as users see it: unchanged."""
@@ -115,7 +111,7 @@ class FitProblem(Protocol):
     @property
     def column_of(self) -> Indices: ...
     @property
-    def n_columns(self) -> int: ...
+    def column_names(self) -> tuple[str, ...]: ...
     @property
     def counted(self) -> Mask: ...
     @property
@@ -127,7 +123,6 @@ class FitProblem(Protocol):
     def fit(
         self, fitter: Fitter, indices: Indices, start: Vector | None, context: Context
     ) -> tuple[Fitted, Vector]: ...
-    def slack(self, choice: Choice, scores: Vector) -> Vector: ...
     def finish(self, fitted: Fitted) -> Fitted: ...
 
 
@@ -138,4 +133,4 @@ def family_problem(sample: Sample, encoder: TableEncoder, family: Family, *, sta
     if standardize and family.standardizes_target:
         measure = robust_center_and_scale if family.robust_scale else mean_and_deviation
     prepared = prepare(sample, standardize=standardize, measure_target=measure, exposure_power=family.exposure_power)
-    return FamilyProblem(prepared, family, encoder.term_columns, len(encoder.names), sample.present)
+    return FamilyProblem(prepared, family, encoder.term_columns, encoder.names, sample.present)

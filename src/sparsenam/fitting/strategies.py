@@ -50,7 +50,7 @@ class Strategy:
     chooses
         Whether the convex problem chooses terms.
     readmits
-        Whether dropped terms are re-examined at the final residuals.
+        Whether cross-validation may take dropped terms back.
     least_shrinkage, norm, tol
         Of the convex problem: the lowest alpha with the chosen support, the group norm, the duality gap.
     """
@@ -294,7 +294,7 @@ def train_path(
 
 def penalty_on_terms(penalty: Penalty, problem: FamilyProblem) -> Penalty:
     """Return the penalty on the norms of all encoded terms, groups and penalty weights included."""
-    prepared, penalty = problem.prepared, spread(penalty, problem.column_of, problem.n_columns)
+    prepared, penalty = problem.prepared, spread(penalty, problem.column_of, len(problem.column_names))
     grouping = prepared.grouping
     if grouping.is_trivial:
         if np.all(grouping.weights == 1.0):

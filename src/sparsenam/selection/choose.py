@@ -1,13 +1,13 @@
 """Which columns matter, and at which alpha: the convex problem chooses, judged by cross-validation.
 
-Shrinkage misleads the curve of the penalised fits: on the synthetic classification none of its rules found the true
-columns in any of 8 seeds. So every point is judged by the fit without penalty on its support, fold by fold.
+Shrinkage misleads the curve of the penalised fits, and fits without any penalty overfit in the folds. So every point is
+judged by smooth fits on what it keeps, fold by fold (`SmoothJudge`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -18,7 +18,18 @@ from sparsenam.convex.path import convex_path
 from sparsenam.convex.problem import Certificate, ConvexPoint
 from sparsenam.convex.squared import GramCache
 from sparsenam.penalties import GroupLasso, NeedsFirstFit
-from sparsenam.selection.curve import TIE, Best, CVCurve, Rule, Splits, batch_weights, held_out_counts
+from sparsenam.selection.curve import (
+    CLEAR,
+    TIE,
+    Best,
+    CVCurve,
+    Evidence,
+    Rule,
+    Splits,
+    batch_weights,
+    held_out_counts,
+    mean_and_error,
+)
 from sparsenam.selection.task import TOLERANCE, ConvexTask, Indices, Vector
 from sparsenam.smooth.judge import SmoothJudge
 
@@ -26,12 +37,15 @@ Arrays = dict[str, NDArray[Any]]
 Result = TypeVar("Result")
 
 PATH_TOL = 1e-3  # choosing a support needs no more; the chosen alpha is solved again to the user's tolerance
-STALE = 6  # new supports without a better loss before the walk stops
+FARTHER, MORE = 1.5, 6.0  # times and plus so many groups as the best point's folds keep: how far the walk looks
 WORSE = 3  # points in a row that are clearly worse than the best before it stops
+TOUCHING = 0.01  # a group this near to its condition is on it
+FEW = 3  # groups that may come back after the choice, and the candidates that are tried
+LARGEST = 1000  # columns of all groups up to which the fit on all of them is judged too
 
 
 class HeldOutLoss(Protocol):
-    """How held-out rows judge a support."""
+    """How held-out rows judge fits."""
 
     @property
     def weights(self) -> Vector:
@@ -43,8 +57,11 @@ class HeldOutLoss(Protocol):
         """The number of observations in all rows."""
         ...
 
-    def losses(self, fits: SmoothJudge, point: ConvexPoint) -> Vector:
-        """Return the loss of each row under the fits that did not see it, shape (rows,)."""
+    def losses(self, fits: SmoothJudge, supports: Sequence[Indices]) -> Vector:
+        """Return the loss of each row under the fits that did not see it, shape (rows,).
+
+        ``supports`` are the groups that each batch keeps, the one with all rows first.
+        """
         ...
 
 
@@ -65,13 +82,13 @@ class FamilyLoss:
         """The weights of the rows that some fold holds out."""
         return self.task.prepared.weights * (self.counts > 0)
 
-    def losses(self, fits: SmoothJudge, point: ConvexPoint) -> Vector:
+    def losses(self, fits: SmoothJudge, supports: Sequence[Indices]) -> Vector:
         """Return the mean held-out losses, shape (rows,)."""
         family, target = self.task.family, self.task.prepared.target
         least = -family.conjugate(target, target)
         total = np.zeros(target.shape[0])
         for batch, rows in enumerate(fits.held_out[1:], start=1):
-            scores = fits.scores(batch, point.supports[batch])
+            scores = fits.scores(batch, supports[batch])
             np.add.at(total, rows, family.loss(scores, target[rows]) - least[rows])
         return np.divide(total, self.counts, out=np.full(total.size, np.nan), where=self.counts > 0)
 
@@ -80,8 +97,9 @@ class FamilyLoss:
 class CrossValidation:
     """How alpha is chosen.
 
-    The curve judges supports by fits without penalty. ``least_shrinkage`` takes the lowest alpha of the path with
-    the chosen support, for a model that keeps its penalty. ``share`` is the part of the time budget to use.
+    ``least_shrinkage`` takes the lowest alpha of the path with
+    the chosen support, for a model that keeps its penalty. ``readmits`` lets dropped groups come back;
+    ``share`` is the part of the time budget to use.
     """
 
     splits: Splits
@@ -89,17 +107,23 @@ class CrossValidation:
     n_alphas: int = 30
     max_features: int | None = None
     least_shrinkage: bool = False
+    readmits: bool = True
     share: float = 1.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ValidatedPath:
-    """The points walked, the empty one first, their curve, and the index of the point that the rule took."""
+    """The points walked, the empty one first, their curve, and the index of the point that the rule took.
+
+    ``readmitted`` are groups that the point drops and held-out rows want back.
+    """
 
     task: ConvexTask
     points: tuple[ConvexPoint, ...]
     curve: CVCurve
     taken: int
+    readmitted: Indices
+    evidence: Evidence
     in_time: bool = True
 
     @property
@@ -107,19 +131,26 @@ class ValidatedPath:
         """The point taken."""
         return self.points[self.taken]
 
+    @property
+    def groups(self) -> Indices:
+        """The groups of the point and those that came back, ascending."""
+        return np.union1d(self.point.supports[0], self.readmitted)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Choice:
-    """The convex solution at the chosen alpha.
+    """The convex solution at the chosen alpha, and the groups to fit.
 
-    ``validated`` is there when alpha was chosen by cross-validation, ``certificate`` unless one was refused, with a
-    warning. ``start`` are scores (rows,) from which a fit of the support may start.
+    ``groups`` are those of the solution and those that came back. ``validated`` is there when alpha was chosen by
+    cross-validation, ``certificate`` unless one was refused, with a warning. ``start`` are scores (rows,) from which a
+    fit of the support may start.
     """
 
     task: ConvexTask
     alpha: float
     point: ConvexPoint
     certificate: Certificate | None
+    groups: Indices
     validated: ValidatedPath | None = None
     start: Vector | None = None
 
@@ -131,14 +162,20 @@ class Choice:
     @property
     def support(self) -> Indices:
         """The kept terms, as indices among the prepared ones."""
-        return self.task.terms(self.point.supports[0])
+        return self.task.terms(self.groups)
+
+    @property
+    def readmitted(self) -> Indices:
+        """The columns that came back."""
+        return np.setdiff1d(self.task.columns(self.groups), self.task.columns(self.point.supports[0]))
 
 
 def choose_at(task: ConvexTask, alpha: float, context: Context, tol: float = TOLERANCE) -> Choice:
     """Return the certified solution at a given alpha."""
 
     def solved(penalised: ConvexTask) -> Choice:
-        return Choice(penalised, alpha, *penalised.solve(alpha, tol, context.clock.passed))
+        point, certificate = penalised.solve(alpha, tol, context.clock.passed)
+        return Choice(penalised, alpha, point, certificate, point.supports[0])
 
     return with_first_fit(task, solved, lambda choice: (choice.task, choice.point))
 
@@ -150,7 +187,8 @@ def choose_by_cross_validation(
     counts = held_out_counts(plan.splits, task.prepared.weights.size)
     validated = cross_validate(task, plan, lambda given: FamilyLoss(given, counts), context)
     alpha = validated.point.alpha
-    return Choice(validated.task, alpha, *validated.task.solve(alpha, tol), validated)
+    point, certificate = validated.task.solve(alpha, tol)
+    return Choice(validated.task, alpha, point, certificate, validated.groups, validated)
 
 
 def cross_validate(
@@ -188,9 +226,8 @@ def _walk(task: ConvexTask, plan: CrossValidation, loss: HeldOutLoss, context: C
     batches = batch_weights(prepared.weights, plan.splits)
     gram = GramCache(task.design, prepared.target, batches) if family.is_quadratic else None
     given = (task.design, prepared.target, family, batches)
-    held_out = [test for _, test in plan.splits]
+    held_out, totals = [test for _, test in plan.splits], batches.sum(axis=1)
     fits = SmoothJudge(*given, count=loss.count, gram=gram, held_out=held_out)
-    totals = batches.sum(axis=1)
     walk = convex_path(
         *given,
         penalty=task.penalty,
@@ -206,7 +243,7 @@ def _walk(task: ConvexTask, plan: CrossValidation, loss: HeldOutLoss, context: C
     context.progress.report("choose", 0, total)
     for point in with_empty(walk):
         points.append(point)
-        losses.append(loss.losses(fits, point))
+        losses.append(loss.losses(fits, point.supports))
         context.progress.report("choose", len(points), total)
         if turning.has_passed(point, losses[-1]):
             break
@@ -219,7 +256,67 @@ def _walk(task: ConvexTask, plan: CrossValidation, loss: HeldOutLoss, context: C
     if plan.least_shrinkage:
         kept = points[taken].supports[0]
         taken = max(index for index, point in enumerate(points) if np.array_equal(point.supports[0], kept))
-    return ValidatedPath(task, tuple(points), curve, taken, in_time)
+    judged = JudgedPoint(task, loss, fits, points[taken], curve.losses[taken])
+    if in_time and plan.readmits:
+        judged = judged.with_readmitted(plan.max_features)
+    return ValidatedPath(task, tuple(points), curve, taken, judged.readmitted, judged.evidence(curve), in_time)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class JudgedPoint:
+    """A point of the path with the held-out losses (rows,) of its fits, and groups that came back."""
+
+    task: ConvexTask
+    loss: HeldOutLoss
+    fits: SmoothJudge
+    point: ConvexPoint
+    losses: Vector
+    readmitted: Indices = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
+
+    @property
+    def supports(self) -> list[Indices]:
+        """The groups that each batch keeps."""
+        return [np.union1d(support, self.readmitted) for support in self.point.supports]
+
+    def with_readmitted(self, max_features: int | None) -> JudgedPoint:
+        """Take dropped groups back, the nearest to entering first, that lower the held-out loss for certain.
+
+        Shrinkage may hide a group behind others; at the residuals of the smooth fit it would enter. That alone is no
+        reason, as a smooth fit leaves residuals of its making: the folds decide. Few are tried.
+        """
+        judged = self
+        slack = self.task.slack_at(self.point.alpha, self.fits.scores(0, self.supports[0]))
+        slack[self.supports[0]] = 0.0
+        for group in np.argsort(-slack, kind="stable")[:FEW]:
+            wider = replace(judged, readmitted=np.union1d(judged.readmitted, [group]).astype(np.intp))
+            if slack[group] <= 1.0 + TOUCHING:
+                break
+            if max_features is not None and self.task.columns(wider.supports[0]).size > max_features:
+                continue
+            wider = replace(wider, losses=self.loss.losses(self.fits, wider.supports))
+            gain, error = mean_and_error(judged.losses - wider.losses, self.loss.weights)
+            if gain > CLEAR * error:
+                judged = wider
+        return judged
+
+    def evidence(self, curve: CVCurve) -> Evidence:
+        """Return what the held-out rows know of the point."""
+        task, weights = self.task, self.loss.weights
+        unit = max(abs(float(curve.mean[0])), np.finfo(float).tiny)
+        gain, gain_error = mean_and_error(curve.losses[0] - self.losses, weights)
+        behind, behind_error = None, None
+        design = task.design
+        if design.n_groups * design.width <= LARGEST:
+            everything = [np.arange(design.n_groups)] * len(self.point.supports)
+            difference = mean_and_error(self.losses - self.loss.losses(self.fits, everything), weights)
+            behind, behind_error = difference[0] / unit, difference[1] / unit
+        folds = [set[int](task.columns(support).tolist()) for support in self.supports[1:]]
+        names = task.column_names
+        kept = task.columns(self.supports[0])
+        shares = [float(np.mean([int(column) in fold for fold in folds])) for column in kept]
+        kept_in = {names[int(column)]: share for column, share in zip(kept, shares, strict=True)}
+        best_gain = float(curve.mean[0] - curve.mean.min())
+        return Evidence(gain / unit, gain_error / unit, behind, behind_error, kept_in, best_gain / unit)
 
 
 def _curve(task: ConvexTask, points: list[ConvexPoint], losses: Vector, weights: Vector) -> CVCurve:
@@ -227,13 +324,11 @@ def _curve(task: ConvexTask, points: list[ConvexPoint], losses: Vector, weights:
     keys = [tuple(support.tobytes() for support in point.supports) for point in points]
     for index, key in enumerate(keys):
         first.setdefault(key, index)
-    sizes = [np.mean([task.columns(support).size for support in point.supports[1:]]) for point in points]
     return CVCurve(
         alphas=np.array([point.alpha for point in points]),
         supports=tuple(task.columns(point.supports[0]) for point in points),
         losses=losses,
         weights=weights,
-        fold_sizes=np.array(sizes, dtype=np.float64),
         same_as=np.array([first[key] for key in keys], dtype=np.intp),
     )
 
@@ -242,30 +337,23 @@ class Turning:
     """Says when the held-out loss has turned, so that walking further down the path cannot pay."""
 
     def __init__(self, weights: Vector) -> None:
-        self._seen = weights > 0
-        self._shares = weights[self._seen] / weights[self._seen].sum()
+        self._weights = weights
         self._best: Vector | None = None
-        self._null = 0.0
-        self._last: tuple[Indices, ...] = ()
-        self._stale = self._worse = 0
+        self._null = self._size = 0.0
+        self._worse = 0
 
     def has_passed(self, point: ConvexPoint, losses: Vector) -> bool:
         """Take a point and its losses (rows,) in; return whether to stop."""
-        seen = losses[self._seen]
+        size = float(np.mean([support.size for support in point.supports]))
         if self._best is None:
-            self._best, self._null = seen, abs(float(self._shares @ seen))
-        difference = seen - self._best
-        mean = float(self._shares @ difference)
-        error = float(np.sqrt(self._shares**2 @ (difference - mean) ** 2))
-        changed = not all(np.array_equal(a, b) for a, b in zip(point.supports, self._last, strict=False))
-        self._last = point.supports
+            self._best, self._null = losses, abs(mean_and_error(losses, self._weights)[0])
+        mean, error = mean_and_error(losses - self._best, self._weights)
         if mean < -TIE * self._null:
-            self._best, self._stale, self._worse = seen, 0, 0
+            self._best, self._size, self._worse = losses, size, 0
         else:
-            self._stale += changed
-            self._worse = self._worse + 1 if mean > 2 * error + TIE * self._null else 0
+            self._worse = self._worse + 1 if mean > CLEAR * error + TIE * self._null else 0
         full = all(support.size == point.n_groups for support in point.supports)
-        return full or self._stale >= STALE or self._worse >= WORSE
+        return full or self._worse >= WORSE or size > FARTHER * self._size + MORE
 
 
 def with_empty(walk: Iterator[ConvexPoint]) -> Iterator[ConvexPoint]:
@@ -286,11 +374,12 @@ def with_empty(walk: Iterator[ConvexPoint]) -> Iterator[ConvexPoint]:
 def pack_choice(choice: Choice) -> StageResult:
     """Return a choice as arrays and plain data, from which `unpack_choice` makes it again to the bit."""
     certificate, validated = choice.certificate, choice.validated
-    arrays = _point_arrays(choice.point, "point/")
+    arrays = _point_arrays(choice.point, "point/") | {"groups": choice.groups}
     facts: dict[str, Any] = {
         "alpha": choice.alpha,
         "certificate": None if certificate is None else certificate.to_dict(),
         "taken": None if validated is None else validated.taken,
+        "evidence": None if validated is None else asdict(validated.evidence),
         "points": 0 if validated is None else len(validated.points),
     }
     if choice.start is not None:
@@ -304,8 +393,8 @@ def pack_choice(choice: Choice) -> StageResult:
         arrays |= {
             "curve/losses": curve.losses,
             "curve/weights": curve.weights,
-            "curve/fold_sizes": curve.fold_sizes,
             "curve/same_as": curve.same_as,
+            "readmitted": validated.readmitted,
         }
     return StageResult(arrays, facts)
 
@@ -324,13 +413,14 @@ def unpack_choice(task: ConvexTask, stored: StageResult) -> Choice:
             supports=tuple(task.columns(point.supports[0]) for point in points),
             losses=arrays["curve/losses"],
             weights=arrays["curve/weights"],
-            fold_sizes=arrays["curve/fold_sizes"],
             same_as=arrays["curve/same_as"],
         )
-        validated = ValidatedPath(task, points, curve, int(facts["taken"]))
+        evidence = Evidence(**facts["evidence"])
+        validated = ValidatedPath(task, points, curve, int(facts["taken"]), arrays["readmitted"], evidence)
     certificate = None if facts["certificate"] is None else Certificate.from_dict(facts["certificate"])
     point = _point(arrays, "point/")
-    return Choice(task, float(facts["alpha"]), point, certificate, validated, arrays.get("start"))
+    alpha, groups = float(facts["alpha"]), arrays["groups"]
+    return Choice(task, alpha, point, certificate, groups, validated, arrays.get("start"))
 
 
 def _point_arrays(point: ConvexPoint, prefix: str) -> Arrays:

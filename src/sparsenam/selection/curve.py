@@ -120,6 +120,10 @@ RuleName = Literal["compact", "one_se", "best"]
 Vector = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
+BLUR = 0.5  # standard errors of a difference within which `Compact` does not tell models apart
+HALF = 0.5  # share of the folds below which a kept column is not their choice
+CLEAR = 2.0  # standard errors from which a difference is there for certain
+
 # Means closer than this share of the empty model's loss are equal: far above rounding, which differs between
 # processors (1e-7 of a loss in single precision), and far below what any rule calls a difference.
 TIE = 1e-5
@@ -140,8 +144,6 @@ class CVCurve:
         shape (points, rows).
     weights
         Weights of the rows, shape (rows,); rows that no fold held out have weight 0.
-    fold_sizes
-        Mean number of columns kept by the fits of the folds, which earned the losses, shape (points,).
     same_as
         For each point the first one whose fits, in every fold and on all rows, keep the same groups, shape (points,).
         Such points have the same losses: which of them is taken is decided by order, not by rounding.
@@ -151,7 +153,6 @@ class CVCurve:
     supports: tuple[NDArray[np.intp], ...]
     losses: Vector
     weights: Vector
-    fold_sizes: Vector
     same_as: NDArray[np.intp]
 
     @property
@@ -183,25 +184,18 @@ class CVCurve:
         return taken
 
     def lowest(self, allowed: Mask) -> int:
-        """Return the allowed point with the lowest mean; among equals the one whose size is that of its folds."""
+        """Return the first of the allowed points with the lowest mean."""
         mean = self.mean
-        lowest = np.min(mean[allowed])
-        equal = np.flatnonzero(allowed & (mean <= lowest + self._tie))
-        return int(min(equal, key=lambda point: (self._apart[point], point)))
+        return int(np.flatnonzero(allowed & (mean <= np.min(mean[allowed]) + self._tie))[0])
 
     def smallest(self, allowed: Mask, margin: Vector) -> int:
         """Return the smallest allowed point within its margin (points,) of the lowest mean.
 
-        A size is that of the folds, as the loss is theirs; among equals the fit on all rows should have it too, then
-        the lower mean counts, then the larger alpha.
+        Among equally many columns the lower mean counts, then the larger alpha.
         """
-        mean = self.mean
-        good = np.flatnonzero(allowed & (mean - mean[self.lowest(allowed)] <= np.maximum(margin, self._tie)))
-        good = good[self._earned[good]] if self._earned[good].any() else good
-        sizes = [(self.fold_sizes[point], self._apart[point]) for point in good]
-        equal = [int(point) for point, size in zip(good, sizes, strict=True) if size == min(sizes)]
-        lowest = min(mean[point] for point in equal)
-        return next(point for point in equal if mean[point] <= lowest + self._tie)
+        mean, sizes = self.mean, self.n_features
+        good = allowed & (mean - mean[self.lowest(allowed)] <= np.maximum(margin, self._tie))
+        return self.lowest(good & (sizes == sizes[good].min()))
 
     def noise(self, point: int) -> Vector:
         """Return the standard errors of the differences from a point, row by row, shape (points,).
@@ -217,22 +211,11 @@ class CVCurve:
         return [dict(zip(names, map(float, row), strict=True)) for row in columns]
 
     @property
-    def _earned(self) -> Mask:
-        """Whether the losses of a point were earned by fits no larger than the one on all rows, by half a column."""
-        return self.fold_sizes <= self.n_features + 0.5
-
-    @property
-    def _apart(self) -> Vector:
-        return np.abs(self.n_features - self.fold_sizes)
-
-    @property
     def _tie(self) -> float:
         return TIE * abs(float(self.mean[0]))
 
     def _error(self, values: Vector) -> Vector:
-        seen = values[:, self._seen]
-        centred = seen - (seen @ self._shares)[:, None]
-        return np.sqrt((centred**2) @ self._shares**2)
+        return np.array([mean_and_error(row, self.weights)[1] for row in values])
 
     @property
     def _seen(self) -> Mask:
@@ -241,6 +224,14 @@ class CVCurve:
     @property
     def _shares(self) -> Vector:
         return self.weights[self._seen] / self.weights.sum()
+
+
+def mean_and_error(values: Vector, weights: Vector) -> tuple[float, float]:
+    """Return the weighted mean of values (rows,) and its standard error; rows of weight 0 do not count."""
+    seen = weights > 0
+    shares, values = weights[seen] / weights[seen].sum(), values[seen]
+    mean = float(shares @ values)
+    return mean, float(np.sqrt(shares**2 @ (values - mean) ** 2))
 
 
 class Rule(Protocol):
@@ -279,23 +270,29 @@ class OneSE:
 
 @dataclass(frozen=True, slots=True)
 class Compact:
-    """The smallest model that is as good as the best, for certain or for practical purposes.
+    """The smallest model that gives up next to nothing.
 
-    Its loss is not above the best by more than one standard error, or by more than tolerance · √(L (L₀ - L)) with L
-    the best loss and L₀ that of the empty model. For squared loss this is an angle: R² = cos²φ between target and fit,
-    and φ grows by at most tolerance/2. ``docs/choosing.md`` has what other tolerances keep.
+    Its held-out loss is above the best by no more than can be told apart, half a standard error of the difference, or
+    is worth a column, ``tolerance`` (1 %) of the best loss; and never by more than ``share`` (5 %) of what the best
+    model explains, its gain over the empty one. Where that gain itself is within two standard errors, there may be
+    nothing to explain: then one standard error counts alone. ``docs/choosing.md`` has what other numbers keep.
     """
 
-    tolerance: float = 0.02
+    tolerance: float = 0.01
+    share: float = 0.05
 
     def __post_init__(self) -> None:
         check_number("tolerance of Compact", self.tolerance, 0.0)
+        check_number("share of Compact", self.share, 0.0)
 
     def choose(self, curve: CVCurve, allowed: Mask) -> int:
-        """Return the smallest point within the larger of the two margins."""
+        """Return the smallest point within the margin."""
         mean, best = curve.mean, curve.lowest(allowed)
-        practical = self.tolerance * np.sqrt(max(mean[best], 0.0) * max(mean[0] - mean[best], 0.0))
-        return curve.smallest(allowed, np.maximum(curve.noise(best), practical))
+        noise, gain = curve.noise(best), float(mean[0] - mean[best])
+        if gain < CLEAR * noise[0]:
+            return curve.smallest(allowed, noise)
+        worth = np.maximum(BLUR * noise, self.tolerance * max(float(mean[best]), 0.0))
+        return curve.smallest(allowed, np.minimum(worth, self.share * gain))
 
 
 RULES: dict[str, Callable[[], Rule]] = {"compact": Compact, "one_se": OneSE, "best": Best}
@@ -312,3 +309,67 @@ def as_rule(rule: RuleName | Rule) -> Rule:
         expected = f"one of {sorted(RULES)} or an object with choose(curve, allowed)"
         raise InputError(describe("rule", expected, repr(rule), "write for example Compact(tolerance=0.02)"))
     return rule
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What held-out rows know of a choice; losses are shares of the empty model's.
+
+    Attributes
+    ----------
+    gain, gain_error
+        How far the loss of the chosen model is below that of the empty one, and the standard error.
+    behind_all, behind_all_error
+        How far it is above that of all columns fitted smoothly, and the standard error; None where that fit was too
+        large to be judged.
+    kept_in
+        For each kept column the share of the folds whose fits keep it too.
+    best_gain
+        The gain of the point with the lowest loss.
+    """
+
+    gain: float
+    gain_error: float
+    behind_all: float | None
+    behind_all_error: float | None
+    kept_in: dict[str, float]
+    best_gain: float
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether the model is better than none for certain, or no model on the path is better than none."""
+        return self.gain > CLEAR * self.gain_error or self.best_gain <= 0.0
+
+    @property
+    def agreement(self) -> float:
+        """Mean share of the folds that keep a kept column; 1 for the empty model."""
+        return float(np.mean(list(self.kept_in.values()))) if self.kept_in else 1.0
+
+    @property
+    def all_is_better(self) -> bool:
+        """Whether all columns predict better for certain."""
+        return (
+            self.behind_all is not None
+            and self.behind_all_error is not None
+            and self.behind_all > CLEAR * self.behind_all_error
+        )
+
+    def notes(self) -> list[str]:
+        """Return in sentences what a user should know before trusting the choice."""
+        notes: list[str] = []
+        if not self.is_clear:
+            notes.append(
+                f"Held-out rows cannot tell the model from none: it explains {100 * self.gain:.1f} % of the loss, with "
+                f"a standard error of {100 * self.gain_error:.1f} %; more rows would tell."
+            )
+        if self.agreement < HALF:
+            notes.append(
+                f"The folds contradict each other: a kept column is kept in {100 * self.agreement:.0f} % of them on "
+                "average, so other columns may do as well; see evidence_.kept_in, or give more rows."
+            )
+        if self.all_is_better and self.behind_all is not None:
+            notes.append(
+                f"All columns together predict better: {100 * self.behind_all:.1f} % of the empty model's loss; "
+                "rule='best' or alpha=0 keeps more."
+            )
+        return notes

@@ -117,7 +117,8 @@ TOLERANCE = 1e-4  # duality gap of a solution, relative to the loss of the empty
 class ConvexTask:
     """A prepared sample in frozen hidden units; its blocks are the groups of ``prepared.grouping``.
 
-    ``column_of`` gives the column of the table that each of the encoder's terms belongs to, shape (n_terms,).
+    ``column_of`` gives the column of the table that each of the encoder's terms belongs to, shape (n_terms,), out of
+    ``column_names``.
     """
 
     prepared: PreparedSample
@@ -126,6 +127,7 @@ class ConvexTask:
     design: GroupedDesign
     penalty: Penalty
     column_of: Indices
+    column_names: tuple[str, ...]
 
     @classmethod
     def of(
@@ -135,6 +137,7 @@ class ConvexTask:
         features: RandomFeatures,
         penalty: Penalty,
         column_of: Indices,
+        column_names: tuple[str, ...],
         norm: Norm = "function",
     ) -> ConvexTask:
         """Build the design; the penalty is the one on all of the encoder's terms."""
@@ -153,7 +156,7 @@ class ConvexTask:
         )
         leading = np.array([members[0] for members in grouping.members], dtype=np.intp)
         restricted = restrict(penalty, prepared.terms[leading], prepared.n_terms)
-        return cls(prepared, family, grouped, design, weighted(restricted, grouping.weights), column_of)
+        return cls(prepared, family, grouped, design, weighted(restricted, grouping.weights), column_of, column_names)
 
     @property
     def group_names(self) -> list[str]:
@@ -272,19 +275,17 @@ class ConvexTask:
         return point, certificate
 
     def slack_at(self, alpha: float, scores: Vector) -> Vector:
-        """Return each term's ‖gradient‖ over the one at which it enters, for scores (rows, outputs), shape (terms,).
+        """Return each group's ‖gradient‖ over the one at which it enters, for scores (rows, outputs), shape (groups,).
 
-        A term left out of any fit is re-examined by this condition: above 1 it would enter. The gradient of a group
-        is that of its terms.
+        A group left out of any fit is re-examined by this condition: above 1 it would enter.
         """
         prepared = self.prepared
         if not isinstance(self.penalty, WeightedLasso):  # sorted weights bind groups together, none alone
-            return np.zeros(prepared.terms.size)
+            return np.zeros(self.design.n_groups)
         problem = convex_problem(self.design, prepared.target, self.family, prepared.weights[None])
         norms = problem.gradient_norms(problem.residuals(scores.T[None]))[0]
         bounds, _ = self.penalty.lasso_and_ridge(norms.size, alpha)
-        slack = np.divide(norms, bounds, out=np.zeros_like(norms), where=np.isfinite(bounds) & (bounds > 0))
-        return prepared.grouping.spread(slack)
+        return np.divide(norms, bounds, out=np.zeros_like(norms), where=np.isfinite(bounds) & (bounds > 0))
 
     def with_penalty(self, penalty: Penalty) -> ConvexTask:
         """Return the same problem under another penalty."""

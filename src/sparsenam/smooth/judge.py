@@ -222,7 +222,7 @@ class WorkingProblem:
         for index, (part, hessian) in enumerate(zip(self._parts, self._hessians, strict=True)):
             means, total, theta = self._means[index], self._bends[:, index].sum(), self._theta[:, part]
             rest = self._gradient[:, part].sum(axis=0)
-            pull = hessian @ theta - (slopes[:, part] - np.outer(means, rest))
+            pull: Array = hessian @ theta - (slopes[:, part] - means[:, None] * rest)
             goal, variances = _posterior(hessian / noise, pull / noise, precision)
             if self._family.couples_outputs:  # softmax does not see what all outputs share
                 goal -= goal.mean(axis=1, keepdims=True)

@@ -6,13 +6,13 @@ fitted. Both are Poisson fits that alternate with the baseline hazard (`alternat
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sparsenam.context import Context
-from sparsenam.convex.problem import ConvexPoint
 from sparsenam.errors import InputError, describe
 from sparsenam.families import Family, Poisson
 from sparsenam.fitting.problem import FamilyProblem, Fitted, Fitter, Indices, Mask, Vector
@@ -64,11 +64,11 @@ class PartialLikelihoodLoss:
         """The weights of the rows with the event that some fold holds out."""
         return self.risk_sets.weights * self.risk_sets.event * (self.counts > 0)
 
-    def losses(self, fits: SmoothJudge, point: ConvexPoint) -> Vector:
+    def losses(self, fits: SmoothJudge, supports: Sequence[Indices]) -> Vector:
         """Return each row's mean loss over the folds that hold it out, shape (rows,); NaN where none does."""
         total = np.zeros(self.base.size)
         for batch, (fold, part) in enumerate(zip(fits.held_out[1:], self.parts, strict=True), start=1):
-            scores = fits.scores(batch, point.supports[batch])[:, 0]
+            scores = fits.scores(batch, supports[batch])[:, 0]
             np.add.at(total, fold, part.event_losses(scores) - part.event_losses(np.zeros(fold.size)))
         return np.divide(total, self.counts, out=np.full(total.size, np.nan), where=self.counts > 0) + self.base
 
@@ -100,9 +100,9 @@ class CoxProblem:
         return self.base.column_of
 
     @property
-    def n_columns(self) -> int:
-        """The number of columns of the table."""
-        return self.base.n_columns
+    def column_names(self) -> tuple[str, ...]:
+        """The names of the table's columns."""
+        return self.base.column_names
 
     @property
     def counted(self) -> Mask:
@@ -134,26 +134,20 @@ class CoxProblem:
         for number in range(CHOICES):
             sample = self._at(scores, self.prepared.weights.size).prepared
             validated.append(cross_validate(task.with_sample(sample), how, lambda given: loss, context))
-            supports = [path.point.supports[0] for path in validated]
+            supports = [path.groups for path in validated]
             repeats = any(np.array_equal(supports[-1], before) for before in supports[:-1])
             if repeats or context.clock.passed():
                 break
             part = context.within(f"choice{number}")
             scores = self._fit(quick, task.terms(supports[-1]), scores, part).scores
-        kept = validated[-1].point.supports[0]
+        kept = validated[-1].groups
         choice = self._keeping(validated[0], task, kept, how.max_features, context)
-        return replace(choice, validated=validated[-1], start=scores)
+        return replace(choice, groups=kept, validated=validated[-1], start=scores)
 
     def fit(self, fitter: Fitter, indices: Indices, start: Vector | None, context: Context) -> tuple[Fitted, Vector]:
         """Fit some terms in alternation with the hazard, from some scores; return the fit and its scores."""
         converged = self._fit(fitter, indices, self._no_scores() if start is None else start, context)
         return converged.result, converged.result.model.scores(self.terms)
-
-    def slack(self, choice: Choice, scores: Vector) -> Vector:
-        """Return how near each term is to entering at scores (rows, 1), with the hazard that they give."""
-        centred = scores[:, 0] - scores[:, 0].mean()
-        sample = self._at(centred, self.prepared.weights.size).prepared
-        return choice.task.with_sample(sample).slack_at(choice.alpha, scores)
 
     def finish(self, fitted: Fitted) -> Fitted:
         """Return the fit with effects and scores of mean 0 over the rows; the baseline hazard takes what they lose."""
@@ -235,7 +229,7 @@ def cox_problem(sample: Sample, encoder: TableEncoder, ties: Ties, *, standardiz
     risk_sets = RiskSets.of(event[counted], time[counted], prepared.weights)
     hazard = risk_sets.hazard(np.zeros(risk_sets.event.size), ties).rows
     prepared = replace(prepared, target=(risk_sets.event - hazard)[:, None])
-    base = FamilyProblem(prepared, Poisson(), encoder.term_columns, len(encoder.names), counted)
+    base = FamilyProblem(prepared, Poisson(), encoder.term_columns, encoder.names, counted)
     return CoxProblem(base, sample.terms[counted], CoxLikelihood(risk_sets, ties))
 
 
