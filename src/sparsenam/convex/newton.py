@@ -5,11 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from sparsenam.convex.design import Array, Floats, Indices
-from sparsenam.convex.problem import ConvexProblem, group_lengths, lasso_duals, lasso_values
+from sparsenam.convex.problem import ConvexProblem, group_lengths, lasso_duals, lasso_values, softmax_inverse
+from sparsenam.convex.rows import RowModel, descend_on_rows
 from sparsenam.convex.squared import descend, inverse_curvatures
 
 MAX_SWEEPS = 100
 HALVINGS = 20
+import os
+ON_ROWS = bool(int(os.environ.get('ROWS','1')))
 SMALLEST_BEND = 1e-5  # a floor on the loss's second derivative keeps steps finite where it is flat
 
 
@@ -33,39 +36,60 @@ class NewtonSolver:
         """Take one Newton step on the working groups, with a line search, and move the intercepts."""
         if not working.size:
             return
-        problem, width = self.problem, self.problem.design.width
-        columns, exact = self._columns(working)
-        residuals = problem.weights[:, None, :] * problem.residuals(self.scores)
-        bends = problem.weights[:, None, :] * np.maximum(problem.curvatures(self.scores), SMALLEST_BEND)
-        totals, rests = bends.sum(axis=2), residuals.sum(axis=2)
-        means = _products(bends, exact)
-        hessian = _hessian(columns, bends, means)
-        pull = _products(residuals, exact) - means * (rests / totals)[:, :, None]
         old = self.theta[:, :, working]
-        new = old.copy()
-        descend(
-            hessian,
-            inverse_curvatures(hessian, working.size, width),
-            new,
-            pull,
-            list(range(working.size)),
-            thresholds[working],
-            ridge,
-            tol * float(self.null_losses.max()),
-            MAX_SWEEPS,
-        )
-        if problem.family.couples_outputs:
+        columns, exact = self._columns(working)
+        if ON_ROWS:
+            new, shift = self._on_rows(columns, old, thresholds[working], ridge, tol)
+        else:
+            new, shift = self._on_gram(columns, exact, old, thresholds[working], ridge, tol)
+        if self.problem.family.couples_outputs:
             # Softmax does not see what all outputs share; without it every norm is smaller.
             new -= new.mean(axis=1, keepdims=True)
+            shift -= shift.mean(axis=1, keepdims=True)
         step = new - old
         flat = step.reshape(*step.shape[:2], -1)
-        shift = (rests - np.einsum("fok,fok->fo", means, flat)) / totals
         change = _products(flat.astype(columns.dtype), columns.T) + shift[:, :, None]
         sizes = self._line_search(old, step, change, thresholds[working], ridge)
         self.theta[:, :, working] = old + sizes[:, None, None, None] * step
         self.scores = self.scores + sizes[:, None, None] * change
         self.intercepts = self.intercepts + sizes[:, None] * shift
         self._move_intercepts()
+
+    def _on_rows(self, columns: Floats, old: Array, bars: Array, ridge: float, tol: float) -> tuple[Array, Array]:
+        """Return the model's minimum θ, shape as ``old``, and the shift of the intercepts (batches, outputs)."""
+        problem, exact = self.problem, columns.dtype
+        weights, residuals = problem.weights[:, None, :], problem.residuals(self.scores)
+        if problem.family.couples_outputs:
+            shares = problem.target - residuals
+            # diag(p) - ppᵀ is a graph's Laplacian with pₖpₗ on its edges, so twice its diagonal dominates it
+            bends, bounds = shares, np.maximum(2.0 * shares * (1.0 - shares), SMALLEST_BEND)
+            inverse = softmax_inverse(shares, problem.weights, SMALLEST_BEND)
+        else:
+            shares = None
+            bends = bounds = np.maximum(problem.curvatures(self.scores), SMALLEST_BEND)
+            inverse = np.eye(old.shape[1]) / np.sum(weights * bends, axis=2)[:, :, None]
+        tables = [(weights * table).astype(exact) for table in (residuals, bends, bounds)]
+        model = RowModel(*tables, None if shares is None else shares.astype(exact))
+        new, gain = old.copy(), tol * float(self.null_losses.max())
+        return new, descend_on_rows(model, inverse, columns, new, bars, ridge, gain, MAX_SWEEPS)
+
+    def _on_gram(
+        self, columns: Floats, exact: Array, old: Array, bars: Array, ridge: float, tol: float
+    ) -> tuple[Array, Array]:
+        """Return the model's minimum θ, shape as ``old``, and the shift of the intercepts (batches, outputs)."""
+        problem, count = self.problem, old.shape[2]
+        residuals = problem.weights[:, None, :] * problem.residuals(self.scores)
+        bends = problem.weights[:, None, :] * np.maximum(problem.curvatures(self.scores), SMALLEST_BEND)
+        totals, rests = bends.sum(axis=2), residuals.sum(axis=2)
+        means = _products(bends, exact)
+        hessian = _hessian(columns, bends, means)
+        pull = _products(residuals, exact) - means * (rests / totals)[:, :, None]
+        new = old.copy()
+        scale = tol * float(self.null_losses.max())
+        inverse = inverse_curvatures(hessian, count, old.shape[3])
+        descend(hessian, inverse, new, pull, list(range(count)), bars, ridge, scale, MAX_SWEEPS)
+        flat = (new - old).reshape(*old.shape[:2], -1)
+        return new, (rests - np.einsum("fok,fok->fo", means, flat)) / totals
 
     def measure(self, thresholds: Array, ridge: float) -> tuple[Array, Array]:
         """Return relative duality gaps (batches,) and ‖gradientⱼ‖ (batches, groups)."""
