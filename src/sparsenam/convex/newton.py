@@ -7,13 +7,12 @@ import numpy as np
 from sparsenam.convex.design import Array, Floats, Indices
 from sparsenam.convex.problem import ConvexProblem, group_lengths, lasso_duals, lasso_values, softmax_inverse
 from sparsenam.convex.rows import RowModel, descend_on_rows
-from sparsenam.convex.squared import descend, inverse_curvatures
+from sparsenam.convex.squared import descend, inverse_curvatures, rows_left_out
 
 MAX_SWEEPS = 100
 HALVINGS = 20
-import os
-ON_ROWS = bool(int(os.environ.get('ROWS','1')))
 SMALLEST_BEND = 1e-5  # a floor on the loss's second derivative keeps steps finite where it is flat
+TALL = 10  # rows for each column from which a Gram matrix costs less than descent on the rows
 
 
 class NewtonSolver:
@@ -30,6 +29,10 @@ class NewtonSolver:
         self._move_intercepts()
         self.null_losses = problem.explainable_loss(self.scores)
         empty = np.zeros((0, design.n_rows))
+        found = [rows_left_out(problem.weights[0], batch) for batch in problem.weights[1:]]
+        self._left_out = [each for each in found if each is not None]
+        self._nested = len(self._left_out) == len(found)
+        self._shares_curvature = self._nested
         self._held: tuple[Indices, Floats, Array] = (np.zeros(0, np.intp), empty, empty)
 
     def improve(self, thresholds: Array, ridge: float, working: Indices, tol: float) -> None:
@@ -38,7 +41,7 @@ class NewtonSolver:
             return
         old = self.theta[:, :, working]
         columns, exact = self._columns(working)
-        if ON_ROWS:
+        if self.problem.family.couples_outputs or self.problem.design.n_rows < TALL * len(columns):
             new, shift = self._on_rows(columns, old, thresholds[working], ridge, tol)
         else:
             new, shift = self._on_gram(columns, exact, old, thresholds[working], ridge, tol)
@@ -50,6 +53,8 @@ class NewtonSolver:
         flat = step.reshape(*step.shape[:2], -1)
         change = _products(flat.astype(columns.dtype), columns.T) + shift[:, :, None]
         sizes = self._line_search(old, step, change, thresholds[working], ridge)
+        # batches that leave rows out of batch 0 have nearly its curvature; where a step fell short they have not
+        self._shares_curvature = self._nested and bool(np.all(sizes == 1.0))
         self.theta[:, :, working] = old + sizes[:, None, None, None] * step
         self.scores = self.scores + sizes[:, None, None] * change
         self.intercepts = self.intercepts + sizes[:, None] * shift
@@ -79,10 +84,13 @@ class NewtonSolver:
         """Return the model's minimum θ, shape as ``old``, and the shift of the intercepts (batches, outputs)."""
         problem, count = self.problem, old.shape[2]
         residuals = problem.weights[:, None, :] * problem.residuals(self.scores)
-        bends = problem.weights[:, None, :] * np.maximum(problem.curvatures(self.scores), SMALLEST_BEND)
+        scores = self.scores[:1] if self._shares_curvature else self.scores
+        bends = problem.weights[:, None, :] * np.maximum(problem.curvatures(scores), SMALLEST_BEND)
         totals, rests = bends.sum(axis=2), residuals.sum(axis=2)
         means = _products(bends, exact)
-        hessian = _hessian(columns, bends, means)
+        left_out = self._left_out if self._shares_curvature else None
+        hessian = _second_moments(columns, bends, left_out)
+        hessian -= means[..., :, None] * (means / totals[:, :, None])[..., None, :]
         pull = _products(residuals, exact) - means * (rests / totals)[:, :, None]
         new = old.copy()
         scale = tol * float(self.null_losses.max())
@@ -149,12 +157,23 @@ def _products(vectors: Floats, columns: Floats) -> Array:
     return flat.reshape(*vectors.shape[:2], -1)
 
 
-def _hessian(columns: Floats, bends: Array, means: Array) -> Array:
-    """Return Q(diag(d) - dd'/Σd)Qᵀ, shape (batches, outputs, k, k), for d (…, rows) and Qd (…, k)."""
-    hessian = np.empty((*bends.shape[:2], len(columns), len(columns)))
+def _second_moments(columns: Floats, bends: Array, left_out: list[tuple[Indices, float]] | None) -> Array:
+    """Return Q diag(d) Qᵀ, shape (batches, outputs, k, k), for d of shape (batches, outputs, rows).
+
+    With ``left_out``, the rows that batches 1, … leave out of batch 0 and the factor on the others, all folds
+    together cost no more than batch 0.
+    """
+    moments = np.empty((*bends.shape[:2], len(columns), len(columns)))
     roots = np.sqrt(bends).astype(columns.dtype)
-    for index in np.ndindex(*bends.shape[:2]):
-        scaled = columns * roots[index]
-        hessian[index] = scaled @ scaled.T  # one array times its transpose: half the work in BLAS
-    hessian -= means[..., :, None] * (means / bends.sum(axis=2)[..., None])[..., None, :]
-    return hessian
+    for output in range(bends.shape[1]):
+        scaled = columns * roots[0, output]
+        moments[0, output] = scaled @ scaled.T  # one array times its transpose: half the work in BLAS
+        for batch in range(1, len(bends)):
+            if left_out is None:
+                scaled = columns * roots[batch, output]
+                moments[batch, output] = scaled @ scaled.T
+            else:
+                rows, factor = left_out[batch - 1]
+                part = scaled.take(rows, axis=1)
+                moments[batch, output] = factor * (moments[0, output] - part @ part.T)
+    return moments

@@ -78,6 +78,7 @@ def descend_on_rows(
     blocks = columns.reshape(count, width, -1)
     metric, solvers = _metric(model.bounds, blocks, thresholds, ridge)
     left = model.residuals.copy()
+    flat = left.reshape(batches * outputs, -1)  # a view: one product serves all batches and outputs
     shifts = np.zeros((batches, outputs))
     visiting = np.flatnonzero(_wanted(left, columns, theta, thresholds))
     for _ in range(max_sweeps):
@@ -87,7 +88,7 @@ def descend_on_rows(
         largest, moved = 0.0, np.zeros(count, dtype=np.bool_)
         for k in visiting.tolist():
             old, curvature = theta[:, :, k], metric[k][:, :, None]
-            pull = np.matmul(left, blocks[k].T).astype(np.float64)
+            pull = (flat @ blocks[k].T).astype(np.float64).reshape(old.shape)
             if k in solvers:
                 step = np.matmul((pull - ridge * old)[:, :, None, :], solvers[k])[:, :, 0]
             else:
@@ -96,7 +97,8 @@ def descend_on_rows(
             if gain > 0.0:
                 moved[k] = True
                 theta[:, :, k] += step
-                left -= model.times(np.matmul(step.astype(left.dtype), blocks[k]))
+                change = step.astype(left.dtype).reshape(len(flat), width) @ blocks[k]
+                left -= model.times(change.reshape(left.shape))
                 largest = max(largest, gain)
         if largest < tol:
             moved |= theta.any(axis=(0, 1, 3))
@@ -155,9 +157,8 @@ def _metric(
     upper = np.triu_indices(width)
     grams = np.empty((count, *bounds.shape[:2], width, width))
     for block, gram in zip(blocks, grams, strict=True):
-        sums = np.matmul(bounds, (block[upper[0]] * block[upper[1]]).T)
-        gram[..., upper[0], upper[1]] = sums
-        gram[..., upper[1], upper[0]] = sums
+        sums = bounds.reshape(-1, rows) @ (block[upper[0]] * block[upper[1]]).T
+        gram[..., upper[0], upper[1]] = gram[..., upper[1], upper[0]] = sums.reshape(*bounds.shape[:2], -1)
     solvers = {
         int(k): np.linalg.pinv(grams[k] + ridge * np.eye(width), rcond=1e-9, hermitian=True)
         for k in np.flatnonzero(thresholds == 0.0)
@@ -167,6 +168,6 @@ def _metric(
 
 def _wanted(left: Floats, columns: Floats, theta: Array, thresholds: Array) -> NDArray[np.bool_]:
     """Return which groups are not zero or have a gradient above their threshold, shape (groups,)."""
-    pulls = np.matmul(left, columns.T).reshape(theta.shape)
+    pulls = (left.reshape(-1, left.shape[2]) @ columns.T).reshape(theta.shape)
     norms = np.sqrt(np.einsum("fopm,fopm->fp", pulls, pulls))
     return (norms > thresholds).any(axis=0) | theta.any(axis=(0, 1, 3))
