@@ -62,7 +62,7 @@ class NewtonSolver:
 
     def _on_rows(self, columns: Floats, old: Array, bars: Array, ridge: float, tol: float) -> tuple[Array, Array]:
         """Return the model's minimum θ, shape as ``old``, and the shift of the intercepts (batches, outputs)."""
-        problem, exact = self.problem, columns.dtype
+        problem, precision = self.problem, columns.dtype
         weights, residuals = problem.weights[:, None, :], problem.residuals(self.scores)
         if problem.family.couples_outputs:
             shares = problem.target - residuals
@@ -73,8 +73,12 @@ class NewtonSolver:
             shares = None
             bends = bounds = np.maximum(problem.curvatures(self.scores), SMALLEST_BEND)
             inverse = np.eye(old.shape[1]) / np.sum(weights * bends, axis=2)[:, :, None]
-        tables = [(weights * table).astype(exact) for table in (residuals, bends, bounds)]
-        model = RowModel(*tables, None if shares is None else shares.astype(exact))
+        model = RowModel(
+            residuals=(weights * residuals).astype(precision),
+            bends=(weights * bends).astype(precision),
+            bounds=(weights * bounds).astype(precision),
+            shares=None if shares is None else shares.astype(precision),
+        )
         new, gain = old.copy(), tol * float(self.null_losses.max())
         return new, descend_on_rows(model, inverse, columns, new, bars, ridge, gain, MAX_SWEEPS)
 
@@ -103,7 +107,7 @@ class NewtonSolver:
         """Return relative duality gaps (batches,) and ‖gradientⱼ‖ (batches, groups)."""
         residuals = self.problem.residuals(self.scores)
         norms, lengths = self.problem.gradient_norms(residuals), self.lengths()
-        primals = self.problem.loss(self.scores) + lasso_values(lengths, thresholds, ridge)
+        primals = self._loss() + lasso_values(lengths, thresholds, ridge)
         duals = lasso_duals(lambda scales: self.problem.dual(residuals, scales), norms, lengths, thresholds, ridge)
         return (primals - duals) / self.null_losses, norms
 
@@ -120,7 +124,14 @@ class NewtonSolver:
         active = np.flatnonzero(self.theta.any(axis=(0, 1, 3)))
         return active, self.theta[:, :, active].transpose(0, 2, 3, 1).copy(), self.intercepts.copy()
 
+    def _loss(self) -> Array:
+        """Return the losses at the scores, shape (batches,), computed once for each point."""
+        if self._losses is None:
+            self._losses = self.problem.loss(self.scores)
+        return self._losses
+
     def _move_intercepts(self) -> None:
+        self._losses: Array | None = None
         shifts = self.problem.best_shifts(self.scores)
         self.scores = self.scores + shifts[:, :, None]
         self.intercepts = self.intercepts + shifts
@@ -142,7 +153,7 @@ class NewtonSolver:
 
         sizes = np.ones(old.shape[0])
         worse = np.ones(old.shape[0], dtype=bool)
-        before = objective(np.zeros_like(sizes))
+        before = self._loss() + lasso_values(group_lengths(old), bars, ridge)
         for _ in range(HALVINGS):
             worse = ~(objective(sizes) <= before + 1e-12 * self.null_losses)  # NaN counts as worse
             if not worse.any():

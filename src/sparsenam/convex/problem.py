@@ -165,7 +165,8 @@ def softmax_inverse(shares: Array, weights: Array, floor: float = 1e-14) -> Arra
     totals, eye = weighted.sum(axis=2), np.eye(shares.shape[1])
     sums = (totals + floor)[:, :, None] * eye - np.matmul(weighted, shares.transpose(0, 2, 1))
     centring = eye - 1.0 / len(eye)
-    return centring @ np.linalg.inv(sums + 1.0 / len(eye)) @ centring
+    inverse: Array = np.linalg.inv(sums + 1.0 / len(eye))
+    return centring @ inverse @ centring
 
 
 def convex_problem(design: GroupedDesign, target: Array, family: Family, batch_weights: Array) -> ConvexProblem:

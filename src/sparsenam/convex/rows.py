@@ -93,6 +93,9 @@ def descend_on_rows(
                 step = np.matmul((pull - ridge * old)[:, :, None, :], solvers[k])[:, :, 0]
             else:
                 step = shrunk(old + pull / curvature, metric[k], float(thresholds[k]), ridge, old) - old
+            if model.shares is not None:
+                # softmax does not see what all outputs share; without it every norm is smaller
+                step -= (old + step).mean(axis=1, keepdims=True)
             gain = float(np.einsum("fom,fom,fol->f", step, step, curvature).max())
             if gain > 0.0:
                 moved[k] = True
@@ -145,9 +148,7 @@ def shrunk(point: Array, metric: Array, threshold: float, ridge: float, guess: A
     return np.where(outside[:, None, None], point * factor[:, :, None], 0.0)
 
 
-def _metric(
-    bounds: Floats, blocks: Floats, thresholds: Array, ridge: float
-) -> tuple[Array, dict[int, Array]]:
+def _metric(bounds: Floats, blocks: Floats, thresholds: Array, ridge: float) -> tuple[Array, dict[int, Array]]:
     """Return the top eigenvalues of Qⱼ diag(bounds) Qⱼᵀ, shape (groups, batches, outputs), and some inverses.
 
     Inverses (batches, outputs, m, m) are those of the groups without a threshold, which have no shrinkage to help
@@ -159,11 +160,12 @@ def _metric(
     for block, gram in zip(blocks, grams, strict=True):
         sums = bounds.reshape(-1, rows) @ (block[upper[0]] * block[upper[1]]).T
         gram[..., upper[0], upper[1]] = gram[..., upper[1], upper[0]] = sums.reshape(*bounds.shape[:2], -1)
-    solvers = {
-        int(k): np.linalg.pinv(grams[k] + ridge * np.eye(width), rcond=1e-9, hermitian=True)
-        for k in np.flatnonzero(thresholds == 0.0)
-    }
-    return np.maximum(np.linalg.eigvalsh(grams)[..., -1], SMALLEST_CURVATURE), solvers
+    solvers: dict[int, Array] = {}
+    for k in np.flatnonzero(thresholds == 0.0).tolist():
+        penalised = grams[k] + ridge * np.eye(width)
+        solvers[k] = np.linalg.pinv(penalised, rcond=1e-9, hermitian=True).astype(np.float64, copy=False)
+    tops: Array = np.linalg.eigvalsh(grams)[..., -1]
+    return np.maximum(tops, SMALLEST_CURVATURE), solvers
 
 
 def _wanted(left: Floats, columns: Floats, theta: Array, thresholds: Array) -> NDArray[np.bool_]:
