@@ -28,23 +28,23 @@ class NewtonSolver:
         self.scores = problem.constant_scores(self.intercepts)
         self._move_intercepts()
         self.null_losses = problem.explainable_loss(self.scores)
-        empty = np.zeros((0, design.n_rows))
         found = [rows_left_out(problem.weights[0], batch) for batch in problem.weights[1:]]
         self._left_out = [each for each in found if each is not None]
         self._nested = len(self._left_out) == len(found)
         self._shares_curvature = self._nested
-        self._held: tuple[Indices, Floats, Array] = (np.zeros(0, np.intp), empty, empty)
+        self._held: tuple[Indices, Floats] = (np.zeros(0, np.intp), np.zeros((0, design.n_rows)))
+        self._exact: Array | None = None
 
     def improve(self, thresholds: Array, ridge: float, working: Indices, tol: float) -> None:
         """Take one Newton step on the working groups, with a line search, and move the intercepts."""
         if not working.size:
             return
         old = self.theta[:, :, working]
-        columns, exact = self._columns(working)
+        columns = self._columns(working)
         if self.problem.family.couples_outputs or self.problem.design.n_rows < TALL * len(columns):
             new, shift = self._on_rows(columns, old, thresholds[working], ridge, tol)
         else:
-            new, shift = self._on_gram(columns, exact, old, thresholds[working], ridge, tol)
+            new, shift = self._on_gram(columns, old, thresholds[working], ridge, tol)
         if self.problem.family.couples_outputs:
             # Softmax does not see what all outputs share; without it every norm is smaller.
             new -= new.mean(axis=1, keepdims=True)
@@ -59,6 +59,27 @@ class NewtonSolver:
         self.scores = self.scores + sizes[:, None, None] * change
         self.intercepts = self.intercepts + sizes[:, None] * shift
         self._move_intercepts()
+
+    def measure(self, thresholds: Array, ridge: float) -> tuple[Array, Array]:
+        """Return relative duality gaps (batches,) and ‖gradientⱼ‖ (batches, groups)."""
+        residuals = self.problem.residuals(self.scores)
+        norms, lengths = self.problem.gradient_norms(residuals), self.lengths()
+        primals = self._loss() + lasso_values(lengths, thresholds, ridge)
+        duals = lasso_duals(lambda scales: self.problem.dual(residuals, scales), norms, lengths, thresholds, ridge)
+        return (primals - duals) / self.null_losses, norms
+
+    def lengths(self) -> Array:
+        """Return ‖θⱼ‖, shape (batches, groups)."""
+        return group_lengths(self.theta)
+
+    def residuals(self) -> Array:
+        """Return y - mean, shape (batches, outputs, rows)."""
+        return self.problem.residuals(self.scores)
+
+    def solution(self) -> tuple[Indices, Array, Array]:
+        """Return active groups, their θ (batches, active, m, outputs) and intercepts (batches, outputs)."""
+        active = np.flatnonzero(self.theta.any(axis=(0, 1, 3)))
+        return active, self.theta[:, :, active].transpose(0, 2, 3, 1).copy(), self.intercepts.copy()
 
     def _on_rows(self, columns: Floats, old: Array, bars: Array, ridge: float, tol: float) -> tuple[Array, Array]:
         """Return the model's minimum θ, shape as ``old``, and the shift of the intercepts (batches, outputs)."""
@@ -82,47 +103,26 @@ class NewtonSolver:
         new, gain = old.copy(), tol * float(self.null_losses.max())
         return new, descend_on_rows(model, inverse, columns, new, bars, ridge, gain, MAX_SWEEPS)
 
-    def _on_gram(
-        self, columns: Floats, exact: Array, old: Array, bars: Array, ridge: float, tol: float
-    ) -> tuple[Array, Array]:
+    def _on_gram(self, columns: Floats, old: Array, bars: Array, ridge: float, tol: float) -> tuple[Array, Array]:
         """Return the model's minimum θ, shape as ``old``, and the shift of the intercepts (batches, outputs)."""
         problem, count = self.problem, old.shape[2]
+        if self._exact is None:
+            self._exact = columns.astype(np.float64, copy=False)
         residuals = problem.weights[:, None, :] * problem.residuals(self.scores)
         scores = self.scores[:1] if self._shares_curvature else self.scores
         bends = problem.weights[:, None, :] * np.maximum(problem.curvatures(scores), SMALLEST_BEND)
         totals, rests = bends.sum(axis=2), residuals.sum(axis=2)
-        means = _products(bends, exact)
+        means = _products(bends, self._exact)
         left_out = self._left_out if self._shares_curvature else None
         hessian = _second_moments(columns, bends, left_out)
         hessian -= means[..., :, None] * (means / totals[:, :, None])[..., None, :]
-        pull = _products(residuals, exact) - means * (rests / totals)[:, :, None]
+        pull = _products(residuals, self._exact) - means * (rests / totals)[:, :, None]
         new = old.copy()
         scale = tol * float(self.null_losses.max())
         inverse = inverse_curvatures(hessian, count, old.shape[3])
         descend(hessian, inverse, new, pull, list(range(count)), bars, ridge, scale, MAX_SWEEPS)
         flat = (new - old).reshape(*old.shape[:2], -1)
         return new, (rests - np.einsum("fok,fok->fo", means, flat)) / totals
-
-    def measure(self, thresholds: Array, ridge: float) -> tuple[Array, Array]:
-        """Return relative duality gaps (batches,) and ‖gradientⱼ‖ (batches, groups)."""
-        residuals = self.problem.residuals(self.scores)
-        norms, lengths = self.problem.gradient_norms(residuals), self.lengths()
-        primals = self._loss() + lasso_values(lengths, thresholds, ridge)
-        duals = lasso_duals(lambda scales: self.problem.dual(residuals, scales), norms, lengths, thresholds, ridge)
-        return (primals - duals) / self.null_losses, norms
-
-    def lengths(self) -> Array:
-        """Return ‖θⱼ‖, shape (batches, groups)."""
-        return group_lengths(self.theta)
-
-    def residuals(self) -> Array:
-        """Return y - mean, shape (batches, outputs, rows)."""
-        return self.problem.residuals(self.scores)
-
-    def solution(self) -> tuple[Indices, Array, Array]:
-        """Return active groups, their θ (batches, active, m, outputs) and intercepts (batches, outputs)."""
-        active = np.flatnonzero(self.theta.any(axis=(0, 1, 3)))
-        return active, self.theta[:, :, active].transpose(0, 2, 3, 1).copy(), self.intercepts.copy()
 
     def _loss(self) -> Array:
         """Return the losses at the scores, shape (batches,), computed once for each point."""
@@ -136,12 +136,11 @@ class NewtonSolver:
         self.scores = self.scores + shifts[:, :, None]
         self.intercepts = self.intercepts + shifts
 
-    def _columns(self, working: Indices) -> tuple[Floats, Array]:
-        """Return the working groups' columns (k·m, rows) in the design's precision and in double."""
+    def _columns(self, working: Indices) -> Floats:
+        """Return the working groups' columns, shape (k·m, rows), copied only when the working set changes."""
         if not np.array_equal(self._held[0], working):
-            columns = self.problem.design.columns(working)
-            self._held = (working, columns, columns.astype(np.float64, copy=False))
-        return self._held[1:]
+            self._held, self._exact = (working, self.problem.design.columns(working)), None
+        return self._held[1]
 
     def _line_search(self, old: Array, step: Array, change: Array, bars: Array, ridge: float) -> Array:
         """Return the first of 1, ½, ¼ … that does not raise the objective, shape (batches,)."""

@@ -165,7 +165,7 @@ def softmax_inverse(shares: Array, weights: Array, floor: float = 1e-14) -> Arra
     totals, eye = weighted.sum(axis=2), np.eye(shares.shape[1])
     sums = (totals + floor)[:, :, None] * eye - np.matmul(weighted, shares.transpose(0, 2, 1))
     centring = eye - 1.0 / len(eye)
-    inverse: Array = np.linalg.inv(sums + 1.0 / len(eye))
+    inverse = np.asarray(np.linalg.inv(sums + 1.0 / len(eye)), dtype=np.float64)
     return centring @ inverse @ centring
 
 

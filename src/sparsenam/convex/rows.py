@@ -74,43 +74,58 @@ def descend_on_rows(
     -------
     β, shape (batches, outputs).
     """
-    batches, outputs, count, width = theta.shape
-    blocks = columns.reshape(count, width, -1)
+    blocks = columns.reshape(*theta.shape[2:], -1)
     metric, solvers = _metric(model.bounds, blocks, thresholds, ridge)
-    left = model.residuals.copy()
-    flat = left.reshape(batches * outputs, -1)  # a view: one product serves all batches and outputs
-    shifts = np.zeros((batches, outputs))
-    visiting = np.flatnonzero(_wanted(left, columns, theta, thresholds))
+    left, shifts = model.residuals.copy(), np.zeros(theta.shape[:2])
+    visiting = _wanted(left, columns, theta, thresholds)
     for _ in range(max_sweeps):
         shift = np.einsum("fop,fp->fo", constant_inverse, left.sum(axis=2, dtype=np.float64))
         shifts += shift
         left -= model.times(np.repeat(shift.astype(left.dtype)[:, :, None], left.shape[2], axis=2))
-        largest, moved = 0.0, np.zeros(count, dtype=np.bool_)
-        for k in visiting.tolist():
-            old, curvature = theta[:, :, k], metric[k][:, :, None]
-            pull = (flat @ blocks[k].T).astype(np.float64).reshape(old.shape)
-            if k in solvers:
-                step = np.matmul((pull - ridge * old)[:, :, None, :], solvers[k])[:, :, 0]
-            else:
-                step = shrunk(old + pull / curvature, metric[k], float(thresholds[k]), ridge, old) - old
-            if model.shares is not None:
-                # softmax does not see what all outputs share; without it every norm is smaller
-                step -= (old + step).mean(axis=1, keepdims=True)
-            gain = float(np.einsum("fom,fom,fol->f", step, step, curvature).max())
-            if gain > 0.0:
-                moved[k] = True
-                theta[:, :, k] += step
-                change = step.astype(left.dtype).reshape(len(flat), width) @ blocks[k]
-                left -= model.times(change.reshape(left.shape))
-                largest = max(largest, gain)
+        largest, moved = 0.0, np.zeros_like(visiting)
+        for k in np.flatnonzero(visiting).tolist():
+            gain = _visit(
+                model, left, blocks[k], theta[:, :, k], metric[k], float(thresholds[k]), ridge, solvers.get(k)
+            )
+            largest, moved[k] = max(largest, gain), gain > 0.0
+        visiting = moved
         if largest < tol:
-            moved |= theta.any(axis=(0, 1, 3))
-            fresh = _wanted(left, columns, theta, thresholds) & ~moved
-            if not fresh.any():
+            moved = moved | theta.any(axis=(0, 1, 3))
+            visiting = moved | _wanted(left, columns, theta, thresholds)
+            if np.array_equal(visiting, moved):
                 break
-            moved |= fresh
-        visiting = np.flatnonzero(moved)
     return shifts
+
+
+def _visit(
+    model: RowModel,
+    left: Floats,
+    block: Floats,
+    theta: Array,
+    metric: Array,
+    threshold: float,
+    ridge: float,
+    solver: Array | None,
+) -> float:
+    """Move one group's θ (batches, outputs, m) and r - Hc in place; return about how much that gains.
+
+    ``block`` has shape (m, rows), ``metric`` (batches, outputs), ``solver`` (batches, outputs, m, m).
+    """
+    flat = left.reshape(-1, left.shape[2])  # a view: one product serves all batches and outputs
+    pull = (flat @ block.T).astype(np.float64).reshape(theta.shape)
+    if solver is None:
+        step = shrunk(theta + pull / metric[:, :, None], metric, threshold, ridge, theta) - theta
+    else:
+        step = np.matmul((pull - ridge * theta)[:, :, None, :], solver)[:, :, 0]
+    if model.shares is not None:
+        # softmax does not see what all outputs share; without it every norm is smaller
+        step -= (theta + step).mean(axis=1, keepdims=True)
+    gain = float(np.einsum("fom,fom,fo->f", step, step, metric).max())
+    if gain > 0.0:
+        theta += step
+        change = step.astype(left.dtype).reshape(len(flat), -1) @ block
+        left -= model.times(change.reshape(left.shape))
+    return gain
 
 
 def shrunk(point: Array, metric: Array, threshold: float, ridge: float, guess: Array) -> Array:
@@ -163,8 +178,8 @@ def _metric(bounds: Floats, blocks: Floats, thresholds: Array, ridge: float) -> 
     solvers: dict[int, Array] = {}
     for k in np.flatnonzero(thresholds == 0.0).tolist():
         penalised = grams[k] + ridge * np.eye(width)
-        solvers[k] = np.linalg.pinv(penalised, rcond=1e-9, hermitian=True).astype(np.float64, copy=False)
-    tops: Array = np.linalg.eigvalsh(grams)[..., -1]
+        solvers[k] = np.asarray(np.linalg.pinv(penalised, rcond=1e-9, hermitian=True), dtype=np.float64)
+    tops = np.asarray(np.linalg.eigvalsh(grams)[..., -1], dtype=np.float64)
     return np.maximum(tops, SMALLEST_CURVATURE), solvers
 
 
