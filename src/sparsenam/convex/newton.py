@@ -13,6 +13,7 @@ MAX_SWEEPS = 100
 HALVINGS = 20
 SMALLEST_BEND = 1e-5  # a floor on the loss's second derivative keeps steps finite where it is flat
 TALL = 10  # rows for each column from which a Gram matrix costs less than descent on the rows
+LIGHT = 3e7  # rows times squared columns up to which it costs little anyway
 
 
 class NewtonSolver:
@@ -41,7 +42,7 @@ class NewtonSolver:
             return
         old = self.theta[:, :, working]
         columns = self._columns(working)
-        if self.problem.family.couples_outputs or self.problem.design.n_rows < TALL * len(columns):
+        if self.problem.family.couples_outputs or not _suits_a_gram(*columns.shape):
             new, shift = self._on_rows(columns, old, thresholds[working], ridge, tol)
         else:
             new, shift = self._on_gram(columns, old, thresholds[working], ridge, tol)
@@ -159,6 +160,10 @@ class NewtonSolver:
                 break
             sizes[worse] *= 0.5
         return np.where(worse, 0.0, sizes)
+
+
+def _suits_a_gram(n_columns: int, n_rows: int) -> bool:
+    return n_rows >= TALL * n_columns or n_rows * n_columns**2 <= LIGHT
 
 
 def _products(vectors: Floats, columns: Floats) -> Array:
