@@ -14,6 +14,7 @@ from sparsenam.families import (
     Gamma,
     Gaussian,
     Huber,
+    Multinomial,
     NegativeBinomial,
     Poisson,
     Quantile,
@@ -94,6 +95,22 @@ def test_hessian_diagonal_is_the_second_derivative_or_lies_above_it(name, seed):
     assert least >= -1e-5 * (1.0 + found.max())
     if name != "multinomial" and name not in BOUNDED:
         np.testing.assert_allclose(found, np.diag(matrix), rtol=1e-5, atol=1e-7)
+
+
+@settings(max_examples=30)
+@given(seed=seeds, outputs=st.integers(2, 8))
+def test_softmax_has_one_bound_for_all_classes_sharp_for_two_and_for_equal_shares(seed, outputs):
+    def bound_and_top(scores):
+        bound = Multinomial().hessian_diagonal(scores[None], np.eye(outputs)[:1])[0]
+        shares = Multinomial().mean(scores[None])[0]
+        return bound, np.linalg.eigvalsh(np.diag(shares) - np.outer(shares, shares))[-1]
+
+    bound, top = bound_and_top(3 * np.random.default_rng(seed).normal(size=outputs))
+    assert np.all(bound == bound[0]) and bound[0] >= top - 1e-12
+    if outputs == 2:
+        np.testing.assert_allclose(bound, top, rtol=1e-9, atol=1e-13)
+    equal, top = bound_and_top(np.zeros(outputs))
+    np.testing.assert_allclose(equal, top, rtol=1e-9)
 
 
 @every_family

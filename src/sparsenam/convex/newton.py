@@ -5,12 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 from sparsenam.convex.design import Array, Floats, Indices
-from sparsenam.convex.problem import ConvexProblem, group_lengths, lasso_duals, lasso_values
-from sparsenam.convex.squared import descend, inverse_curvatures
+from sparsenam.convex.problem import ConvexProblem, group_lengths, lasso_duals, lasso_values, softmax_inverse
+from sparsenam.convex.rows import RowModel, descend_on_rows
+from sparsenam.convex.squared import descend, inverse_curvatures, rows_left_out
 
 MAX_SWEEPS = 100
 HALVINGS = 20
 SMALLEST_BEND = 1e-5  # a floor on the loss's second derivative keeps steps finite where it is flat
+TALL = 10  # rows for each column from which a Gram matrix costs less than descent on the rows
+LIGHT = 3e7  # rows times squared columns up to which it costs little anyway
 
 
 class NewtonSolver:
@@ -26,42 +29,34 @@ class NewtonSolver:
         self.scores = problem.constant_scores(self.intercepts)
         self._move_intercepts()
         self.null_losses = problem.explainable_loss(self.scores)
-        empty = np.zeros((0, design.n_rows))
-        self._held: tuple[Indices, Floats, Array] = (np.zeros(0, np.intp), empty, empty)
+        found = [rows_left_out(problem.weights[0], batch) for batch in problem.weights[1:]]
+        self._left_out = [each for each in found if each is not None]
+        self._nested = len(self._left_out) == len(found)
+        self._shares_curvature = self._nested
+        self._held: tuple[Indices, Floats] = (np.zeros(0, np.intp), np.zeros((0, design.n_rows)))
+        self._exact: Array | None = None
 
     def improve(self, thresholds: Array, ridge: float, working: Indices, tol: float) -> None:
         """Take one Newton step on the working groups, with a line search, and move the intercepts."""
         if not working.size:
             return
-        problem, width = self.problem, self.problem.design.width
-        columns, exact = self._columns(working)
-        residuals = problem.weights[:, None, :] * problem.residuals(self.scores)
-        bends = problem.weights[:, None, :] * np.maximum(problem.curvatures(self.scores), SMALLEST_BEND)
-        totals, rests = bends.sum(axis=2), residuals.sum(axis=2)
-        means = _products(bends, exact)
-        hessian = _hessian(columns, bends, means)
-        pull = _products(residuals, exact) - means * (rests / totals)[:, :, None]
         old = self.theta[:, :, working]
-        new, bars = old.copy(), problem.alpha_scales[:, None] * thresholds[working]
-        descend(
-            hessian,
-            inverse_curvatures(hessian, working.size, width),
-            new,
-            pull,
-            list(range(working.size)),
-            bars,
-            ridge,
-            tol * float(self.null_losses.max()),
-            MAX_SWEEPS,
-        )
-        if problem.family.couples_outputs:
+        bars = self.problem.alpha_scales[:, None] * thresholds[working]
+        columns = self._columns(working)
+        if self.problem.family.couples_outputs or not _suits_a_gram(*columns.shape):
+            new, shift = self._on_rows(columns, old, bars, ridge, tol)
+        else:
+            new, shift = self._on_gram(columns, old, bars, ridge, tol)
+        if self.problem.family.couples_outputs:
             # Softmax does not see what all outputs share; without it every norm is smaller.
             new -= new.mean(axis=1, keepdims=True)
+            shift -= shift.mean(axis=1, keepdims=True)
         step = new - old
         flat = step.reshape(*step.shape[:2], -1)
-        shift = (rests - np.einsum("fok,fok->fo", means, flat)) / totals
         change = _products(flat.astype(columns.dtype), columns.T) + shift[:, :, None]
         sizes = self._line_search(old, step, change, bars, ridge)
+        # batches that leave rows out of batch 0 have nearly its curvature; where a step fell short they have not
+        self._shares_curvature = self._nested and bool(np.all(sizes == 1.0))
         self.theta[:, :, working] = old + sizes[:, None, None, None] * step
         self.scores = self.scores + sizes[:, None, None] * change
         self.intercepts = self.intercepts + sizes[:, None] * shift
@@ -72,7 +67,7 @@ class NewtonSolver:
         residuals = self.problem.residuals(self.scores)
         norms, lengths = self.problem.gradient_norms(residuals), self.lengths()
         bars = self.problem.alpha_scales[:, None] * thresholds
-        primals = self.problem.loss(self.scores) + lasso_values(lengths, bars, ridge)
+        primals = self._loss() + lasso_values(lengths, bars, ridge)
         duals = lasso_duals(lambda scales: self.problem.dual(residuals, scales), norms, lengths, bars, ridge)
         return (primals - duals) / self.null_losses, norms
 
@@ -89,17 +84,66 @@ class NewtonSolver:
         active = np.flatnonzero(self.theta.any(axis=(0, 1, 3)))
         return active, self.theta[:, :, active].transpose(0, 2, 3, 1).copy(), self.intercepts.copy()
 
+    def _on_rows(self, columns: Floats, old: Array, bars: Array, ridge: float, tol: float) -> tuple[Array, Array]:
+        """Return the model's minimum θ, shape as ``old``, and the shift of the intercepts (batches, outputs)."""
+        problem, precision = self.problem, columns.dtype
+        weights, residuals = problem.weights[:, None, :], problem.residuals(self.scores)
+        if problem.family.couples_outputs:
+            shares = problem.target - residuals
+            # diag(p) - ppᵀ is a graph's Laplacian with pₖpₗ on its edges, so twice its diagonal dominates it
+            bends, bounds = shares, np.maximum(2.0 * shares * (1.0 - shares), SMALLEST_BEND)
+            inverse = softmax_inverse(shares, problem.weights, SMALLEST_BEND)
+        else:
+            shares = None
+            bends = bounds = np.maximum(problem.curvatures(self.scores), SMALLEST_BEND)
+            inverse = np.eye(old.shape[1]) / np.sum(weights * bends, axis=2)[:, :, None]
+        model = RowModel(
+            residuals=(weights * residuals).astype(precision),
+            bends=(weights * bends).astype(precision),
+            bounds=(weights * bounds).astype(precision),
+            shares=None if shares is None else shares.astype(precision),
+        )
+        new, gain = old.copy(), tol * float(self.null_losses.max())
+        return new, descend_on_rows(model, inverse, columns, new, bars, ridge, gain, MAX_SWEEPS)
+
+    def _on_gram(self, columns: Floats, old: Array, bars: Array, ridge: float, tol: float) -> tuple[Array, Array]:
+        """Return the model's minimum θ, shape as ``old``, and the shift of the intercepts (batches, outputs)."""
+        problem, count = self.problem, old.shape[2]
+        if self._exact is None:
+            self._exact = columns.astype(np.float64, copy=False)
+        residuals = problem.weights[:, None, :] * problem.residuals(self.scores)
+        scores = self.scores[:1] if self._shares_curvature else self.scores
+        bends = problem.weights[:, None, :] * np.maximum(problem.curvatures(scores), SMALLEST_BEND)
+        totals, rests = bends.sum(axis=2), residuals.sum(axis=2)
+        means = _products(bends, self._exact)
+        left_out = self._left_out if self._shares_curvature else None
+        hessian = _second_moments(columns, bends, left_out)
+        hessian -= means[..., :, None] * (means / totals[:, :, None])[..., None, :]
+        pull = _products(residuals, self._exact) - means * (rests / totals)[:, :, None]
+        new = old.copy()
+        scale = tol * float(self.null_losses.max())
+        inverse = inverse_curvatures(hessian, count, old.shape[3])
+        descend(hessian, inverse, new, pull, list(range(count)), bars, ridge, scale, MAX_SWEEPS)
+        flat = (new - old).reshape(*old.shape[:2], -1)
+        return new, (rests - np.einsum("fok,fok->fo", means, flat)) / totals
+
+    def _loss(self) -> Array:
+        """Return the losses at the scores, shape (batches,), computed once for each point."""
+        if self._losses is None:
+            self._losses = self.problem.loss(self.scores)
+        return self._losses
+
     def _move_intercepts(self) -> None:
+        self._losses: Array | None = None
         shifts = self.problem.best_shifts(self.scores)
         self.scores = self.scores + shifts[:, :, None]
         self.intercepts = self.intercepts + shifts
 
-    def _columns(self, working: Indices) -> tuple[Floats, Array]:
-        """Return the working groups' columns (k·m, rows) in the design's precision and in double."""
+    def _columns(self, working: Indices) -> Floats:
+        """Return the working groups' columns, shape (k·m, rows), copied only when the working set changes."""
         if not np.array_equal(self._held[0], working):
-            columns = self.problem.design.columns(working)
-            self._held = (working, columns, columns.astype(np.float64, copy=False))
-        return self._held[1:]
+            self._held, self._exact = (working, self.problem.design.columns(working)), None
+        return self._held[1]
 
     def _line_search(self, old: Array, step: Array, change: Array, bars: Array, ridge: float) -> Array:
         """Return the first of 1, ½, ¼ … that does not raise the objective, shape (batches,)."""
@@ -111,7 +155,7 @@ class NewtonSolver:
 
         sizes = np.ones(old.shape[0])
         worse = np.ones(old.shape[0], dtype=bool)
-        before = objective(np.zeros_like(sizes))
+        before = self._loss() + lasso_values(group_lengths(old), bars, ridge)
         for _ in range(HALVINGS):
             worse = ~(objective(sizes) <= before + 1e-12 * self.null_losses)  # NaN counts as worse
             if not worse.any():
@@ -120,18 +164,33 @@ class NewtonSolver:
         return np.where(worse, 0.0, sizes)
 
 
+def _suits_a_gram(n_columns: int, n_rows: int) -> bool:
+    return n_rows >= TALL * n_columns or n_rows * n_columns**2 <= LIGHT
+
+
 def _products(vectors: Floats, columns: Floats) -> Array:
     """Return vectors (batches, outputs, rows) times columnsᵀ (k, rows), shape (batches, outputs, k)."""
     flat = vectors.reshape(-1, vectors.shape[2]) @ columns.T
     return flat.reshape(*vectors.shape[:2], -1)
 
 
-def _hessian(columns: Floats, bends: Array, means: Array) -> Array:
-    """Return Q(diag(d) - dd'/Σd)Qᵀ, shape (batches, outputs, k, k), for d (…, rows) and Qd (…, k)."""
-    hessian = np.empty((*bends.shape[:2], len(columns), len(columns)))
+def _second_moments(columns: Floats, bends: Array, left_out: list[tuple[Indices, float]] | None) -> Array:
+    """Return Q diag(d) Qᵀ, shape (batches, outputs, k, k), for d of shape (batches, outputs, rows).
+
+    With ``left_out``, the rows that batches 1, … leave out of batch 0 and the factor on the others, all folds
+    together cost no more than batch 0.
+    """
+    moments = np.empty((*bends.shape[:2], len(columns), len(columns)))
     roots = np.sqrt(bends).astype(columns.dtype)
-    for index in np.ndindex(*bends.shape[:2]):
-        scaled = columns * roots[index]
-        hessian[index] = scaled @ scaled.T  # one array times its transpose: half the work in BLAS
-    hessian -= means[..., :, None] * (means / bends.sum(axis=2)[..., None])[..., None, :]
-    return hessian
+    for output in range(bends.shape[1]):
+        scaled = columns * roots[0, output]
+        moments[0, output] = scaled @ scaled.T  # one array times its transpose: half the work in BLAS
+        for batch in range(1, len(bends)):
+            if left_out is None:
+                scaled = columns * roots[batch, output]
+                moments[batch, output] = scaled @ scaled.T
+            else:
+                rows, factor = left_out[batch - 1]
+                part = scaled.take(rows, axis=1)
+                moments[batch, output] = factor * (moments[0, output] - part @ part.T)
+    return moments

@@ -149,7 +149,7 @@ class GramCache:
         self.target_means = self.weights @ target
         self.centred = target.T - self.target_means[:, :, None]
         self._columns: Floats = np.zeros((0, design.n_rows), design.blocks.dtype)
-        self._left_out = [_rows_left_out(self.weights[0], batch) for batch in self.weights[1:]]
+        self._left_out = [rows_left_out(self.weights[0], batch) for batch in self.weights[1:]]
         self._is_partition = _is_partition(self._left_out, self.weights[0])
 
     @property
@@ -224,7 +224,7 @@ def _weighted_product(left: Floats, right: Floats, weights: Array) -> Array:
     return np.asarray((left * weights.astype(left.dtype)) @ right.T, dtype=np.float64)
 
 
-def _rows_left_out(whole: Array, batch: Array) -> tuple[Indices, float] | None:
+def rows_left_out(whole: Array, batch: Array) -> tuple[Indices, float] | None:
     """Return the rows a batch leaves out and its factor on the others, or None if it is not such a batch."""
     out = (batch == 0) & (whole > 0)
     if 2 * np.count_nonzero(out) > whole.size:
