@@ -352,8 +352,8 @@ def _smooth_basis(gram: Array, penalty: Array, freedom: float) -> tuple[Array, A
     far = 2.0 * np.trace(rough, axis1=1, axis2=2) + 1.0
     rough[:, np.arange(rough.shape[1]), np.arange(rough.shape[1])] += np.where(kept, 0.0, far[:, None])
     d, turns = np.linalg.eigh(rough)
-    number: Indices = np.sum(kept, axis=1)
-    real = np.less(np.arange(d.shape[1]), number[:, None])
+    number = np.asarray(kept.sum(axis=1), dtype=np.intp)
+    real = np.arange(d.shape[1], dtype=np.intp)[None, :] < number[:, None]
     d = np.where(real, np.maximum(d, 0.0), np.inf)
     e = _strength(d, freedom)[:, None] * np.where(real, d, 0.0)
     used = np.where(real, 1.0 / (1.0 + e), 0.0)

@@ -84,9 +84,7 @@ def descend_on_rows(
         left -= model.times(np.repeat(shift.astype(left.dtype)[:, :, None], left.shape[2], axis=2))
         largest, moved = 0.0, np.zeros_like(visiting)
         for k in np.flatnonzero(visiting).tolist():
-            gain = _visit(
-                model, left, blocks[k], theta[:, :, k], metric[k], thresholds[:, k], ridge, solvers.get(k)
-            )
+            gain = _visit(model, left, blocks[k], theta[:, :, k], metric[k], thresholds[:, k], ridge, solvers.get(k))
             largest, moved[k] = max(largest, gain), gain > 0.0
         visiting = moved
         if largest < tol:

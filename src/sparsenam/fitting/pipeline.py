@@ -30,7 +30,7 @@ from sparsenam.model import AdditiveModel
 from sparsenam.penalties import Penalty, as_penalty, spread
 from sparsenam.selection import CVCurve, RegularizationPath, Rule, RuleName, as_rule
 from sparsenam.selection.choose import Choice, CrossValidation, pack_choice, unpack_choice
-from sparsenam.selection.curve import CrossValidator, Evidence, splits_of
+from sparsenam.selection.curve import CrossValidator, Evidence, repeats_for, splits_of
 from sparsenam.selection.task import TOLERANCE, ConvexTask, Norm, Substitutes, by_column, substitutes_of, twins_of
 from sparsenam.tables import Sample, TableEncoder
 from sparsenam.tables.encoder import ColumnName, FeatureGroups, FeatureTypes, PenaltyWeights, grouping_of
@@ -345,9 +345,10 @@ def _splitter(
 
     def cross_validation(problem: FitProblem) -> CrossValidation:
         rows, generator = problem.fold_target.shape[0], context.streams.generator("folds")
+        repeats = repeats_for(rows, len(problem.column_names))
         cv = min(given, rows) if isinstance(given, int) and given == DEFAULT_FOLDS else given
         return CrossValidation(
-            splits_of(cv, problem.fold_target, problem.counted, groups, generator, stratum),
+            splits_of(cv, problem.fold_target, problem.counted, groups, generator, stratum, repeats),
             plan.rule,
             plan.parameters.n_alphas,
             plan.max_features,

@@ -18,14 +18,21 @@ Splits = list[tuple[Rows, Rows]]
 CrossValidator: TypeAlias = int | BaseCrossValidator | Iterable[tuple[ArrayLike, ArrayLike]]
 
 
-REPEATED = 1200  # rows below which folds are drawn several times, at most `MOST` times: few rows fall unevenly
-MOST = 4
+REPEATED = 1200  # rows below which folds are drawn several times: few rows fall unevenly
+MOST, MOST_WIDE = 4, 2  # times; the second for more columns than rows, where every fold takes long
 
 
-def balanced_splits(target: NDArray[np.float64], n_folds: int, generator: np.random.Generator) -> Splits:
+def repeats_for(n_rows: int, n_columns: int) -> int:
+    """Return how many times folds are drawn."""
+    return min(-(-REPEATED // n_rows), MOST if n_columns <= n_rows else MOST_WIDE)
+
+
+def balanced_splits(
+    target: NDArray[np.float64], n_folds: int, generator: np.random.Generator, repeats: int = 1
+) -> Splits:
     """Return K random splits in which every fold sees the whole range of the target (or every class).
 
-    Of every K rows that are neighbours in the target each goes to another fold; for few rows this is repeated.
+    Of every K rows that are neighbours in the target each goes to another fold; this is repeated with other draws.
     ``target`` has shape (rows, outputs). What classes are called does not matter.
     """
     rows = target.shape[0]
@@ -35,7 +42,7 @@ def balanced_splits(target: NDArray[np.float64], n_folds: int, generator: np.ran
     is_class = np.isin(target, (0.0, 1.0)).all()
     key = target.argmax(axis=1) if is_class and target.shape[1] > 1 else target[:, 0]  # several targets: the first
     splits: Splits = []
-    for _ in range(min(-(-REPEATED // rows), MOST)):
+    for _ in range(repeats):
         shuffled = generator.permutation(rows)
         ranks = key[shuffled]
         if is_class:  # classes in the order in which they turn up, not that of their names
@@ -55,13 +62,14 @@ def splits_of(
     groups: ArrayLike | None,
     generator: np.random.Generator,
     answer: NDArray[np.generic],
+    repeats: int = 1,
 ) -> Splits:
     """Return the folds as indices among the rows that count.
 
     Parameters
     ----------
     cv
-        A number of folds, a scikit-learn splitter, or pairs of training and test rows.
+        A number of folds, drawn ``repeats`` times, a scikit-learn splitter, or pairs of training and test rows.
     target
         Of the rows that count, shape (rows, outputs): a number of folds is balanced by it.
     counted
@@ -75,7 +83,7 @@ def splits_of(
         if groups is not None:
             remedy = "give cv a splitter such as GroupKFold(5)"
             raise InputError(describe("groups", "a splitter that uses them", f"cv={cv}", remedy))
-        return balanced_splits(target, int(cv), generator)
+        return balanced_splits(target, int(cv), generator, repeats)
     if isinstance(cv, str) or not (hasattr(cv, "split") or isinstance(cv, Iterable)):
         expected = "a number of folds, a scikit-learn splitter or pairs of row indices"
         raise InputError(describe("cv", expected, repr(cv), "choose one of them"))

@@ -18,7 +18,7 @@ from sparsenam.convex.problem import convex_problem
 from sparsenam.convex.squared import GramCache
 from sparsenam.families import Family
 from sparsenam.families.dispersion import dispersion
-from sparsenam.smooth.prior import HIGHEST, LARGEST_STEP, LOWEST
+from sparsenam.smooth.prior import HIGHEST, JITTER, LARGEST_STEP, LOWEST
 
 SQUARED_STEPS = 4  # updates of the strengths; warm starts do the rest
 NEWTON_STEPS = 8  # each with an update of the strengths
@@ -99,8 +99,9 @@ class SmoothJudge:
         prior = Prior.of(self.problem.design, support, state, hessian.diagonal().mean() / state.noise)
         theta, freedom = pull, 0.0
         for _ in range(SQUARED_STEPS):
-            theta, spread = _posterior(hessian / state.noise, pull / state.noise, prior.precision)
-            before, freedom = freedom, prior.update(theta, [spread], theta.shape[1])
+            factor = _factor(hessian / state.noise, prior.precision)
+            theta = _solve(factor, pull / state.noise)
+            before, freedom = freedom, prior.update(theta, [_variances(factor)], theta.shape[1])
             left = squares - float(np.sum(theta * (2.0 * pull - hessian @ theta)))
             degrees = max(count - freedom - 1.0, 1.0)
             state.noise = max(left / (theta.shape[1] * degrees), LEAST_NOISE)
@@ -195,7 +196,7 @@ class WorkingProblem:
         self._bends = np.zeros((target.shape[0], len(self._parts)))
         self._hessians: list[Array] = []
         self._means: list[Array] = []
-        self._variances: list[Array] = []
+        self._factors: list[Array] = []
 
     @property
     def information(self) -> float:
@@ -216,19 +217,20 @@ class WorkingProblem:
     def solve(self, precision: Array, noise: float) -> tuple[Array, Array]:
         """Return the minimiser θ (columns, outputs) under a prior precision (columns,), and its intercepts."""
         columns, goals, bases = self._columns, list[Array](), list[Array]()
-        self._variances = []
+        self._factors = []
         slopes = (columns @ self._gradient.astype(columns.dtype)).astype(np.float64)
         middle = self._scores - columns.T @ self._theta.astype(columns.dtype)
         for index, (part, hessian) in enumerate(zip(self._parts, self._hessians, strict=True)):
             means, total, theta = self._means[index], self._bends[:, index].sum(), self._theta[:, part]
             rest = self._gradient[:, part].sum(axis=0)
             pull: Array = hessian @ theta - (slopes[:, part] - means[:, None] * rest)
-            goal, variances = _posterior(hessian / noise, pull / noise, precision)
+            factor = _factor(hessian / noise, precision)
+            goal = _solve(factor, pull / noise)
             if self._family.couples_outputs:  # softmax does not see what all outputs share
                 goal -= goal.mean(axis=1, keepdims=True)
             goals.append(goal)
             bases.append(middle[:, part].mean(axis=0) - rest / total - means @ (goal - theta))
-            self._variances.append(variances)
+            self._factors.append(factor)
         return np.hstack(goals), np.concatenate(bases)
 
     def variances(self, precision: Array, noise: float) -> list[Array]:
@@ -239,10 +241,10 @@ class WorkingProblem:
         """
         outputs = self._target.shape[1]
         if not self._family.couples_outputs or outputs == 2:
-            return self._variances
+            return [_variances(factor) for factor in self._factors]
         free = (1.0 - np.sum(self._family.mean(self._scores) ** 2, axis=1)) / (outputs - 1.0)
         share = float(self._weights @ free) / float(self._bends[:, 0].sum())
-        return [_posterior(share / noise * self._hessians[0], np.zeros((precision.size, 1)), precision)[1]]
+        return [_variances(_factor(share / noise * self._hessians[0], precision))]
 
     def _sum_hessians(self) -> None:
         columns = self._columns
@@ -255,15 +257,21 @@ class WorkingProblem:
             self._means.append(means)
 
 
-def _posterior(hessian: Array, pull: Array, precision: Array) -> tuple[Array, Array]:
-    """Return the mean (columns, outputs) and the variances (columns,) for H + diag(precision)."""
-    curvature = hessian.copy()
-    diagonal = np.diag_indices_from(curvature)
-    curvature[diagonal] += precision + 1e-10 * curvature[diagonal].mean()
-    factor = cholesky(curvature, lower=True, overwrite_a=True, check_finite=False)
-    mean = cho_solve((factor, True), pull, check_finite=False)
+def _factor(hessian: Array, precision: Array) -> Array:
+    """Return the lower Cholesky factor of H + diag(precision); H is used up."""
+    diagonal = np.diag_indices_from(hessian)
+    hessian[diagonal] += precision + JITTER * hessian[diagonal].mean()
+    return np.asarray(cholesky(hessian, lower=True, overwrite_a=True, check_finite=False), dtype=np.float64)
+
+
+def _solve(factor: Array, right: Array) -> Array:
+    return np.asarray(cho_solve((factor, True), right, check_finite=False), dtype=np.float64)
+
+
+def _variances(factor: Array) -> Array:
+    """Return the diagonal of the inverse, shape (columns,); the factor is used up."""
     inverse, _ = lapack.dpotri(factor, lower=1, overwrite_c=1)
-    return mean, inverse[diagonal].copy()
+    return inverse.diagonal().copy()
 
 
 def _length(
