@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
@@ -21,6 +21,7 @@ SHARED = 2  # most columns of rare levels, one for each output
 PRIOR = 5.0  # rows of the overall mean that a rare level's mean starts with
 ROWS_PER_RAMP = 10
 FEWEST = 4  # columns of a term in a large group
+MOST_LEVELS = 8  # columns of a category: as many as a shape's smooth directions, so that blocks stay narrow
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -144,6 +145,7 @@ class RampFeatures:
     prepared: PreparedSample
     count: int
     hinges: bool = False
+    _placed: dict[int, Ramps] = field(default_factory=dict[int, Ramps], init=False, repr=False)
 
     def columns(self, term: int) -> Matrix:
         """Return the ramps, hinges or levels of one term; an absent cell has the column's mean."""
@@ -186,13 +188,19 @@ class RampFeatures:
 
     def _levels(self, term: int) -> LevelColumns:
         prepared = self.prepared
-        return LevelColumns.of(prepared.x[term], prepared.target, prepared.weights, self._share(term))
+        count = min(self._share(term), MOST_LEVELS)
+        return LevelColumns.of(prepared.x[term], prepared.target, prepared.weights, count)
 
     def _share(self, term: int) -> int:
         """Return how many columns a term may have: those of a group share them."""
         return max(FEWEST, self.count // self.prepared.grouping.size_of(term))
 
     def _ramps(self, term: int) -> Ramps:
+        if term not in self._placed:
+            self._placed[term] = self._place(term)
+        return self._placed[term]
+
+    def _place(self, term: int) -> Ramps:
         most = max(2, self.prepared.weights.size // ROWS_PER_RAMP)
         x, weights = self.prepared.x[term], self.prepared.weights
         present = ~np.isnan(x)
@@ -230,11 +238,7 @@ class FrozenFeatures:
 
     def roughness(self, term: int) -> Matrix:
         """Return the sum of squares: hidden units have no order. One column alone has no roughness."""
-        units = (
-            (self.bank.hidden[-1] if self.bank.widths is None else int(self.bank.widths[term, -1]))
-            if self.bank.hidden
-            else 1
-        )
+        units = self.columns(term).shape[1]
         return np.eye(units) if units > 1 else np.zeros((1, 1))
 
     def _units(self, x: Vector, term: int) -> Matrix:

@@ -34,7 +34,7 @@ def refit_on(
     shares = weights / weights.sum()
     intercept = family.best_constant(target, shares)
     if chosen.size:
-        start, intercept = ridge_fit(columns, target, family, shares, ridge, start, intercept, tol=1e-10)
+        start, intercept = ridge_fit(columns, target, family, shares, ridge, start, intercept, tol=1e-13)
     return start.reshape(target.shape[1], chosen.size, design.width).transpose(1, 2, 0).copy(), intercept
 
 
