@@ -16,7 +16,6 @@ def grouped(seed=0, rows=80, groups=6, width=3, norm="function", **options):
     generator = np.random.default_rng(seed)
     raw = generator.normal(size=(groups, rows, width))
     raw += 0.5 * raw[:1]  # groups that share something make the order of the steps matter
-    options = {"roughness": 0.0, **options}
     return grouped_design(lambda j: raw[j], groups, np.ones(rows), norm=norm, **options)
 
 

@@ -10,13 +10,10 @@ from sparsenam.convex import (
     Certificate,
     GramCache,
     GroupedDesign,
-    RelaxedFits,
     alpha_max,
     certify,
     convex_path,
     grouped_design,
-    refit_on,
-    relaxed_scores,
 )
 from sparsenam.convex import path as path_solver
 from sparsenam.errors import CertificateError, InputError
@@ -93,7 +90,7 @@ def test_weights_are_repeated_rows(case):
     target = target_of(case, design)
     counts = np.random.default_rng(3).integers(1, 4, design.n_rows)
     many = np.repeat(np.arange(design.n_rows), counts)
-    repeated = GroupedDesign(design.blocks[:, :, many], design.transform, design.means)
+    repeated = GroupedDesign(design.blocks[:, :, many], design.transform, design.means, design.roughness)
     (weighted,) = convex_path(design, target, family, counts[None].astype(float), alphas=[0.1], tol=1e-10)
     (plain,) = convex_path(repeated, target[many], family, np.ones((1, many.size)), alphas=[0.1], tol=1e-10)
     np.testing.assert_allclose(weighted.theta, plain.theta, atol=1e-4)
@@ -158,20 +155,6 @@ def test_penalties_without_a_dual_are_refused(penalty):
         )
 
 
-@every_loss
-def test_held_out_scores_are_those_of_separate_relaxed_fits(case):
-    design, family = grouped(), family_of(case)
-    target, weights = target_of(case, design), leave_out(design.n_rows, 4)
-    fits = RelaxedFits(design, target, family, weights, ridge=1e-2)
-    for point in convex_path(design, target, family, weights, n_alphas=4, ratio=0.2):
-        scores = relaxed_scores(fits, point)
-        for batch in range(1, 5):
-            support, rows = point.supports[batch], fits.held_out[batch]
-            theta, intercept = refit_on(design, target, family, weights[batch], support, 1e-2)
-            expected = design.scores(support, theta, intercept)[rows]
-            np.testing.assert_allclose(scores[rows], expected, atol=0.02 * (1 + np.abs(expected).max()))
-
-
 def test_function_norm_is_the_root_mean_square_of_the_effect():
     generator = np.random.default_rng(0)
     raw = generator.normal(size=(3, 50, 4))
@@ -204,3 +187,17 @@ def test_groups_of_unequal_size_are_padded():
     for j in range(4):
         np.testing.assert_allclose(design.blocks[j, : j + 1].T, raw[j] - raw[j].mean(axis=0), atol=1e-12)
         assert not design.blocks[j, j + 1 :].any()
+
+
+@every_loss
+def test_a_fold_at_a_multiple_of_alpha_is_the_fold_alone_at_that_alpha(case):
+    design, family = grouped(), family_of(case)
+    target, weights = target_of(case, design), leave_out(design.n_rows, 3)
+    scales = np.array([1.0, 1.3, 0.7, 2.0])
+    alphas = [0.1, 0.05]
+    together = list(convex_path(design, target, family, weights, alphas=alphas, alpha_scales=scales, tol=1e-8))
+    for batch in range(4):
+        given = [scales[batch] * alpha for alpha in alphas]
+        alone = convex_path(design, target, family, weights[batch : batch + 1], alphas=given, tol=1e-8)
+        for point, expected in zip(together, alone, strict=True):
+            np.testing.assert_allclose(point.theta[batch], expected.theta[0], atol=2e-3)

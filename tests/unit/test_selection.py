@@ -7,14 +7,14 @@ from hypothesis import strategies as st
 
 from sparsenam.errors import InputError
 from sparsenam.selection import Compact, CVCurve, OneSE, PathPoint, RegularizationPath
+from sparsenam.selection.curve import Evidence, balanced_splits, repeats_for
 
 
 def curve(losses, sizes, weights=None):
     losses = np.asarray(losses, dtype=float)
     supports = tuple(np.arange(size) for size in sizes)
     weights = np.ones(losses.shape[1]) if weights is None else np.asarray(weights, dtype=float)
-    alphas, fold_sizes = np.geomspace(1, 0.1, len(sizes)), np.array(sizes, dtype=float)
-    return CVCurve(alphas, supports, losses, weights, fold_sizes, np.arange(len(sizes)))
+    return CVCurve(np.geomspace(1, 0.1, len(sizes)), supports, losses, weights, np.arange(len(sizes)))
 
 
 def test_the_best_rule_takes_the_lowest_mean():
@@ -34,27 +34,34 @@ def test_one_se_sees_a_small_but_steady_difference_through_shared_noise():
     assert curve([shared + 5, shared + 0.05, shared], [0, 2, 3]).choose("one_se") == 2
 
 
-def test_compact_gives_up_what_does_not_matter_for_practical_purposes():
-    """Loss 1 of 101, gain 100: √(1 · 100) = 10, of which two hundredths are 0.2."""
-    shared = np.ones(400)
-    for worse, chosen in ((0.19, 1), (0.21, 2)):
+def test_compact_gives_up_a_hundredth_of_the_loss_or_half_a_standard_error():
+    shared, wave = np.ones(400), np.tile([1.0, -1.0], 200)
+    for worse, chosen in ((0.0099, 1), (0.0101, 2)):
         losses = [shared + 100, shared + worse, shared]
         assert curve(losses, [0, 2, 7]).choose("compact") == chosen
         assert curve(losses, [0, 2, 7]).choose("one_se") == 2
+    error = 1.0 / np.sqrt(400)
+    for worse, chosen in ((0.49 * error, 1), (0.51 * error, 2)):
+        losses = [shared + 100, shared + wave + worse, shared]
+        assert curve(losses, [0, 2, 7]).choose("compact") == chosen
 
 
-@given(st.floats(0.05, 0.99), st.floats(0.0, 0.02), st.floats(0.1, 10))
-def test_for_squared_loss_compact_is_a_bound_on_an_angle(share, extra, unit):
-    angle = np.arccos(np.sqrt(share))
-    wider = angle + extra
-    losses = np.array([[0.5], [0.5 * np.sin(wider) ** 2], [0.5 * np.sin(angle) ** 2]]) * unit * np.ones(9)
-    assume(wider < np.pi / 2 and abs(extra - 0.01) > 2e-3)  # the bound is of first order
-    assert curve(losses, [0, 1, 2]).choose(Compact(0.02)) == (1 if extra < 0.01 else 2)
+@given(st.floats(0.01, 0.5), st.floats(0.0, 0.1))
+def test_compact_never_gives_up_more_than_a_share_of_what_the_best_explains(gain, given_up):
+    """However noisy the difference, where the gain itself is certain."""
+    assume(abs(given_up - 0.05) > 1e-6)
+    wave = np.tile([1.0, -1.0], 200)
+    losses = [np.full(400, 10.0 + gain), 10.0 + given_up * gain + 5.0 * wave, np.full(400, 10.0)]
+    assume(abs(given_up * gain) > 2e-4)  # above a tie
+    assert curve(losses, [0, 1, 2]).choose("compact") == (1 if given_up < 0.05 else 2)
+    assert curve(losses, [0, 1, 2]).choose(Compact(share=0.2)) == 1
 
 
-def test_compact_is_one_se_when_nothing_is_gained():
-    losses = np.random.default_rng(0).normal(size=(3, 100)) ** 2 + np.arange(3)[:, None]
-    assert curve(losses, [0, 1, 2]).choose("compact") == curve(losses, [0, 1, 2]).choose("one_se") == 0
+def test_compact_keeps_nothing_where_the_gain_is_noise():
+    wave = np.tile([1.0, -1.0], 200)
+    losses = [10.0 + 3.0 * wave, np.full(400, 9.99), np.full(400, 9.98)]
+    assert curve(losses, [0, 1, 2]).choose("best") == 2
+    assert curve(losses, [0, 1, 2]).choose("compact") == 0
 
 
 def test_rows_that_no_fold_held_out_do_not_count():
@@ -64,22 +71,11 @@ def test_rows_that_no_fold_held_out_do_not_count():
     np.testing.assert_allclose(padded.standard_error, seen.standard_error)
 
 
-def test_a_support_counts_only_where_the_folds_agree_with_it():
-    """Two points with the same folds: the fit on all rows that has the folds' size is the one they judged."""
-    shared = np.random.default_rng(0).normal(size=50) ** 2
-    supports = (np.arange(0), np.arange(1), np.arange(2))
-    losses = np.array([shared + 5, shared, shared])
-    fold_sizes = np.array([0.0, 2.0, 2.0])
-    walked = CVCurve(np.array([3.0, 2.0, 1.0]), supports, losses, np.ones(50), fold_sizes, np.array([0, 1, 1]))
-    assert walked.choose("one_se") == walked.choose("best") == 2
-
-
 def test_points_with_equal_fits_have_equal_means_and_the_first_is_taken():
     """Rounding must not decide between them."""
     losses = np.array([[5.0, 5.0], [1.0, 1.0 + 1e-9], [1.0 - 1e-9, 1.0]])
     supports = (np.arange(0), np.arange(2), np.arange(2))
-    sizes, same_as = np.array([0.0, 2.0, 2.0]), np.array([0, 1, 1])
-    walked = CVCurve(np.array([3.0, 2.0, 1.0]), supports, losses, np.ones(2), sizes, same_as)
+    walked = CVCurve(np.array([3.0, 2.0, 1.0]), supports, losses, np.ones(2), np.array([0, 1, 1]))
     assert walked.mean[1] == walked.mean[2]
     assert [walked.choose(rule) for rule in ("best", "one_se", "compact")] == [1, 1, 1]
 
@@ -105,8 +101,8 @@ def test_rules_take_their_width():
     error = walked.noise(2)[1]
     assert walked.choose(OneSE(0.11 / error)) == 1
     assert walked.choose(OneSE(0.09 / error)) == 2
-    for wrong in (lambda: OneSE(-1.0), lambda: Compact(-0.1), lambda: Compact(np.nan)):
-        with pytest.raises(InputError, match=r"(width of OneSE|tolerance of Compact): expected a number"):
+    for wrong in (lambda: OneSE(-1.0), lambda: Compact(-0.1), lambda: Compact(np.nan), lambda: Compact(share=-1.0)):
+        with pytest.raises(InputError, match=r"(width of OneSE|tolerance of Compact|share of Compact): expected"):
             wrong()
 
 
@@ -142,3 +138,64 @@ def test_at_most_takes_the_densest_point_within_the_number():
     assert walk.at_most(9).alpha == walk[4].alpha
     with pytest.raises(InputError, match="at_most"):
         walk.at_most(-1)
+
+
+def classes_of(codes, names):
+    """Return one-hot rows with the classes in the order of ``names``, which is a permutation."""
+    return np.eye(len(names))[np.argsort(names)[codes]]
+
+
+@given(st.integers(0, 1000), st.permutations([0, 1, 2]))
+def test_folds_hang_on_no_name_of_a_class_and_hold_all_classes(seed, names):
+    codes = np.random.default_rng(seed).integers(3, size=40)
+    plain, renamed = (
+        balanced_splits(classes_of(codes, order), 4, np.random.default_rng(seed), 2) for order in ([0, 1, 2], names)
+    )
+    assert len(plain) == 8
+    for (train, test), (other_train, other_test) in zip(plain, renamed, strict=True):
+        assert np.array_equal(train, other_train) and np.array_equal(test, other_test)
+        shares = [np.mean(codes[test] == code) - np.mean(codes == code) for code in range(3)]
+        assert max(np.abs(shares)) <= 2 / test.size
+
+
+@given(st.integers(5, 200), st.integers(2, 5), st.integers(0, 100))
+def test_folds_of_numbers_are_random_and_balanced(rows, n_folds, seed):
+    target = np.arange(rows)[:, None] * 1.0
+    generator = np.random.default_rng(seed)
+    splits = balanced_splits(target, n_folds, generator, 2)
+    held_out = [test for _, test in splits]
+    for part in (held_out[:n_folds], held_out[n_folds:]):
+        assert np.array_equal(np.sort(np.concatenate(part)), np.arange(rows))
+        for test in part:  # of every n_folds neighbours one
+            assert np.array_equal(np.unique(test // n_folds), test // n_folds)
+    if rows >= 50:
+        assert any(not np.array_equal(a, b) for a, b in zip(held_out[:n_folds], held_out[n_folds:], strict=True))
+
+
+def test_few_rows_have_their_folds_drawn_several_times():
+    assert [repeats_for(rows, 10) for rows in (20, 300, 600, 1199, 1200, 10**6)] == [4, 4, 2, 2, 1, 1]
+    assert repeats_for(60, 2000) == 2
+
+
+def evidence(**changes):
+    given = {"gain": 0.3, "gain_error": 0.05, "behind_all": 0.0, "behind_all_error": 0.01, "best_gain": 0.3}
+    return Evidence(**({"kept_in": {"a": 1.0, "b": 0.8}, **given} | changes))
+
+
+def test_evidence_has_no_notes_where_all_is_well():
+    assert evidence().notes() == []
+    assert evidence().agreement == pytest.approx(0.9)
+
+
+def test_evidence_says_what_is_doubtful():
+    for changes, words in (
+        ({"gain": 0.05}, "cannot tell the model from none"),
+        ({"kept_in": {"a": 0.6, "b": 0.2}}, "contradict"),
+        ({"behind_all": 0.05}, "All columns together predict better"),
+    ):
+        (note,) = evidence(**changes).notes()
+        assert words in note
+
+
+def test_an_empty_model_is_no_doubtful_one():
+    assert evidence(gain=0.0, gain_error=0.0, best_gain=-0.1, kept_in={}).notes() == []
