@@ -1,8 +1,8 @@
-"""Smoothness of a sum of ramps: what roughness costs, how restricted likelihood sets its weight, and sums over rows."""
+"""Smoothness of a sum of ramps: what roughness costs, and how restricted likelihood sets its weight."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -76,7 +76,7 @@ class Layout:
     def precisions(self, strengths: Sequence[Vector]) -> tuple[Matrix, ...]:
         """Return Pⱼ = Σᵢ λᵢSᵢ of each term, (m_j, m_j)."""
         return tuple(
-            np.einsum("i,ikl->kl", strength, np.stack(matrices))
+            sum((value * matrix for value, matrix in zip(strength[1:], matrices[1:], strict=True)), strength[0] * matrices[0])
             for strength, matrices in zip(strengths, self.roughness, strict=True)
         )
 
@@ -103,32 +103,35 @@ class Layout:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Posterior:
-    """Mean (columns, r) and, for each term, the covariance block (m_j, m_j) of its coefficients.
+    """The inverse V of H = ZᵀWZ/φ + P, as a factor and, for each term, the block (m_j, m_j) of its coefficients.
 
     ``degrees_of_freedom``, shape (terms,), is m_j - tr(VⱼⱼPⱼ), its share of the smoother's trace.
     """
 
-    mean: Matrix
+    factor: Matrix
     covariances: tuple[Matrix, ...]
     degrees_of_freedom: Vector
 
+    def solve(self, pull: Matrix) -> Matrix:
+        """Return V times ``pull``, both (columns, r)."""
+        return cho_solve((self.factor, True), pull, check_finite=False)
 
-def posterior(layout: Layout, gram: Matrix, moment: Matrix, precisions: Sequence[Matrix], noise: float) -> Posterior:
-    """Return the distribution of β in y = Zβ + N(0, σ²) given ZᵀZ (columns, columns) and Zᵀy (columns, r).
 
-    H = ZᵀZ/σ² + P is factorised once; β = H⁻¹Zᵀy/σ² and V = H⁻¹.
+def posterior(layout: Layout, gram: Matrix, precisions: Sequence[Matrix], noise: float) -> Posterior:
+    """Return the covariance of β given ZᵀWZ (columns, columns), the terms' prior precisions and the noise φ.
+
+    Blocks on the diagonal of V are all that is needed: with L⁻¹ the inverse of the factor, columns of L⁻¹ squared.
     """
     factor = _factor(layout, gram, precisions, noise)
-    mean = cho_solve((factor, True), moment / noise, check_finite=False)
-    inverse, _ = lapack.dpotri(factor, lower=1, overwrite_c=1)  # its lower triangle is filled
+    inverse, _ = lapack.dtrtri(factor, lower=1)
     covariances: list[Matrix] = []
     freedom: list[float] = []
     for columns, precision in zip(layout.slices, precisions, strict=True):
-        lower = np.tril(inverse[columns, columns])
-        block = lower + np.tril(lower, -1).T
+        part = np.tril(inverse[columns.start :, columns])
+        block = part.T @ part
         covariances.append(block)
         freedom.append(float(np.clip(precision.shape[0] - np.sum(block * precision), 0.0, precision.shape[0])))
-    return Posterior(mean, tuple(covariances), np.array(freedom))
+    return Posterior(factor, tuple(covariances), np.array(freedom))
 
 
 def _factor(layout: Layout, gram: Matrix, precisions: Sequence[Matrix], noise: float) -> Matrix:
@@ -136,7 +139,7 @@ def _factor(layout: Layout, gram: Matrix, precisions: Sequence[Matrix], noise: f
     diagonal = np.diag_indices(layout.size)
     jitter = JITTER
     while True:
-        curvature = gram / noise
+        curvature = np.array(gram / noise, order="F")
         for columns, precision in zip(layout.slices, precisions, strict=True):
             curvature[columns, columns] += precision
         curvature[diagonal] += jitter * np.trace(curvature) / layout.size
@@ -153,114 +156,34 @@ def updated_strengths(
     strengths: Sequence[Vector],
     precisions: Sequence[Matrix],
     posteriors: Sequence[Posterior],
-    free: float = 1.0,
+    coefficients: Matrix,
+    free: float,
 ) -> list[Vector]:
     """Return λᵢ · Σ tr((Pⱼ⁻¹ - Vⱼⱼ)Sᵢ) / Σ βⱼᵀSᵢβⱼ, the Fellner-Schall update, sums over outputs.
 
-    ``posteriors`` hold all outputs in their columns, ``free`` is the share of outputs that are free to vary.
+    ``posteriors`` hold one covariance for each output or one for all, ``coefficients`` is (columns, outputs), and
+    ``free`` the number of outputs that are free to vary.
     """
     updated: list[Vector] = []
     for term, (columns, matrices) in enumerate(zip(layout.slices, layout.roughness, strict=True)):
-        precision = precisions[term]
-        safe = precision + 1e-14 * np.trace(precision) / precision.shape[0] * np.eye(precision.shape[0])
-        prior = cast(Matrix, np.linalg.inv(safe))
-        gained = sum(part.mean.shape[1] * (prior - part.covariances[term]) for part in posteriors)
-        squares = sum(part.mean[columns] @ part.mean[columns].T for part in posteriors)
-        ratios = [
-            max(free * np.sum(gained * matrix), 1e-10) / max(np.sum(squares * matrix), 1e-14) for matrix in matrices
+        covariance = sum(part.covariances[term] for part in posteriors) / len(posteriors)
+        beta = coefficients[columns]
+        gained = [
+            before - float(np.sum(covariance * matrix))
+            for before, matrix in zip(_prior_traces(precisions[term], strengths[term], matrices), matrices, strict=True)
         ]
+        squares = [float(np.sum(beta * (matrix @ beta))) for matrix in matrices]
+        ratios = [max(free * more, 1e-10) / max(square, 1e-14) for more, square in zip(gained, squares, strict=True)]
         factors = np.clip(ratios, 1.0 / LARGEST_STEP, LARGEST_STEP)
         updated.append(np.clip(strengths[term] * factors, LOWEST, HIGHEST))
     return updated
 
 
-ROWS_AT_ONCE = 4096
-SINGLE = 2_000_000  # cells above which products are in single precision; California 0.2945 in 5 s, not 12 s
-KEPT = 20_000_000  # cells up to which the columns are kept in memory (80 MB) and not made anew for each pass
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class LeastSquares:
-    """½ βᵀAβ - bᵀβ, the squared error of working targets once the intercept is eliminated.
-
-    ``gram`` A is (columns, columns), ``moment`` b (columns, r), ``means`` (columns,) and ``centers`` (r,) the
-    weighted means of columns and targets, ``squares`` (r,) the weighted squares of the centred targets.
-    """
-
-    gram: Matrix
-    moment: Matrix
-    means: Vector
-    centers: Vector
-    squares: Vector
-
-    def intercept(self, coefficients: Matrix) -> Vector:
-        """Return the best intercept, shape (r,), for coefficients of shape (columns, r)."""
-        return self.centers - self.means @ coefficients
-
-    def residual(self, coefficients: Matrix) -> float:
-        """Return the weighted sum of squared residuals over all r targets."""
-        explained = np.sum(coefficients * (2.0 * self.moment - self.gram @ coefficients))
-        return max(float(self.squares.sum() - explained), 0.0)
-
-
-class RampDesign:
-    """Z: the ramps of all terms, less their weighted means, shape (rows, columns).
-
-    Centring comes first because the products of a ramp that is 1 in nearly all rows would cancel in single
-    precision. A ramp's mean is over the rows in which its term is present; where it is absent, Z is 0.
-    """
-
-    def __init__(self, layout: Layout, x: Matrix, weights: Vector) -> None:
-        self.layout, self.x, self.weights = layout, x, weights
-        cells = x.shape[1] * layout.size
-        self.dtype = np.float32 if cells > SINGLE else np.float64
-        self.absent = [gone if gone.any() else None for gone in np.isnan(x)]
-        self.means = np.zeros(layout.size)
-        for ramps, columns, cells_of, gone in zip(layout.ramps, layout.slices, x, self.absent, strict=True):
-            present = slice(None) if gone is None else ~gone
-            self.means[columns] = ramps.means(cells_of[present], weights[present])
-        self._kept = [block for _, block in self._made()] if cells <= KEPT else None
-
-    def blocks(self) -> Iterator[tuple[slice, Matrix]]:
-        """Yield slices of rows and their part of Zᵀ, shape (columns, rows)."""
-        if self._kept is None:
-            yield from self._made()
-        else:
-            yield from zip(self._slices(), self._kept, strict=True)
-
-    def times(self, coefficients: Matrix) -> Matrix:
-        """Return Zβ, shape (rows, r)."""
-        transposed = coefficients.T.astype(self.dtype)
-        return np.concatenate([(transposed @ block).T.astype(np.float64) for _, block in self.blocks()])
-
-    def quadratic(self, weights: Vector, targets: Matrix) -> LeastSquares:
-        """Return the weighted squared error of targets (rows, r) for weights of shape (rows,)."""
-        size, total = self.layout.size, weights.sum()
-        centers = weights @ targets / total
-        weighted = weights[:, None] * (targets - centers)
-        gram, moment, means = np.zeros((size, size)), np.zeros((size, targets.shape[1])), np.zeros(size)
-        roots = np.sqrt(weights)
-        for rows, block in self.blocks():
-            means += block @ weights[rows].astype(self.dtype)
-            moment += block @ weighted[rows].astype(self.dtype)
-            scaled = block * roots[rows].astype(self.dtype)
-            gram += scaled @ scaled.T
-        means /= total
-        gram -= total * np.outer(means, means)
-        squares = np.sum(weighted * (targets - centers), axis=0)
-        return LeastSquares(gram, moment, means, centers, squares)
-
-    def _slices(self) -> Iterator[slice]:
-        rows = self.x.shape[1]
-        for start in range(0, rows, ROWS_AT_ONCE):
-            yield slice(start, min(start + ROWS_AT_ONCE, rows))
-
-    def _made(self) -> Iterator[tuple[slice, Matrix]]:
-        for rows in self._slices():
-            block = np.empty((self.layout.size, rows.stop - rows.start), self.dtype)
-            for term, columns in enumerate(self.layout.slices):
-                block[columns] = self.layout.ramps[term].columns(self.x[term, rows]).T - self.means[columns, None]
-                gone = self.absent[term]
-                if gone is not None:
-                    block[columns, gone[rows]] = 0.0
-            yield rows, cast(Matrix, block)
+def _prior_traces(precision: Matrix, strengths: Vector, matrices: Sequence[Matrix]) -> list[float]:
+    """Return tr(Pⱼ⁻¹Sᵢ) for each Sᵢ of one term; it is m/λ where Pⱼ is λS."""
+    size = precision.shape[0]
+    if len(matrices) == 1:
+        return [size / float(strengths[0])]
+    safe = precision + 1e-14 * np.trace(precision) / size * np.eye(size)
+    prior = cast(Matrix, np.linalg.inv(safe))
+    return [float(np.sum(prior * matrix)) for matrix in matrices]
