@@ -16,7 +16,7 @@ SPACING = 8.0  # times the median at which widths are clipped: an outlier must n
 WEAK = 0.02  # share of the data's information in the first prior; from 0.0002 to 2 it changes MSE by 0.014
 LOWEST, HIGHEST = 1e-6, 1e9  # of λ: the floor keeps the scores of separated classes finite
 LARGEST_STEP = 20.0  # factor by which one update may change λ; a guard that costs nothing
-JITTER = 1e-10  # share of the mean diagonal added before factorising
+JITTER = 1e-12  # share of the diagonal added before factorising
 
 
 def roughness(ramps: Ramps) -> tuple[Matrix, ...]:
@@ -105,16 +105,19 @@ class Layout:
 class Posterior:
     """The inverse V of H = ZᵀWZ/φ + P, as a factor and, for each term, the block (m_j, m_j) of its coefficients.
 
+    ``factor`` is L and ``scales`` the diagonal of D, shape (columns,), in H = D⁻¹LLᵀD⁻¹.
     ``degrees_of_freedom``, shape (terms,), is m_j - tr(VⱼⱼPⱼ), its share of the smoother's trace.
     """
 
     factor: Matrix
+    scales: Vector
     covariances: tuple[Matrix, ...]
     degrees_of_freedom: Vector
 
     def solve(self, pull: Matrix) -> Matrix:
         """Return V times ``pull``, both (columns, r)."""
-        return cho_solve((self.factor, True), pull, check_finite=False)
+        scales = self.scales[:, None]
+        return scales * cho_solve((self.factor, True), scales * pull, check_finite=False)
 
 
 def posterior(layout: Layout, gram: Matrix, precisions: Sequence[Matrix], noise: float) -> Posterior:
@@ -122,29 +125,36 @@ def posterior(layout: Layout, gram: Matrix, precisions: Sequence[Matrix], noise:
 
     Blocks on the diagonal of V are all that is needed: with L⁻¹ the inverse of the factor, columns of L⁻¹ squared.
     """
-    factor = _factor(layout, gram, precisions, noise)
+    factor, scales = _factor(layout, gram, precisions, noise)
     inverse, _ = lapack.dtrtri(factor, lower=1)
     covariances: list[Matrix] = []
     freedom: list[float] = []
     for columns, precision in zip(layout.slices, precisions, strict=True):
-        part = np.tril(inverse[columns.start :, columns])
+        part = np.tril(inverse[columns.start :, columns]) * scales[columns]
         block = part.T @ part
         covariances.append(block)
         freedom.append(float(np.clip(precision.shape[0] - np.sum(block * precision), 0.0, precision.shape[0])))
-    return Posterior(factor, tuple(covariances), np.array(freedom))
+    return Posterior(factor, scales, tuple(covariances), np.array(freedom))
 
 
-def _factor(layout: Layout, gram: Matrix, precisions: Sequence[Matrix], noise: float) -> Matrix:
-    """Return the lower Cholesky factor of H, with as much jitter as rounding asks for."""
-    diagonal = np.diag_indices(layout.size)
+def _factor(layout: Layout, gram: Matrix, precisions: Sequence[Matrix], noise: float) -> tuple[Matrix, Vector]:
+    """Return the lower Cholesky factor of DHD and D, with as much jitter as rounding asks for.
+
+    D makes the diagonal 1: the jitter is then a share of each column, and a term with a strong prior does not
+    add to that of another.
+    """
+    curvature = gram / noise
+    for columns, precision in zip(layout.slices, precisions, strict=True):
+        curvature[columns, columns] += precision
+    scales = 1.0 / np.sqrt(curvature.diagonal())
+    curvature *= scales
+    curvature *= scales[:, None]
     jitter = JITTER
     while True:
-        curvature = np.array(gram / noise, order="F")
-        for columns, precision in zip(layout.slices, precisions, strict=True):
-            curvature[columns, columns] += precision
-        curvature[diagonal] += jitter * np.trace(curvature) / layout.size
+        scaled = np.array(curvature.T, order="F")  # symmetric: the order that LAPACK takes
+        scaled[np.diag_indices(layout.size)] += jitter
         try:
-            return cholesky(curvature, lower=True, overwrite_a=True, check_finite=False)
+            return cholesky(scaled, lower=True, overwrite_a=True, check_finite=False), scales
         except np.linalg.LinAlgError:
             if jitter > 1.0:
                 raise
