@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from sparsenam.convex.design import Ramps
 from sparsenam.smooth.prior import Layout
 from sparsenam.tables.sample import Matrix, Vector
 
@@ -62,49 +63,35 @@ class RampDesign:
 
     def __init__(self, layout: Layout, x: Matrix, weights: Vector) -> None:
         self.layout = layout
-        sizes = [ramps.size + 1 for ramps in layout.ramps]
-        self._ends = np.cumsum(sizes)
-        self.knots = [slice(int(end) - size, int(end)) for size, end in zip(sizes, self._ends, strict=True)]
-        self._entries(x)
-        rows, entries = x.shape[1], len(self.terms)
-        starts = np.arange(rows + 1) * entries
-        shape = (rows, int(self._ends[-1]))
-        self.hats = csr_array((self.shares.T.ravel(), self.indices.T.ravel(), starts), shape=shape)
-        self._transposed = self.hats.T.tocsr()
+        ends = np.cumsum([ramps.size + 1 for ramps in layout.ramps])
+        self.knots = [slice(int(end) - ramps.size - 1, int(end)) for ramps, end in zip(layout.ramps, ends, strict=True)]
+        parts = [
+            _entries(ramps, cells, knots.start) for ramps, cells, knots in zip(layout.ramps, x, self.knots, strict=True)
+        ]
+        # of each entry of a row: its term, and for all rows its knot and share, (entries, rows)
+        self.terms = [term for term, (indices, _) in enumerate(parts) for _ in indices]
+        self.indices = np.concatenate([indices for indices, _ in parts])
+        self.shares = np.concatenate([shares for _, shares in parts])
+        starts: NDArray[np.intp] = np.arange(x.shape[1] + 1, dtype=np.intp) * len(self.terms)
+        self.shape = (x.shape[1], int(ends[-1]))
+        self._hats: Any = csr_array((self.shares.T.ravel(), self.indices.T.ravel(), starts), shape=self.shape)
+        self._transposed: Any = self._hats.T.tocsr()
         self.means = np.zeros(layout.size)
-        sums = self._transposed @ weights
+        sums = cast(Vector, self._transposed @ weights)
         for columns, knots in zip(layout.slices, self.knots, strict=True):
             self.means[columns] = _beyond(sums[knots]) / sums[knots].sum()
 
-    def _entries(self, x: Matrix) -> None:
-        """Set for each entry its term, and for each row its knot and share: arrays of shape (entries, rows)."""
-        terms, indices, shares = list[int](), list[NDArray[np.intp]](), list[Vector]()
-        for term, (ramps, cells, knots) in enumerate(zip(self.layout.ramps, x, self.knots, strict=True)):
-            absent = np.isnan(cells)
-            if absent.any():
-                cells = np.where(absent, ramps.knots[0], cells)
-            left = np.clip(np.searchsorted(ramps.knots, cells, side="right") - 1, 0, ramps.size - 1)
-            right = np.clip((cells - ramps.knots[left]) / np.diff(ramps.knots)[left], 0.0, 1.0)
-            between = (right > 0.0) & (right < 1.0)
-            if not between.any():  # each cell is a knot: one entry
-                left, right = left + (right == 1.0), np.zeros_like(right)
-            present = np.where(absent, 0.0, 1.0)
-            terms, indices, shares = [*terms, term], [*indices, knots.start + left], [*shares, present - right]
-            if between.any():
-                terms, indices, shares = [*terms, term], [*indices, knots.start + left + 1], [*shares, right]
-        self.terms, self.indices, self.shares = terms, np.stack(indices), np.stack(shares)
-
     def times(self, coefficients: Matrix) -> Matrix:
         """Return Zβ, shape (rows, r)."""
-        values = np.zeros((self.hats.shape[1], coefficients.shape[1]))
+        values = np.zeros((self.shape[1], coefficients.shape[1]))
         for columns, knots in zip(self.layout.slices, self.knots, strict=True):
             values[knots][1:] = np.cumsum(coefficients[columns], axis=0)
             values[knots] -= self.means[columns] @ coefficients[columns]
-        return self.hats @ values
+        return cast(Matrix, self._hats @ values)
 
     def transposed_times(self, values: Matrix) -> Matrix:
         """Return Zᵀv, shape (columns, r), for v of shape (rows, r)."""
-        return self._to_ramps(self._transposed @ values)
+        return self._to_ramps(cast(Matrix, self._transposed @ values))
 
     def gram(self, weights: Vector) -> WeightedGram:
         """Return the sums of products of columns under weights of shape (rows,)."""
@@ -135,12 +122,11 @@ class RampDesign:
 
         The products of two entries are summed by their pair of knots, each pair of entries once: half of the matrix.
         """
-        rows, size = self.hats.shape
+        rows, size = self.shape
         if size <= DENSE * len(self.knots):
             return self._dense_gram(weights)
-        gram = np.zeros((size, size))
-        for first in range(0, rows, max(1, AT_ONCE // len(self.terms))):
-            block = slice(first, first + max(1, AT_ONCE // len(self.terms)))
+        gram, height = np.zeros((size, size)), max(1, AT_ONCE // len(self.terms))
+        for block in (slice(first, first + height) for first in range(0, rows, height)):
             indices, shares = self.indices[:, block], self.shares[:, block]
             weighted = shares * weights[block]
             for entry, term in enumerate(self.terms[:-1]):
@@ -150,19 +136,36 @@ class RampDesign:
                 count = (knots.stop - knots.start) * size
                 gram[knots] += np.bincount(cells.ravel(), products.ravel(), count).reshape(-1, size)
         gram += gram.T
-        gram[np.diag_indices(size)] += self._transposed.power(2) @ weights
+        gram[np.diag_indices(size)] += cast(Vector, self._transposed.power(2) @ weights)
         return gram
 
     def _dense_gram(self, weights: Vector) -> Matrix:
-        rows, size = self.hats.shape
-        gram = np.zeros((size, size))
-        roots = np.sqrt(weights)
-        for first in range(0, rows, 1024):
-            block = self.hats[first : first + 1024].toarray() * roots[first : first + 1024, None]
-            gram += block.T @ block
+        """Return HᵀWH from blocks of H in full."""
+        rows, size = self.shape
+        gram, roots = np.zeros((size, size)), np.sqrt(weights)[:, None]
+        height = max(1, AT_ONCE // size)
+        for block in (slice(first, first + height) for first in range(0, rows, height)):
+            scaled = cast(Matrix, self._hats[block].toarray()) * roots[block]
+            gram += scaled.T @ scaled
         return gram
 
 
-def _beyond(sums: Matrix | Vector) -> Matrix | Vector:
+def _entries(ramps: Ramps, cells: Vector, start: int) -> tuple[NDArray[np.intp], Matrix]:
+    """Return the knots of a term's cells (rows,), counted from ``start``, and their shares, both (1 or 2, rows).
+
+    There is one where all cells are knots, as the levels of a category are. Where a cell is absent, shares are 0.
+    """
+    absent = np.isnan(cells)
+    if absent.any():
+        cells = np.where(absent, ramps.knots[0], cells).astype(np.float64)
+    left = np.clip(np.searchsorted(ramps.knots, cells, side="right") - 1, 0, ramps.size - 1).astype(np.intp)
+    right: Vector = np.clip((cells - ramps.knots[left]) / np.diff(ramps.knots)[left], 0.0, 1.0)
+    present = 1.0 - absent
+    if np.all((right == 0.0) | (right == 1.0)):
+        return (start + left + (right == 1.0))[None], present[None]
+    return start + np.stack([left, left + 1]), np.stack([present - right, right])
+
+
+def _beyond(sums: Matrix) -> Matrix:
     """Return for each ramp the sum over the knots beyond it, along the first axis: shape (m, …) from (m + 1, …)."""
     return np.cumsum(sums[:0:-1], axis=0)[::-1]
