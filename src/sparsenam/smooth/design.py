@@ -79,7 +79,7 @@ class RampDesign:
         self.means = np.zeros(layout.size)
         sums = cast(Vector, self._transposed @ weights)
         for columns, knots in zip(layout.slices, self.knots, strict=True):
-            self.means[columns] = _beyond(sums[knots]) / sums[knots].sum()
+            self.means[columns] = _beyond(sums[knots]) / max(sums[knots].sum(), np.finfo(float).tiny)
 
     def times(self, coefficients: Matrix) -> Matrix:
         """Return Zβ, shape (rows, r)."""

@@ -116,12 +116,13 @@ def smooth_fit(
 
 
 def _ramps(cells: Vector, weights: Vector, count: int) -> Ramps:
-    """Return the ramps of a term's cells (rows,); one that is 0 in every row for a term that holds one value."""
+    """Return the ramps of a term's cells (rows,); one that is 0 in every row for a term without two values."""
     present = ~np.isnan(cells)
     if not present.all():
         cells, weights = cells[present], weights[present]
-    if np.ptp(cells) == 0.0:
-        return Ramps(np.array([cells[0], cells[0] + 1.0]))
+    if cells.size == 0 or np.ptp(cells) == 0.0:
+        start = cells[0] if cells.size else 0.0
+        return Ramps(np.array([start, start + 1.0]))
     return place_ramps(cells, weights, count)
 
 

@@ -84,18 +84,21 @@ class Layout:
             for strength, matrices in zip(strengths, self.roughness, strict=True)
         )
 
-    def first_strengths(
-        self, information: Vector, before: tuple[Layout, Sequence[Vector]] | None = None
-    ) -> list[Vector]:
-        """Return first λ: each Sᵢ gets a small share of the data's information, shape (columns,).
+    def first_strengths(self, gram: Matrix, before: tuple[Layout, Sequence[Vector]] | None = None) -> list[Vector]:
+        """Return first λ: each Sᵢ gets a share of the data's information ZᵀWZ/φ, shape (columns, columns).
 
-        The λ of a fit with other ramps are taken instead where it had as many matrices: k times as many ramps have
-        slopes' differences k times smaller in each order, hence λᵢ k²ⁱ⁻¹.
+        That is tr G/tr Sᵢ; for levels, whose order must not matter, tr S⁻¹G/m. The λ of a fit with other ramps are
+        taken instead where it had as many matrices: k times as many ramps have slopes' differences k times smaller in
+        each order, hence λᵢ k²ⁱ⁻¹.
         """
-        first: list[Vector] = [
-            np.clip([WEAK * information[columns].sum() / np.trace(matrix) for matrix in matrices], LOWEST, HIGHEST)
-            for columns, matrices in zip(self.slices, self.roughness, strict=True)
-        ]
+        first: list[Vector] = []
+        for columns, matrices in zip(self.slices, self.roughness, strict=True):
+            block = gram[columns, columns]
+            if len(matrices) == 1:
+                found = [np.trace(np.linalg.solve(matrices[0], block)) / len(block)]
+            else:
+                found = [np.trace(block) / np.trace(matrix) for matrix in matrices]
+            first.append(np.clip(WEAK * np.array(found), LOWEST, HIGHEST))
         if before is None:
             return first
         for term, (ramps, strengths) in enumerate(zip(before[0].ramps, before[1], strict=True)):

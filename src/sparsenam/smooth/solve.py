@@ -90,7 +90,7 @@ def _solve_squares(task: SmoothProblem, design: RampDesign, before: SmoothState 
     gram = quadratic.gram.matrix
     noise = 0.5 if before is None else before.noise  # of a variance of 1: rather too rough than too smooth
     carried = None if before is None else (before.layout, before.strengths)
-    used = strengths = layout.first_strengths(gram.diagonal() / noise, carried)
+    used = strengths = layout.first_strengths(gram / noise, carried)
     mean, freedom, freedoms = np.zeros_like(quadratic.moment), np.zeros(len(layout.ramps)), list[float]()
     for _ in range(15 if layout.size < LARGE else 6):
         used, precisions = strengths, layout.precisions(strengths)
@@ -120,7 +120,7 @@ def _solve_reweighted(task: SmoothProblem, design: RampDesign, before: SmoothSta
     for number in range(25):
         grams = curvatures.grams(scores)
         if number == 0:
-            information = np.mean([gram.matrix.diagonal() for gram in grams], axis=0)
+            information = np.mean([gram.matrix for gram in grams], axis=0)
             carried = None if before is None else (before.layout, before.strengths)
             strengths = layout.first_strengths(information / noise, carried)
         used, precisions = strengths, layout.precisions(strengths)
