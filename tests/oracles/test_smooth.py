@@ -5,10 +5,8 @@ import pytest
 
 from sparsenam.convex.design import Ramps, place_ramps
 from sparsenam.families import Multinomial
-from sparsenam.smooth import design as design_module
-from sparsenam.smooth.design import RampDesign
-from sparsenam.smooth.prior import Layout, posterior, scatter
-from sparsenam.smooth.solve import Curvatures, NewtonStep, SmoothProblem
+from sparsenam.smooth.newton import Curvatures, NewtonStep, SmoothProblem
+from sparsenam.smooth.prior import Layout, RampDesign, posterior, scatter
 
 
 def table(rows=150, seed=0):
@@ -41,8 +39,8 @@ def columns(layout, x, weights):
 @pytest.mark.parametrize("dense", [0, 1000], ids=["by cells", "dense"])
 @pytest.mark.parametrize("at_once", [100, 250_000])
 def test_sums_over_rows_are_those_of_the_columns_written_out(monkeypatch, dense, at_once):
-    monkeypatch.setattr(design_module, "DENSE", dense)
-    monkeypatch.setattr(design_module, "AT_ONCE", at_once)
+    monkeypatch.setattr("sparsenam.smooth.prior.DENSE", dense)
+    monkeypatch.setattr("sparsenam.smooth.prior.AT_ONCE", at_once)
     x, layout, weights = table()
     z, design = columns(layout, x, weights), RampDesign(layout, x, weights)
     generator = np.random.default_rng(1)
@@ -100,8 +98,8 @@ def test_scatter_of_a_category_is_the_sum_of_squares_about_the_mean_of_its_level
 
 @pytest.mark.parametrize("classes", [2, 3, 6])
 def test_a_newton_step_of_softmax_solves_with_the_whole_hessian(monkeypatch, classes):
-    monkeypatch.setattr("sparsenam.smooth.solve.INNER_TOL", 1e-10)
-    monkeypatch.setattr("sparsenam.smooth.solve.INNER_STEPS", 500)
+    monkeypatch.setattr("sparsenam.smooth.newton.INNER_TOL", 1e-10)
+    monkeypatch.setattr("sparsenam.smooth.newton.INNER_STEPS", 500)
     x, layout, weights = table(rows=80)
     generator = np.random.default_rng(2)
     task = SmoothProblem(x, np.eye(classes)[generator.integers(0, classes, 80)], weights, Multinomial())

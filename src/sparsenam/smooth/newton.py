@@ -1,26 +1,19 @@
-"""Coefficients and smoothness of given ramps: Newton steps in β in turn with updates of λ and of the noise."""
+"""The penalised loss of a smooth fit and its Newton steps, for families without a closed solution."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 
-from sparsenam.context import Context
 from sparsenam.families import Family
-from sparsenam.families.dispersion import dispersion
-from sparsenam.smooth.design import RampDesign, WeightedGram
-from sparsenam.smooth.prior import Layout, Posterior, posterior, updated_strengths
+from sparsenam.smooth.prior import Posterior, RampDesign, WeightedGram
 from sparsenam.tables.sample import Matrix, Vector
 
-UPDATE_TOL = 0.01  # relative change of the degrees of freedom, twice in a row, at which the updates end
 LIGHTEST = 1e-6  # of a row's curvature: keeps the mean score determined where all rows are certain
-LEAST_NOISE = 1e-8  # of σ², on the scale of a standardised target
 SAME = 0.01  # relative change of the working weights up to which their Gram matrix serves again
 SHORTEST = 0.02  # step of the line search; shorter ones only answer to rounding
-LARGE = 2500  # columns from which 6 updates must do instead of 15, each taking half a second and more
 INNER_STEPS, INNER_TOL = 30, 0.01  # of the conjugate gradients in one Newton step: most, and the residual's share
 
 
@@ -42,117 +35,6 @@ class SmoothProblem:
     def loss(self, scores: Matrix) -> float:
         """Return Σᵢ wᵢ loss(yᵢ, scoresᵢ)."""
         return float(self.weights @ self.family.loss(scores, self.target))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class SmoothState:
-    """A fit: the columns' coefficients (columns, outputs) and the λ of each term that gave them."""
-
-    layout: Layout
-    coefficients: Matrix
-    intercept: Vector
-    strengths: list[Vector]
-    noise: float
-    degrees_of_freedom: Vector
-
-
-class Steps:
-    """The solver's steps in all rounds of one fit: their number, which is reported, and the time for more."""
-
-    def __init__(self, context: Context) -> None:
-        self.progress, self.done = context.progress, 0
-        self.out_of_time = context.clock.laps()
-
-    def report(self) -> None:
-        """Report one more step."""
-        self.done += 1
-        self.progress.report("smooth", self.done)
-
-
-def _has_converged(freedoms: Sequence[float]) -> bool:
-    """Return whether the sum of the degrees of freedom has changed little twice in a row."""
-    changes = [abs(now - last) < UPDATE_TOL * now + 0.02 for last, now in pairwise(freedoms[-3:])]
-    return len(changes) == 2 and all(changes)
-
-
-def solve(task: SmoothProblem, layout: Layout, before: SmoothState | None, steps: Steps) -> SmoothState:
-    """Return the fit with the ramps of ``layout``, starting from the fit ``before`` with other ramps."""
-    design = RampDesign(layout, task.x, task.weights)
-    if task.family.is_quadratic:
-        return _solve_squares(task, design, before, steps)
-    return _solve_reweighted(task, design, before, steps)
-
-
-def _solve_squares(task: SmoothProblem, design: RampDesign, before: SmoothState | None, steps: Steps) -> SmoothState:
-    """Alternate β with λ and σ²; all outputs share one Gram matrix, one prior and one noise."""
-    layout, outputs = design.layout, task.target.shape[1]
-    quadratic = design.least_squares(task.weights, task.target)
-    gram = quadratic.gram.matrix
-    noise = 0.5 if before is None else before.noise  # of a variance of 1: rather too rough than too smooth
-    carried = None if before is None else (before.layout, before.strengths)
-    used = strengths = layout.first_strengths(gram / noise, carried)
-    mean, freedom, freedoms = np.zeros_like(quadratic.moment), np.zeros(len(layout.ramps)), list[float]()
-    for _ in range(15 if layout.size < LARGE else 6):
-        used, precisions = strengths, layout.precisions(strengths)
-        found = posterior(layout, gram, precisions, noise)
-        mean, freedom = found.solve(quadratic.moment / noise), found.degrees_of_freedom
-        strengths = updated_strengths(layout, used, precisions, [found], mean, outputs)
-        rows = max(float(task.weights.sum()) - float(freedom.sum()) - 1.0, 1.0)
-        noise = max(quadratic.residual(mean) / (outputs * rows), LEAST_NOISE)
-        freedoms.append(float(freedom.sum()))
-        steps.report()
-        if _has_converged(freedoms) or steps.out_of_time():
-            break
-    intercept = quadratic.intercept(mean) - design.means @ mean
-    return SmoothState(layout, mean, intercept, used, noise, freedom)
-
-
-def _solve_reweighted(task: SmoothProblem, design: RampDesign, before: SmoothState | None, steps: Steps) -> SmoothState:
-    """Alternate a Newton step in β, shortened until the objective falls, with one update of λ and of φ."""
-    layout = design.layout
-    coefficients, intercept = _resampled(task, layout, before)
-    base = intercept + design.means @ coefficients
-    scores = base + design.times(coefficients)
-    used = strengths = list[Vector]()
-    freedom, freedoms = np.zeros(len(layout.ramps)), list[float]()
-    noise = dispersion(task.family, scores, task.target, task.weights, 1.0)
-    curvatures = Curvatures(task, design)
-    for number in range(25):
-        grams = curvatures.grams(scores)
-        if number == 0:
-            information = np.mean([gram.matrix for gram in grams], axis=0)
-            carried = None if before is None else (before.layout, before.strengths)
-            strengths = layout.first_strengths(information / noise, carried)
-        used, precisions = strengths, layout.precisions(strengths)
-        found = [posterior(layout, gram.matrix, precisions, noise) for gram in grams]
-        newton = NewtonStep(task, design, precisions, noise, grams, found)
-        move, lift = newton.direction(coefficients, scores)
-        turn = lift + design.times(move)
-        step = newton.length((coefficients, scores), (move, turn))
-        coefficients, scores, base = coefficients + step * move, scores + step * turn, base + step * lift
-        freedom = np.mean([each.degrees_of_freedom for each in found], axis=0)
-        strengths = updated_strengths(layout, used, precisions, found, coefficients, task.free_outputs)
-        noise = dispersion(task.family, scores, task.target, task.weights, float(freedom.sum()) + 1.0)
-        # a shortened step changes little by itself
-        freedoms = [*freedoms, float(freedom.sum())] if step == 1.0 else [float(freedom.sum())]
-        steps.report()
-        if _has_converged(freedoms) or steps.out_of_time():
-            break
-    return SmoothState(layout, coefficients, base - design.means @ coefficients, used, noise, freedom)
-
-
-def _resampled(task: SmoothProblem, layout: Layout, before: SmoothState | None) -> tuple[Matrix, Vector]:
-    """Return coefficients and intercept of the function ``before``, read off at the new knots."""
-    outputs = task.target.shape[1]
-    if before is None:
-        return np.zeros((layout.size, outputs)), task.family.best_constant(task.target, task.weights)
-    parts: list[Matrix] = []
-    intercept = before.intercept
-    for new, old, columns in zip(layout.ramps, before.layout.ramps, before.layout.slices, strict=True):
-        values = old.columns(new.knots) @ before.coefficients[columns]
-        parts.append(np.diff(values, axis=0))
-        intercept = intercept + values[0]
-    return np.concatenate(parts), intercept
 
 
 class Curvatures:
