@@ -86,7 +86,8 @@ def test_separated_classes_stay_finite(outputs):
     fit = smooth_fit(x, target, np.ones(100), family, context=CONTEXT)
     assert is_finite(fit)
     assert np.abs(fit.scores(x)).max() < 100
-    assert np.array_equal(fit.scores(x)[:, -1] > (0 if outputs == 1 else fit.scores(x)[:, 0]), yes == 1)
+    right = (fit.scores(x)[:, -1] > (0 if outputs == 1 else fit.scores(x)[:, 0])) == (yes == 1)
+    assert right[np.abs(x[0]) > 0.02].all()  # a ramp has 8 rows at least and is of finite height
 
 
 @every_family
@@ -155,3 +156,73 @@ def test_network_of_a_fit_is_the_fit(family):
     bank, theta = fit.network()
     effects = bank.effects(theta, torch.as_tensor(x)).sum(0).numpy()
     assert np.allclose(fit.intercept + effects, fit.scores(x), atol=1e-10)
+
+
+def test_renaming_classes_renames_scores_which_sum_to_zero():
+    x, target, weights = sample(Multinomial(), rows=150)
+    order = [2, 0, 1]
+    fit = smooth_fit(x, target, weights, Multinomial(), context=CONTEXT)
+    renamed = smooth_fit(x, target[:, order], weights, Multinomial(), context=CONTEXT)
+    assert np.allclose(fit.scores(x)[:, order], renamed.scores(x), atol=1e-6)
+    assert np.allclose(fit.scores(x).sum(axis=1), 0.0, atol=1e-8)
+
+
+def test_two_classes_of_softmax_are_a_yes_or_no():
+    x, target, weights = sample(Binomial(), rows=400)
+    yes = smooth_fit(x, target, weights, Binomial(), context=CONTEXT)
+    both = smooth_fit(x, np.hstack([1 - target, target]), weights, Multinomial(), context=CONTEXT)
+    difference = both.scores(x)[:, 1] - both.scores(x)[:, 0]
+    assert np.sqrt(np.mean((difference - yes.scores(x)[:, 0]) ** 2)) < 0.05 * np.std(yes.scores(x))
+
+
+def with_a_category(family, rows=300):
+    """Return x of a number and a category of 9 levels of which the last is rare, and a target that reads both."""
+    generator = np.random.default_rng(3)
+    codes = np.where(np.arange(rows) < 2, 8, generator.integers(0, 8, rows))
+    x = np.stack([generator.standard_normal(rows), codes.astype(float)])
+    scores = x[0] + np.array([-1.0, 0.5, 1.0, -0.5, 0.0, 2.0, -2.0, 0.3, 0.0])[codes]
+    if family.is_quadratic:
+        target = scores + 0.5 * generator.standard_normal(rows)
+        target[:2] += 4.0
+    else:
+        target = (generator.random(rows) < 1 / (1 + np.exp(-scores))).astype(float)
+    return x, target[:, None]
+
+
+@pytest.mark.parametrize("family", [Gaussian(), Binomial()], ids=lambda family: family.name)
+def test_order_of_levels_does_not_matter(family):
+    x, target = with_a_category(family)
+    order, levels = np.random.default_rng(0).permutation(9), np.array([False, True])
+    mixed = np.stack([x[0], order[x[1].astype(int)].astype(float)])
+    fit = smooth_fit(x, target, np.ones(300), family, levels=levels, context=CONTEXT)
+    other = smooth_fit(mixed, target, np.ones(300), family, levels=levels, context=CONTEXT)
+    assert np.allclose(fit.scores(x), other.scores(mixed), atol=1e-6)
+    assert [each.size for each in fit.ramps][1] == 8
+
+
+def test_a_rare_level_is_drawn_to_the_others():
+    x, target = with_a_category(Gaussian())
+    fit = smooth_fit(x, target, np.ones(300), Gaussian(), levels=np.array([False, True]), context=CONTEXT)
+    values = np.concatenate([np.zeros(1), np.cumsum(fit.coefficients[1][:, 0])])
+    assert 0.3 < (values[8] - values[:8].mean()) / 4.0 < 0.97
+
+
+@every_family
+def test_absent_cells_add_nothing(family):
+    x, target, weights = sample(family)
+    rows = np.arange(200) % 4 == 0
+    gone = np.concatenate([x, np.where(rows, np.nan, x[:1])])
+    fit = smooth_fit(gone, target, weights, family, context=CONTEXT)
+    assert is_finite(fit)
+    never = smooth_fit(np.concatenate([gone, np.full((1, 200), np.nan)]), target, weights, family, context=CONTEXT)
+    assert is_finite(never)
+
+
+def test_weak_terms_of_few_rows_are_kept_and_classes_are_told_apart():
+    generator = np.random.default_rng(0)
+    codes = generator.integers(0, 3, 600)
+    x = generator.standard_normal((12, 600)) + 1.2 * generator.standard_normal((12, 3))[:, codes]
+    train, target = slice(0, 90), np.eye(3)[codes]
+    fit = smooth_fit(x[:, train], target[train], np.ones(90), Multinomial(), context=CONTEXT)
+    assert fit.degrees_of_freedom.min() > 0.1
+    assert Multinomial().loss(fit.scores(x[:, 90:]), target[90:]).mean() < 0.35

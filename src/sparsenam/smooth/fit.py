@@ -16,34 +16,13 @@ from sparsenam.convex.design import ROUNDING, Ramps, distinct, place_ramps, ramp
 from sparsenam.families import Family
 from sparsenam.families.dispersion import dispersion
 from sparsenam.networks import MLPBank
-from sparsenam.smooth.prior import Layout, LeastSquares, RampDesign, posterior, updated_strengths
+from sparsenam.smooth.newton import Curvatures, NewtonStep, SmoothProblem
+from sparsenam.smooth.prior import Layout, RampDesign, posterior, updated_strengths
 from sparsenam.tables.sample import Matrix, Vector
 
 UPDATE_TOL = 0.01  # relative change of the degrees of freedom, twice in a row, at which the updates end
-LIGHTEST = 1e-6  # of a working weight: keeps the working targets of certain rows finite
 LEAST_NOISE = 1e-8  # of σ², on the scale of a standardised target
-SHORTEST = 0.02  # step of the line search; shorter ones only answer to rounding
-LARGE = 1500  # columns from which 6 updates must do instead of 15, each taking a second at 3500
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class SmoothProblem:
-    """What a fit is given: x (terms, rows), target (rows, outputs) and weights (rows,)."""
-
-    x: Matrix
-    target: Matrix
-    weights: Vector
-    family: Family
-
-    @property
-    def free_outputs(self) -> float:
-        """Share of the outputs that are free: softmax scores matter up to a common shift."""
-        outputs = self.target.shape[1]
-        return (outputs - 1.0) / outputs if self.family.couples_outputs and outputs > 1 else 1.0
-
-    def loss(self, scores: Matrix) -> float:
-        """Return Σᵢ wᵢ loss(yᵢ, scoresᵢ)."""
-        return float(self.weights @ self.family.loss(scores, self.target))
+LARGE = 2500  # columns from which 6 updates must do instead of 15, each taking half a second and more
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -88,58 +67,59 @@ def solve(task: SmoothProblem, layout: Layout, before: SmoothState | None, steps
 def _solve_squares(task: SmoothProblem, design: RampDesign, before: SmoothState | None, steps: Steps) -> SmoothState:
     """Alternate β with λ and σ²; all outputs share one Gram matrix, one prior and one noise."""
     layout, outputs = design.layout, task.target.shape[1]
-    quadratic = design.quadratic(task.weights, task.target)
+    quadratic = design.least_squares(task.weights, task.target)
+    gram = quadratic.gram.matrix
     noise = 0.5 if before is None else before.noise  # of a variance of 1: rather too rough than too smooth
     carried = None if before is None else (before.layout, before.strengths)
-    used = strengths = layout.first_strengths(quadratic.gram.diagonal() / noise, carried)
-    found, freedoms = None, list[float]()
+    used = strengths = layout.first_strengths(gram / noise, carried)
+    mean, freedom, freedoms = np.zeros_like(quadratic.moment), np.zeros(len(layout.ramps)), list[float]()
     for _ in range(15 if layout.size < LARGE else 6):
         used, precisions = strengths, layout.precisions(strengths)
-        found = posterior(layout, quadratic.gram, quadratic.moment, precisions, noise)
-        strengths = updated_strengths(layout, used, precisions, [found])
-        freedom = float(found.degrees_of_freedom.sum())
-        rows = max(float(task.weights.sum()) - freedom - 1.0, 1.0)
-        noise = max(quadratic.residual(found.mean) / (outputs * rows), LEAST_NOISE)
-        freedoms.append(freedom)
+        found = posterior(layout, gram, precisions, noise)
+        mean, freedom = found.solve(quadratic.moment / noise), found.degrees_of_freedom
+        strengths = updated_strengths(layout, used, precisions, [found], mean, outputs)
+        rows = max(float(task.weights.sum()) - float(freedom.sum()) - 1.0, 1.0)
+        noise = max(quadratic.residual(mean) / (outputs * rows), LEAST_NOISE)
+        freedoms.append(float(freedom.sum()))
         steps.report()
         if _has_converged(freedoms) or steps.out_of_time():
             break
-    assert found is not None
-    intercept = quadratic.intercept(found.mean) - design.means @ found.mean
-    return SmoothState(layout, found.mean, intercept, used, noise, found.degrees_of_freedom)
+    intercept = quadratic.intercept(mean) - design.means @ mean
+    return SmoothState(layout, mean, intercept, used, noise, freedom)
 
 
 def _solve_reweighted(task: SmoothProblem, design: RampDesign, before: SmoothState | None, steps: Steps) -> SmoothState:
     """Alternate a Newton step in β, shortened until the objective falls, with one update of λ and of φ."""
     layout = design.layout
     coefficients, intercept = _resampled(task, layout, before)
-    scores = intercept + design.means @ coefficients + design.times(coefficients)
+    base = intercept + design.means @ coefficients
+    scores = base + design.times(coefficients)
     used = strengths = list[Vector]()
     freedom, freedoms = np.zeros(len(layout.ramps)), list[float]()
     noise = dispersion(task.family, scores, task.target, task.weights, 1.0)
+    curvatures = Curvatures(task, design)
     for number in range(25):
-        quadratics = _working_problems(task, design, scores)
+        grams = curvatures.grams(scores)
         if number == 0:
-            information = np.mean([part.gram.diagonal() for part in quadratics], axis=0)
+            information = np.mean([gram.matrix for gram in grams], axis=0)
             carried = None if before is None else (before.layout, before.strengths)
             strengths = layout.first_strengths(information / noise, carried)
         used, precisions = strengths, layout.precisions(strengths)
-        found = [posterior(layout, part.gram, part.moment, precisions, noise) for part in quadratics]
-        goal = np.hstack([each.mean for each in found])
-        base = np.concatenate([part.intercept(each.mean) for part, each in zip(quadratics, found, strict=True)])
-        move, turn = goal - coefficients, base + design.times(goal) - scores
-        step = _step(task, layout, precisions, noise, (coefficients, scores), (move, turn))
-        coefficients, scores = coefficients + step * move, scores + step * turn
-        intercept = intercept + step * (base - design.means @ goal - intercept)
+        found = [posterior(layout, gram.matrix, precisions, noise) for gram in grams]
+        newton = NewtonStep(task, design, precisions, noise, grams, found)
+        move, lift = newton.direction(coefficients, scores)
+        turn = lift + design.times(move)
+        step = newton.length((coefficients, scores), (move, turn))
+        coefficients, scores, base = coefficients + step * move, scores + step * turn, base + step * lift
         freedom = np.mean([each.degrees_of_freedom for each in found], axis=0)
-        strengths = updated_strengths(layout, used, precisions, found, task.free_outputs)
+        strengths = updated_strengths(layout, used, precisions, found, coefficients, task.free_outputs)
         noise = dispersion(task.family, scores, task.target, task.weights, float(freedom.sum()) + 1.0)
         # a shortened step changes little by itself
         freedoms = [*freedoms, float(freedom.sum())] if step == 1.0 else [float(freedom.sum())]
         steps.report()
         if _has_converged(freedoms) or steps.out_of_time():
             break
-    return SmoothState(layout, coefficients, intercept, used, noise, freedom)
+    return SmoothState(layout, coefficients, base - design.means @ coefficients, used, noise, freedom)
 
 
 def _resampled(task: SmoothProblem, layout: Layout, before: SmoothState | None) -> tuple[Matrix, Vector]:
@@ -156,65 +136,17 @@ def _resampled(task: SmoothProblem, layout: Layout, before: SmoothState | None) 
     return np.concatenate(parts), intercept
 
 
-def _working_problems(task: SmoothProblem, design: RampDesign, scores: Matrix) -> list[LeastSquares]:
-    """Return for each output the squared error of the working target s - g/h with weights w h."""
-    curvature = _working_weights(task.family, scores, task.target)
-    working = scores - task.family.gradient(scores, task.target) / curvature
-    return [
-        design.quadratic(task.weights * curvature[:, output], working[:, output : output + 1])
-        for output in range(scores.shape[1])
-    ]
-
-
-def _step(
-    task: SmoothProblem,
-    layout: Layout,
-    precisions: Sequence[Matrix],
-    noise: float,
-    point: tuple[Matrix, Matrix],
-    direction: tuple[Matrix, Matrix],
-) -> float:
-    """Return the first of 1, ½, ¼, … at which Σ w loss/φ + ½ Σ βᵀPβ is not above where it was.
-
-    ``point`` and ``direction`` are pairs of coefficients (columns, outputs) and scores (rows, outputs).
-    """
-
-    def objective(step: float) -> float:
-        coefficients = point[0] + step * direction[0]
-        cost = task.loss(point[1] + step * direction[1]) / noise
-        for columns, precision in zip(layout.slices, precisions, strict=True):
-            cost += 0.5 * float(np.sum(coefficients[columns] * (precision @ coefficients[columns])))
-        return cost
-
-    start, step = objective(0.0), 1.0
-    while step >= SHORTEST and not objective(step) <= start + 1e-8 * abs(start):
-        step *= 0.5
-    return step if step >= SHORTEST else 0.0
-
-
-def _working_weights(family: Family, scores: Matrix, target: Matrix) -> Matrix:
-    """Return the curvature of the loss in each score, shape (rows, outputs).
-
-    For softmax it is K/(K-1) p(1 - p), the curvature in the free directions for K = 2 or equal shares; the
-    bound 2p(1 - p) would make many classes look twice as informative. The line search covers the rest.
-    """
-    curvature, outputs = family.hessian_diagonal(scores, target), scores.shape[1]
-    if family.couples_outputs and outputs > 1:
-        curvature = curvature * (0.5 * outputs / (outputs - 1.0))
-    return np.maximum(curvature, LIGHTEST)
-
-
 # MSE 1.09 and the like: mean test error of the synthetic regression, ten seeds, floor 1.0
-FIRST_RAMPS = 32  # of each term; matters little: MSE 1.08 with 16, 1.10 with 32, 1.09 with 64
+FIRST_RAMPS = 16  # of each term; matters little: MSE 1.08 with 16, 1.10 with 32, 1.09 with 64
 MOST_RAMPS = 512  # of one term; California, split 0: 0.2945, and 0.2975 with 128
 ROWS_PER_RAMP = 8  # at least, on average
 COLUMNS = 4000  # of all, a budget of time; Superconductivity: 129.6 with 3500, 126.8 with 4200, 125.3 with 5000
-COLUMNS_REWEIGHTED = 1500  # where each step and output has a Gram matrix; for time, not measured
+COLUMNS_REWEIGHTED = 2000  # where each step has a Gram matrix; for time, not measured
 # share of its ramps used as degrees of freedom at which a term gets more: MSE and cross-entropy 1.095 and
 # 0.0885 at 0.4, 1.109 and 0.0885 at 0.2, 1.062 and 0.0936 at 0.6
 CROWDED = 0.4
 TIED = 1e-4  # difference of such shares that single precision may make
-ROUNDS = 4  # of doubling: MSE 1.25 without, cross-entropy 0.0936 instead of 0.0885
+ROUNDS = 5  # of doubling: MSE 1.25 without, cross-entropy 0.0936 instead of 0.0885
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -302,12 +234,13 @@ def smooth_fit(
 
 
 def _ramps(cells: Vector, weights: Vector, count: int) -> Ramps:
-    """Return the ramps of a term's cells (rows,); one that is 0 in every row for a term that holds one value."""
+    """Return the ramps of a term's cells (rows,); one that is 0 in every row for a term without two values."""
     present = ~np.isnan(cells)
     if not present.all():
         cells, weights = cells[present], weights[present]
-    if np.ptp(cells) == 0.0:
-        return Ramps(np.array([cells[0], cells[0] + 1.0]))
+    if cells.size == 0 or np.ptp(cells) == 0.0:
+        start = cells[0] if cells.size else 0.0
+        return Ramps(np.array([start, start + 1.0]))
     return place_ramps(cells, weights, count)
 
 

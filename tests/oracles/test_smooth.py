@@ -1,0 +1,126 @@
+"""The sums, inverses and steps of a smooth fit against the same written out in full."""
+
+import numpy as np
+import pytest
+
+from sparsenam.convex.design import Ramps, place_ramps
+from sparsenam.families import Multinomial
+from sparsenam.smooth.newton import Curvatures, NewtonStep, SmoothProblem
+from sparsenam.smooth.prior import Layout, RampDesign, posterior, scatter
+
+
+def table(rows=150, seed=0):
+    """Return x of a number, a number with absent cells, a category with absent cells and a 0/1 term, and weights."""
+    generator = np.random.default_rng(seed)
+    x = np.stack(
+        [
+            generator.standard_normal(rows),
+            generator.exponential(size=rows),
+            generator.integers(0, 7, rows).astype(float),
+            generator.integers(0, 2, rows).astype(float),
+        ]
+    )
+    x[1, generator.random(rows) < 0.2] = np.nan
+    x[2, generator.random(rows) < 0.1] = np.nan
+    ramps = [place_ramps(cells[~np.isnan(cells)], np.ones((~np.isnan(cells)).sum()), 9) for cells in x]
+    return x, Layout.of(ramps, [False, False, True, False]), generator.integers(1, 4, rows).astype(float)
+
+
+def columns(layout, x, weights):
+    """Return Z, shape (rows, columns): centred ramps, 0 where the term is absent."""
+    parts = []
+    for ramps, cells in zip(layout.ramps, x, strict=True):
+        present = ~np.isnan(cells)
+        values = ramps.columns(np.where(present, cells, 0.0))
+        parts.append((values - np.average(values[present], axis=0, weights=weights[present])) * present[:, None])
+    return np.hstack(parts)
+
+
+@pytest.mark.parametrize("dense", [0, 1000], ids=["by cells", "dense"])
+@pytest.mark.parametrize("at_once", [100, 250_000])
+def test_sums_over_rows_are_those_of_the_columns_written_out(monkeypatch, dense, at_once):
+    monkeypatch.setattr("sparsenam.smooth.prior.DENSE", dense)
+    monkeypatch.setattr("sparsenam.smooth.prior.AT_ONCE", at_once)
+    x, layout, weights = table()
+    z, design = columns(layout, x, weights), RampDesign(layout, x, weights)
+    generator = np.random.default_rng(1)
+    bends, beta, values = generator.random(150), generator.standard_normal((layout.size, 2)), generator.random((150, 2))
+    gram, centred = design.gram(bends), z - bends @ z / bends.sum()
+    assert np.allclose(gram.matrix, centred.T @ (bends[:, None] * centred), atol=1e-11)
+    assert np.allclose(gram.means, bends @ z / bends.sum())
+    assert np.allclose(design.times(beta), z @ beta)
+    assert np.allclose(design.transposed_times(values), z.T @ values)
+
+
+def test_least_squares_are_those_of_a_regression_with_intercept():
+    x, layout, weights = table()
+    z, target = columns(layout, x, weights), np.random.default_rng(1).standard_normal((150, 2))
+    squares, roots = RampDesign(layout, x, weights).least_squares(weights, target), np.sqrt(weights)[:, None]
+    both = np.linalg.lstsq(roots * np.column_stack([np.ones(150), z]), roots * target, rcond=None)[0]
+    found = np.linalg.lstsq(squares.gram.matrix, squares.moment, rcond=None)[0]
+    assert np.allclose(found, both[1:], atol=1e-8)
+    assert np.allclose(squares.intercept(found), both[0])
+    residuals = target - both[0] - z @ both[1:]
+    assert np.isclose(squares.residual(found), np.sum(weights @ residuals**2))
+
+
+def test_posterior_is_the_inverse_of_data_and_prior():
+    x, layout, weights = table()
+    gram = RampDesign(layout, x, weights).gram(weights).matrix
+    precisions = layout.precisions([np.full(len(matrices), 3.0) for matrices in layout.roughness])
+    found, whole = posterior(layout, gram, precisions, 0.5), gram / 0.5
+    for place, precision in zip(layout.slices, precisions, strict=True):
+        whole[place, place] += precision
+    inverse = np.linalg.inv(whole)
+    assert np.allclose(found.solve(np.eye(layout.size)), inverse, atol=1e-8)
+    for term, place in enumerate(layout.slices):
+        assert np.allclose(found.covariances[term], inverse[place, place], atol=1e-8)
+        freedom = layout.ramps[term].size - np.trace(inverse[place, place] @ precisions[term])
+        assert np.isclose(found.degrees_of_freedom[term], freedom, atol=1e-6)
+
+
+def test_the_strongest_prior_of_a_term_leaves_the_other_terms_alone():
+    x, layout, weights = table()
+    gram = RampDesign(layout, x, weights).gram(weights).matrix
+    strengths = [np.full(len(matrices), 0.01) for matrices in layout.roughness]
+    freedoms = []
+    for strength in (1e6, 1e9):
+        strengths[0] = np.full(len(layout.roughness[0]), strength)
+        freedoms.append(posterior(layout, gram, layout.precisions(strengths), 1.0).degrees_of_freedom)
+    assert np.allclose(freedoms[0], freedoms[1], atol=0.01)
+
+
+def test_scatter_of_a_category_is_the_sum_of_squares_about_the_mean_of_its_levels():
+    levels = np.random.default_rng(0).standard_normal(6)
+    rises = np.diff(levels)
+    assert np.isclose(rises @ scatter(Ramps(np.arange(6.0)))[0] @ rises, np.sum((levels - levels.mean()) ** 2))
+
+
+@pytest.mark.parametrize("classes", [2, 3, 6])
+def test_a_newton_step_of_softmax_solves_with_the_whole_hessian(monkeypatch, classes):
+    monkeypatch.setattr("sparsenam.smooth.newton.INNER_TOL", 1e-10)
+    monkeypatch.setattr("sparsenam.smooth.newton.INNER_STEPS", 500)
+    x, layout, weights = table(rows=80)
+    generator = np.random.default_rng(2)
+    task = SmoothProblem(x, np.eye(classes)[generator.integers(0, classes, 80)], weights, Multinomial())
+    design, z = RampDesign(layout, x, weights), columns(layout, x, weights)
+    precisions = layout.precisions([np.full(len(matrices), 2.0) for matrices in layout.roughness])
+    beta = generator.standard_normal((layout.size, classes))
+    beta -= beta.mean(axis=1, keepdims=True)
+    scores = z @ beta
+    grams = Curvatures(task, design).grams(scores)
+    found = [posterior(layout, gram.matrix, precisions, 1.0) for gram in grams]
+    move, lift = NewtonStep(task, design, precisions, 1.0, grams, found).direction(beta, scores)
+
+    ones, size = np.column_stack([z, np.ones(80)]), layout.size + 1
+    prior = np.zeros((size, size))
+    for place, precision in zip(layout.slices, precisions, strict=True):
+        prior[place, place] = precision
+    mean = task.family.mean(scores)
+    bends = mean[:, :, None] * np.eye(classes) - mean[:, :, None] * mean[:, None, :]
+    hessian = np.einsum("i,ia,ikl,ib->kalb", weights, ones, bends, ones).reshape(classes * size, -1)
+    hessian += np.kron(np.eye(classes), prior)
+    slope = ones.T @ (weights[:, None] * (mean - task.target)) + prior @ np.vstack([beta, np.zeros(classes)])
+    wanted = -np.linalg.pinv(hessian, rcond=1e-11) @ slope.T.ravel()
+    assert np.allclose(np.vstack([move, lift]), wanted.reshape(classes, size).T, atol=1e-5)
+    assert np.allclose(move.sum(axis=1), 0.0, atol=1e-9)
