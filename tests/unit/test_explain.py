@@ -564,3 +564,19 @@ def test_a_reference_that_is_no_class_or_without_use_is_refused(flowers):
     two = fit_quietly(SNAMClassifier(alpha=0.01, random_state=0), table[["x"]], table["zone"] == "a")
     with pytest.raises(InputError, match="a model of three classes or more"):
         two.explain(reference="True")
+
+
+def test_a_category_split_for_a_network_has_the_effects_and_rows_of_its_levels():
+    table, y = mixed(200)
+    table.loc[::13, "city"] = None
+    model = SNAMRegressor(alpha=0.001, network=Network(hidden=(4,), max_epochs=5), random_state=0)
+    fit_quietly(model, table[["income", "city"]], y)
+    assert sum(term.column == 1 for term in model.encoder_.terms) == 4  # three levels and the missing cells
+    effects, city = model.effects(table[["income", "city"]])[:, 1], model.explain().feature("city")
+    assert {level.name for level in city.levels} == {"Rome", "Paris", "Oslo"}
+    for level in city.levels:
+        rows = (table["city"] == level.name).to_numpy()
+        np.testing.assert_allclose(effects[rows], level.effect[0], atol=1e-9)
+        assert level.count == rows.sum()
+    np.testing.assert_allclose(effects[table["city"].isna()], city.missing.effect[0], atol=1e-9)
+    assert city.missing.count == table["city"].isna().sum()

@@ -16,6 +16,7 @@ from sparsenam.explain.summary import (
     DataSummary,
     TrainingSummary,
     against_average,
+    is_split,
     kept_columns,
     numbers,
     plain_data,
@@ -130,24 +131,27 @@ def _feature(
     record: FitRecord, column: int, data: ColumnSummary, kinks: dict[int, Vector], entry: int | None
 ) -> Feature:
     described, evidence = record.encoder.columns[column], record.summary.evidence
-    indices = {term.kind: index for index, term in record.kept_terms(column)}
-    gap, value = indices.pop("missing", None), next(iter(indices.values()), None)
+    kept = record.kept_terms(column)
+    gap = next((index for index, term in kept if term.kind == "missing"), None)
+    values = [(index, term) for index, term in kept if term.kind != "missing"]
     nothing = np.zeros(len(record.outputs))
     # the term of the missing cells adds something to present cells too: effects are centred
     present, missing = (nothing, nothing) if gap is None else effect_at(record.model, gap, np.array([0.0, 1.0]))
     curve, levels = None, None
-    if value is None:
+    if not values:
         name = described.levels[0] if described.kind == "constant" else PRESENT
         levels = (Level(name, numbers(present), data.present),)
     else:
-        missing = missing + effect_at(record.model, value, np.array([np.nan]))[0]
+        absent = [effect_at(record.model, index, np.array([np.nan]))[0] for index, _ in values]
+        missing = missing + np.sum(absent, axis=0)
         if described.levels:
             codes = np.arange(len(described.levels), dtype=np.float64)
-            effects = effect_at(record.model, value, codes) + present
+            effects = present + np.sum([_at_levels(record, *term, codes) for term in values], axis=0)
             named = zip(described.levels, effects, data.counts, strict=True)
             levels = tuple(Level(level, numbers(effect), count) for level, effect, count in named)
             curve = Curve(numbers(codes), rows_of_numbers(effects)) if described.kind == "ordered" else None
         elif data.density is not None:
+            value = values[0][0]
             curve = _curve(record.model, value, np.array(data.density.edges), kinks.get(value), present)
     return Feature(
         name=described.name,
@@ -164,6 +168,14 @@ def _feature(
         reason=why_kept(record, column, entry),
         kept_in=None if evidence is None else evidence.kept_in.get(described.name),
     )
+
+
+def _at_levels(record: FitRecord, index: int, term: Term, codes: Vector) -> Matrix:
+    """Return what a kept term of a category adds at the codes (levels,) of all its levels, shape (levels, outputs)."""
+    if is_split(term):
+        levels = record.encoder.columns[term.column].levels
+        codes = (codes == levels.index(term.levels[0])).astype(np.float64)
+    return effect_at(record.model, index, codes)
 
 
 def _curve(model: AdditiveModel, index: int, edges: Vector, kinks: Vector | None, shift: Vector) -> Curve:

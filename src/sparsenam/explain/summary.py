@@ -233,6 +233,11 @@ def against_average(family: Family, effects: Matrix) -> Matrix:
     return effects - effects.mean(axis=-1, keepdims=True) if family.name == "multinomial" else effects
 
 
+def is_split(term: Term) -> bool:
+    """Return whether a term is one level of a category of several, 0 or 1, as networks need them."""
+    return term.kind == "binary" and len(term.levels) == 1
+
+
 def kept_columns(encoder: TableEncoder, model: AdditiveModel) -> list[int]:
     """Return the indices of the columns of which the model keeps a term, in the order of the table."""
     return sorted({encoder.terms[int(term)].column for term in model.terms})
@@ -335,7 +340,11 @@ def _column_summary(
     density, counts = None, ()
     if values is not None:
         present = values[~np.isnan(values)]
-        if described.levels:
+        if index is not None and is_split(encoder.terms[index]):
+            # the encoder has a term for each level, in their order
+            split = [i for i, term in enumerate(encoder.terms) if term.column == column and is_split(term)]
+            counts = tuple(int(np.count_nonzero(encoded[:, i] == 1.0)) for i in split)
+        elif described.levels:
             counts = tuple(np.bincount(present.astype(np.intp), minlength=len(described.levels)).tolist())
         else:
             density = density_of(present)
