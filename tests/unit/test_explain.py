@@ -452,12 +452,9 @@ def test_doubts_are_about_chance_alone_and_notes_say_what_was_given_up_too():
 
 def noise_with_a_hint():
     """A table in which a column helps, but so little that so few rows cannot tell."""
-    generator = np.random.default_rng(HINT_SEED)
+    generator = np.random.default_rng(0)
     X = generator.normal(size=(60, 6))
     return X, 0.35 * X[:, 0] + generator.normal(size=60)
-
-
-HINT_SEED = 0
 
 
 def test_a_choice_that_may_be_chance_warns_at_the_line_that_calls_fit():
