@@ -26,6 +26,10 @@ class ConstantColumnWarning(UserWarning):
     """A column holds one single value, so it is left out of the model."""
 
 
+class ChoiceWarning(UserWarning):
+    """Held-out rows do not tell the chosen model from none, or the folds do not agree on its columns."""
+
+
 def describe(where: str, expected: str, got: str, remedy: str) -> str:
     """Return one sentence: where, what was expected, what was got, what to do."""
     return f"{where}: expected {expected}, got {got}; {remedy}."

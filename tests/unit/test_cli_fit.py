@@ -127,6 +127,55 @@ def test_explain_ranks_columns_and_says_rows_in_words(houses, fitted):
     assert record["score"][0] == pytest.approx(total)
 
 
+def test_explain_says_how_much_is_explained_and_how_often_the_folds_keep_a_column(fitted):
+    shown = invoke("explain", fitted[0] / "model.snam").stdout
+    explanation = sparsenam.load(fitted[0] / "model.snam").explain()
+    assert f"Explained in rows held out: {explanation.explained} of the loss." in shown
+    assert "kept in folds" in shown and f"{100 * explanation.feature('size').kept_in:.0f} %" in shown
+    metrics = json.loads((fitted[0] / "metrics.json").read_text())
+    assert metrics["explained"] == explanation.card["explained"] and metrics["notes"] == list(explanation.notes)
+
+
+def test_what_to_know_of_a_doubtful_choice_is_said_once_by_fit_and_again_by_explain(tmp_path):
+    random = np.random.default_rng(0)
+    X = random.normal(size=(60, 6))
+    cells = {f"x{index}": [f"{value:.6f}" for value in column] for index, column in enumerate(X.T)}
+    cells["y"] = [f"{value:.6f}" for value in 0.35 * X[:, 0] + random.normal(size=60)]
+    table, out = write(tmp_path / "hint.csv", cells), tmp_path / "hint"
+    result = invoke("fit", table, "--target", "y", "--test", "0", "--rule", "best", "--out", out)
+    assert result.exit_code == 0, result.output
+    (note,) = sparsenam.load(out / "model.snam").evidence_.doubts()
+    assert result.stdout.count(note) == 1 and f"note: {note}" in result.stdout
+    assert result.stderr == ""
+    assert note in json.loads((out / "metrics.json").read_text())["notes"]
+    assert note in (out / "report.html").read_text()
+    assert f"note: {note}" in invoke("explain", out / "model.snam").stdout
+    assert (
+        f"note: {note}"
+        in invoke("fit", table, "--target", "y", "--test", "0", "--rule", "best", "--out", out, "--resume").stdout
+    )
+
+
+def test_explain_reads_classes_against_one_of_them(houses, fitted, tmp_path):
+    cells = columns()
+    sizes = np.array([float(size) for size in cells["size"]])
+    cells = without(cells, "expensive", "price", "zip") | {
+        "kind": list(np.array(["flat", "house", "villa"])[np.digitize(sizes, [90, 150])])
+    }
+    table, out = write(tmp_path / "kinds.csv", cells), tmp_path / "kinds"
+    assert invoke("fit", table, "--target", "kind", "--alpha", "0.05", "--out", out).exit_code == 0
+    model = out / "model.snam"
+    shown = invoke("explain", model, "--reference", "house")
+    assert shown.exit_code == 0 and "effects are in log odds against 'house'" in shown.stdout
+    found = json.loads(invoke("explain", model, "--reference", "house", "--json").stdout)
+    assert found == sparsenam.load(model).explain(reference="house").to_dict()
+    for words in ((model, "--reference", "barn"), (model, table, "--rows", "0", "--reference", "house")):
+        refused = invoke("explain", *words)
+        assert refused.exit_code == 2 and "reference: expected" in refused.stderr
+    refused = invoke("explain", fitted[0] / "model.snam", "--reference", "house")
+    assert refused.exit_code == 2 and "a model of classes" in refused.stderr
+
+
 def test_report_is_written_with_and_without_a_table(houses, fitted, tmp_path):
     for words in ((), (houses,)):
         out = tmp_path / f"report{len(words)}.html"

@@ -13,6 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sparsenam import (
     Network,
+    RandomFeatureSNAMClassifier,
     RandomFeatureSNAMRegressor,
     SNAMClassifier,
     SNAMRegressor,
@@ -20,10 +21,11 @@ from sparsenam import (
     survival_target,
 )
 from sparsenam.baselines import NAMRegressor
-from sparsenam.errors import ConstantColumnWarning, InputError
+from sparsenam.errors import ChoiceWarning, ConstantColumnWarning, InputError
 from sparsenam.explain import Explanation, LocalExplanation, TrainingSummary, explain_model
 from sparsenam.explain.local import describe_effect
 from sparsenam.explain.summary import density_of
+from sparsenam.selection import Evidence
 
 ROWS = 400
 
@@ -382,7 +384,7 @@ def test_readmitted_columns_and_substitutes_are_those_of_the_record(fitted):
     record = model._record()
     other = replace(record, readmitted=frozenset({"income"}), substitutes={"income": {"noise": 0.95}})
     income = explain_model(other, record.summary.data).feature("income")
-    assert income.reason == "the convex choice dropped it, but the final residuals let it in"
+    assert income.reason == "the convex choice dropped it, but held-out rows want it back"
     assert income.substitutes == {"noise": 0.95}
 
 
@@ -395,3 +397,183 @@ def test_a_far_value_does_not_press_the_others_into_one_bin():
     assert few.counts == (2, 1, 1)
     assert density_of(np.full(3, 7.0)).counts == (3,)
     assert density_of(np.empty(0)) is None
+
+
+def doubtful(**more):
+    """Evidence of a choice that may be chance, and that all columns together beat."""
+    facts = {"gain": 0.01, "gain_error": 0.02, "behind_all": 0.3, "behind_all_error": 0.05, "best_gain": 0.02}
+    return Evidence(**({"kept_in": {"income": 0.4, "age": 0.2}} | facts | more))
+
+
+def test_the_card_has_the_share_explained_and_the_notes_of_the_evidence(fitted):
+    model, _ = fitted
+    record = model._record()
+    other = replace(record, summary=replace(record.summary, evidence=doubtful()))
+    explanation = explain_model(other, record.summary.data)
+    assert explanation.card["explained"] == {"share": 0.01, "error": 0.02}
+    assert list(explanation.notes) == explanation.card["notes"] == doubtful().notes()
+    assert len(explanation.notes) == 3
+    assert explanation.feature("income").kept_in == 0.4 and explanation.feature("city").kept_in is None
+    assert Explanation.from_dict(json.loads(explanation.to_json())) == explanation
+    text = str(explanation)
+    assert all(f"note: {sentence}" in text for sentence in explanation.notes)
+    assert "explained in rows held out: 1.0 % ± 2.0 % of the loss" in text
+    assert "income: mean absolute effect" in text and "kept in 40 % of the folds" in text
+    assert "dropped: " in text and "noise" in text
+
+
+def test_a_clear_choice_has_no_notes_and_its_columns_are_in_the_folds_too(fitted):
+    model, _ = fitted
+    explanation, evidence = model.explain(), model.evidence_
+    assert evidence.is_clear and evidence.agreement > 0.5
+    assert {feature.name: feature.kept_in for feature in explanation.features} == evidence.kept_in
+    assert explanation.card["explained"] == {"share": evidence.gain, "error": evidence.gain_error}
+    assert {record["feature"]: record["kept_in"] for record in explanation.to_records()}["noise"] is None
+
+
+def test_a_given_alpha_leaves_no_evidence_and_nothing_to_note():
+    table, y = mixed(150)
+    model = fit_quietly(SNAMRegressor(alpha=0.05, random_state=0), table[["income", "noise"]], y)
+    explanation = model.explain()
+    assert model.evidence_ is None and model.summary_.evidence is None
+    assert explanation.explained is None and explanation.notes == ()
+    assert all(feature.kept_in is None for feature in explanation.features)
+    assert "held out" not in str(explanation) and "folds" not in str(explanation)
+
+
+def test_doubts_are_about_chance_alone_and_notes_say_what_was_given_up_too():
+    assert len(doubtful().doubts()) == 2 and doubtful().notes()[:2] == doubtful().doubts()
+    sure = doubtful(gain=0.5, kept_in={"income": 0.9})
+    assert sure.doubts() == [] and len(sure.notes()) == 1
+    (empty,) = doubtful(gain=0.0, gain_error=0.0, kept_in={}).doubts()
+    assert empty.startswith("No column is kept")
+    assert doubtful(gain=0.0, kept_in={}, best_gain=0.0).doubts() == []  # nothing on the path: no doubt
+
+
+def noise_with_a_hint():
+    """A table in which a column helps, but so little that so few rows cannot tell."""
+    generator = np.random.default_rng(0)
+    X = generator.normal(size=(60, 6))
+    return X, 0.35 * X[:, 0] + generator.normal(size=60)
+
+
+def test_a_choice_that_may_be_chance_warns_at_the_line_that_calls_fit():
+    X, y = noise_with_a_hint()
+    model = SNAMRegressor(rule="best", random_state=0)
+    with pytest.warns(ChoiceWarning) as caught:
+        model.fit(X, y)
+    (warning,) = [found for found in caught if found.category is ChoiceWarning]
+    assert warning.filename == __file__
+    assert str(warning.message) == " ".join([*model.evidence_.doubts(), "evidence_ has the figures."])
+    assert "All columns" not in str(warning.message)
+
+
+def test_a_clear_choice_does_not_warn():
+    generator = np.random.default_rng(0)
+    X = generator.normal(size=(200, 3))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        SNAMRegressor(random_state=0).fit(X, X[:, 0] + 0.1 * generator.normal(size=200))
+
+
+@pytest.fixture(scope="module", params=["smooth", "random features", "network"])
+def flowers(request):
+    """A model of three classes, fitted in each way, and its table."""
+    generator = np.random.default_rng(2)
+    table = pd.DataFrame({"x": generator.normal(size=300), "zone": generator.choice(["a", "b", "c"], 300)})
+    table.loc[::11, "x"] = np.nan
+    score = table["x"].fillna(1.0) + (table["zone"] == "a") + generator.logistic(scale=0.3, size=300)
+    y = np.array(["one", "two", "three"])[np.digitize(score, [-0.3, 0.8])]
+    network = Network(hidden=(4,), max_epochs=5)
+    model = {
+        "smooth": SNAMClassifier(random_state=0),
+        "random features": RandomFeatureSNAMClassifier(alpha=0.01),
+        "network": SNAMClassifier(alpha=0.001, network=network, random_state=0),
+    }[request.param]
+    return fit_quietly(model, table, y), table
+
+
+def scores_of(explanation, table):
+    """Return the scores (rows, outputs) that an explanation alone gives."""
+    scores = np.tile(explanation.intercept, (len(table), 1))
+    for feature in explanation.features:
+        cells, missing = table[feature.name], table[feature.name].isna().to_numpy()
+        if feature.levels is not None:
+            effects = {level.name: level.effect for level in feature.levels}
+            scores[~missing] += np.array([effects[cell] for cell in cells[~missing]])
+        else:
+            columns = np.array(feature.curve.effect).T
+            scores[~missing] += np.column_stack([np.interp(cells[~missing], feature.curve.x, e) for e in columns])
+        if missing.any():
+            scores[missing] += feature.missing.effect
+    return scores
+
+
+def test_effects_on_classes_are_against_their_average_however_the_model_was_fitted(flowers):
+    model, table = flowers
+    explanation = model.explain()
+    assert explanation.units == "log odds of each class against the average of all classes"
+    scores = scores_of(explanation, table)
+    np.testing.assert_allclose(scores.sum(axis=1), 0.0, atol=1e-9)
+    odds = np.exp(scores)
+    np.testing.assert_allclose(odds / odds.sum(axis=1, keepdims=True), model.predict_proba(table), atol=1e-9)
+    for row, score in zip(model.explain_local(table.head(30)).rows, scores, strict=False):
+        np.testing.assert_allclose(row.score, score, atol=1e-9)
+    effects = model.effects(table)
+    effects = effects - effects.mean(axis=2, keepdims=True)
+    for feature in explanation.features:
+        effect = effects[:, list(table.columns).index(feature.name)]
+        assert feature.mean_absolute == pytest.approx(np.abs(effect).mean())
+        assert feature.variation == pytest.approx(np.ptp(effect, axis=0).max())
+
+
+@pytest.mark.parametrize("reference", ["one", "three", "two"])
+def test_against_a_class_differences_stay_and_probabilities_are_the_same(flowers, reference):
+    model, table = flowers
+    whole, against = model.explain(), model.explain(reference=reference)
+    assert against.outputs == tuple(name for name in whole.outputs if name != reference)
+    assert against.units == f"log odds against '{reference}'"
+    index = whole.outputs.index(reference)
+    before, after = scores_of(whole, table), scores_of(against, table)
+    np.testing.assert_allclose(after, np.delete(before - before[:, [index]], index, axis=1), atol=1e-9)
+    odds = np.exp(np.insert(after, index, 0.0, axis=1))
+    np.testing.assert_allclose(odds / odds.sum(axis=1, keepdims=True), model.predict_proba(table), atol=1e-9)
+    assert Explanation.from_dict(json.loads(against.to_json())) == against
+
+
+def test_importances_against_a_class_are_those_of_the_differences(flowers):
+    model, table = flowers
+    effects = model.effects(table)
+    effects = np.delete(effects - effects[:, :, [1]], 1, axis=2)
+    explanation = model.explain(table, reference=str(model.classes_[1]))
+    for feature in explanation.features:
+        effect = effects[:, list(table.columns).index(feature.name)]
+        assert feature.mean_absolute == pytest.approx(np.abs(effect).mean(), rel=0.05)
+        assert feature.variation == pytest.approx(np.ptp(effect, axis=0).max(), rel=0.1)
+    sizes = [feature.mean_absolute for feature in explanation.features]
+    assert sizes == sorted(sizes, reverse=True)
+
+
+def test_a_reference_that_is_no_class_or_without_use_is_refused(flowers):
+    model, table = flowers
+    with pytest.raises(InputError, match=r"one of the classes \['one', 'three', 'two'\], got 'four'"):
+        model.explain(reference="four")
+    two = fit_quietly(SNAMClassifier(alpha=0.01, random_state=0), table[["x"]], table["zone"] == "a")
+    with pytest.raises(InputError, match="a model of three classes or more"):
+        two.explain(reference="True")
+
+
+def test_a_category_split_for_a_network_has_the_effects_and_rows_of_its_levels():
+    table, y = mixed(200)
+    table.loc[::13, "city"] = None
+    model = SNAMRegressor(alpha=0.001, network=Network(hidden=(4,), max_epochs=5), random_state=0)
+    fit_quietly(model, table[["income", "city"]], y)
+    assert sum(term.column == 1 for term in model.encoder_.terms) == 4  # three levels and the missing cells
+    effects, city = model.effects(table[["income", "city"]])[:, 1], model.explain().feature("city")
+    assert {level.name for level in city.levels} == {"Rome", "Paris", "Oslo"}
+    for level in city.levels:
+        rows = (table["city"] == level.name).to_numpy()
+        np.testing.assert_allclose(effects[rows], level.effect[0], atol=1e-9)
+        assert level.count == rows.sum()
+    np.testing.assert_allclose(effects[table["city"].isna()], city.missing.effect[0], atol=1e-9)
+    assert city.missing.count == table["city"].isna().sum()

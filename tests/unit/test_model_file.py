@@ -210,7 +210,7 @@ def test_any_reader_of_safetensors_reads_the_file(tmp_path):
         knots = file.get_tensor("knots")
         document = json.loads(file.metadata()["sparsenam"])
     np.testing.assert_array_equal(knots, np.concatenate([shape.knots for shape in model.model_.shapes()]))
-    assert document["schema"] == 2 and document["estimator"] == "SNAMRegressor"
+    assert document["schema"] == 3 and document["estimator"] == "SNAMRegressor"
 
 
 def test_loading_needs_no_pickle(tmp_path, monkeypatch):
@@ -275,13 +275,28 @@ def test_settings_that_are_code_are_named_and_left_out(tmp_path):
     assert loaded.network.schedule == "constant" and loaded.network.hidden == (4,)
 
 
-def test_a_file_of_version_two_loads_and_predicts_what_it_did():
-    expected = json.loads((DATA / "version-2.json").read_text())
-    model = sparsenam.load(DATA / "version-2.snam")
-    assert (DATA / "version-2.snam").stat().st_size < 20_000
+def test_a_file_of_version_three_loads_and_predicts_what_it_did():
+    expected = json.loads((DATA / "version-3.json").read_text())
+    model = sparsenam.load(DATA / "version-3.snam")
+    assert (DATA / "version-3.snam").stat().st_size < 20_000
     table = pd.DataFrame(expected["table"])
     np.testing.assert_allclose(model.predict_proba(table), expected["probabilities"], rtol=1e-12)
     assert model.classes_.tolist() == expected["classes"]
+
+
+def test_what_held_out_rows_know_of_the_choice_is_in_the_file(tmp_path):
+    model, _ = fitted("folds")
+    model.save(tmp_path / "model.snam")
+    loaded = sparsenam.load(tmp_path / "model.snam")
+    assert loaded.evidence_ == model.evidence_ is not None
+    assert loaded.evidence_.notes() == model.evidence_.notes()
+    assert loaded.explain().card["explained"] == model.explain().card["explained"]
+
+
+def test_a_model_whose_alpha_was_given_has_no_evidence_before_and_after_loading(tmp_path):
+    model, _ = fitted("several outputs")
+    model.save(tmp_path / "model.snam")
+    assert model.evidence_ is None and sparsenam.load(tmp_path / "model.snam").evidence_ is None
 
 
 def test_a_file_of_version_one_is_refused_with_what_to_do():
@@ -464,6 +479,15 @@ def one_of_many_knots(document, tensors):
     tensors |= {"values": np.zeros((total, 1)), "left_slopes": nothing, "right_slopes": nothing, "absent": nothing}
 
 
+EVIDENCE = {
+    "gain": 0.5,
+    "gain_error": 0.1,
+    "behind_all": None,
+    "behind_all_error": None,
+    "kept_in": {},
+    "best_gain": 0.5,
+}
+
 LIES = {
     "knots that are not numbers": with_tensor("knots", fill(np.nan)),
     "infinite values": with_tensor("values", fill(np.inf)),
@@ -482,8 +506,8 @@ LIES = {
     "two intercepts": with_tensor("intercept", lambda intercept: np.zeros(2)),
     "norms of another table": with_tensor("norms", lambda norms: norms[:-1]),
     "padding without end": one_of_many_knots,
-    "a later version": set_in("schema", value=3),
-    "an earlier version": set_in("schema", value=1),
+    "a later version": set_in("schema", value=4),
+    "an earlier version": set_in("schema", value=2),
     "no version": set_in("schema", value=None),
     "a version that is true": set_in("schema", value=True),
     "a foreign class": set_in("estimator", value="os.system"),
@@ -498,6 +522,9 @@ LIES = {
     "labels of code": set_in("classes", "type", value="object_"),
     "too many classes": set_in("classes", "values", value=["a", "b", "c"]),
     "a deep document": set_in("summary", value=json.loads("[" * 60 + "]" * 60)),
+    "evidence that is a list": set_in("summary", "evidence", value=[1.0]),
+    "evidence of words": set_in("summary", "evidence", value=EVIDENCE | {"gain": "much"}),
+    "shares of folds that are words": set_in("summary", "evidence", value=EVIDENCE | {"kept_in": {"a": "often"}}),
     "another column kind": set_in("encoder", "columns", 0, "kind", value="code"),
     "a column that is a number": set_in("encoder", "names", 0, value=3),
     "a term of no column": set_in("encoder", "terms", 0, "column", value=99),

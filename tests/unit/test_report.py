@@ -173,6 +173,45 @@ def test_every_dropped_column_has_its_reason_and_the_counts_are_right():
     assert f"keeps 30 of {30 + len(source.dropped)} columns" in words
 
 
+def test_what_to_know_of_the_choice_stands_in_a_box_above_the_facts():
+    notes = ["The folds contradict each other.", f"All columns are better than {HOSTILE[0]}"]
+    source = explanation(5)
+    page = render_report(replace(source, card={**source.card, "notes": notes}))
+    assert Parsed(page).count("div", "notes") == 1
+    words = "".join(Parsed(page).words)
+    assert all(sentence in words for sentence in notes)
+    assert page.index('class="notes"') < page.index('class="facts"')
+
+
+def test_a_model_without_notes_has_no_box_that_alarms():
+    source = explanation(5)
+    for card in ({**source.card, "notes": []}, {"rows": 10, "columns": 3}):
+        page = render_report(replace(source, card=card))
+        assert Parsed(page).count("div", "notes") == 0
+        assert "Before you trust" not in page
+
+
+def test_the_share_explained_in_held_out_rows_comes_with_its_error():
+    source = explanation(5)
+    card = {**source.card, "explained": {"share": -0.0123, "error": 0.0456}}
+    assert "\N{MINUS SIGN}1.2 % ± 4.6 %" in "".join(Parsed(render_report(replace(source, card=card))).words)
+    assert replace(source, card={**card, "explained": None}).explained is None
+    assert replace(source, card={**card, "explained": {"share": None, "error": 0.1}}).explained is None
+
+
+def test_the_table_of_kept_columns_has_the_share_of_the_folds_where_there_were_folds():
+    source = explanation(5)
+    with_folds = replace(source, features=tuple(replace(one, kept_in=0.95) for one in source.features))
+    page = render_report(with_folds)
+    assert "In folds" in page and page.count("95 %") == 5
+    without = replace(source, features=tuple(replace(one, kept_in=None) for one in source.features))
+    assert "In folds" not in render_report(without)
+    for shown in (with_folds, without):  # every row has a cell for each heading
+        table = re.search(r'<section id="kept".*?</section>', render_report(shown), re.DOTALL)[0]
+        rows = re.findall(r"<tr>.*?</tr>", table, re.DOTALL)
+        assert len({len(re.findall(r"<t[hd][ >]", row)) for row in rows}) == 1
+
+
 def test_best_and_taken_are_marked_and_are_one_mark_when_they_are_the_same():
     source = explanation(5)
     apart = "|".join(Parsed(render_report(source)).words)
@@ -306,7 +345,7 @@ def test_no_more_outputs_are_drawn_than_there_are_colours_and_the_strongest_are(
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"schema": 1}, "schema 2"),
+        ({"schema": 2}, "schema 3"),
         ({"outputs": "y"}, "str for tuple"),
         ({"outputs": None}, "Explanation.to_dict"),
         ({"task": "ranking"}, "'ranking' for one of"),

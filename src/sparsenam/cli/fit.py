@@ -167,6 +167,8 @@ def _say_outcome(metrics: Mapping[str, Any], folder: ModelFolder) -> None:
     say(f"kept: {', '.join(kept) or 'nothing'} ({len(kept)} of {metrics['columns']} columns)")
     say(f"dropped: {len(dropped)}")
     say(_error_line(metrics["test"], metrics["rows"]["test"]))
+    for sentence in metrics.get("notes", ()):
+        say(f"note: {sentence}")
     say(f"fit: {metrics['rows']['fit']} rows in {metrics['seconds']:.1f} s")
     say(f"model: {folder.model}")
     say(f"report: {folder.report}")

@@ -12,6 +12,7 @@ from sparsenam.errors import InputError, describe
 
 if TYPE_CHECKING:
     from sparsenam.cli.tables import FileTable
+    from sparsenam.explain import Explanation
 
 PREDICT_EPILOG = """\b
 Examples:
@@ -21,6 +22,7 @@ EXPLAIN_EPILOG = """\b
 Examples:
   sparsenam explain sparsenam-model/model.snam
   sparsenam explain sparsenam-model/model.snam houses.csv --rows 0,5
+  sparsenam explain sparsenam-model/model.snam --reference setosa
   sparsenam explain sparsenam-model/model.snam --json > explanation.json"""
 REPORT_EPILOG = """\b
 Examples:
@@ -58,6 +60,7 @@ def explain(
     model: ModelFile,
     table: Annotated[Path | None, typer.Argument(help="Rows to explain; else those of the fit.")] = None,
     rows: RowNumbers = None,
+    reference: Annotated[str | None, typer.Option(help="Of several classes, the one to compare with.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="JSON instead of text.")] = False,
     debug: Debug = False,
 ) -> None:
@@ -65,9 +68,12 @@ def explain(
     with readable_errors(debug=debug):
         estimator, inputs = _model_and_inputs(model, table, rows)
         if rows is None or inputs is None:
-            explanation = estimator.explain(None if inputs is None else inputs.native).to_dict()
-            say_json(explanation) if as_json else _show_columns(explanation)
+            more = {} if reference is None else {"reference": _class_of(estimator, reference)}
+            explanation = estimator.explain(None if inputs is None else inputs.native, **more)
+            say_json(explanation.to_dict()) if as_json else _show_columns(explanation)
             return
+        if reference is not None:
+            raise InputError(describe("--reference", "whole models", "--rows", "leave one of them out"))
         indices = as_rows(rows, inputs.n_rows)
         local = _explain_rows(estimator, inputs, indices).to_dict()
         for index, record in zip(indices, local["rows"], strict=True):
@@ -156,6 +162,14 @@ def _explain_rows(estimator: Any, inputs: FileTable, indices: list[int]) -> Any:
     return estimator.explain_local(inputs.take(np.array(indices, dtype=np.intp)).native)
 
 
+def _class_of(estimator: Any, reference: str) -> str:
+    """Return the class to compare with; raise for models without classes."""
+    if not hasattr(estimator, "classes_"):
+        got, remedy = "a model of numbers or times", "leave --reference out"
+        raise InputError(describe("--reference", "a model of classes", got, remedy))
+    return reference
+
+
 def _exposures(estimator: Any, whole: FileTable, name: str | None) -> Any:
     """Return the column of exposures (rows,), None where there is none."""
     from sparsenam.cli.problem import numbers_of
@@ -181,25 +195,32 @@ def _predictions(estimator: Any, inputs: FileTable, exposure: Any) -> dict[str, 
     return {"prediction": [repr(float(value)) for value in estimator.predict(inputs.native, **more)]}
 
 
-def _show_columns(explanation: dict[str, Any]) -> None:
-    """Print the kept columns, largest first, and the dropped ones with the reason."""
-    kept, dropped = explanation["features"], explanation["dropped"]
-    say(f"{len(kept)} columns kept, {len(dropped)} dropped; effects are in {explanation['units']}.")
-    headings = ("kept", "kind", "mean absolute effect", "largest difference", "order of entry")
+def _show_columns(explanation: Explanation) -> None:
+    """Print the kept columns, largest first, the dropped ones with the reason, and what to know of the choice."""
+    from sparsenam.explain.text import share_text
+
+    kept, dropped = explanation.features, explanation.dropped
+    say(f"{len(kept)} columns kept, {len(dropped)} dropped; effects are in {explanation.units}.")
+    if explanation.explained is not None:
+        say(f"Explained in rows held out: {explanation.explained} of the loss.")
+    headings = ("kept", "kind", "mean absolute effect", "largest difference", "order of entry", "kept in folds")
     lines = [
         (
-            column["name"],
-            column["kind"],
-            f"{column['mean_absolute']:.4g}",
-            f"{column['variation']:.4g}",
-            "" if column["entry"] is None else str(column["entry"]),
+            column.name,
+            column.kind,
+            f"{column.mean_absolute:.4g}",
+            f"{column.variation:.4g}",
+            "" if column.entry is None else str(column.entry),
+            "" if column.kept_in is None else share_text(column.kept_in),
         )
         for column in kept
     ]
     if lines:
         show_table(headings, lines)
     for column in dropped:
-        say(f"dropped {column['name']}: {column['reason']}")
+        say(f"dropped {column.name}: {column.reason}")
+    for sentence in explanation.notes:
+        say(f"note: {sentence}")
 
 
 def _show_rows(local: dict[str, Any]) -> None:

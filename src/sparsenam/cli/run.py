@@ -7,6 +7,7 @@ import json
 import math
 import os
 import time
+import warnings
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
@@ -21,7 +22,7 @@ from scipy.stats import rankdata
 import sparsenam
 from sparsenam.cli.problem import LabelledRows, TableProblem, TargetKind, TargetRequest, split
 from sparsenam.context import ProgressBar, ResumeFile
-from sparsenam.errors import InputError, describe
+from sparsenam.errors import ChoiceWarning, InputError, describe
 from sparsenam.estimators import fit_with
 from sparsenam.files import write_atomically
 from sparsenam.fitting.strategies import RAMPS
@@ -173,7 +174,9 @@ def run_fit(
     metrics: dict[str, Any] = {"fingerprint": fingerprint, "seed": request.seed, "seconds": None}
     started = time.perf_counter()
     try:
-        fit_rows(estimator, fitted, stage)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ChoiceWarning)  # the notes say the same
+            fit_rows(estimator, fitted, stage)
         metrics["seconds"] = round(time.perf_counter() - started, 3)
         folder.write_model(estimator)
         metrics |= _facts(problem, estimator, fitted, held)
@@ -210,6 +213,7 @@ def _facts(problem: TableProblem, estimator: Any, fitted: LabelledRows, held: La
     """Return what metrics.json says about a fitted model."""
     support = np.asarray(estimator.get_support())
     names = np.array(fitted.table.names, dtype=object)
+    evidence = estimator.evidence_
     return {
         "schema": 2,
         "sparsenam": sparsenam.__version__,
@@ -223,6 +227,8 @@ def _facts(problem: TableProblem, estimator: Any, fitted: LabelledRows, held: La
         "kept": names[support].tolist(),
         "dropped": names[~support].tolist(),
         "alpha": float(estimator.alpha_),
+        "explained": None if evidence is None else {"share": evidence.gain, "error": evidence.gain_error},
+        "notes": [] if evidence is None else evidence.notes(),
         "test": None if held is None else _finite(measure(estimator, problem.kind, fitted, held)),
     }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -22,7 +23,7 @@ from sklearn.utils.validation import (
 
 from sparsenam.context import Clock, Context, Progress, ProgressBar, ResumeFile, Streams, threads
 from sparsenam.convex.problem import Certificate
-from sparsenam.errors import InputError, check_number, describe
+from sparsenam.errors import ChoiceWarning, InputError, check_number, describe
 from sparsenam.explain import (
     Explanation,
     FitRecord,
@@ -53,7 +54,7 @@ from sparsenam.fitting.pipeline import (
 from sparsenam.fitting.strategies import FeatureKind, Strategy
 from sparsenam.model import AdditiveModel
 from sparsenam.penalties import Penalty, as_penalty
-from sparsenam.selection import CVCurve, RegularizationPath, as_rule
+from sparsenam.selection import CVCurve, Evidence, RegularizationPath, as_rule
 from sparsenam.selection.task import TOLERANCE, Norm
 from sparsenam.tables import Sample, TableEncoder
 from sparsenam.training import Network
@@ -77,6 +78,7 @@ class AdditiveEstimator(BaseEstimator, ABC):
     cv_curve_: CVCurve | None
     path_: RegularizationPath | None
     readmitted_: tuple[str, ...]
+    evidence_: Evidence | None
     substitutes_: dict[str, dict[str, float]]
     encoder_: TableEncoder
     summary_: TrainingSummary
@@ -235,6 +237,9 @@ class AdditiveEstimator(BaseEstimator, ABC):
             delattr(self, name)  # nothing of an earlier fit stays
         for name, value in fitted.items():
             setattr(self, name, value)
+        doubts = [] if result.evidence is None else result.evidence.doubts()
+        if doubts:  # the level is that of whoever calls fit
+            warnings.warn(" ".join([*doubts, "evidence_ has the figures."]), ChoiceWarning, stacklevel=4)
         return result
 
     def _record(self) -> FitRecord:
@@ -401,6 +406,7 @@ def _attributes(result: FitResult, encoder: TableEncoder) -> dict[str, object]:
         "cv_curve_": result.curve,
         "path_": result.path,
         "readmitted_": result.readmitted,
+        "evidence_": result.evidence,
         "_taken": result.taken,
         "model_": result.model,
     }
@@ -413,5 +419,5 @@ def _attributes(result: FitResult, encoder: TableEncoder) -> dict[str, object]:
 
 def _summary(result: FitResult, encoder: TableEncoder, sample: Sample, seconds: float) -> TrainingSummary:
     weights = sample.weights if sample.exposure is None else sample.weights * (sample.exposure > 0)
-    prepared = result.problem.prepared
-    return summarize_training(encoder, prepared, result.model, sample.terms, weights, result.path, seconds)
+    prepared, path, evidence = result.problem.prepared, result.path, result.evidence
+    return summarize_training(encoder, prepared, result.model, sample.terms, weights, path, evidence, seconds)

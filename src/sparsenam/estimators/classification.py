@@ -24,6 +24,7 @@ from sparsenam.estimators.base import (
     check_weights,
     require_target,
 )
+from sparsenam.explain import Explanation, against_class
 from sparsenam.families import Binomial, Family, Multilabel, Multinomial, as_family
 from sparsenam.fitting import family_problem
 from sparsenam.tables import check_target_not_inside
@@ -92,6 +93,20 @@ class AdditiveClassifier(ClassifierMixin, AdditiveEstimator):
             return (probabilities > 0.5).astype(int)
         return self.classes_[probabilities.argmax(axis=1)]
 
+    def explain(self, X: ArrayLike | None = None, *, reference: str | None = None) -> Explanation:
+        """Return what the model does with each column, as data for pictures, pages and files.
+
+        Parameters
+        ----------
+        X : table of shape (rows, features), optional
+            Rows whose densities and importances are shown; by default those of the training data.
+        reference : str, optional
+            Of three classes or more, the one that the effects are read against: log odds of each other class against
+            it. By default effects are log odds against the average of all classes. Probabilities are the same.
+        """
+        explanation = super().explain(X)
+        return explanation if reference is None else against_class(explanation, str(reference))
+
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         assert tags.classifier_tags is not None
@@ -158,8 +173,8 @@ penalty_weights, always_keep, max_seconds, n_jobs, verbose, random_state
     ----------
     classes_ : ndarray of shape (classes,)
         The classes, sorted.
-    model_, alpha_, intercept_, norms_, n_parameters_, certificate_, cv_curve_, path_, readmitted_, substitutes_, \
-encoder_, history_, stationarity_
+    model_, alpha_, intercept_, norms_, n_parameters_, certificate_, cv_curve_, path_, readmitted_, evidence_, \
+substitutes_, encoder_, history_, stationarity_
         As for `SNAMRegressor`.
     """
 

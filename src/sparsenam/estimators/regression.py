@@ -213,8 +213,11 @@ class SNAMRegressor(SupportMixin, SNAMParameters, AdditiveRegressor):
     path_ : RegularizationPath or None
         The convex path, with entry order and a model at each point, when alpha is "auto".
     readmitted_ : tuple of str
-        Columns that the convex choice dropped, but whose optimality condition the final residuals broke, so that
-        they were taken in.
+        Columns that the convex choice dropped and held-out rows wanted back.
+    evidence_ : Evidence or None
+        What held-out rows know of the choice: the share of the loss that it explains, how far it is behind all
+        columns, the share of the folds that keep each kept column; None where alpha was given. Where the choice may
+        be chance, ``fit`` says so in a `sparsenam.errors.ChoiceWarning`.
     substitutes_ : dict of dict
         For a kept column, the others that express at least 0.9 of its effect, with the share that they express: the
         model would be about as good with one of them instead.
@@ -261,7 +264,7 @@ max_seconds, n_jobs, verbose, random_state
     ----------
     certificate_ : Certificate
         The gap reached and how near each dropped column is to entering.
-    model_, alpha_, intercept_, norms_, n_parameters_, cv_curve_, path_, substitutes_, encoder_
+    model_, alpha_, intercept_, norms_, n_parameters_, cv_curve_, path_, evidence_, substitutes_, encoder_
         As for `SNAMRegressor`.
     """
 

@@ -10,6 +10,7 @@ from sparsenam.explain.local import (
     read_cells,
     row_labels,
 )
+from sparsenam.explain.reference import against_class
 from sparsenam.explain.summary import DataSummary, Density, TrainingSummary, summarize_data, summarize_training
 from sparsenam.explain.text import Task, output_names, score_units
 
@@ -28,6 +29,7 @@ __all__ = [
     "RowExplanation",
     "Task",
     "TrainingSummary",
+    "against_class",
     "explain_model",
     "explain_rows",
     "output_names",

@@ -15,6 +15,8 @@ from sparsenam.explain.summary import (
     ColumnSummary,
     DataSummary,
     TrainingSummary,
+    against_average,
+    is_split,
     kept_columns,
     numbers,
     plain_data,
@@ -39,7 +41,7 @@ class FitRecord:
     """A fitted model with its encoder, its units, and the course of its fit; all names are names of columns.
 
     ``norms`` (columns,) are the group norms; ``taken`` is the index of the chosen point of ``curve``;
-    ``readmitted`` the columns that the convex choice dropped and the final residuals let in; ``substitutes`` those
+    ``readmitted`` the columns that the convex choice dropped and held-out rows want back; ``substitutes`` those
     that could replace a kept column, with the share of its effect; ``history`` one entry an epoch, empty or None
     for fits without training; ``always_keep`` the columns that the user wanted to keep; ``threshold`` the size
     below which a solver without exact zeros drops a column, None for others.
@@ -103,7 +105,7 @@ def explain_model(record: FitRecord, data: DataSummary) -> Explanation:
         outputs=record.outputs,
         link=model.family.link,
         units=record.units,
-        intercept=numbers(model.intercept),
+        intercept=numbers(against_average(model.family, model.intercept)),
         features=tuple(features),
         dropped=tuple(dropped),
         card=_card(record, data),
@@ -117,36 +119,39 @@ def explain_model(record: FitRecord, data: DataSummary) -> Explanation:
 def effect_at(model: AdditiveModel, index: int, x: Vector) -> Matrix:
     """Return the effect of one kept term of the model at values x (points,), shape (points, outputs).
 
-    NaN gives what the term adds where it is absent.
+    NaN gives what the term adds where it is absent. Effects on classes are those against their average.
     """
     alone = np.zeros(model.terms.size, dtype=np.bool_)
     alone[index] = True
     single = replace(keep_terms(model, alone), terms=np.zeros(1, dtype=np.intp), n_terms=1)
-    return single.kept_effects(x[:, None])[:, 0]
+    return against_average(model.family, single.kept_effects(x[:, None])[:, 0])
 
 
 def _feature(
     record: FitRecord, column: int, data: ColumnSummary, kinks: dict[int, Vector], entry: int | None
 ) -> Feature:
-    described = record.encoder.columns[column]
-    indices = {term.kind: index for index, term in record.kept_terms(column)}
-    gap, value = indices.pop("missing", None), next(iter(indices.values()), None)
+    described, evidence = record.encoder.columns[column], record.summary.evidence
+    kept = record.kept_terms(column)
+    gap = next((index for index, term in kept if term.kind == "missing"), None)
+    values = [(index, term) for index, term in kept if term.kind != "missing"]
     nothing = np.zeros(len(record.outputs))
     # the term of the missing cells adds something to present cells too: effects are centred
     present, missing = (nothing, nothing) if gap is None else effect_at(record.model, gap, np.array([0.0, 1.0]))
     curve, levels = None, None
-    if value is None:
+    if not values:
         name = described.levels[0] if described.kind == "constant" else PRESENT
         levels = (Level(name, numbers(present), data.present),)
     else:
-        missing = missing + effect_at(record.model, value, np.array([np.nan]))[0]
+        absent = [effect_at(record.model, index, np.array([np.nan]))[0] for index, _ in values]
+        missing = missing + np.sum(absent, axis=0)
         if described.levels:
             codes = np.arange(len(described.levels), dtype=np.float64)
-            effects = effect_at(record.model, value, codes) + present
+            effects = present + np.sum([_at_levels(record, *term, codes) for term in values], axis=0)
             named = zip(described.levels, effects, data.counts, strict=True)
             levels = tuple(Level(level, numbers(effect), count) for level, effect, count in named)
             curve = Curve(numbers(codes), rows_of_numbers(effects)) if described.kind == "ordered" else None
         elif data.density is not None:
+            value = values[0][0]
             curve = _curve(record.model, value, np.array(data.density.edges), kinks.get(value), present)
     return Feature(
         name=described.name,
@@ -161,7 +166,16 @@ def _feature(
         missing=Missing(numbers(missing), data.missing) if data.missing or described.n_missing else None,
         substitutes=dict(record.substitutes.get(described.name, {})),
         reason=why_kept(record, column, entry),
+        kept_in=None if evidence is None else evidence.kept_in.get(described.name),
     )
+
+
+def _at_levels(record: FitRecord, index: int, term: Term, codes: Vector) -> Matrix:
+    """Return what a kept term of a category adds at the codes (levels,) of all its levels, shape (levels, outputs)."""
+    if is_split(term):
+        levels = record.encoder.columns[term.column].levels
+        codes = (codes == levels.index(term.levels[0])).astype(np.float64)
+    return effect_at(record.model, index, codes)
 
 
 def _curve(model: AdditiveModel, index: int, edges: Vector, kinks: Vector | None, shift: Vector) -> Curve:
@@ -196,7 +210,7 @@ def _kind(column: Column) -> FeatureKind:
 
 
 def _card(record: FitRecord, data: DataSummary) -> dict[str, Any]:
-    certificate, curve, taken = record.certificate, record.curve, record.taken
+    certificate, curve, taken, evidence = record.certificate, record.curve, record.taken, record.summary.evidence
     scores = None
     if curve is not None and taken is not None:
         loss, without = float(curve.mean[taken]), float(curve.mean[0])
@@ -212,6 +226,8 @@ def _card(record: FitRecord, data: DataSummary) -> dict[str, Any]:
             "alpha": record.alpha,
             "certificate": None if certificate is None else certificate.to_dict(),
             "scores": scores,
+            "explained": None if evidence is None else {"share": evidence.gain, "error": evidence.gain_error},
+            "notes": [] if evidence is None else evidence.notes(),
             "created": record.summary.created,
         }
     )
@@ -228,7 +244,7 @@ def why_kept(record: FitRecord, column: int, entry: int | None) -> str:
     if name in record.always_keep:
         return "it was asked to stay, and is not penalised"
     if name in record.readmitted:
-        return "the convex choice dropped it, but the final residuals let it in"
+        return "the convex choice dropped it, but held-out rows want it back"
     if record.alpha == 0.0:
         return "no penalty: every column stays"
     if entry is not None:

@@ -19,13 +19,14 @@ from typing import (
 
 from sparsenam.errors import InputError, describe
 from sparsenam.explain.summary import Density, Numbers, plain_data, read_plain
-from sparsenam.explain.text import Task, response_units
+from sparsenam.explain.text import MINUS, Task, number_text, response_units, share_text
 from sparsenam.tables.text import date_key
 
 if TYPE_CHECKING:
     from sparsenam.explain.local import LocalExplanation
 
-SCHEMA = 2  # of the JSON of explanations
+SCHEMA = 3  # of the JSON of explanations
+MOST_NAMES = 20  # dropped columns that a printed summary names
 Kind = TypeVar("Kind")
 FeatureKind = Literal["number", "category", "ordered", "date"]
 
@@ -72,7 +73,8 @@ class Feature:
     rows (the paper's), the largest over outputs. Numbers and dates have a ``curve`` and a ``density``, categories
     ``levels``, ordered ones both a curve at the ranks and levels. A column of which only the missing cells matter
     has one level, its present cells. ``entry`` is the rank of entry on the path, 1 for the first. ``substitutes``
-    are dropped columns that could replace this one, each with the share of its effect that it expresses.
+    are dropped columns that could replace this one, each with the share of its effect that it expresses. ``kept_in``
+    is the share of the folds whose fits keep it too, None where there were none.
     """
 
     name: str
@@ -87,6 +89,7 @@ class Feature:
     missing: Missing | None
     substitutes: dict[str, float]
     reason: str
+    kept_in: float | None = None
 
     def text_at(self, x: float) -> str:
         """Return a value on the curve's axis as text: the date of a day, the name of a rank, a number."""
@@ -124,8 +127,10 @@ class Explanation:
     """What a model does with each column, in the units of its link.
 
     The score of a row is ``intercept`` (outputs,) plus its features' effects. ``features`` come with the largest
-    mean absolute effect first. ``card`` says how the model was made; ``curve``, ``chosen``, ``path`` and
-    ``history`` how alpha and features were chosen, where the fit knows.
+    mean absolute effect first. ``card`` says how the model was made, with ``explained``, the share of the loss that it
+    explains in rows held out and the standard error, and ``notes``, what to know before trusting the choice, in
+    sentences; ``curve``, ``chosen``, ``path`` and ``history`` say how alpha and features were chosen, where the fit
+    knows. Printed, it is a summary in a few lines.
     """
 
     task: Task
@@ -146,6 +151,32 @@ class Explanation:
     def response(self) -> str:
         """The units of predictions, the inverse link of scores."""
         return response_units(self.task, self.link, self.outputs)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What to know before trusting the choice, in sentences; none where there is nothing to say."""
+        return tuple(str(note) for note in self.card.get("notes") or ())
+
+    @property
+    def explained(self) -> str | None:
+        """The share of the loss that the model explains in rows held out, with its error, as text."""
+        explained = self.card.get("explained")
+        if not explained or explained.get("share") is None or explained.get("error") is None:
+            return None
+        return f"{100 * explained['share']:.1f} % ± {100 * explained['error']:.1f} %".replace("-", MINUS)
+
+    def __str__(self) -> str:
+        kept, dropped = len(self.features), len(self.dropped)
+        lines = [f"{kept} of {kept + dropped} columns kept; effects are in {self.units}"]
+        if self.explained is not None:
+            lines.append(f"explained in rows held out: {self.explained} of the loss")
+        for feature in self.features:
+            folds = "" if feature.kept_in is None else f", kept in {share_text(feature.kept_in)} of the folds"
+            lines.append(f"  {feature.name}: mean absolute effect {number_text(feature.mean_absolute, 3)}{folds}")
+        names = ", ".join(column.name for column in self.dropped[:MOST_NAMES])
+        more = f" and {dropped - MOST_NAMES} more" if dropped > MOST_NAMES else ""
+        lines += [f"dropped: {names}{more}"] if names else []
+        return "\n".join([*lines, *(f"note: {note}" for note in self.notes)])
 
     def feature(self, name: str) -> Feature:
         """Return a kept feature by its name."""
@@ -179,8 +210,8 @@ class Explanation:
 
     def to_records(self) -> list[dict[str, Any]]:
         """Return one record for each column: whether it is kept, how much it matters, and why."""
-        sizes = ("kind", "mean_absolute", "variation", "norm", "entry")
-        nothing = dict(zip(sizes, (None, 0.0, 0.0, 0.0, None), strict=True))
+        sizes = ("kind", "mean_absolute", "variation", "norm", "entry", "kept_in")
+        nothing = dict(zip(sizes, (None, 0.0, 0.0, 0.0, None, None), strict=True))
         kept = [
             {
                 "feature": feature.name,

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from sparsenam.explain.build import FitRecord
 from sparsenam.explain.explanation import SCHEMA, DataFrame, as_frame, read_explanation
-from sparsenam.explain.summary import Numbers, numbers, plain_data
+from sparsenam.explain.summary import Numbers, against_average, numbers, plain_data
 from sparsenam.explain.text import MISSING
 from sparsenam.tables import TableEncoder
 from sparsenam.tables.cells import Cells
@@ -108,7 +108,7 @@ def explain_rows(
     ``cells`` are those of every column of the table, as read; ``labels`` the names of the rows.
     """
     model, encoder = record.model, record.encoder
-    effects = model.kept_effects(encoded)
+    effects = against_average(model.family, model.kept_effects(encoded))
     column_of = np.array([encoder.terms[int(term)].column for term in model.terms], dtype=np.intp)
     kept = [
         (CellTexts.of(encoder.columns[column], cells[column]), effects[:, column_of == column].sum(axis=1))
@@ -118,12 +118,13 @@ def explain_rows(
     # the risk score is what a survival model predicts
     means = scores if record.task == "survival" else model.family.mean(scores)
     predictions = np.asarray(means, dtype=np.float64)
+    scores, intercept = against_average(model.family, scores), against_average(model.family, model.intercept)
     rows = tuple(
         RowExplanation(
             row=label,
             prediction=numbers(predictions[row]),
             score=numbers(scores[row]),
-            intercept=numbers(model.intercept),
+            intercept=numbers(intercept),
             contributions=_contributions(kept, row, record.outputs),
         )
         for row, label in enumerate(labels)

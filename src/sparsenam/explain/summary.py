@@ -18,8 +18,9 @@ import sklearn
 import torch
 from numpy.typing import NDArray
 
+from sparsenam.families import Family
 from sparsenam.model import AdditiveModel
-from sparsenam.selection import RegularizationPath
+from sparsenam.selection import Evidence, RegularizationPath
 from sparsenam.tables import PreparedSample, TableEncoder, Term
 
 Matrix = NDArray[np.float64]
@@ -79,6 +80,8 @@ def read_plain(kind: Any, data: Any) -> Any:
         return math.nan if data is None else float(data)
     if not isinstance(data, (list, tuple) if origin is tuple else origin or kind):
         raise TypeError(f"{type(data).__name__} for {kind}")
+    if origin is dict and parts[1] is not Any:
+        return {str(key): read_plain(parts[1], item) for key, item in data.items()}
     return tuple(read_plain(parts[0], item) for item in data) if origin is tuple else data
 
 
@@ -135,13 +138,14 @@ class TrainingSummary:
     """The training data in brief, and the course of the fit.
 
     ``twins`` names, for a column left out, the column that equals it in every row; ``constant`` the columns that do
-    not vary over the rows that count.
+    not vary over the rows that count; ``evidence`` is what held-out rows know of the choice, None where there was none.
     """
 
     data: DataSummary
     path: PathSummary | None
     twins: dict[str, str]
     constant: tuple[str, ...]
+    evidence: Evidence | None
     seconds: float
     created: str
     versions: dict[str, str]
@@ -163,6 +167,7 @@ def summarize_training(
     encoded: Matrix,
     weights: Vector,
     path: RegularizationPath | None,
+    evidence: Evidence | None,
     seconds: float,
 ) -> TrainingSummary:
     """Return the training data in brief, and what left columns out before the fit began.
@@ -177,6 +182,8 @@ def summarize_training(
         Weights of the rows, shape (rows,); rows of weight 0 do not count.
     path
         The path by which the columns were chosen, its names and norms by column; None without one.
+    evidence
+        What held-out rows know of the choice; None without one.
     seconds
         How long the fit took.
     """
@@ -185,6 +192,7 @@ def summarize_training(
         path=None if path is None or not path.points else _path_summary(path),
         twins=_twin_columns(encoder, prepared),
         constant=_constant_columns(encoder, prepared),
+        evidence=evidence,
         seconds=seconds,
         created=datetime.now(UTC).date().isoformat(),
         versions=dict(_versions()),
@@ -214,6 +222,20 @@ def summarize_data(
         for column, importance in zip(kept, sizes, strict=True)
     )
     return DataSummary(len(encoded), columns)
+
+
+def against_average(family: Family, effects: Matrix) -> Matrix:
+    """Return effects or scores (…, outputs) as explanations show them: those of classes less their mean over classes.
+
+    Probabilities of classes are the same for scores that all differ by one number, which training leaves anywhere;
+    taken off, each score is the log odds of its class against the (geometric) average of all.
+    """
+    return effects - effects.mean(axis=-1, keepdims=True) if family.name == "multinomial" else effects
+
+
+def is_split(term: Term) -> bool:
+    """Return whether a term is one level of a category of several, 0 or 1, as networks need them."""
+    return term.kind == "binary" and len(term.levels) == 1
 
 
 def kept_columns(encoder: TableEncoder, model: AdditiveModel) -> list[int]:
@@ -318,7 +340,11 @@ def _column_summary(
     density, counts = None, ()
     if values is not None:
         present = values[~np.isnan(values)]
-        if described.levels:
+        if index is not None and is_split(encoder.terms[index]):
+            # the encoder has a term for each level, in their order
+            split = [i for i, term in enumerate(encoder.terms) if term.column == column and is_split(term)]
+            counts = tuple(int(np.count_nonzero(encoded[:, i] == 1.0)) for i in split)
+        elif described.levels:
             counts = tuple(np.bincount(present.astype(np.intp), minlength=len(described.levels)).tolist())
         else:
             density = density_of(present)
@@ -336,7 +362,7 @@ def _importances(
     total, low, high = np.zeros(shape), np.full(shape, np.inf), np.full(shape, -np.inf)
     for start in range(0, len(encoded), ROWS_AT_ONCE):
         part = slice(start, start + ROWS_AT_ONCE)
-        effects = model.kept_effects(encoded[part])
+        effects = against_average(model.family, model.kept_effects(encoded[part]))
         if len(columns) > len(kept):  # a column of two terms: its values and its missing cells
             by_column = np.zeros((len(effects), *shape))
             for term, column in enumerate(columns):

@@ -42,6 +42,11 @@ def whole_text(count: float) -> str:
     return number_text(float(count), 12)
 
 
+def share_text(share: float) -> str:
+    """Return a share as whole per cent."""
+    return f"{100 * share:.0f} %"
+
+
 def count_text(count: int, noun: str) -> str:
     """Return "1 row" or "12 rows"."""
     return f"{whole_text(count)} {noun}{'' if count == 1 else 's'}"
@@ -101,7 +106,7 @@ def score_units(task: Task, family: str, link: str, outputs: Sequence[str]) -> s
             return f"log odds of {outputs[0]!r}"
         if family == "multilabel":
             return "log odds of each label"
-        return "log probability of each class, up to a constant"
+        return "log odds of each class against the average of all classes"
     if link == "identity":
         return "units of y"
     return "log of the expected y" if link == "log" else f"{link} of the expected y"

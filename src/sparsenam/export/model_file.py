@@ -46,7 +46,7 @@ Estimator = TypeVar("Estimator")
 Found = TypeVar("Found")
 Document = dict[str, Any]
 
-SCHEMA = 2
+SCHEMA = 3
 FACTS = {"alpha_", "n_parameters_", "stationarity_", "history_", "readmitted_", "substitutes_"}
 OF_TRAINING = {"stationarity_", "history_"}  # absent from fits without training
 OUTPUTS_OF_CLASSES: dict[str, Callable[[int], int]] = {
@@ -160,8 +160,8 @@ def _check_schema(path: str | PathLike[str], schema: object) -> None:
     if type(schema) is int and schema == SCHEMA:
         return
     got, remedy = f"{str(schema)[:40]!r}", "install a newer sparsenam"
-    if type(schema) is int and schema == 1:
-        got, remedy = "version 1, written by an earlier, unreleased version of sparsenam", "fit again and save"
+    if type(schema) is int and 0 < schema < SCHEMA:
+        got, remedy = f"version {schema}, written by an earlier, unreleased version of sparsenam", "fit again and save"
     raise ModelFileError(describe(f"model file {path}", f"schema version {SCHEMA}", got, remedy))
 
 
@@ -186,8 +186,10 @@ def _read_fitted(document: Document, tensors: Tensors, kind: type[Any]) -> Docum
         "_taken": _taken(document),
         **_target(document, model, kind),
     }
-    if document["summary"] is not None:
-        fitted["summary_"] = TrainingSummary.from_dict(document["summary"])
+    summary = _optional(document["summary"], TrainingSummary.from_dict)
+    fitted["evidence_"] = None if summary is None else summary.evidence
+    if summary is not None:
+        fitted["summary_"] = summary
     return fitted
 
 

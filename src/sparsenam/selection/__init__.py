@@ -1,6 +1,6 @@
 """Selection: paths, cross-validation, rules for choosing."""
 
-from sparsenam.selection.curve import RULES, Best, Compact, CVCurve, OneSE, Rule, RuleName, as_rule
+from sparsenam.selection.curve import RULES, Best, Compact, CVCurve, Evidence, OneSE, Rule, RuleName, as_rule
 from sparsenam.selection.task import PathPoint, RegularizationPath
 
 __all__ = [
@@ -8,6 +8,7 @@ __all__ = [
     "Best",
     "CVCurve",
     "Compact",
+    "Evidence",
     "OneSE",
     "PathPoint",
     "RegularizationPath",

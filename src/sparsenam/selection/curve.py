@@ -362,19 +362,26 @@ class Evidence:
             and self.behind_all > CLEAR * self.behind_all_error
         )
 
-    def notes(self) -> list[str]:
-        """Return in sentences what a user should know before trusting the choice."""
-        notes: list[str] = []
-        if not self.is_clear:
-            notes.append(
+    def doubts(self) -> list[str]:
+        """Return in sentences why the choice may be chance; none where it is clear and the folds agree."""
+        doubts: list[str] = []
+        if not self.is_clear and not self.kept_in:
+            doubts.append("No column is kept: held-out rows can tell no model from none; more rows would tell.")
+        elif not self.is_clear:
+            doubts.append(
                 f"Held-out rows cannot tell the model from none: it explains {100 * self.gain:.1f} % of the loss, with "
                 f"a standard error of {100 * self.gain_error:.1f} %; more rows would tell."
             )
         if self.agreement < HALF:
-            notes.append(
+            doubts.append(
                 f"The folds contradict each other: a kept column is kept in {100 * self.agreement:.0f} % of them on "
-                "average, so other columns may do as well; see evidence_.kept_in, or give more rows."
+                "average, so other columns may do as well; more rows would tell."
             )
+        return doubts
+
+    def notes(self) -> list[str]:
+        """Return in sentences what a user should know before trusting the choice: doubts, and what was given up."""
+        notes = self.doubts()
         if self.all_is_better and self.behind_all is not None:
             notes.append(
                 f"All columns together predict better: {100 * self.behind_all:.1f} % of the empty model's loss; "

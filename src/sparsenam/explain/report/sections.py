@@ -22,7 +22,16 @@ from sparsenam.explain.report.markup import (
     table,
 )
 from sparsenam.explain.report.svg import PENS, UNITS, mark, placed, rectangle, stretched
-from sparsenam.explain.text import MISSING, NOTHING, count_text, number_text, signed_text, value_text, whole_text
+from sparsenam.explain.text import (
+    MISSING,
+    NOTHING,
+    count_text,
+    number_text,
+    share_text,
+    signed_text,
+    value_text,
+    whole_text,
+)
 
 MOST_HISTORY = 12
 MOST_TEXTS = 12  # sentences below a waterfall
@@ -47,21 +56,35 @@ def summary(explanation: Explanation) -> Markup:
         ("Kept", f"{len(features)} of {count}"),
         ("Effects are in", explanation.units or NOTHING),
     ]
+    if explanation.explained is not None:
+        pairs.append(("Held-out loss explained", explanation.explained))
     if len(explanation.outputs) > 1:
         pairs.append(("Outputs", setting_text(explanation.outputs)))
     pairs.append(("Intercept", _by_output(explanation.outputs, explanation.intercept, 4)))
     scores: dict[str, object] = card.get("scores") or {}
     listed = [(name, setting_text(value)) for name, value in scores.items()]
     below = (element("h3", None, "Scores"), facts(listed)) if listed else ()
-    return section("summary", "Summary", element("p", {"class": "lead"}, *lead), facts(pairs), *below)
+    parts = (element("p", {"class": "lead"}, *lead), _notes(explanation), facts(pairs), *below)
+    return section("summary", "Summary", *parts)
+
+
+def _notes(explanation: Explanation) -> Markup:
+    """Return in a box what to know before trusting the choice; nothing where there is nothing to say."""
+    if not explanation.notes:
+        return joined(())
+    listed = [element("li", None, sentence) for sentence in explanation.notes]
+    title = element("h3", None, "Before you trust the choice")
+    return element("div", {"class": "notes", "role": "note"}, title, element("ul", None, *listed))
 
 
 def kept(explanation: Explanation) -> Markup:
     """Return the kept columns with a bar for the importance of each."""
     sizes = [size if math.isfinite(size := feature.mean_absolute) else 0.0 for feature in explanation.features]
-    heads = ("Column", "Importance", "", "Share", "Variation", "Norm", "Entered", "Why")
-    if not any(feature.reason for feature in explanation.features):
-        heads = heads[:-1]
+    heads = ["Column", "Importance", "", "Share", "Variation", "Norm", "Entered", "In folds", "Why"]
+    in_folds = any(feature.kept_in is not None for feature in explanation.features)
+    with_reason = any(feature.reason for feature in explanation.features)
+    unused = [head for head, used in (("In folds", in_folds), ("Why", with_reason)) if not used]
+    shown = [index for index, head in enumerate(heads) if head not in unused]
     rows: list[tuple[str, ...]] = []
     for index, (feature, size) in enumerate(zip(explanation.features, sizes, strict=True)):
         length = UNITS * size / (max(sizes) or 1.0)
@@ -74,14 +97,18 @@ def kept(explanation: Explanation) -> Markup:
             number_text(feature.variation, 3),
             number_text(feature.norm, 3),
             NOTHING if feature.entry is None else str(feature.entry),
+            NOTHING if feature.kept_in is None else share_text(feature.kept_in),
             feature.reason or NOTHING,
         )
-        rows.append(cells[: len(heads)])
+        rows.append(tuple(cells[cell] for cell in shown))
     text = (
         "Importance is the mean absolute effect over the rows. Variation is its largest effect less its "
         "smallest. Norm is the size of the column's weights. Entered is its rank on the path: 1 came first."
     )
-    listed = table("Kept columns, most important first", heads, rows, numbers=(2, 3, 4, 5, 6))
+    if in_folds:
+        text += " In folds is the share of the folds, each fitted without some rows, that keep the column too."
+    numbers = (2, 3, 4, 5, 6, 7) if in_folds else (2, 3, 4, 5, 6)
+    listed = table("Kept columns, most important first", [heads[index] for index in shown], rows, numbers)
     return section("kept", f"Kept: {count_text(len(sizes), 'column')}", note(text), listed)
 
 

@@ -1,6 +1,6 @@
-"""Writes version-2.snam and version-2.json, a small model file of schema 2 and what it predicts.
+"""Writes version-3.snam and version-3.json, a small model file of schema 3 and what it predicts.
 
-Run from the repository's root: python tests/data/write_version_2.py
+Run from the repository's root: python tests/data/write_version_3.py
 """
 
 import json
@@ -28,14 +28,14 @@ def main():
     score = 2 * np.sin(table["age"] / 10) + 2 * (table["town"] == "north") + 2 * table["income"].isna()
     target = np.where(score + generator.logistic(scale=0.5, size=ROWS) > 0.7, "yes", "no")
     model = SNAMClassifier(random_state=0).fit(table, target)
-    model.save(FOLDER / "version-2.snam")
+    model.save(FOLDER / "version-3.snam")
     shown = table.head(SHOWN)
     content = {
         "table": {name: [None if cell != cell else cell for cell in shown[name]] for name in shown},
         "classes": model.classes_.tolist(),
         "probabilities": model.predict_proba(shown).tolist(),
     }
-    (FOLDER / "version-2.json").write_text(json.dumps(content, indent=1) + "\n")
+    (FOLDER / "version-3.json").write_text(json.dumps(content, indent=1) + "\n")
 
 
 if __name__ == "__main__":
