@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from sparsenam.convex.squared import GramCache
-from sparsenam.smooth.judge import FoldState, Prior, SmoothJudge
+from sparsenam.smooth.judge import Prior, SmoothJudge
 from tests.convex_cases import OUTPUTS, family_of, grouped, target_of
 
 every_loss = pytest.mark.parametrize("case", OUTPUTS)
@@ -26,11 +26,11 @@ def test_a_fold_is_judged_by_the_most_probable_function_under_its_prior(case):
     problem, family, support = judge.problem, judge.problem.family, np.array([0, 1, 3])
     for _ in range(100):  # strengths and noise at rest
         judge._found.clear()
-        scores = judge.scores(0, support)
-    state, columns = judge._states[0], problem.design.columns(support)
-    precision = Prior.of(problem.design, support, state, 1.0).precision
+        scores = judge.scores([support], [0])[0]
+    columns = problem.design.columns(support)
+    precision = judge._prior(np.array([0]), [support], support, np.ones(1)).precision[0]
     theta, *_ = np.linalg.lstsq(columns.T, scores - scores.mean(axis=0), rcond=None)
-    noise = state.noise if family.is_quadratic else 1.0
+    noise = judge._noise[0] if family.is_quadratic else 1.0
     slopes = family.gradient(scores, target)
     gradient = columns @ slopes / noise + precision[:, None] * theta
     information = np.sqrt(np.sum(columns**2, axis=1))[:, None] / np.sqrt(noise)  # of noise in a gradient
@@ -49,7 +49,7 @@ def test_rows_that_a_fold_leaves_out_do_not_change_its_fit(case):
         judge.problem.design, changed, judge.problem.family, weights, count=120, held_out=list(judge.held_out[1:])
     )
     support = np.array([0, 2])
-    np.testing.assert_allclose(judge.scores(1, support), other.scores(1, support), atol=1e-9)
+    np.testing.assert_allclose(judge.scores([support], [1])[0], other.scores([support], [1])[0], atol=1e-9)
 
 
 def test_a_support_without_effect_is_shrunk_to_nothing():
@@ -61,7 +61,7 @@ def test_a_support_without_effect_is_shrunk_to_nothing():
     judge = SmoothJudge(design, target, family_of("gaussian"), weights, count=400, held_out=held_out)
     for _ in range(10):
         judge._found.clear()
-        scores = judge.scores(1, np.arange(8))
+        scores = judge.scores([np.arange(8)], [1])[0]
     assert scores.std() < 0.2
 
 
@@ -79,29 +79,55 @@ def test_squared_loss_is_judged_alike_with_sums_shared_with_the_path():
         gram=shared,
     )
     for support in (np.array([2]), np.array([0, 2, 5])):
-        np.testing.assert_allclose(judge.scores(2, support), other.scores(2, support), atol=1e-9)
+        np.testing.assert_allclose(judge.scores([support], [2])[0], other.scores([support], [2])[0], atol=1e-9)
 
 
 def test_an_update_of_the_strengths_is_that_of_fellner_and_schall():
     """λ · tr((P⁻¹ - V)S) / θᵀSθ for S of the smooth and of the rough part."""
     generator = np.random.default_rng(0)
     rough = np.abs(generator.normal(size=(2, 3)))
-    strengths = np.abs(generator.normal(size=(2, 2))) + 0.5
-    prior = Prior(rough, strengths.copy())
-    theta, hessian = generator.normal(size=(6, 1)), np.eye(6) * 3.0
-    precision = prior.precision
-    covariance = np.linalg.inv(hessian + np.diag(precision))
-    prior.update(theta, [np.diag(covariance)], 1)
+    strengths = np.abs(generator.normal(size=(1, 2, 2))) + 0.5
+    prior = Prior(rough, strengths.copy(), np.ones((1, 2), dtype=bool))
+    precision = prior.precision[0]
+    theta, variances = prior.posterior(np.eye(6)[None] * 3.0, generator.normal(size=(1, 6, 1)))
+    np.testing.assert_allclose(variances[0], 1.0 / (3.0 + precision), rtol=1e-9)
+    prior.update(theta, variances[:, None], 1, np.ones(1, dtype=bool))
     for group in range(2):
         columns = slice(3 * group, 3 * group + 3)
         for part, share in enumerate((1 / (1 + rough[group]), rough[group] / (1 + rough[group]))):
-            above = np.sum((1 / precision - np.diag(covariance))[columns] * share)
-            below = np.sum(theta[columns, 0] ** 2 * share)
-            assert prior.strengths[group, part] == pytest.approx(strengths[group, part] * above / below, rel=1e-9)
+            above = np.sum((1 / precision - variances[0])[columns] * share)
+            below = np.sum(theta[0, columns, 0] ** 2 * share)
+            assert prior.strengths[0, group, part] == pytest.approx(strengths[0, group, part] * above / below, rel=1e-9)
+
+
+@every_loss
+def test_folds_fitted_together_are_the_folds_fitted_alone(case):
+    """Whatever the other folds keep."""
+    supports = [np.array([0, 1]), np.array([1, 2, 4]), np.array([5])]
+    together, alone = judge_of(case)[0], judge_of(case)[0]
+    for scores, support, batch in zip(together.scores(supports, [1, 2, 3]), supports, [1, 2, 3], strict=True):
+        np.testing.assert_allclose(scores, alone.scores([support], [batch])[0], atol=0.02 * np.abs(scores).max())
+
+
+@pytest.mark.parametrize("size", [3, 200])
+def test_the_posterior_is_the_same_for_few_and_many_columns(size):
+    generator = np.random.default_rng(size)
+    root = generator.normal(size=(2, size, size + 5))
+    hessian, pull = np.matmul(root, root.transpose(0, 2, 1)), generator.normal(size=(2, size, 2))
+    kept = np.ones((2, size), dtype=bool)
+    kept[0, 1] = False
+    prior = Prior(np.zeros((size, 1)), np.full((2, size, 2), 2.0), kept)
+    means, variances = prior.posterior(hessian.copy(), pull)
+    for batch in range(2):
+        inside = kept[batch]
+        inverse = np.linalg.inv(hessian[batch][np.ix_(inside, inside)] + 2.0 * np.eye(inside.sum()))
+        np.testing.assert_allclose(means[batch][inside], inverse @ pull[batch][inside], rtol=1e-6, atol=1e-9)
+        np.testing.assert_allclose(variances[batch][inside], np.diag(inverse), rtol=1e-6)
+        assert not means[batch][~inside].any()
 
 
 def test_strengths_that_are_unknown_start_weak():
-    state = FoldState(np.array([[np.nan, np.nan], [2.0, 3.0]]), 1.0, np.zeros(0), np.zeros(1))
-    design = grouped(groups=2)
-    prior = Prior.of(design, np.array([0, 1]), state, 10.0)
-    np.testing.assert_allclose(prior.strengths, [[0.5, 0.5], [2.0, 3.0]])
+    judge, _, _ = judge_of("gaussian")
+    judge._strengths[1, 2] = [2.0, 3.0]
+    prior = judge._prior(np.array([1]), [np.array([0, 2])], np.array([0, 2]), np.array([10.0]))
+    np.testing.assert_allclose(prior.strengths, [[[0.5, 0.5], [2.0, 3.0]]])

@@ -87,8 +87,8 @@ class FamilyLoss:
         family, target = self.task.family, self.task.prepared.target
         least = -family.conjugate(target, target)
         total = np.zeros(target.shape[0])
-        for batch, rows in enumerate(fits.held_out[1:], start=1):
-            scores = fits.scores(batch, supports[batch])
+        found = fits.scores(supports[1:], range(1, len(supports)))
+        for scores, rows in zip(found, fits.held_out[1:], strict=True):
             np.add.at(total, rows, family.loss(scores, target[rows]) - least[rows])
         return np.divide(total, self.counts, out=np.full(total.size, np.nan), where=self.counts > 0)
 
@@ -285,7 +285,7 @@ class JudgedPoint:
         reason, as a smooth fit leaves residuals of its making: the folds decide. Few are tried.
         """
         judged = self
-        slack = self.task.slack_at(self.point.alpha, self.fits.scores(0, self.supports[0]))
+        slack = self.task.slack_at(self.point.alpha, self.fits.scores(self.supports[:1], [0])[0])
         slack[self.supports[0]] = 0.0
         for group in np.argsort(-slack, kind="stable")[:FEW]:
             wider = replace(judged, readmitted=np.union1d(judged.readmitted, [group]).astype(np.intp))

@@ -2,19 +2,20 @@
 
 The fits are those of restricted likelihood in the design's basis: in group j the prior precision of a column of
 roughness e is (aⱼ + bⱼe)/(1 + e), and a few updates of Fellner and Schall set aⱼ, which shrinks the whole function,
-and bⱼ, which shrinks its rough part. A fit starts from the strengths that the same fold found before.
+and bⱼ, which shrinks its rough part. A fit starts from the strengths that the same fold found before. All folds are
+fitted at once, on the union of their groups, with θ = 0 in those that a fold does not keep.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import cho_solve, cholesky, lapack
 
 from sparsenam.convex.design import Array, Floats, GroupedDesign, Indices
-from sparsenam.convex.problem import convex_problem
+from sparsenam.convex.problem import ConvexProblem, convex_problem
 from sparsenam.convex.squared import GramCache
 from sparsenam.families import Family
 from sparsenam.families.dispersion import dispersion
@@ -24,20 +25,11 @@ SQUARED_STEPS = 4  # updates of the strengths; warm starts do the rest
 NEWTON_STEPS = 8  # each with an update of the strengths
 FEW = 0.02  # change of the degrees of freedom, and of their share, at which the updates end
 WEAK = 0.05  # share of the data's information in the first prior
-STALE = 0.1  # relative change of the curvature after which the Hessian is summed anew
+STALE = 0.1  # relative change of the curvature after which a Hessian is summed anew
 LIGHTEST = 1e-6  # of a working weight
-LEAST_NOISE = 1e-8  # of σ², on the scale of a standardised target
+FIRST_NOISE, LEAST_NOISE = 0.5, 1e-8  # of σ², on the scale of a standardised target
 HALVINGS = 8
-
-
-@dataclass(eq=False)
-class FoldState:
-    """What a fold's fits have found so far: strengths a and b (groups, 2), NaN where unknown, noise and θ."""
-
-    strengths: Array
-    noise: float
-    theta: Array
-    intercept: Array
+STACKED = 160  # columns up to which the inverses of all folds are one call
 
 
 class SmoothJudge:
@@ -68,229 +60,287 @@ class SmoothJudge:
         self.counts = count * batch_weights.sum(axis=1) / batch_weights[0].sum()
         self._gram = GramCache(design, target, batch_weights) if gram is None and family.is_quadratic else gram
         self._constants = self.problem.constants()
-        self._rows = [np.flatnonzero(weights > 0) for weights in self.problem.weights]
-        shape = (self.problem.n_outputs, design.n_groups, design.width)
-        unknown = np.full((design.n_groups, 2), np.nan)
-        self._states = [
-            FoldState(unknown.copy(), 0.5, np.zeros(shape), constant.copy()) for constant in self._constants
-        ]
+        self._strengths = np.full((len(self._constants), design.n_groups, 2), np.nan)
+        self._noise = np.full(len(self._constants), FIRST_NOISE)
+        self._theta: dict[int, Array] = {}  # of the groups met, shape (batches, m, outputs)
+        self._intercepts = self._constants.copy()
         self._found: dict[tuple[int, bytes], Array] = {}
 
-    def scores(self, batch: int, support: Indices) -> Array:
-        """Return the scores of the batch's held-out rows under its fit on a support, shape (rows, outputs)."""
-        key = batch, support.tobytes()
-        if key not in self._found:
+    def scores(self, supports: Sequence[Indices], batches: Sequence[int]) -> list[Array]:
+        """Return the scores of the held-out rows of some batches, shape (rows, outputs), under their fits.
+
+        ``supports`` are the groups that each of the batches keeps.
+        """
+        keys = [(batch, support.tobytes()) for batch, support in zip(batches, supports, strict=True)]
+        for (batch, _), key, support in zip(keys, keys, supports, strict=True):
             if not support.size:
                 self._found[key] = np.tile(self._constants[batch], (self.held_out[batch].size, 1))
-            elif self.problem.family.is_quadratic:
-                self._found[key] = self._squared(batch, support)
-            else:
-                self._found[key] = self._newton(batch, support)
-        return self._found[key]
+        new = [index for index, key in enumerate(keys) if key not in self._found]
+        if new:
+            of = np.array([batches[index] for index in new])
+            fit = self._squared if self.problem.family.is_quadratic else self._newton
+            for index, scores in zip(new, fit(of, [supports[index] for index in new]), strict=True):
+                self._found[keys[index]] = scores
+        return [self._found[key] for key in keys]
 
-    def _squared(self, batch: int, support: Indices) -> Array:
-        gram, state, count = self._gram, self._states[batch], self.counts[batch]
+    def _prior(self, batches: Indices, supports: Sequence[Indices], groups: Indices, information: Array) -> Prior:
+        """Return the prior with the strengths known so far; others get a share of the information (batches,)."""
+        known = self._strengths[np.ix_(batches, groups)]
+        first = np.broadcast_to(WEAK * information[:, None, None], known.shape)
+        kept = np.stack([np.isin(groups, support) for support in supports])
+        return Prior(self.problem.design.roughness[groups], np.where(np.isnan(known), first, known), kept)
+
+    def _remember(self, batches: Indices, groups: Indices, prior: Prior) -> None:
+        known = self._strengths[np.ix_(batches, groups)]
+        self._strengths[np.ix_(batches, groups)] = np.where(prior.kept[:, :, None], prior.strengths, known)
+
+    def _squared(self, batches: Indices, supports: list[Indices]) -> list[Array]:
+        gram, counts = self._gram, self.counts[batches]
         assert gram is not None
-        gram.add(support)
-        columns = gram.rows_of(gram.index[support])
-        hessian = count * gram.hessian[batch][np.ix_(columns, columns)]
-        pull = count * gram.linear[batch][:, columns].T
-        squares = count * float(np.sum(self.problem.weights[batch] * gram.centred[batch] ** 2))
-        prior = Prior.of(self.problem.design, support, state, hessian.diagonal().mean() / state.noise)
-        theta, freedom = pull, 0.0
+        groups = np.unique(np.concatenate(supports))
+        gram.add(groups)
+        columns = gram.rows_of(gram.index[groups])
+        hessian = counts[:, None, None] * gram.hessian[np.ix_(batches, columns, columns)]
+        pull = counts[:, None, None] * gram.linear[np.ix_(batches, np.arange(gram.linear.shape[1]), columns)]
+        pull = pull.transpose(0, 2, 1)
+        squares = counts * np.einsum("fn,fon->f", self.problem.weights[batches], gram.centred[batches] ** 2)
+        noise = self._noise[batches]
+        prior = self._prior(batches, supports, groups, np.einsum("fkk->fk", hessian).mean(axis=1) / noise)
+        theta, freedom, going = np.zeros_like(pull), np.zeros(batches.size), np.ones(batches.size, dtype=np.bool_)
         for _ in range(SQUARED_STEPS):
-            factor = _factor(hessian / state.noise, prior.precision)
-            theta = _solve(factor, pull / state.noise)
-            before, freedom = freedom, prior.update(theta, [_variances(factor)], theta.shape[1])
-            left = squares - float(np.sum(theta * (2.0 * pull - hessian @ theta)))
-            degrees = max(count - freedom - 1.0, 1.0)
-            state.noise = max(left / (theta.shape[1] * degrees), LEAST_NOISE)
-            if abs(freedom - before) < FEW * (1.0 + freedom):
+            found, variances = prior.posterior(hessian / noise[:, None, None], pull / noise[:, None, None])
+            theta = np.where(going[:, None, None], found, theta)
+            before = freedom
+            freedom = np.where(going, prior.update(theta, variances[:, None], theta.shape[2], going), freedom)
+            left = squares - np.sum(theta * (2.0 * pull - np.matmul(hessian, theta)), axis=(1, 2))
+            seen = np.maximum(left / (theta.shape[2] * np.maximum(counts - freedom - 1.0, 1.0)), LEAST_NOISE)
+            noise = np.where(going, seen, noise)
+            going &= np.abs(freedom - before) >= FEW * (1.0 + freedom)
+            if not going.any():
                 break
-        state.strengths[support] = prior.strengths
-        intercept = gram.target_means[batch] - gram.means[batch, columns] @ theta
-        rows = self.held_out[batch]
-        read = gram.columns[columns] if batch == 0 else gram.columns[np.ix_(columns, rows)]
-        return intercept + read.T @ theta.astype(read.dtype)
+        self._noise[batches] = noise
+        self._remember(batches, groups, prior)
+        intercepts = gram.target_means[batches] - np.einsum("fk,fko->fo", gram.means[np.ix_(batches, columns)], theta)
+        read = gram.columns[columns]
+        return [
+            intercept + (read if batch == 0 else read[:, self.held_out[batch]]).T @ each.astype(read.dtype)
+            for batch, each, intercept in zip(batches.tolist(), theta, intercepts, strict=True)
+        ]
 
-    def _newton(self, batch: int, support: Indices) -> Array:
-        problem, state, family = self.problem, self._states[batch], self.problem.family
-        everything = problem.design.columns(support)
-        rows = self._rows[batch]
-        columns = everything if rows.size == everything.shape[1] else everything[:, rows]
-        target, weights = problem.target.T[rows], self.counts[batch] * problem.weights[batch, rows]
-        theta = state.theta[:, support].reshape(problem.n_outputs, -1).T
-        intercept = state.intercept
-        scores = intercept + columns.T @ theta.astype(columns.dtype)
-        working = WorkingProblem(family, target, weights, columns)
-        prior, freedom, free = None, 0.0, problem.n_outputs - family.couples_outputs
+    def _newton(self, batches: Indices, supports: list[Indices]) -> list[Array]:
+        problem, family = self.problem, self.problem.family
+        groups = np.unique(np.concatenate(supports))
+        columns = problem.design.columns(groups)
+        working = WorkingProblem(problem, self.counts[batches, None] * problem.weights[batches], columns)
+        kept = np.stack([np.isin(groups, support) for support in supports])
+        theta = self._start(batches, groups) * np.repeat(kept, problem.design.width, axis=1)[:, :, None]
+        intercepts = self._intercepts[batches]
+        scores = intercepts[:, None, :] + _times(columns, theta)
+        prior, freedom, going = None, np.zeros(batches.size), np.ones(batches.size, dtype=np.bool_)
+        free = problem.n_outputs - family.couples_outputs
         for _ in range(NEWTON_STEPS):
-            noise = dispersion(family, scores, target, weights, freedom + 1.0)
+            noise = working.noise(scores, freedom + 1.0)
             working.move(theta, scores)
             if prior is None:
-                prior = Prior.of(problem.design, support, state, working.information / noise)
-            goal, base = working.solve(prior.precision, noise)
-            turn = base + columns.T @ goal.astype(columns.dtype) - scores
-            step = _length(family, target, weights / noise, prior.precision, (theta, scores), (goal - theta, turn))
-            theta, scores = theta + step * (goal - theta), scores + step * turn
-            intercept = intercept + step * (base - intercept)
-            before, freedom = freedom, prior.update(theta, working.variances(prior.precision, noise), free)
-            if step == 1.0 and abs(freedom - before) < FEW * (1.0 + freedom):
+                prior = self._prior(batches, supports, groups, working.information / noise)
+            goal, base, variances = working.solve(prior, noise)
+            turn = base[:, None, :] + _times(columns, goal) - scores
+            step = going * working.length(prior.precision, noise, (theta, scores), (goal - theta, turn))
+            theta, scores = theta + step[:, None, None] * (goal - theta), scores + step[:, None, None] * turn
+            intercepts = intercepts + step[:, None] * (base - intercepts)
+            before, freedom = freedom, np.where(going, prior.update(theta, variances, free, going), freedom)
+            going &= (step < 1.0) | (np.abs(freedom - before) >= FEW * (1.0 + freedom))
+            if not going.any():
                 break
         assert prior is not None
-        state.strengths[support], state.intercept = prior.strengths, intercept
-        state.theta[:, support] = theta.T.reshape(problem.n_outputs, support.size, -1)
-        read = everything if batch == 0 else everything[:, self.held_out[batch]]
-        return intercept + read.T @ theta.astype(read.dtype)
+        self._remember(batches, groups, prior)
+        self._intercepts[batches] = intercepts
+        for number, group in enumerate(groups.tolist()):
+            part = theta.reshape(batches.size, groups.size, -1, theta.shape[2])[:, number]
+            self._theta[group][batches[kept[:, number]]] = part[kept[:, number]]
+        return [each[self.held_out[batch]] for batch, each in zip(batches.tolist(), scores, strict=True)]
+
+    def _start(self, batches: Indices, groups: Indices) -> Array:
+        """Return the θ found before, 0 for groups that are new, shape (batches, columns, outputs)."""
+        shape = (self.counts.size, self.problem.design.width, self.problem.n_outputs)
+        for group in groups.tolist():
+            self._theta.setdefault(group, np.zeros(shape))
+        return np.concatenate([self._theta[group][batches] for group in groups.tolist()], axis=1)
 
 
 class Prior:
-    """The precisions of a support's columns, and the strengths a and b (groups, 2) that they come from."""
+    """The precisions of all batches' columns, and the strengths a and b (batches, groups, 2) that they come from.
 
-    def __init__(self, roughness: Array, strengths: Array) -> None:
+    ``kept`` (batches, groups) says which groups a batch keeps; in the others θ is 0.
+    """
+
+    def __init__(self, roughness: Array, strengths: Array, kept: NDArray[np.bool_]) -> None:
         smooth = 1.0 / (1.0 + roughness)
         self._parts = np.stack([smooth, 1.0 - smooth], axis=2)  # (groups, m, 2)
-        self.strengths = strengths
-
-    @classmethod
-    def of(cls, design: GroupedDesign, support: Indices, state: FoldState, information: float) -> Prior:
-        """Return the prior with the strengths known so far; others get a share of the data's information."""
-        known = state.strengths[support]
-        return cls(design.roughness[support], np.where(np.isnan(known), WEAK * information, known))
+        self.strengths, self.kept = strengths, kept
+        self._is_in = np.repeat(kept, roughness.shape[1], axis=1)  # (batches, columns)
 
     @property
     def precision(self) -> Array:
-        """(a + be)/(1 + e) of every column, shape (groups · m,)."""
-        return np.einsum("gmi,gi->gm", self._parts, self.strengths).ravel()
+        """(a + be)/(1 + e) of every column, shape (batches, groups · m)."""
+        return np.einsum("gmi,fgi->fgm", self._parts, self.strengths).reshape(len(self.kept), -1)
 
-    def update(self, theta: Array, spreads: list[Array], free: int) -> float:
-        """Take a step of Fellner and Schall from θ (columns, outputs); return the degrees of freedom of one output.
+    def posterior(self, hessian: Array, pull: Array) -> tuple[Array, Array]:
+        """Return the means (batches, columns, outputs) and the variances (batches, columns) for H + diag(precision).
 
-        ``spreads`` are posterior variances (columns,), one for all outputs or one for each; ``free`` is the number of
-        outputs that are free to vary.
+        A column that is not kept has a mean of 0 and the variance of its prior. H is used up.
         """
-        shape = self._parts.shape[:2]
+        out, precision = ~self._is_in, self.precision
+        if out.any():
+            hessian *= self._is_in[:, :, None] & self._is_in[:, None, :]
+            pull = np.where(self._is_in[:, :, None], pull, 0.0)
+        diagonal = np.einsum("fkk->fk", hessian)  # a view
+        diagonal += precision + JITTER * diagonal.mean(axis=1, keepdims=True)
+        if hessian.shape[1] <= STACKED:
+            inverse = np.asarray(np.linalg.inv(hessian), dtype=np.float64)
+            return np.matmul(inverse, pull), np.einsum("fkk->fk", inverse).copy()
+        means, variances = np.empty_like(pull), np.empty_like(precision)
+        for batch, matrix in enumerate(hessian):
+            factor = np.asarray(cholesky(matrix, lower=True, check_finite=False), dtype=np.float64)
+            means[batch] = cho_solve((factor, True), pull[batch], check_finite=False)
+            variances[batch] = lapack.dpotri(factor, lower=1, overwrite_c=1)[0].diagonal()
+        return means, variances
+
+    def update(self, theta: Array, variances: Array, free: int, going: NDArray[np.bool_]) -> Array:
+        """Take a step of Fellner and Schall from θ (batches, columns, outputs); return degrees of freedom (batches,).
+
+        ``variances`` are posterior ones (batches, parts, columns), one part for all outputs or one for each; ``free``
+        is the number of outputs that are free to vary; ``going`` (batches,) says whose strengths are not yet at rest.
+        The degrees of freedom are those of one output.
+        """
+        shape = (len(self.kept), *self._parts.shape[:2])
         precision = self.precision
-        gained = np.mean([1.0 / precision - spread for spread in spreads], axis=0)
-        freedom = float(np.sum(precision * gained))
-        parts, squares = free * gained.reshape(shape), np.sum(theta**2, axis=1).reshape(shape)
-        above = np.maximum(np.einsum("gm,gmi->gi", parts, self._parts), 1e-12)
-        below = np.maximum(np.einsum("gm,gmi->gi", squares, self._parts), 1e-14)
-        self.strengths = np.clip(
-            self.strengths * np.clip(above / below, 1.0 / LARGEST_STEP, LARGEST_STEP), LOWEST, HIGHEST
-        )
+        gained = np.where(self._is_in, 1.0 / precision - variances.mean(axis=1), 0.0)
+        freedom = np.sum(precision * gained, axis=1)
+        parts, squares = free * gained.reshape(shape), np.sum(theta**2, axis=2).reshape(shape)
+        above = np.maximum(np.einsum("fgm,gmi->fgi", parts, self._parts), 1e-12)
+        below = np.maximum(np.einsum("fgm,gmi->fgi", squares, self._parts), 1e-14)
+        factors = np.clip(above / below, 1.0 / LARGEST_STEP, LARGEST_STEP)
+        updated = np.clip(self.strengths * factors, LOWEST, HIGHEST)
+        self.strengths = np.where(going[:, None, None], updated, self.strengths)
         return freedom
 
 
 class WorkingProblem:
-    """The loss's second-order model about a point, the intercept eliminated.
+    """The loss's second-order model of all batches about a point, the intercepts eliminated.
 
-    Outputs that share a bound on their curvature share one Hessian. It is summed anew only when the curvature has
-    moved by more than `STALE`; the gradient is always that of the point.
+    Outputs that share a bound on their curvature share one Hessian. A Hessian is summed anew only when its curvature
+    has moved by more than `STALE`; the gradient is always that of the point. ``weights`` (batches, rows) count
+    observations.
     """
 
-    def __init__(self, family: Family, target: Array, weights: Array, columns: Floats) -> None:
-        self._family, self._target, self._weights, self._columns = family, target, weights, columns
-        outputs = target.shape[1]
-        self._parts = [slice(0, outputs)] if family.couples_outputs else [slice(k, k + 1) for k in range(outputs)]
-        self._bends = np.zeros((target.shape[0], len(self._parts)))
-        self._hessians: list[Array] = []
-        self._means: list[Array] = []
-        self._factors: list[Array] = []
+    def __init__(self, problem: ConvexProblem, weights: Array, columns: Floats) -> None:
+        self._family, self._target = problem.family, problem.target.T
+        self._weights, self._columns = weights, columns
+        outputs = problem.n_outputs
+        couples = problem.family.couples_outputs
+        self._parts = [slice(0, outputs)] if couples else [slice(k, k + 1) for k in range(outputs)]
+        size = (len(weights), len(self._parts), len(columns))
+        self._bends = np.zeros((*size[:2], weights.shape[1]))
+        self._hessians, self._means = np.zeros((*size, len(columns))), np.zeros(size)
 
     @property
-    def information(self) -> float:
-        """The mean diagonal of the Hessians."""
-        return float(np.mean([hessian.diagonal().mean() for hessian in self._hessians]))
+    def information(self) -> Array:
+        """The mean diagonals of the Hessians, shape (batches,)."""
+        return np.einsum("fpkk->fpk", self._hessians).mean(axis=(1, 2))
+
+    def noise(self, scores: Array, freedom: Array) -> Array:
+        """Return the dispersion of each batch, shape (batches,)."""
+        if self._family.dispersion == "fixed":
+            return np.ones(len(scores))
+        given = zip(scores, self._weights, freedom.tolist(), strict=True)
+        return np.array([dispersion(self._family, each, self._target, weights, used) for each, weights, used in given])
 
     def move(self, theta: Array, scores: Array) -> None:
-        """Make the model about θ (columns, outputs) with its scores (rows, outputs)."""
+        """Make the model about θ (batches, columns, outputs) with its scores (batches, rows, outputs)."""
         starts = [part.start for part in self._parts]
-        bends = self._family.hessian_diagonal(scores, self._target)[:, starts]
-        bends = self._weights[:, None] * np.maximum(bends, LIGHTEST)
-        if not self._hessians or np.abs(bends - self._bends).sum() > STALE * self._bends.sum():
-            self._bends = bends
-            self._sum_hessians()
+        bends = np.maximum(self._family.hessian_diagonal(scores, self._target)[:, :, starts], LIGHTEST)
+        bends = self._weights[:, None, :] * bends.transpose(0, 2, 1)
+        moved = np.abs(bends - self._bends).sum(axis=(1, 2)) > STALE * self._bends.sum(axis=(1, 2))
+        for batch in np.flatnonzero(moved).tolist():
+            self._sum_hessians(batch, bends[batch])
         self._theta, self._scores = theta, scores
-        self._gradient = self._weights[:, None] * self._family.gradient(scores, self._target)
+        self._gradient = self._weights[:, :, None] * self._family.gradient(scores, self._target)
 
-    def solve(self, precision: Array, noise: float) -> tuple[Array, Array]:
-        """Return the minimiser θ (columns, outputs) under a prior precision (columns,), and its intercepts."""
-        columns, goals, bases = self._columns, list[Array](), list[Array]()
-        self._factors = []
-        slopes = (columns @ self._gradient.astype(columns.dtype)).astype(np.float64)
-        middle = self._scores - columns.T @ self._theta.astype(columns.dtype)
-        for index, (part, hessian) in enumerate(zip(self._parts, self._hessians, strict=True)):
-            means, total, theta = self._means[index], self._bends[:, index].sum(), self._theta[:, part]
-            rest = self._gradient[:, part].sum(axis=0)
-            pull: Array = hessian @ theta - (slopes[:, part] - means[:, None] * rest)
-            factor = _factor(hessian / noise, precision)
-            goal = _solve(factor, pull / noise)
+    def solve(self, prior: Prior, noise: Array) -> tuple[Array, Array, Array]:
+        """Return the minimiser θ under a prior, its intercepts (batches, outputs), and the posterior variances."""
+        slopes = _times_transposed(self._columns, self._gradient)
+        middle = self._scores[:, 0] - np.einsum("k,fko->fo", self._columns[:, 0], self._theta)
+        goals, bases, variances = list[Array](), list[Array](), list[Array]()
+        for index, part in enumerate(self._parts):
+            hessian, means, theta = self._hessians[:, index], self._means[:, index], self._theta[:, :, part]
+            rest = self._gradient[:, :, part].sum(axis=1)
+            pull = np.matmul(hessian, theta) - (slopes[:, :, part] - means[:, :, None] * rest[:, None, :])
+            goal, spread = prior.posterior(hessian / noise[:, None, None], pull / noise[:, None, None])
             if self._family.couples_outputs:  # softmax does not see what all outputs share
-                goal -= goal.mean(axis=1, keepdims=True)
+                goal -= goal.mean(axis=2, keepdims=True)
+                spread = self._softmax_variances(prior, noise, spread)
             goals.append(goal)
-            bases.append(middle[:, part].mean(axis=0) - rest / total - means @ (goal - theta))
-            self._factors.append(factor)
-        return np.hstack(goals), np.concatenate(bases)
+            total = self._bends[:, index].sum(axis=1)[:, None]
+            bases.append(middle[:, part] - rest / total - np.einsum("fk,fko->fo", means, goal - theta))
+            variances.append(spread)
+        return np.concatenate(goals, axis=2), np.concatenate(bases, axis=1), np.stack(variances, axis=1)
 
-    def variances(self, precision: Array, noise: float) -> list[Array]:
-        """Return the posterior variances (columns,) of each output, or of all that share a Hessian.
+    def length(
+        self, precision: Array, noise: Array, point: tuple[Array, Array], direction: tuple[Array, Array]
+    ) -> Array:
+        """Return the first of 1, ½, ¼, … that does not raise Σ w loss/φ + ½ Σ pθ², or 0, shape (batches,)."""
 
-        A bound that many classes share makes them look too sure, so their Hessian is brought to the mean curvature
-        over the free directions first.
+        def objective(steps: Array) -> Array:
+            theta = point[0] + steps[:, None, None] * direction[0]
+            losses = self._family.loss(point[1] + steps[:, None, None] * direction[1], self._target)
+            return np.sum(self._weights * losses, axis=1) / noise + 0.5 * np.einsum("fk,fko->f", precision, theta**2)
+
+        steps, worse = np.ones(len(noise)), np.ones(len(noise), dtype=np.bool_)
+        start = objective(np.zeros_like(steps))
+        for _ in range(HALVINGS):
+            worse = ~(objective(steps) <= start + 1e-8 * np.abs(start))
+            if not worse.any():
+                break
+            steps[worse] *= 0.5
+        return np.where(worse, 0.0, steps)
+
+    def _softmax_variances(self, prior: Prior, noise: Array, spread: Array) -> Array:
+        """Return variances at the mean curvature over the free directions.
+
+        The bound that classes share makes many of them look too sure.
         """
         outputs = self._target.shape[1]
-        if not self._family.couples_outputs or outputs == 2:
-            return [_variances(factor) for factor in self._factors]
-        free = (1.0 - np.sum(self._family.mean(self._scores) ** 2, axis=1)) / (outputs - 1.0)
-        share = float(self._weights @ free) / float(self._bends[:, 0].sum())
-        return [_variances(_factor(share / noise * self._hessians[0], precision))]
+        if outputs == 2:
+            return spread
+        free = (1.0 - np.sum(self._family.mean(self._scores) ** 2, axis=2)) / (outputs - 1.0)
+        shares = np.sum(self._weights * free, axis=1) / self._bends[:, 0].sum(axis=1) / noise
+        hessian = shares[:, None, None] * self._hessians[:, 0]
+        return prior.posterior(hessian, np.zeros((*hessian.shape[:2], 1)))[1]
 
-    def _sum_hessians(self) -> None:
-        columns = self._columns
-        self._hessians, self._means = [], []
-        for bend in self._bends.T:
+    def _sum_hessians(self, batch: int, bends: Array) -> None:
+        columns, rows = self._columns, slice(None)
+        if np.count_nonzero(self._weights[batch]) < 0.7 * columns.shape[1]:
+            rows = np.flatnonzero(self._weights[batch])
+            columns = columns[:, rows]
+        self._bends[batch] = bends
+        for part, bend in enumerate(bends):
             total = float(bend.sum())
-            means = (columns @ bend.astype(columns.dtype)).astype(np.float64) / total
-            scaled = columns * np.sqrt(bend).astype(columns.dtype)
-            self._hessians.append((scaled @ scaled.T).astype(np.float64) - total * np.outer(means, means))
-            self._means.append(means)
+            means = (columns @ bend[rows].astype(columns.dtype)).astype(np.float64) / total
+            scaled = columns * np.sqrt(bend[rows]).astype(columns.dtype)
+            self._hessians[batch, part] = (scaled @ scaled.T).astype(np.float64) - total * np.outer(means, means)
+            self._means[batch, part] = means
 
 
-def _factor(hessian: Array, precision: Array) -> Array:
-    """Return the lower Cholesky factor of H + diag(precision); H is used up."""
-    diagonal = np.diag_indices_from(hessian)
-    hessian[diagonal] += precision + JITTER * hessian[diagonal].mean()
-    return np.asarray(cholesky(hessian, lower=True, overwrite_a=True, check_finite=False), dtype=np.float64)
+def _times(columns: Floats, theta: Array) -> Array:
+    """Return columnsᵀ (rows, k) times θ (batches, k, outputs), shape (batches, rows, outputs)."""
+    batches, size, outputs = theta.shape
+    flat = columns.T @ theta.transpose(1, 0, 2).reshape(size, batches * outputs).astype(columns.dtype)
+    return flat.astype(np.float64).reshape(-1, batches, outputs).transpose(1, 0, 2)
 
 
-def _solve(factor: Array, right: Array) -> Array:
-    return np.asarray(cho_solve((factor, True), right, check_finite=False), dtype=np.float64)
-
-
-def _variances(factor: Array) -> Array:
-    """Return the diagonal of the inverse, shape (columns,); the factor is used up."""
-    inverse, _ = lapack.dpotri(factor, lower=1, overwrite_c=1)
-    return inverse.diagonal().copy()
-
-
-def _length(
-    family: Family,
-    target: Array,
-    weights: Array,
-    precision: Array,
-    point: tuple[Array, Array],
-    direction: tuple[Array, Array],
-) -> float:
-    """Return the first of 1, ½, ¼, … at which Σ w loss + ½ Σ p θ² is not above where it was; 0 if none is."""
-
-    def objective(step: float) -> float:
-        theta, scores = point[0] + step * direction[0], point[1] + step * direction[1]
-        return float(weights @ family.loss(scores, target)) + 0.5 * float(precision @ np.sum(theta**2, axis=1))
-
-    start, step = objective(0.0), 1.0
-    for _ in range(HALVINGS):
-        if objective(step) <= start + 1e-8 * abs(start):
-            return step
-        step *= 0.5
-    return 0.0
+def _times_transposed(columns: Floats, gradient: Array) -> Array:
+    """Return columns (k, rows) times gradient (batches, rows, outputs), shape (batches, k, outputs)."""
+    batches, rows, outputs = gradient.shape
+    flat = columns @ gradient.transpose(1, 0, 2).reshape(rows, batches * outputs).astype(columns.dtype)
+    return flat.astype(np.float64).reshape(-1, batches, outputs).transpose(1, 0, 2)

@@ -67,9 +67,9 @@ class PartialLikelihoodLoss:
     def losses(self, fits: SmoothJudge, supports: Sequence[Indices]) -> Vector:
         """Return each row's mean loss over the folds that hold it out, shape (rows,); NaN where none does."""
         total = np.zeros(self.base.size)
-        for batch, (fold, part) in enumerate(zip(fits.held_out[1:], self.parts, strict=True), start=1):
-            scores = fits.scores(batch, supports[batch])[:, 0]
-            np.add.at(total, fold, part.event_losses(scores) - part.event_losses(np.zeros(fold.size)))
+        found = fits.scores(supports[1:], range(1, len(supports)))
+        for scores, fold, part in zip(found, fits.held_out[1:], self.parts, strict=True):
+            np.add.at(total, fold, part.event_losses(scores[:, 0]) - part.event_losses(np.zeros(fold.size)))
         return np.divide(total, self.counts, out=np.full(total.size, np.nan), where=self.counts > 0) + self.base
 
 
