@@ -100,7 +100,7 @@ def test_shrinkage_in_a_metric_of_outputs_is_stationary(seed, threshold, ridge):
     generator = np.random.default_rng(seed)
     point, guess = generator.normal(size=(2, 3, 4, 2))
     metric = np.exp(2 * generator.normal(size=(3, 4)))
-    theta = shrunk(point, metric, threshold, ridge, guess)
+    theta = shrunk(point, metric, np.full(3, threshold), ridge, guess)
     for v, h, t in zip(point, metric[:, :, None], theta, strict=True):
         slope, length = h * (v - t) - ridge * t, np.linalg.norm(t)
         if length == 0.0:
@@ -115,7 +115,7 @@ def test_a_smooth_model_on_the_rows_is_solved_as_its_equations_are():
     residuals, theta = generator.normal(size=(1, 1, 30)), np.zeros((1, 1, 3, 2))
     model = RowModel(residuals, bends, bends, None)
     inverse = np.full((1, 1, 1), 1 / bends.sum())
-    shift = descend_on_rows(model, inverse, columns, theta, np.zeros(3), 0.0, 1e-20, 2000)
+    shift = descend_on_rows(model, inverse, columns, theta, np.zeros((1, 3)), 0.0, 1e-20, 2000)
     table = np.concatenate([columns, np.ones((1, 30))])
     expected = np.linalg.solve(table * bends[0] @ table.T, table @ residuals[0, 0])
     np.testing.assert_allclose(np.append(theta, shift), expected, atol=1e-8)

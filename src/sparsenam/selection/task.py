@@ -324,7 +324,9 @@ def substitutes_of(task: ConvexTask, model: AdditiveModel, encoder: TableEncoder
     for group, members in enumerate(prepared.grouping.members):
         block = task.design.blocks[group]
         products = (block @ rows.astype(block.dtype)).reshape(block.shape[0], indices.size, -1)
-        expressed = np.einsum("mjk,mjk->j", products, products) / np.maximum(sizes, np.finfo(np.float64).tiny)
+        variances = 1.0 / (1.0 + task.design.roughness[group])  # of the columns, which are orthogonal
+        expressed = np.einsum("mjk,mjk,m->j", products, products, 1.0 / variances)
+        expressed /= np.maximum(sizes, np.finfo(np.float64).tiny)
         in_group = np.unique(column_of[prepared.terms[members]])
         name = " + ".join(columns[int(column)] for column in in_group)
         for index in np.flatnonzero(expressed >= ALIKE):

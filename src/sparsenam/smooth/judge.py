@@ -21,9 +21,8 @@ from sparsenam.families import Family
 from sparsenam.families.dispersion import dispersion
 from sparsenam.smooth.prior import HIGHEST, JITTER, LARGEST_STEP, LOWEST
 
-SQUARED_STEPS = 4  # updates of the strengths; warm starts do the rest
-NEWTON_STEPS = 8  # each with an update of the strengths
-FEW = 0.02  # change of the degrees of freedom, and of their share, at which the updates end
+STEPS, STEPS_OF_MANY = 25, 6  # updates of the strengths; warm starts do the rest where columns are many
+FEW = 0.002  # change of the degrees of freedom, and of their share, at which the updates end
 WEAK = 0.05  # share of the data's information in the first prior
 STALE = 0.1  # relative change of the curvature after which a Hessian is summed anew
 LIGHTEST = 1e-6  # of a working weight
@@ -107,7 +106,7 @@ class SmoothJudge:
         noise = self._noise[batches]
         prior = self._prior(batches, supports, groups, np.einsum("fkk->fk", hessian).mean(axis=1) / noise)
         theta, freedom, going = np.zeros_like(pull), np.zeros(batches.size), np.ones(batches.size, dtype=np.bool_)
-        for _ in range(SQUARED_STEPS):
+        for _ in range(_steps(columns.size)):
             found, variances = prior.posterior(hessian / noise[:, None, None], pull / noise[:, None, None])
             theta = np.where(going[:, None, None], found, theta)
             before = freedom
@@ -138,7 +137,7 @@ class SmoothJudge:
         scores = intercepts[:, None, :] + _times(columns, theta)
         prior, freedom, going = None, np.zeros(batches.size), np.ones(batches.size, dtype=np.bool_)
         free = problem.n_outputs - family.couples_outputs
-        for _ in range(NEWTON_STEPS):
+        for _ in range(_steps(len(columns))):
             noise = working.noise(scores, freedom + 1.0)
             working.move(theta, scores)
             if prior is None:
@@ -330,6 +329,10 @@ class WorkingProblem:
             scaled = columns * np.sqrt(bend[rows]).astype(columns.dtype)
             self._hessians[batch, part] = (scaled @ scaled.T).astype(np.float64) - total * np.outer(means, means)
             self._means[batch, part] = means
+
+
+def _steps(n_columns: int) -> int:
+    return STEPS if n_columns <= STACKED else STEPS_OF_MANY
 
 
 def _times(columns: Floats, theta: Array) -> Array:
