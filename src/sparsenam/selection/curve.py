@@ -128,7 +128,6 @@ RuleName = Literal["compact", "one_se", "best"]
 Vector = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
-BLUR = 0.5  # standard errors of a difference within which `Compact` does not tell models apart
 HALF = 0.5  # share of the folds below which a kept column is not their choice
 CLEAR = 2.0  # standard errors from which a difference is there for certain
 
@@ -280,14 +279,14 @@ class OneSE:
 class Compact:
     """The smallest model that gives up next to nothing.
 
-    Its held-out loss is above the best by no more than can be told apart, half a standard error of the difference, or
-    is worth a column, ``tolerance`` (1 %) of the best loss; and never by more than ``share`` (5 %) of what the best
-    model explains, its gain over the empty one. Where that gain itself is within two standard errors, there may be
-    nothing to explain: then one standard error counts alone. ``docs/choosing.md`` has what other numbers keep.
+    Its held-out loss is above the best by no more than can be told apart, one standard error of the difference, or is
+    worth a column, ``tolerance`` (1 %) of the best loss; and never by more than ``share`` (3 %) of what the best model
+    explains, its gain over the empty one. Where that gain itself is within two standard errors, there may be nothing
+    to explain: then the standard error counts alone. ``docs/choosing.md`` has what other numbers keep.
     """
 
     tolerance: float = 0.01
-    share: float = 0.05
+    share: float = 0.03
 
     def __post_init__(self) -> None:
         check_number("tolerance of Compact", self.tolerance, 0.0)
@@ -299,7 +298,7 @@ class Compact:
         noise, gain = curve.noise(best), float(mean[0] - mean[best])
         if gain < CLEAR * noise[0]:
             return curve.smallest(allowed, noise)
-        worth = np.maximum(BLUR * noise, self.tolerance * max(float(mean[best]), 0.0))
+        worth = np.maximum(noise, self.tolerance * max(float(mean[best]), 0.0))
         return curve.smallest(allowed, np.minimum(worth, self.share * gain))
 
 
