@@ -34,16 +34,23 @@ def test_one_se_sees_a_small_but_steady_difference_through_shared_noise():
     assert curve([shared + 5, shared + 0.05, shared], [0, 2, 3]).choose("one_se") == 2
 
 
-def test_compact_gives_up_a_hundredth_of_the_loss_or_a_standard_error():
-    shared, wave = np.ones(400), np.tile([1.0, -1.0], 200)
-    for worse, chosen in ((0.0099, 1), (0.0101, 2)):
-        losses = [shared + 100, shared + worse, shared]
+@pytest.mark.parametrize(("error", "allowed"), [(1.0, 1.0), (0.4, 0.4), (0.15, 0.2), (0.04, 0.16), (0.0, 0.0)])
+def test_compact_gives_up_a_small_angle_within_one_to_four_standard_errors(error, allowed):
+    """Loss 1 of 101, gain 100: √(1 · 100) = 10, of which two hundredths are 0.2."""
+    wave = np.tile([1.0, -1.0], 200)
+    for worse, chosen in ((0.99 * allowed, 1), (1.01 * allowed + 0.002, 2)):
+        losses = [np.full(400, 101.0), 1.0 + 20.0 * error * wave + worse, np.ones(400)]
         assert curve(losses, [0, 2, 7]).choose("compact") == chosen
-        assert curve(losses, [0, 2, 7]).choose("one_se") == 2
-    error = 1.0 / np.sqrt(400)
-    for worse, chosen in ((0.99 * error, 1), (1.01 * error, 2)):
-        losses = [shared + 100, shared + wave + worse, shared]
-        assert curve(losses, [0, 2, 7]).choose("compact") == chosen
+
+
+@given(st.floats(0.3, 0.9), st.floats(0.0, 0.02), st.floats(0.1, 10))
+def test_for_squared_loss_compact_is_a_bound_on_an_angle(share, extra, unit):
+    angle = np.arccos(np.sqrt(share))
+    wider = angle + extra
+    assume(wider < np.pi / 2 and abs(extra - 0.01) > 2e-3)  # the bound is of first order
+    losses = np.array([[0.5], [0.5 * np.sin(wider) ** 2], [0.5 * np.sin(angle) ** 2]]) * unit * np.ones(400)
+    losses[1] += np.tile([1.0, -1.0], 200) * 0.05 * unit  # a standard error that allows the angle
+    assert curve(losses, [0, 1, 2]).choose(Compact(0.02, share=1.0)) == (1 if extra < 0.01 else 2)
 
 
 @given(st.floats(0.01, 0.5), st.floats(0.0, 0.1))

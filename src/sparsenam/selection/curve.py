@@ -129,6 +129,7 @@ Vector = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 HALF = 0.5  # share of the folds below which a kept column is not their choice
+BEYOND_DOUBT = 4.0  # standard errors that no tolerance gives up
 CLEAR = 2.0  # standard errors from which a difference is there for certain
 
 # Means closer than this share of the empty model's loss are equal: far above rounding, which differs between
@@ -279,13 +280,15 @@ class OneSE:
 class Compact:
     """The smallest model that gives up next to nothing.
 
-    Its held-out loss is above the best by no more than can be told apart, one standard error of the difference, or is
-    worth a column, ``tolerance`` (1 %) of the best loss; and never by more than ``share`` (3 %) of what the best model
-    explains, its gain over the empty one. Where that gain itself is within two standard errors, there may be nothing
-    to explain: then the standard error counts alone. ``docs/choosing.md`` has what other numbers keep.
+    Its held-out loss is above the best, L, by no more than a small angle: tolerance · √(L (L₀ - L)), with L₀ the loss
+    of the empty model. For squared loss R² = cos²φ between target and fit, and φ grows by at most tolerance/2. One
+    standard error of the difference is always allowed, as it cannot be told from 0, and four never, as they are
+    beyond doubt; nor more than ``share`` (3 %) of L₀ - L, which is what the best model explains. Where that gain itself
+    is within two standard errors, there may be nothing to explain: then one standard error counts alone.
+    ``docs/choosing.md`` has what other numbers keep.
     """
 
-    tolerance: float = 0.01
+    tolerance: float = 0.02
     share: float = 0.03
 
     def __post_init__(self) -> None:
@@ -298,7 +301,8 @@ class Compact:
         noise, gain = curve.noise(best), float(mean[0] - mean[best])
         if gain < CLEAR * noise[0]:
             return curve.smallest(allowed, noise)
-        worth = np.maximum(noise, self.tolerance * max(float(mean[best]), 0.0))
+        angle = self.tolerance * np.sqrt(max(float(mean[best]), 0.0) * gain)
+        worth = np.clip(angle, noise, BEYOND_DOUBT * noise)
         return curve.smallest(allowed, np.minimum(worth, self.share * gain))
 
 

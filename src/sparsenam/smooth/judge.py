@@ -22,8 +22,8 @@ from sparsenam.families.dispersion import dispersion
 from sparsenam.smooth.prior import HIGHEST, JITTER, LARGEST_STEP, LOWEST
 
 STEPS, STEPS_OF_MANY = 40, 6  # updates of the strengths; warm starts do the rest where columns are many
-# change of the degrees of freedom, and of their share, at which the updates end. An early end makes further columns look
-# useful, as what follows starts nearer: with 0.002 noise is kept in 2 of 20 tables of counts, with 0.0005 in 1
+# change of the degrees of freedom, and of their share, at which the updates end. An early end makes further columns
+# look useful, as what follows starts nearer: with 0.002 noise is kept in 2 of 20 tables of counts, with 0.0005 in 1
 FEW = 5e-4
 WEAK = 0.05  # share of the data's information in the first prior
 STALE = 0.1  # relative change of the curvature after which a Hessian is summed anew

@@ -17,6 +17,8 @@ from sparsenam.tables.frame import Frame, matched, read_table
 from sparsenam.tables.sample import Grouping, Matrix
 from sparsenam.tables.text import UnseenLevelWarning, UnseenMissingWarning, listed
 
+LEVELS, SPLIT_LEVELS = 512, 128  # most of a category; split ones are a sub-network each
+
 
 @dataclass(frozen=True, slots=True)
 class Term:
@@ -47,7 +49,7 @@ class TableEncoder:
         cls,
         X: object,
         feature_types: Mapping[str, str] | Mapping[int, str] | None = None,
-        max_levels: int = 128,
+        max_levels: int | None = None,
         *,
         split_levels: bool = False,
         estimator_name: str = "TableEncoder",
@@ -64,14 +66,17 @@ class TableEncoder:
             "number", "category", "ordered" or "date" for the columns whose type says something else; keys are
             names, or positions where the table has no names.
         max_levels
-            Levels a category may have; the rarest are pooled into one level beyond that.
+            Levels a category may have, 512 by default and 128 with ``split_levels``; the rarest are pooled into one
+            level beyond that.
         split_levels
             Whether a category of several levels becomes a 0/1 term for each of them, as a given architecture needs.
         estimator_name
             Name of the estimator that messages speak of.
         """
+        if max_levels is None:
+            max_levels = SPLIT_LEVELS if split_levels else LEVELS
         if not isinstance(max_levels, Integral) or max_levels < 2:
-            got, remedy = repr(max_levels), "keep the default of 128"
+            got, remedy = repr(max_levels), "leave it out"
             raise InputError(describe("max_levels", "a whole number of at least 2", got, remedy))
         frame = read_table(X, estimator_name=estimator_name, least_rows=2)
         wanted = check_feature_types(feature_types, frame.names, named=frame.named)
