@@ -250,7 +250,9 @@ class _Judge:
         supports = tuple(np.flatnonzero(kept[:, 0]) for kept in self._kept)
         same_as = np.arange(len(self._kept))  # shrinkage differs from point to point even where supports agree
         shrunk, relaxed = (
-            CVCurve(np.array(self._alphas), supports, np.array(losses), weights.astype(np.float64), same_as)
+            CVCurve(
+                np.array(self._alphas), supports, np.array(losses), weights.astype(np.float64), same_as, len(columns)
+            )
             for losses in zip(*self._losses, strict=True)
         )
         return SpamPath(relaxed, shrunk, n_stopped)

@@ -330,6 +330,7 @@ def _curve(task: ConvexTask, points: list[ConvexPoint], losses: Vector, weights:
         losses=losses,
         weights=weights,
         same_as=np.array([first[key] for key in keys], dtype=np.intp),
+        n_columns=len(task.column_names),
     )
 
 
@@ -414,6 +415,7 @@ def unpack_choice(task: ConvexTask, stored: StageResult) -> Choice:
             losses=arrays["curve/losses"],
             weights=arrays["curve/weights"],
             same_as=arrays["curve/same_as"],
+            n_columns=len(task.column_names),
         )
         evidence = Evidence(**facts["evidence"])
         validated = ValidatedPath(task, points, curve, int(facts["taken"]), arrays["readmitted"], evidence)

@@ -155,6 +155,8 @@ class CVCurve:
     same_as
         For each point the first one whose fits, in every fold and on all rows, keep the same groups, shape (points,).
         Such points have the same losses: which of them is taken is decided by order, not by rounding.
+    n_columns
+        The number of columns to choose from.
     """
 
     alphas: Vector
@@ -162,6 +164,7 @@ class CVCurve:
     losses: Vector
     weights: Vector
     same_as: NDArray[np.intp]
+    n_columns: int
 
     @property
     def mean(self) -> Vector:
@@ -280,15 +283,17 @@ class OneSE:
 class Compact:
     """The smallest model that gives up next to nothing.
 
-    Its held-out loss is above the best, L, by no more than a small angle: tolerance · √(L (L₀ - L)), with L₀ the loss
-    of the empty model. For squared loss R² = cos²φ between target and fit, and φ grows by at most tolerance/2. One
-    standard error of the difference is always allowed, as it cannot be told from 0, and four never, as they are
-    beyond doubt; nor more than ``share`` (3 %) of L₀ - L, which is what the best model explains. Where that gain itself
-    is within two standard errors, there may be nothing to explain: then one standard error counts alone.
-    ``docs/choosing.md`` has what other numbers keep.
+    With L the best held-out loss and L₀ that of the empty model, its loss is above L by at most
+
+    - ``tolerance`` · √(L max(L, L₀ - L)): 1 % of the loss, or, where most of it is explained, a small angle (for squared
+      loss R² = cos²φ between target and fit, and φ grows by tolerance/2);
+    - but at least what luck may do, log₁₀(p/3) standard errors of the difference for p columns to choose from (½ for
+      ten, 1 for thirty, 2 for three hundred), and at most four, a difference beyond doubt;
+    - and never more than ``share`` (3 %) of L₀ - L, which is what the best model explains, unless that gain is itself
+      within two standard errors and there may be nothing to explain.
     """
 
-    tolerance: float = 0.02
+    tolerance: float = 0.01
     share: float = 0.03
 
     def __post_init__(self) -> None:
@@ -298,12 +303,13 @@ class Compact:
     def choose(self, curve: CVCurve, allowed: Mask) -> int:
         """Return the smallest point within the margin."""
         mean, best = curve.mean, curve.lowest(allowed)
-        noise, gain = curve.noise(best), float(mean[0] - mean[best])
-        if gain < CLEAR * noise[0]:
-            return curve.smallest(allowed, noise)
-        angle = self.tolerance * np.sqrt(max(float(mean[best]), 0.0) * gain)
-        worth = np.clip(angle, noise, BEYOND_DOUBT * noise)
-        return curve.smallest(allowed, np.minimum(worth, self.share * gain))
+        noise, loss = curve.noise(best), max(float(mean[best]), 0.0)
+        gain = max(float(mean[0] - mean[best]), 0.0)
+        luck = min(max(np.log10(max(curve.n_columns, 1) / 3.0), 0.5), BEYOND_DOUBT)
+        margin = np.clip(self.tolerance * np.sqrt(loss * max(loss, gain)), luck * noise, BEYOND_DOUBT * noise)
+        if gain > CLEAR * noise[0]:
+            margin = np.minimum(margin, self.share * gain)
+        return curve.smallest(allowed, margin)
 
 
 RULES: dict[str, Callable[[], Rule]] = {"compact": Compact, "one_se": OneSE, "best": Best}
