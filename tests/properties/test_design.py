@@ -49,7 +49,7 @@ def test_the_norm_is_that_of_the_function_and_of_its_roughness(seed, law, rows):
 @given(st.integers(0, 100), st.integers(40, 400), st.floats(1.5, 6.0))
 def test_a_group_has_the_degrees_of_freedom_asked_for(seed, rows, freedom):
     x = np.random.default_rng(seed).normal(size=rows)
-    _, design = ramp_design(x, np.ones(rows), freedom=freedom)
+    _, design = ramp_design(x, np.ones(rows), freedoms=freedom)
     used = design.blocks[0].var(axis=1)
     np.testing.assert_allclose(used[used > 0], (1.0 / (1.0 + design.roughness[0]))[used > 0], rtol=1e-6)
     assert (1.0 - REST) * freedom - 1e-9 <= used.sum() <= freedom + 1e-6

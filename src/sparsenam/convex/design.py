@@ -262,15 +262,15 @@ def grouped_design(
     *,
     norm: Literal["function", "parameters"] = "function",
     roughness_of: Callable[[int], Array] | None = None,
-    freedom: float = FREEDOM,
+    freedoms: Array | float = FREEDOM,
     dtype: type[np.floating[Any]] = np.float64,
 ) -> GroupedDesign:
     """Build the design in the coordinates of a group norm.
 
     With ``norm="function"`` the solver's ‖θⱼ‖ is √(‖Gⱼβⱼ‖ₙ² + λⱼ βⱼᵀPⱼβⱼ) with βⱼ = Tⱼ θⱼ. In the basis that makes the
     Gram matrix of Gⱼ the identity and Pⱼ diagonal, with entries d from smooth to rough, a column is a basis function
-    over √(1 + λd), and λⱼ is such that Σ 1/(1 + λd) = ``freedom``: noise has the same chance in every group that has
-    so many columns. The roughest directions, with hardly any degrees of freedom, are left out. Without
+    over √(1 + λd), and λⱼ is such that Σ 1/(1 + λd) is its ``freedoms``: noise has the same chance in every
+    group that has so many columns. The roughest directions, with hardly any degrees of freedom, are left out. Without
     ``roughness_of`` the columns are orthonormal. With ``norm="parameters"`` ‖θⱼ‖ is ‖βⱼ‖ (the paper), columns centred
     only.
 
@@ -306,7 +306,7 @@ def grouped_design(
                 for group in range(first, last):
                     size = raw[group - first].shape[1]
                     penalty[group - first, :size, :size] = roughness_of(group)
-            turn, bent = _smooth_basis(gram, penalty, freedom)
+            turn, bent = _smooth_basis(gram, penalty, np.broadcast_to(freedoms, n_groups)[first:last])
             chunk = np.matmul(turn.transpose(0, 2, 1), chunk)
         else:
             turn = np.tile(np.eye(chunk.shape[1]), (len(raw), 1, 1))
@@ -338,7 +338,7 @@ def _widened(blocks: Floats, width: int, filled: int) -> Floats:
     return wider
 
 
-def _smooth_basis(gram: Array, penalty: Array, freedom: float) -> tuple[Array, Array]:
+def _smooth_basis(gram: Array, penalty: Array, freedoms: Array) -> tuple[Array, Array]:
     """Return T (groups, raw columns, m) with Tᵀ(gram + λ penalty)T = I, and e = λd (groups, m), from smooth to rough.
 
     Both are 0 for directions that are left out. An eigenvalue is known to rounding of the largest, far below `CUT`,
@@ -355,7 +355,7 @@ def _smooth_basis(gram: Array, penalty: Array, freedom: float) -> tuple[Array, A
     number = np.asarray(kept.sum(axis=1), dtype=np.intp)
     real = np.arange(d.shape[1], dtype=np.intp)[None, :] < number[:, None]
     d = np.where(real, np.maximum(d, 0.0), np.inf)
-    e = _strength(d, freedom)[:, None] * np.where(real, d, 0.0)
+    e = _strength(d, freedoms)[:, None] * np.where(real, d, 0.0)
     used = np.where(real, 1.0 / (1.0 + e), 0.0)
     rest = used.sum(axis=1, keepdims=True) - np.cumsum(used, axis=1) + used  # of a direction and all rougher ones
     real &= rest > REST * used.sum(axis=1, keepdims=True)
@@ -364,18 +364,18 @@ def _smooth_basis(gram: Array, penalty: Array, freedom: float) -> tuple[Array, A
     return np.matmul(whiten, turns[:, :, :width]) * scale, np.where(real, e, 0.0)[:, :width]
 
 
-def _strength(d: Array, freedom: float) -> Array:
-    """Return λ with Σₖ 1/(1 + λdₖ) = freedom, shape (groups,), for d of shape (groups, m), ∞ for no direction.
+def _strength(d: Array, freedoms: Array) -> Array:
+    """Return λ with Σₖ 1/(1 + λdₖ) = freedoms, shape (groups,), for d of shape (groups, m), ∞ for no direction.
 
     0 for groups that have no more directions than that, or only smooth ones.
     """
     finite = np.isfinite(d)
     scale = np.where(finite, d, 0.0).max(axis=1)
-    usable = (finite.sum(axis=1) > freedom) & (scale > 0.0)
+    usable = (finite.sum(axis=1) > freedoms) & (scale > 0.0)
     unit = np.where(usable, scale, 1.0)[:, None]
     low, high = np.full(len(d), np.log(NARROWEST)), np.full(len(d), np.log(WIDEST))
     for _ in range(60):
         middle = 0.5 * (low + high)
         sums = (1.0 / (1.0 + np.exp(middle)[:, None] * d / unit)).sum(axis=1)
-        low, high = np.where(sums > freedom, middle, low), np.where(sums > freedom, high, middle)
+        low, high = np.where(sums > freedoms, middle, low), np.where(sums > freedoms, high, middle)
     return np.where(usable, np.exp(0.5 * (low + high)) / unit[:, 0], 0.0)

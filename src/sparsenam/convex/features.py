@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.linalg import block_diag
 from torch import Tensor
 
-from sparsenam.convex.design import ROUNDING, Ramps, bend_roughness, distinct, place_ramps, ramp_bank
+from sparsenam.convex.design import FREEDOM, ROUNDING, Ramps, bend_roughness, distinct, place_ramps, ramp_bank
 from sparsenam.networks import MLPBank
 from sparsenam.tables import PreparedSample
 from sparsenam.tables.sample import Grouping, Matrix, Vector
@@ -19,7 +19,7 @@ from sparsenam.tables.sample import Grouping, Matrix, Vector
 PARTS = 5  # into which rows are split: a rare level's mean leaves out the part it serves
 SHARED = 2  # most columns of rare levels, one for each output
 PRIOR = 5.0  # rows of the overall mean that a rare level's mean starts with
-ROWS_PER_RAMP = 10
+ROWS_PER_RAMP = 5
 FEWEST = 4  # columns of a term in a large group
 MOST_LEVELS = 8  # columns of a category: as many as a shape's smooth directions, so that blocks stay narrow
 
@@ -53,7 +53,7 @@ class LevelColumns:
             column[:] = -1
             column[frequent] = np.arange(frequent.size)
         codes = np.where(present, np.searchsorted(levels, x), -1)
-        means = _means_without_a_part(codes, levels.size, target[:, :shared], weights)
+        means = _means_without_a_part(codes, levels.size, target[:, _leading(target, weights)[:shared]], weights)
         return cls(levels, column, *means)
 
     @property
@@ -94,6 +94,15 @@ class LevelColumns:
         frequent = self.column >= 0
         values[frequent] = coefficients[self.column[frequent]]
         return values
+
+
+def _leading(target: Matrix, weights: Vector) -> NDArray[np.intp]:
+    """Return the outputs, those of classes from frequent to rare and as they turn up: their names must not decide."""
+    outputs: NDArray[np.intp] = np.arange(target.shape[1], dtype=np.intp)
+    if target.shape[1] == 1 or not np.isin(target, (0.0, 1.0)).all():
+        return outputs
+    counts = np.rint(weights @ target / (ROUNDING * weights.sum()))
+    return outputs[np.lexsort((target.argmax(axis=0), -counts))]
 
 
 def _means_without_a_part(
@@ -278,6 +287,11 @@ class GroupedFeatures:
         if members.size == 1:
             return self.features.columns(int(members[0]))
         return np.hstack([self.features.columns(int(term)) for term in members])
+
+    def freedom(self, group: int) -> float:
+        """Return the degrees of freedom of a group: those of its terms, which for one of few columns are these."""
+        members = self.grouping.members[group]
+        return FREEDOM if members.size == 1 else float(np.minimum(self.widths[members], FREEDOM).sum())
 
     def roughness(self, group: int) -> Matrix:
         """Return the roughness of a group's functions, shape (Σ m, Σ m): those of its terms add up."""

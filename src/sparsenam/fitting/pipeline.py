@@ -345,8 +345,8 @@ def _splitter(
 
     def cross_validation(problem: FitProblem) -> CrossValidation:
         rows, generator = problem.fold_target.shape[0], context.streams.generator("folds")
-        repeats = repeats_for(rows, len(problem.column_names))
         cv = min(given, rows) if isinstance(given, int) and given == DEFAULT_FOLDS else given
+        repeats = repeats_for(rows, len(problem.column_names), cv if isinstance(cv, int) else 1)
         return CrossValidation(
             splits_of(cv, problem.fold_target, problem.counted, groups, generator, stratum, repeats),
             plan.rule,

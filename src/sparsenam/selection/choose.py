@@ -241,7 +241,7 @@ def _walk(task: ConvexTask, plan: CrossValidation, loss: HeldOutLoss, context: C
     out_of_time = context.clock.laps(plan.share)
     total = plan.n_alphas + 1  # and the empty model
     context.progress.report("choose", 0, total)
-    for point in with_empty(walk):
+    for point in with_empty(walk, task.free_groups):
         points.append(point)
         losses.append(loss.losses(fits, point.supports))
         context.progress.report("choose", len(points), total)
@@ -357,15 +357,18 @@ class Turning:
         return full or self._worse >= WORSE or size > FARTHER * self._size + MORE
 
 
-def with_empty(walk: Iterator[ConvexPoint]) -> Iterator[ConvexPoint]:
-    """Put the empty model first: at alpha_max only the fit on all rows is empty, its folds need not be."""
+def with_empty(walk: Iterator[ConvexPoint], free: Indices) -> Iterator[ConvexPoint]:
+    """Put the model of the groups that are never penalised first, by default the empty one.
+
+    At alpha_max only the fit on all rows is that model, its folds need not be.
+    """
     first = next(walk)
-    none = np.zeros(0, dtype=np.intp)
+    inside = np.isin(first.active, free)
     yield replace(
         first,
-        active=none,
-        values=np.zeros((first.values.shape[0], 0, *first.values.shape[2:])),
-        supports=tuple(none for _ in first.supports),
+        active=first.active[inside],
+        values=first.values[:, inside],
+        supports=tuple(np.intersect1d(support, free) for support in first.supports),
         gaps=np.zeros_like(first.gaps),
     )
     yield first

@@ -19,12 +19,14 @@ CrossValidator: TypeAlias = int | BaseCrossValidator | Iterable[tuple[ArrayLike,
 
 
 REPEATED = 1200  # rows below which folds are drawn several times: few rows fall unevenly
+MOST_FOLDS = 20  # of all draws
 MOST, MOST_WIDE = 4, 2  # times; the second for more columns than rows, where every fold takes long
 
 
-def repeats_for(n_rows: int, n_columns: int) -> int:
+def repeats_for(n_rows: int, n_columns: int, n_folds: int = 5) -> int:
     """Return how many times folds are drawn."""
-    return min(-(-REPEATED // n_rows), MOST if n_columns <= n_rows else MOST_WIDE)
+    most = MOST if n_columns <= n_rows else MOST_WIDE
+    return max(min(-(-REPEATED // n_rows), most, MOST_FOLDS // n_folds), 1)
 
 
 def balanced_splits(
@@ -183,9 +185,11 @@ class CVCurve:
 
     def choose(self, rule: RuleName | Rule = "compact", max_features: int | None = None) -> int:
         """Return the index of the point that a rule takes among those with at most ``max_features`` columns."""
-        allowed = np.ones(len(self.supports), dtype=np.bool_)
+        # the empty model is the first point: where the fit on all rows is empty too, its folds need not be
+        allowed = self.n_features > self.n_features[0]
+        allowed[0] = True
         if max_features is not None:
-            allowed = self.n_features <= max_features
+            allowed &= self.n_features <= max_features
             if not allowed.any():
                 got = f"{int(self.n_features.min())} columns that are always kept"
                 raise InputError(describe("max_features", f"at most {max_features} columns", got, "allow more"))
@@ -285,8 +289,8 @@ class Compact:
 
     With L the best held-out loss and L₀ that of the empty model, its loss is above L by at most
 
-    - ``tolerance`` · √(L max(L, L₀ - L)): 1 % of the loss, or, where most of it is explained, a small angle (for squared
-      loss R² = cos²φ between target and fit, and φ grows by tolerance/2);
+    - ``tolerance`` · √(L max(L, L₀ - L)): 1 % of the loss, or, where most of it is explained, a small angle (for
+      squared loss R² = cos²φ between target and fit, and φ grows by tolerance/2);
     - but at least what luck may do, log₁₀(p/3) standard errors of the difference for p columns to choose from (½ for
       ten, 1 for thirty, 2 for three hundred), and at most four, a difference beyond doubt;
     - and never more than ``share`` (3 %) of L₀ - L, which is what the best model explains, unless that gain is itself
@@ -394,6 +398,6 @@ class Evidence:
         if self.all_is_better and self.behind_all is not None:
             notes.append(
                 f"All columns together predict better: {100 * self.behind_all:.1f} % of the empty model's loss; "
-                "rule='best' or alpha=0 keeps more."
+                "rule='best' or alpha=0 may keep more."
             )
         return notes

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from sparsenam.convex.design import GroupedDesign, grouped_design
+from sparsenam.convex.design import FREEDOM, GroupedDesign, grouped_design
 from sparsenam.convex.features import GroupedFeatures, RandomFeatures
 from sparsenam.convex.path import alpha_max, convex_path
 from sparsenam.convex.problem import Certificate, ConvexPoint, certify, convex_problem
@@ -146,23 +146,34 @@ class ConvexTask:
         n_groups = len(grouping.members)
         width = grouped.columns(0).shape[1] if n_groups else 1
         single = n_groups * prepared.weights.size * width > WIDE
+        freedoms = np.array([grouped.freedom(group) for group in range(n_groups)])
         design = grouped_design(
             grouped.columns,
             n_groups,
             prepared.weights,
             norm=norm,
             roughness_of=grouped.roughness,
+            freedoms=freedoms,
             dtype=np.float32 if single else np.float64,
         )
         leading = np.array([members[0] for members in grouping.members], dtype=np.intp)
         restricted = restrict(penalty, prepared.terms[leading], prepared.n_terms)
-        return cls(prepared, family, grouped, design, weighted(restricted, grouping.weights), column_of, column_names)
+        # noise has the same chance in a group of several terms as in one
+        weights = (
+            grouping.weights * np.sqrt(np.maximum(freedoms / FREEDOM, 1.0)) if norm == "function" else grouping.weights
+        )
+        return cls(prepared, family, grouped, design, weighted(restricted, weights), column_of, column_names)
 
     @property
     def group_names(self) -> list[str]:
         """The names of the terms in each group."""
         names = self.prepared.names
         return [" + ".join(names[int(term)] for term in members) for members in self.prepared.grouping.members]
+
+    @property
+    def free_groups(self) -> Indices:
+        """The groups that are never penalised."""
+        return np.flatnonzero(self.prepared.grouping.weights == 0.0)
 
     def terms(self, groups: Indices) -> Indices:
         """Return the indices of the terms in some groups, among the prepared ones."""

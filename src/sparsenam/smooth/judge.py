@@ -27,6 +27,7 @@ STEPS, STEPS_OF_MANY = 40, 6  # updates of the strengths; warm starts do the res
 FEW = 5e-4
 WEAK = 0.05  # share of the data's information in the first prior
 STALE = 0.1  # relative change of the curvature after which a Hessian is summed anew
+SMALL_MOVE = 0.01  # of a score, root mean square
 LIGHTEST = 1e-6  # of a working weight
 FIRST_NOISE, LEAST_NOISE = 0.5, 1e-8  # of σ², on the scale of a standardised target
 HALVINGS = 8
@@ -73,7 +74,7 @@ class SmoothJudge:
         ``supports`` are the groups that each of the batches keeps.
         """
         keys = [(batch, support.tobytes()) for batch, support in zip(batches, supports, strict=True)]
-        for (batch, _), key, support in zip(keys, keys, supports, strict=True):
+        for batch, key, support in zip(batches, keys, supports, strict=True):
             if not support.size:
                 self._found[key] = np.tile(self._constants[batch], (self.held_out[batch].size, 1))
         new = [index for index, key in enumerate(keys) if key not in self._found]
@@ -87,7 +88,7 @@ class SmoothJudge:
     def _prior(self, batches: Indices, supports: Sequence[Indices], groups: Indices, information: Array) -> Prior:
         """Return the prior with the strengths known so far; others get a share of the information (batches,)."""
         known = self._strengths[np.ix_(batches, groups)]
-        first = np.broadcast_to(WEAK * information[:, None, None], known.shape)
+        first = np.broadcast_to(np.clip(WEAK * information, LOWEST, HIGHEST)[:, None, None], known.shape)
         kept = np.stack([np.isin(groups, support) for support in supports])
         return Prior(self.problem.design.roughness[groups], np.where(np.isnan(known), first, known), kept)
 
@@ -147,10 +148,12 @@ class SmoothJudge:
             goal, base, variances = working.solve(prior, noise)
             turn = base[:, None, :] + _times(columns, goal) - scores
             step = going * working.length(prior.precision, noise, (theta, scores), (goal - theta, turn))
+            working.adapt(step)
             theta, scores = theta + step[:, None, None] * (goal - theta), scores + step[:, None, None] * turn
             intercepts = intercepts + step[:, None] * (base - intercepts)
             before, freedom = freedom, np.where(going, prior.update(theta, variances, free, going), freedom)
-            going &= (step < 1.0) | (np.abs(freedom - before) >= FEW * (1.0 + freedom))
+            moved = step * np.sqrt(np.average(turn**2, axis=(1, 2)))  # classes may move while freedom rests
+            going &= (step < 1.0) | (np.abs(freedom - before) >= FEW * (1.0 + freedom)) | (moved > SMALL_MOVE)
             if not going.any():
                 break
         assert prior is not None
@@ -244,6 +247,7 @@ class WorkingProblem:
         size = (len(weights), len(self._parts), len(columns))
         self._bends = np.zeros((*size[:2], weights.shape[1]))
         self._hessians, self._means = np.zeros((*size, len(columns))), np.zeros(size)
+        self._stretch = np.ones(len(weights))  # of the Hessians: softmax's is a bound, and longer steps are tried
 
     @property
     def information(self) -> Array:
@@ -276,13 +280,14 @@ class WorkingProblem:
         for index, part in enumerate(self._parts):
             hessian, means, theta = self._hessians[:, index], self._means[:, index], self._theta[:, :, part]
             rest = self._gradient[:, :, part].sum(axis=1)
-            pull = np.matmul(hessian, theta) - (slopes[:, :, part] - means[:, :, None] * rest[:, None, :])
-            goal, spread = prior.posterior(hessian / noise[:, None, None], pull / noise[:, None, None])
+            metric = self._stretch[:, None, None] * hessian
+            pull = np.matmul(metric, theta) - (slopes[:, :, part] - means[:, :, None] * rest[:, None, :])
+            goal, spread = prior.posterior(metric / noise[:, None, None], pull / noise[:, None, None])
             if self._family.couples_outputs:  # softmax does not see what all outputs share
                 goal -= goal.mean(axis=2, keepdims=True)
-                spread = self._softmax_variances(prior, noise, spread)
+                spread = self._softmax_variances(prior, noise)
             goals.append(goal)
-            total = self._bends[:, index].sum(axis=1)[:, None]
+            total = (self._stretch * self._bends[:, index].sum(axis=1))[:, None]
             bases.append(middle[:, part] - rest / total - np.einsum("fk,fko->fo", means, goal - theta))
             variances.append(spread)
         return np.concatenate(goals, axis=2), np.concatenate(bases, axis=1), np.stack(variances, axis=1)
@@ -306,17 +311,20 @@ class WorkingProblem:
             steps[worse] *= 0.5
         return np.where(worse, 0.0, steps)
 
-    def _softmax_variances(self, prior: Prior, noise: Array, spread: Array) -> Array:
-        """Return variances at the mean curvature over the free directions.
+    def adapt(self, steps: Array) -> None:
+        """Shorten the next steps of batches whose last one (batches,) had to be shortened, lengthen the others'."""
+        if self._family.couples_outputs:
+            least = np.minimum(self._mean_curvatures(), 1.0)
+            self._stretch = np.clip(self._stretch * np.where(steps < 1.0, 4.0, 0.5), least, 1.0)
 
-        The bound that classes share makes many of them look too sure.
-        """
-        outputs = self._target.shape[1]
-        if outputs == 2:
-            return spread
-        free = (1.0 - np.sum(self._family.mean(self._scores) ** 2, axis=2)) / (outputs - 1.0)
-        shares = np.sum(self._weights * free, axis=1) / self._bends[:, 0].sum(axis=1) / noise
-        hessian = shares[:, None, None] * self._hessians[:, 0]
+    def _mean_curvatures(self) -> Array:
+        """Return the mean curvature over the free directions of softmax, relative to the bound, shape (batches,)."""
+        free = (1.0 - np.sum(self._family.mean(self._scores) ** 2, axis=2)) / (self._target.shape[1] - 1.0)
+        return np.sum(self._weights * free, axis=1) / self._bends[:, 0].sum(axis=1)
+
+    def _softmax_variances(self, prior: Prior, noise: Array) -> Array:
+        """Return variances at the mean curvature: the bound that classes share makes many of them look too sure."""
+        hessian = (self._mean_curvatures() / noise)[:, None, None] * self._hessians[:, 0]
         return prior.posterior(hessian, np.zeros((*hessian.shape[:2], 1)))[1]
 
     def _sum_hessians(self, batch: int, bends: Array) -> None:
