@@ -131,6 +131,7 @@ Vector = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 HALF = 0.5  # share of the folds below which a kept column is not their choice
+LEAST_LUCK, MOST_LUCK = 0.5, 3.0  # standard errors that luck may make
 BEYOND_DOUBT = 4.0  # standard errors that no tolerance gives up
 CLEAR = 2.0  # standard errors from which a difference is there for certain
 
@@ -291,8 +292,8 @@ class Compact:
 
     - ``tolerance`` · √(L max(L, L₀ - L)): 1 % of the loss, or, where most of it is explained, a small angle (for
       squared loss R² = cos²φ between target and fit, and φ grows by tolerance/2);
-    - but at least what luck may do, log₁₀(p/3) standard errors of the difference for p columns to choose from (½ for
-      ten, 1 for thirty, 2 for three hundred), and at most four, a difference beyond doubt;
+    - but at least what luck may do, log₁₀(p/3) standard errors of the difference for p columns to choose from (½ up to
+      ten, 1 for thirty, 2 for three hundred, 3 from three thousand), and at most four, a difference beyond doubt;
     - and never more than ``share`` (3 %) of L₀ - L, which is what the best model explains, unless that gain is itself
       within two standard errors and there may be nothing to explain.
     """
@@ -309,7 +310,7 @@ class Compact:
         mean, best = curve.mean, curve.lowest(allowed)
         noise, loss = curve.noise(best), max(float(mean[best]), 0.0)
         gain = max(float(mean[0] - mean[best]), 0.0)
-        luck = min(max(np.log10(max(curve.n_columns, 1) / 3.0), 0.5), BEYOND_DOUBT)
+        luck = min(max(np.log10(max(curve.n_columns, 1) / 3.0), LEAST_LUCK), MOST_LUCK)
         margin = np.clip(self.tolerance * np.sqrt(loss * max(loss, gain)), luck * noise, BEYOND_DOUBT * noise)
         if gain > CLEAR * noise[0]:
             margin = np.minimum(margin, self.share * gain)

@@ -19,7 +19,7 @@ from sparsenam.convex.problem import ConvexProblem, convex_problem
 from sparsenam.convex.squared import GramCache
 from sparsenam.families import Family
 from sparsenam.families.dispersion import dispersion
-from sparsenam.smooth.prior import HIGHEST, JITTER, LARGEST_STEP, LOWEST
+from sparsenam.smooth.prior import HIGHEST, JITTER, LARGEST_STEP, LOWEST, PULL
 
 STEPS, STEPS_OF_MANY = 40, 6  # updates of the strengths; warm starts do the rest where columns are many
 # change of the degrees of freedom, and of their share, at which the updates end. An early end makes further columns
@@ -224,6 +224,9 @@ class Prior:
         parts, squares = free * gained.reshape(shape), np.sum(theta**2, axis=2).reshape(shape)
         above = np.maximum(np.einsum("fgm,gmi->fgi", parts, self._parts), 1e-12)
         below = np.maximum(np.einsum("fgm,gmi->fgi", squares, self._parts), 1e-14)
+        # as in the fit that follows, a weak group is kept from 0: `updated_strengths` has the reason
+        now = self.strengths[:, :, 0]
+        below[:, :, 0] += free * PULL * (1.0 - np.clip(now * above[:, :, 0] / free, 0.0, 1.0)) / now
         factors = np.clip(above / below, 1.0 / LARGEST_STEP, LARGEST_STEP)
         updated = np.clip(self.strengths * factors, LOWEST, HIGHEST)
         self.strengths = np.where(going[:, None, None], updated, self.strengths)
