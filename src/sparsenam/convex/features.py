@@ -19,7 +19,8 @@ from sparsenam.tables.sample import Grouping, Matrix, Vector
 PARTS = 5  # into which rows are split: a rare level's mean leaves out the part it serves
 SHARED = 2  # most columns of rare levels, one for each output
 PRIOR = 5.0  # rows of the overall mean that a rare level's mean starts with
-ROWS_PER_RAMP = 5
+VALUES_PER_RAMP = 5  # at least, where rows are few
+MANY_ROWS = 10_000
 FEWEST = 4  # columns of a term in a large group
 MOST_LEVELS = 8  # columns of a category: as many as a shape's smooth directions, so that blocks stay narrow
 
@@ -210,11 +211,12 @@ class RampFeatures:
         return self._placed[term]
 
     def _place(self, term: int) -> Ramps:
-        most = max(2, self.prepared.weights.size // ROWS_PER_RAMP)
         x, weights = self.prepared.x[term], self.prepared.weights
         present = ~np.isnan(x)
         if not present.all():
             x, weights = x[present], weights[present]
+        # values, not rows: a row twice is a row of weight 2
+        most = max(2, np.unique(x).size // VALUES_PER_RAMP) if x.size < MANY_ROWS else self.count
         return place_ramps(x, weights, min(self._share(term), most))
 
 
