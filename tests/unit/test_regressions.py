@@ -542,3 +542,49 @@ def test_a_rule_may_take_allowed_points_only():
     table, y = grouped_table(0)
     with pytest.raises(InputError, match="allowed point"):
         SNAMRegressor(rule=Last(), max_features=1).fit(table, y)
+
+
+@pytest.mark.parametrize("settings", [{"always_keep": [0]}, {"penalty_weights": {0: 0.0}}])
+def test_a_column_that_is_never_penalised_stays_where_nothing_else_is_kept(settings):
+    generator = np.random.default_rng(41)
+    X, y = generator.normal(size=(200, 5)), generator.normal(size=200)
+    assert SNAMRegressor(random_state=0, **settings).fit(X, y).get_support().tolist() == [True] + [False] * 4
+
+
+@pytest.mark.parametrize("size", [2, 3, 6])
+def test_a_group_of_columns_is_judged_by_curves(size):
+    generator = np.random.default_rng(0)
+    X = generator.normal(size=(600, 12))
+    y = X[:, 0] ** 2 + np.cos(2 * X[:, 1]) + 0.5 * generator.normal(size=600)
+    model = SNAMRegressor(random_state=0, feature_groups=[list(range(size))]).fit(X, y)
+    assert model.get_support().tolist() == [True] * size + [False] * (12 - size)
+
+
+def test_names_of_classes_do_not_matter_to_a_category_of_many_levels():
+    generator = np.random.default_rng(5)
+    table = pd.DataFrame({"level": generator.integers(60, size=500).astype(str), "x": generator.normal(size=500)})
+    classes = (table.level.astype(int).to_numpy() + generator.integers(2, size=500)) % 4
+    plain, renamed = (
+        SNAMClassifier(random_state=0).fit(table, names[classes]) for names in (np.arange(4), np.arange(4)[::-1])
+    )
+    np.testing.assert_allclose(plain.predict_proba(table), renamed.predict_proba(table)[:, ::-1], atol=1e-6)
+    assert plain.alpha_ == pytest.approx(renamed.alpha_, rel=1e-6)
+
+
+def test_an_empty_model_explains_nothing():
+    """At the largest alpha the fit on all rows is empty, but not its folds."""
+    for seed in range(12):
+        generator = np.random.default_rng(seed)
+        model = SNAMRegressor(random_state=0).fit(generator.normal(size=(40, 5)), generator.normal(size=40))
+        if not model.get_support().any():
+            assert model.evidence_.gain == 0.0
+
+
+def test_noise_columns_of_near_separable_classes_do_not_all_come_back():
+    generator = np.random.default_rng(0)
+    X = generator.normal(size=(60, 200))
+    classes = np.arange(60) % 3
+    X[:, 0] += 4.0 * classes
+    X[:, 1] -= 4.0 * classes
+    model = SNAMClassifier(random_state=0).fit(X, classes)
+    assert model.get_support()[:2].any() and model.get_support().sum() <= 6

@@ -152,7 +152,7 @@ class SNAMRegressor(SupportMixin, SNAMParameters, AdditiveRegressor):
     ----------
     alpha : float or "auto", default "auto"
         The paper's λ. 0 is NAM, a large one keeps nothing; "auto" chooses by cross-validation over a warm-started
-        convex path: every point is judged by the fit without penalty on its support, all folds solved together.
+        convex path: every point is judged by smooth fits on what it keeps, all folds solved together.
     penalty : str or object, default "group_lasso"
         A name of `sparsenam.penalties.PENALTIES` or an object with ``value``, ``shrink`` and ``slope``. Weights in it
         are for the columns of the table.
@@ -162,12 +162,12 @@ class SNAMRegressor(SupportMixin, SNAMParameters, AdditiveRegressor):
         parameters, such as `sparsenam.families.Quantile(level=0.9)`; a custom loss is any object with
         ``loss(scores, target)`` and ``gradient(scores, target)``, see `sparsenam.families.CustomLoss`.
     cv : int, scikit-learn splitter or pairs of row indices, default 5
-        Number of folds, each of which sees the whole range of y; a splitter (groups, time series, …); or the folds
-        themselves. Only for alpha="auto", as are ``rule``, ``n_alphas`` and ``max_features``.
+        Number of folds, each of which sees the whole range of y, drawn several times below 1200 rows; a splitter
+        (groups, time series, …); or the folds themselves. Only for alpha="auto", as are ``rule``, ``n_alphas`` and ``max_features``.
     rule : {"compact", "one_se", "best"} or object, default "compact"
-        Which point of the cross-validation curve to take: the smallest model that is as good as the best for certain
-        or for practical purposes (`sparsenam.selection.Compact`, whose tolerance can be set), the smallest within one
-        standard error, or the best.
+        Which point of the cross-validation curve to take: the smallest model that gives up next to nothing, at most
+        3 % of what the best one explains (`sparsenam.selection.Compact`, whose numbers can be set), the smallest
+        within one standard error, or the best.
     n_alphas : int, default 30
         Points of the path.
     max_features : int, optional
