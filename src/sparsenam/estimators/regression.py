@@ -163,7 +163,8 @@ class SNAMRegressor(SupportMixin, SNAMParameters, AdditiveRegressor):
         ``loss(scores, target)`` and ``gradient(scores, target)``, see `sparsenam.families.CustomLoss`.
     cv : int, scikit-learn splitter or pairs of row indices, default 5
         Number of folds, each of which sees the whole range of y, drawn several times below 1200 rows; a splitter
-        (groups, time series, …); or the folds themselves. Only for alpha="auto", as are ``rule``, ``n_alphas`` and ``max_features``.
+        (groups, time series, …); or the folds themselves. Only for alpha="auto", as are ``rule``, ``n_alphas`` and
+        ``max_features``.
     rule : {"compact", "one_se", "best"} or object, default "compact"
         Which point of the cross-validation curve to take: the smallest model that gives up next to nothing, at most
         3 % of what the best one explains (`sparsenam.selection.Compact`, whose numbers can be set), the smallest
