@@ -31,6 +31,7 @@ SMALL_MOVE = 0.01  # of a score, root mean square
 LIGHTEST = 1e-6  # of a working weight
 FIRST_NOISE, LEAST_NOISE = 0.5, 1e-8  # of σ², on the scale of a standardised target
 HALVINGS = 8
+SINGLE_JITTER = 1e-4  # share of the mean diagonal where sums are in single precision and columns nearly agree
 STACKED = 160  # columns up to which the inverses of all folds are one call
 
 
@@ -90,7 +91,8 @@ class SmoothJudge:
         known = self._strengths[np.ix_(batches, groups)]
         first = np.broadcast_to(np.clip(WEAK * information, LOWEST, HIGHEST)[:, None, None], known.shape)
         kept = np.stack([np.isin(groups, support) for support in supports])
-        return Prior(self.problem.design.roughness[groups], np.where(np.isnan(known), first, known), kept)
+        jitter = SINGLE_JITTER if self.problem.design.blocks.dtype == np.float32 else JITTER
+        return Prior(self.problem.design.roughness[groups], np.where(np.isnan(known), first, known), kept, jitter)
 
     def _remember(self, batches: Indices, groups: Indices, prior: Prior) -> None:
         known = self._strengths[np.ix_(batches, groups)]
@@ -123,10 +125,13 @@ class SmoothJudge:
         self._noise[batches] = noise
         self._remember(batches, groups, prior)
         intercepts = gram.target_means[batches] - np.einsum("fk,fko->fo", gram.means[np.ix_(batches, columns)], theta)
-        read = gram.columns[columns]
+        read, target = gram.columns[columns], self.problem.target
+        scores = [base + read.T @ each.astype(read.dtype) for base, each in zip(intercepts, theta, strict=True)]
+        # a row far from all others, held out, lies where the fold knows nothing: it may not decide by an absurd score
+        low, high = target.min(axis=1), target.max(axis=1)
         return [
-            intercept + (read if batch == 0 else read[:, self.held_out[batch]]).T @ each.astype(read.dtype)
-            for batch, each, intercept in zip(batches.tolist(), theta, intercepts, strict=True)
+            each if batch == 0 else np.clip(each[self.held_out[batch]], low, high)
+            for batch, each in zip(batches.tolist(), scores, strict=True)
         ]
 
     def _newton(self, batches: Indices, supports: list[Indices]) -> list[Array]:
@@ -178,10 +183,10 @@ class Prior:
     ``kept`` (batches, groups) says which groups a batch keeps; in the others θ is 0.
     """
 
-    def __init__(self, roughness: Array, strengths: Array, kept: NDArray[np.bool_]) -> None:
+    def __init__(self, roughness: Array, strengths: Array, kept: NDArray[np.bool_], jitter: float = JITTER) -> None:
         smooth = 1.0 / (1.0 + roughness)
         self._parts = np.stack([smooth, 1.0 - smooth], axis=2)  # (groups, m, 2)
-        self.strengths, self.kept = strengths, kept
+        self.strengths, self.kept, self._jitter = strengths, kept, jitter
         self._is_in = np.repeat(kept, roughness.shape[1], axis=1)  # (batches, columns)
 
     @property
@@ -199,7 +204,7 @@ class Prior:
             hessian *= self._is_in[:, :, None] & self._is_in[:, None, :]
             pull = np.where(self._is_in[:, :, None], pull, 0.0)
         diagonal = np.einsum("fkk->fk", hessian)  # a view
-        diagonal += precision + JITTER * diagonal.mean(axis=1, keepdims=True)
+        diagonal += precision + self._jitter * diagonal.mean(axis=1, keepdims=True)
         if hessian.shape[1] <= STACKED:
             inverse = np.asarray(np.linalg.inv(hessian), dtype=np.float64)
             return np.matmul(inverse, pull), np.einsum("fkk->fk", inverse).copy()
