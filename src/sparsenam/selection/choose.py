@@ -97,9 +97,8 @@ class FamilyLoss:
 class CrossValidation:
     """How alpha is chosen.
 
-    ``least_shrinkage`` takes the lowest alpha of the path with
-    the chosen support, for a model that keeps its penalty. ``readmits`` lets dropped groups come back;
-    ``share`` is the part of the time budget to use.
+    ``least_shrinkage`` takes the lowest alpha of the path with the chosen support, for a model that keeps its penalty;
+    ``readmits`` lets dropped groups come back; ``share`` is the part of the time budget to use.
     """
 
     splits: Splits

@@ -11,10 +11,9 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_solve, cholesky, lapack
 from scipy.sparse import csr_array
 
-from sparsenam.convex.design import Ramps
+from sparsenam.convex.design import SPACING, Ramps
 from sparsenam.tables.sample import Matrix, Vector
 
-SPACING = 8.0  # times the median at which widths are clipped: an outlier must not make its ramp free
 WEAK = 1.0  # share of the data's information in the first prior: from the smooth side, where steps are few and safe
 LOWEST, HIGHEST = 1e-6, 1e9  # of λ: the floor keeps the scores of separated classes finite
 # Log loss of wine, breast cancer and 60 rows with 4 classes: 0.065, 0.074 and 0.396 with both; 0.107, 0.080 and 0.419
