@@ -145,7 +145,7 @@ class SmoothJudge:
         scores = intercepts[:, None, :] + _times(columns, theta)
         prior, freedom, going = None, np.zeros(batches.size), np.ones(batches.size, dtype=np.bool_)
         free = problem.n_outputs - family.couples_outputs
-        for _ in range(_steps(len(columns))):
+        for _ in range(_steps(min(columns.shape))):
             noise = working.noise(scores, freedom + 1.0)
             working.move(theta, scores)
             if prior is None:
@@ -187,7 +187,7 @@ class Prior:
         smooth = 1.0 / (1.0 + roughness)
         self._parts = np.stack([smooth, 1.0 - smooth], axis=2)  # (groups, m, 2)
         self.strengths, self.kept, self._jitter = strengths, kept, jitter
-        self._is_in = np.repeat(kept, roughness.shape[1], axis=1)  # (batches, columns)
+        self.is_in = np.repeat(kept, roughness.shape[1], axis=1)  # (batches, columns)
 
     @property
     def precision(self) -> Array:
@@ -199,10 +199,10 @@ class Prior:
 
         A column that is not kept has a mean of 0 and the variance of its prior. H is used up.
         """
-        out, precision = ~self._is_in, self.precision
-        if out.any():
-            hessian *= self._is_in[:, :, None] & self._is_in[:, None, :]
-            pull = np.where(self._is_in[:, :, None], pull, 0.0)
+        precision = self.precision
+        if not self.is_in.all():
+            hessian *= self.is_in[:, :, None] & self.is_in[:, None, :]
+            pull = np.where(self.is_in[:, :, None], pull, 0.0)
         diagonal = np.einsum("fkk->fk", hessian)  # a view
         diagonal += precision + self._jitter * diagonal.mean(axis=1, keepdims=True)
         if hessian.shape[1] <= STACKED:
@@ -215,6 +215,21 @@ class Prior:
             variances[batch] = lapack.dpotri(factor, lower=1, overwrite_c=1)[0].diagonal()
         return means, variances
 
+    def posterior_of_rows(self, rows: Array, scale: Array, pull: Array) -> tuple[Array, Array]:
+        """Return the same for H = scale · SᵀS with fewer rows S (batches, n, columns) than columns, and Sᵀ pull.
+
+        (P + cSᵀS)⁻¹Sᵀ = P⁻¹Sᵀ(I + cSP⁻¹Sᵀ)⁻¹ needs the inverse of n × n numbers only.
+        """
+        rows = rows * self.is_in[:, None, :] if not self.is_in.all() else rows
+        diagonal = scale[:, None] * np.einsum("fnk,fnk->fk", rows, rows)
+        precision = self.precision + self._jitter * diagonal.mean(axis=1, keepdims=True)
+        over = rows / precision[:, None, :]
+        inner = scale[:, None, None] * np.matmul(over, rows.transpose(0, 2, 1))
+        np.einsum("fnn->fn", inner)[...] += 1.0
+        inverse = np.asarray(np.linalg.inv(inner), dtype=np.float64)
+        gained = scale[:, None] * np.einsum("fnk,fnk->fk", over, np.matmul(inverse, over))
+        return np.matmul(over.transpose(0, 2, 1), np.matmul(inverse, pull)), 1.0 / precision - gained
+
     def update(self, theta: Array, variances: Array, free: int, going: NDArray[np.bool_]) -> Array:
         """Take a step of Fellner and Schall from θ (batches, columns, outputs); return degrees of freedom (batches,).
 
@@ -224,7 +239,7 @@ class Prior:
         """
         shape = (len(self.kept), *self._parts.shape[:2])
         precision = self.precision
-        gained = np.where(self._is_in, 1.0 / precision - variances.mean(axis=1), 0.0)
+        gained = np.where(self.is_in, 1.0 / precision - variances.mean(axis=1), 0.0)
         freedom = np.sum(precision * gained, axis=1)
         parts, squares = free * gained.reshape(shape), np.sum(theta**2, axis=2).reshape(shape)
         above = np.maximum(np.einsum("fgm,gmi->fgi", parts, self._parts), 1e-12)
@@ -243,7 +258,7 @@ class WorkingProblem:
 
     Outputs that share a bound on their curvature share one Hessian. A Hessian is summed anew only when its curvature
     has moved by more than `STALE`; the gradient is always that of the point. ``weights`` (batches, rows) count
-    observations.
+    observations. Where columns outnumber rows, a Hessian SᵀS is kept as S, its centred rows times √curvature.
     """
 
     def __init__(self, problem: ConvexProblem, weights: Array, columns: Floats) -> None:
@@ -254,13 +269,18 @@ class WorkingProblem:
         self._parts = [slice(0, outputs)] if couples else [slice(k, k + 1) for k in range(outputs)]
         size = (len(weights), len(self._parts), len(columns))
         self._bends = np.zeros((*size[:2], weights.shape[1]))
-        self._hessians, self._means = np.zeros((*size, len(columns))), np.zeros(size)
+        self._by_rows = weights.shape[1] < len(columns)
+        # Hessians, or their rows S
+        self._sums = np.zeros((*size[:2], min(weights.shape[1], len(columns)), len(columns)))
+        self._means = np.zeros(size)
         self._stretch = np.ones(len(weights))  # of the Hessians: softmax's is a bound, and longer steps are tried
 
     @property
     def information(self) -> Array:
         """The mean diagonals of the Hessians, shape (batches,)."""
-        return np.einsum("fpkk->fpk", self._hessians).mean(axis=(1, 2))
+        if self._by_rows:
+            return np.einsum("fpnk,fpnk->fpk", self._sums, self._sums).mean(axis=(1, 2))
+        return np.einsum("fpkk->fpk", self._sums).mean(axis=(1, 2))
 
     def noise(self, scores: Array, freedom: Array) -> Array:
         """Return the dispersion of each batch, shape (batches,)."""
@@ -282,23 +302,36 @@ class WorkingProblem:
 
     def solve(self, prior: Prior, noise: Array) -> tuple[Array, Array, Array]:
         """Return the minimiser θ under a prior, its intercepts (batches, outputs), and the posterior variances."""
-        slopes = _times_transposed(self._columns, self._gradient)
         middle = self._scores[:, 0] - np.einsum("k,fko->fo", self._columns[:, 0], self._theta)
         goals, bases, variances = list[Array](), list[Array](), list[Array]()
         for index, part in enumerate(self._parts):
-            hessian, means, theta = self._hessians[:, index], self._means[:, index], self._theta[:, :, part]
+            means, theta = self._means[:, index], self._theta[:, :, part]
             rest = self._gradient[:, :, part].sum(axis=1)
-            metric = self._stretch[:, None, None] * hessian
-            pull = np.matmul(metric, theta) - (slopes[:, :, part] - means[:, :, None] * rest[:, None, :])
-            goal, spread = prior.posterior(metric / noise[:, None, None], pull / noise[:, None, None])
+            goal, spread = self._posterior(index, part, prior, self._stretch / noise, noise)
             if self._family.couples_outputs:  # softmax does not see what all outputs share
                 goal -= goal.mean(axis=2, keepdims=True)
-                spread = self._softmax_variances(prior, noise)
+                # the bound that classes share makes many of them look too sure: variances are at the mean curvature
+                spread = self._posterior(index, part, prior, self._mean_curvatures() / noise, noise)[1]
             goals.append(goal)
             total = (self._stretch * self._bends[:, index].sum(axis=1))[:, None]
             bases.append(middle[:, part] - rest / total - np.einsum("fk,fko->fo", means, goal - theta))
             variances.append(spread)
         return np.concatenate(goals, axis=2), np.concatenate(bases, axis=1), np.stack(variances, axis=1)
+
+    def _posterior(
+        self, index: int, part: slice, prior: Prior, scale: Array, noise: Array
+    ) -> tuple[Array, Array]:
+        """Return the means and variances of some outputs under their Hessian times ``scale`` (batches,)."""
+        sums, theta, gradient = self._sums[:, index], self._theta[:, :, part], self._gradient[:, :, part]
+        scale, over = scale[:, None, None], 1.0 / noise[:, None, None]
+        if self._by_rows:
+            roots = np.sqrt(self._bends[:, index])[:, :, None]
+            residual = np.divide(gradient, roots, out=np.zeros_like(gradient), where=roots > 0.0)
+            return prior.posterior_of_rows(sums, scale[:, 0, 0], scale * np.matmul(sums, theta) - over * residual)
+        slopes = _times_transposed(self._columns, gradient)
+        slopes -= self._means[:, index, :, None] * gradient.sum(axis=1)[:, None, :]
+        hessian = scale * sums
+        return prior.posterior(hessian, np.matmul(hessian, theta) - over * slopes)
 
     def length(
         self, precision: Array, noise: Array, point: tuple[Array, Array], direction: tuple[Array, Array]
@@ -330,23 +363,21 @@ class WorkingProblem:
         free = (1.0 - np.sum(self._family.mean(self._scores) ** 2, axis=2)) / (self._target.shape[1] - 1.0)
         return np.sum(self._weights * free, axis=1) / self._bends[:, 0].sum(axis=1)
 
-    def _softmax_variances(self, prior: Prior, noise: Array) -> Array:
-        """Return variances at the mean curvature: the bound that classes share makes many of them look too sure."""
-        hessian = (self._mean_curvatures() / noise)[:, None, None] * self._hessians[:, 0]
-        return prior.posterior(hessian, np.zeros((*hessian.shape[:2], 1)))[1]
-
     def _sum_hessians(self, batch: int, bends: Array) -> None:
         columns, rows = self._columns, slice(None)
-        if np.count_nonzero(self._weights[batch]) < 0.7 * columns.shape[1]:
+        if not self._by_rows and np.count_nonzero(self._weights[batch]) < 0.7 * columns.shape[1]:
             rows = np.flatnonzero(self._weights[batch])
             columns = columns[:, rows]
         self._bends[batch] = bends
         for part, bend in enumerate(bends):
-            total = float(bend.sum())
+            total, roots = float(bend.sum()), np.sqrt(bend[rows]).astype(columns.dtype)
             means = (columns @ bend[rows].astype(columns.dtype)).astype(np.float64) / total
-            scaled = columns * np.sqrt(bend[rows]).astype(columns.dtype)
-            self._hessians[batch, part] = (scaled @ scaled.T).astype(np.float64) - total * np.outer(means, means)
             self._means[batch, part] = means
+            if self._by_rows:
+                self._sums[batch, part] = ((columns - means[:, None]) * roots).T
+            else:
+                scaled = columns * roots
+                self._sums[batch, part] = (scaled @ scaled.T).astype(np.float64) - total * np.outer(means, means)
 
 
 def _steps(n_columns: int) -> int:
