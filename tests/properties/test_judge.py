@@ -91,13 +91,25 @@ def test_an_update_of_the_strengths_is_that_of_fellner_and_schall():
     precision = prior.precision[0]
     theta, variances = prior.posterior(np.eye(6)[None] * 3.0, generator.normal(size=(1, 6, 1)))
     np.testing.assert_allclose(variances[0], 1.0 / (3.0 + precision), rtol=1e-9)
-    prior.update(theta, variances[:, None], 1, np.ones(1, dtype=bool))
+    prior.update(theta, variances[:, None], 1)
     for group in range(2):
         columns = slice(3 * group, 3 * group + 3)
         for part, share in enumerate((1 / (1 + rough[group]), rough[group] / (1 + rough[group]))):
             above = np.sum((1 / precision - variances[0])[columns] * share)
             below = np.sum(theta[0, columns, 0] ** 2 * share)
             assert prior.strengths[0, group, part] == pytest.approx(strengths[0, group, part] * above / below, rel=1e-9)
+
+
+def test_few_rows_give_the_posterior_of_their_sums():
+    """H = c · SᵀS, one group not kept in one of the batches."""
+    generator = np.random.default_rng(1)
+    kept = np.array([[True, True, True], [True, False, True]])
+    prior = Prior(np.abs(generator.normal(size=(3, 4))), np.abs(generator.normal(size=(2, 3, 2))) + 0.1, kept)
+    rows, pull, scale = generator.normal(size=(2, 5, 12)), generator.normal(size=(2, 5, 3)), np.array([0.5, 3.0])
+    sums = scale[:, None, None] * np.matmul(rows.transpose(0, 2, 1), rows)
+    expected = prior.posterior(sums, np.matmul(rows.transpose(0, 2, 1), pull))
+    for found, other in zip(prior.posterior_of_rows(rows, scale, pull), expected, strict=True):
+        np.testing.assert_allclose(found, other, rtol=1e-9, atol=1e-12)
 
 
 @every_loss

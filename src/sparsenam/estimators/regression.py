@@ -189,7 +189,7 @@ class SNAMRegressor(SupportMixin, SNAMParameters, AdditiveRegressor):
     max_seconds : float, optional
         Time budget; the fit ends with what it has.
     n_jobs : int, optional
-        Most threads to use, -1 for all cores; small fits use one.
+        Threads of the linear algebra, -1 for all cores; None is 1, the fastest for nearly every table.
     verbose : bool, optional
         Progress bar for fits of more than two seconds; by default only on a terminal.
     random_state : int, RandomState or None

@@ -179,9 +179,9 @@ def bounded_exp(exponent: Any) -> Any:
 
 
 def softplus(exponent: Any) -> Any:
-    """Return log(1 + eˣ)."""
+    """Return log(1 + eˣ); logaddexp takes twice the time."""
     xp = array_namespace(exponent)
-    return xp.logaddexp(exponent, xp.zeros_like(exponent))
+    return xp.clip(exponent, min=0.0) + xp.log1p(xp.exp(-xp.abs(exponent)))
 
 
 def log_mean(target: Matrix, weights: Vector, least: float = 1e-6) -> Vector:

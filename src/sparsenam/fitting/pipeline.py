@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from sparsenam.context import Context, threads_for
+from sparsenam.context import Context
 from sparsenam.convex.problem import Certificate
 from sparsenam.errors import InputError, check_number, check_whole, check_word, describe
 from sparsenam.fitting.identity import choice_basis, identity_of
@@ -251,23 +251,22 @@ def choose(
     prepared, strategy = problem.prepared, plan.strategy
     if not strategy.chooses or not prepared.terms.size:
         return None
-    with threads_for(prepared.weights.size, prepared.terms.size):
-        features = strategy.features(prepared, context)
-        column_of, names = problem.column_of, problem.column_names
-        penalty = spread(plan.penalty, column_of, len(names))
-        task = ConvexTask.of(prepared, problem.family, features, penalty, column_of, names, strategy.norm)
-        if prepared.grouping.weights.any():
-            _check_free_columns(problem, plan)
-            how = plan.alpha if plan.alpha != "auto" else splits(problem)
-        else:  # nothing is penalised: any alpha gives the same
-            require_no_path_settings(plan.parameters, "no column is penalised, so all are kept")
-            how = 0.0
-        basis, stored = "", None
-        if context.resume is not None:  # what the choice rests on besides the settings: the family, and the folds
-            basis, stored = choice_basis(problem.family, how), context.recall("choice")
-        if stored is not None and stored.facts["basis"] == basis:
-            return unpack_choice(task, stored)
-        choice = problem.choose(task, how, strategy.tol, strategy.quick, context)
+    features = strategy.features(prepared, context)
+    column_of, names = problem.column_of, problem.column_names
+    penalty = spread(plan.penalty, column_of, len(names))
+    task = ConvexTask.of(prepared, problem.family, features, penalty, column_of, names, strategy.norm)
+    if prepared.grouping.weights.any():
+        _check_free_columns(problem, plan)
+        how = plan.alpha if plan.alpha != "auto" else splits(problem)
+    else:  # nothing is penalised: any alpha gives the same
+        require_no_path_settings(plan.parameters, "no column is penalised, so all are kept")
+        how = 0.0
+    basis, stored = "", None
+    if context.resume is not None:  # what the choice rests on besides the settings: the family, and the folds
+        basis, stored = choice_basis(problem.family, how), context.recall("choice")
+    if stored is not None and stored.facts["basis"] == basis:
+        return unpack_choice(task, stored)
+    choice = problem.choose(task, how, strategy.tol, strategy.quick, context)
     if not context.clock.has_room_for((1.0 - CHOOSING) * context.clock.seconds):
         message = "max_seconds ran out while columns were chosen: the choice may be too sparse; allow more."
         warnings.warn(message, ConvergenceWarning, stacklevel=2)

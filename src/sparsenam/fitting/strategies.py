@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from sparsenam.context import Context, threads_for
+from sparsenam.context import Context
 from sparsenam.convex.design import grouped_design
 from sparsenam.convex.features import FrozenFeatures, RampFeatures, RandomFeatures
 from sparsenam.convex.relaxed import refit_on
@@ -155,17 +155,16 @@ class SmoothFitter:
     def fit(self, problem: FamilyProblem, context: Context) -> Fitted:
         """Fit all terms of the problem."""
         prepared = problem.prepared
-        with threads_for(prepared.weights.size, prepared.terms.size):
-            smooth = smooth_fit(
-                prepared.x,
-                prepared.target,
-                prepared.weights,
-                problem.family,
-                levels=prepared.levels,
-                context=context,
-            )
-            bank, theta = smooth.network()
-            finished = finish(prepared, problem.family, bank, theta, _all(prepared), smooth.intercept.copy())
+        smooth = smooth_fit(
+            prepared.x,
+            prepared.target,
+            prepared.weights,
+            problem.family,
+            levels=prepared.levels,
+            context=context,
+        )
+        bank, theta = smooth.network()
+        finished = finish(prepared, problem.family, bank, theta, _all(prepared), smooth.intercept.copy())
         return Fitted(finished.model, finished.norms())
 
 

@@ -110,17 +110,18 @@ class SmoothJudge:
         squares = counts * np.einsum("fn,fon->f", self.problem.weights[batches], gram.centred[batches] ** 2)
         noise = self._noise[batches]
         prior = self._prior(batches, supports, groups, np.einsum("fkk->fk", hessian).mean(axis=1) / noise)
-        theta, freedom, going = np.zeros_like(pull), np.zeros(batches.size), np.ones(batches.size, dtype=np.bool_)
+        theta, freedom, going = np.zeros_like(pull), np.zeros(batches.size), np.arange(batches.size)
         for _ in range(_steps(columns.size)):
-            found, variances = prior.posterior(hessian / noise[:, None, None], pull / noise[:, None, None])
-            theta = np.where(going[:, None, None], found, theta)
-            before = freedom
-            freedom = np.where(going, prior.update(theta, variances[:, None], theta.shape[2], going), freedom)
-            left = squares - np.sum(theta * (2.0 * pull - np.matmul(hessian, theta)), axis=(1, 2))
-            seen = np.maximum(left / (theta.shape[2] * np.maximum(counts - freedom - 1.0, 1.0)), LEAST_NOISE)
-            noise = np.where(going, seen, noise)
-            going &= np.abs(freedom - before) >= FEW * (1.0 + freedom)
-            if not going.any():
+            sums, slopes, part, before = hessian[going], pull[going], prior.of(going), freedom[going]
+            over = 1.0 / noise[going][:, None, None]
+            found, variances = part.posterior(sums * over, slopes * over)
+            used = part.update(found, variances[:, None], found.shape[2])
+            left = squares[going] - np.sum(found * (2.0 * slopes - np.matmul(sums, found)), axis=(1, 2))
+            left /= found.shape[2] * np.maximum(counts[going] - used - 1.0, 1.0)
+            theta[going], freedom[going], noise[going] = found, used, np.maximum(left, LEAST_NOISE)
+            prior.strengths[going] = part.strengths
+            going = going[np.abs(used - before) >= FEW * (1.0 + used)]
+            if not going.size:
                 break
         self._noise[batches] = noise
         self._remember(batches, groups, prior)
@@ -141,27 +142,34 @@ class SmoothJudge:
         working = WorkingProblem(problem, self.counts[batches, None] * problem.weights[batches], columns)
         kept = np.stack([np.isin(groups, support) for support in supports])
         theta = self._start(batches, groups) * np.repeat(kept, problem.design.width, axis=1)[:, :, None]
-        intercepts = self._intercepts[batches]
+        intercepts = self._intercepts[batches]  # a copy
         scores = intercepts[:, None, :] + _times(columns, theta)
-        prior, freedom, going = None, np.zeros(batches.size), np.ones(batches.size, dtype=np.bool_)
-        free = problem.n_outputs - family.couples_outputs
+        freedom, free = np.zeros(batches.size), problem.n_outputs - family.couples_outputs
+        working.move(theta, scores)
+        prior = self._prior(batches, supports, groups, working.information / working.noise(scores, freedom + 1.0))
+        going = np.arange(batches.size)  # whose strengths are not yet at rest
         for _ in range(_steps(min(columns.shape))):
-            noise = working.noise(scores, freedom + 1.0)
-            working.move(theta, scores)
-            if prior is None:
-                prior = self._prior(batches, supports, groups, working.information / noise)
-            goal, base, variances = working.solve(prior, noise)
-            turn = base[:, None, :] + _times(columns, goal) - scores
-            step = going * working.length(prior.precision, noise, (theta, scores), (goal - theta, turn))
+            point, middle, before = theta[going], scores[going], freedom[going]
+            part = prior.of(going)
+            noise = working.noise(middle, before + 1.0)
+            working.move(point, middle)
+            goal, base, variances = working.solve(part, noise)
+            turn = base[:, None, :] + _times(columns, goal) - middle
+            step = working.length(part.precision, noise, (point, middle), (goal - point, turn))
             working.adapt(step)
-            theta, scores = theta + step[:, None, None] * (goal - theta), scores + step[:, None, None] * turn
-            intercepts = intercepts + step[:, None] * (base - intercepts)
-            before, freedom = freedom, np.where(going, prior.update(theta, variances, free, going), freedom)
+            theta[going] += step[:, None, None] * (goal - point)
+            scores[going] += step[:, None, None] * turn
+            intercepts[going] += step[:, None] * (base - intercepts[going])
+            freedom[going] = part.update(theta[going], variances, free)
+            prior.strengths[going] = part.strengths
             moved = step * np.sqrt(np.average(turn**2, axis=(1, 2)))  # classes may move while freedom rests
-            going &= (step < 1.0) | (np.abs(freedom - before) >= FEW * (1.0 + freedom)) | (moved > SMALL_MOVE)
-            if not going.any():
+            changed = np.abs(freedom[going] - before) >= FEW * (1.0 + freedom[going])
+            moves = (step < 1.0) | changed | (moved > SMALL_MOVE)
+            if not moves.all():
+                going = going[moves]
+                working.keep(moves)
+            if not going.size:
                 break
-        assert prior is not None
         self._remember(batches, groups, prior)
         self._intercepts[batches] = intercepts
         for number, group in enumerate(groups.tolist()):
@@ -184,10 +192,15 @@ class Prior:
     """
 
     def __init__(self, roughness: Array, strengths: Array, kept: NDArray[np.bool_], jitter: float = JITTER) -> None:
+        self._roughness = roughness
         smooth = 1.0 / (1.0 + roughness)
         self._parts = np.stack([smooth, 1.0 - smooth], axis=2)  # (groups, m, 2)
         self.strengths, self.kept, self._jitter = strengths, kept, jitter
         self.is_in = np.repeat(kept, roughness.shape[1], axis=1)  # (batches, columns)
+
+    def of(self, batches: Indices) -> Prior:
+        """Return the prior of some batches."""
+        return Prior(self._roughness, self.strengths[batches], self.kept[batches], self._jitter)
 
     @property
     def precision(self) -> Array:
@@ -230,12 +243,11 @@ class Prior:
         gained = scale[:, None] * np.einsum("fnk,fnk->fk", over, np.matmul(inverse, over))
         return np.matmul(over.transpose(0, 2, 1), np.matmul(inverse, pull)), 1.0 / precision - gained
 
-    def update(self, theta: Array, variances: Array, free: int, going: NDArray[np.bool_]) -> Array:
+    def update(self, theta: Array, variances: Array, free: int) -> Array:
         """Take a step of Fellner and Schall from θ (batches, columns, outputs); return degrees of freedom (batches,).
 
         ``variances`` are posterior ones (batches, parts, columns), one part for all outputs or one for each; ``free``
-        is the number of outputs that are free to vary; ``going`` (batches,) says whose strengths are not yet at rest.
-        The degrees of freedom are those of one output.
+        is the number of outputs that are free to vary. The degrees of freedom are those of one output.
         """
         shape = (len(self.kept), *self._parts.shape[:2])
         precision = self.precision
@@ -248,8 +260,7 @@ class Prior:
         now = self.strengths[:, :, 0]
         below[:, :, 0] += free * PULL * (1.0 - np.clip(now * above[:, :, 0] / free, 0.0, 1.0)) / now
         factors = np.clip(above / below, 1.0 / LARGEST_STEP, LARGEST_STEP)
-        updated = np.clip(self.strengths * factors, LOWEST, HIGHEST)
-        self.strengths = np.where(going[:, None, None], updated, self.strengths)
+        self.strengths = np.clip(self.strengths * factors, LOWEST, HIGHEST)
         return freedom
 
 
@@ -273,7 +284,14 @@ class WorkingProblem:
         # Hessians, or their rows S
         self._sums = np.zeros((*size[:2], min(weights.shape[1], len(columns)), len(columns)))
         self._means = np.zeros(size)
+        self._losses: Array | None = None  # where the last step ended
         self._stretch = np.ones(len(weights))  # of the Hessians: softmax's is a bound, and longer steps are tried
+
+    def keep(self, batches: NDArray[np.bool_]) -> None:
+        """Leave out the batches that are at rest."""
+        self._weights, self._bends, self._stretch = self._weights[batches], self._bends[batches], self._stretch[batches]
+        self._sums, self._means = self._sums[batches], self._means[batches]
+        self._losses = None if self._losses is None else self._losses[batches]
 
     @property
     def information(self) -> Array:
@@ -318,9 +336,7 @@ class WorkingProblem:
             variances.append(spread)
         return np.concatenate(goals, axis=2), np.concatenate(bases, axis=1), np.stack(variances, axis=1)
 
-    def _posterior(
-        self, index: int, part: slice, prior: Prior, scale: Array, noise: Array
-    ) -> tuple[Array, Array]:
+    def _posterior(self, index: int, part: slice, prior: Prior, scale: Array, noise: Array) -> tuple[Array, Array]:
         """Return the means and variances of some outputs under their Hessian times ``scale`` (batches,)."""
         sums, theta, gradient = self._sums[:, index], self._theta[:, :, part], self._gradient[:, :, part]
         scale, over = scale[:, None, None], 1.0 / noise[:, None, None]
@@ -338,18 +354,24 @@ class WorkingProblem:
     ) -> Array:
         """Return the first of 1, ½, ¼, … that does not raise Σ w loss/φ + ½ Σ pθ², or 0, shape (batches,)."""
 
-        def objective(steps: Array) -> Array:
-            theta = point[0] + steps[:, None, None] * direction[0]
-            losses = self._family.loss(point[1] + steps[:, None, None] * direction[1], self._target)
-            return np.sum(self._weights * losses, axis=1) / noise + 0.5 * np.einsum("fk,fko->f", precision, theta**2)
+        def losses(steps: Array) -> Array:
+            found = self._family.loss(point[1] + steps[:, None, None] * direction[1], self._target)
+            return np.sum(self._weights * found, axis=1)
 
-        steps, worse = np.ones(len(noise)), np.ones(len(noise), dtype=np.bool_)
-        start = objective(np.zeros_like(steps))
+        def prior(steps: Array) -> Array:
+            return 0.5 * np.einsum("fk,fko->f", precision, (point[0] + steps[:, None, None] * direction[0]) ** 2)
+
+        steps, worse, found = np.ones(len(noise)), np.ones(len(noise), dtype=np.bool_), self._losses
+        if found is None:
+            found = losses(np.zeros_like(steps))
+        start = found / noise + prior(np.zeros_like(steps))
         for _ in range(HALVINGS):
-            worse = ~(objective(steps) <= start + 1e-8 * np.abs(start))
+            self._losses = losses(steps)
+            worse = ~(self._losses / noise + prior(steps) <= start + 1e-8 * np.abs(start))
             if not worse.any():
-                break
+                return steps
             steps[worse] *= 0.5
+        self._losses = None
         return np.where(worse, 0.0, steps)
 
     def adapt(self, steps: Array) -> None:
