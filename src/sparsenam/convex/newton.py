@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from sparsenam.convex.design import Array, Floats, Indices
@@ -13,7 +15,19 @@ MAX_SWEEPS = 100
 HALVINGS = 20
 SMALLEST_BEND = 1e-5  # a floor on the loss's second derivative keeps steps finite where it is flat
 TALL = 10  # rows for each column from which a Gram matrix costs less than descent on the rows
+STALE = 0.05  # relative change of the curvature up to which a Hessian serves on: steps still shrink the error by it
 LIGHT = 3e7  # rows times squared columns up to which it costs little anyway
+
+
+@dataclass(frozen=True, slots=True)
+class GramModel:
+    """Second-order sums of some columns: the curvatures of rows that they are of, and what follows from them."""
+
+    bends: Array
+    hessian: Array
+    means: Array
+    totals: Array
+    inverse: Array
 
 
 class NewtonSolver:
@@ -35,6 +49,7 @@ class NewtonSolver:
         self._shares_curvature = self._nested
         self._held: tuple[Indices, Floats] = (np.zeros(0, np.intp), np.zeros((0, design.n_rows)))
         self._exact: Array | None = None
+        self._model: GramModel | None = None  # of the columns held
 
     def improve(self, thresholds: Array, ridge: float, working: Indices, tol: float) -> None:
         """Take one Newton step on the working groups, with a line search, and move the intercepts."""
@@ -112,20 +127,31 @@ class NewtonSolver:
         if self._exact is None:
             self._exact = columns.astype(np.float64, copy=False)
         residuals = problem.weights[:, None, :] * problem.residuals(self.scores)
-        scores = self.scores[:1] if self._shares_curvature else self.scores
-        bends = problem.weights[:, None, :] * np.maximum(problem.curvatures(scores), SMALLEST_BEND)
-        totals, rests = bends.sum(axis=2), residuals.sum(axis=2)
-        means = _products(bends, self._exact)
-        left_out = self._left_out if self._shares_curvature else None
-        hessian = _second_moments(columns, bends, left_out)
-        hessian -= means[..., :, None] * (means / totals[:, :, None])[..., None, :]
-        pull = _products(residuals, self._exact) - means * (rests / totals)[:, :, None]
+        model = self._gram_model(columns, self._exact, count)
+        rests = residuals.sum(axis=2)
+        pull = _products(residuals, self._exact) - model.means * (rests / model.totals)[:, :, None]
         new = old.copy()
         scale = tol * float(self.null_losses.max())
-        inverse = inverse_curvatures(hessian, count, old.shape[3])
-        descend(hessian, inverse, new, pull, list(range(count)), bars, ridge, scale, MAX_SWEEPS)
+        descend(model.hessian, model.inverse, new, pull, list(range(count)), bars, ridge, scale, MAX_SWEEPS)
         flat = (new - old).reshape(*old.shape[:2], -1)
-        return new, (rests - np.einsum("fok,fok->fo", means, flat)) / totals
+        return new, (rests - np.einsum("fok,fok->fo", model.means, flat)) / model.totals
+
+    def _gram_model(self, columns: Floats, exact: Array, count: int) -> GramModel:
+        """Return the working set's curvature, summed anew only when it has moved."""
+        scores = self.scores[:1] if self._shares_curvature else self.scores
+        bends = np.maximum(self.problem.curvatures(scores), SMALLEST_BEND)
+        held = self._model
+        if held is not None and held.bends.shape == bends.shape:
+            weights = self.problem.weights[: len(bends), None, :]
+            if np.sum(weights * np.abs(bends - held.bends)) <= STALE * np.sum(weights * held.bends):
+                return held
+        weighted = self.problem.weights[:, None, :] * bends
+        totals, means = weighted.sum(axis=2), _products(weighted, exact)
+        hessian = _second_moments(columns, weighted, self._left_out if self._shares_curvature else None)
+        hessian -= means[..., :, None] * (means / totals[:, :, None])[..., None, :]
+        inverse = inverse_curvatures(hessian, count, self.problem.design.width)
+        self._model = GramModel(bends, hessian, means, totals, inverse)
+        return self._model
 
     def _loss(self) -> Array:
         """Return the losses at the scores, shape (batches,), computed once for each point."""
@@ -142,7 +168,7 @@ class NewtonSolver:
     def _columns(self, working: Indices) -> Floats:
         """Return the working groups' columns, shape (k·m, rows), copied only when the working set changes."""
         if not np.array_equal(self._held[0], working):
-            self._held, self._exact = (working, self.problem.design.columns(working)), None
+            self._held, self._exact, self._model = (working, self.problem.design.columns(working)), None, None
         return self._held[1]
 
     def _line_search(self, old: Array, step: Array, change: Array, bars: Array, ridge: float) -> Array:

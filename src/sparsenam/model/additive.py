@@ -39,6 +39,24 @@ def outputs_of(bank: SubnetBank, theta: Tensor, x: Matrix) -> NDArray[np.float64
     return outputs
 
 
+def outputs_on(bank: SubnetBank, theta: Tensor, x: Matrix) -> NDArray[np.float64]:
+    """Return the same on many rows; ramps are read from their knots, however wide the widest sub-network is."""
+    if not (isinstance(bank, MLPBank) and bank.piecewise_linear and len(bank.hidden) == 1):
+        return outputs_of(bank, theta, x)
+    outputs = np.zeros((*x.shape, bank.outputs))
+    for index, (output, cells) in enumerate(zip(outputs, x, strict=True)):
+        _ramps(bank, theta, index).add_to(output, np.nan_to_num(cells, nan=0.0))
+    return outputs
+
+
+def _ramps(bank: MLPBank, theta: Tensor, index: int) -> ShapeFunction:
+    """Return one piecewise linear sub-network as a function of its scaled term."""
+    bank, theta = bank.take(np.array([index], dtype=np.intp)), theta[index : index + 1]
+    return shape_through(
+        kinks_of(bank, theta), 0.0, 1.0, lambda points: outputs_of(bank, theta, points[None])[0], np.zeros(bank.outputs)
+    )
+
+
 def fill_absent(outputs: NDArray[np.float64], x: Matrix, values: Matrix) -> None:
     """Put values (terms, outputs) into outputs (terms, rows, outputs) where x (terms, rows) is NaN."""
     for output, cells, value in zip(outputs, x, values, strict=True):
@@ -216,7 +234,7 @@ def finish(
     says that the training put the mean, 0, into absent cells; otherwise they add nothing.
     """
     theta, x = theta.double().cpu(), prepared.x[active]
-    outputs = outputs_of(bank, theta, x)
+    outputs = outputs_on(bank, theta, x)
     shares = prepared.weights / prepared.weights.sum()
     offsets = means_of_present(outputs, x, shares)
     outputs -= offsets[:, None]

@@ -19,7 +19,7 @@ from sparsenam.convex.problem import Certificate, ConvexPoint, certify, convex_p
 from sparsenam.errors import CertificateError, InputError, describe
 from sparsenam.families import Family
 from sparsenam.model import AdditiveModel
-from sparsenam.model.additive import fill_absent, outputs_of
+from sparsenam.model.additive import fill_absent, outputs_on
 from sparsenam.penalties import Penalty, WeightedLasso, restrict, weighted
 from sparsenam.tables import PreparedSample, TableEncoder
 
@@ -364,7 +364,7 @@ def twins_of(prepared: PreparedSample, model: AdditiveModel, encoder: TableEncod
 def centred_effects(prepared: PreparedSample, model: AdditiveModel) -> Vector:
     """Return the model's effects on the training rows and the scale of the fit, shape (kept, rows, outputs)."""
     x = prepared.x[indices_of(prepared, model.terms)]
-    effects = outputs_of(model.bank, model.theta, x) - model.offsets[:, None]
+    effects = outputs_on(model.bank, model.theta, x) - model.offsets[:, None]
     fill_absent(effects, x, model.absent)
     return effects
 
