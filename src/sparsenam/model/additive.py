@@ -11,6 +11,7 @@ from torch import Tensor
 
 from sparsenam.errors import InputError, describe
 from sparsenam.families import Family, best_intercept
+from sparsenam.model.pairs import PairFunction
 from sparsenam.model.shapes import ShapeBank, ShapeFunction, kinks_of, shape_through
 from sparsenam.networks import MLPBank, SubnetBank
 from sparsenam.tables import PreparedSample, Scaling
@@ -90,6 +91,8 @@ class AdditiveModel:
     absent
         What a term adds where it is absent, shape (kept, outputs), in units of ``target_scale``: 0 unless the
         training filled such cells.
+    pairs
+        Joint effects of two kept terms, in the units of the linear predictor.
     """
 
     family: Family
@@ -102,6 +105,7 @@ class AdditiveModel:
     intercept: Vector
     target_scale: Vector
     absent: Matrix
+    pairs: tuple[PairFunction, ...] = ()
     _shapes: list[tuple[ShapeFunction, ...]] = field(
         default_factory=list[tuple[ShapeFunction, ...]], init=False, repr=False
     )
@@ -114,6 +118,7 @@ class AdditiveModel:
         """
         padding = self.bank.padding()
         total = self.theta.numel() - (0 if padding is None else int(padding.sum())) + self.intercept.size
+        total += sum(pair.n_parameters for pair in self.pairs)
         bank = self.bank
         if isinstance(bank, MLPBank) and bank.activation == "clipped_relu" and bank.widths is not None:
             total -= 2 * int(np.sum(bank.widths.sum(axis=1) == 1))
@@ -163,8 +168,15 @@ class AdditiveModel:
         effects[:, self.terms] = self.kept_effects(terms)
         return effects
 
+    def pair_effects(self, terms: Matrix) -> NDArray[np.float64]:
+        """Return the joint effects of the pairs, shape (rows, pairs, outputs)."""
+        effects = np.zeros((len(self.pairs), terms.shape[0], self.intercept.size))
+        for effect, pair in zip(effects, self.pairs, strict=True):
+            pair.add_to(effect, terms)
+        return effects.swapaxes(0, 1)
+
     def scores(self, terms: Matrix) -> Matrix:
-        """Return the linear predictor β + Σⱼ hⱼ(xⱼ), shape (rows, outputs).
+        """Return the linear predictor β + Σⱼ hⱼ(xⱼ) + Σ hⱼₖ(xⱼ, xₖ), shape (rows, outputs).
 
         Effects are added one after the other, so that a term whose effect is zero changes no bit.
         """
@@ -175,6 +187,8 @@ class AdditiveModel:
         else:
             for effect in self.network_effects(terms).swapaxes(0, 1):
                 total += effect
+        for pair in self.pairs:
+            pair.add_to(total, terms)
         return total + self.intercept
 
     def _shape(self, index: int) -> ShapeFunction:
@@ -271,8 +285,9 @@ def means_of_present(outputs: NDArray[np.float64], x: Matrix, shares: Vector) ->
 
 
 def keep_terms(model: AdditiveModel, kept: NDArray[np.bool_]) -> AdditiveModel:
-    """Return the model of some of its terms; effects are centred, so the intercept stays."""
+    """Return the model of some of its terms and the pairs of these; effects are centred, so the intercept stays."""
     indices = np.flatnonzero(kept)
+    terms = set(model.terms[indices].tolist())
     return replace(
         model,
         bank=model.bank.take(indices),
@@ -281,4 +296,5 @@ def keep_terms(model: AdditiveModel, kept: NDArray[np.bool_]) -> AdditiveModel:
         scaling=model.scaling.take(indices),
         offsets=model.offsets[indices],
         absent=model.absent[indices],
+        pairs=tuple(pair for pair in model.pairs if terms.issuperset(pair.terms)),
     )

@@ -1,0 +1,167 @@
+"""The joint effect of two terms: bilinear between the knots of a grid, and what of it belongs to either term alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparsenam.model.shapes import ShapeFunction
+
+Vector = NDArray[np.float64]
+Matrix = NDArray[np.float64]
+Grid = NDArray[np.float64]
+
+ROWS_AT_ONCE = 32_768  # so that the numbers between two steps stay in the processor's cache
+SINGULAR = 1e-12  # share of the largest singular value below which margins are not determined by the data
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Cells:
+    """Where rows lie along one axis: between two nodes, with a share of the second; both are one where a cell is NaN."""
+
+    left: NDArray[np.intp]
+    right: NDArray[np.intp]
+    share: Vector
+
+    @classmethod
+    def of(cls, knots: Vector, x: Vector) -> Self:
+        """Return the places of x (rows,) among knots (m,), m ≥ 2; x beyond an end is at it, NaN is at node m."""
+        absent = np.isnan(x)
+        inside = np.clip(np.where(absent, knots[0], x), knots[0], knots[-1])
+        left = np.clip(np.searchsorted(knots, inside, side="right") - 1, 0, knots.size - 2)
+        share = (inside - knots[left]) / (knots[left + 1] - knots[left])
+        left = np.where(absent, knots.size, left)
+        return cls(left, np.where(absent, left, left + 1), np.where(absent, 0.0, share))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PairFunction:
+    """The joint effect of two terms: bilinear within the cells of a grid, constant beyond its edges.
+
+    Parameters
+    ----------
+    terms
+        Indices of the two terms among those of the encoder.
+    knots
+        Ascending nodes along either axis, (a,) and (b,), in the units of the encoded terms.
+    values
+        The effect at the nodes, shape (a + 1, b + 1, outputs), on the scale of the link; the last row and the last
+        column are where a term is NaN.
+    weights
+        How many training rows are at each node, each row shared among the four about it, shape (a + 1, b + 1). This is
+        the reference under which the effect has mean 0 along each row and each column.
+    """
+
+    terms: tuple[int, int]
+    knots: tuple[Vector, Vector]
+    values: Grid
+    weights: Matrix
+
+    def effect(self, terms: Matrix) -> Matrix:
+        """Return the effect, shape (rows, outputs), for encoded terms (rows, n_terms)."""
+        effect = np.zeros((terms.shape[0], self.values.shape[2]))
+        self.add_to(effect, terms)
+        return effect
+
+    def add_to(self, total: Matrix, terms: Matrix) -> None:
+        """Add the effect to ``total`` (rows, outputs), some rows at a time."""
+        first, second = self.terms
+        for start in range(0, terms.shape[0], ROWS_AT_ONCE):
+            part = slice(start, start + ROWS_AT_ONCE)
+            total[part] += self.at(terms[part, first], terms[part, second])
+
+    def at(self, x: Vector, z: Vector) -> Matrix:
+        """Return the effect at x and z, both (rows,), shape (rows, outputs)."""
+        one, other = Cells.of(self.knots[0], x), Cells.of(self.knots[1], z)
+        u, v, values = one.share[:, None], other.share[:, None], self.values
+        low = (1.0 - v) * values[one.left, other.left] + v * values[one.left, other.right]
+        high = (1.0 - v) * values[one.right, other.left] + v * values[one.right, other.right]
+        return (1.0 - u) * low + u * high
+
+    def margins(self) -> tuple[Matrix, Matrix]:
+        """Return the conditional means over the reference along either axis, (a + 1, outputs) and (b + 1, outputs)."""
+        along = np.einsum("ij,ijk->ik", self.weights, self.values)
+        across = np.einsum("ij,ijk->jk", self.weights, self.values)
+        rows, columns = self.weights.sum(axis=1), self.weights.sum(axis=0)
+        return (
+            np.divide(along, rows[:, None], out=np.zeros_like(along), where=rows[:, None] > 0),
+            np.divide(across, columns[:, None], out=np.zeros_like(across), where=columns[:, None] > 0),
+        )
+
+    @property
+    def deviation(self) -> float:
+        """The root mean square of the effect at the nodes, over the reference and all outputs."""
+        total = self.weights.sum()
+        return float(np.sqrt(np.einsum("ij,ijk->", self.weights, self.values**2) / total)) if total > 0 else 0.0
+
+    @property
+    def n_parameters(self) -> int:
+        """The numbers at nodes that hold data."""
+        return int(np.count_nonzero(self.weights > 0)) * self.values.shape[2]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Purified:
+    """A pair without what either term explains alone, those two functions at the nodes, and a constant (outputs,)."""
+
+    pair: PairFunction
+    rows: Matrix
+    columns: Matrix
+    constant: Vector
+
+
+def purified(pair: PairFunction) -> Purified:
+    """Split a pair into a constant, two functions of one term each, and the rest.
+
+    The functions are the weighted least squares fit of the values by row + column, with the data at the nodes as
+    weights. The rest then has mean 0 in every row and column that holds data.
+    """
+    weights, shape = pair.weights, pair.values.shape
+    rows, columns = np.zeros((shape[0], shape[2])), np.zeros((shape[1], shape[2]))
+    used, crossed = weights.sum(axis=1) > 0, weights.sum(axis=0) > 0
+    mass = weights[np.ix_(used, crossed)]
+    sums = mass[:, :, None] * pair.values[np.ix_(used, crossed)]
+    of_rows, of_columns = mass.sum(axis=1), mass.sum(axis=0)
+    shares = mass.T / of_rows
+    system = np.diag(of_columns) - shares @ mass
+    right = sums.sum(axis=0) - shares @ sums.sum(axis=1)
+    found = np.asarray(np.linalg.lstsq(system, right, rcond=SINGULAR)[0], dtype=np.float64)
+    across = (sums.sum(axis=1) - mass @ found) / of_rows[:, None]
+    constant = np.zeros(shape[2])
+    for part, of in ((across, of_rows), (found, of_columns)):
+        mean = of @ part / of.sum()
+        part -= mean
+        constant += mean
+    rows[used], columns[crossed] = across, found
+    _fill(rows, used, pair.knots[0])
+    _fill(columns, crossed, pair.knots[1])
+    rest = pair.values - rows[:, None, :] - columns[None, :, :] - constant
+    return Purified(replace(pair, values=rest), rows, columns, constant)
+
+
+def _fill(values: Matrix, used: NDArray[np.bool_], knots: Vector) -> None:
+    """Put values between those of nodes with data into nodes without; the last node, of absent cells, keeps 0."""
+    inside = used[:-1]
+    if inside.all() or not inside.any():
+        return
+    for output in range(values.shape[1]):
+        values[:-1, output] = np.interp(knots, knots[inside], values[:-1][inside, output])
+
+
+def with_margin(shape: ShapeFunction, knots: Vector, margin: Matrix) -> ShapeFunction:
+    """Return a shape plus a function that is linear between knots (m,) and constant beyond, on the union of knots.
+
+    ``margin`` is (m + 1, outputs): its values at the knots and, last, where the term is NaN.
+    """
+    union = np.union1d(shape.knots, knots)
+    added = np.stack([np.interp(union, knots, column) for column in margin[:-1].T], axis=1)
+    return ShapeFunction(union, shape(union) + added, shape.left_slope, shape.right_slope, shape.absent + margin[-1])
+
+
+def flat_shape(knots: Vector, margin: Matrix) -> ShapeFunction:
+    """Return the same function as a shape, for a term that has no effect but through pairs."""
+    nothing = np.zeros(margin.shape[1])
+    return ShapeFunction(knots, margin[:-1], nothing, nothing, margin[-1])
