@@ -17,6 +17,7 @@ from sparsenam.context import Context, StageResult
 from sparsenam.convex.path import convex_path
 from sparsenam.convex.problem import Certificate, ConvexPoint
 from sparsenam.convex.squared import GramCache
+from sparsenam.families import Family
 from sparsenam.penalties import GroupLasso, NeedsFirstFit
 from sparsenam.selection.curve import (
     CLEAR,
@@ -67,24 +68,31 @@ class HeldOutLoss(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FamilyLoss:
-    """Each row's mean loss over the folds that hold it out, less that of y itself; NaN where none does."""
+    """Each row's mean loss over the folds that hold it out, less that of y itself; NaN where none does.
 
-    task: ConvexTask
+    ``counts`` (rows,) says how many folds hold a row out, ``count`` how many observations all rows are.
+    """
+
+    family: Family
+    target: Vector
+    row_weights: Vector
     counts: NDArray[np.intp]
+    count: float
 
-    @property
-    def count(self) -> float:
-        """The number of rows, each as often as its weight says."""
-        return float(self.task.prepared.weights.sum())
+    @classmethod
+    def of(cls, task: ConvexTask, counts: NDArray[np.intp]) -> FamilyLoss:
+        """Return the loss of a task; a row counts as often as its weight says."""
+        weights = task.prepared.weights
+        return cls(task.family, task.prepared.target, weights, counts, float(weights.sum()))
 
     @property
     def weights(self) -> Vector:
         """The weights of the rows that some fold holds out."""
-        return self.task.prepared.weights * (self.counts > 0)
+        return self.row_weights * (self.counts > 0)
 
     def losses(self, fits: SmoothJudge, supports: Sequence[Indices]) -> Vector:
         """Return the mean held-out losses, shape (rows,)."""
-        family, target = self.task.family, self.task.prepared.target
+        family, target = self.family, self.target
         least = -family.conjugate(target, target)
         total = np.zeros(target.shape[0])
         found = fits.scores(supports[1:], range(1, len(supports)))
@@ -184,7 +192,7 @@ def choose_by_cross_validation(
 ) -> Choice:
     """Return the certified solution at the alpha that cross-validation chooses."""
     counts = held_out_counts(plan.splits, task.prepared.weights.size)
-    validated = cross_validate(task, plan, lambda given: FamilyLoss(given, counts), context)
+    validated = cross_validate(task, plan, lambda given: FamilyLoss.of(given, counts), context)
     alpha = validated.point.alpha
     point, certificate = validated.task.solve(alpha, tol)
     return Choice(validated.task, alpha, point, certificate, validated.groups, validated)
@@ -319,18 +327,23 @@ class JudgedPoint:
 
 
 def _curve(task: ConvexTask, points: list[ConvexPoint], losses: Vector, weights: Vector) -> CVCurve:
-    first: dict[tuple[bytes, ...], int] = {}
-    keys = [tuple(support.tobytes() for support in point.supports) for point in points]
-    for index, key in enumerate(keys):
-        first.setdefault(key, index)
     return CVCurve(
         alphas=np.array([point.alpha for point in points]),
         supports=tuple(task.columns(point.supports[0]) for point in points),
         losses=losses,
         weights=weights,
-        same_as=np.array([first[key] for key in keys], dtype=np.intp),
+        same_as=same_points(points),
         n_columns=len(task.column_names),
     )
+
+
+def same_points(points: Sequence[ConvexPoint]) -> Indices:
+    """Return for each point the first one that keeps the same groups in every batch, shape (points,)."""
+    first: dict[tuple[bytes, ...], int] = {}
+    keys = [tuple(support.tobytes() for support in point.supports) for point in points]
+    for index, key in enumerate(keys):
+        first.setdefault(key, index)
+    return np.array([first[key] for key in keys], dtype=np.intp)
 
 
 class Turning:

@@ -160,6 +160,8 @@ class CVCurve:
         Such points have the same losses: which of them is taken is decided by order, not by rounding.
     n_columns
         The number of columns to choose from.
+    null_loss
+        Mean loss of the model without any column, where the first point is not that one.
     """
 
     alphas: Vector
@@ -168,6 +170,7 @@ class CVCurve:
     weights: Vector
     same_as: NDArray[np.intp]
     n_columns: int
+    null_loss: float | None = None
 
     @property
     def mean(self) -> Vector:
@@ -309,7 +312,8 @@ class Compact:
         """Return the smallest point within the margin."""
         mean, best = curve.mean, curve.lowest(allowed)
         noise, loss = curve.noise(best), max(float(mean[best]), 0.0)
-        gain = max(float(mean[0] - mean[best]), 0.0)
+        null = float(mean[0]) if curve.null_loss is None else curve.null_loss
+        gain = max(null - float(mean[best]), 0.0)
         luck = min(max(np.log10(max(curve.n_columns, 1) / 3.0), LEAST_LUCK), MOST_LUCK)
         margin = np.clip(self.tolerance * np.sqrt(loss * max(loss, gain)), luck * noise, BEYOND_DOUBT * noise)
         if gain > CLEAR * noise[0]:

@@ -153,7 +153,7 @@ ROUNDS = 5  # of doubling: MSE 1.25 without, cross-entropy 0.0936 instead of 0.0
 class SmoothFit:
     """β₀ + Σⱼ Σₖ cⱼₖ rampⱼₖ(xⱼ), with the prior under which it is the most probable function.
 
-    ``coefficients`` has a matrix (m_j, outputs) for each term, ``intercept`` is (outputs,),
+    ``coefficients`` has a matrix (m_j, outputs) for each term, ``intercept`` is (outputs,), ``strengths`` the λ of each,
     ``degrees_of_freedom`` (terms,) are those of one output (the mean over outputs), ``noise`` is σ² (1 for
     families without scale), and ``precision`` holds each term's prior precision Pⱼ (m_j, m_j), which the
     outputs share.
@@ -165,6 +165,7 @@ class SmoothFit:
     degrees_of_freedom: Vector
     noise: float
     precision: tuple[Matrix, ...]
+    strengths: tuple[Vector, ...]
 
     def scores(self, x: Matrix) -> Matrix:
         """Return the scores, shape (rows, outputs), for x of shape (terms, rows) without absent cells."""
@@ -230,6 +231,7 @@ def smooth_fit(
         degrees_of_freedom=state.degrees_of_freedom,
         noise=state.noise,
         precision=state.layout.precisions(state.strengths),
+        strengths=tuple(state.strengths),
     )
 
 
@@ -272,4 +274,4 @@ def _doubled(counts: NDArray[np.intp], most: NDArray[np.intp], freedom: Vector, 
 def _intercept_alone(task: SmoothProblem) -> SmoothFit:
     intercept = task.family.best_constant(task.target, task.weights)
     noise = dispersion(task.family, np.tile(intercept, (len(task.target), 1)), task.target, task.weights, 1.0)
-    return SmoothFit((), (), intercept, np.zeros(0), noise, ())
+    return SmoothFit((), (), intercept, np.zeros(0), noise, (), ())

@@ -1,0 +1,201 @@
+"""Which of the pairs that passed the screen are worth having: the group penalty's path, judged by cross-validation.
+
+The loss is the second-order model of the family's about the mains' fit: squared error of the working response. A pair
+is a group: a coarse grid of hats, less what the mains explain, in the smoothness coordinates of every group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparsenam.context import Context
+from sparsenam.convex.design import GroupedDesign, grouped_design
+from sparsenam.convex.path import convex_path
+from sparsenam.convex.problem import Certificate, ConvexPoint, certify
+from sparsenam.convex.squared import GramCache
+from sparsenam.errors import CertificateError
+from sparsenam.families import Gaussian
+from sparsenam.penalties import GroupLasso
+from sparsenam.selection.choose import PATH_TOL, FamilyLoss, Turning, same_points, with_empty
+from sparsenam.selection.curve import CVCurve, Rule, Splits, batch_weights, held_out_counts
+from sparsenam.smooth.grid import Axis, hats
+from sparsenam.smooth.judge import SmoothJudge
+from sparsenam.tables.sample import Matrix, Vector
+
+INTERVALS = 5  # along either axis of the grid that stands for a pair while it is chosen
+FREEDOM = 8.0  # degrees of freedom of a pair, as 3 are those of a column
+MOST_CELLS = 80  # nodes of a pair with wide categories: those with the most rows
+N_ALPHAS = 20
+WIDE = 10_000_000  # numbers above which the design is kept in single precision
+TOLERANCE = 1e-4  # duality gap of the solution that is certified
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PairChoice:
+    """The pairs chosen, as indices among the candidates, with the curve, the point taken, and the certificate."""
+
+    chosen: NDArray[np.intp]
+    curve: CVCurve
+    taken: int
+    certificate: Certificate | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WorkingResponse:
+    """The mains' fit as a squared error: response (rows, outputs) under weights (rows,).
+
+    ``null_loss`` is the mean loss of the empty model in these units, ``count`` the number of observations.
+    """
+
+    response: Matrix
+    weights: Vector
+    null_loss: float
+    count: float
+
+
+def choose_pairs(
+    x: Matrix,
+    levels: NDArray[np.bool_],
+    candidates: NDArray[np.intp],
+    names: Sequence[str],
+    working: WorkingResponse,
+    mains: Matrix,
+    splits: Splits,
+    rule: Rule,
+    *,
+    most: int | None,
+    n_tested: int,
+    context: Context,
+) -> PairChoice:
+    """Walk down the path of pairs and take the point of a rule.
+
+    Parameters
+    ----------
+    x
+        Scaled terms, shape (terms, rows), NaN where absent; ``levels`` marks codes of unordered levels.
+    candidates
+        The two terms of each candidate, shape (pairs, 2); ``names`` are what they are called.
+    working
+        What the mains leave.
+    mains
+        Columns (k, rows) of the mains of all terms in question, on which pairs are residualised.
+    most
+        The most pairs to take: a point of the path, never a cut by gain.
+    n_tested
+        The number of pairs that the candidates come from.
+    """
+    design = _design(x, levels, candidates, working, mains)
+    target = working.response / np.sqrt(np.average(working.response**2, weights=working.weights))
+    batches = batch_weights(working.weights, splits)
+    held_out, totals = [test for _, test in splits], batches.sum(axis=1)
+    family, gram = Gaussian(), GramCache(design, target, batches)
+    counts = held_out_counts(splits, len(target))
+    loss = FamilyLoss(family, target, working.weights, counts, working.count)
+    fits = SmoothJudge(design, target, family, batches, count=working.count, gram=gram, held_out=held_out)
+    penalty = GroupLasso()
+    walk = convex_path(
+        design,
+        target,
+        family,
+        batches,
+        penalty=penalty,
+        n_alphas=N_ALPHAS,
+        tol=PATH_TOL,
+        gram=gram,
+        alpha_scales=np.sqrt(totals[0] / totals),
+    )
+    points, losses, turning = list[ConvexPoint](), list[Vector](), Turning(loss.weights)
+    for point in with_empty(walk, np.zeros(0, dtype=np.intp)):
+        points.append(point)
+        losses.append(loss.losses(fits, point.supports))
+        context.progress.report("pairs", len(points), N_ALPHAS + 1)
+        if turning.has_passed(point, losses[-1]) or context.clock.passed():
+            break
+    scale = float(np.average(working.response**2, weights=working.weights))
+    curve = CVCurve(
+        alphas=np.array([point.alpha for point in points]),
+        supports=tuple(point.supports[0] for point in points),
+        losses=np.array(losses),
+        weights=loss.weights,
+        same_as=same_points(points),
+        n_columns=n_tested,
+        null_loss=working.null_loss / scale,
+    )
+    taken = curve.choose(rule, most)
+    certificate = None
+    if taken:
+        certificate = _certificate(design, target, working.weights, points[taken].alpha, names)
+    return PairChoice(points[taken].supports[0], curve, taken, certificate)
+
+
+def _design(
+    x: Matrix, levels: NDArray[np.bool_], candidates: NDArray[np.intp], working: WorkingResponse, mains: Matrix
+) -> GroupedDesign:
+    """Return the groups of the candidates: hats less their projection on the mains."""
+    weights = working.weights
+    used = np.unique(candidates)
+    axes = {int(term): Axis.of(x[term], weights, INTERVALS, bool(levels[term])) for term in used}
+    centred = mains - np.average(mains, axis=1, weights=weights)[:, None]
+    gram = (centred * weights) @ centred.T
+    gram[np.diag_indices(len(gram))] += 1e-8 * max(float(np.trace(gram)) / max(len(gram), 1), 1e-300)
+    kept: dict[int, NDArray[np.intp]] = {}
+
+    def columns(index: int) -> Matrix:
+        first, second = (int(term) for term in candidates[index])
+        grid = hats((axes[first], axes[second]), (x[first], x[second]))
+        mass = np.asarray(grid.T @ weights)
+        kept[index] = np.sort(np.argsort(-mass, kind="stable")[: min(MOST_CELLS, np.count_nonzero(mass > 0))])
+        dense = grid[:, kept[index]].toarray()
+        dense -= np.average(dense, axis=0, weights=weights)
+        if len(centred):
+            dense -= centred.T @ np.linalg.solve(gram, (centred * weights) @ dense)
+        return dense
+
+    def roughness(index: int) -> Matrix:
+        first, second = (axes[int(term)] for term in candidates[index])
+        matrix = np.kron(first.roughness(), np.eye(second.size)) + np.kron(np.eye(first.size), second.roughness())
+        return matrix[np.ix_(kept[index], kept[index])]
+
+    single = len(candidates) * x.shape[1] * (INTERVALS + 2) ** 2 > WIDE
+    return grouped_design(
+        columns,
+        len(candidates),
+        weights,
+        roughness_of=roughness,
+        freedoms=FREEDOM,
+        dtype=np.float32 if single else np.float64,
+    )
+
+
+def _certificate(
+    design: GroupedDesign, target: Matrix, weights: Vector, alpha: float, names: Sequence[str]
+) -> Certificate | None:
+    """Return the proof that the pairs left out are 0 at this alpha, None where rounding forbids one."""
+    *_, point = convex_path(
+        design,
+        target,
+        Gaussian(),
+        weights[None],
+        penalty=GroupLasso(),
+        alphas=np.array([alpha]),
+        tol=0.1 * TOLERANCE,
+    )
+    try:
+        return certify(
+            design,
+            target,
+            Gaussian(),
+            weights,
+            point.theta[0],
+            point.intercepts[0],
+            alpha,
+            GroupLasso(),
+            list(names),
+            TOLERANCE,
+        )
+    except CertificateError:
+        return None

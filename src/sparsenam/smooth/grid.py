@@ -1,0 +1,188 @@
+"""One pair on a grid of nodes: bilinear hats, first differences along either axis, strengths by restricted likelihood.
+
+A row touches four nodes, so that all sums are sparse and so is the factor of the posterior's precision. The prior
+precision is P = λ₁ A⊗I + λ₂ I⊗B + λ₃ I: differences between neighbours along either axis, and the size of the values.
+Traces of P⁻¹ come from the eigenvalues of A and B, traces of the posterior's covariance from random probes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csc_array, csr_array, eye_array, kron
+from scipy.sparse.linalg import splu
+
+from sparsenam.convex.design import SPACING, distinct, place_ramps
+from sparsenam.model.pairs import Cells, PairFunction
+from sparsenam.smooth.prior import HIGHEST, LARGEST_STEP, LOWEST
+from sparsenam.tables.sample import Matrix, Vector
+
+PROBES = 12  # random vectors of ±1: their mean is within 3 % of a trace here, and a strength may be off by as much
+WEAK = 0.02  # share of the data's information in the first prior: rather too rough than too smooth
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Axis:
+    """The nodes along one axis, ascending, in units of the scaled term; one more is for absent cells."""
+
+    knots: Vector
+    is_unordered: bool
+
+    @classmethod
+    def of(cls, cells: Vector, weights: Vector, count: int, is_unordered: bool) -> Axis:
+        """Return at most ``count`` + 1 nodes at quantiles of the cells (rows,), or one for each level."""
+        present = ~np.isnan(cells)
+        cells, weights = cells[present], weights[present]
+        if is_unordered:
+            return cls(distinct(cells, weights)[0], True)
+        return cls(place_ramps(cells, weights, count).knots, False)
+
+    @property
+    def size(self) -> int:
+        """Number of nodes."""
+        return self.knots.size + 1
+
+    def roughness(self) -> Matrix:
+        """Return the quadratic form of differences between neighbours, or of unordered levels about their mean."""
+        matrix = np.zeros((self.size, self.size))
+        inner = matrix[:-1, :-1]
+        if self.is_unordered:
+            inner[...] = np.eye(self.knots.size) - 1.0 / self.knots.size
+            return matrix
+        widths = np.diff(self.knots)
+        widths = np.clip(widths / np.median(widths), 1.0 / SPACING, SPACING)
+        steps = np.diff(np.eye(self.knots.size), axis=0) / np.sqrt(widths / widths.mean())[:, None]
+        inner[...] = steps.T @ steps
+        return matrix
+
+
+class GridBlock:
+    """The state of one pair in a fit: values at the nodes, shape (nodes, outputs), and the strengths λ (3,).
+
+    ``fitted`` (rows, outputs) is the effect, of mean 0 over the rows' weights; ``freedom`` its degrees of freedom.
+    """
+
+    def __init__(
+        self, axes: tuple[Axis, Axis], x: tuple[Vector, Vector], outputs: int, generator: np.random.Generator
+    ) -> None:
+        self.axes = axes
+        self.shape = (axes[0].size, axes[1].size)
+        self.design = hats(axes, x)
+        self._transposed: Any = self.design.T.tocsr()
+        one, other = axes[0].roughness(), axes[1].roughness()
+        self.matrices: list[Any] = [
+            kron(csr_array(one), eye_array(self.shape[1]), format="csc"),
+            kron(eye_array(self.shape[0]), csr_array(other), format="csc"),
+            eye_array(self.size, format="csc"),
+        ]
+        values = [np.maximum(np.linalg.eigvalsh(matrix), 0.0) for matrix in (one, other)]
+        self._spectra = np.stack(
+            [np.repeat(values[0], self.shape[1]), np.tile(values[1], self.shape[0]), np.ones(self.size)]
+        )
+        self._probes = generator.choice(np.array([-1.0, 1.0]), size=(self.size, PROBES))
+        self.values = np.zeros((self.size, outputs))
+        self.fitted = np.zeros((x[0].size, outputs))
+        self.strengths: Vector | None = None
+        self.freedom = 0.0
+        self._sums: tuple[list[Vector], list[Any]] | None = None
+
+    @property
+    def size(self) -> int:
+        """Number of nodes."""
+        return self.shape[0] * self.shape[1]
+
+    def mass(self, weights: Vector) -> Matrix:
+        """Return the weight of the rows at each node, shape of the grid."""
+        return cast(Vector, self._transposed @ weights).reshape(self.shape)
+
+    def penalty(self) -> float:
+        """Return ½ Σ cᵀPc over all outputs."""
+        if self.strengths is None:
+            return 0.0
+        parts = zip(self.strengths, self.matrices, strict=True)
+        return 0.5 * sum(float(strength * np.sum(self.values * (matrix @ self.values))) for strength, matrix in parts)
+
+    def start_from(self, function: PairFunction, strengths: Vector, weights: Vector) -> None:
+        """Take the values of another grid, read off at these nodes, and its strengths."""
+        one, other = (np.append(axis.knots, np.nan) for axis in self.axes)
+        at = np.meshgrid(one, other, indexing="ij")
+        self.values = function.at(at[0].ravel(), at[1].ravel())
+        self.strengths = strengths * np.array([1.0, 1.0, function.values[..., 0].size / self.size])
+        self._centre([weights])
+
+    def function(self, weights: Vector) -> PairFunction:
+        """Return the effect in units of the scaled terms; ``weights`` (rows,) are the reference."""
+        values = self.values.reshape(*self.shape, -1).copy()
+        return PairFunction((0, 1), (self.axes[0].knots, self.axes[1].knots), values, self.mass(weights))
+
+    def update(self, partial: Matrix, weights: Sequence[Vector], noise: float, free: int) -> None:
+        """Fit partial residuals (rows, outputs), and take a step of Fellner and Schall.
+
+        ``weights`` hold one array (rows,) for each output, or one for all; ``free`` is the number of outputs that are
+        free to vary.
+        """
+        grams = self._grams(weights)
+        if self.strengths is None:
+            information = float(np.mean([gram.trace() for gram in grams])) / noise
+            first = [WEAK * information / matrix.trace() for matrix in self.matrices]
+            self.strengths = np.clip(first, LOWEST, HIGHEST)
+        prior: Any = sum(strength * matrix for strength, matrix in zip(self.strengths, self.matrices, strict=True))
+        traces, smoothed = np.zeros(3), 0.0
+        for index, (gram, weight) in enumerate(zip(grams, weights, strict=True)):
+            outputs = slice(None) if len(grams) == 1 else slice(index, index + 1)
+            pull = self._transposed @ (weight[:, None] * partial[:, outputs]) / noise
+            factor = _factor(gram / noise + prior)
+            self.values[:, outputs] = factor.solve(pull)
+            spread = factor.solve(self._probes)
+            products = [np.sum(spread * (matrix @ self._probes)) / PROBES for matrix in self.matrices]
+            traces += np.array(products) / len(grams)
+            smoothed += float(np.sum(spread * (prior @ self._probes))) / PROBES / len(grams)
+        self.freedom = float(np.clip(self.size - smoothed, 0.0, self.size))
+        gained = np.sum(self._spectra / (self.strengths @ self._spectra), axis=1) - traces
+        squares = np.array([np.sum(self.values * (matrix @ self.values)) for matrix in self.matrices]) / free
+        factors = np.maximum(gained, 1e-10) / np.maximum(squares, 1e-14)
+        factors = np.clip(factors, 1.0 / LARGEST_STEP, LARGEST_STEP)
+        self.strengths = np.clip(self.strengths * factors, LOWEST, HIGHEST)
+        self._centre(weights)
+
+    def _centre(self, weights: Sequence[Vector]) -> None:
+        """Move the effect to mean 0 over the rows."""
+        fitted = cast(Matrix, self.design @ self.values)
+        means = np.stack([np.average(fitted, axis=0, weights=weight) for weight in weights]).mean(axis=0)
+        if len(weights) > 1:
+            means = np.array([np.average(fitted[:, k], weights=weight) for k, weight in enumerate(weights)])
+        self.values, self.fitted = self.values - means, fitted - means
+
+    def _grams(self, weights: Sequence[Vector]) -> list[Any]:
+        """Return ZᵀWZ for each of the weights, made anew only when they are other arrays."""
+        if self._sums is None or any(one is not other for one, other in zip(self._sums[0], weights, strict=True)):
+            grams = [(self._transposed @ (self.design * weight[:, None])).tocsc() for weight in weights]
+            self._sums = (list(weights), grams)
+        return self._sums[1]
+
+
+def hats(axes: tuple[Axis, Axis], x: tuple[Vector, Vector]) -> Any:
+    """Return each row's shares of the nodes, a sparse array (rows, nodes)."""
+    one, other = Cells.of(axes[0].knots, x[0]), Cells.of(axes[1].knots, x[1])
+    width, rows = axes[1].size, x[0].size
+    nodes: list[NDArray[np.intp]] = []
+    shares: list[Vector] = []
+    for row, part in ((one.left, 1.0 - one.share), (one.right, one.share)):
+        for column, share in ((other.left, 1.0 - other.share), (other.right, other.share)):
+            nodes.append(row * width + column)
+            shares.append(part * share)
+    index = np.tile(np.arange(rows), 4)
+    found = csr_array((np.concatenate(shares), (index, np.concatenate(nodes))), shape=(rows, axes[0].size * width))
+    found.eliminate_zeros()
+    return found
+
+
+def _factor(matrix: Any) -> Any:
+    """Return a sparse factorisation of a symmetric positive definite matrix."""
+    return splu(
+        csc_array(matrix), permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True}
+    )

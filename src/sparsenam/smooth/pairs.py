@@ -1,0 +1,329 @@
+"""Fits of mains and pairs together: block after block, with the resolution of each grid chosen by the data."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparsenam.context import Context
+from sparsenam.convex.design import Ramps, distinct
+from sparsenam.families.dispersion import dispersion
+from sparsenam.model.pairs import PairFunction
+from sparsenam.smooth.fit import SmoothFit
+from sparsenam.smooth.grid import Axis, GridBlock
+from sparsenam.smooth.newton import LIGHTEST, SmoothProblem
+from sparsenam.smooth.prior import Layout, RampDesign, WeightedGram, posterior, updated_strengths
+from sparsenam.tables.sample import Matrix, Vector
+
+FIRST, MOST = 16, 256  # intervals along an axis
+NODES_A_ROW, MOST_NODES = 2.0, 2**16  # most nodes of one grid; those without rows are filled by their neighbours
+SWEEPS = 15
+SETTLED = 0.005  # relative change of the degrees of freedom, twice in a row, at which the sweeps end
+LEAST_NOISE = 1e-8
+CROWDED = 0.2  # share of its nodes used as degrees of freedom from which a pair gets more
+HALVINGS = 5
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PairFit:
+    """Mains, pairs and intercept; pairs read scaled terms and hold what either term explains alone, too.
+
+    ``coefficients`` has a matrix (m_j, outputs) for each main, ``means`` (m_j,) are the ramps' means over the rows in
+    which the term is present: the main is Σₖ cₖ(rampₖ - meanₖ), and 0 where it is absent.
+    """
+
+    ramps: tuple[Ramps, ...]
+    coefficients: tuple[Matrix, ...]
+    means: tuple[Vector, ...]
+    pairs: tuple[PairFunction, ...]
+    intercept: Vector
+    freedom: float
+    noise: float
+
+
+class MainsBlock:
+    """The mains of a fit as one block: all their coefficients are solved for together."""
+
+    def __init__(self, task: SmoothProblem, mains: SmoothFit, levels: Sequence[bool]) -> None:
+        self.layout = Layout.of(list(mains.ramps), list(levels))
+        self.design = RampDesign(self.layout, task.x, task.weights)
+        self.strengths = [strength.copy() for strength in mains.strengths]
+        self.coefficients = np.concatenate(mains.coefficients)
+        self.freedom = float(mains.degrees_of_freedom.sum())
+        self.fitted = self.design.times(self.coefficients)
+        self._sums: tuple[list[Vector], list[WeightedGram]] | None = None
+
+    def penalty(self) -> float:
+        """Return ½ Σ βᵀPβ over all outputs."""
+        parts = zip(self.layout.slices, self.layout.precisions(self.strengths), strict=True)
+        betas = [(self.coefficients[columns], precision) for columns, precision in parts]
+        return 0.5 * sum(float(np.sum(beta * (precision @ beta))) for beta, precision in betas)
+
+    def update(self, partial: Matrix, weights: Sequence[Vector], noise: float, free: int) -> None:
+        """Fit partial residuals (rows, outputs), and take a step of Fellner and Schall; see `GridBlock.update`."""
+        if self._sums is None or any(one is not other for one, other in zip(self._sums[0], weights, strict=True)):
+            self._sums = (list(weights), [self.design.gram(weight) for weight in weights])
+        precisions = self.layout.precisions(self.strengths)
+        found = [posterior(self.layout, gram.matrix, precisions, noise) for gram in self._sums[1]]
+        for index, (each, weight) in enumerate(zip(found, weights, strict=True)):
+            outputs = slice(None) if len(found) == 1 else slice(index, index + 1)
+            centred = partial[:, outputs] - np.average(partial[:, outputs], axis=0, weights=weight)
+            pull = self.design.transposed_times(weight[:, None] * centred)
+            self.coefficients[:, outputs] = each.solve(pull / noise)
+        self.freedom = float(np.mean([each.degrees_of_freedom.sum() for each in found]))
+        self.strengths = updated_strengths(self.layout, self.strengths, precisions, found, self.coefficients, free)
+        self.fitted = self.design.times(self.coefficients)
+
+
+Block = MainsBlock | GridBlock
+
+
+class _State:
+    """The scores of all blocks, and the second-order model of the loss there."""
+
+    def __init__(self, task: SmoothProblem, intercept: Vector) -> None:
+        self.task, self.intercept, self.noise = task, intercept, 1.0
+        self._constant = [task.weights]
+
+    def scores(self, blocks: Sequence[Block]) -> Matrix:
+        return self.intercept + np.sum([block.fitted for block in blocks], axis=0)
+
+    def model(self, scores: Matrix, freedom: float) -> tuple[Matrix, list[Vector]]:
+        """Return working residuals (rows, outputs) and weights; set the noise."""
+        task = self.task
+        if task.family.is_quadratic:
+            residual = task.target - scores
+            rows = max(float(task.weights.sum()) - freedom - 1.0, 1.0)
+            squares = float(np.sum(task.weights[:, None] * residual**2)) / residual.shape[1]
+            self.noise = max(squares / rows, LEAST_NOISE)
+            return residual, self._constant
+        self.noise = dispersion(task.family, scores, task.target, task.weights, freedom + 1.0)
+        bends = curvatures(task, scores)
+        return -task.family.gradient(scores, task.target) / bends.T, [task.weights * bend for bend in bends]
+
+
+def curvatures(task: SmoothProblem, scores: Matrix) -> Matrix:
+    """Return the curvature of the loss in each score, (outputs, rows), or (1, rows) for softmax: its mean."""
+    family, outputs = task.family, scores.shape[1]
+    if family.couples_outputs and outputs > 1:
+        mean = family.mean(scores)
+        return np.maximum(np.sum(mean * (1.0 - mean), axis=1) / (outputs - 1.0), LIGHTEST)[None]
+    return np.maximum(family.hessian_diagonal(scores, task.target), LIGHTEST).T
+
+
+def fit_pairs(
+    task: SmoothProblem,
+    mains: SmoothFit,
+    main_terms: NDArray[np.intp],
+    pairs: Sequence[tuple[int, int]],
+    levels: NDArray[np.bool_],
+    context: Context,
+) -> PairFit:
+    """Return the fit of mains and pairs, started from that of the mains.
+
+    Parameters
+    ----------
+    task
+        All terms that a main or a pair reads, with target, weights and family.
+    mains
+        The fit of the mains alone; ``main_terms`` are their indices in ``task.x``.
+    pairs
+        The two indices in ``task.x`` of each pair.
+    levels
+        Marks the terms that are codes of unordered levels, shape (terms,).
+    """
+    state = _State(task, mains.intercept.copy())
+    blocks: list[Block] = []
+    if main_terms.size:
+        part = SmoothProblem(task.x[main_terms], task.target, task.weights, task.family)
+        block = MainsBlock(part, mains, levels[main_terms].tolist())
+        blocks.append(block)
+        state.intercept = mains.intercept + block.design.means @ block.coefficients
+    counts = {pair: _first_counts(task, pair, levels) for pair in pairs}
+    grids = {pair: _grid(task, pair, counts[pair], levels, context) for pair in pairs}
+    best = _sweep(state, [*grids.values(), *blocks], context)
+    while True:
+        finer = {pair: _doubled(task, pair, counts[pair], grids[pair], levels) for pair in pairs}
+        if finer == counts or not context.clock.has_room_for(4.0 * best.seconds):
+            break
+        before = _Snapshot.of(state, blocks, grids)
+        for pair in pairs:
+            if finer[pair] != counts[pair]:
+                old = grids[pair]
+                assert old.strengths is not None
+                grids[pair] = _grid(task, pair, finer[pair], levels, context)
+                grids[pair].start_from(old.function(task.weights), old.strengths, task.weights)
+        tried = _sweep(state, [*grids.values(), *blocks], context)
+        if tried.criterion >= best.criterion:
+            grids = before.restore(state, blocks)
+            break
+        best, counts = tried, finer
+    return _finished(state, blocks, [grids[pair] for pair in pairs], best.freedom)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Snapshot:
+    """What a round with finer grids may have to be taken back to."""
+
+    intercept: Vector
+    mains: list[tuple[Matrix, list[Vector], Matrix, float]]
+    grids: dict[tuple[int, int], GridBlock]
+
+    @classmethod
+    def of(cls, state: _State, blocks: Sequence[Block], grids: dict[tuple[int, int], GridBlock]) -> _Snapshot:
+        mains = [block for block in blocks if isinstance(block, MainsBlock)]
+        kept = [(each.coefficients.copy(), list(each.strengths), each.fitted.copy(), each.freedom) for each in mains]
+        return cls(state.intercept.copy(), kept, dict(grids))
+
+    def restore(self, state: _State, blocks: Sequence[Block]) -> dict[tuple[int, int], GridBlock]:
+        state.intercept = self.intercept
+        mains = [block for block in blocks if isinstance(block, MainsBlock)]
+        for block, kept in zip(mains, self.mains, strict=True):
+            block.coefficients, block.strengths, block.fitted, block.freedom = kept
+        return self.grids
+
+
+@dataclass(frozen=True, slots=True)
+class _Round:
+    criterion: float
+    freedom: float
+    seconds: float
+
+
+def _sweep(state: _State, blocks: Sequence[Block], context: Context) -> _Round:
+    """Update all blocks in turn until the degrees of freedom rest; return the criterion that compares resolutions."""
+    task, freedoms = state.task, list[float]()
+    started, out_of_time = time.monotonic(), context.clock.laps()
+    for number in range(SWEEPS):
+        freedom = sum(block.freedom for block in blocks)
+        scores = state.scores(blocks)
+        residual, weights = state.model(scores, freedom)
+        before = None if task.family.is_quadratic else _Point.of(state, blocks, scores)
+        for block in blocks:
+            partial = residual + block.fitted
+            block.update(partial, weights, state.noise, task.free_outputs)
+            residual = partial - block.fitted
+        if len(weights) == 1:
+            state.intercept = state.intercept + np.average(residual, axis=0, weights=weights[0])
+        else:
+            means = [np.average(residual[:, k], weights=weight) for k, weight in enumerate(weights)]
+            state.intercept = state.intercept + np.array(means)
+        if before is not None:
+            before.shorten(state, blocks)
+        context.progress.report("pairs", number + 1)
+        freedoms.append(sum(block.freedom for block in blocks))
+        changes = [abs(now - last) < SETTLED * now + 0.05 for last, now in pairwise(freedoms[-3:])]
+        if (len(changes) == 2 and all(changes)) or out_of_time():
+            break
+    return _Round(_criterion(state, blocks, freedoms[-1]), freedoms[-1], time.monotonic() - started)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Point:
+    """Where a sweep started, for families whose second-order model may lead too far."""
+
+    objective: float
+    noise: float
+    intercept: Vector
+    values: list[Matrix]
+    fitted: list[Matrix]
+
+    @classmethod
+    def of(cls, state: _State, blocks: Sequence[Block], scores: Matrix) -> _Point:
+        values = [block.coefficients if isinstance(block, MainsBlock) else block.values for block in blocks]
+        cost = state.task.loss(scores) / state.noise + sum(block.penalty() for block in blocks)
+        copies = [value.copy() for value in values]
+        return cls(cost, state.noise, state.intercept.copy(), copies, [block.fitted.copy() for block in blocks])
+
+    def shorten(self, state: _State, blocks: Sequence[Block]) -> None:
+        """Halve the way from here until the loss is no worse than it was at the start."""
+        for _ in range(HALVINGS):
+            loss = state.task.loss(state.scores(blocks)) / self.noise
+            if np.isfinite(loss) and loss <= self.objective + 1e-8 * abs(self.objective):
+                return
+            state.intercept = 0.5 * (state.intercept + self.intercept)
+            for block, values, fitted in zip(blocks, self.values, self.fitted, strict=True):
+                block.fitted = 0.5 * (block.fitted + fitted)
+                if isinstance(block, MainsBlock):
+                    block.coefficients = 0.5 * (block.coefficients + values)
+                else:
+                    block.values = 0.5 * (block.values + values)
+
+
+def _criterion(state: _State, blocks: Sequence[Block], freedom: float) -> float:
+    """Return generalised cross-validation, or Akaike's criterion where the dispersion is known."""
+    task = state.task
+    loss, rows = task.loss(state.scores(blocks)), float(task.weights.sum())
+    if task.family.dispersion == "fixed":
+        return loss + freedom
+    least = float(task.weights @ -task.family.conjugate(task.target, task.target))
+    return (loss - least) / max(1.0 - freedom / rows, 1e-6) ** 2
+
+
+def _first_counts(task: SmoothProblem, pair: tuple[int, int], levels: NDArray[np.bool_]) -> tuple[int, int]:
+    return _capped(task, pair, (FIRST, FIRST), levels)
+
+
+def _capped(
+    task: SmoothProblem, pair: tuple[int, int], wanted: tuple[int, int], levels: NDArray[np.bool_]
+) -> tuple[int, int]:
+    """Return intervals along either axis that the values and the rows allow."""
+    found: list[int] = []
+    for term, count in zip(pair, wanted, strict=True):
+        cells = task.x[term]
+        present = ~np.isnan(cells)
+        values = distinct(cells[present], task.weights[present])[0].size - 1
+        found.append(values if levels[term] else max(min(count, values, MOST), 1))
+    most = min(NODES_A_ROW * float(task.weights.sum()), MOST_NODES)
+    first, second = found
+    while (first + 1) * (second + 1) > most and (first > 2 or second > 2):
+        if (first >= second and not levels[pair[0]]) or levels[pair[1]]:
+            if first <= 2:
+                break
+            first //= 2
+        else:
+            if second <= 2:
+                break
+            second //= 2
+    return first, second
+
+
+def _doubled(
+    task: SmoothProblem, pair: tuple[int, int], counts: tuple[int, int], grid: GridBlock, levels: NDArray[np.bool_]
+) -> tuple[int, int]:
+    """Return twice the intervals for a pair that uses many of its nodes, else the same."""
+    used = np.count_nonzero(grid.mass(task.weights) > 0.5)
+    if grid.freedom <= CROWDED * max(used, 1):
+        return counts
+    return _capped(task, pair, (2 * counts[0], 2 * counts[1]), levels)
+
+
+def _grid(
+    task: SmoothProblem,
+    pair: tuple[int, int],
+    counts: tuple[int, int],
+    levels: NDArray[np.bool_],
+    context: Context,
+) -> GridBlock:
+    first, second = (
+        Axis.of(task.x[term], task.weights, count, bool(levels[term])) for term, count in zip(pair, counts, strict=True)
+    )
+    generator = context.streams.generator(f"pair {pair} {counts}")
+    return GridBlock((first, second), (task.x[pair[0]], task.x[pair[1]]), task.target.shape[1], generator)
+
+
+def _finished(state: _State, blocks: Sequence[Block], grids: Sequence[GridBlock], freedom: float) -> PairFit:
+    mains = [block for block in blocks if isinstance(block, MainsBlock)]
+    ramps, coefficients, means = tuple[Ramps, ...](), tuple[Matrix, ...](), tuple[Vector, ...]()
+    if mains:
+        layout, values = mains[0].layout, mains[0].coefficients
+        ramps = layout.ramps
+        coefficients = tuple(values[columns] for columns in layout.slices)
+        means = tuple(mains[0].design.means[columns] for columns in layout.slices)
+    functions = tuple(grid.function(state.task.weights) for grid in grids)
+    return PairFit(ramps, coefficients, means, functions, state.intercept, freedom, state.noise)
