@@ -43,6 +43,7 @@ from sparsenam.export import save_estimator
 from sparsenam.fitting.pipeline import (
     Alpha,
     ChoosingParameters,
+    PairParameters,
     FitResult,
     Plan,
     Pose,
@@ -199,7 +200,8 @@ class AdditiveEstimator(BaseEstimator, ABC):
 
     def _plan(self, pose: Pose, strategy: Strategy, penalty: Penalty) -> Plan:
         choosing = self._choosing()
-        return Plan(strategy, pose, penalty, as_rule(choosing.rule), choosing, self._settings())
+        pairs = self if isinstance(self, PairParameters) else PairParameters()
+        return Plan(strategy, pose, penalty, as_rule(choosing.rule), choosing, self._settings(), pairs)
 
     def _choosing(self) -> ChoosingParameters:
         """Return the parameters of how columns are chosen."""
@@ -289,7 +291,7 @@ class SupportMixin(SelectorMixin):
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class SNAMParameters(ChoosingParameters):
+class SNAMParameters(PairParameters, ChoosingParameters):
     """The constructor of the SNAM estimators; see `SNAMRegressor` for the meaning."""
 
     alpha: Alpha = field(default="auto", kw_only=False)
@@ -301,7 +303,7 @@ class SNAMParameters(ChoosingParameters):
     random_state: RandomState = None
 
     def _resolve(self) -> tuple[Strategy, Penalty]:
-        return resolve_snam(self, self.network, self.refit)
+        return resolve_snam(self, self.network, self.refit, self)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import reprlib
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, cast
 
 import numpy as np
@@ -16,6 +16,16 @@ from sparsenam.context import Context
 from sparsenam.convex.problem import Certificate
 from sparsenam.errors import InputError, check_number, check_whole, check_word, describe
 from sparsenam.fitting.identity import choice_basis, identity_of
+from sparsenam.fitting.pairs import (
+    Heredity,
+    PairFitter,
+    Pairs,
+    PairsFound,
+    asked_pairs,
+    check_pairs,
+    find_pairs,
+    value_terms,
+)
 from sparsenam.fitting.problem import FitProblem, Fitted, Vector
 from sparsenam.fitting.strategies import (
     FeatureKind,
@@ -60,6 +70,14 @@ class ChoosingParameters:
     always_keep: Sequence[ColumnName] | None = None
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
+class PairParameters:
+    """Parameters of pairs of columns, for estimators that may have them."""
+
+    pairs: Pairs = 0
+    heredity: Heredity = "none"
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Plan:
     """How to choose and how to fit.
@@ -74,6 +92,7 @@ class Plan:
     rule: Rule
     parameters: ChoosingParameters
     settings: dict[str, Any]
+    pairs: PairParameters = field(default_factory=PairParameters)
 
     @property
     def alpha(self) -> Alpha:
@@ -102,7 +121,10 @@ class Plan:
 
 
 def resolve_snam(
-    parameters: ChoosingParameters, network: Network | None, refit: bool | Literal["auto"]
+    parameters: ChoosingParameters,
+    network: Network | None,
+    refit: bool | Literal["auto"],
+    pairs: PairParameters,
 ) -> tuple[Strategy, Penalty]:
     """Check the parameters and return the one strategy that they ask for, and the penalty.
 
@@ -114,6 +136,10 @@ def resolve_snam(
     penalty, alpha = as_penalty(parameters.penalty), parameters.alpha
     if refit not in (True, False, "auto"):
         raise InputError(describe("refit", "True, False or 'auto'", repr(refit), "choose one"))
+    check_pairs(pairs.pairs, pairs.heredity)
+    if pairs.pairs != 0 and (network is not None or refit is False):
+        got = f"{reprlib.repr(pairs.pairs)} with " + ("a network" if network is not None else "refit=False")
+        raise InputError(describe("pairs", "the smooth fit", got, "leave network and refit out, or set pairs=0"))
     if network is None:
         return (convex_strategy() if refit is False else smooth_strategy()), penalty
     if not isinstance(network, Network):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -206,6 +232,7 @@ class FitResult:
     evidence: Evidence | None
     substitutes: Substitutes
     problem: FitProblem
+    pairs: PairsFound | None = None
 
 
 def read(
@@ -240,8 +267,40 @@ def fit(
         prepared = problem.prepared
         problem = problem.with_family(problem.family.estimated(scores, prepared.target, prepared.weights))
     choice = choose(problem, plan, splits, context)
-    fitted, _ = fit_terms(problem, choice, plan, context)
-    return build(encoder, problem, choice, problem.finish(fitted), plan)
+    fitted, scores = fit_terms(problem, choice, plan, context)
+    found = None
+    if choice is not None and plan.pairs.pairs != 0:
+        fitted, found = add_pairs(encoder, problem, choice, fitted, scores, plan, splits, context)
+    return replace(build(encoder, problem, choice, problem.finish(fitted), plan), pairs=found)
+
+
+def add_pairs(
+    encoder: TableEncoder,
+    problem: FitProblem,
+    choice: Choice,
+    fitted: Fitted,
+    scores: Vector,
+    plan: Plan,
+    splits: Callable[[FitProblem], CrossValidation],
+    context: Context,
+) -> tuple[Fitted, PairsFound]:
+    """Return the fit with the pairs that are asked for or found, or as it was where there are none."""
+    asked, prepared = plan.pairs, problem.prepared
+    named = asked_pairs(asked.pairs, encoder, prepared)
+    if named is None:
+        at, on_scale = problem.at(scores)
+        most = None if asked.pairs == "auto" else int(cast(int, asked.pairs))
+        terms = list(value_terms(encoder, prepared).values())
+        found = find_pairs(at, on_scale, choice, terms, most, asked.heredity, splits(problem), context)
+    else:
+        found = PairsFound(tuple(named), len(named), None)
+    if not found.pairs:
+        return fitted, found
+    mains = frozenset(int(term) for term in prepared.terms[choice.support])
+    pairs = tuple((int(prepared.terms[one]), int(prepared.terms[other])) for one, other in found.pairs)
+    indices = np.union1d(choice.support, np.array(found.pairs, dtype=np.intp).ravel())
+    fitter = PairFitter(mains, pairs, fitted.smooth)
+    return problem.fit(fitter, indices, scores[:, 0] if choice.start is not None else None, context)[0], found
 
 
 def choose(

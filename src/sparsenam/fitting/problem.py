@@ -14,6 +14,7 @@ from sparsenam.families.base import robust_center_and_scale
 from sparsenam.model import AdditiveModel
 from sparsenam.selection.choose import Choice, CrossValidation, choose_at, choose_by_cross_validation
 from sparsenam.selection.task import ConvexTask, centred_effects
+from sparsenam.smooth.fit import SmoothFit
 from sparsenam.tables import PreparedSample, Sample, TableEncoder, prepare
 from sparsenam.tables.sample import mean_and_deviation
 from sparsenam.training.checkpoint import History
@@ -27,13 +28,14 @@ Mask = NDArray[np.bool_]
 class Fitted:
     """A fitted model and the norms of all encoded terms, shape (n_terms,).
 
-    ``history`` and ``stationarity`` are there where a network was trained.
+    ``history`` and ``stationarity`` are there where a network was trained, ``smooth`` is the fit of ramps.
     """
 
     model: AdditiveModel
     norms: Vector
     history: History | None = None
     stationarity: float | None = None
+    smooth: SmoothFit | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -76,6 +78,10 @@ class FamilyProblem:
         fitted = fitter.fit(self.take(indices), context)
         return fitted, self.scores(fitted.model)
 
+    def at(self, scores: Vector) -> tuple[FamilyProblem, Vector]:
+        """Return the problem of a family, and scores (rows, outputs) as that family reads them: both as they are."""
+        return self, scores
+
     def finish(self, fitted: Fitted) -> Fitted:
         """Return the fit as users see it: unchanged."""
         return fitted
@@ -84,7 +90,12 @@ class FamilyProblem:
         """Return a model's scores on the training rows and the scale of the fit, shape (rows, outputs)."""
         prepared = self.prepared
         base = (model.intercept - prepared.target_scaling.center) / prepared.target_scaling.scale
-        return centred_effects(prepared, model).sum(axis=0) + base - np.log(prepared.exposure_unit)
+        total = centred_effects(prepared, model).sum(axis=0) + base - np.log(prepared.exposure_unit)
+        if model.pairs:
+            terms = np.full((prepared.x.shape[1], model.n_terms), np.nan)
+            terms[:, prepared.terms] = (prepared.x * prepared.scaling.scale[:, None] + prepared.scaling.center[:, None]).T
+            total += model.pair_effects(terms).sum(axis=1) / prepared.target_scaling.scale
+        return total
 
 
 class Fitter(Protocol):
@@ -123,6 +134,7 @@ class FitProblem(Protocol):
     def fit(
         self, fitter: Fitter, indices: Indices, start: Vector | None, context: Context
     ) -> tuple[Fitted, Vector]: ...
+    def at(self, scores: Vector) -> tuple[FamilyProblem, Vector]: ...
     def finish(self, fitted: Fitted) -> Fitted: ...
 
 

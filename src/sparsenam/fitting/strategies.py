@@ -165,7 +165,7 @@ class SmoothFitter:
         )
         bank, theta = smooth.network()
         finished = finish(prepared, problem.family, bank, theta, _all(prepared), smooth.intercept.copy())
-        return Fitted(finished.model, finished.norms())
+        return Fitted(finished.model, finished.norms(), smooth=smooth)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -223,6 +223,11 @@ class CVCurve:
         """
         return self._error(self.losses - self.losses[point])
 
+    @property
+    def luck(self) -> float:
+        """Standard errors of a difference that luck may make among so many columns to choose from."""
+        return float(min(max(np.log10(max(self.n_columns, 1) / 3.0), LEAST_LUCK), MOST_LUCK))
+
     def table(self) -> list[dict[str, float]]:
         """Return one row for each point: alpha, features, mean and standard error."""
         names = ("alpha", "features", "mean", "standard_error")
@@ -312,10 +317,8 @@ class Compact:
         """Return the smallest point within the margin."""
         mean, best = curve.mean, curve.lowest(allowed)
         noise, loss = curve.noise(best), max(float(mean[best]), 0.0)
-        null = float(mean[0]) if curve.null_loss is None else curve.null_loss
-        gain = max(null - float(mean[best]), 0.0)
-        luck = min(max(np.log10(max(curve.n_columns, 1) / 3.0), LEAST_LUCK), MOST_LUCK)
-        margin = np.clip(self.tolerance * np.sqrt(loss * max(loss, gain)), luck * noise, BEYOND_DOUBT * noise)
+        gain = max(float(mean[0] - mean[best]), 0.0)
+        margin = np.clip(self.tolerance * np.sqrt(loss * max(loss, gain)), curve.luck * noise, BEYOND_DOUBT * noise)
         if gain > CLEAR * noise[0]:
             margin = np.minimum(margin, self.share * gain)
         return curve.smallest(allowed, margin)

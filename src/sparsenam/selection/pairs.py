@@ -21,7 +21,7 @@ from sparsenam.errors import CertificateError
 from sparsenam.families import Gaussian
 from sparsenam.penalties import GroupLasso
 from sparsenam.selection.choose import PATH_TOL, FamilyLoss, Turning, same_points, with_empty
-from sparsenam.selection.curve import CVCurve, Rule, Splits, batch_weights, held_out_counts
+from sparsenam.selection.curve import Compact, CVCurve, Rule, Splits, batch_weights, held_out_counts
 from sparsenam.smooth.grid import Axis, hats
 from sparsenam.smooth.judge import SmoothJudge
 from sparsenam.tables.sample import Matrix, Vector
@@ -29,6 +29,7 @@ from sparsenam.tables.sample import Matrix, Vector
 INTERVALS = 5  # along either axis of the grid that stands for a pair while it is chosen
 FREEDOM = 8.0  # degrees of freedom of a pair, as 3 are those of a column
 MOST_CELLS = 80  # nodes of a pair with wide categories: those with the most rows
+PAIRS_WORTH = 2.0  # what a pair must be worth, in the tolerance of a column
 N_ALPHAS = 20
 WIDE = 10_000_000  # numbers above which the design is kept in single precision
 TOLERANCE = 1e-4  # duality gap of the solution that is certified
@@ -55,6 +56,28 @@ class WorkingResponse:
     weights: Vector
     null_loss: float
     count: float
+
+
+@dataclass(frozen=True, slots=True)
+class FewPairs:
+    """`Compact` for pairs: the fewest that give up next to nothing of what the whole model explains.
+
+    A pair is a picture to be looked at, so that being there beyond doubt is not enough. With L the best held-out loss
+    and g what the best model explains, mains included, the margin is ``tolerance`` · √(L max(L, g)), at least what
+    luck may do and at most ``share`` of g.
+    """
+
+    tolerance: float
+    share: float
+
+    def choose(self, curve: CVCurve, allowed: NDArray[np.bool_]) -> int:
+        """Return the smallest point within the margin."""
+        best = curve.lowest(allowed)
+        loss = max(float(curve.mean[best]), 0.0)
+        assert curve.null_loss is not None
+        gain = max(curve.null_loss - loss, 0.0)
+        worth = min(self.tolerance * np.sqrt(loss * max(loss, gain)), self.share * gain)
+        return curve.smallest(allowed, np.maximum(worth, curve.luck * curve.noise(best)))
 
 
 def choose_pairs(
@@ -89,7 +112,8 @@ def choose_pairs(
         The number of pairs that the candidates come from.
     """
     design = _design(x, levels, candidates, working, mains)
-    target = working.response / np.sqrt(np.average(working.response**2, weights=working.weights))
+    variance = float(np.average(working.response**2, axis=0, weights=working.weights).mean())
+    target = working.response / np.sqrt(variance)
     batches = batch_weights(working.weights, splits)
     held_out, totals = [test for _, test in splits], batches.sum(axis=1)
     family, gram = Gaussian(), GramCache(design, target, batches)
@@ -115,7 +139,6 @@ def choose_pairs(
         context.progress.report("pairs", len(points), N_ALPHAS + 1)
         if turning.has_passed(point, losses[-1]) or context.clock.passed():
             break
-    scale = float(np.average(working.response**2, weights=working.weights))
     curve = CVCurve(
         alphas=np.array([point.alpha for point in points]),
         supports=tuple(point.supports[0] for point in points),
@@ -123,8 +146,10 @@ def choose_pairs(
         weights=loss.weights,
         same_as=same_points(points),
         n_columns=n_tested,
-        null_loss=working.null_loss / scale,
+        null_loss=working.null_loss / variance,
     )
+    if isinstance(rule, Compact):
+        rule = FewPairs(PAIRS_WORTH * rule.tolerance, rule.share)
     taken = curve.choose(rule, most)
     certificate = None
     if taken:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from sparsenam.context import Context
 from sparsenam.errors import InputError, describe
-from sparsenam.families import Family, Poisson
+from sparsenam.families import Family, Poisson, best_intercept
 from sparsenam.fitting.problem import FamilyProblem, Fitted, Fitter, Indices, Mask, Vector
 from sparsenam.model import AdditiveModel
 from sparsenam.selection.choose import Choice, CrossValidation, ValidatedPath, choose_at, cross_validate
@@ -148,6 +148,15 @@ class CoxProblem:
         """Fit some terms in alternation with the hazard, from some scores; return the fit and its scores."""
         converged = self._fit(fitter, indices, self._no_scores() if start is None else start, context)
         return converged.result, converged.result.model.scores(self.terms)
+
+    def at(self, scores: Vector) -> tuple[FamilyProblem, Vector]:
+        """Return the Poisson problem at the hazard of scores (rows, 1), and the scores as rates read them."""
+        problem = self._at(scores[:, 0] - scores[:, 0].mean(), self.likelihood.risk_sets.n_events)
+        prepared = problem.prepared
+        effects = scores - scores.mean()
+        return problem, effects + best_intercept(
+            problem.family, effects, prepared.target, prepared.weights, np.zeros(1)
+        )
 
     def finish(self, fitted: Fitted) -> Fitted:
         """Return the fit with effects and scores of mean 0 over the rows; the baseline hazard takes what they lose."""

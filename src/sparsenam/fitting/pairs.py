@@ -1,0 +1,289 @@
+"""Pairs of columns in the pipeline: what is asked for, screen, choose, fit, and the model without double counting."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparsenam.context import Context
+from sparsenam.convex.problem import Certificate
+from sparsenam.errors import InputError, check_word, describe
+from sparsenam.families import best_intercept
+from sparsenam.fitting.problem import FamilyProblem, Fitted, Indices, Vector
+from sparsenam.model import AdditiveModel, ShapeBank, ShapeFunction
+from sparsenam.model.additive import means_of_present
+from sparsenam.model.pairs import PairFunction, flat_shape, purified, with_margin
+from sparsenam.selection.choose import Choice, CrossValidation
+from sparsenam.selection.pairs import WorkingResponse, choose_pairs
+from sparsenam.selection.screen import screen
+from sparsenam.smooth.fit import SmoothFit, smooth_fit
+from sparsenam.smooth.newton import LIGHTEST, SmoothProblem
+from sparsenam.smooth.pairs import PairFit, curvatures, fit_pairs
+from sparsenam.tables import PreparedSample, TableEncoder
+from sparsenam.tables.encoder import ColumnName, column_index
+
+Pairs = int | Literal["auto"] | Sequence[tuple[ColumnName, ColumnName]]
+Heredity = Literal["none", "weak", "strong"]
+
+LEVEL = 0.05  # of the screen, over all pairs tested
+CANDIDATES = 32  # pairs that the path starts with: those that explain most of the residuals
+ALL_PAIRS = 20_000  # up to which all are tested; beyond, those that hold a kept column
+MOST_ASKED = 100  # pairs that may be named
+
+
+@dataclass(frozen=True, slots=True)
+class PairsFound:
+    """The pairs chosen, as indices of terms among the prepared ones, out of so many tested; the certificate, if any."""
+
+    pairs: tuple[tuple[int, int], ...]
+    n_tested: int
+    certificate: Certificate | None
+
+
+def check_pairs(pairs: Pairs, heredity: Heredity) -> None:
+    """Raise for settings that no table could satisfy."""
+    check_word("heredity", heredity, ("none", "weak", "strong"))
+    expected = "0, a number of pairs, 'auto', or a list of pairs of columns"
+    if isinstance(pairs, str):
+        if pairs != "auto":
+            raise InputError(describe("pairs", expected, repr(pairs), "choose one of them"))
+    elif isinstance(pairs, bool) or not isinstance(pairs, int | np.integer | Sequence):
+        raise InputError(describe("pairs", expected, repr(pairs), "choose one of them"))
+    elif isinstance(pairs, Sequence):
+        for pair in pairs:
+            if isinstance(pair, str) or not isinstance(pair, Sequence) or len(pair) != 2:
+                raise InputError(describe("pairs", "two columns in each pair", repr(pair), "write (one, other)"))
+        if len(pairs) > MOST_ASKED:
+            got = f"{len(pairs)} pairs"
+            raise InputError(describe("pairs", f"at most {MOST_ASKED} named pairs", got, "name those that matter"))
+        if heredity != "none":
+            got = f"{heredity!r}, which could not act: the pairs are given"
+            raise InputError(describe("heredity", "its default 'none'", got, "leave it out"))
+    elif pairs < 0:
+        raise InputError(describe("pairs", "a number of at least 0", f"{pairs}", "choose another"))
+    elif pairs == 0 and heredity != "none":
+        got = f"{heredity!r}, which could not act: there are no pairs"
+        raise InputError(describe("heredity", "its default 'none'", got, "set pairs, or leave it out"))
+
+
+def asked_pairs(pairs: Pairs, encoder: TableEncoder, prepared: PreparedSample) -> list[tuple[int, int]] | None:
+    """Return the pairs that are named, by the indices of their terms among the prepared ones; None if none are."""
+    if isinstance(pairs, str | int | np.integer):
+        possible = len(encoder.names) * (len(encoder.names) - 1) // 2
+        if isinstance(pairs, int | np.integer) and pairs > possible:
+            raise InputError(
+                describe("pairs", f"at most the {possible} pairs that the table has", f"{pairs}", "ask for fewer")
+            )
+        return None
+    terms = value_terms(encoder, prepared)
+    found: list[tuple[int, int]] = []
+    for pair in pairs:
+        columns = [column_index(encoder, column, "pairs") for column in pair]
+        names = [encoder.names[column] for column in columns]
+        if columns[0] == columns[1]:
+            raise InputError(describe("pairs", "two different columns", f"{names[0]!r} twice", "name another"))
+        for column, name in zip(columns, names, strict=True):
+            if column not in terms:
+                raise InputError(
+                    describe("pairs", "columns that vary", f"{name!r}, which was left out", "name another column")
+                )
+        first, second = sorted(terms[column] for column in columns)
+        if (first, second) in found:
+            raise InputError(describe("pairs", "each pair once", f"{names} twice", "name it once"))
+        found.append((first, second))
+    return found
+
+
+def value_terms(encoder: TableEncoder, prepared: PreparedSample) -> dict[int, int]:
+    """Return for each column the index, among the prepared terms, of the term with its values."""
+    index = {int(term): place for place, term in enumerate(prepared.terms)}
+    return {
+        term.column: index[number]
+        for number, term in enumerate(encoder.terms)
+        if term.kind != "missing" and number in index
+    }
+
+
+def find_pairs(
+    problem: FamilyProblem,
+    scores: Vector,
+    choice: Choice,
+    terms: Sequence[int],
+    most: int | None,
+    heredity: Heredity,
+    plan: CrossValidation,
+    context: Context,
+) -> PairsFound:
+    """Screen the pairs of some prepared terms on what the mains leave, and choose among those that pass.
+
+    ``scores`` (rows, outputs) are those of the mains.
+    """
+    prepared, family = problem.prepared, problem.family
+    kept = set[int](choice.support.tolist())
+    tested = _pairs_to_test(terms, kept, heredity)
+    if not len(tested):
+        return PairsFound((), 0, None)
+    task = SmoothProblem(prepared.x, prepared.target, prepared.weights, family)
+    slopes = -prepared.weights[:, None] * family.gradient(scores, prepared.target)
+    bends = family.mean(scores) if family.couples_outputs else family.hessian_diagonal(scores, prepared.target)
+    screened = screen(
+        prepared.x,
+        prepared.levels,
+        slopes,
+        prepared.weights[:, None] * np.maximum(bends, LIGHTEST),
+        tested,
+        freedom=float(len(kept)),
+        outputs=float(task.free_outputs),
+        dispersion=1.0 if family.dispersion == "fixed" else None,
+    )
+    candidates = screened.passing(LEVEL)[:CANDIDATES]
+    if not len(candidates):
+        return PairsFound((), len(tested), None)
+    weights = prepared.weights * np.mean(curvatures(task, scores), axis=0)
+    response = slopes / weights[:, None]
+    start = family.best_constant(prepared.target, prepared.weights)
+    explained = task.loss(np.tile(start, (len(scores), 1))) - task.loss(scores)
+    squares = float(np.sum(weights[:, None] * response**2))
+    working = WorkingResponse(
+        response,
+        weights / weights.mean(),
+        (0.5 * squares + max(explained, 0.0)) / float(weights.sum()),
+        float(prepared.weights.sum()),
+    )
+    groups = _groups_of(prepared, kept | set(np.unique(candidates).tolist()))
+    mains = choice.task.design.columns(groups).astype(np.float64)
+    names = [" × ".join(prepared.names[int(term)] for term in pair) for pair in candidates]
+    found = choose_pairs(
+        prepared.x,
+        prepared.levels,
+        candidates,
+        names,
+        working,
+        mains,
+        plan.splits,
+        plan.rule,
+        most=most,
+        n_tested=len(tested),
+        context=context,
+    )
+    chosen = tuple((int(candidates[index, 0]), int(candidates[index, 1])) for index in found.chosen)
+    return PairsFound(chosen, len(tested), found.certificate)
+
+
+def _pairs_to_test(terms: Sequence[int], kept: set[int], heredity: Heredity) -> NDArray[np.intp]:
+    """Return the pairs of terms that heredity allows, shape (pairs, 2); of very many, those with a kept term."""
+    ordered = sorted(terms)
+    if heredity == "strong":
+        ordered = [term for term in ordered if term in kept]
+    many = len(ordered) * (len(ordered) - 1) // 2 > ALL_PAIRS
+    if heredity == "weak" or many:
+        inside = [term for term in ordered if term in kept]
+        found = {(min(one, other), max(one, other)) for one in inside for other in ordered if one != other}
+        pairs = sorted(found)
+    else:
+        pairs = list(combinations(ordered, 2))
+    return np.array(pairs, dtype=np.intp).reshape(-1, 2)
+
+
+def _groups_of(prepared: PreparedSample, terms: set[int]) -> Indices:
+    """Return the groups that hold some of the terms."""
+    members = prepared.grouping.members
+    found = [group for group, inside in enumerate(members) if not terms.isdisjoint(inside.tolist())]
+    return np.array(found, dtype=np.intp)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PairFitter:
+    """Mains and pairs together, with smoothness and resolution chosen by the data.
+
+    ``mains`` and ``pairs`` are encoded terms, ``start`` the fit of the mains alone where it is known.
+    """
+
+    mains: frozenset[int]
+    pairs: tuple[tuple[int, int], ...]
+    start: SmoothFit | None = None
+    counts_rows: bool = True
+    is_exact: bool = False
+
+    def fit(self, problem: FamilyProblem, context: Context) -> Fitted:
+        """Fit the problem's terms: those of ``mains`` by themselves, and the pairs."""
+        prepared, family = problem.prepared, problem.family
+        index = {int(term): place for place, term in enumerate(prepared.terms)}
+        mains = np.array([place for term, place in index.items() if term in self.mains], dtype=np.intp)
+        present = prepared.weights > 0
+        x, target, weights = prepared.x[:, present], prepared.target[present], prepared.weights[present]
+        start = self.start
+        if start is None:
+            start = smooth_fit(x[mains], target, weights, family, levels=prepared.levels[mains], context=context)
+        pairs = [(index[one], index[other]) for one, other in self.pairs]
+        task = SmoothProblem(x, target, weights, family)
+        fit = fit_pairs(task, start, mains, pairs, prepared.levels, context)
+        return _assembled(problem, fit, mains, pairs)
+
+
+def _assembled(problem: FamilyProblem, fit: PairFit, mains: Indices, pairs: Sequence[tuple[int, int]]) -> Fitted:
+    """Return the fit as a model in which a pair holds nothing that either of its terms explains alone."""
+    prepared = problem.prepared
+    outputs, unit = fit.intercept.size, prepared.target_scaling.scale
+    nothing, intercept = np.zeros(outputs), fit.intercept.copy()
+    shapes: dict[int, ShapeFunction] = {}
+    for place, ramps, coefficients, means in zip(mains, fit.ramps, fit.coefficients, fit.means, strict=True):
+        values = np.vstack([np.zeros(outputs), np.cumsum(coefficients, axis=0)]) - means @ coefficients
+        shapes[int(place)] = ShapeFunction(ramps.knots, values, nothing, nothing, nothing)
+    pure: list[PairFunction] = []
+    for places, pair in zip(pairs, fit.pairs, strict=True):
+        split = purified(pair)
+        intercept += split.constant
+        for place, knots, margin in zip(places, pair.knots, (split.rows, split.columns), strict=True):
+            known = shapes.get(place)
+            shapes[place] = flat_shape(knots, margin) if known is None else with_margin(known, knots, margin)
+        pure.append(_rescaled(split.pair, prepared, places, unit))
+    ordered = [shapes[place] for place in range(prepared.terms.size)]
+    bank, theta = ShapeBank.of(ordered, outputs)
+    effects = np.stack([shape(cells) for shape, cells in zip(ordered, prepared.x, strict=True)])
+    shares = prepared.weights / prepared.weights.sum()
+    offsets = means_of_present(effects, prepared.x, shares)
+    absent = np.stack([shape.absent for shape in ordered]) - offsets
+    never = ~np.isnan(prepared.x).any(axis=1)
+    absent[never] = 0.0  # nothing is known of cells that were never absent
+    raw = prepared.x * prepared.scaling.scale[:, None] + prepared.scaling.center[:, None]
+    joint = [pair.at(raw[one], raw[other]) for (one, other), pair in zip(pairs, pure, strict=True)]
+    centred = np.where(np.isnan(prepared.x)[:, :, None], absent[:, None], effects - offsets[:, None])
+    total = centred.sum(axis=0) + np.sum(joint, axis=0) / unit
+    base = best_intercept(
+        problem.family, total, prepared.target, prepared.weights, intercept + offsets.sum(axis=0)
+    )
+    model = AdditiveModel(
+        family=problem.family,
+        bank=bank,
+        theta=theta,
+        terms=prepared.terms,
+        n_terms=prepared.n_terms,
+        scaling=prepared.scaling,
+        offsets=offsets,
+        intercept=prepared.target_scaling.center + unit * base + np.log(prepared.exposure_unit),
+        target_scale=unit,
+        absent=absent,
+        pairs=tuple(pure),
+    )
+    squares = np.einsum("jik,jik,i->j", centred, centred, shares)
+    for places, effect in zip(pairs, joint, strict=True):
+        squares[list(places)] += float(np.einsum("ik,ik,i->", effect / unit, effect / unit, shares))
+    norms = np.zeros(prepared.n_terms)
+    norms[prepared.terms] = np.sqrt(squares)
+    return Fitted(model, norms)
+
+
+def _rescaled(pair: PairFunction, prepared: PreparedSample, places: tuple[int, int], unit: Vector) -> PairFunction:
+    """Return a pair of scaled terms as one of encoded terms and in the units of the linear predictor."""
+    center, scale = prepared.scaling.center, prepared.scaling.scale
+    first, second = (
+        center[place] + scale[place] * knots for place, knots in zip(places, pair.knots, strict=True)
+    )
+    terms = (int(prepared.terms[places[0]]), int(prepared.terms[places[1]]))
+    return PairFunction(terms, (first, second), pair.values * unit, pair.weights)
