@@ -43,8 +43,8 @@ from sparsenam.export import save_estimator
 from sparsenam.fitting.pipeline import (
     Alpha,
     ChoosingParameters,
-    PairParameters,
     FitResult,
+    PairParameters,
     Plan,
     Pose,
     fit,
@@ -79,6 +79,8 @@ class AdditiveEstimator(BaseEstimator, ABC):
     cv_curve_: CVCurve | None
     path_: RegularizationPath | None
     readmitted_: tuple[str, ...]
+    interactions_: tuple[tuple[str, str], ...]
+    pair_certificate_: Certificate | None
     evidence_: Evidence | None
     substitutes_: dict[str, dict[str, float]]
     encoder_: TableEncoder
@@ -93,11 +95,25 @@ class AdditiveEstimator(BaseEstimator, ABC):
         Returns
         -------
         ndarray of shape (rows, features_in) or, for several outputs, (rows, features_in, outputs)
-            With ``intercept_`` they add up to the linear predictor: the prediction itself for regression,
-            log odds for classification.
+            With ``intercept_`` and the `interaction_effects` of pairs, if there are any, they add up to the linear
+            predictor: the prediction itself for regression, log odds for classification.
         """
         check_is_fitted(self)
         return self._by_column(self.model_.effects(self.encoder_.encode(X)))
+
+    def interaction_effects(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Return each pair's share of the linear predictor, in the order of ``interactions_``.
+
+        Returns
+        -------
+        ndarray of shape (rows, pairs) or, for several outputs, (rows, pairs, outputs)
+            With ``intercept_`` and `effects` they add up to the linear predictor. A pair holds what its columns do
+            together beyond what either does alone: it has mean 0 along each of its axes, over the training rows
+            shared among the nodes of its grid.
+        """
+        check_is_fitted(self)
+        effects = self.model_.pair_effects(self.encoder_.encode(X))
+        return effects[:, :, 0] if effects.shape[2] == 1 else effects
 
     def missing_effects(self, X: ArrayLike) -> NDArray[np.float64]:
         """Return the part of `effects` that is due to cells being missing or not, in the same shape.
@@ -408,6 +424,8 @@ def _attributes(result: FitResult, encoder: TableEncoder) -> dict[str, object]:
         "cv_curve_": result.curve,
         "path_": result.path,
         "readmitted_": result.readmitted,
+        "interactions_": interactions_of(result.model, encoder),
+        "pair_certificate_": None if result.pairs is None else result.pairs.certificate,
         "evidence_": result.evidence,
         "_taken": result.taken,
         "model_": result.model,
@@ -417,6 +435,12 @@ def _attributes(result: FitResult, encoder: TableEncoder) -> dict[str, object]:
     if result.history is not None:
         attributes["history_"] = result.history
     return attributes
+
+
+def interactions_of(model: AdditiveModel, encoder: TableEncoder) -> tuple[tuple[str, str], ...]:
+    """Return the names of the two columns of each pair."""
+    columns = [encoder.names[term.column] for term in encoder.terms]
+    return tuple((columns[pair.terms[0]], columns[pair.terms[1]]) for pair in model.pairs)
 
 
 def _summary(result: FitResult, encoder: TableEncoder, sample: Sample, seconds: float) -> TrainingSummary:

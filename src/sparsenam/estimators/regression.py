@@ -186,6 +186,12 @@ class SNAMRegressor(SupportMixin, SNAMParameters, AdditiveRegressor):
         Factor of a column's penalty, such as the cost of its measurement.
     always_keep : list of columns, optional
         Columns that are never penalised, hence never dropped.
+    pairs : int, "auto" or list of pairs of columns, default 0
+        Joint effects of two columns beside their single ones: none, at most so many, as many as held-out rows want,
+        or those named. All pairs are tested on what the single effects leave, dropped columns included, and those
+        that pass are chosen like columns: under the group penalty, by cross-validation and ``rule``.
+    heredity : {"none", "weak", "strong"}, default "none"
+        Whether a pair may be of any two columns, must hold a kept one, or two of them.
     max_seconds : float, optional
         Time budget; the fit ends with what it has.
     n_jobs : int, optional
@@ -215,6 +221,10 @@ class SNAMRegressor(SupportMixin, SNAMParameters, AdditiveRegressor):
         The convex path, with entry order and a model at each point, when alpha is "auto".
     readmitted_ : tuple of str
         Columns that the convex choice dropped and held-out rows wanted back.
+    interactions_ : tuple of pairs of str
+        The columns of each pair; `interaction_effects` has what they add.
+    pair_certificate_ : Certificate or None
+        Duality gap of the choice of pairs, and how near each candidate left out is to entering.
     evidence_ : Evidence or None
         What held-out rows know of the choice: the share of the loss that it explains, how far it is behind all
         columns, the share of the folds that keep each kept column; None where alpha was given. Where the choice may

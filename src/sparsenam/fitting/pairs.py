@@ -255,9 +255,7 @@ def _assembled(problem: FamilyProblem, fit: PairFit, mains: Indices, pairs: Sequ
     joint = [pair.at(raw[one], raw[other]) for (one, other), pair in zip(pairs, pure, strict=True)]
     centred = np.where(np.isnan(prepared.x)[:, :, None], absent[:, None], effects - offsets[:, None])
     total = centred.sum(axis=0) + np.sum(joint, axis=0) / unit
-    base = best_intercept(
-        problem.family, total, prepared.target, prepared.weights, intercept + offsets.sum(axis=0)
-    )
+    base = best_intercept(problem.family, total, prepared.target, prepared.weights, intercept + offsets.sum(axis=0))
     model = AdditiveModel(
         family=problem.family,
         bank=bank,
@@ -282,8 +280,6 @@ def _assembled(problem: FamilyProblem, fit: PairFit, mains: Indices, pairs: Sequ
 def _rescaled(pair: PairFunction, prepared: PreparedSample, places: tuple[int, int], unit: Vector) -> PairFunction:
     """Return a pair of scaled terms as one of encoded terms and in the units of the linear predictor."""
     center, scale = prepared.scaling.center, prepared.scaling.scale
-    first, second = (
-        center[place] + scale[place] * knots for place, knots in zip(places, pair.knots, strict=True)
-    )
+    first, second = (center[place] + scale[place] * knots for place, knots in zip(places, pair.knots, strict=True))
     terms = (int(prepared.terms[places[0]]), int(prepared.terms[places[1]]))
     return PairFunction(terms, (first, second), pair.values * unit, pair.weights)

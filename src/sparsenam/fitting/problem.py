@@ -93,7 +93,9 @@ class FamilyProblem:
         total = centred_effects(prepared, model).sum(axis=0) + base - np.log(prepared.exposure_unit)
         if model.pairs:
             terms = np.full((prepared.x.shape[1], model.n_terms), np.nan)
-            terms[:, prepared.terms] = (prepared.x * prepared.scaling.scale[:, None] + prepared.scaling.center[:, None]).T
+            terms[:, prepared.terms] = (
+                prepared.x * prepared.scaling.scale[:, None] + prepared.scaling.center[:, None]
+            ).T
             total += model.pair_effects(terms).sum(axis=1) / prepared.target_scaling.scale
         return total
 

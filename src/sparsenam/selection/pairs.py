@@ -29,8 +29,8 @@ from sparsenam.tables.sample import Matrix, Vector
 INTERVALS = 5  # along either axis of the grid that stands for a pair while it is chosen
 FREEDOM = 8.0  # degrees of freedom of a pair, as 3 are those of a column
 MOST_CELLS = 80  # nodes of a pair with wide categories: those with the most rows
-PAIRS_WORTH = 2.0  # what a pair must be worth, in the tolerance of a column
-N_ALPHAS = 20
+PAIRS_WORTH = 2.5  # what a pair must be worth, in the tolerance of a column
+N_ALPHAS = 50
 WIDE = 10_000_000  # numbers above which the design is kept in single precision
 TOLERANCE = 1e-4  # duality gap of the solution that is certified
 

@@ -183,6 +183,4 @@ def hats(axes: tuple[Axis, Axis], x: tuple[Vector, Vector]) -> Any:
 
 def _factor(matrix: Any) -> Any:
     """Return a sparse factorisation of a symmetric positive definite matrix."""
-    return splu(
-        csc_array(matrix), permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True}
-    )
+    return splu(csc_array(matrix), permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True})
