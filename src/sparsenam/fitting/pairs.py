@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Literal
+from typing import Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,11 +52,11 @@ def check_pairs(pairs: Pairs, heredity: Heredity) -> None:
     if isinstance(pairs, str):
         if pairs != "auto":
             raise InputError(describe("pairs", expected, repr(pairs), "choose one of them"))
-    elif isinstance(pairs, bool) or not isinstance(pairs, int | np.integer | Sequence):
+    elif isinstance(pairs, bool) or not isinstance(cast(object, pairs), int | np.integer | Sequence):
         raise InputError(describe("pairs", expected, repr(pairs), "choose one of them"))
     elif isinstance(pairs, Sequence):
         for pair in pairs:
-            if isinstance(pair, str) or not isinstance(pair, Sequence) or len(pair) != 2:
+            if isinstance(pair, str) or not isinstance(cast(object, pair), Sequence) or len(pair) != 2:
                 raise InputError(describe("pairs", "two columns in each pair", repr(pair), "write (one, other)"))
         if len(pairs) > MOST_ASKED:
             got = f"{len(pairs)} pairs"

@@ -124,7 +124,7 @@ def resolve_snam(
     parameters: ChoosingParameters,
     network: Network | None,
     refit: bool | Literal["auto"],
-    pairs: PairParameters,
+    pairs: PairParameters | None = None,
 ) -> tuple[Strategy, Penalty]:
     """Check the parameters and return the one strategy that they ask for, and the penalty.
 
@@ -136,6 +136,7 @@ def resolve_snam(
     penalty, alpha = as_penalty(parameters.penalty), parameters.alpha
     if refit not in (True, False, "auto"):
         raise InputError(describe("refit", "True, False or 'auto'", repr(refit), "choose one"))
+    pairs = PairParameters() if pairs is None else pairs
     check_pairs(pairs.pairs, pairs.heredity)
     if pairs.pairs != 0 and (network is not None or refit is False):
         got = f"{reprlib.repr(pairs.pairs)} with " + ("a network" if network is not None else "refit=False")

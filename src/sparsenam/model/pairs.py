@@ -20,7 +20,7 @@ SINGULAR = 1e-12  # share of the largest singular value below which margins are 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cells:
-    """Where rows lie along one axis: between two nodes, with a share of the second; both are one where a cell is NaN."""
+    """Where rows lie along one axis: between two nodes, with a share of the second; at one node where a cell is NaN."""
 
     left: NDArray[np.intp]
     right: NDArray[np.intp]
@@ -157,8 +157,10 @@ def with_margin(shape: ShapeFunction, knots: Vector, margin: Matrix) -> ShapeFun
     ``margin`` is (m + 1, outputs): its values at the knots and, last, where the term is NaN.
     """
     union = np.union1d(shape.knots, knots)
-    added = np.stack([np.interp(union, knots, column) for column in margin[:-1].T], axis=1)
-    return ShapeFunction(union, shape(union) + added, shape.left_slope, shape.right_slope, shape.absent + margin[-1])
+    values = shape(union)
+    for output in range(margin.shape[1]):
+        values[:, output] += np.interp(union, knots, margin[:-1, output])
+    return ShapeFunction(union, values, shape.left_slope, shape.right_slope, shape.absent + margin[-1])
 
 
 def flat_shape(knots: Vector, margin: Matrix) -> ShapeFunction:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -174,10 +175,10 @@ def _design(
         grid = hats((axes[first], axes[second]), (x[first], x[second]))
         mass = np.asarray(grid.T @ weights)
         kept[index] = np.sort(np.argsort(-mass, kind="stable")[: min(MOST_CELLS, np.count_nonzero(mass > 0))])
-        dense = grid[:, kept[index]].toarray()
+        dense = cast(Matrix, grid[:, kept[index]].toarray())
         dense -= np.average(dense, axis=0, weights=weights)
         if len(centred):
-            dense -= centred.T @ np.linalg.solve(gram, (centred * weights) @ dense)
+            dense -= centred.T @ np.asarray(np.linalg.solve(gram, (centred * weights) @ dense), dtype=np.float64)
         return dense
 
     def roughness(index: int) -> Matrix:

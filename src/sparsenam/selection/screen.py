@@ -131,7 +131,7 @@ def screen(
 
 
 def clipped(residual: Matrix, weights: Matrix) -> Matrix:
-    """Return the residuals (rows, outputs) with those beyond three robust deviations cut off, unless they are clumped."""
+    """Return residuals (rows, outputs), cut off at three robust deviations unless they are clumped."""
     roots = np.sqrt(weights)
     pearson = residual / roots
     middle = np.median(pearson, axis=0)
@@ -160,7 +160,7 @@ def additive_gain(tables: Tables) -> tuple[Vector, Vector]:
         # the constant, and columns without rows, are not determined: a small multiple of the identity sets them to 0
         np.einsum("pbb->pb", system)[...] += columns + 1e-9 * scale[:, None]
         right = sums.sum(axis=1) - np.einsum("pab,pa->pb", shares, sums.sum(axis=2))
-        effects = np.linalg.solve(system, right[:, :, None])[:, :, 0]
+        effects = np.asarray(np.linalg.solve(system, right[:, :, None]), dtype=np.float64)[:, :, 0]
         gains += full - np.sum(sums.sum(axis=2) ** 2 * over, axis=1) - np.sum(effects * right, axis=1)
     return np.maximum(gains, 0.0), freed.astype(np.float64)
 

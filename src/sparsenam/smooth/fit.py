@@ -153,8 +153,8 @@ ROUNDS = 5  # of doubling: MSE 1.25 without, cross-entropy 0.0936 instead of 0.0
 class SmoothFit:
     """β₀ + Σⱼ Σₖ cⱼₖ rampⱼₖ(xⱼ), with the prior under which it is the most probable function.
 
-    ``coefficients`` has a matrix (m_j, outputs) for each term, ``intercept`` is (outputs,), ``strengths`` the λ of each,
-    ``degrees_of_freedom`` (terms,) are those of one output (the mean over outputs), ``noise`` is σ² (1 for
+    ``coefficients`` has a matrix (m_j, outputs) for each term, ``intercept`` is (outputs,), ``strengths`` has the λ of
+    each, ``degrees_of_freedom`` (terms,) are those of one output (the mean over outputs), ``noise`` is σ² (1 for
     families without scale), and ``precision`` holds each term's prior precision Pⱼ (m_j, m_j), which the
     outputs share.
     """

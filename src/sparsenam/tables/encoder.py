@@ -298,6 +298,7 @@ def _groups(encoder: TableEncoder, feature_groups: FeatureGroups | None) -> dict
 
 
 def column_index(encoder: TableEncoder, column: ColumnName, where: str) -> int:
+    """Return the index of a column given by name or index; raise, naming the setting, for one that there is not."""
     names = list(encoder.names)
     if isinstance(column, str) and column in names:
         return names.index(column)
