@@ -44,8 +44,8 @@ def outputs_on(bank: SubnetBank, theta: Tensor, x: Matrix) -> NDArray[np.float64
     if not (isinstance(bank, MLPBank) and bank.piecewise_linear and len(bank.hidden) == 1):
         return outputs_of(bank, theta, x)
     outputs = np.zeros((*x.shape, bank.outputs))
-    for index, (output, cells) in enumerate(zip(outputs, x, strict=True)):
-        _ramps(bank, theta, index).add_to(output, np.nan_to_num(cells, nan=0.0))
+    for index in range(len(x)):
+        _ramps(bank, theta, index).add_to(outputs[index], np.nan_to_num(x[index], nan=0.0))
     return outputs
 
 
