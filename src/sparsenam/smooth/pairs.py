@@ -17,7 +17,7 @@ from sparsenam.model.pairs import PairFunction
 from sparsenam.smooth.fit import SmoothFit
 from sparsenam.smooth.grid import Axis, GridBlock
 from sparsenam.smooth.newton import LIGHTEST, SmoothProblem
-from sparsenam.smooth.prior import Layout, RampDesign, WeightedGram, posterior, updated_strengths
+from sparsenam.smooth.prior import Layout, Posterior, RampDesign, WeightedGram, posterior, updated_strengths
 from sparsenam.tables.sample import Matrix, Vector
 
 FIRST, MOST = 16, 256  # intervals along an axis
@@ -27,6 +27,7 @@ SETTLED = 0.005  # relative change of the degrees of freedom, twice in a row, at
 LEAST_NOISE = 1e-8
 CROWDED = 0.2  # share of its nodes used as degrees of freedom from which a pair gets more
 HALVINGS = 5
+LEARNING = {1, 2, 3, 5, 8, 12, 20, 40, 60}  # updates of the mains in which their strengths are set anew
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,6 +58,8 @@ class MainsBlock:
         self.freedom = float(mains.degrees_of_freedom.sum())
         self.fitted = self.design.times(self.coefficients)
         self._sums: tuple[list[Vector], list[WeightedGram]] | None = None
+        self._known: tuple[list[Posterior], float] | None = None
+        self._updates = 0
 
     def penalty(self) -> float:
         """Return ½ Σ βᵀPβ over all outputs."""
@@ -68,15 +71,24 @@ class MainsBlock:
         """Fit partial residuals (rows, outputs), and take a step of Fellner and Schall; see `GridBlock.update`."""
         if self._sums is None or any(one is not other for one, other in zip(self._sums[0], weights, strict=True)):
             self._sums = (list(weights), [self.design.gram(weight) for weight in weights])
+            self._known = None
+        # once pairs have taken what is theirs, the mains' smoothness hardly moves: a factor serves several sweeps
+        self._updates += 1
+        learns = self._known is None or self._updates in LEARNING
         precisions = self.layout.precisions(self.strengths)
-        found = [posterior(self.layout, gram.matrix, precisions, noise) for gram in self._sums[1]]
+        if learns:
+            found = [posterior(self.layout, gram.matrix, precisions, noise) for gram in self._sums[1]]
+            self._known = found, noise
+        assert self._known is not None
+        found, noise = self._known
         for index, (each, weight) in enumerate(zip(found, weights, strict=True)):
             outputs = slice(None) if len(found) == 1 else slice(index, index + 1)
             centred = partial[:, outputs] - np.average(partial[:, outputs], axis=0, weights=weight)
             pull = self.design.transposed_times(weight[:, None] * centred)
             self.coefficients[:, outputs] = each.solve(pull / noise)
-        self.freedom = float(np.mean([each.degrees_of_freedom.sum() for each in found]))
-        self.strengths = updated_strengths(self.layout, self.strengths, precisions, found, self.coefficients, free)
+        if learns:
+            self.freedom = float(np.mean([each.degrees_of_freedom.sum() for each in found]))
+            self.strengths = updated_strengths(self.layout, self.strengths, precisions, found, self.coefficients, free)
         self.fitted = self.design.times(self.coefficients)
 
 
