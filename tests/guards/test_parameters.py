@@ -22,7 +22,7 @@ from sparsenam import (
     survival_target,
 )
 from sparsenam.errors import InputError
-from sparsenam.fitting import pipeline
+from sparsenam.fitting import pairs, pipeline
 from sparsenam.selection import OneSE
 
 SNAM = (SNAMRegressor, SNAMClassifier, SNAMSurvival)
@@ -81,6 +81,10 @@ def outputs(model):
     return np.atleast_1d(model.intercept_)
 
 
+def interactions(model):
+    return np.array(len(model.interactions_))
+
+
 def kinds(model):
     return np.array([column.kind for column in model.encoder_.columns])
 
@@ -117,6 +121,7 @@ OF_SNAM = CHOOSING | {
     "refit": Shows("auto", False, QUICK),
     "network": Shows(None, SMALL, {"alpha": 0.01}),
     "random_state": Shows(0, 1, {"alpha": 0.01, "network": SMALL}),
+    "pairs": Shows(0, [("a", "b")], QUICK, interactions),
 }
 OF_RANDOM_FEATURES = CHOOSING | {
     "penalty": Shows("group_lasso", "elastic_net", QUICK),
@@ -167,6 +172,7 @@ ACTS = {
 }
 # these change no number of a finished fit; each has a test of its effect below
 BESIDE = {estimator: {"max_seconds", "n_jobs", "verbose"} for estimator in ESTIMATORS}
+BESIDE |= {estimator: BESIDE[estimator] | {"heredity"} for estimator in SNAM}
 BESIDE[Network] = {"checkpoint", "device"}
 
 
@@ -222,6 +228,21 @@ def test_n_jobs_is_the_number_of_threads_within_the_fit(estimator, monkeypatch):
         fitted(estimator, QUICK | {"n_jobs": n_jobs})
     assert seen == [1, before + 1]
     assert torch.get_num_threads() == before
+
+
+@pytest.mark.parametrize("estimator", SNAM)
+def test_heredity_says_which_pairs_are_tested(estimator, monkeypatch):
+    tested, screen = [], pairs.screen
+
+    def spy(x, levels, residual, weights, given, **others):
+        tested.append(len(given))
+        return screen(x, levels, residual, weights, given, **others)
+
+    monkeypatch.setattr(pairs, "screen", spy)
+    for heredity in ("none", "weak", "strong"):
+        fitted(estimator, {"alpha": 0.3, "pairs": "auto", "heredity": heredity, "always_keep": ["a", "b"]})
+    assert tested[0] == 6
+    assert tested[0] > tested[1] > tested[2]
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)

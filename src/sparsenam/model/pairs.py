@@ -139,6 +139,10 @@ def purified(pair: PairFunction) -> Purified:
     _fill(rows, used, pair.knots[0])
     _fill(columns, crossed, pair.knots[1])
     rest = pair.values - rows[:, None, :] - columns[None, :, :] - constant
+    if not used[-1]:  # cells that were never absent in training add nothing where they are
+        rest[-1] = 0.0
+    if not crossed[-1]:
+        rest[:, -1] = 0.0
     return Purified(replace(pair, values=rest), rows, columns, constant)
 
 

@@ -1,0 +1,143 @@
+"""Pairs of columns in fits: what is found, what sums up, what is refused."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from sparsenam import Network, SNAMClassifier, SNAMRegressor, SNAMSurvival, survival_target
+from sparsenam.errors import InputError
+from sparsenam.tables.text import UnseenMissingWarning
+
+ROWS = 700
+PAIR = (("c", "d"),)
+
+
+def table(rows=ROWS, seed=0):
+    """Columns with gaps and a category; c and d act only together, a alone."""
+    generator = np.random.default_rng(seed)
+    X = pd.DataFrame(generator.normal(size=(rows, 4)), columns=list("abcd"))
+    X["sort"] = np.array(list("uvw"), dtype=object)[generator.integers(3, size=rows)]
+    X.loc[generator.uniform(size=rows) < 0.1, "b"] = np.nan
+    return X, (1.5 * np.sin(2 * X.a) + 2.0 * np.sign(X.c) * np.sign(X.d)).to_numpy(), generator
+
+
+def assert_sums_up(model, X):
+    encoded = model.encoder_.encode(X)
+    scores = model.model_.scores(encoded)
+    total = model.effects(X).reshape(len(X), -1, scores.shape[1]).sum(axis=1) + model.intercept_
+    total = total + model.interaction_effects(X).reshape(len(X), -1, scores.shape[1]).sum(axis=1)
+    assert np.abs(total - scores).max() <= 1e-10
+    for pair in model.model_.pairs:
+        assert max(np.abs(margin).max() for margin in pair.margins()) <= 1e-10
+
+
+def targets(score, generator):
+    size, mean = score.size, np.exp(0.4 * score)
+    several = np.stack([score, -score, np.zeros(size)], axis=1)
+    time, end = generator.exponential(np.exp(-score)), generator.exponential(3.0, size)
+    sure = generator.uniform(size=size) < 1 / (1 + np.exp(-score))
+    return {
+        "gaussian": (SNAMRegressor(pairs="auto"), score + generator.normal(size=size)),
+        "binary": (SNAMClassifier(pairs="auto"), sure),
+        "classes": (SNAMClassifier(pairs="auto"), np.argmax(several + generator.gumbel(size=several.shape), axis=1)),
+        "labels": (SNAMClassifier(pairs="auto"), np.stack([sure, ~sure], axis=1).astype(int)),
+        "poisson": (SNAMRegressor(family="poisson", pairs="auto"), generator.poisson(mean)),
+        "gamma": (SNAMRegressor(family="gamma", pairs="auto"), generator.gamma(3.0, mean / 3.0)),
+        "quantile": (SNAMRegressor(alpha=0.05, family="quantile", pairs="auto"), score + generator.normal(size=size)),
+        "survival": (SNAMSurvival(pairs="auto"), survival_target(time < end, np.minimum(time, end) + 1e-3)),
+    }
+
+
+@pytest.mark.parametrize("kind", ["gaussian", "binary", "classes", "labels", "poisson", "gamma", "quantile", "survival"])
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_pair_without_main_effects_is_found_and_everything_sums_up(kind):
+    X, score, generator = table()
+    model, y = targets(score, generator)[kind]
+    model.set_params(random_state=0).fit(X, y)
+    assert PAIR[0] in model.interactions_
+    assert {"a", "c", "d"} <= set(model.get_feature_names_out())
+    assert_sums_up(model, X)
+
+
+def test_an_additive_table_has_no_pair():
+    X, _, generator = table()
+    y = (np.sin(2 * X.a) + 0.5 * X.c**2).to_numpy() + generator.normal(size=ROWS)
+    model = SNAMRegressor(pairs="auto", random_state=0).fit(X, y)
+    assert model.interactions_ == ()
+    assert model.interaction_effects(X).shape == (ROWS, 0)
+    plain = SNAMRegressor(random_state=0).fit(X, y)
+    np.testing.assert_array_equal(model.predict(X), plain.predict(X))
+
+
+def test_pairs_that_are_named_are_in_and_no_others():
+    X, score, generator = table()
+    y = score + generator.normal(size=ROWS)
+    model = SNAMRegressor(pairs=[("sort", "b"), (0, "c")], random_state=0).fit(X, y)
+    assert set(map(frozenset, model.interactions_)) == {frozenset(("sort", "b")), frozenset(("a", "c"))}
+    assert_sums_up(model, X)
+    # what was never missing adds nothing where it is missing now, alone or with another
+    with pytest.warns(UnseenMissingWarning):
+        effects = model.interaction_effects(X.assign(sort=None))
+    np.testing.assert_array_equal(effects[:, ["sort" in pair for pair in model.interactions_]], 0.0)
+
+
+def test_a_cap_is_the_best_so_many():
+    X, score, generator = table()
+    y = score + np.where(X.sort == "u", 1.0, -1.0) * X.a + generator.normal(size=ROWS)
+    assert len(SNAMRegressor(pairs="auto", random_state=0).fit(X, y).interactions_) == 2
+    assert SNAMRegressor(pairs=1, random_state=0).fit(X, y).interactions_ == PAIR
+
+
+@pytest.mark.parametrize(("heredity", "found"), [("none", PAIR), ("weak", ()), ("strong", ())])
+def test_heredity_decides_which_pairs_are_tested(heredity, found):
+    X, score, generator = table()
+    model = SNAMRegressor(pairs="auto", heredity=heredity, random_state=0).fit(X, score + generator.normal(size=ROWS))
+    assert model.interactions_ == found
+
+
+def test_the_choice_of_pairs_has_a_certificate():
+    X, score, generator = table()
+    y = score + np.where(X.sort == "u", 0.4, -0.4) * X.a + generator.normal(size=ROWS)
+    certificate = SNAMRegressor(pairs=1, random_state=0).fit(X, y).pair_certificate_
+    assert certificate.kept == ("c × d",)
+    assert all(0.0 <= slack <= 1.0 for slack in certificate.slack.values())
+
+
+def test_the_order_of_rows_and_of_columns_changes_nothing_that_matters():
+    X, score, generator = table()
+    y = score + generator.normal(size=ROWS)
+    order = generator.permutation(ROWS)
+    one = SNAMRegressor(pairs="auto", random_state=0).fit(X, y)
+    other = SNAMRegressor(pairs="auto", random_state=0).fit(X.iloc[order][["sort", "d", "c", "b", "a"]], y[order])
+    assert set(map(frozenset, one.interactions_)) == set(map(frozenset, other.interactions_))
+    difference = one.predict(X) - other.predict(X[["sort", "d", "c", "b", "a"]])
+    assert np.sqrt(np.mean(difference**2)) < 0.1
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"pairs": [("a", "a")]}, "two different columns"),
+        ({"pairs": [("a", "fixed")]}, "columns that vary"),
+        ({"pairs": [("a", "nobody")]}, "names of columns"),
+        ({"pairs": [("a", "b"), ("b", "a")]}, "each pair once"),
+        ({"pairs": 10**6}, "at most the 15 pairs"),
+        ({"pairs": [("a", "b")] * 101}, "at most 100 named pairs"),
+        ({"pairs": -1}, "at least 0"),
+        ({"pairs": "all"}, "'auto'"),
+        ({"pairs": True}, "'auto'"),
+        ({"pairs": ["ab"]}, "two columns in each pair"),
+        ({"pairs": "auto", "heredity": "some"}, "heredity"),
+        ({"heredity": "weak"}, "could not act"),
+        ({"pairs": [("a", "b")], "heredity": "weak"}, "could not act"),
+        ({"pairs": 1, "network": Network((4,))}, "with a network"),
+        ({"pairs": 1, "refit": False}, "refit=False"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::sparsenam.errors.ConstantColumnWarning")
+def test_requests_that_cannot_be_met_get_one_sentence(settings, words):
+    X, score, generator = table(60)
+    X["fixed"] = 1.0
+    with pytest.raises(InputError, match=words) as error:
+        SNAMRegressor(random_state=0, **settings).fit(X, score)
+    assert "\n" not in str(error.value)
