@@ -23,10 +23,14 @@ def ours(kind, seed, **settings):
 
 
 def ebm(kind, seed):
+    return ebm_with_pairs(kind, seed, interactions=0)
+
+
+def ebm_with_pairs(kind, seed, **settings):
     from interpret.glassbox import ExplainableBoostingClassifier, ExplainableBoostingRegressor
 
     make = ExplainableBoostingRegressor if kind == "regression" else ExplainableBoostingClassifier
-    return make(interactions=0, random_state=seed)
+    return make(random_state=seed, **settings)
 
 
 def linear(kind, seed):

@@ -9,7 +9,7 @@ from scipy import stats
 from sparsenam.model.pairs import PairFunction, flat_shape, purified, with_margin
 from sparsenam.model.shapes import ShapeFunction
 from sparsenam.selection.screen import LEAST, additive_gain, clipped, screen
-from sparsenam.smooth.grid import Axis, GridBlock, hats
+from sparsenam.smooth.grid import GridAxis, GridBlock, hats
 
 
 def random_pair(seed, outputs=2):
@@ -70,7 +70,7 @@ def block_and_data(seed, rows=300, outputs=2, unordered=False):
         x[0] = generator.integers(4, size=rows)
     x[1, :10] = np.nan
     weights = generator.uniform(0.5, 2.0, rows)
-    axes = tuple(Axis.of(cells, weights, 5, unordered and not index) for index, cells in enumerate(x))
+    axes = tuple(GridAxis.of(cells, weights, 5, unordered and not index) for index, cells in enumerate(x))
     block = GridBlock(axes, (x[0], x[1]), outputs, generator)
     return block, hats(axes, (x[0], x[1])).toarray(), generator.normal(size=(rows, outputs)), weights
 
@@ -82,7 +82,9 @@ def test_the_values_of_a_grid_are_those_of_dense_least_squares(unordered):
     strengths = block.strengths.copy()
     block.update(target, [weights], 0.7, 2)
     prior = sum(each * matrix.toarray() for each, matrix in zip(strengths, block.matrices, strict=True))
-    expected = np.linalg.solve(dense.T @ (dense * weights[:, None]) / 0.7 + prior, dense.T @ (target * weights[:, None]) / 0.7)
+    expected = np.linalg.solve(
+        dense.T @ (dense * weights[:, None]) / 0.7 + prior, dense.T @ (target * weights[:, None]) / 0.7
+    )
     expected -= np.average(dense @ expected, axis=0, weights=weights)
     np.testing.assert_allclose(block.values, expected, atol=1e-10)
     np.testing.assert_allclose(np.average(block.fitted, axis=0, weights=weights), 0.0, atol=1e-12)
@@ -150,7 +152,9 @@ def test_the_screen_finds_a_pair_without_main_effects_among_levels_and_gaps():
     x[0, :100] = np.nan
     pairs = np.array([(one, other) for one in range(6) for other in range(one + 1, 6)])
     levels = np.arange(6) == 1
-    found = screen(x, levels, (y - y.mean())[:, None], np.ones((2000, 1)), pairs, freedom=0, outputs=1.0, dispersion=None)
+    found = screen(
+        x, levels, (y - y.mean())[:, None], np.ones((2000, 1)), pairs, freedom=0, outputs=1.0, dispersion=None
+    )
     assert found.passing(0.05).tolist() == [[0, 1]]
 
 
@@ -159,7 +163,9 @@ def test_counts_and_sums_packed_into_one_number_are_those_of_many_rows():
     generator = np.random.default_rng(5)
     rows = 150_000
     x, y = generator.integers(3, size=(2, rows)).astype(float), generator.normal(size=(rows, 1))
-    found = screen(x, np.zeros(2, bool), y, np.ones((rows, 1)), np.array([[0, 1]]), freedom=0, outputs=1.0, dispersion=1.0)
+    found = screen(
+        x, np.zeros(2, bool), y, np.ones((rows, 1)), np.array([[0, 1]]), freedom=0, outputs=1.0, dispersion=1.0
+    )
     cells = (3 * x[0] + x[1]).astype(int)
     expected = stats.f_oneway(*(clipped(y, np.ones_like(y))[cells == cell, 0] for cell in range(9)))
     assert np.isfinite(found.log_p[0])

@@ -48,7 +48,9 @@ def targets(score, generator):
     }
 
 
-@pytest.mark.parametrize("kind", ["gaussian", "binary", "classes", "labels", "poisson", "gamma", "quantile", "survival"])
+@pytest.mark.parametrize(
+    "kind", ["gaussian", "binary", "classes", "labels", "poisson", "gamma", "quantile", "survival"]
+)
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_a_pair_without_main_effects_is_found_and_everything_sums_up(kind):
     X, score, generator = table()
@@ -136,7 +138,7 @@ def test_the_order_of_rows_and_of_columns_changes_nothing_that_matters():
 )
 @pytest.mark.filterwarnings("ignore::sparsenam.errors.ConstantColumnWarning")
 def test_requests_that_cannot_be_met_get_one_sentence(settings, words):
-    X, score, generator = table(60)
+    X, score, _ = table(60)
     X["fixed"] = 1.0
     with pytest.raises(InputError, match=words) as error:
         SNAMRegressor(random_state=0, **settings).fit(X, score)

@@ -77,6 +77,13 @@ class PairParameters:
     pairs: Pairs = 0
     heredity: Heredity = "none"
 
+    @property
+    def asked(self) -> bool:
+        """Whether anything is asked for."""
+        return not (isinstance(self.pairs, int) and not isinstance(self.pairs, bool) and self.pairs == 0) or (
+            self.heredity != "none"
+        )
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Plan:
@@ -137,7 +144,8 @@ def resolve_snam(
     if refit not in (True, False, "auto"):
         raise InputError(describe("refit", "True, False or 'auto'", repr(refit), "choose one"))
     pairs = PairParameters() if pairs is None else pairs
-    check_pairs(pairs.pairs, pairs.heredity)
+    if pairs.asked:
+        check_pairs(pairs.pairs, pairs.heredity)
     if pairs.pairs != 0 and (network is not None or refit is False):
         got = f"{reprlib.repr(pairs.pairs)} with " + ("a network" if network is not None else "refit=False")
         raise InputError(describe("pairs", "the smooth fit", got, "leave network and refit out, or set pairs=0"))

@@ -19,7 +19,7 @@ SINGULAR = 1e-12  # share of the largest singular value below which margins are 
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Cells:
+class GridCells:
     """Where rows lie along one axis: between two nodes, with a share of the second; at one node where a cell is NaN."""
 
     left: NDArray[np.intp]
@@ -75,7 +75,7 @@ class PairFunction:
 
     def at(self, x: Vector, z: Vector) -> Matrix:
         """Return the effect at x and z, both (rows,), shape (rows, outputs)."""
-        one, other = Cells.of(self.knots[0], x), Cells.of(self.knots[1], z)
+        one, other = GridCells.of(self.knots[0], x), GridCells.of(self.knots[1], z)
         u, v, values = one.share[:, None], other.share[:, None], self.values
         low = (1.0 - v) * values[one.left, other.left] + v * values[one.left, other.right]
         high = (1.0 - v) * values[one.right, other.left] + v * values[one.right, other.right]

@@ -23,7 +23,7 @@ from sparsenam.families import Gaussian
 from sparsenam.penalties import GroupLasso
 from sparsenam.selection.choose import PATH_TOL, FamilyLoss, Turning, same_points, with_empty
 from sparsenam.selection.curve import Compact, CVCurve, Rule, Splits, batch_weights, held_out_counts
-from sparsenam.smooth.grid import Axis, hats
+from sparsenam.smooth.grid import GridAxis, hats
 from sparsenam.smooth.judge import SmoothJudge
 from sparsenam.tables.sample import Matrix, Vector
 
@@ -164,7 +164,7 @@ def _design(
     """Return the groups of the candidates: hats less their projection on the mains."""
     weights = working.weights
     used = np.unique(candidates)
-    axes = {int(term): Axis.of(x[term], weights, INTERVALS, bool(levels[term])) for term in used}
+    axes = {int(term): GridAxis.of(x[term], weights, INTERVALS, bool(levels[term])) for term in used}
     centred = mains - np.average(mains, axis=1, weights=weights)[:, None]
     gram = (centred * weights) @ centred.T
     gram[np.diag_indices(len(gram))] += 1e-8 * max(float(np.trace(gram)) / max(len(gram), 1), 1e-300)

@@ -17,7 +17,7 @@ from scipy.sparse import csc_array, csr_array, eye_array, kron
 from scipy.sparse.linalg import splu
 
 from sparsenam.convex.design import SPACING, distinct, place_ramps
-from sparsenam.model.pairs import Cells, PairFunction
+from sparsenam.model.pairs import GridCells, PairFunction
 from sparsenam.smooth.prior import HIGHEST, LARGEST_STEP, LOWEST
 from sparsenam.tables.sample import Matrix, Vector
 
@@ -26,14 +26,14 @@ WEAK = 0.02  # share of the data's information in the first prior: rather too ro
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Axis:
+class GridAxis:
     """The nodes along one axis, ascending, in units of the scaled term; one more is for absent cells."""
 
     knots: Vector
     is_unordered: bool
 
     @classmethod
-    def of(cls, cells: Vector, weights: Vector, count: int, is_unordered: bool) -> Axis:
+    def of(cls, cells: Vector, weights: Vector, count: int, is_unordered: bool) -> GridAxis:
         """Return at most ``count`` + 1 nodes at quantiles of the cells (rows,), or one for each level."""
         present = ~np.isnan(cells)
         cells, weights = cells[present], weights[present]
@@ -67,7 +67,7 @@ class GridBlock:
     """
 
     def __init__(
-        self, axes: tuple[Axis, Axis], x: tuple[Vector, Vector], outputs: int, generator: np.random.Generator
+        self, axes: tuple[GridAxis, GridAxis], x: tuple[Vector, Vector], outputs: int, generator: np.random.Generator
     ) -> None:
         self.axes = axes
         self.shape = (axes[0].size, axes[1].size)
@@ -165,9 +165,9 @@ class GridBlock:
         return self._sums[1]
 
 
-def hats(axes: tuple[Axis, Axis], x: tuple[Vector, Vector]) -> Any:
+def hats(axes: tuple[GridAxis, GridAxis], x: tuple[Vector, Vector]) -> Any:
     """Return each row's shares of the nodes, a sparse array (rows, nodes)."""
-    one, other = Cells.of(axes[0].knots, x[0]), Cells.of(axes[1].knots, x[1])
+    one, other = GridCells.of(axes[0].knots, x[0]), GridCells.of(axes[1].knots, x[1])
     width, rows = axes[1].size, x[0].size
     nodes: list[NDArray[np.intp]] = []
     shares: list[Vector] = []

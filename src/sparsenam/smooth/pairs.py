@@ -15,7 +15,7 @@ from sparsenam.convex.design import Ramps, distinct
 from sparsenam.families.dispersion import dispersion
 from sparsenam.model.pairs import PairFunction
 from sparsenam.smooth.fit import SmoothFit
-from sparsenam.smooth.grid import Axis, GridBlock
+from sparsenam.smooth.grid import GridAxis, GridBlock
 from sparsenam.smooth.newton import LIGHTEST, SmoothProblem
 from sparsenam.smooth.prior import Layout, Posterior, RampDesign, WeightedGram, posterior, updated_strengths
 from sparsenam.tables.sample import Matrix, Vector
@@ -322,9 +322,8 @@ def _grid(
     levels: NDArray[np.bool_],
     context: Context,
 ) -> GridBlock:
-    first, second = (
-        Axis.of(task.x[term], task.weights, count, bool(levels[term])) for term, count in zip(pair, counts, strict=True)
-    )
+    parts = zip(pair, counts, strict=True)
+    first, second = (GridAxis.of(task.x[term], task.weights, count, bool(levels[term])) for term, count in parts)
     generator = context.streams.generator(f"pair {pair} {counts}")
     return GridBlock((first, second), (task.x[pair[0]], task.x[pair[1]]), task.target.shape[1], generator)
 
