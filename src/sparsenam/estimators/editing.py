@@ -182,7 +182,7 @@ class EditingMixin:
         outputs = self.model_.intercept.size
         shift = as_effects("shift_intercept", [by], 1, outputs)[0]
         texts = " / ".join(f"{value:+.4g}" for value in shift)
-        edit = self._blank("shift_intercept", None, f"intercept {texts}", reason, who)
+        edit = self._blank("shift_intercept", None, f"intercept shifted by {texts}", reason, who)
         return self._take(replace(edit, intercept_after=tuple((self.model_.intercept + shift).tolist())))
 
     def undo(self) -> Self:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
+from numbers import Real
 from typing import Any, cast
 
 import numpy as np
@@ -22,6 +23,7 @@ Matrix = NDArray[np.float64]
 Shapes = tuple[TermShape, ...]
 Place = float | str | date  # a number, the name of a level, or a date
 Knots = Mapping[Any, Any] | Iterable[Any]
+MOST_NAMES = 10  # of levels in the words of an edit
 
 
 def as_effects(where: str, values: object, rows: int, outputs: int) -> Matrix:
@@ -79,12 +81,13 @@ class EditedColumn:
             codes = self._codes(places)
             everywhere = self._at_levels()
             everywhere[codes] = effects
-            return self._with_levels(everywhere, codes), f"{len(codes)} level(s) set"
+            return self._with_levels(everywhere, codes), f"levels set: {self._names(codes)}"
         line = np.array([self._position(place) for place in places])
         if not line.size or not np.isfinite(line).all() or not (np.diff(line) > 0).all():
             expected, got = "one or more finite knots in rising order", _shown(places)
             raise InputError(describe(self.where, expected, got, "sort them and take doubles out"))
-        return self._with_curve(through(line, effects, np.zeros(self.outputs))), f"a shape of {line.size} knot(s)"
+        count = "1 knot" if line.size == 1 else f"{line.size} knots"
+        return self._with_curve(through(line, effects, np.zeros(self.outputs))), f"drawn anew through {count}"
 
     def flat(self, start: Place, end: Place, value: ArrayLike | None) -> tuple[Shapes, str]:
         """Return the shapes with one value between two places, by default the mean over the rows there; in words."""
@@ -121,8 +124,7 @@ class EditedColumn:
             raise InputError(describe(self.where, "two levels or more", _shown(levels), "name another"))
         effects, counts = self._at_levels(), self.counts[codes]
         effects[codes] = np.average(effects[codes], axis=0, weights=counts if counts.any() else None)
-        names = ", ".join(self.column.levels[code] for code in codes)
-        return self._with_levels(effects, codes), f"levels merged: {names}"
+        return self._with_levels(effects, codes), f"levels merged: {self._names(codes)}"
 
     def _require_order(self, name: str) -> None:
         if self.column.kind == "category":
@@ -161,9 +163,8 @@ class EditedColumn:
                 place = max(shape.place for shape in shapes.values()) + 1
                 shapes[index] = TermShape.of(index, place, through(np.zeros(1), nothing[None], nothing))
             old = shapes[index].function
-            shapes[index] = shapes[index].changed(
-                through(ends, old(ends) + np.stack([nothing, more[code]]), old.absent)
-            )
+            new = through(ends, old(ends) + np.stack([nothing, more[code]]), old.absent)
+            shapes[index] = shapes[index].changed(new)
         return tuple(shapes.values())
 
     def _is_split(self, term: int) -> bool:
@@ -175,12 +176,12 @@ class EditedColumn:
         found: float | None = None
         if kind == "ordered" and not (isinstance(place, float) and math.isinf(place)):
             return float(self._code(place))
-        if kind == "date" and isinstance(place, str | np.datetime64):
+        if kind == "date" and (isinstance(place, str) or type(place) is np.datetime64):
             found = date_in(str(place))
         elif kind == "date" and isinstance(place, date):
             found = days_since_epoch(place)
-        elif isinstance(place, int | float | np.number) and not isinstance(place, bool):
-            found = float(cast(float, place))
+        elif not isinstance(place, bool) and isinstance(place, Real):
+            found = float(place)
         if found is None or math.isnan(found):
             expected = {"date": "dates such as '2024-01-31'", "ordered": "names of levels"}.get(kind, "numbers")
             raise InputError(describe(self.where, f"{expected} for {self.column.name!r}", repr(place), "correct it"))
@@ -197,8 +198,8 @@ class EditedColumn:
     def _code(self, level: object) -> int:
         """Return the number of a level, by its name."""
         name, levels = str(level), self.column.levels
-        if isinstance(level, int | float | np.number) and not isinstance(level, bool):
-            name = number_key(float(cast(float, level)))
+        if not isinstance(level, bool) and isinstance(level, Real):
+            name = number_key(float(level))
         if name in levels:
             return levels.index(name)
         expected = f"levels of {self.column.name!r} ({listed(list(levels))})"
@@ -206,6 +207,10 @@ class EditedColumn:
             got, remedy = f"{name!r}, a rare one", f"name {levels[-1]!r}, which it belongs to"
             raise InputError(describe(self.where, expected, got, remedy))
         raise InputError(describe(self.where, expected, repr(level), "correct the name"))
+
+    def _names(self, codes: list[int]) -> str:
+        more = f" and {len(codes) - MOST_NAMES} more" if len(codes) > MOST_NAMES else ""
+        return ", ".join(self.column.levels[code] for code in codes[:MOST_NAMES]) + more
 
     def _text(self, x: float) -> str:
         """Return a place on the axis of the column as text."""
@@ -222,7 +227,8 @@ def _places_and_values(where: str, knots: Knots, values: ArrayLike | None) -> tu
         raise InputError(describe(where, "knots and values, or a mapping", repr(knots), "write {20: 0.0, 40: 1.5}"))
     if values is not None and not isinstance(knots, Mapping):
         return list(knots), values
-    pairs = list(knots.items()) if isinstance(knots, Mapping) else [_pair(where, entry) for entry in knots]
+    entries = cast("Mapping[Any, Any]", knots).items() if isinstance(knots, Mapping) else knots
+    pairs = [_pair(where, entry) for entry in entries]
     if values is not None:
         raise InputError(describe(where, "a mapping alone", "values beside it", "leave the values out"))
     return [place for place, _ in pairs], [value for _, value in pairs]

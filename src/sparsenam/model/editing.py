@@ -211,10 +211,9 @@ def monotone(shape: ShapeFunction, direction: Direction, x: Vector, weights: Vec
     sign = 1.0 if direction == "increasing" else -1.0
     mass = knot_weights(shape.knots, x, weights)
     values = np.stack([isotonic_regression(sign * column, weights=mass).x for column in shape.values.T], axis=1)
-    ends = (np.maximum(sign * slope, 0.0) for slope in (shape.left_slope, shape.right_slope))
-    rising = _rising_to_the_bit(ShapeFunction(shape.knots, np.maximum.accumulate(values), *ends, shape.absent))
-    left, right = sign * rising.left_slope, sign * rising.right_slope
-    return ShapeFunction(rising.knots, sign * rising.values, left, right, shape.absent)
+    left, right = (np.maximum(sign * slope, 0.0) for slope in (shape.left_slope, shape.right_slope))
+    rising = _rising_to_the_bit(ShapeFunction(shape.knots, np.maximum.accumulate(values), left, right, shape.absent))
+    return ShapeFunction(rising.knots, sign * rising.values, sign * left, sign * right, shape.absent)
 
 
 def knot_weights(knots: Vector, x: Vector, weights: Vector) -> Vector:
