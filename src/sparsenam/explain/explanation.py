@@ -162,7 +162,9 @@ class EditRecord:
     def fault(self, outputs: int) -> str | None:
         """Return which curve does not have an effect for each point and output; or None."""
         for curve in filter(None, (self.before, self.after)):
-            if len(curve.x) != len(curve.effect) or any(len(effect) != outputs for effect in curve.effect):
+            points = len(self.levels) or len(curve.effect)
+            lengths = {len(curve.x), len(curve.effect), points}
+            if len(lengths) > 1 or not points or any(len(effect) != outputs for effect in curve.effect):
                 return f"an edit of {self.column!r} with a curve of other lengths"
         return None
 

@@ -6,9 +6,10 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sparsenam.explain.charts import EFFECT_MARGIN, thinned
-from sparsenam.explain.drawing import Axis, axis_over
+from sparsenam.explain.drawing import Axis, axis_over, percent
 from sparsenam.explain.explanation import Curve, EditRecord, Explanation
 from sparsenam.explain.report import svg
 from sparsenam.explain.report.markup import Markup, element, joined, name_element, note, section, table
@@ -69,13 +70,13 @@ def _most_changed(edit: EditRecord) -> int:
     assert one is not None
     sizes = np.ptp(np.array(one.effect), axis=0)
     if before is not None and after is not None:
-        x = np.union1d(before.x, after.x)
+        x = np.unique(np.array([*before.x, *after.x]))
         pairs = zip(zip(*before.effect, strict=True), zip(*after.effect, strict=True), strict=True)
         sizes = np.array([_distance(x, before, after, old, new) for old, new in pairs])
     return int(np.argmax(sizes))
 
 
-def _distance(x: Sequence[float], before: Curve, after: Curve, old: Sequence[float], new: Sequence[float]) -> float:
+def _distance(x: NDArray[np.float64], before: Curve, after: Curve, old: Sequence[float], new: Sequence[float]) -> float:
     return float(np.abs(np.interp(x, before.x, old) - np.interp(x, after.x, new)).max())
 
 
@@ -94,27 +95,27 @@ def _lines(edit: EditRecord, output: int) -> list[Markup]:
 
 def _levels(edit: EditRecord, output: int) -> list[Markup]:
     """Return a ring before and a dot after for each level, joined by a line; pointing at them says which it is."""
-    effects = [
-        {level: curve.effect[index][output] for index, level in enumerate(edit.levels)} if curve is not None else {}
-        for curve in (edit.before, edit.after)
-    ]
+    effects = [_by_level(edit.levels, curve, output) for curve in (edit.before, edit.after)]
     moved = sorted(edit.levels, key=lambda level: -abs(effects[0].get(level, 0.0) - effects[1].get(level, 0.0)))
     shown = [level for level in edit.levels if level in set(moved[:MOST_LEVELS])]
     values = [effect[level] for effect in effects for level in shown if level in effect]
-    upward = axis_over([0.0, *(value for value in values if math.isfinite(value))], EFFECT_MARGIN)
+    upward = axis_over([0.0, *values], EFFECT_MARGIN)
     parts = [svg.left_axis(upward, upward.ticks(3))]
-    for place, level in enumerate(shown):
-        x = f"{100 * (place + 0.5) / len(shown):.2f}%"
-        parts.append(placed(*_level(level, effects, upward), x=x))
+    places = [percent((place + 0.5) / len(shown)) for place in range(len(shown))]
+    parts += [placed(*_level(level, effects, upward), x=x) for level, x in zip(shown, places, strict=True)]
     if len(shown) <= 6:
         room = int(NARROW / len(shown))
         parts += [
-            svg.label(
-                f"{100 * (place + 0.5) / len(shown):.2f}%", HEIGHT + 14, shorten(level, room), "middle", full=level
-            )
-            for place, level in enumerate(shown)
+            svg.label(x, HEIGHT + 14, shorten(level, room), "middle", full=level)
+            for level, x in zip(shown, places, strict=True)
         ]
     return parts
+
+
+def _by_level(levels: Sequence[str], curve: Curve | None, output: int) -> dict[str, float]:
+    """Return the effects of the levels that have one."""
+    found = () if curve is None else zip(levels, curve.effect, strict=True)
+    return {level: effect[output] for level, effect in found if math.isfinite(effect[output])}
 
 
 def _level(level: str, effects: Sequence[dict[str, float]], upward: Axis) -> list[Markup]:
@@ -126,8 +127,6 @@ def _level(level: str, effects: Sequence[dict[str, float]], upward: Axis) -> lis
         drawn.append(svg.line(0, upward.percent(old, down=True), 0, upward.percent(new, down=True), "edit-move"))
     for value, kind in ((old, "before"), (new, "after")):
         if value is not None:
-            circle = element(
-                "circle", {"class": f"edit-{kind}", "r": 4.0, "cy": upward.percent(value, down=True)}, hint
-            )
-            drawn.append(circle)
+            circle = {"class": f"edit-{kind}", "r": 4.0, "cy": upward.percent(value, down=True)}
+            drawn.append(element("circle", circle, hint))
     return drawn
