@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any
@@ -41,7 +42,7 @@ def _check(edit: Edit, encoder: TableEncoder, model: AdditiveModel) -> None:
     """Raise unless a model is what an edit left behind."""
     require(model.exact_shapes and edit.intercept_after == tuple(model.intercept.tolist()), DAMAGE)
     outputs = model.intercept.size
-    require(len(edit.intercept_before) == outputs, DAMAGE)
+    require(len(edit.intercept_before) == outputs and all(map(math.isfinite, edit.intercept_before)), DAMAGE)
     if edit.column is None:
         require(not edit.before and not edit.after, DAMAGE)
         return
