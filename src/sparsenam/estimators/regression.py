@@ -242,6 +242,8 @@ class SNAMRegressor(SupportMixin, SNAMParameters, AdditiveRegressor):
         model would be about as good with one of them instead.
     encoder_ : TableEncoder
         What was made of each column; printing it says so.
+    edits_ : tuple of Edit
+        The log of changes made after the fit, the first one first; empty until `edit` makes a copy to change.
     history_ : list of dict
         Loss, penalty, active terms and seconds after each epoch; only where a network was trained.
     stationarity_ : float or None

@@ -18,6 +18,7 @@ from sparsenam.explain.text import NOTHING, count_text, number_text, shorten, si
 
 HEIGHT = 72.0  # pixels of a drawing
 NARROW = 170.0 / svg.LETTER  # letters that it is wide enough for
+SHORTEST = 6  # letters to which a name may be cut
 MOST_LEVELS = 24  # of a category that are drawn, those that changed most
 
 
@@ -103,8 +104,8 @@ def _levels(edit: EditRecord, output: int) -> list[Markup]:
     parts = [svg.left_axis(upward, upward.ticks(3))]
     places = [percent((place + 0.5) / len(shown)) for place in range(len(shown))]
     parts += [placed(*_level(level, effects, upward), x=x) for level, x in zip(shown, places, strict=True)]
-    if len(shown) <= 6:
-        room = int(NARROW / len(shown))
+    room = int(NARROW / len(shown))
+    if room >= SHORTEST or all(len(level) <= room for level in shown):
         parts += [
             svg.label(x, HEIGHT + 14, shorten(level, room), "middle", full=level)
             for level, x in zip(shown, places, strict=True)
