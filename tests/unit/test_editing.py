@@ -315,6 +315,8 @@ REFUSED = {
     "one level": (lambda e, **w: e.merge_levels("town", ["north"], **w), "two levels or more"),
     "a level twice": (lambda e, **w: e.merge_levels("town", ["north", "north"], **w), "each once"),
     "a word for levels": (lambda e, **w: e.merge_levels("town", "north", **w), "put it in brackets"),
+    "a number for levels": (lambda e, **w: e.merge_levels("town", 3, **w), "put it in brackets"),
+    "an object for a reason": (lambda e, **w: e.drop("size", reason=object()), "a reason in up to"),
     "levels of numbers": (lambda e, **w: e.merge_levels("size", [1, 2], **w), "a category or ordered levels"),
     "a category to flatten": (lambda e, **w: e.flatten("town", 0, 1, **w), "use set_shape or merge_levels"),
     "a category to turn": (lambda e, **w: e.make_monotone("town", "increasing", **w), "use set_shape or merge"),
@@ -359,6 +361,8 @@ def test_what_cannot_be_edited_says_so(model, classes):
     table, target = data()
     with pytest.raises(NotFittedError):
         SNAMRegressor().edit()
+    with pytest.raises(NotFittedError):
+        SNAMRegressor().make_monotone("size", "increasing", reason="a test")
     with pytest.raises(InputError, match="a copy made by edit"):
         model.drop("size", reason="a test")
     with pytest.raises(InputError, match="both X and y"):

@@ -150,12 +150,11 @@ class EditingMixin:
         ``direction`` is "increasing" or "decreasing"; of several outputs each becomes so. Other parameters as for
         `set_shape`.
         """
+        edited, family = self._column("make_monotone", column, reason, who), self.model_.family
         check_word("direction", direction, ("increasing", "decreasing"))
-        family = self.model_.family
         if family.couples_outputs:
             expected, got = "one output, or several that do not depend on each other", f"the {family.name} family"
             raise InputError(describe("make_monotone", expected, got, "use set_shape"))
-        edited = self._column("make_monotone", column, reason, who)
         return self._change(edited, *edited.one_way(direction), reason, who)
 
     def merge_levels(
@@ -230,7 +229,7 @@ class EditingMixin:
             raise InputError(describe(where, "a copy made by edit()", got, f"call edit().{where}(…)"))
         for name, text in (("reason", reason), ("who", UNKNOWN if who is None else who)):
             if not isinstance(cast(object, text), str) or not text.strip() or len(text) > LONGEST:
-                got = repr(text) if len(repr(text)) <= 40 else f"{type(text).__name__} of length {len(text)}"
+                got = repr(text) if len(repr(text)) <= 40 else f"{repr(text)[:40]}…"
                 expected = f"a {name} in up to {LONGEST} characters"
                 raise InputError(describe(where, expected, got, f"say {'why' if name == 'reason' else name}"))
 

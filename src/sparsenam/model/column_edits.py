@@ -121,7 +121,8 @@ class EditedColumn:
             raise InputError(describe(self.where, "a category or ordered levels", got, remedy))
         codes = self._codes(levels)
         if len(codes) < 2:
-            raise InputError(describe(self.where, "two levels or more", _shown(levels), "name another"))
+            got = repr(self.column.levels[codes[0]])
+            raise InputError(describe(self.where, "two levels or more", f"{got} alone", "name another"))
         effects, counts = self._at_levels(), self.counts[codes]
         effects[codes] = np.average(effects[codes], axis=0, weights=counts if counts.any() else None)
         return self._with_levels(effects, codes), f"levels merged: {self._names(codes)}"
@@ -188,11 +189,12 @@ class EditedColumn:
         return found
 
     def _codes(self, levels: Iterable[object]) -> list[int]:
-        if isinstance(levels, str):
+        if isinstance(levels, str) or not isinstance(cast(object, levels), Iterable):
             raise InputError(describe(self.where, "a list of levels", repr(levels), "put it in brackets"))
+        levels = list(levels)
         codes = [self._code(level) for level in levels]
         if not codes or len(set(codes)) < len(codes):
-            raise InputError(describe(self.where, "levels, each once", _shown(list(levels)), "correct the list"))
+            raise InputError(describe(self.where, "levels, each once", _shown(levels), "correct the list"))
         return codes
 
     def _code(self, level: object) -> int:
