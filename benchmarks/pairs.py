@@ -1,8 +1,8 @@
 """Pairs: accuracy and time beside EBM and LightGBM, false pairs, planted ones, and the screen by itself.
 
 Usage: python benchmarks/pairs.py TASK [--seeds N] [--peers | --no-peers], with TASK one of california, poisson, false,
-friedman, screen, wide. JSON is written to benchmarks/results/pairs_TASK.json. California Housing is read from the folder
-in SPARSENAM_DATA, by default ../shared/data.
+friedman, screen, wide. JSON is written to benchmarks/results/pairs_TASK.json. California Housing is read from
+the folder in SPARSENAM_DATA, by default ../shared/data.
 """
 
 import argparse

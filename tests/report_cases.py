@@ -56,7 +56,7 @@ def explanation_dict(features: int = 30, outputs: int = 1, task: str = "regressi
     ]
     dropped.append({"name": HOSTILE[0] + "2", "reason": "it holds one single value: " + HOSTILE[1], "slack": None})
     return {
-        "schema": 3,
+        "schema": 4,
         "task": task,
         "target": "price <b>in</b> €" if hostile else "price",
         "outputs": labels,
@@ -68,6 +68,7 @@ def explanation_dict(features: int = 30, outputs: int = 1, task: str = "regressi
         "card": _card(features + len(dropped)),
         **_selection(draw, names),
         "history": [{"epoch": epoch, "loss": 1 / (epoch + 1), "terms": features} for epoch in range(40)],
+        "edits": _edits(draw, made, hostile),
     }
 
 
@@ -102,7 +103,7 @@ def local_dict(rows: int = 3, features: int = 16, outputs: int = 1, hostile: boo
         )
     labels = ["y"] if outputs == 1 else [f"class {index}" for index in range(outputs)]
     return {
-        "schema": 3,
+        "schema": 4,
         "outputs": labels,
         "link": "identity",
         "units": "€",
@@ -150,6 +151,26 @@ def _feature(draw, name: str, index: int, outputs: int):
     feature["curve"] = {"x": x.tolist(), "effect": (size * waves).tolist()}
     feature["density"] = {"edges": edges.tolist(), "counts": counts.tolist()}
     return feature
+
+
+def _edits(draw, made, hostile: bool):
+    """Return an edit of every third feature, the last of which drops it, and one of the intercept."""
+    words = {"request": "flat from 1 to 2", "reason": HOSTILE[1] if hostile else "by law", "who": "A. Ng"}
+    words |= {"when": "2026-01-31T12:30:00+00:00", "loss_before": 0.5, "loss_after": 0.53}
+    edits = []
+    for feature in made[::3]:
+        levels, curve = [level["name"] for level in feature["levels"] or ()], feature["curve"]
+        if curve is None:
+            effects = [level["effect"] for level in feature["levels"]]
+            curve = {"x": list(range(len(levels))), "effect": effects}
+        after = curve | {"effect": [[value * draw.uniform() for value in row] for row in curve["effect"]]}
+        kinds = {"is_date": feature["kind"] == "date", "levels": levels}
+        drawn = {"kind": "set_shape", "column": feature["name"], "before": curve, "after": after}
+        edits.append(words | kinds | drawn)
+    for edit in edits[-1:]:
+        edit |= {"kind": "drop", "after": None}
+    nothing = {"column": None, "before": None, "after": None, "levels": [], "is_date": False, "loss_after": None}
+    return [*edits, words | nothing | {"kind": "shift_intercept"}]
 
 
 def _levels(draw, count: int, size: float, outputs: int):

@@ -77,6 +77,22 @@ def test_the_page_opens_quietly_and_draws_every_shape(open_page, name):
     assert page.locator("#grid .live:not(:has(path.line, rect.bar, path.mark))").count() == 0
 
 
+@pytest.mark.parametrize("name", ["plain", "hostile", "classes"])
+@pytest.mark.parametrize("width", [390, 1200])
+def test_every_edit_is_drawn_before_and_after_within_its_cell(open_page, name, width):
+    page = open_page(name)
+    page.set_viewport_size({"width": width, "height": 900})
+    drawn = page.locator("#edits svg.edit")
+    assert drawn.count() == page.locator("#edits tbody tr").count() - 1 >= 2  # the intercept has no drawing
+    assert page.locator("#edits svg.edit:not(:has(path.edit-before, circle.edit-before))").count() == 0
+    assert page.locator("#edits svg.edit:not(:has(path.edit-after, circle.edit-after))").count() == 1  # was dropped
+    for one in drawn.all():
+        outer, cell = one.bounding_box(), one.locator("xpath=..").bounding_box()
+        assert cell["x"] <= outer["x"] and outer["x"] + outer["width"] <= cell["x"] + cell["width"] + 1
+    page.locator("nav a", has_text="Edits").click()
+    assert page.url.endswith("#edits")
+
+
 def test_hostile_names_run_nothing_and_are_read_as_text(open_page):
     page = open_page("hostile")
     names = set(page.locator("#grid h3").all_text_contents())

@@ -210,7 +210,7 @@ def test_any_reader_of_safetensors_reads_the_file(tmp_path):
         knots = file.get_tensor("knots")
         document = json.loads(file.metadata()["sparsenam"])
     np.testing.assert_array_equal(knots, np.concatenate([shape.knots for shape in model.model_.shapes()]))
-    assert document["schema"] == 3 and document["estimator"] == "SNAMRegressor"
+    assert document["schema"] == 4 and document["estimator"] == "SNAMRegressor"
 
 
 def test_loading_needs_no_pickle(tmp_path, monkeypatch):
@@ -506,7 +506,7 @@ LIES = {
     "two intercepts": with_tensor("intercept", lambda intercept: np.zeros(2)),
     "norms of another table": with_tensor("norms", lambda norms: norms[:-1]),
     "padding without end": one_of_many_knots,
-    "a later version": set_in("schema", value=4),
+    "a later version": set_in("schema", value=5),
     "an earlier version": set_in("schema", value=2),
     "no version": set_in("schema", value=None),
     "a version that is true": set_in("schema", value=True),

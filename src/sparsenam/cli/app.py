@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from sparsenam.cli import fit, models
+from sparsenam.cli import edit, fit, models
 from sparsenam.cli.display import readable_errors, say
 
 EPILOG = """\b
@@ -75,5 +75,6 @@ app.command(epilog=fit.FIT_EPILOG)(fit.fit)
 app.command(epilog=models.PREDICT_EPILOG)(models.predict)
 app.command(epilog=models.EXPLAIN_EPILOG)(models.explain)
 app.command(epilog=models.REPORT_EPILOG)(models.report)
+app.command(epilog=edit.EDIT_EPILOG)(edit.edit)
 app.command(epilog=fit.PATH_EPILOG)(fit.path)
 app.command()(demo)

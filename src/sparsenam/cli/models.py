@@ -202,7 +202,10 @@ def _show_columns(explanation: Explanation) -> None:
     kept, dropped = explanation.features, explanation.dropped
     say(f"{len(kept)} columns kept, {len(dropped)} dropped; effects are in {explanation.units}.")
     if explanation.explained is not None:
-        say(f"Explained in rows held out: {explanation.explained} of the loss.")
+        fitted = ", before the edits" if explanation.edits else ""
+        say(f"Explained in rows held out{fitted}: {explanation.explained} of the loss.")
+    for edit in explanation.edits:
+        say(f"edited {edit.sentence}")
     headings = ("kept", "kind", "mean absolute effect", "largest difference", "order of entry", "kept in folds")
     lines = [
         (

@@ -24,6 +24,7 @@ from sklearn.utils.validation import (
 from sparsenam.context import Clock, Context, Progress, ProgressBar, ResumeFile, Streams, threads
 from sparsenam.convex.problem import Certificate
 from sparsenam.errors import ChoiceWarning, InputError, check_number, describe
+from sparsenam.estimators.editing import EditingMixin
 from sparsenam.explain import (
     Explanation,
     FitRecord,
@@ -39,6 +40,7 @@ from sparsenam.explain import (
     summarize_data,
     summarize_training,
 )
+from sparsenam.explain.edits import data_after_edits
 from sparsenam.export import save_estimator
 from sparsenam.fitting.pipeline import (
     Alpha,
@@ -65,7 +67,7 @@ Matrix = NDArray[np.float64]
 RandomState = int | np.random.RandomState | None
 
 
-class AdditiveEstimator(BaseEstimator, ABC):
+class AdditiveEstimator(EditingMixin, BaseEstimator, ABC):
     """An estimator whose fitted state is an `AdditiveModel`."""
 
     model_: AdditiveModel
@@ -136,7 +138,10 @@ class AdditiveEstimator(BaseEstimator, ABC):
         """
         check_is_fitted(self)
         if X is None:
-            return explain_model(self._record(), self.summary_.data)
+            data = self.summary_.data
+            if self.edits_:
+                data = data_after_edits(self.encoder_, self.model_, data, self.edits_)
+            return explain_model(self._record(), data)
         encoded, cells = self.encoder_.encode(X), read_cells(self.encoder_, X)
         missing = [column.missing for column in cells]
         return explain_model(self._record(), summarize_data(self.encoder_, self.model_, encoded, missing=missing))
@@ -290,6 +295,7 @@ class AdditiveEstimator(BaseEstimator, ABC):
             threshold=threshold,
             estimator=type(self).__name__,
             settings=self.get_params(deep=False),
+            edits=self.edits_,
         )
 
 
@@ -428,6 +434,8 @@ def _attributes(result: FitResult, encoder: TableEncoder) -> dict[str, object]:
         "pair_certificate_": None if result.pairs is None else result.pairs.certificate,
         "evidence_": result.evidence,
         "_taken": result.taken,
+        "edits_": (),
+        "_session": None,
         "model_": result.model,
     }
     if encoder.named:

@@ -107,6 +107,20 @@ class AdditiveClassifier(ClassifierMixin, AdditiveEstimator):
         explanation = super().explain(X)
         return explanation if reference is None else against_class(explanation, str(reference))
 
+    def _target_in(self, y: ArrayLike) -> NDArray[np.float64]:
+        labels: Classes = check_array(y, ensure_2d=False, dtype=None, input_name="y")
+        if self.model_.family.name == "multilabel":
+            if labels.shape[1:] != self.classes_.shape:
+                got = f"shape {labels.shape}"
+                raise InputError(describe("y", f"{self.classes_.size} labels for each row", got, "correct y"))
+            return labels.astype(np.float64)
+        known = np.isin(labels := column_or_1d(labels, warn=True), self.classes_)
+        if not known.all():
+            got = repr(labels[~known][0])
+            raise InputError(describe("y", f"the classes {self.classes_.tolist()}", got, "leave these rows out"))
+        target = (labels[:, None] == self.classes_[None, :]).astype(np.float64)
+        return target[:, 1:] if self.model_.family.name == "binomial" else target
+
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         assert tags.classifier_tags is not None

@@ -23,6 +23,7 @@ from sparsenam.estimators.base import (
     check_weights,
     require_target,
 )
+from sparsenam.estimators.editing import GivenRows
 from sparsenam.families import CustomLoss, Family, as_family
 from sparsenam.fitting import family_problem
 from sparsenam.tables import check_target_not_inside
@@ -101,6 +102,23 @@ class AdditiveRegressor(RegressorMixin, AdditiveEstimator):
                 raise InputError(describe("exposure", "a family of rates", got, "leave the exposure out"))
             means = means * check_exposure(exposure, np.zeros(len(means)))[:, None]
         return means[:, 0] if self._flat_target else means
+
+    def _target_in(self, y: ArrayLike) -> NDArray[np.float64]:
+        found, outputs = check_target(y), self.model_.intercept.size
+        target = found.reshape(len(found), -1)
+        if target.shape[1] != outputs:
+            got = f"shape {found.shape}"
+            raise InputError(describe("y of edit", f"{outputs} number(s) for each row", got, "give the y of the fit"))
+        self.model_.family.range.check(target, f"the {self.model_.family.name} family")
+        return target
+
+    def _with_exposure(self, rows: GivenRows, exposure: ArrayLike | None) -> GivenRows:
+        power = self.model_.family.exposure_power
+        if exposure is None or power is None:
+            return super()._with_exposure(rows, exposure)
+        units = check_exposure(exposure, rows.target)
+        rates = rows.target / np.where(units > 0, units, 1.0)[:, None]
+        return GivenRows(rows.terms, rates, rows.weights * units**power)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -234,6 +252,8 @@ class SNAMRegressor(SupportMixin, SNAMParameters, AdditiveRegressor):
         model would be about as good with one of them instead.
     encoder_ : TableEncoder
         What was made of each column; printing it says so.
+    edits_ : tuple of Edit
+        The log of changes made after the fit, the first one first; empty until `edit` makes a copy to change.
     history_ : list of dict
         Loss, penalty, active terms and seconds after each epoch; only where a network was trained.
     stationarity_ : float or None

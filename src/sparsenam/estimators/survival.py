@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
-from sparsenam.errors import check_word
+from sparsenam.errors import InputError, check_word, describe
 from sparsenam.estimators.base import (
     AdditiveEstimator,
     SNAMParameters,
@@ -21,10 +21,13 @@ from sparsenam.estimators.base import (
     check_weights,
     require_target,
 )
+from sparsenam.estimators.editing import GivenRows
+from sparsenam.model import AdditiveModel
 from sparsenam.survival import (
     TIES,
     Baseline,
     CoxProblem,
+    RiskSets,
     StepFunction,
     Ties,
     concordance,
@@ -114,6 +117,18 @@ class AdditiveSurvival(AdditiveEstimator):
         functions = np.empty(len(values), dtype=object)
         functions[:] = [StepFunction(moments, row, start) for row in values]
         return functions
+
+    def _target_in(self, y: ArrayLike) -> NDArray[np.float64]:
+        target = read_survival(y)
+        if not (target[:, 0] == 1.0).any():
+            raise InputError(describe("y of edit", "at least one event", "none", "give rows that are not censored"))
+        return target
+
+    def _mean_loss(self, model: AdditiveModel, rows: GivenRows) -> float:
+        """Return minus the log partial likelihood of the rows over the number of their events."""
+        risk_sets = RiskSets.of(rows.target[:, 0] == 1.0, rows.target[:, 1], rows.weights)
+        likelihood = risk_sets.hazard(model.scores(rows.terms)[:, 0], self.ties).log_likelihood
+        return -likelihood / risk_sets.n_events
 
     def __sklearn_tags__(self) -> Tags:
         tags: Any = super().__sklearn_tags__()

@@ -1,7 +1,7 @@
 """Explain: what a model does, as plain data, and drawings of it."""
 
 from sparsenam.explain.build import FitRecord, explain_model
-from sparsenam.explain.explanation import Curve, Dropped, Explanation, Feature, Level, Missing
+from sparsenam.explain.explanation import Curve, Dropped, EditRecord, Explanation, Feature, Level, Missing
 from sparsenam.explain.local import (
     Contribution,
     LocalExplanation,
@@ -20,6 +20,7 @@ __all__ = [
     "DataSummary",
     "Density",
     "Dropped",
+    "EditRecord",
     "Explanation",
     "Feature",
     "FitRecord",

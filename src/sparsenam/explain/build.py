@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsenam.convex.problem import Certificate
+from sparsenam.explain.edits import edit_records
 from sparsenam.explain.explanation import Curve, Dropped, Explanation, Feature, FeatureKind, Level, Missing
 from sparsenam.explain.summary import (
     ColumnSummary,
@@ -22,8 +23,9 @@ from sparsenam.explain.summary import (
     plain_data,
     rows_of_numbers,
 )
-from sparsenam.explain.text import Task
+from sparsenam.explain.text import Task, count_text
 from sparsenam.model import AdditiveModel, keep_terms
+from sparsenam.model.editing import Edit
 from sparsenam.selection import CVCurve
 from sparsenam.tables import TableEncoder, Term
 from sparsenam.tables.columns import Column
@@ -44,7 +46,7 @@ class FitRecord:
     ``readmitted`` the columns that the convex choice dropped and held-out rows want back; ``substitutes`` those
     that could replace a kept column, with the share of its effect; ``history`` one entry an epoch, empty or None
     for fits without training; ``always_keep`` the columns that the user wanted to keep; ``threshold`` the size
-    below which a solver without exact zeros drops a column, None for others.
+    below which a solver without exact zeros drops a column, None for others; ``edits`` the changes made after the fit.
     """
 
     task: Task
@@ -65,6 +67,7 @@ class FitRecord:
     threshold: float | None
     estimator: str
     settings: Mapping[str, Any]
+    edits: tuple[Edit, ...] = ()
 
     @property
     def columns_kept(self) -> list[int]:
@@ -113,6 +116,7 @@ def explain_model(record: FitRecord, data: DataSummary) -> Explanation:
         chosen=None if curve is None or record.taken is None else {"best": curve.choose("best"), "taken": record.taken},
         path=None if path is None else plain_data({"alphas": path.alphas, "names": path.names, "norms": path.norms}),
         history=[plain_data(epoch) for epoch in record.history or ()],
+        edits=edit_records(record.encoder, model.family, record.summary.data, record.edits),
     )
 
 
@@ -131,6 +135,7 @@ def _feature(
     record: FitRecord, column: int, data: ColumnSummary, kinks: dict[int, Vector], entry: int | None
 ) -> Feature:
     described, evidence = record.encoder.columns[column], record.summary.evidence
+    is_edited = any(edit.column == described.name for edit in record.edits)
     kept = record.kept_terms(column)
     gap = next((index for index, term in kept if term.kind == "missing"), None)
     values = [(index, term) for index, term in kept if term.kind != "missing"]
@@ -165,7 +170,7 @@ def _feature(
         levels=levels,
         missing=Missing(numbers(missing), data.missing) if data.missing or described.n_missing else None,
         substitutes=dict(record.substitutes.get(described.name, {})),
-        reason=why_kept(record, column, entry),
+        reason=why_kept(record, column, entry) + ("; edited since" if is_edited else ""),
         kept_in=None if evidence is None else evidence.kept_in.get(described.name),
     )
 
@@ -227,10 +232,19 @@ def _card(record: FitRecord, data: DataSummary) -> dict[str, Any]:
             "certificate": None if certificate is None else certificate.to_dict(),
             "scores": scores,
             "explained": None if evidence is None else {"share": evidence.gain, "error": evidence.gain_error},
-            "notes": [] if evidence is None else evidence.notes(),
+            "notes": [*_edited(record), *([] if evidence is None else evidence.notes())],
             "created": record.summary.created,
         }
     )
+
+
+def _edited(record: FitRecord) -> list[str]:
+    """Return what is no longer true of an edited model, in a sentence; nothing for others."""
+    if not record.edits:
+        return []
+    changes = count_text(len(record.edits), "change")
+    what = "certificate, held-out losses, folds and path are those of the fit, not of the edited model"
+    return [f"The model was edited after the fit ({changes}): {what}."]
 
 
 def why_kept(record: FitRecord, column: int, entry: int | None) -> str:
@@ -260,6 +274,9 @@ def why_dropped(record: FitRecord, column: int) -> Dropped:
         return Dropped(name, f"constant: one single value ({encoder.columns[column].levels[0]})")
     if name in summary.constant:
         return Dropped(name, "constant in the rows that count")
+    edit = next((edit for edit in reversed(record.edits) if edit.column == name), None)
+    if edit is not None:
+        return Dropped(name, f"dropped by an edit: {edit.reason}")
     slack, twin = record.slack(name), summary.twins.get(name)
     if twin is not None:
         kept = {encoder.columns[index].name for index in record.columns_kept}

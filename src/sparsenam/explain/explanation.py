@@ -19,13 +19,14 @@ from typing import (
 
 from sparsenam.errors import InputError, describe
 from sparsenam.explain.summary import Density, Numbers, plain_data, read_plain
-from sparsenam.explain.text import MINUS, Task, number_text, response_units, share_text
+from sparsenam.explain.text import MINUS, Task, count_text, number_text, response_units, share_text
+from sparsenam.model.editing import EditKind
 from sparsenam.tables.text import date_key
 
 if TYPE_CHECKING:
     from sparsenam.explain.local import LocalExplanation
 
-SCHEMA = 3  # of the JSON of explanations
+SCHEMA = 4  # of the JSON of explanations
 MOST_NAMES = 20  # dropped columns that a printed summary names
 Kind = TypeVar("Kind")
 FeatureKind = Literal["number", "category", "ordered", "date"]
@@ -123,6 +124,52 @@ class Dropped:
 
 
 @dataclass(frozen=True, slots=True)
+class EditRecord:
+    """An edit as explanations show it: what, why, by whom and when, with the column's effect before and after.
+
+    The curves go over the range of the training data; they are None where there is nothing to draw: after a column was
+    dropped, and for the intercept, whose ``column`` is None. Of a category, x are the numbers of its ``levels``.
+    Losses are means over the rows that were given to ``edit``, None where none were.
+    """
+
+    kind: EditKind
+    column: str | None
+    request: str
+    reason: str
+    who: str
+    when: str
+    before: Curve | None
+    after: Curve | None
+    levels: tuple[str, ...]
+    is_date: bool
+    loss_before: float | None
+    loss_after: float | None
+
+    @property
+    def sentence(self) -> str:
+        """The edit in one line: what, why, by whom, when, and what it did to the loss."""
+        what = self.request if self.column is None else f"{self.column}: {self.request}"
+        loss = "" if self.loss is None else f"; loss {self.loss}"
+        return f"{what} ({self.reason}; {self.who}, {self.when}{loss})"
+
+    @property
+    def loss(self) -> str | None:
+        """The loss on the given rows before and after, as text; None where no rows were given."""
+        if self.loss_before is None or self.loss_after is None:
+            return None
+        return f"{number_text(self.loss_before, 5)} → {number_text(self.loss_after, 5)}"
+
+    def fault(self, outputs: int) -> str | None:
+        """Return which curve does not have an effect for each point and output; or None."""
+        for curve in filter(None, (self.before, self.after)):
+            points = len(self.levels) or len(curve.effect)
+            lengths = {len(curve.x), len(curve.effect), points}
+            if len(lengths) > 1 or not points or any(len(effect) != outputs for effect in curve.effect):
+                return f"an edit of {self.column!r} with a curve of other lengths"
+        return None
+
+
+@dataclass(frozen=True, slots=True)
 class Explanation:
     """What a model does with each column, in the units of its link.
 
@@ -130,7 +177,8 @@ class Explanation:
     mean absolute effect first. ``card`` says how the model was made, with ``explained``, the share of the loss that it
     explains in rows held out and the standard error, and ``notes``, what to know before trusting the choice, in
     sentences; ``curve``, ``chosen``, ``path`` and ``history`` say how alpha and features were chosen, where the fit
-    knows. Printed, it is a summary in a few lines.
+    knows. ``edits`` are the changes made after the fit, the first one first; card, curve and path are still those of
+    the fit. Printed, it is a summary in a few lines.
     """
 
     task: Task
@@ -146,6 +194,7 @@ class Explanation:
     chosen: dict[str, int] | None = None
     path: dict[str, Any] | None = None
     history: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    edits: tuple[EditRecord, ...] = ()
 
     @property
     def response(self) -> str:
@@ -169,7 +218,11 @@ class Explanation:
         kept, dropped = len(self.features), len(self.dropped)
         lines = [f"{kept} of {kept + dropped} columns kept; effects are in {self.units}"]
         if self.explained is not None:
-            lines.append(f"explained in rows held out: {self.explained} of the loss")
+            fitted = " (before the edits)" if self.edits else ""
+            lines.append(f"explained in rows held out{fitted}: {self.explained} of the loss")
+        if self.edits:
+            lines.append(f"edited: {count_text(len(self.edits), 'change')}")
+            lines += [f"  {edit.sentence}" for edit in self.edits]
         for feature in self.features:
             folds = "" if feature.kept_in is None else f", kept in {share_text(feature.kept_in)} of the folds"
             lines.append(f"  {feature.name}: mean absolute effect {number_text(feature.mean_absolute, 3)}{folds}")
@@ -197,7 +250,7 @@ class Explanation:
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """Return the explanation that ``to_dict`` wrote, before or after a passage through JSON."""
         made = read_explanation(cls, data)
-        wrong = [feature.fault(len(made.outputs)) for feature in made.features]
+        wrong = [part.fault(len(made.outputs)) for part in (*made.features, *made.edits)]
         if len(made.intercept) != len(made.outputs):
             wrong.append(f"{len(made.intercept)} intercepts for {len(made.outputs)} outputs")
         for fault in filter(None, wrong):

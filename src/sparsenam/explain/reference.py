@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsenam.errors import InputError, describe
-from sparsenam.explain.explanation import Explanation, Feature
+from sparsenam.explain.explanation import Curve, EditRecord, Explanation, Feature
 from sparsenam.explain.summary import Numbers, numbers, rows_of_numbers
 
 Matrix = NDArray[np.float64]
@@ -38,6 +38,7 @@ def against_class(explanation: Explanation, reference: str) -> Explanation:
         units=f"log odds against {reference!r}",
         intercept=_less(explanation.intercept, index),
         features=tuple(features),
+        edits=tuple(_edit(edit, index) for edit in explanation.edits),
     )
 
 
@@ -46,10 +47,18 @@ def _less(effect: Numbers, index: int) -> Numbers:
     return tuple(value - effect[index] for output, value in enumerate(effect) if output != index)
 
 
+def _curve(curve: Curve | None, index: int) -> Curve | None:
+    if curve is None:
+        return None
+    return replace(curve, effect=rows_of_numbers(_less(effect, index) for effect in curve.effect))
+
+
+def _edit(edit: EditRecord, index: int) -> EditRecord:
+    return replace(edit, before=_curve(edit.before, index), after=_curve(edit.after, index))
+
+
 def _feature(feature: Feature, index: int) -> Feature:
-    curve, missing = feature.curve, feature.missing
-    if curve is not None:
-        curve = replace(curve, effect=rows_of_numbers(_less(effect, index) for effect in curve.effect))
+    curve, missing = _curve(feature.curve, index), feature.missing
     levels = None
     if feature.levels is not None:
         levels = tuple(replace(level, effect=_less(level.effect, index)) for level in feature.levels)

@@ -26,6 +26,7 @@ from sparsenam.export.container import (
     require,
     write_container,
 )
+from sparsenam.export.edits import edits_to_list, read_edits
 from sparsenam.export.models import model_to_parts, read_model
 from sparsenam.export.plain_data import (
     ParameterClasses,
@@ -46,7 +47,8 @@ Estimator = TypeVar("Estimator")
 Found = TypeVar("Found")
 Document = dict[str, Any]
 
-SCHEMA = 3
+SCHEMA = 4
+OLDEST = 3  # written before models had a log of edits
 FACTS = {"alpha_", "n_parameters_", "stationarity_", "history_", "readmitted_", "substitutes_"}
 OF_TRAINING = {"stationarity_", "history_"}  # absent from fits without training
 OUTPUTS_OF_CLASSES: dict[str, Callable[[int], int]] = {
@@ -89,6 +91,7 @@ def save_estimator(estimator: Saveable, path: str | PathLike[str]) -> None:
         "certificate": _to_dict(fitted["certificate_"]),
         "curve": None if curve is None else curve_to_dict(curve, parameters.get("rule")),
         "taken": fitted["_taken"],
+        "edits": edits_to_list(fitted["edits_"]),
         "summary": _to_dict(fitted.get("summary_")),
         "classes": labels_to_dict(fitted["classes_"]) if "classes_" in fitted else None,
         "flat_target": fitted.get("_flat_target"),
@@ -157,10 +160,10 @@ def load_estimator(
 
 
 def _check_schema(path: str | PathLike[str], schema: object) -> None:
-    if type(schema) is int and schema == SCHEMA:
+    if type(schema) is int and OLDEST <= schema <= SCHEMA:
         return
     got, remedy = f"{str(schema)[:40]!r}", "install a newer sparsenam"
-    if type(schema) is int and 0 < schema < SCHEMA:
+    if type(schema) is int and 0 < schema < OLDEST:
         got, remedy = f"version {schema}, written by an earlier, unreleased version of sparsenam", "fit again and save"
     raise ModelFileError(describe(f"model file {path}", f"schema version {SCHEMA}", got, remedy))
 
@@ -184,6 +187,8 @@ def _read_fitted(document: Document, tensors: Tensors, kind: type[Any]) -> Docum
         "cv_curve_": _optional(document["curve"], read_curve),
         "path_": None,
         "_taken": _taken(document),
+        "edits_": read_edits(document["edits"] if document["schema"] > OLDEST else [], encoder, model),
+        "_session": None,
         **_target(document, model, kind),
     }
     summary = _optional(document["summary"], TrainingSummary.from_dict)

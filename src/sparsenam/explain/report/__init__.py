@@ -19,6 +19,7 @@ from sparsenam.explain.drawing import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILLI
 from sparsenam.explain.explanation import Explanation
 from sparsenam.explain.local import LocalExplanation
 from sparsenam.explain.report.drawings import chart_constants, choice_data, shape_data
+from sparsenam.explain.report.edits import edits
 from sparsenam.explain.report.markup import Markup, clean, data_block, element, joined
 from sparsenam.explain.report.sections import dropped, kept, local_rows, model_card, selection, shapes, summary
 from sparsenam.explain.report.svg import PENS, styles
@@ -59,6 +60,7 @@ def render_report(explanation: Explanation, local: LocalExplanation | None = Non
     shown = named_outputs(explanation, None, len(PENS))
     built = {
         "Summary": summary(explanation),
+        "Edits": edits(explanation),
         "Kept": kept(explanation),
         "Shapes": shapes(explanation, shown),
         "Rows": local_rows(local) if local is not None and local.rows else joined(()),

@@ -47,6 +47,9 @@ def summary(explanation: Explanation) -> Markup:
     if features:
         names = [part for feature in features[:3] for part in (name_element(feature.name), ", ")]
         lead += [" Strongest: ", *names[:-1], "."]
+    if explanation.edits:
+        changes = element("a", {"href": "#edits"}, count_text(len(explanation.edits), "change"))
+        lead += [" It was edited after the fit: ", changes, "."]
     pairs = [("Task", str(explanation.task))]
     if explanation.target is not None:
         pairs.append(("Target", explanation.target))
@@ -57,15 +60,20 @@ def summary(explanation: Explanation) -> Markup:
         ("Effects are in", explanation.units or NOTHING),
     ]
     if explanation.explained is not None:
-        pairs.append(("Held-out loss explained", explanation.explained))
+        pairs.append((f"Held-out loss explained{_fitted(explanation)}", explanation.explained))
     if len(explanation.outputs) > 1:
         pairs.append(("Outputs", setting_text(explanation.outputs)))
     pairs.append(("Intercept", _by_output(explanation.outputs, explanation.intercept, 4)))
     scores: dict[str, object] = card.get("scores") or {}
     listed = [(name, setting_text(value)) for name, value in scores.items()]
-    below = (element("h3", None, "Scores"), facts(listed)) if listed else ()
+    below = (element("h3", None, f"Scores{_fitted(explanation)}"), facts(listed)) if listed else ()
     parts = (element("p", {"class": "lead"}, *lead), _notes(explanation), facts(pairs), *below)
     return section("summary", "Summary", *parts)
+
+
+def _fitted(explanation: Explanation) -> str:
+    """Return what to add to a heading that speaks of the fit and not of an edited model."""
+    return ", before the edits" if explanation.edits else ""
 
 
 def _notes(explanation: Explanation) -> Markup:
@@ -286,7 +294,8 @@ def selection(explanation: Explanation) -> Markup:
         figures.append(_figure(path_chart(path), text))
     if not figures:
         return joined(())
-    return section("selection", "How much to keep", element("div", {"class": "figures"}, *figures))
+    title = f"How much to keep{_fitted(explanation)}"
+    return section("selection", title, element("div", {"class": "figures"}, *figures))
 
 
 def model_card(explanation: Explanation) -> Markup:
@@ -301,7 +310,7 @@ def model_card(explanation: Explanation) -> Markup:
         ("Time to fit", NOTHING if seconds is None else f"{number_text(seconds, 3)} s"),
         ("Made", setting_text(card.get("created"))[:16].replace("T", " ")),
     ]
-    certificate = settings_table("Certificate", card.get("certificate"))
+    certificate = settings_table(f"Certificate{_fitted(explanation)}", card.get("certificate"))
     second = (
         settings_table("Versions", card.get("versions")),
         certificate or note("No certificate of optimality was given."),
