@@ -48,6 +48,9 @@ class EditSession:
     clock: Callable[[], datetime]
 
 
+WHOLE_COLUMN = ("make_monotone", "merge_levels", "drop")  # edits that promise something of all that a column does
+
+
 class EditingMixin:
     """Editable copies of a fitted estimator, its log of edits, and the way back."""
 
@@ -248,6 +251,12 @@ class EditingMixin:
         if not kinds or (not any_terms and all(kind == "missing" for kind in kinds)):
             got = f"{names[index]!r}, which it {'uses only where it is missing' if kinds else 'does not use'}"
             raise InputError(describe(where, "a column that the model uses", got, "choose another"))
+        if where in WHOLE_COLUMN:
+            shared = [other for other in self.model_.pairs if {shape.term for shape in shapes} & set(other.terms)]
+            if shared:
+                got = f"{names[index]!r}, which is in {len(shared)} pair(s)"
+                remedy = "fit with pairs=0 or other pairs, or change its single effect by set_shape or flatten"
+                raise InputError(describe(where, "a column in no pair", got, remedy))
         summary = next(part for part in self.summary_.data.columns if part.name == names[index])
         x, counts = points_of(summary)
         return EditedColumn(where, int(index), encoder, shapes, self.model_.intercept.size, x, counts)

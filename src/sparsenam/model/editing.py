@@ -94,8 +94,8 @@ def column_shapes(model: AdditiveModel, terms: Iterable[int]) -> tuple[TermShape
 def with_column(model: AdditiveModel, terms: Iterable[int], shapes: Sequence[TermShape]) -> AdditiveModel:
     """Return the model in which a column's terms have these shapes and no others; without any, it is dropped.
 
-    What else reads one of the terms would have to go with them here; main effects are all that a model has now. The
-    other shapes stay as they are, to the bit, and so does the order in which effects are added up.
+    Pairs stay as they are: a column in a pair is not dropped. The other shapes stay as they are, to the bit, and so does
+    the order in which effects are added up.
     """
     gone = set(terms)
     parts = [
@@ -145,7 +145,7 @@ def n_parameters_of(model: AdditiveModel) -> int:
     for shape in model.shapes():
         outer = int(shape.left_slope.any()) + int(shape.right_slope.any())
         total += outputs * (1 if shape.knots.size == 2 and not outer else shape.knots.size + outer)
-    return total
+    return total + sum(pair.n_parameters for pair in model.pairs)
 
 
 def column_effect(encoder: TableEncoder, shapes: Sequence[TermShape], x: Vector, outputs: int) -> Matrix:
