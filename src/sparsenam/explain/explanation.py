@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import (
     TYPE_CHECKING,
     Any,
-    Literal,
     Protocol,
     Self,
     TypeVar,
@@ -18,17 +17,26 @@ from typing import (
 )
 
 from sparsenam.errors import InputError, describe
+from sparsenam.explain.pairs import Pair
 from sparsenam.explain.summary import Density, Numbers, plain_data, read_plain
-from sparsenam.explain.text import MINUS, Task, number_text, response_units, share_text
+from sparsenam.explain.text import (
+    MINUS,
+    FeatureKind,
+    Task,
+    count_text,
+    number_text,
+    pair_text,
+    response_units,
+    share_text,
+)
 from sparsenam.tables.text import date_key
 
 if TYPE_CHECKING:
     from sparsenam.explain.local import LocalExplanation
 
-SCHEMA = 3  # of the JSON of explanations
+SCHEMA = 4  # of the JSON of explanations
 MOST_NAMES = 20  # dropped columns that a printed summary names
 Kind = TypeVar("Kind")
-FeatureKind = Literal["number", "category", "ordered", "date"]
 
 
 class DataFrame(Protocol):
@@ -126,11 +134,11 @@ class Dropped:
 class Explanation:
     """What a model does with each column, in the units of its link.
 
-    The score of a row is ``intercept`` (outputs,) plus its features' effects. ``features`` come with the largest
-    mean absolute effect first. ``card`` says how the model was made, with ``explained``, the share of the loss that it
-    explains in rows held out and the standard error, and ``notes``, what to know before trusting the choice, in
-    sentences; ``curve``, ``chosen``, ``path`` and ``history`` say how alpha and features were chosen, where the fit
-    knows. Printed, it is a summary in a few lines.
+    The score of a row is ``intercept`` (outputs,) plus the effects of its features and its ``pairs``, which both come
+    with the largest mean absolute effect first. ``card`` says how the model was made, with ``explained``, the share of
+    the loss that it explains in rows held out and the standard error, and ``notes``, what to know before trusting the
+    choice, in sentences; ``curve``, ``chosen``, ``path`` and ``history`` say how alpha and features were chosen, where
+    the fit knows. Printed, it is a summary in a few lines.
     """
 
     task: Task
@@ -142,6 +150,7 @@ class Explanation:
     features: tuple[Feature, ...]
     dropped: tuple[Dropped, ...]
     card: dict[str, Any]
+    pairs: tuple[Pair, ...] = ()
     curve: list[dict[str, float]] | None = None
     chosen: dict[str, int] | None = None
     path: dict[str, Any] | None = None
@@ -167,12 +176,16 @@ class Explanation:
 
     def __str__(self) -> str:
         kept, dropped = len(self.features), len(self.dropped)
-        lines = [f"{kept} of {kept + dropped} columns kept; effects are in {self.units}"]
+        pairs = f" and {count_text(len(self.pairs), 'pair')}" if self.pairs else ""
+        lines = [f"{kept} of {kept + dropped} columns{pairs} kept; effects are in {self.units}"]
         if self.explained is not None:
             lines.append(f"explained in rows held out: {self.explained} of the loss")
         for feature in self.features:
             folds = "" if feature.kept_in is None else f", kept in {share_text(feature.kept_in)} of the folds"
             lines.append(f"  {feature.name}: mean absolute effect {number_text(feature.mean_absolute, 3)}{folds}")
+        lines += ["pairs:"] if self.pairs else []
+        for pair in self.pairs:
+            lines.append(f"  {pair.name}: mean absolute effect {number_text(pair.mean_absolute, 3)}")
         names = ", ".join(column.name for column in self.dropped[:MOST_NAMES])
         more = f" and {dropped - MOST_NAMES} more" if dropped > MOST_NAMES else ""
         lines += [f"dropped: {names}{more}"] if names else []
@@ -189,6 +202,15 @@ class Explanation:
         kept = ", ".join(feature.name for feature in self.features[:5]) + more
         raise InputError(describe("feature", f"one of the kept features ({kept})", got, "choose one of them"))
 
+    def pair(self, one: str, other: str) -> Pair:
+        """Return a pair by the names of its columns, in either order."""
+        for pair in self.pairs:
+            if {pair.one.name, pair.other.name} == {one, other} and one != other:
+                return pair
+        found = ", ".join(pair.name for pair in self.pairs[:5]) + (" …" if len(self.pairs) > 5 else "")
+        got = repr(pair_text(one, other))
+        raise InputError(describe("pair", f"one of the pairs ({found or 'the model has none'})", got, "choose another"))
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain data, ready for JSON."""
         return {"schema": SCHEMA, **plain_data(asdict(self))}
@@ -197,7 +219,7 @@ class Explanation:
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """Return the explanation that ``to_dict`` wrote, before or after a passage through JSON."""
         made = read_explanation(cls, data)
-        wrong = [feature.fault(len(made.outputs)) for feature in made.features]
+        wrong = [part.fault(len(made.outputs)) for part in (*made.features, *made.pairs)]
         if len(made.intercept) != len(made.outputs):
             wrong.append(f"{len(made.intercept)} intercepts for {len(made.outputs)} outputs")
         for fault in filter(None, wrong):
@@ -209,10 +231,13 @@ class Explanation:
         return json.dumps(self.to_dict(), indent=indent, ensure_ascii=False, allow_nan=False)
 
     def to_records(self) -> list[dict[str, Any]]:
-        """Return one record for each column: whether it is kept, how much it matters, and why."""
+        """Return one record for each column, and one for each pair: whether it is kept, how much it matters, and why.
+
+        Those kept come first, the most important of all first; the kind of a pair is "pair".
+        """
         sizes = ("kind", "mean_absolute", "variation", "norm", "entry", "kept_in")
         nothing = dict(zip(sizes, (None, 0.0, 0.0, 0.0, None, None), strict=True))
-        kept = [
+        kept: list[dict[str, Any]] = [
             {
                 "feature": feature.name,
                 "kept": True,
@@ -222,6 +247,12 @@ class Explanation:
             }
             for feature in self.features
         ]
+        kept += [
+            {"feature": pair.name, "kept": True, **nothing, "kind": "pair", "norm": None}
+            | {"mean_absolute": pair.mean_absolute, "variation": pair.variation, "slack": None, "reason": pair.reason}
+            for pair in self.pairs
+        ]
+        kept.sort(key=lambda record: -record["mean_absolute"])
         dropped = [
             {"feature": item.name, "kept": False, **nothing, "slack": item.slack, "reason": item.reason}
             for item in self.dropped
