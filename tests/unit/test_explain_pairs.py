@@ -117,7 +117,7 @@ def test_axes_have_names_dates_and_missing_cells(regression):
     colour = axis_of(explanation.pair("colour", "size"), "colour")
     assert set(colour.levels) == {"red", "green", "blue"} and colour.kind == "category" and not colour.missing
     day = axis_of(explanation.pair("size", "day"), "day")
-    assert day.kind == "date" and day.text_at(0).startswith("2024-01")
+    assert day.kind == "date" and day.text_at(day.size // 2).startswith("2024-0")
     grade, gaps = (axis_of(explanation.pair("grade", "gaps"), name) for name in ("grade", "gaps"))
     assert grade.levels == ("low", "mid", "high") and not grade.missing
     assert gaps.missing and gaps.text_at(gaps.size - 1) == "missing"

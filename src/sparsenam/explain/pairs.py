@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sparsenam.explain.summary import Numbers
-from sparsenam.explain.text import MISSING, FeatureKind, pair_text
-from sparsenam.tables.text import date_key
+from sparsenam.explain.text import MISSING, FeatureKind, date_text, pair_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +36,7 @@ class PairAxis:
         if self.levels is not None:
             return self.levels[node]
         x = (self.x or ())[node]
-        return date_key(x) if self.kind == "date" else f"{x:.6g}"
+        return date_text(x) if self.kind == "date" else f"{x:.6g}"
 
 
 @dataclass(frozen=True, slots=True)
