@@ -105,8 +105,11 @@ class Surface:
 def surface(explanation: Explanation, pair: Pair, output: int, most: int) -> Surface:
     """Return a pair as at most ``most`` cells of numbers along each axis, beside those of missing values."""
     one, other = (cell_axis(explanation, axis, _weights(pair, side), most) for side, axis in enumerate(_axes(pair)))
-    mains = [axis.reads @ np.array(of.main)[:, output] for axis, of in zip((one, other), _axes(pair), strict=True)]
-    effect = np.array(pair.effect)[:, :, output]
+    # what is no number, as only damaged files have it, is drawn as nothing
+    mains = [
+        axis.reads @ _finite(np.array(of.main)[:, output]) for axis, of in zip((one, other), _axes(pair), strict=True)
+    ]
+    effect = _finite(np.array(pair.effect)[:, :, output])
     return Surface(
         one=one,
         other=other,
@@ -114,6 +117,10 @@ def surface(explanation: Explanation, pair: Pair, output: int, most: int) -> Sur
         share=one.holds @ np.array(pair.share) @ other.holds.T,
         mains=(mains[0], mains[1]),
     )
+
+
+def _finite(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.where(np.isfinite(values), values, 0.0)
 
 
 def _axes(pair: Pair) -> tuple[PairAxis, PairAxis]:
