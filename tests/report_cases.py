@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 
 from sparsenam.explain import Explanation, LocalExplanation
@@ -64,6 +66,7 @@ def explanation_dict(features: int = 30, outputs: int = 1, task: str = "regressi
         "units": {"regression": "€", "classification": "log odds of 'yes'", "survival": "log hazard"}[task],
         "intercept": draw.normal(size=outputs).tolist(),
         "features": made,
+        "pairs": [_pair(draw, one, other, outputs) for one, other in pairwise(made[:5])],
         "dropped": dropped,
         "card": _card(features + len(dropped)),
         **_selection(draw, names),
@@ -109,6 +112,37 @@ def local_dict(rows: int = 3, features: int = 16, outputs: int = 1, hostile: boo
         "units": "€",
         "reference": "the mean row",
         "rows": made,
+    }
+
+
+def _pair(draw, one, other, outputs: int):
+    """Return the joint effect of two features, of many nodes where they are numbers."""
+    axes = [_pair_axis(feature) for feature in (one, other)]
+    shape = [len(axis["main"]) for axis in axes]
+    share = draw.uniform(size=shape) * (draw.uniform(size=shape) < 0.5) + 1e-9
+    first, second = (np.sin(np.linspace(0, draw.uniform(2, 9), length)) for length in shape)
+    effect = first[:, None, None] * second[:, None] * draw.normal(size=outputs)
+    return {
+        "one": axes[0],
+        "other": axes[1],
+        "mean_absolute": float(draw.uniform(0.1, 0.5)),
+        "variation": 2.0,
+        "effect": effect.tolist(),
+        "share": (share / share.sum()).tolist(),
+        "reason": "it was asked for: " + HOSTILE[1],
+    }
+
+
+def _pair_axis(feature):
+    levels, curve, missing = feature["levels"], feature["curve"], feature["missing"]
+    main = [level["effect"] for level in levels] if levels else list(curve["effect"])
+    return {
+        "name": feature["name"],
+        "kind": feature["kind"],
+        "x": None if levels else list(curve["x"]),
+        "levels": [level["name"] for level in levels] if levels else None,
+        "missing": missing is not None,
+        "main": main + ([] if missing is None else [missing["effect"]]),
     }
 
 

@@ -301,3 +301,58 @@ def test_print_shows_every_feature_in_light_whatever_the_screen_shows(open_page)
     assert page.locator(".cursor:visible, .controls:visible, button:visible").count() == 0
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     assert page.pdf(prefer_css_page_size=True).startswith(b"%PDF-")
+
+
+def test_a_map_is_read_by_arrow_keys_and_by_pointing(open_page):
+    page = open_page()
+    drawn = page.locator("#pair-0 .map")
+    drawn.focus()
+    first = drawn.get_attribute("aria-valuetext")
+    assert page.locator("#pair-0 .readout").inner_text() == first and "together" in first and "sum" in first
+    assert page.locator("#pair-0 .cursor").is_visible()
+    for key in ("Home", *["PageDown"] * 20):
+        page.keyboard.press(key)
+    corner = drawn.get_attribute("aria-valuetext")
+    page.keyboard.press("ArrowRight")
+    beside = drawn.get_attribute("aria-valuetext")
+    assert beside != corner and drawn.get_attribute("aria-valuenow") == "2"
+    page.keyboard.press("ArrowUp")
+    assert drawn.get_attribute("aria-valuetext") not in (corner, beside)
+    for key in ("ArrowDown", "ArrowLeft", "ArrowLeft"):
+        page.keyboard.press(key)
+    assert drawn.get_attribute("aria-valuetext") == corner
+    page.keyboard.press("Tab")
+    assert not page.locator("#pair-0 .cursor").is_visible()
+    box = page.locator("#pair-1 .map .area").bounding_box()
+    page.mouse.move(box["x"] + 0.25 * box["width"], box["y"] + 0.5 * box["height"])
+    assert "together" in page.locator("#pair-1 .readout").inner_text()
+
+
+@pytest.mark.parametrize("name", ["plain", "classes"])
+def test_a_map_shows_one_surface_at_a_time_and_the_summed_one_on_request(open_page, name):
+    page = open_page(name)
+    card_of = page.locator("#pair-0")
+    shown = card_of.locator(".layer:visible")
+    assert shown.count() == 1 and shown.get_attribute("data-surface") == "effect"
+    card_of.locator(".summed").check()
+    assert shown.count() == 1 and shown.get_attribute("data-surface") == "total"
+    if name == "classes":
+        card_of.locator(".of-output").select_option("2")
+        assert shown.count() == 1 and shown.get_attribute("data-rank") == "2"
+
+
+def test_without_a_script_a_map_is_a_picture(open_page):
+    page = open_page(java_script_enabled=False)
+    assert page.locator("#pair-0 .map .layer:visible").count() == 1
+    assert page.locator("#pair-0 .map").get_attribute("role") == "img"
+    assert not page.locator("#pair-0 .summed").is_visible()
+
+
+def test_a_dark_page_has_a_dark_map(open_page):
+    fills = []
+    for scheme in ("light", "dark"):
+        page = open_page(color_scheme=scheme)
+        fills.append(
+            page.locator("#pair-0 .map .layer:visible path[class^=p]").first.evaluate("e => getComputedStyle(e).fill")
+        )
+    assert fills[0] != fills[1]

@@ -542,3 +542,72 @@ def test_demo_ends_with_a_report_that_is_there(tmp_path, monkeypatch):
     assert last == f"open {(tmp_path / 'report.html').resolve().as_uri()}"
     assert (tmp_path / "report.html").is_file()
     assert write_demo_table(tmp_path).is_file()
+
+
+# pairs
+
+
+@pytest.fixture(scope="module")
+def with_pairs(tmp_path_factory):
+    """Return a table whose price is a product of two columns, one with a comma in its name."""
+    random = np.random.default_rng(1)
+    size, rooms, noise = random.normal(size=(3, 400))
+    price = size * rooms + 0.1 * random.normal(size=400)
+    cells = {"size, m2": size, "rooms": rooms, "noise": noise, "price": price}
+    folder = tmp_path_factory.mktemp("pairs")
+    return write(folder / "table.csv", {name: [f"{cell:.5f}" for cell in column] for name, column in cells.items()})
+
+
+def test_pairs_are_found_printed_written_and_explained(with_pairs):
+    folder = with_pairs.parent / "auto"
+    result = invoke("fit", with_pairs, "--target", "price", "--pairs", "auto", "--out", folder)
+    assert result.exit_code == 0, result.output
+    metrics = json.loads((folder / "metrics.json").read_text())
+    assert [set(pair) for pair in metrics["pairs"]] == [{"size, m2", "rooms"}]
+    assert f"pairs: {' × '.join(metrics['pairs'][0])}\n" in result.stdout
+    assert metrics["test"]["model"] < 0.5 * metrics["test"]["baseline"]
+    assert 'id="pair-0"' in (folder / "report.html").read_text()
+    printed = invoke("explain", folder / "model.snam").stdout
+    assert "columns and 1 pair kept" in printed
+    assert [line for line in printed.splitlines() if " × " in line and " pair " in line]
+    explained = json.loads(invoke("explain", folder / "model.snam", "--json").stdout)
+    assert explained["pairs"][0]["one"]["name"] in metrics["pairs"][0]
+    row = invoke("explain", folder / "model.snam", with_pairs, "--rows", "0").stdout
+    assert " × " in row
+
+
+def test_a_named_pair_may_have_a_comma_in_a_name(with_pairs):
+    folder = with_pairs.parent / "named"
+    words = ("--pair", '"size, m2",rooms', "--pair", "rooms,noise", "--alpha", "0.01", "--test", "0")
+    result = invoke("fit", with_pairs, "--target", "price", *words, "--out", folder)
+    assert result.exit_code == 0, result.output
+    found = {frozenset(pair) for pair in json.loads((folder / "metrics.json").read_text())["pairs"]}
+    assert found == {frozenset(("size, m2", "rooms")), frozenset(("rooms", "noise"))}
+
+
+def test_without_pairs_nothing_is_said_of_them(fitted):
+    folder, result = fitted
+    assert "pairs:" not in result.stdout
+    assert json.loads((folder / "metrics.json").read_text())["pairs"] == []
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--pairs", "some"), "--pairs: expected auto or a number of at least 0"),
+        (("--pairs", "-1"), "--pairs: expected auto or a number of at least 0"),
+        (("--pairs", "1000000"), "pairs: expected at most the"),
+        (("--pairs", "2", "--pair", "rooms,noise"), "leave --pairs or --pair out"),
+        (("--pair", "rooms"), "--pair: expected two columns"),
+        (("--pair", "size, m2,rooms"), "--pair: expected two columns"),
+        (("--pair", "rooms,"), "--pair: expected two columns"),
+        (("--pair", "rooms,rooms"), "pairs: expected two different columns"),
+        (("--pair", "rooms,cellar"), "cellar"),
+        (("--heredity", "strong"), "heredity: expected its default 'none'"),
+        (("--pairs", "auto", "--heredity", "royal"), "heredity: expected"),
+    ],
+)
+def test_a_request_for_pairs_that_cannot_be_is_refused_in_one_line(words, message, with_pairs):
+    result = invoke("fit", with_pairs, "--target", "price", *words, "--out", with_pairs.parent / "refused")
+    assert result.exit_code == 2, result.output
+    assert message in result.stderr and len(result.stderr.strip().splitlines()) == 1

@@ -103,6 +103,20 @@ def with_folds():
     return SNAMRegressor(cv=3, n_alphas=8, random_state=0), table, target
 
 
+def with_pairs():
+    table = mixed_table()
+    target = table["größe"] * table["b"].fillna(1.0) + table["größe"] * (table["colour"] == "red")
+    pairs = [("größe", "b"), ("größe", "colour")]
+    return SNAMRegressor(alpha=0.01, pairs=pairs, random_state=0), table, target.to_numpy(float)
+
+
+def pairs_of_classes():
+    table, generator = numbers()
+    score = table[:, 0] * table[:, 1] + 0.1 * generator.normal(size=ROWS)
+    target = np.array(["a", "b", "c"])[np.searchsorted([-0.4, 0.4], score)]
+    return SNAMClassifier(cv=3, n_alphas=8, pairs="auto", random_state=0), table, target
+
+
 def nothing_kept():
     return regression(alpha=1e3)
 
@@ -131,6 +145,8 @@ CASES = {
     "nam": nam,
     "folds": with_folds,
     "nothing kept": nothing_kept,
+    "named pairs": with_pairs,
+    "pairs found for three classes": pairs_of_classes,
 }
 
 
@@ -147,7 +163,7 @@ COMPARED = {"model_", "path_", "cv_curve_", "summary_", "baseline_", "norms_", "
 
 def answers(model, table):
     """Everything that a fitted model says about a table."""
-    words = ("predict", "predict_proba", "decision_function", "effects", "missing_effects")
+    words = ("predict", "predict_proba", "decision_function", "effects", "interaction_effects", "missing_effects")
     said = {word: getattr(model, word)(table) for word in words if hasattr(model, word)}
     if hasattr(model, "predict_survival_function"):
         said["survival"] = model.predict_survival_function(table, return_array=True)
@@ -176,6 +192,8 @@ def test_a_loaded_model_is_the_saved_one_to_the_bit(case, tmp_path):
     np.testing.assert_array_equal(loaded.norms_, model.norms_)
     np.testing.assert_array_equal(loaded.intercept_, model.intercept_)
     assert loaded.certificate_ == model.certificate_
+    assert loaded.pair_certificate_ == model.pair_certificate_
+    assert [pair.weights.tolist() for pair in loaded.model_.pairs] == [p.weights.tolist() for p in model.model_.pairs]
     if model.cv_curve_ is not None:
         assert loaded.cv_curve_.table() == model.cv_curve_.table()
         assert loaded.cv_curve_.choose("compact") == model.cv_curve_.choose("compact")
@@ -183,7 +201,7 @@ def test_a_loaded_model_is_the_saved_one_to_the_bit(case, tmp_path):
     assert loaded.model_.exact_shapes == model.model_.exact_shapes
 
 
-@pytest.mark.parametrize("case", ["categories and missing cells", "smooth network"])
+@pytest.mark.parametrize("case", ["categories and missing cells", "smooth network", "named pairs"])
 def test_a_loaded_model_saves_to_the_same_bytes_and_pickles_and_prunes(case, tmp_path):
     model, table = fitted(case)
     loaded = reloaded(model, tmp_path)
@@ -282,6 +300,14 @@ def test_a_file_of_version_three_loads_and_predicts_what_it_did():
     table = pd.DataFrame(expected["table"])
     np.testing.assert_allclose(model.predict_proba(table), expected["probabilities"], rtol=1e-12)
     assert model.classes_.tolist() == expected["classes"]
+    assert model.interactions_ == () and model.pair_certificate_ is None
+    assert model.explain().pairs == ()
+
+
+def test_a_file_of_version_three_cannot_hold_pairs(with_pairs_file, tmp_path):
+    document, tensors = read_container(with_pairs_file)
+    write_container(tmp_path / "model.snam", document | {"schema": 3}, tensors)
+    refuse(tmp_path / "model.snam")
 
 
 def test_what_held_out_rows_know_of_the_choice_is_in_the_file(tmp_path):
@@ -536,6 +562,71 @@ LIES = {
 def test_a_lie_in_a_file_is_refused_without_much_memory(lie, whole, tmp_path):
     document, tensors = read_container(whole[0])
     LIES[lie](document, tensors)
+    path = tmp_path / "model.snam"
+    write_container(path, document, tensors)
+    tracemalloc.start()
+    try:
+        refuse(path)
+        assert tracemalloc.get_traced_memory()[1] < 4_000_000 + 12 * path.stat().st_size
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.fixture(scope="module")
+def with_pairs_file(tmp_path_factory):
+    model, table, target = with_pairs()
+    path = tmp_path_factory.mktemp("pairs") / "model.snam"
+    model.fit(table, target).save(path)
+    return path
+
+
+def without_weights(document, tensors):
+    del tensors["pair_weights"]
+
+
+def one_column(document, tensors):
+    """Two terms of the first pair become terms of one column."""
+    one, other = tensors["pair_terms"][0]
+    terms = document["encoder"]["terms"]
+    terms[other]["column"] = terms[one]["column"]
+
+
+LIES_ABOUT_PAIRS = {
+    "values that are not numbers": with_tensor("pair_values", fill(np.nan)),
+    "infinite knots": with_tensor("pair_knots", fill(np.inf)),
+    "falling knots": with_tensor("pair_knots", lambda knots: knots[::-1]),
+    "equal knots": with_tensor("pair_knots", lambda knots: np.zeros_like(knots)),
+    "fewer knots": with_tensor("pair_knots", lambda knots: knots[:-1]),
+    "a knot more in one axis, less in the other": with_tensor("pair_sizes", lambda sizes: sizes + np.array([1, -1])),
+    "a single knot": with_tensor("pair_sizes", fill(1)),
+    "a huge grid": with_tensor("pair_sizes", fill(2**62)),
+    "a negative grid": with_tensor("pair_sizes", fill(-5)),
+    "fewer values": with_tensor("pair_values", lambda values: values[:-1]),
+    "values of two outputs": with_tensor("pair_values", lambda values: np.hstack([values, values])),
+    "fewer weights": with_tensor("pair_weights", lambda weights: weights[:-1]),
+    "negative weights": with_tensor("pair_weights", fill(-1.0)),
+    "weights that are whole numbers": with_tensor("pair_weights", lambda weights: weights.astype(np.int64)),
+    "no weights": without_weights,
+    "terms beyond the table": with_tensor("pair_terms", fill(10**9)),
+    "negative terms": with_tensor("pair_terms", fill(-1)),
+    "a term with itself": with_tensor("pair_terms", lambda terms: terms[:, [0, 0]]),
+    "a pair twice": with_tensor("pair_terms", lambda terms: terms[[0, 0]]),
+    "a pair twice, turned": with_tensor("pair_terms", lambda terms: np.stack([terms[0], terms[0, ::-1]])),
+    "three terms": with_tensor("pair_terms", lambda terms: terms[:, [0, 1, 1]]),
+    "terms in a row": with_tensor("pair_terms", lambda terms: terms.ravel()),
+    "terms as fractions": with_tensor("pair_terms", lambda terms: terms.astype(float)),
+    "a dropped term": with_tensor("terms", lambda terms: terms[:-1]),
+    "two terms of one column": one_column,
+    "importances of other pairs": set_in("summary", "data", "pairs", value=[]),
+    "importances of words": set_in("summary", "data", "pairs", value=[{"mean_absolute": "much", "variation": 1}] * 2),
+    "a certificate that is a word": set_in("pair_certificate", value="proved"),
+}
+
+
+@pytest.mark.parametrize("lie", LIES_ABOUT_PAIRS)
+def test_a_lie_about_pairs_is_refused_without_much_memory(lie, with_pairs_file, tmp_path):
+    document, tensors = read_container(with_pairs_file)
+    LIES_ABOUT_PAIRS[lie](document, tensors)
     path = tmp_path / "model.snam"
     write_container(path, document, tensors)
     tracemalloc.start()

@@ -159,9 +159,10 @@ def test_an_element_holds_one_attribute_and_one_text_whatever_they_say(value, te
 @pytest.mark.parametrize(("task", "outputs"), CASES)
 def test_without_a_script_each_feature_still_has_its_drawing_and_its_table(task, outputs):
     found = Parsed(page_of(task, outputs))
-    assert found.count("article", "card") == 30 + 3
+    assert found.count("article", "card") == 30 + 4 + 3
     assert found.count("svg", "curve") + found.count("svg", "levels") == 30
-    assert found.count("details", "numbers") == 30
+    assert found.count("details", "numbers") == 30 + 4
+    assert found.count("svg", "map") == 4
     assert found.count("svg", "waterfall") == 3
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import csv
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 FIT_EPILOG = """\b
 Examples:
   sparsenam fit houses.csv --target price
+  sparsenam fit houses.csv --target price --pairs auto
   sparsenam fit loans.parquet --target default --types zip=category --out loans
   sparsenam fit claims.csv.gz --target claims --task count --exposure years
   sparsenam fit patients.tsv --target months --event died --max-seconds 60"""
@@ -51,6 +53,9 @@ def fit(
     alpha: Annotated[str, typer.Option(help="Weight of the penalty; auto chooses by cross-validation.")] = "auto",
     rule: Annotated[str, typer.Option(help="compact, one_se or best: which point of the path to take.")] = "compact",
     max_features: Annotated[int | None, typer.Option(help="Most columns to keep.")] = None,
+    pairs: Annotated[str | None, typer.Option(help="Most pairs of columns that act together, or auto.")] = None,
+    pair: Annotated[list[str] | None, typer.Option(help="A pair that must be in: one,other; may be repeated.")] = None,
+    heredity: Annotated[str, typer.Option(help="none, weak or strong: which kept columns a pair needs.")] = "none",
     family: FamilyName = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with a fit that was stopped.")] = False,
     debug: Debug = False,
@@ -68,7 +73,17 @@ def fit(
         columns = TargetRequest(target, task, family, event, exposure)
         kinds = tuple(as_types(types).items())
         request = FitRequest(
-            columns, test, seed, as_alpha(alpha), rule, max_features, tuple(as_list(keep)), kinds, max_seconds
+            columns,
+            test,
+            seed,
+            as_alpha(alpha),
+            rule,
+            max_features,
+            tuple(as_list(keep)),
+            kinds,
+            max_seconds,
+            as_pairs(pairs, pair or []),
+            heredity,
         )
         problem = pose(read_file(table), columns)
         folder = ModelFolder(out)
@@ -141,6 +156,29 @@ def as_types(text: str | None) -> dict[str, str]:
     return types
 
 
+def as_pairs(text: str | None, named: Sequence[str]) -> int | str | tuple[tuple[str, str], ...] | None:
+    """Return how many pairs to look for, ``auto``, or the pairs that are named; None where nothing is said.
+
+    A name with a comma is in quotation marks, as in a CSV file.
+    """
+    if text is not None and named:
+        raise InputError(describe("--pairs", "either a number or named pairs", "both", "leave --pairs or --pair out"))
+    if named:
+        found: list[tuple[str, str]] = []
+        for part in named:
+            names = [name.strip() for name in next(csv.reader([part], skipinitialspace=True), list[str]())]
+            if len(names) != 2 or not all(names):
+                remedy = """write for example --pair size,age, a name with a comma as '"a,b",age'"""
+                raise InputError(describe("--pair", "two columns with a comma between", repr(part), remedy))
+            found.append((names[0], names[1]))
+        return tuple(found)
+    if text is None or text == "auto":
+        return text
+    if not (text.isascii() and text.isdecimal()):
+        raise InputError(describe("--pairs", "auto or a number of at least 0", repr(text), "name pairs with --pair"))
+    return int(text)
+
+
 def as_alpha(text: str) -> float | Literal["auto"]:
     """Return the weight of the penalty, a number or ``auto``."""
     if text == "auto":
@@ -163,8 +201,12 @@ def _say_task(problem: TableProblem) -> None:
 
 def _say_outcome(metrics: Mapping[str, Any], folder: ModelFolder) -> None:
     """Say what was kept, how large the error is, and where the files are."""
+    from sparsenam.explain.text import pair_text
+
     kept, dropped = metrics["kept"], metrics["dropped"]
     say(f"kept: {', '.join(kept) or 'nothing'} ({len(kept)} of {metrics['columns']} columns)")
+    if metrics.get("pairs"):
+        say(f"pairs: {', '.join(pair_text(one, other) for one, other in metrics['pairs'])}")
     say(f"dropped: {len(dropped)}")
     say(_error_line(metrics["test"], metrics["rows"]["test"]))
     for sentence in metrics.get("notes", ()):

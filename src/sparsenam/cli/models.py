@@ -196,11 +196,12 @@ def _predictions(estimator: Any, inputs: FileTable, exposure: Any) -> dict[str, 
 
 
 def _show_columns(explanation: Explanation) -> None:
-    """Print the kept columns, largest first, the dropped ones with the reason, and what to know of the choice."""
-    from sparsenam.explain.text import share_text
+    """Print what is kept, largest first, the dropped columns with the reason, and what to know of the choice."""
+    from sparsenam.explain.text import count_text, share_text
 
     kept, dropped = explanation.features, explanation.dropped
-    say(f"{len(kept)} columns kept, {len(dropped)} dropped; effects are in {explanation.units}.")
+    pairs = f" and {count_text(len(explanation.pairs), 'pair')}" if explanation.pairs else ""
+    say(f"{len(kept)} columns{pairs} kept, {len(dropped)} dropped; effects are in {explanation.units}.")
     if explanation.explained is not None:
         fitted = ", before the edits" if explanation.edits else ""
         say(f"Explained in rows held out{fitted}: {explanation.explained} of the loss.")
@@ -209,6 +210,7 @@ def _show_columns(explanation: Explanation) -> None:
     headings = ("kept", "kind", "mean absolute effect", "largest difference", "order of entry", "kept in folds")
     lines = [
         (
+            column.mean_absolute,
             column.name,
             column.kind,
             f"{column.mean_absolute:.4g}",
@@ -218,8 +220,12 @@ def _show_columns(explanation: Explanation) -> None:
         )
         for column in kept
     ]
+    lines += [
+        (pair.mean_absolute, pair.name, "pair", f"{pair.mean_absolute:.4g}", f"{pair.variation:.4g}", "", "")
+        for pair in explanation.pairs
+    ]
     if lines:
-        show_table(headings, lines)
+        show_table(headings, [line[1:] for line in sorted(lines, key=lambda line: -line[0])])
     for column in dropped:
         say(f"dropped {column.name}: {column.reason}")
     for sentence in explanation.notes:

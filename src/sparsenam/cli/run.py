@@ -118,6 +118,8 @@ class FitRequest:
     keep: tuple[str, ...] = ()
     types: tuple[tuple[str, str], ...] = ()
     max_seconds: float | None = None
+    pairs: int | str | tuple[tuple[str, str], ...] | None = None  # None for the estimators' default
+    heredity: str = "none"
 
     def fingerprint(self, content: bytes) -> str:
         """Return a digest of the table's file and of what decides the numbers."""
@@ -131,6 +133,9 @@ class FitRequest:
         settings = self._settings(
             alpha=self.alpha, rule=self.rule, max_features=self.max_features, max_seconds=self.max_seconds
         )
+        if self.pairs is not None:
+            settings["pairs"] = list(self.pairs) if isinstance(self.pairs, tuple) else self.pairs
+        settings["heredity"] = self.heredity
         if kind.task == "survival":
             return sparsenam.SNAMSurvival(**settings)
         if kind.task == "classification":
@@ -226,6 +231,7 @@ def _facts(problem: TableProblem, estimator: Any, fitted: LabelledRows, held: La
         "columns": len(names),
         "kept": names[support].tolist(),
         "dropped": names[~support].tolist(),
+        "pairs": [list(pair) for pair in estimator.interactions_],
         "alpha": float(estimator.alpha_),
         "explained": None if evidence is None else {"share": evidence.gain, "error": evidence.gain_error},
         "notes": [] if evidence is None else evidence.notes(),

@@ -33,6 +33,7 @@ from sparsenam.explain import (
     TrainingSummary,
     explain_model,
     explain_rows,
+    interactions_of,
     output_names,
     read_cells,
     row_labels,
@@ -296,6 +297,7 @@ class AdditiveEstimator(EditingMixin, BaseEstimator, ABC):
             estimator=type(self).__name__,
             settings=self.get_params(deep=False),
             edits=self.edits_,
+            pair_certificate=self.pair_certificate_,
         )
 
 
@@ -430,7 +432,7 @@ def _attributes(result: FitResult, encoder: TableEncoder) -> dict[str, object]:
         "cv_curve_": result.curve,
         "path_": result.path,
         "readmitted_": result.readmitted,
-        "interactions_": interactions_of(result.model, encoder),
+        "interactions_": interactions_of(encoder, result.model),
         "pair_certificate_": None if result.pairs is None else result.pairs.certificate,
         "evidence_": result.evidence,
         "_taken": result.taken,
@@ -443,12 +445,6 @@ def _attributes(result: FitResult, encoder: TableEncoder) -> dict[str, object]:
     if result.history is not None:
         attributes["history_"] = result.history
     return attributes
-
-
-def interactions_of(model: AdditiveModel, encoder: TableEncoder) -> tuple[tuple[str, str], ...]:
-    """Return the names of the two columns of each pair."""
-    columns = [encoder.names[term.column] for term in encoder.terms]
-    return tuple((columns[pair.terms[0]], columns[pair.terms[1]]) for pair in model.pairs)
 
 
 def _summary(result: FitResult, encoder: TableEncoder, sample: Sample, seconds: float) -> TrainingSummary:

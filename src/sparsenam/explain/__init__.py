@@ -10,8 +10,16 @@ from sparsenam.explain.local import (
     read_cells,
     row_labels,
 )
+from sparsenam.explain.pairs import Pair, PairAxis
 from sparsenam.explain.reference import against_class
-from sparsenam.explain.summary import DataSummary, Density, TrainingSummary, summarize_data, summarize_training
+from sparsenam.explain.summary import (
+    DataSummary,
+    Density,
+    TrainingSummary,
+    interactions_of,
+    summarize_data,
+    summarize_training,
+)
 from sparsenam.explain.text import Task, output_names, score_units
 
 __all__ = [
@@ -27,12 +35,15 @@ __all__ = [
     "Level",
     "LocalExplanation",
     "Missing",
+    "Pair",
+    "PairAxis",
     "RowExplanation",
     "Task",
     "TrainingSummary",
     "against_class",
     "explain_model",
     "explain_rows",
+    "interactions_of",
     "output_names",
     "read_cells",
     "row_labels",

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from sparsenam.convex.problem import Certificate
 from sparsenam.explain.edits import edit_records
-from sparsenam.explain.explanation import Curve, Dropped, Explanation, Feature, FeatureKind, Level, Missing
+from sparsenam.explain.explanation import Curve, Dropped, Explanation, Feature, Level, Missing
+from sparsenam.explain.pairs import Pair, PairAxis
 from sparsenam.explain.summary import (
     ColumnSummary,
     DataSummary,
@@ -23,7 +24,7 @@ from sparsenam.explain.summary import (
     plain_data,
     rows_of_numbers,
 )
-from sparsenam.explain.text import Task, count_text
+from sparsenam.explain.text import FeatureKind, Task, count_text
 from sparsenam.model import AdditiveModel, keep_terms
 from sparsenam.model.editing import Edit
 from sparsenam.selection import CVCurve
@@ -46,7 +47,8 @@ class FitRecord:
     ``readmitted`` the columns that the convex choice dropped and held-out rows want back; ``substitutes`` those
     that could replace a kept column, with the share of its effect; ``history`` one entry an epoch, empty or None
     for fits without training; ``always_keep`` the columns that the user wanted to keep; ``threshold`` the size
-    below which a solver without exact zeros drops a column, None for others; ``edits`` the changes made after the fit.
+    below which a solver without exact zeros drops a column, None for others; ``edits`` the changes made after the fit,
+    ``pair_certificate`` that of the choice of pairs.
     """
 
     task: Task
@@ -68,6 +70,7 @@ class FitRecord:
     estimator: str
     settings: Mapping[str, Any]
     edits: tuple[Edit, ...] = ()
+    pair_certificate: Certificate | None = None
 
     @property
     def columns_kept(self) -> list[int]:
@@ -112,6 +115,7 @@ def explain_model(record: FitRecord, data: DataSummary) -> Explanation:
         features=tuple(features),
         dropped=tuple(dropped),
         card=_card(record, data),
+        pairs=explain_pairs(record, data),
         curve=None if curve is None else curve.table(),
         chosen=None if curve is None or record.taken is None else {"best": curve.choose("best"), "taken": record.taken},
         path=None if path is None else plain_data({"alphas": path.alphas, "names": path.names, "norms": path.norms}),
@@ -136,19 +140,13 @@ def _feature(
 ) -> Feature:
     described, evidence = record.encoder.columns[column], record.summary.evidence
     is_edited = any(edit.column == described.name for edit in record.edits)
-    kept = record.kept_terms(column)
-    gap = next((index for index, term in kept if term.kind == "missing"), None)
-    values = [(index, term) for index, term in kept if term.kind != "missing"]
-    nothing = np.zeros(len(record.outputs))
-    # the term of the missing cells adds something to present cells too: effects are centred
-    present, missing = (nothing, nothing) if gap is None else effect_at(record.model, gap, np.array([0.0, 1.0]))
+    values = [(index, term) for index, term in record.kept_terms(column) if term.kind != "missing"]
+    present, missing = _gap_effects(record, column)
     curve, levels = None, None
     if not values:
         name = described.levels[0] if described.kind == "constant" else PRESENT
         levels = (Level(name, numbers(present), data.present),)
     else:
-        absent = [effect_at(record.model, index, np.array([np.nan]))[0] for index, _ in values]
-        missing = missing + np.sum(absent, axis=0)
         if described.levels:
             codes = np.arange(len(described.levels), dtype=np.float64)
             effects = present + np.sum([_at_levels(record, *term, codes) for term in values], axis=0)
@@ -173,6 +171,66 @@ def _feature(
         reason=why_kept(record, column, entry) + ("; edited since" if is_edited else ""),
         kept_in=None if evidence is None else evidence.kept_in.get(described.name),
     )
+
+
+def _gap_effects(record: FitRecord, column: int) -> tuple[Vector, Vector]:
+    """Return what a column adds to present cells beside their values, and to missing cells, each (outputs,).
+
+    The term of the missing cells adds something to present cells too: effects are centred.
+    """
+    present, missing = np.zeros(len(record.outputs)), np.zeros(len(record.outputs))
+    for index, term in record.kept_terms(column):
+        if term.kind == "missing":
+            of_gap = effect_at(record.model, index, np.array([0.0, 1.0]))
+            present, missing = present + of_gap[0], missing + of_gap[1]
+        else:
+            missing = missing + effect_at(record.model, index, np.array([np.nan]))[0]
+    return present, missing
+
+
+def explain_pairs(record: FitRecord, data: DataSummary) -> tuple[Pair, ...]:
+    """Return the pairs of a model, the most important first."""
+    model, found = record.model, list[Pair]()
+    for pair, size in zip(model.pairs, data.pairs, strict=True):
+        one, other = (_pair_axis(record, term, knots) for term, knots in zip(pair.terms, pair.knots, strict=True))
+        values = against_average(model.family, pair.values)[: one.size, : other.size]
+        weights = pair.weights[: one.size, : other.size] / (pair.weights.sum() or 1.0)
+        found.append(
+            Pair(
+                one=one,
+                other=other,
+                mean_absolute=size.mean_absolute,
+                variation=size.variation,
+                effect=tuple(rows_of_numbers(row) for row in values),
+                share=rows_of_numbers(weights),
+                reason=_why_pair(record),
+            )
+        )
+    return tuple(sorted(found, key=lambda pair: (-pair.mean_absolute, pair.name)))
+
+
+def _pair_axis(record: FitRecord, term: int, knots: Vector) -> PairAxis:
+    """Return one axis of a pair: its nodes as users know them, and what the column adds there alone."""
+    column = record.encoder.terms[term].column
+    described = record.encoder.columns[column]
+    present, missing = _gap_effects(record, column)
+    effects = present + effect_at(record.model, record.model.terms.tolist().index(term), knots)
+    gaps = described.n_missing > 0
+    return PairAxis(
+        name=described.name,
+        kind=_kind(described),
+        x=None if described.levels else numbers(knots),
+        levels=tuple(described.levels[int(code)] for code in knots) if described.levels else None,
+        missing=gaps,
+        main=rows_of_numbers([*effects, missing] if gaps else effects),
+    )
+
+
+def _why_pair(record: FitRecord) -> str:
+    asked = record.settings.get("pairs")
+    if isinstance(asked, Sequence) and not isinstance(asked, str):
+        return "it was asked for"
+    return "what the two columns do together is worth the penalty"
 
 
 def _at_levels(record: FitRecord, index: int, term: Term, codes: Vector) -> Matrix:
@@ -230,6 +288,7 @@ def _card(record: FitRecord, data: DataSummary) -> dict[str, Any]:
             "versions": record.summary.versions,
             "alpha": record.alpha,
             "certificate": None if certificate is None else certificate.to_dict(),
+            "pair_certificate": None if record.pair_certificate is None else record.pair_certificate.to_dict(),
             "scores": scores,
             "explained": None if evidence is None else {"share": evidence.gain, "error": evidence.gain_error},
             "notes": [*_edited(record), *([] if evidence is None else evidence.notes())],

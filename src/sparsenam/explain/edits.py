@@ -102,7 +102,7 @@ def data_after_edits(
     for index in kept_columns(encoder, model):
         summary = by_name[encoder.names[index]]
         columns.append(_measured(encoder, model, index, summary) if summary.name in edited else summary)
-    return DataSummary(data.rows, tuple(columns))
+    return DataSummary(data.rows, tuple(columns), data.pairs)
 
 
 def _measured(encoder: TableEncoder, model: AdditiveModel, column: int, summary: ColumnSummary) -> ColumnSummary:

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import (
     TYPE_CHECKING,
     Any,
-    Literal,
     Protocol,
     Self,
     TypeVar,
@@ -18,8 +17,18 @@ from typing import (
 )
 
 from sparsenam.errors import InputError, describe
+from sparsenam.explain.pairs import Pair
 from sparsenam.explain.summary import Density, Numbers, plain_data, read_plain
-from sparsenam.explain.text import MINUS, Task, count_text, number_text, response_units, share_text
+from sparsenam.explain.text import (
+    MINUS,
+    FeatureKind,
+    Task,
+    count_text,
+    number_text,
+    pair_text,
+    response_units,
+    share_text,
+)
 from sparsenam.model.editing import EditKind
 from sparsenam.tables.text import date_key
 
@@ -27,9 +36,9 @@ if TYPE_CHECKING:
     from sparsenam.explain.local import LocalExplanation
 
 SCHEMA = 4  # of the JSON of explanations
+WITHOUT_PAIRS = 3  # an earlier one, which is read too
 MOST_NAMES = 20  # dropped columns that a printed summary names
 Kind = TypeVar("Kind")
-FeatureKind = Literal["number", "category", "ordered", "date"]
 
 
 class DataFrame(Protocol):
@@ -173,12 +182,12 @@ class EditRecord:
 class Explanation:
     """What a model does with each column, in the units of its link.
 
-    The score of a row is ``intercept`` (outputs,) plus its features' effects. ``features`` come with the largest
-    mean absolute effect first. ``card`` says how the model was made, with ``explained``, the share of the loss that it
-    explains in rows held out and the standard error, and ``notes``, what to know before trusting the choice, in
-    sentences; ``curve``, ``chosen``, ``path`` and ``history`` say how alpha and features were chosen, where the fit
-    knows. ``edits`` are the changes made after the fit, the first one first; card, curve and path are still those of
-    the fit. Printed, it is a summary in a few lines.
+    The score of a row is ``intercept`` (outputs,) plus the effects of its features and its ``pairs``, which both come
+    with the largest mean absolute effect first. ``card`` says how the model was made, with ``explained``, the share of
+    the loss that it explains in rows held out and the standard error, and ``notes``, what to know before trusting the
+    choice, in sentences; ``curve``, ``chosen``, ``path`` and ``history`` say how alpha and features were chosen, where
+    the fit knows. ``edits`` are the changes made after the fit, the first one first; card, curve and path are still
+    those of the fit. Printed, it is a summary in a few lines.
     """
 
     task: Task
@@ -190,6 +199,7 @@ class Explanation:
     features: tuple[Feature, ...]
     dropped: tuple[Dropped, ...]
     card: dict[str, Any]
+    pairs: tuple[Pair, ...] = ()
     curve: list[dict[str, float]] | None = None
     chosen: dict[str, int] | None = None
     path: dict[str, Any] | None = None
@@ -216,7 +226,8 @@ class Explanation:
 
     def __str__(self) -> str:
         kept, dropped = len(self.features), len(self.dropped)
-        lines = [f"{kept} of {kept + dropped} columns kept; effects are in {self.units}"]
+        pairs = f" and {count_text(len(self.pairs), 'pair')}" if self.pairs else ""
+        lines = [f"{kept} of {kept + dropped} columns{pairs} kept; effects are in {self.units}"]
         if self.explained is not None:
             fitted = " (before the edits)" if self.edits else ""
             lines.append(f"explained in rows held out{fitted}: {self.explained} of the loss")
@@ -226,6 +237,9 @@ class Explanation:
         for feature in self.features:
             folds = "" if feature.kept_in is None else f", kept in {share_text(feature.kept_in)} of the folds"
             lines.append(f"  {feature.name}: mean absolute effect {number_text(feature.mean_absolute, 3)}{folds}")
+        lines += ["pairs:"] if self.pairs else []
+        for pair in self.pairs:
+            lines.append(f"  {pair.name}: mean absolute effect {number_text(pair.mean_absolute, 3)}")
         names = ", ".join(column.name for column in self.dropped[:MOST_NAMES])
         more = f" and {dropped - MOST_NAMES} more" if dropped > MOST_NAMES else ""
         lines += [f"dropped: {names}{more}"] if names else []
@@ -242,6 +256,15 @@ class Explanation:
         kept = ", ".join(feature.name for feature in self.features[:5]) + more
         raise InputError(describe("feature", f"one of the kept features ({kept})", got, "choose one of them"))
 
+    def pair(self, one: str, other: str) -> Pair:
+        """Return a pair by the names of its columns, in either order."""
+        for pair in self.pairs:
+            if {pair.one.name, pair.other.name} == {one, other} and one != other:
+                return pair
+        found = ", ".join(pair.name for pair in self.pairs[:5]) + (" …" if len(self.pairs) > 5 else "")
+        got = repr(pair_text(one, other))
+        raise InputError(describe("pair", f"one of the pairs ({found or 'the model has none'})", got, "choose another"))
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain data, ready for JSON."""
         return {"schema": SCHEMA, **plain_data(asdict(self))}
@@ -250,7 +273,7 @@ class Explanation:
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """Return the explanation that ``to_dict`` wrote, before or after a passage through JSON."""
         made = read_explanation(cls, data)
-        wrong = [part.fault(len(made.outputs)) for part in (*made.features, *made.edits)]
+        wrong = [part.fault(len(made.outputs)) for part in (*made.features, *made.pairs, *made.edits)]
         if len(made.intercept) != len(made.outputs):
             wrong.append(f"{len(made.intercept)} intercepts for {len(made.outputs)} outputs")
         for fault in filter(None, wrong):
@@ -262,10 +285,13 @@ class Explanation:
         return json.dumps(self.to_dict(), indent=indent, ensure_ascii=False, allow_nan=False)
 
     def to_records(self) -> list[dict[str, Any]]:
-        """Return one record for each column: whether it is kept, how much it matters, and why."""
+        """Return one record for each column, and one for each pair: whether it is kept, how much it matters, and why.
+
+        Those kept come first, the most important of all first; the kind of a pair is "pair".
+        """
         sizes = ("kind", "mean_absolute", "variation", "norm", "entry", "kept_in")
         nothing = dict(zip(sizes, (None, 0.0, 0.0, 0.0, None, None), strict=True))
-        kept = [
+        kept: list[dict[str, Any]] = [
             {
                 "feature": feature.name,
                 "kept": True,
@@ -275,6 +301,12 @@ class Explanation:
             }
             for feature in self.features
         ]
+        kept += [
+            {"feature": pair.name, "kept": True, **nothing, "kind": "pair", "norm": None}
+            | {"mean_absolute": pair.mean_absolute, "variation": pair.variation, "slack": None, "reason": pair.reason}
+            for pair in self.pairs
+        ]
+        kept.sort(key=lambda record: -record["mean_absolute"])
         dropped = [
             {"feature": item.name, "kept": False, **nothing, "slack": item.slack, "reason": item.reason}
             for item in self.dropped
@@ -294,6 +326,8 @@ class Explanation:
 
 def read_explanation(kind: type[Kind], data: Mapping[str, Any]) -> Kind:
     """Return the explanation that ``to_dict`` wrote; an error says what cannot have been written by it."""
+    if data.get("schema") == WITHOUT_PAIRS:
+        data = {**data, "schema": SCHEMA, "pairs": []}
     if data.get("schema") != SCHEMA:
         got, remedy = repr(data.get("schema")), "explain the model again"
         raise InputError(describe("schema of the explanation", f"schema {SCHEMA}", got, remedy))

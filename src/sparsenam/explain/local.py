@@ -1,4 +1,4 @@
-"""Explanations of single rows, as plain data: what each column adds to the score."""
+"""Explanations of single rows, as plain data: what each column and each pair adds to the score."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from sparsenam.explain.build import FitRecord
 from sparsenam.explain.explanation import SCHEMA, DataFrame, as_frame, read_explanation
-from sparsenam.explain.summary import Numbers, against_average, numbers, plain_data
-from sparsenam.explain.text import MISSING
+from sparsenam.explain.summary import Numbers, against_average, interactions_of, numbers, plain_data
+from sparsenam.explain.text import MISSING, pair_text
 from sparsenam.tables import TableEncoder
 from sparsenam.tables.cells import Cells
 from sparsenam.tables.columns import Column, as_levels, as_numbers
@@ -28,7 +28,10 @@ EXACT_DIGITS = 1e6  # whole numbers below this are written out
 
 @dataclass(frozen=True, slots=True)
 class Contribution:
-    """What one column adds to a row's score, ``effect`` (outputs,), and the same as ``text``."""
+    """What one column, or a pair, adds to a row's score, ``effect`` (outputs,), and the same as ``text``.
+
+    Of a pair, ``feature`` has both names and ``value`` both values, with " × " in between.
+    """
 
     feature: str
     value: str
@@ -114,6 +117,12 @@ def explain_rows(
         (CellTexts.of(encoder.columns[column], cells[column]), effects[:, column_of == column].sum(axis=1))
         for column in record.columns_kept
     ]
+    texts = {cells_of.name: cells_of for cells_of, _ in kept}
+    joint = against_average(model.family, model.pair_effects(encoded))
+    pairs = [
+        (texts[one], texts[other], joint[:, index])
+        for index, (one, other) in enumerate(interactions_of(encoder, model))
+    ]
     scores = model.scores(encoded)
     # the risk score is what a survival model predicts
     means = scores if record.task == "survival" else model.family.mean(scores)
@@ -125,7 +134,7 @@ def explain_rows(
             prediction=numbers(predictions[row]),
             score=numbers(scores[row]),
             intercept=numbers(intercept),
-            contributions=_contributions(kept, row, record.outputs),
+            contributions=_contributions(kept, pairs, row, record.outputs),
         )
         for row, label in enumerate(labels)
     )
@@ -133,14 +142,23 @@ def explain_rows(
 
 
 def _contributions(
-    kept: Sequence[tuple[CellTexts, Matrix]], row: int, outputs: tuple[str, ...]
+    kept: Sequence[tuple[CellTexts, Matrix]],
+    pairs: Sequence[tuple[CellTexts, CellTexts, Matrix]],
+    row: int,
+    outputs: tuple[str, ...],
 ) -> tuple[Contribution, ...]:
-    """Return what the cells of the kept columns add to a row, the largest first."""
+    """Return what the cells of the kept columns and their pairs add to a row, the largest first."""
     found: list[Contribution] = []
     for cells, effects in kept:
         effect = numbers(effects[row])
         text = f"{cells.name} {cells.quoted(row)} {describe_effect(effect, outputs)}"
         found.append(Contribution(cells.name, cells.value(row), effect, text))
+    for one, other, effects in pairs:
+        effect = numbers(effects[row])
+        cells = pair_text(*(f"{part.name} {part.quoted(row)}" for part in (one, other)))
+        value = pair_text(one.value(row), other.value(row))
+        text = f"{cells} {describe_effect(effect, outputs)}"
+        found.append(Contribution(pair_text(one.name, other.name), value, effect, text))
     return tuple(sorted(found, key=lambda part: (-max(map(abs, part.effect)), part.feature)))
 
 

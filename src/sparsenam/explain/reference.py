@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from sparsenam.errors import InputError, describe
 from sparsenam.explain.explanation import Curve, EditRecord, Explanation, Feature
+from sparsenam.explain.pairs import Pair
 from sparsenam.explain.summary import Numbers, numbers, rows_of_numbers
 
 Matrix = NDArray[np.float64]
@@ -20,7 +21,7 @@ def against_class(explanation: Explanation, reference: str) -> Explanation:
 
     Of every effect and of the intercept that of the reference is taken off, and its output is left out; probabilities
     are the same. Importances are those of the differences, over the rows of the histograms and levels, each row
-    counting once and spread evenly within its bin.
+    counting once and spread evenly within its bin; of a pair, over the rows at its nodes.
     """
     names = explanation.outputs
     if explanation.task != "classification" or explanation.link != "log":
@@ -32,6 +33,8 @@ def against_class(explanation: Explanation, reference: str) -> Explanation:
     index = names.index(reference)
     features = [_feature(feature, index) for feature in explanation.features]
     features.sort(key=lambda feature: (-feature.mean_absolute, feature.name))
+    pairs = [_pair(pair, index) for pair in explanation.pairs]
+    pairs.sort(key=lambda pair: (-pair.mean_absolute, pair.name))
     return replace(
         explanation,
         outputs=names[:index] + names[index + 1 :],
@@ -39,6 +42,7 @@ def against_class(explanation: Explanation, reference: str) -> Explanation:
         intercept=_less(explanation.intercept, index),
         features=tuple(features),
         edits=tuple(_edit(edit, index) for edit in explanation.edits),
+        pairs=tuple(pairs),
     )
 
 
@@ -71,6 +75,20 @@ def _feature(feature: Feature, index: int) -> Feature:
     seen = effects[counts > 0]
     sizes = np.average(np.abs(effects), axis=0, weights=counts)
     return replace(made, mean_absolute=float(sizes.mean()), variation=float(np.ptp(seen, axis=0).max()))
+
+
+def _pair(pair: Pair, index: int) -> Pair:
+    one, other = (
+        replace(axis, main=rows_of_numbers(_less(effect, index) for effect in axis.main))
+        for axis in (pair.one, pair.other)
+    )
+    effect = tuple(rows_of_numbers(_less(cell, index) for cell in row) for row in pair.effect)
+    made, weights = replace(pair, one=one, other=other, effect=effect), np.array(pair.share)
+    if not weights.any():
+        return replace(made, mean_absolute=0.0, variation=0.0)
+    effects = np.array(effect)
+    size = float(np.tensordot(weights, np.abs(effects), 2).mean() / weights.sum())
+    return replace(made, mean_absolute=size, variation=float(np.ptp(effects[weights > 0], axis=0).max()))
 
 
 def _effects_and_rows(feature: Feature) -> tuple[Matrix, NDArray[np.float64]]:

@@ -114,11 +114,20 @@ class ColumnSummary:
 
 
 @dataclass(frozen=True, slots=True)
+class PairSummary:
+    """The importance of one pair over some rows, measured as that of a column."""
+
+    mean_absolute: float
+    variation: float
+
+
+@dataclass(frozen=True, slots=True)
 class DataSummary:
-    """The number of rows that count, and the kept columns."""
+    """The number of rows that count, the kept columns, and the pairs in the order of the model."""
 
     rows: int
     columns: tuple[ColumnSummary, ...]
+    pairs: tuple[PairSummary, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,7 +230,7 @@ def summarize_data(
         _column_summary(encoder, column, encoded, None if missing is None else missing[column], importance)
         for column, importance in zip(kept, sizes, strict=True)
     )
-    return DataSummary(len(encoded), columns)
+    return DataSummary(len(encoded), columns, _pair_importances(model, encoded, weights))
 
 
 def against_average(family: Family, effects: Matrix) -> Matrix:
@@ -241,6 +250,12 @@ def is_split(term: Term) -> bool:
 def kept_columns(encoder: TableEncoder, model: AdditiveModel) -> list[int]:
     """Return the indices of the columns of which the model keeps a term, in the order of the table."""
     return sorted({encoder.terms[int(term)].column for term in model.terms})
+
+
+def interactions_of(encoder: TableEncoder, model: AdditiveModel) -> tuple[tuple[str, str], ...]:
+    """Return the names of the two columns of each pair."""
+    columns = [encoder.names[term.column] for term in encoder.terms]
+    return tuple((columns[pair.terms[0]], columns[pair.terms[1]]) for pair in model.pairs)
 
 
 def density_of(values: Vector) -> Density | None:
@@ -375,3 +390,18 @@ def _importances(
         total += by_column.sum(axis=0) if weights is None else np.tensordot(weights[part], by_column, 1)
     means = total / (len(encoded) if weights is None else weights.sum())
     return list(zip(means.mean(axis=1).tolist(), (high - low).max(axis=1).tolist(), strict=True))
+
+
+def _pair_importances(model: AdditiveModel, encoded: Matrix, weights: Vector | None) -> tuple[PairSummary, ...]:
+    """Return for each pair the mean over rows and outputs of |effect|, and max - min of the effect."""
+    shape = (len(model.pairs), model.intercept.size)
+    total, low, high = np.zeros(shape), np.full(shape, np.inf), np.full(shape, -np.inf)
+    for start in range(0, len(encoded) if model.pairs else 0, ROWS_AT_ONCE):
+        part = slice(start, start + ROWS_AT_ONCE)
+        effects = against_average(model.family, model.pair_effects(encoded[part]))
+        low, high = np.minimum(low, effects.min(axis=0)), np.maximum(high, effects.max(axis=0))
+        sizes = np.abs(effects)
+        total += sizes.sum(axis=0) if weights is None else np.tensordot(weights[part], sizes, 1)
+    means = total / (len(encoded) if weights is None else weights.sum())
+    sizes = zip(means.mean(axis=1).tolist(), (high - low).max(axis=1).tolist(), strict=True)
+    return tuple(PairSummary(*size) for size in sizes)

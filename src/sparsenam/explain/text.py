@@ -11,6 +11,7 @@ from unicodedata import east_asian_width
 from sparsenam.tables.text import EPOCH
 
 Task = Literal["regression", "classification", "survival"]
+FeatureKind = Literal["number", "category", "ordered", "date"]
 
 MINUS, NOTHING, ELLIPSIS = "\u2212", "\u2013", "\u2026"
 THIN_SPACE = "\u202f"
@@ -50,6 +51,11 @@ def share_text(share: float) -> str:
 def count_text(count: int, noun: str) -> str:
     """Return "1 row" or "12 rows"."""
     return f"{whole_text(count)} {noun}{'' if count == 1 else 's'}"
+
+
+def pair_text(one: str, other: str) -> str:
+    """Return what belongs to two columns, their names or values, as one text."""
+    return f"{one} × {other}"
 
 
 def date_text(days: float) -> str:

@@ -15,7 +15,7 @@ from sklearn.base import ClassifierMixin
 
 from sparsenam.convex.problem import Certificate
 from sparsenam.errors import describe
-from sparsenam.explain.summary import TrainingSummary
+from sparsenam.explain.summary import TrainingSummary, interactions_of
 from sparsenam.export.container import (
     ModelFileError,
     ModelFileWarning,
@@ -27,7 +27,7 @@ from sparsenam.export.container import (
     write_container,
 )
 from sparsenam.export.edits import edits_to_list, read_edits
-from sparsenam.export.models import model_to_parts, read_model
+from sparsenam.export.models import PAIRS, model_to_parts, read_model
 from sparsenam.export.plain_data import (
     ParameterClasses,
     curve_to_dict,
@@ -48,7 +48,7 @@ Found = TypeVar("Found")
 Document = dict[str, Any]
 
 SCHEMA = 4
-OLDEST = 3  # written before models had a log of edits
+OLDEST = 3  # written before models had pairs and a log of edits
 FACTS = {"alpha_", "n_parameters_", "stationarity_", "history_", "readmitted_", "substitutes_"}
 OF_TRAINING = {"stationarity_", "history_"}  # absent from fits without training
 OUTPUTS_OF_CLASSES: dict[str, Callable[[int], int]] = {
@@ -89,6 +89,7 @@ def save_estimator(estimator: Saveable, path: str | PathLike[str]) -> None:
         "model": facts,
         "facts": {name: pack(fitted[name]) for name in sorted(FACTS & set(fitted))},
         "certificate": _to_dict(fitted["certificate_"]),
+        "pair_certificate": _to_dict(fitted["pair_certificate_"]),
         "curve": None if curve is None else curve_to_dict(curve, parameters.get("rule")),
         "taken": fitted["_taken"],
         "edits": edits_to_list(fitted["edits_"]),
@@ -141,6 +142,7 @@ def load_estimator(
     document, tensors = read_container(Path(path))
     _check_schema(path, document.get("schema"))
     try:
+        _bring_up_to_date(document, tensors)
         name = document["estimator"]
         require(isinstance(name, str) and name in classes, f"the unknown estimator {str(name)[:40]!r}")
         fitted = _read_fitted(document, tensors, classes[name])
@@ -168,6 +170,15 @@ def _check_schema(path: str | PathLike[str], schema: object) -> None:
     raise ModelFileError(describe(f"model file {path}", f"schema version {SCHEMA}", got, remedy))
 
 
+def _bring_up_to_date(document: Document, tensors: Tensors) -> None:
+    """Add to a document of an earlier schema what it could not say."""
+    if document["schema"] == OLDEST:
+        require(not PAIRS & set(tensors), "pairs in a file of a schema without them")
+        document["pair_certificate"] = None
+        if document["summary"] is not None:
+            document["summary"]["data"]["pairs"] = []
+
+
 def _read_fitted(document: Document, tensors: Tensors, kind: type[Any]) -> Document:
     """Return the fitted attributes; they must fit each other and the estimator's class."""
     encoder = read_encoder(document["encoder"])
@@ -184,6 +195,8 @@ def _read_fitted(document: Document, tensors: Tensors, kind: type[Any]) -> Docum
         "model_": model,
         "intercept_": float(intercept[0]) if intercept.size == 1 else intercept.copy(),
         "certificate_": _optional(document["certificate"], Certificate.from_dict),
+        "interactions_": interactions_of(encoder, model),
+        "pair_certificate_": _optional(document["pair_certificate"], Certificate.from_dict),
         "cv_curve_": _optional(document["curve"], read_curve),
         "path_": None,
         "_taken": _taken(document),
@@ -191,7 +204,10 @@ def _read_fitted(document: Document, tensors: Tensors, kind: type[Any]) -> Docum
         "_session": None,
         **_target(document, model, kind),
     }
+    columns = [encoder.terms[term].column for pair in model.pairs for term in pair.terms]
+    require(all(one != other for one, other in zip(columns[::2], columns[1::2], strict=True)), "a pair of one column")
     summary = _optional(document["summary"], TrainingSummary.from_dict)
+    require(summary is None or len(summary.data.pairs) == len(model.pairs), "a summary of other pairs")
     fitted["evidence_"] = None if summary is None else summary.evidence
     if summary is not None:
         fitted["summary_"] = summary

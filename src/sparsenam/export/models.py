@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from sparsenam.export.container import (
 from sparsenam.export.plain_data import family_to_dict, read_family
 from sparsenam.families import Family
 from sparsenam.model import AdditiveModel, ShapeBank, ShapeFunction
+from sparsenam.model.pairs import PairFunction
 from sparsenam.networks import ACTIVATION_NAMES, MLPBank
 from sparsenam.tables import Scaling
 
@@ -29,12 +31,14 @@ WIDEST = 1 << 24
 MOST_PADDED = 1 << 24  # numbers; a model in memory gives each feature the room of the one with most knots
 SHAPES = {"terms", "intercept", "absent", "sizes", "knots", "values", "left_slopes", "right_slopes"}
 NETWORK = {"terms", "intercept", "absent", "theta", "widths", "center", "scale", "offsets", "target_scale"}
+PAIRS = {"pair_terms", "pair_sizes", "pair_knots", "pair_values", "pair_weights"}  # of a model that has pairs
 
 
 def model_to_parts(model: AdditiveModel) -> tuple[dict[str, Any], Tensors]:
     """Return a model as a record for JSON and tensors."""
     facts: dict[str, Any] = {"family": family_to_dict(model.family), "n_terms": model.n_terms}
     tensors: Tensors = {"terms": model.terms.astype(np.int64), "intercept": model.intercept}
+    tensors |= _pair_tensors(model)
     if model.exact_shapes:
         sizes = np.array([shape.knots.size for shape in model.shapes()], dtype=np.int64)
         if not _fits(sizes, model.intercept.size):
@@ -65,7 +69,8 @@ def read_model(facts: Any, tensors: Tensors, n_terms: int) -> AdditiveModel:
     by_shapes = "hidden" not in facts
     record = as_record(facts, FACTS if by_shapes else (*FACTS, "hidden", "activation", "padded"), "a damaged model")
     require(record["kind"] == ("shapes" if by_shapes else "network"), "a model of an unknown kind")
-    require(set(tensors) == (SHAPES if by_shapes else NETWORK), "other tensors than those of a model")
+    expected = (SHAPES if by_shapes else NETWORK) | (PAIRS if PAIRS & set(tensors) else set[str]())
+    require(set(tensors) == expected, "other tensors than those of a model")
     terms, intercept = tensors["terms"], tensors["intercept"]
     require(terms.dtype == np.int64 and intercept.dtype == np.float64, "tensors of a wrong type")
     require(terms.ndim == 1 and intercept.ndim == 1 and intercept.size >= 1, "tensors of wrong shapes")
@@ -73,7 +78,49 @@ def read_model(facts: Any, tensors: Tensors, n_terms: int) -> AdditiveModel:
     inside = bool(((terms >= 0) & (terms < n_terms)).all()) and np.unique(terms).size == terms.size
     require(inside, "terms that the table does not have")
     family = read_family(record["family"])
-    return (_from_shapes if by_shapes else _from_network)(record, tensors, family, n_terms)
+    model = (_from_shapes if by_shapes else _from_network)(record, tensors, family, n_terms)
+    return replace(model, pairs=_read_pairs(tensors)) if set(tensors) >= PAIRS else model
+
+
+def _pair_tensors(model: AdditiveModel) -> Tensors:
+    """Return the pairs one after the other, nodes row by row; nothing where there are none."""
+    pairs = model.pairs
+    if not pairs:
+        return {}
+    return {
+        "pair_terms": np.array([pair.terms for pair in pairs], dtype=np.int64),
+        "pair_sizes": np.array([[knots.size for knots in pair.knots] for pair in pairs], dtype=np.int64),
+        "pair_knots": np.concatenate([knots for pair in pairs for knots in pair.knots]),
+        "pair_values": np.concatenate([pair.values.reshape(-1, model.intercept.size) for pair in pairs]),
+        "pair_weights": np.concatenate([pair.weights.ravel() for pair in pairs]),
+    }
+
+
+def _read_pairs(tensors: Tensors) -> tuple[PairFunction, ...]:
+    """Return the pairs that `_pair_tensors` wrote down; they must be of kept terms and fill their grids."""
+    terms, sizes, knots = tensors["pair_terms"], tensors["pair_sizes"], tensors["pair_knots"]
+    values, weights, total = tensors["pair_values"], tensors["pair_weights"], int(knots.size)
+    _check(tensors, "pair_terms", (len(terms), 2), np.int64)
+    _check(tensors, "pair_sizes", (len(terms), 2), np.int64)
+    _check(tensors, "pair_knots", (total,))
+    listed = [(int(one), int(other)) for one, other in terms]
+    kept = bool(np.isin(terms, tensors["terms"]).all()) and all(one != other for one, other in listed)
+    require(kept and len({frozenset(pair) for pair in listed}) == len(listed), "pairs of terms that cannot be")
+    fitting = bool(((sizes >= 2) & (sizes <= total)).all()) and sum(sizes.ravel().tolist()) == total
+    require(fitting, "numbers of knots that do not match the knots of pairs")
+    nodes = sum((int(one) + 1) * (int(other) + 1) for one, other in sizes)
+    _check(tensors, "pair_values", (nodes, tensors["intercept"].size))
+    _check(tensors, "pair_weights", (nodes,))
+    require(bool((weights >= 0).all()), "weights of pairs below 0")
+    found: list[PairFunction] = []
+    first, node = 0, 0
+    for pair, (rows, columns) in zip(listed, sizes.tolist(), strict=True):
+        axes = knots[first : first + rows], knots[first + rows : first + rows + columns]
+        require(all(bool((np.diff(axis) > 0).all()) for axis in axes), "knots of a pair that do not ascend")
+        part, shape = slice(node, node + (rows + 1) * (columns + 1)), (rows + 1, columns + 1)
+        found.append(PairFunction(pair, axes, values[part].reshape(*shape, -1), weights[part].reshape(shape)))
+        first, node = first + rows + columns, part.stop
+    return tuple(found)
 
 
 def _shape_tensors(model: AdditiveModel) -> Tensors:

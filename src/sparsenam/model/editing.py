@@ -94,7 +94,7 @@ def column_shapes(model: AdditiveModel, terms: Iterable[int]) -> tuple[TermShape
 def with_column(model: AdditiveModel, terms: Iterable[int], shapes: Sequence[TermShape]) -> AdditiveModel:
     """Return the model in which a column's terms have these shapes and no others; without any, it is dropped.
 
-    Pairs stay as they are: a column in a pair is not dropped. The other shapes stay as they are, to the bit, and so does
+    Pairs stay: a column in a pair is not dropped. The other shapes stay as they are, to the bit, and so does
     the order in which effects are added up.
     """
     gone = set(terms)

@@ -1,5 +1,6 @@
 """Pictures of explanations, on new figures or on axes of the caller's; nothing here touches pyplot's state."""
 
+from sparsenam.explain.plots.pairs import plot_pair
 from sparsenam.explain.plots.panels import plot_curve, plot_history, plot_importance, plot_local, plot_path
 from sparsenam.explain.plots.shapes import plot_shapes, plot_truth
 
@@ -8,6 +9,7 @@ __all__ = [
     "plot_history",
     "plot_importance",
     "plot_local",
+    "plot_pair",
     "plot_path",
     "plot_shapes",
     "plot_truth",

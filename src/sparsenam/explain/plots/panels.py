@@ -133,7 +133,7 @@ def plot_importance(
     measure: charts.Measure = "mean_absolute",
     ax: object | None = None,
 ) -> Figure:
-    """Draw the size of each effect as a bar, the largest first.
+    """Draw the size of each effect as a bar, the largest first; pairs are among the columns.
 
     Parameters
     ----------
@@ -147,7 +147,8 @@ def plot_importance(
     if measure not in charts.MEASURES:
         raise InputError(describe("measure", f"one of {sorted(charts.MEASURES)}", repr(measure), "choose one"))
     sheets.not_empty("plot_importance", len(explanation.features))
-    largest = sorted(explanation.features, key=lambda feature: -getattr(feature, measure))[:features]
+    effects = (*explanation.features, *explanation.pairs)
+    largest = sorted(effects, key=lambda feature: -getattr(feature, measure))[:features]
     lengths = [float(getattr(feature, measure)) for feature in largest]
     sheet, panel = one_panel("plot_importance", ax, 6.0, 1.1 + 0.26 * len(largest))
     panel.barh(np.arange(len(largest)), lengths, 0.7, color=BLUE)
@@ -158,7 +159,9 @@ def plot_importance(
     _name_rows(panel, [plain(feature.name, 34) for feature in largest])
     panel.set_xlabel(f"{charts.MEASURES[measure]} ({plain(explanation.units, 60)})", fontsize=FONT)
     kept, dropped = len(explanation.features), len(explanation.dropped)
-    most = f"the {len(largest)} largest of {kept} effects" if len(largest) < kept else f"{kept} columns kept"
+    pairs = f" and {count_text(len(explanation.pairs), 'pair')}" if explanation.pairs else ""
+    some = f"the {len(largest)} largest of {len(effects)} effects"
+    most = some if len(largest) < len(effects) else f"{kept} columns{pairs} kept"
     sheet.title(f"{most}, {dropped} dropped")
     return sheet.figure
 

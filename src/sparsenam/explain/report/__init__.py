@@ -20,6 +20,7 @@ from sparsenam.explain.explanation import Explanation
 from sparsenam.explain.local import LocalExplanation
 from sparsenam.explain.report.drawings import chart_constants, choice_data, shape_data
 from sparsenam.explain.report.edits import edits
+from sparsenam.explain.report.maps import map_styles, pair_data, pairs
 from sparsenam.explain.report.markup import Markup, clean, data_block, element, joined
 from sparsenam.explain.report.sections import dropped, kept, local_rows, model_card, selection, shapes, summary
 from sparsenam.explain.report.svg import PENS, styles
@@ -63,6 +64,7 @@ def render_report(explanation: Explanation, local: LocalExplanation | None = Non
         "Edits": edits(explanation),
         "Kept": kept(explanation),
         "Shapes": shapes(explanation, shown),
+        "Pairs": pairs(explanation, shown),
         "Rows": local_rows(local) if local is not None and local.rows else joined(()),
         "Dropped": dropped(explanation),
         "Selection": selection(explanation),
@@ -77,6 +79,7 @@ def render_report(explanation: Explanation, local: LocalExplanation | None = Non
         "outputs": [clean(name) for name in explanation.outputs],
         "choices": choice_data(explanation, shown),
         "features": [shape_data(feature, shown, explanation) for feature in explanation.features],
+        "pairs": [pair_data(explanation, pair, shown) for pair in explanation.pairs],
     }
     # the template's parts are markup made above; substitute() does not look into what it puts in
     return Template(_file("report.html")).substitute(
@@ -118,7 +121,7 @@ def _style() -> str:
         f'@media (prefers-color-scheme: dark) {{ :root:not([data-theme="light"]) {{ {dark} }} }}\n'
         f':root[data-theme="dark"] {{ {dark} color-scheme: dark; }}\n'
         f'@media print {{ :root, :root:not([data-theme="light"]), :root[data-theme] '
-        f"{{ {printed} color-scheme: light; }} }}\n{styles()}{_file('report.css')}"
+        f"{{ {printed} color-scheme: light; }} }}\n{styles()}{map_styles()}{_file('report.css')}"
     )
 
 

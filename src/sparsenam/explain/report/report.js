@@ -319,6 +319,102 @@ class Card {
   }
 }
 
+// ---- a map of two columns: one cell is read at a time
+
+class PairMap {
+  constructor(article, pair) {
+    this.pair = pair;
+    this.svg = article.querySelector(".chart");
+    this.area = this.svg.querySelector(".area");
+    this.mark = this.svg.querySelector(".cursor");
+    this.layers = [...this.svg.querySelectorAll(".layer")];
+    this.readOut = article.querySelector(".readout");
+    this.summed = article.querySelector(".summed");
+    this.output = article.querySelector(".of-output");
+    this.svg.classList.add("live");
+    const [rows, columns] = pair.axes.map((axis) => axis.spans.length);
+    const slider = { role: "slider", tabindex: 0, "aria-valuemin": 1, "aria-valuemax": rows * columns, "aria-label": `Joint effect of ${pair.name}: arrow keys move` };
+    for (const [key, value] of Object.entries(slider)) this.svg.setAttribute(key, value);
+    this.sizes = [rows, columns];
+    this.listen();
+    this.rest();
+    this.draw();
+  }
+
+  rank() {
+    return this.output ? Number(this.output.value) : 0;
+  }
+
+  draw() {
+    const surface = this.summed.checked ? "total" : "effect";
+    for (const layer of this.layers) show(layer, Number(layer.dataset.rank) === this.rank() && layer.dataset.surface === surface);
+    if (this.cursor) this.read(this.cursor);
+  }
+
+  text([row, column]) {
+    const { axes, effect, mains, share: shares } = this.pair, rank = this.rank();
+    const joint = effect[rank][row][column], alone = [mains[rank][0][row], mains[rank][1][column]];
+    const where = `${axes[0].name} ${axes[0].texts[row]}, ${axes[1].name} ${axes[1].texts[column]}`;
+    const parts = `together ${signedText(joint)} · alone ${signedText(alone[0])} and ${signedText(alone[1])} · sum ${signedText(joint + alone[0] + alone[1])}`;
+    const rows = shares[row][column] > 0 ? `${numberText(100 * shares[row][column], 2)} % of the rows` : "no rows";
+    return `${where}: ${parts} · ${rows}`;
+  }
+
+  read(cursor) {
+    this.cursor = cursor;
+    const text = this.text(cursor), [row, column] = cursor;
+    const [[bottom, top], [left, right]] = [this.pair.axes[0].spans[row], this.pair.axes[1].spans[column]];
+    const box = { x: left, y: 1 - top, width: right - left, height: top - bottom };
+    for (const [key, value] of Object.entries(box)) this.mark.setAttribute(key, percent(value));
+    show(this.mark, true);
+    this.readOut.textContent = text;
+    this.svg.setAttribute("aria-valuenow", row * this.sizes[1] + column + 1);
+    this.svg.setAttribute("aria-valuetext", text);
+  }
+
+  rest() {
+    this.cursor = null;
+    show(this.mark, false);
+    this.readOut.textContent = "";
+    this.svg.setAttribute("aria-valuenow", 1);
+    this.svg.setAttribute("aria-valuetext", "not read yet");
+  }
+
+  point(event) {
+    const box = this.area.getBoundingClientRect();
+    const parts = [1 - (event.clientY - box.top) / box.height, (event.clientX - box.left) / box.width];
+    this.read(parts.map((part, side) => {
+      const { spans } = this.pair.axes[side];
+      return Math.max(0, spans.findLastIndex(([start]) => start <= clamp(part, 0, 1)));
+    }));
+  }
+
+  listen() {
+    const { svg } = this;
+    svg.addEventListener("pointermove", (event) => this.point(event));
+    svg.addEventListener("pointerdown", (event) => this.point(event));
+    svg.addEventListener("pointerleave", () => { if (document.activeElement !== svg) this.rest(); });
+    svg.addEventListener("keydown", (event) => this.key(event));
+    svg.addEventListener("focus", () => { if (this.cursor === null) this.read(this.pair.first); });
+    svg.addEventListener("blur", () => this.rest());
+    this.summed.addEventListener("change", () => this.draw());
+    this.output?.addEventListener("change", () => this.draw());
+  }
+
+  key(event) {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const [row, column] = this.cursor ?? this.pair.first, [rows, columns] = this.sizes;
+    const moves = {
+      ArrowLeft: [row, column - 1], ArrowRight: [row, column + 1], ArrowUp: [row + 1, column], ArrowDown: [row - 1, column],
+      PageUp: [row + 10, column], PageDown: [row - 10, column], Home: [row, 0], End: [row, columns - 1],
+    };
+    if (!(event.key in moves)) return;
+    event.preventDefault();
+    const [up, across] = moves[event.key];
+    this.read([clamp(up, 0, rows - 1), clamp(across, 0, columns - 1)]);
+  }
+}
+
 // ---- the page: theme, search, order, outputs
 
 const startTheme = () => {
@@ -383,4 +479,6 @@ document.documentElement.classList.add("js");
 startTheme();
 const grid = byId("grid");
 if (grid) startShapes(grid);
+const maps = byId("maps");
+if (maps) [...maps.children].forEach((article, index) => new PairMap(article, data.pairs[index]));
 })();

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from sparsenam.explain.charts import drawn_levels, has_levels, levels_note, loss_curve, path_lines, shown_output
 from sparsenam.explain.explanation import Curve, Explanation, Feature, Level
 from sparsenam.explain.local import LocalExplanation, RowExplanation
+from sparsenam.explain.pairs import Pair
 from sparsenam.explain.report.drawings import loss_chart, path_chart, shape_chart, waterfall_chart
 from sparsenam.explain.report.markup import (
     Markup,
@@ -43,7 +44,8 @@ def summary(explanation: Explanation) -> Markup:
     """Return what the model is, in a sentence and a few facts."""
     features, card = explanation.features, explanation.card
     count = len(features) + len(explanation.dropped)
-    lead: list[str] = [f"The model keeps {len(features)} of {count_text(count, 'column')}."]
+    joint = f" and {count_text(len(explanation.pairs), 'pair')}" if explanation.pairs else ""
+    lead: list[str] = [f"The model keeps {len(features)} of {count_text(count, 'column')}{joint}."]
     if features:
         names = [part for feature in features[:3] for part in (name_element(feature.name), ", ")]
         lead += [" Strongest: ", *names[:-1], "."]
@@ -59,6 +61,8 @@ def summary(explanation: Explanation) -> Markup:
         ("Kept", f"{len(features)} of {count}"),
         ("Effects are in", explanation.units or NOTHING),
     ]
+    if explanation.pairs:
+        pairs.append(("Pairs", str(len(explanation.pairs))))
     if explanation.explained is not None:
         pairs.append((f"Held-out loss explained{_fitted(explanation)}", explanation.explained))
     if len(explanation.outputs) > 1:
@@ -86,38 +90,50 @@ def _notes(explanation: Explanation) -> Markup:
 
 
 def kept(explanation: Explanation) -> Markup:
-    """Return the kept columns with a bar for the importance of each."""
-    sizes = [size if math.isfinite(size := feature.mean_absolute) else 0.0 for feature in explanation.features]
+    """Return the kept columns and the pairs with a bar for the importance of each."""
     heads = ["Column", "Importance", "", "Share", "Variation", "Norm", "Entered", "In folds", "Why"]
     in_folds = any(feature.kept_in is not None for feature in explanation.features)
-    with_reason = any(feature.reason for feature in explanation.features)
+    with_reason = any(part.reason for part in (*explanation.features, *explanation.pairs))
     unused = [head for head, used in (("In folds", in_folds), ("Why", with_reason)) if not used]
     shown = [index for index, head in enumerate(heads) if head not in unused]
-    rows: list[tuple[str, ...]] = []
-    for index, (feature, size) in enumerate(zip(explanation.features, sizes, strict=True)):
-        length = UNITS * size / (max(sizes) or 1.0)
-        bar = stretched(rectangle(0, 0, length, 1, "bar"), rows=1.0)
-        cells = (
-            element("a", {"href": f"#feature-{index}"}, name_element(feature.name)),
-            element("svg", {"class": "meter", "aria-hidden": "true"}, bar),
-            number_text(feature.mean_absolute, 3),
-            f"{number_text(100 * size / sum(sizes), 2)} %" if sum(sizes) > 0 else NOTHING,
-            number_text(feature.variation, 3),
-            number_text(feature.norm, 3),
-            NOTHING if feature.entry is None else str(feature.entry),
-            NOTHING if feature.kept_in is None else share_text(feature.kept_in),
-            feature.reason or NOTHING,
-        )
-        rows.append(tuple(cells[cell] for cell in shown))
+    parts: list[tuple[str, Feature | Pair]] = [
+        *((f"#feature-{index}", feature) for index, feature in enumerate(explanation.features)),
+        *((f"#pair-{index}", pair) for index, pair in enumerate(explanation.pairs)),
+    ]
+    sizes = {link: size if math.isfinite(size := part.mean_absolute) else 0.0 for link, part in parts}
+    parts.sort(key=lambda part: -sizes[part[0]])
+    rows = [_kept_row(link, part, sizes[link], max(sizes.values()), sum(sizes.values())) for link, part in parts]
     text = (
         "Importance is the mean absolute effect over the rows. Variation is its largest effect less its "
         "smallest. Norm is the size of the column's weights. Entered is its rank on the path: 1 came first."
     )
     if in_folds:
         text += " In folds is the share of the folds, each fitted without some rows, that keep the column too."
+    if explanation.pairs:
+        text += " A pair is what two columns do together beyond what either does alone."
     numbers = (2, 3, 4, 5, 6, 7) if in_folds else (2, 3, 4, 5, 6)
-    listed = table("Kept columns, most important first", [heads[index] for index in shown], rows, numbers)
-    return section("kept", f"Kept: {count_text(len(sizes), 'column')}", note(text), listed)
+    caption = (
+        "Kept columns and pairs, most important first" if explanation.pairs else "Kept columns, most important first"
+    )
+    listed = table(caption, [heads[index] for index in shown], [[row[cell] for cell in shown] for row in rows], numbers)
+    return section("kept", f"Kept: {count_text(len(explanation.features), 'column')}", note(text), listed)
+
+
+def _kept_row(link: str, part: Feature | Pair, size: float, largest: float, total: float) -> tuple[str, ...]:
+    """Return the cells of a column or a pair in the table of what is kept."""
+    bar = stretched(rectangle(0, 0, UNITS * size / (largest or 1.0), 1, "bar"), rows=1.0)
+    norm, entry, kept_in = (part.norm, part.entry, part.kept_in) if isinstance(part, Feature) else (None, None, None)
+    return (
+        element("a", {"href": link}, name_element(part.name)),
+        element("svg", {"class": "meter", "aria-hidden": "true"}, bar),
+        number_text(part.mean_absolute, 3),
+        f"{number_text(100 * size / total, 2)} %" if total > 0 else NOTHING,
+        number_text(part.variation, 3),
+        number_text(norm, 3),
+        NOTHING if entry is None else str(entry),
+        NOTHING if kept_in is None else share_text(kept_in),
+        part.reason or NOTHING,
+    )
 
 
 def shapes(explanation: Explanation, shown: Sequence[int]) -> Markup:
@@ -314,6 +330,7 @@ def model_card(explanation: Explanation) -> Markup:
     second = (
         settings_table("Versions", card.get("versions")),
         certificate or note("No certificate of optimality was given."),
+        settings_table("Certificate of the pairs", card.get("pair_certificate")),
     )
     parts = (settings_table("Settings", card.get("settings")), element("div", None, *second))
     return section(

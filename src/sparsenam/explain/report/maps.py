@@ -1,0 +1,264 @@
+"""Pairs in the report: each a map of cells that a pointer or arrow keys read out, alone or with both mains added.
+
+Cells of one colour are one path, so that a map of 40 × 40 cells stays small; colours are shares of the page's colours
+of what adds and what takes, so that every scheme has its map.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparsenam.explain.charts import effect_label
+from sparsenam.explain.drawing import percent
+from sparsenam.explain.explanation import Explanation
+from sparsenam.explain.pairs import Pair
+from sparsenam.explain.report import svg
+from sparsenam.explain.report.markup import Markup, clean, element, joined, name_element, note, section, table
+from sparsenam.explain.report.svg import UNITS, placed
+from sparsenam.explain.surfaces import CellAxis, Surface, surface
+from sparsenam.explain.text import number_text, share_text, shorten, signed_text
+
+Matrix = NDArray[np.float64]
+CELLS, CELLS_OF_SEVERAL = 40, 20  # along an axis of numbers, for one output and for several
+HEIGHT, LEVEL_HEIGHT = 300.0, 26.0  # pixels: of a map of numbers, of a level at least
+STEPS = 12  # colours on either side of 0
+VEILS = (0.72, 0.5, 0.25)  # how much of the paper covers a cell without rows, with few, with some
+FULL = (0.02, 0.3, 0.7)  # how full cells are at most that have these
+SEEN = 0.1  # how full a cell is at least that sets the scale of colours
+TABLE_CELLS = 7  # rows and columns of the table below a map
+NAMES = 112.0  # pixels for names of levels at the left
+NAME_LETTERS = 15
+NARROW = 44.0  # letters that fit below a map on a small screen
+FEWEST_BEYOND = 0.005  # of the rows: fewer out of view are not mentioned
+LEAST = 0.5  # rows: a cell that a hat touches with less has none
+
+
+def pairs(explanation: Explanation, shown: Sequence[int]) -> Markup:
+    """Return a card with a map for each pair; nothing where the model has none."""
+    if not explanation.pairs:
+        return joined(())
+    with_script = (
+        "Point at a map to read it, or Tab to it and use the arrow keys. The summed surface adds what either column "
+        "does alone: look at it where two columns depend on each other, so that their effects cancel."
+    )
+    text = note(
+        "Each map shows what two columns do together beyond what either does alone, in "
+        f"{explanation.units or 'units of the score'}; over the rows, its mean along each line is 0. Colours are pale "
+        "where rows are few. ",
+        element("span", {"class": "with-script"}, with_script),
+    )
+    cards = [_card(index, pair, explanation, shown) for index, pair in enumerate(explanation.pairs)]
+    return section("pairs", "Pairs", text, element("div", {"class": "figures", "id": "maps"}, *cards))
+
+
+def pair_data(explanation: Explanation, pair: Pair, shown: Sequence[int]) -> dict[str, object]:
+    """Return the numbers from which the script reads a map out: cells, effects, mains, and shares of the rows."""
+    made = _surfaces(explanation, pair, shown)
+    first, rows = made[0], explanation.card.get("rows")
+    least = LEAST / rows if rows else 0.0
+    row, column = np.unravel_index(int(np.argmax(first.share)), first.share.shape)
+    return {
+        "name": clean(pair.name),
+        "axes": [_axis_data(axis) for axis in (first.one, first.other)],
+        "effect": [[_digits(line) for line in cells.effect] for cells in made],
+        "mains": [[_digits(main) for main in cells.mains] for cells in made],
+        "share": [_digits(line, 2) for line in np.where(first.share < least, 0.0, first.share)],
+        "first": [int(row), int(column)],
+    }
+
+
+def map_styles() -> str:
+    """Return the style sheet's rules for the colours of cells."""
+    rules = [
+        f".map .{sign}{step} {{ fill: var(--{name}); fill-opacity: {step / STEPS:.3f}; }}"
+        for sign, name in (("p", "plus"), ("m", "minus"))
+        for step in range(1, STEPS + 1)
+    ]
+    rules += [f".map .v{index} {{ fill: var(--paper); fill-opacity: {veil:g}; }}" for index, veil in enumerate(VEILS)]
+    return "\n".join(rules) + "\n"
+
+
+def _surfaces(explanation: Explanation, pair: Pair, shown: Sequence[int]) -> list[Surface]:
+    most = CELLS if len(shown) == 1 else CELLS_OF_SEVERAL
+    return [surface(explanation, pair, output, most) for output in shown]
+
+
+def _card(index: int, pair: Pair, explanation: Explanation, shown: Sequence[int]) -> Markup:
+    made = _surfaces(explanation, pair, shown)
+    names = (name_element(pair.one.name), " × ", name_element(pair.other.name))
+    facts = f"pair · importance {number_text(pair.mean_absolute, 3)} · rank {index + 1} · {pair.reason}"
+    if made[0].beyond > FEWEST_BEYOND:
+        facts += f" · {share_text(made[0].beyond)} of the rows out of view"
+    parts = [facts]
+    if len(shown) > 1:
+        parts.append(element("span", {"class": "without-script"}, f" · drawn for {explanation.outputs[shown[0]]}"))
+    check = element("input", {"type": "checkbox", "class": "summed"})
+    controls = [element("label", {"class": "check"}, check, element("span", None, "Summed surface"))]
+    if len(shown) > 1:
+        options = [
+            element("option", {"value": str(rank)}, explanation.outputs[output]) for rank, output in enumerate(shown)
+        ]
+        labelled = (element("span", None, "Output"), element("select", {"class": "of-output"}, *options))
+        controls.append(element("label", None, *labelled))
+    return element(
+        "article",
+        {"class": "card", "id": f"pair-{index}", "aria-labelledby": f"pair-{index}-name"},
+        element("h3", {"id": f"pair-{index}-name"}, *names),
+        element("p", {"class": "facts-line"}, *parts),
+        element("div", {"class": "map-controls with-script"}, *controls),
+        _chart(pair, made, explanation),
+        element("div", {"class": "foot with-script"}, element("output", {"class": "readout"})),
+        _numbers(pair, made[0], explanation.outputs[shown[0]] if len(shown) > 1 else ""),
+    )
+
+
+def _chart(pair: Pair, made: Sequence[Surface], explanation: Explanation) -> Markup:
+    """Return the map: a layer for each output and surface, only the first shown, the veil, and the axes."""
+    one, other = made[0].one, made[0].other
+    height = HEIGHT if one.names is None else max(LEVEL_HEIGHT * len(one.spans), HEIGHT / 2)
+    layers: list[Markup] = []
+    for rank, cells in enumerate(made):
+        for kind, values in (("effect", cells.effect), ("total", cells.total)):
+            hidden = rank > 0 or kind == "total"
+            drawn = (_layer(cells, values), _scale(_largest(cells, values), height))
+            attributes = {"class": "layer", "data_rank": rank, "data_surface": kind, "hidden": hidden}
+            layers.append(element("g", attributes, *drawn))
+    frame = element("rect", {"class": "area", "width": "100%", "height": "100%"})
+    cursor = element("rect", {"class": "cursor cell", "hidden": True})
+    parts = (*layers, _veil(made[0]), frame, _left(one), _bottom(other, height), cursor)
+    title = (
+        f"Joint effect of {pair.one.name} (upward) and {pair.other.name} (across), {effect_label(explanation.units)}"
+    )
+    left = NAMES if one.names is not None else 62.0
+    return svg.chart(title, height, (24, 12, 86, left), *parts, name="map")
+
+
+def _layer(cells: Surface, values: Matrix) -> Markup:
+    """Return the cells in their colours, one path a colour."""
+    steps = np.clip(np.round(STEPS * values / _largest(cells, values)), -STEPS, STEPS).astype(int)
+    paths = _paths(cells, steps)
+    drawn = [
+        element("path", {"d": path, "class": f"{'p' if step > 0 else 'm'}{abs(step)}"})
+        for step, path in sorted(paths.items())
+        if step
+    ]
+    return svg.stretched(*drawn, shape_rendering="crispEdges")
+
+
+def _veil(cells: Surface) -> Markup:
+    """Return what makes cells with few rows pale."""
+    veils = np.searchsorted(FULL, cells.fullness, side="left")
+    paths = _paths(cells, veils)
+    drawn = [
+        element("path", {"d": path, "class": f"v{veil}"}) for veil, path in sorted(paths.items()) if veil < len(VEILS)
+    ]
+    return svg.stretched(*drawn, shape_rendering="crispEdges")
+
+
+def _paths(cells: Surface, classes: NDArray[np.intp]) -> dict[int, str]:
+    """Return for each class the outline of its cells, neighbours in a row as one."""
+    found: dict[int, list[str]] = {}
+    tops = [round(UNITS * (1 - cells.one.axis.fraction(float(stop)))) for stop in cells.one.spans[:, 1]]
+    bottoms = [round(UNITS * (1 - cells.one.axis.fraction(float(start)))) for start in cells.one.spans[:, 0]]
+    lefts, rights = (
+        [round(UNITS * cells.other.axis.fraction(float(end))) for end in cells.other.spans[:, side]] for side in (0, 1)
+    )
+    for row, line in enumerate(classes.tolist()):
+        for part in cells.other.parts():
+            runs = groupby(range(part.start, part.stop), key=lambda column: line[column])
+            for kind, run in runs:
+                columns = list(run)
+                left, right = lefts[columns[0]], rights[columns[-1]]
+                step = f"M{left} {tops[row]}h{right - left}v{bottoms[row] - tops[row]}h{left - right}z"
+                found.setdefault(kind, []).append(step)
+    return {kind: "".join(steps) for kind, steps in found.items()}
+
+
+def _largest(cells: Surface, values: Matrix) -> float:
+    seen = np.abs(values[cells.fullness > SEEN]).max(initial=0.0)
+    return float(seen) or float(np.abs(values).max(initial=0.0)) or 1.0
+
+
+def _scale(largest: float, height: float) -> Markup:
+    """Return which colour is which effect, below the map."""
+    width = 100.0 / (2 * STEPS + 1)
+    boxes = [
+        element(
+            "rect",
+            {
+                "x": f"{width * (step + STEPS):.3g}%",
+                "width": f"{width:.3g}%",
+                "y": height + 52,
+                "height": 10.0,
+                "class": f"{'p' if step > 0 else 'm'}{abs(step)}" if step else "none",
+            },
+        )
+        for step in range(-STEPS, STEPS + 1)
+    ]
+    ends = (("0%", -largest, "start"), ("50%", 0.0, "middle"), ("100%", largest, "end"))
+    labels = [svg.label(x, height + 78, signed_text(value), anchor) for x, value, anchor in ends]
+    return joined((*boxes, *labels))
+
+
+def _left(axis: CellAxis) -> Markup:
+    ticks = [
+        placed(
+            svg.line(-4, 0, 0, 0, "axis"),
+            svg.label(-8, 4, shorten(tick.text, NAME_LETTERS), "end", full=tick.text),
+            y=axis.axis.percent(tick.value, down=True),
+        )
+        for tick in axis.ticks(6)
+    ]
+    return joined((*ticks, svg.label(0, -10, f"↑ {shorten(axis.name, 40)}", "start", "tick strong", full=axis.name)))
+
+
+def _bottom(axis: CellAxis, height: float) -> Markup:
+    letters = NARROW if axis.names is None else NARROW / max(len(axis.names), 1) - 1
+    ticks = axis.ticks(5, NARROW * (axis.values.high - axis.values.low) / (axis.axis.high - axis.axis.low))
+    every = 1 if axis.names is None else max(1, -(-2 * len(ticks) // 16))  # of many levels each second has its name
+    drawn = [
+        placed(
+            svg.line(0, height, 0, height + 4, "axis"),
+            svg.label(0, height + 16, _short(tick.text, axis, every * letters), "middle", full=tick.text),
+            x=percent(axis.axis.fraction(tick.value)),
+        )
+        for tick in ticks[::every]
+    ]
+    name = svg.label("50%", height + 36, f"{shorten(axis.name, 40)} →", "middle", "tick strong", full=axis.name)
+    return joined((*drawn, name))
+
+
+def _short(text: str, axis: CellAxis, letters: float) -> str:
+    return text if axis.names is None else shorten(text, max(3, int(letters)))
+
+
+def _numbers(pair: Pair, cells: Surface, output: str) -> Markup:
+    """Return some cells as a table, for readers who do not see the map."""
+    rows, columns = (_some(len(axis.spans)) for axis in (cells.one, cells.other))
+    heads = [pair.name, *(cells.other.texts[column] for column in columns)]
+    lines = [
+        (cells.one.texts[row], *(signed_text(float(cells.effect[row, column])) for column in columns))
+        for row in reversed(rows)
+    ]
+    caption = f"Joint effect{f' on {output}' if output else ''} in some cells"
+    listed = table(caption, heads, lines, range(1, len(heads)))
+    return element("details", {"class": "numbers"}, element("summary", None, "Numbers"), listed)
+
+
+def _some(count: int) -> list[int]:
+    """Return some indices below a number, ends included."""
+    return sorted({round(step * (count - 1) / (TABLE_CELLS - 1)) for step in range(TABLE_CELLS)})
+
+
+def _axis_data(axis: CellAxis) -> dict[str, object]:
+    spans = [[round(axis.axis.fraction(float(end)), 5) for end in span] for span in axis.spans]
+    return {"name": clean(axis.name), "spans": spans, "texts": [clean(text) for text in axis.texts]}
+
+
+def _digits(values: NDArray[np.float64], digits: int = 3) -> list[float]:
+    """Return numbers with few digits."""
+    return [float(f"{value:.{digits}g}") for value in values.tolist()]
