@@ -278,9 +278,9 @@ def _column_weights(
         raise InputError(describe("penalty_weights", "a mapping of columns to numbers", got, remedy))
     for column, weight in (penalty_weights or {}).items():
         check_number(f"penalty_weights[{column!r}]", weight, 0.0)
-        weights[_index(encoder, column, "penalty_weights")] = float(weight)
+        weights[column_index(encoder, column, "penalty_weights")] = float(weight)
     for column in _sequence("always_keep", always_keep):
-        weights[_index(encoder, column, "always_keep")] = 0.0
+        weights[column_index(encoder, column, "always_keep")] = 0.0
     return weights
 
 
@@ -289,7 +289,7 @@ def _groups(encoder: TableEncoder, feature_groups: FeatureGroups | None) -> dict
     group_of: dict[int, int] = {}
     for group, columns in enumerate(_sequence("feature_groups", feature_groups)):
         for column in _sequence("feature_groups", columns):
-            index = _index(encoder, column, "feature_groups")
+            index = column_index(encoder, column, "feature_groups")
             if index in group_of:
                 expected = "each column in one group"
                 raise InputError(describe("feature_groups", expected, f"{column!r} twice", "take one out"))
@@ -297,7 +297,8 @@ def _groups(encoder: TableEncoder, feature_groups: FeatureGroups | None) -> dict
     return group_of
 
 
-def _index(encoder: TableEncoder, column: ColumnName, where: str) -> int:
+def column_index(encoder: TableEncoder, column: ColumnName, where: str) -> int:
+    """Return the index of a column given by its name or its position."""
     names = list(encoder.names)
     if isinstance(column, str) and column in names:
         return names.index(column)
