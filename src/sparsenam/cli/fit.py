@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -19,7 +19,7 @@ FIT_EPILOG = """\b
 Examples:
   sparsenam fit houses.csv --target price
   sparsenam fit loans.parquet --target default --types zip=category --out loans
-  sparsenam fit claims.csv.gz --target claims --task count --exposure years
+  sparsenam fit claims.csv.gz --target claims --task count --exposure years --shape age=decreasing
   sparsenam fit patients.tsv --target months --event died --max-seconds 60"""
 PATH_EPILOG = """\b
 Examples:
@@ -52,6 +52,9 @@ def fit(
     rule: Annotated[str, typer.Option(help="compact, one_se or best: which point of the path to take.")] = "compact",
     max_features: Annotated[int | None, typer.Option(help="Most columns to keep.")] = None,
     family: FamilyName = None,
+    shape: Annotated[
+        list[str] | None, typer.Option(help="Shape of a column, as in age=increasing; repeatable.")
+    ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with a fit that was stopped.")] = False,
     debug: Debug = False,
 ) -> None:
@@ -67,8 +70,9 @@ def fit(
 
         columns = TargetRequest(target, task, family, event, exposure)
         kinds = tuple(as_types(types).items())
+        shapes = tuple(as_shapes(shape or []).items())
         request = FitRequest(
-            columns, test, seed, as_alpha(alpha), rule, max_features, tuple(as_list(keep)), kinds, max_seconds
+            columns, test, seed, as_alpha(alpha), rule, max_features, tuple(as_list(keep)), kinds, max_seconds, shapes
         )
         problem = pose(read_file(table), columns)
         folder = ModelFolder(out)
@@ -139,6 +143,20 @@ def as_types(text: str | None) -> dict[str, str]:
             raise InputError(describe("--types", expected, repr(part), "write for example zip=category"))
         types[name.strip()] = kind.strip()
     return types
+
+
+def as_shapes(texts: Sequence[str]) -> dict[str, str]:
+    """Return shapes by column from texts such as ``age=increasing``."""
+    shapes: dict[str, str] = {}
+    for text in texts:
+        name, equals, kind = (part.strip() for part in text.rpartition("="))
+        if not equals or not name or not kind:
+            expected = "column=shape"
+            raise InputError(describe("--shape", expected, repr(text), "write for example --shape age=increasing"))
+        if name in shapes:
+            raise InputError(describe("--shape", "each column once", f"{name!r} twice", "take one out"))
+        shapes[name] = kind
+    return shapes
 
 
 def as_alpha(text: str) -> float | Literal["auto"]:

@@ -118,6 +118,7 @@ class FitRequest:
     keep: tuple[str, ...] = ()
     types: tuple[tuple[str, str], ...] = ()
     max_seconds: float | None = None
+    shapes: tuple[tuple[str, str], ...] = ()
 
     def fingerprint(self, content: bytes) -> str:
         """Return a digest of the table's file and of what decides the numbers."""
@@ -129,7 +130,11 @@ class FitRequest:
     def estimator(self, kind: TargetKind) -> Any:
         """Return the unfitted estimator for a kind of target."""
         settings = self._settings(
-            alpha=self.alpha, rule=self.rule, max_features=self.max_features, max_seconds=self.max_seconds
+            alpha=self.alpha,
+            rule=self.rule,
+            max_features=self.max_features,
+            max_seconds=self.max_seconds,
+            shapes=dict(self.shapes) or None,
         )
         if kind.task == "survival":
             return sparsenam.SNAMSurvival(**settings)

@@ -74,7 +74,8 @@ class Feature:
     ``levels``, ordered ones both a curve at the ranks and levels. A column of which only the missing cells matter
     has one level, its present cells. ``entry`` is the rank of entry on the path, 1 for the first. ``substitutes``
     are dropped columns that could replace this one, each with the share of its effect that it expresses. ``kept_in``
-    is the share of the folds whose fits keep it too, None where there were none.
+    is the share of the folds whose fits keep it too, None where there were none. ``form`` of a curve is the shape that
+    was asked for, else "linear" or "curved"; a curve that the data cannot tell from a line is one.
     """
 
     name: str
@@ -90,6 +91,7 @@ class Feature:
     substitutes: dict[str, float]
     reason: str
     kept_in: float | None = None
+    form: str | None = None
 
     def text_at(self, x: float) -> str:
         """Return a value on the curve's axis as text: the date of a day, the name of a rank, a number."""
@@ -172,7 +174,8 @@ class Explanation:
             lines.append(f"explained in rows held out: {self.explained} of the loss")
         for feature in self.features:
             folds = "" if feature.kept_in is None else f", kept in {share_text(feature.kept_in)} of the folds"
-            lines.append(f"  {feature.name}: mean absolute effect {number_text(feature.mean_absolute, 3)}{folds}")
+            form = "" if feature.form in (None, "curved") else f", {feature.form}"
+            lines.append(f"  {feature.name}: mean absolute effect {number_text(feature.mean_absolute, 3)}{form}{folds}")
         names = ", ".join(column.name for column in self.dropped[:MOST_NAMES])
         more = f" and {dropped - MOST_NAMES} more" if dropped > MOST_NAMES else ""
         lines += [f"dropped: {names}{more}"] if names else []
@@ -210,8 +213,8 @@ class Explanation:
 
     def to_records(self) -> list[dict[str, Any]]:
         """Return one record for each column: whether it is kept, how much it matters, and why."""
-        sizes = ("kind", "mean_absolute", "variation", "norm", "entry", "kept_in")
-        nothing = dict(zip(sizes, (None, 0.0, 0.0, 0.0, None, None), strict=True))
+        sizes = ("kind", "form", "mean_absolute", "variation", "norm", "entry", "kept_in")
+        nothing = dict(zip(sizes, (None, None, 0.0, 0.0, 0.0, None, None), strict=True))
         kept = [
             {
                 "feature": feature.name,

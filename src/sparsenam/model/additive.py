@@ -48,8 +48,8 @@ def outputs_on(bank: SubnetBank, theta: Tensor, x: Matrix) -> NDArray[np.float64
     else:
         return outputs_of(bank, theta, x)
     outputs = np.zeros((*x.shape, bank.outputs))
-    for output, shape, cells in zip(outputs, shapes, x, strict=True):
-        shape.add_to(output, np.nan_to_num(cells, nan=0.0))
+    for index, (shape, cells) in enumerate(zip(shapes, x, strict=True)):
+        shape.add_to(outputs[index], np.nan_to_num(cells, nan=0.0))
     return outputs
 
 

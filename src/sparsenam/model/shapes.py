@@ -120,6 +120,7 @@ def _shorten(slopes: Matrix, bases: Matrix, across: Vector, ends: Matrix) -> Non
 
     Then an effect whose values rise from knot to knot rises to the last bit between them too, rounding being monotone.
     """
+    beyond = np.ones(slopes.shape, dtype=np.bool_)
     for _ in range(ROUNDINGS):
         beyond = (bases + slopes * across - ends) * np.sign(slopes * across) > 0
         if not beyond.any():

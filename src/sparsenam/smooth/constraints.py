@@ -205,6 +205,7 @@ class Cone:
 
 
 NARROW = 1e-6  # width of a jump, as a share of the gap between the two values beside it
+FUSED = 0.1  # degrees of freedom below which a jump is none
 NEAR = 1e-10  # values closer than this share of the range are one
 
 
@@ -212,11 +213,12 @@ NEAR = 1e-10  # values closer than this share of the range are one
 class StepBins:
     """Bins of neighbouring values, in each of which an effect of steps is constant.
 
-    ``values`` (bins,) is the lowest value in each bin. The effect jumps halfway between bins, at ``cuts`` (bins - 1,),
-    over ``widths`` so narrow that no value of the data is inside.
+    ``values`` (bins,) is the lowest value in each bin, ``rows`` (bins,) its weight. The effect jumps halfway between
+    bins, at ``cuts`` (bins - 1,), over ``widths`` so narrow that no value of the data is inside.
     """
 
     values: Vector
+    rows: Vector
     cuts: Vector
     widths: Vector
 
@@ -224,25 +226,38 @@ class StepBins:
     def of(cls, cells: Vector, weights: Vector, count: int) -> StepBins:
         """Return about ``count + 1`` bins of the cells (rows,): of each value, or where there are more, of many."""
         present = ~np.isnan(cells)
-        values, _ = distinct(cells[present], weights[present])
+        values, rows = distinct(cells[present], weights[present])
         apart = np.flatnonzero(np.diff(values) > NEAR * (values[-1] - values[0])) + 1
         starts = apart
         if apart.size > count:
             ends = place_ramps(cells[present], weights[present], count + 1).knots[1:-1]
             starts = np.intersect1d(apart, np.searchsorted(values, ends, side="right"))
-        gaps = values[starts] - values[starts - 1]
-        return cls(values[np.append(0, starts)], values[starts - 1] + 0.5 * gaps, NARROW * gaps)
+        gaps, firsts = values[starts] - values[starts - 1], np.append(0, starts)
+        return cls(values[firsts], np.add.reduceat(rows, firsts), values[starts - 1] + 0.5 * gaps, NARROW * gaps)
 
     def rounded(self, cells: Vector) -> Vector:
         """Return the value of each cell's bin, shape (rows,); NaN stays NaN."""
         return np.where(np.isnan(cells), np.nan, self.values[np.searchsorted(self.cuts, cells, side="right")])
 
-    def jumps(self, increments: Matrix) -> tuple[Ramps, Matrix]:
-        """Return narrow ramps at the cuts, flat ones between, and their increments (2 bins - 3, outputs)."""
-        knots = np.stack([self.cuts - 0.5 * self.widths, self.cuts + 0.5 * self.widths], axis=1).ravel()
-        spread = np.zeros((knots.size - 1, increments.shape[1]))
-        spread[::2] = increments
-        return Ramps(knots), spread
+    def jumps(self, increments: Matrix, spread: Vector, sign: int) -> tuple[Ramps, Matrix]:
+        """Return ramps that are narrow at the jumps and flat between, and their increments (ramps, outputs).
+
+        Increments (bins - 1, outputs) are those from bin to bin. Where they have hardly any degrees of freedom,
+        ``spread`` (bins - 1,) being those of each, bins become one, at the mean over their rows.
+        """
+        real = np.flatnonzero(spread >= FUSED)
+        real = real if real.size else np.array([int(np.argmax(spread))])
+        starts = np.append(0, real + 1)
+        levels = np.concatenate([np.zeros((1, increments.shape[1])), np.cumsum(increments, axis=0)])
+        totals = np.add.reduceat(self.rows[:, None] * levels, starts) / np.add.reduceat(self.rows, starts)[:, None]
+        rises = np.diff(totals, axis=0)
+        if sign:
+            rises = sign * np.maximum(sign * rises, 0.0)
+        cuts, half = self.cuts[real], 0.5 * self.widths[real]
+        knots = np.stack([cuts - half, cuts + half], axis=1).ravel()
+        between = np.zeros((knots.size - 1, increments.shape[1]))
+        between[::2] = rises
+        return Ramps(knots), between
 
 
 def step_bins(shapes: Mapping[int, Shape], x: Matrix, weights: Vector, counts: NDArray[np.intp]) -> dict[int, StepBins]:
@@ -311,7 +326,7 @@ class Face:
             tuple(part.T @ matrix @ part for matrix in roughness)
             for part, roughness in zip(parts, cone.layout.roughness, strict=True)
         )
-        self.parts, self.layout = parts, Layout((), slices, matrices)
+        self.parts, self.layout = parts, Layout((), slices, matrices, cone.layout.jumping)
         self.basis: Any = block_diag(parts, format="csr")
 
     def factors(self, gram: Matrix, precisions: Sequence[Matrix], noise: float) -> tuple[Matrix, Vector]:
@@ -338,7 +353,7 @@ class ConeSolver:
     def minima(
         self, grams: Sequence[Matrix], strengths: Sequence[Vector], noise: float, pull: Matrix, start: Matrix
     ) -> list[ConeSolution]:
-        """Return the minimum of each output, for a Gram matrix of each; ``pull`` and ``start`` are (columns, outputs)."""
+        """Return the minimum of each output, with a Gram matrix each; ``pull`` and ``start`` are (columns, outputs)."""
         return [
             self.minimum(output, gram, strengths, noise, pull[:, output], start[:, output])
             for output, gram in enumerate(grams)
@@ -361,10 +376,10 @@ class ConeSolver:
         moment = pull + hessian @ start
         roots = np.sqrt(np.maximum(self.cone.curvatures(hessian), np.finfo(float).tiny))
         zero, fewest, patience = self.zeros[output], layout.size + 1, PATIENCE
+        face = Face(self.cone, zero)
+        factors = face.factors(gram, precisions, noise)
+        beta = face.solve(factors, moment)
         for _ in range(EXCHANGES):
-            face = Face(self.cone, zero)
-            factors = face.factors(gram, precisions, noise)
-            beta = face.solve(factors, moment)
             wrong = self._wrong(zero, beta, hessian @ beta - moment, float(moment @ beta), roots)
             count = int(wrong.sum())
             if count == 0:
@@ -373,15 +388,18 @@ class ConeSolver:
             if patience < 0:
                 wrong[: int(np.flatnonzero(wrong)[-1])] = False
             zero = zero ^ wrong
+            face = Face(self.cone, zero)
+            factors = face.factors(gram, precisions, noise)
+            beta = face.solve(factors, moment)
         self.zeros[output] = zero
         return self._solution(face, factors, beta, zero, precisions, strengths)
 
     def _wrong(self, zero: Mask, beta: Vector, gradient: Vector, explained: float, roots: Vector) -> Mask:
         """Return the coordinates that are negative, and those at 0 that would rather not be, beyond rounding."""
         size = TOLERANCE * np.sqrt(max(explained, np.finfo(float).tiny))
-        low = self.cone.coordinates(beta) * roots < -size
-        held = self.cone.multipliers(gradient) < -size * roots
-        return self.cone.bound & np.where(zero, held, low)
+        low: Mask = self.cone.coordinates(beta) * roots < -size
+        held: Mask = self.cone.multipliers(gradient) < -size * roots
+        return self.cone.bound & ((zero & held) | (~zero & low))
 
     def _solution(
         self,
@@ -394,11 +412,18 @@ class ConeSolver:
     ) -> ConeSolution:
         reduced = face.reduced(precisions)
         found = posterior_of(face.layout, factors, reduced)
-        given = zip(reduced, strengths, face.layout.roughness, strict=True)
+        traces: list[Vector] = []
+        for term, (precision, strength) in enumerate(zip(reduced, strengths, strict=True)):
+            if face.layout.jumping[term]:  # a term that jumps has no bend, so that its increments are free or at 0
+                traces.append(np.where(zero[self.cone.layout.slices[term]], 0.0, 1.0 / strength))
+            elif len(precision):
+                traces.append(prior_traces(precision, strength, face.layout.roughness[term]))
+            else:
+                traces.append(np.zeros(len(strength)))
         return ConeSolution(
             beta=self.cone.inside(beta[:, None])[:, 0],
             zero=zero,
             covariances=tuple(part @ block @ part.T for part, block in zip(face.parts, found.covariances, strict=True)),
             degrees_of_freedom=found.degrees_of_freedom,
-            traces=tuple(prior_traces(*each) if len(each[0]) else np.zeros(len(each[1])) for each in given),
+            traces=tuple(traces),
         )

@@ -277,13 +277,15 @@ def smooth_fit(
     task = SmoothProblem(x[:, present], target[present], weights[present], family)
     if x.shape[0] == 0:
         return _intercept_alone(task)
-    asked = {} if shapes is None else shapes
+    asked: Mapping[int, Shape] = {} if shapes is None else shapes
     unordered = np.zeros(x.shape[0], dtype=np.bool_) if levels is None else levels
     most = _most_ramps(task, unordered, asked)
     columns = COLUMNS if family.is_quadratic else COLUMNS_REWEIGHTED
     first = max(1, min(FIRST_RAMPS, columns // x.shape[0]))
     counts = np.where(unordered, most, np.minimum(first, most))
-    steps, state, bins, spent = Steps(context), None, dict[int, StepBins](), 0.0
+    jumping = [term for term, shape in asked.items() if shape.form == "steps"]
+    counts[jumping] = np.minimum(most[jumping], max(first, columns // x.shape[0]))  # jumps are found in fine bins alone
+    steps, state, bins, within, spent = Steps(context), None, dict[int, StepBins](), task, 0.0
     for _ in range(ROUNDS + 1):
         if asked:
             bins = step_bins(asked, task.x, task.weights, counts)
@@ -300,8 +302,13 @@ def smooth_fit(
     assert state is not None
     if context.clock.has_room_for(spent):
         state = _with_lines(within, state, unordered, asked, steps)
+    return _as_fit(state, bins, asked)
+
+
+def _as_fit(state: SmoothState, bins: Mapping[int, StepBins], shapes: Mapping[int, Shape]) -> SmoothFit:
+    """Return the fit by terms, those of steps as narrow ramps."""
     parts = [
-        bins[term].jumps(state.coefficients[columns]) if term in bins else (ramps, state.coefficients[columns])
+        _jumps(bins[term], state, term, shapes[term]) if term in bins else (ramps, state.coefficients[columns])
         for term, (ramps, columns) in enumerate(zip(state.layout.ramps, state.layout.slices, strict=True))
     ]
     return SmoothFit(
@@ -311,8 +318,15 @@ def smooth_fit(
         degrees_of_freedom=state.degrees_of_freedom,
         noise=state.noise,
         precision=state.layout.precisions(state.strengths),
-        shapes=asked,
+        shapes=shapes,
     )
+
+
+def _jumps(bins: StepBins, state: SmoothState, term: int, shape: Shape) -> tuple[Ramps, Matrix]:
+    """Return the narrow ramps of a term of steps, and their increments."""
+    variances = np.mean([spread.covariances[term].diagonal() for spread in state.spreads], axis=0)
+    freedom = np.where(variances > 0.0, 1.0 - state.strengths[term] * variances, 0.0)
+    return bins.jumps(state.coefficients[state.layout.slices[term]], freedom, shape.sign)
 
 
 def _solve_shapes(

@@ -57,29 +57,31 @@ def scatter(ramps: Ramps) -> tuple[Matrix, ...]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Layout:
-    """Which of all columns are each term's ramps, and the terms' roughness matrices."""
+    """Which of all columns are each term's ramps, and the terms' roughness matrices.
+
+    ``jumping`` marks terms of which each increment has a variance, hence a λ, by itself: restricted likelihood then
+    sets most of them to 0 and leaves a few jumps. Their one matrix is the identity.
+    """
 
     ramps: tuple[Ramps, ...]
     slices: tuple[slice, ...]
     roughness: tuple[tuple[Matrix, ...], ...]
+    jumping: tuple[bool, ...]
 
     @classmethod
     def of(
-        cls, ramps: Sequence[Ramps], levels: Sequence[bool] | None = None, steps: Sequence[bool] | None = None
+        cls, ramps: Sequence[Ramps], levels: Sequence[bool] | None = None, jumping: Sequence[bool] | None = None
     ) -> Layout:
-        """Return the layout with the terms one after the other.
-
-        ``levels`` marks those without order, ``steps`` those that jump: a jump is as likely between any two values.
-        """
+        """Return the layout with the terms one after the other; ``levels`` marks those without order."""
         ends = np.cumsum([each.size for each in ramps])
         slices = tuple(slice(int(end) - each.size, int(end)) for each, end in zip(ramps, ends, strict=True))
         matrices: list[tuple[Matrix, ...]] = []
         for term, each in enumerate(ramps):
-            if steps is not None and steps[term]:
+            if jumping is not None and jumping[term]:
                 matrices.append((np.eye(each.size),))
             else:
                 matrices.append(scatter(each) if levels is not None and levels[term] else roughness(each))
-        return cls(tuple(ramps), slices, tuple(matrices))
+        return cls(tuple(ramps), slices, tuple(matrices), tuple(jumping or [False] * len(ramps)))
 
     @property
     def size(self) -> int:
@@ -87,10 +89,12 @@ class Layout:
         return self.slices[-1].stop
 
     def precisions(self, strengths: Sequence[Vector]) -> tuple[Matrix, ...]:
-        """Return Pⱼ = Σᵢ λᵢSᵢ of each term, (m_j, m_j)."""
+        """Return Pⱼ = Σᵢ λᵢSᵢ of each term, (m_j, m_j); diag(λ) where it jumps."""
         return tuple(
-            np.sum([value * matrix for value, matrix in zip(strength, matrices, strict=True)], axis=0)
-            for strength, matrices in zip(strengths, self.roughness, strict=True)
+            np.diag(strength)
+            if jumps
+            else np.sum([value * matrix for value, matrix in zip(strength, matrices, strict=True)], axis=0)
+            for strength, matrices, jumps in zip(strengths, self.roughness, self.jumping, strict=True)
         )
 
     def first_strengths(self, gram: Matrix, before: tuple[Layout, Sequence[Vector]] | None = None) -> list[Vector]:
@@ -101,9 +105,11 @@ class Layout:
         each order, hence λᵢ k²ⁱ⁻¹.
         """
         first: list[Vector] = []
-        for columns, matrices in zip(self.slices, self.roughness, strict=True):
+        for columns, matrices, jumps in zip(self.slices, self.roughness, self.jumping, strict=True):
             block = gram[columns, columns]
-            if len(matrices) == 1:
+            if jumps:
+                found = [np.trace(block) / len(block)] * len(block)
+            elif len(matrices) == 1:
                 found = [np.trace(np.linalg.solve(matrices[0], block)) / len(block)]
             else:
                 found = [np.trace(block) / np.trace(matrix) for matrix in matrices]
@@ -155,7 +161,7 @@ def posterior(layout: Layout, gram: Matrix, precisions: Sequence[Matrix], noise:
 def posterior_of(layout: Layout, factors: tuple[Matrix, Vector], precisions: Sequence[Matrix]) -> Posterior:
     """Return the covariance of β given the factor and the scales of H."""
     factor, scales = factors
-    inverse, _ = lapack.dtrtri(factor, lower=1)
+    inverse = lapack.dtrtri(factor, lower=1)[0] if factor.size else factor
     covariances: list[Matrix] = []
     freedom: list[float] = []
     for columns, precision in zip(layout.slices, precisions, strict=True):
@@ -222,6 +228,12 @@ def updated_strengths(
         beta, now = coefficients[columns], strengths[term]
         if traces is not None and not traces[term].any():  # nothing is free, hence nothing is known
             updated.append(now)
+            continue
+        if layout.jumping[term]:
+            prior = 1.0 / now if traces is None else traces[term]
+            gained, squares = prior - covariance.diagonal(), np.sum(beta**2, axis=1) / free
+            factors = np.where(prior > 0.0, np.maximum(gained, 1e-10) / np.maximum(squares, 1e-14), 1.0)
+            updated.append(np.clip(now * np.clip(factors, 1.0 / LARGEST_STEP, LARGEST_STEP), LOWEST, HIGHEST))
             continue
         gained = prior_traces(precisions[term], now, matrices) if traces is None else traces[term].copy()
         gained -= np.array([np.sum(covariance * matrix) for matrix in matrices])
