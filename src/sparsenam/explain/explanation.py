@@ -93,6 +93,11 @@ class Feature:
     kept_in: float | None = None
     form: str | None = None
 
+    @property
+    def kind_and_form(self) -> str:
+        """The kind of the column, and the form of its curve unless that is any."""
+        return self.kind if self.form in (None, "curved") else f"{self.kind}, {self.form}"
+
     def text_at(self, x: float) -> str:
         """Return a value on the curve's axis as text: the date of a day, the name of a rank, a number."""
         if self.kind == "date":

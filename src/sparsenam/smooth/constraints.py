@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import block_diag
+from scipy.sparse import block_diag, csr_array
 
 from sparsenam.convex.design import Ramps, distinct, place_ramps
 from sparsenam.errors import InputError, describe
@@ -290,8 +290,8 @@ PATIENCE = 3  # exchanges of all coordinates at once that may fail to help befor
 class ConeSolution:
     """The best β (columns,) in a cone, and the covariances V (m_j, m_j) of what is free there.
 
-    ``zero`` (columns,) marks the coordinates at 0. Degrees of freedom (terms,) and ``traces``, tr(Pⱼ⁻¹Sᵢ) of each term,
-    are those of the space in which these coordinates stay at 0.
+    ``zero`` (columns,) marks the coordinates at 0. Degrees of freedom (terms,), ``traces``, tr(Pⱼ⁻¹Sᵢ) of each term, and
+    ``dimensions`` (terms,) are those of the space in which these coordinates stay at 0.
     """
 
     beta: Vector
@@ -299,6 +299,7 @@ class ConeSolution:
     covariances: tuple[Matrix, ...]
     degrees_of_freedom: Vector
     traces: tuple[Vector, ...]
+    dimensions: Vector
 
 
 def together(solutions: Sequence[ConeSolution]) -> tuple[Matrix, Vector, list[Vector]]:
@@ -313,34 +314,39 @@ class Face:
     """The space of coefficients in which some coordinates are 0; its basis T are ramps, some of them merged."""
 
     def __init__(self, cone: Cone, zero: Mask) -> None:
-        parts: list[Matrix] = []
+        parts: list[Any] = []
         for term, place in zip(cone.terms, cone.layout.slices, strict=True):
             places, shares = term.merged(zero[place])
-            part = np.zeros((places.size, int(places.max(initial=-1)) + 1))
-            inside = places >= 0
-            part[inside, places[inside]] = shares[inside]
-            parts.append(part)
+            inside = np.flatnonzero(places >= 0)
+            shape = (places.size, int(places.max(initial=-1)) + 1)
+            parts.append(csr_array((shares[inside], (inside, places[inside])), shape=shape))
         ends = np.cumsum([part.shape[1] for part in parts])
         slices = tuple(slice(int(end) - part.shape[1], int(end)) for part, end in zip(parts, ends, strict=True))
-        matrices = tuple(
-            tuple(part.T @ matrix @ part for matrix in roughness)
-            for part, roughness in zip(parts, cone.layout.roughness, strict=True)
-        )
-        self.parts, self.layout = parts, Layout((), slices, matrices, cone.layout.jumping)
+        self.parts, self.layout = parts, Layout((), slices, (), cone.layout.jumping)
         self.basis: Any = block_diag(parts, format="csr")
 
     def factors(self, gram: Matrix, precisions: Sequence[Matrix], noise: float) -> tuple[Matrix, Vector]:
         """Return the factor and the scales of H on the face."""
-        within = cast(Matrix, self.basis.T @ (self.basis.T @ gram).T)
-        return factorised(self.layout, within, self.reduced(precisions), noise)
+        return factorised(self.layout, _within(self.basis, gram), self.reduced(precisions), noise)
 
     def reduced(self, precisions: Sequence[Matrix]) -> tuple[Matrix, ...]:
         """Return TᵀPT of each term."""
-        return tuple(part.T @ precision @ part for part, precision in zip(self.parts, precisions, strict=True))
+        return tuple(_within(part, precision) for part, precision in zip(self.parts, precisions, strict=True))
 
     def solve(self, factors: tuple[Matrix, Vector], moment: Vector) -> Vector:
         """Return the best β on the face, shape (columns,)."""
         return cast(Vector, self.basis @ solved(factors, (self.basis.T @ moment)[:, None])[:, 0])
+
+
+def _within(basis: Any, matrix: Matrix) -> Matrix:
+    """Return TᵀMT for a symmetric M and a sparse basis T."""
+    across = basis.T.tocsr()
+    return cast(Matrix, across @ np.ascontiguousarray((across @ matrix).T))
+
+
+def _spread(basis: Any, matrix: Matrix) -> Matrix:
+    """Return TMTᵀ for a symmetric M and a sparse basis T."""
+    return cast(Matrix, basis @ np.ascontiguousarray((basis @ matrix).T))
 
 
 class ConeSolver:
@@ -417,13 +423,15 @@ class ConeSolver:
             if face.layout.jumping[term]:  # a term that jumps has no bend, so that its increments are free or at 0
                 traces.append(np.where(zero[self.cone.layout.slices[term]], 0.0, 1.0 / strength))
             elif len(precision):
-                traces.append(prior_traces(precision, strength, face.layout.roughness[term]))
+                matrices = [_within(face.parts[term], matrix) for matrix in self.cone.layout.roughness[term]]
+                traces.append(prior_traces(precision, strength, matrices))
             else:
                 traces.append(np.zeros(len(strength)))
         return ConeSolution(
             beta=self.cone.inside(beta[:, None])[:, 0],
             zero=zero,
-            covariances=tuple(part @ block @ part.T for part, block in zip(face.parts, found.covariances, strict=True)),
+            covariances=tuple(_spread(part, block) for part, block in zip(face.parts, found.covariances, strict=True)),
             degrees_of_freedom=found.degrees_of_freedom,
             traces=tuple(traces),
+            dimensions=np.array([part.shape[1] for part in face.parts], dtype=np.float64),
         )

@@ -20,6 +20,7 @@ from sparsenam.model import ShapeBank
 from sparsenam.networks import SubnetBank
 from sparsenam.smooth.constraints import (
     Cone,
+    ConeSolution,
     ConeSolver,
     Shape,
     StepBins,
@@ -293,7 +294,7 @@ def smooth_fit(
         ramps = [_ramps(cells, task.weights, int(count)) for cells, count in zip(within.x, counts, strict=True)]
         started = time.monotonic()
         state = _solve_shapes(within, ramps, unordered, asked, Start(state), steps)
-        more = _doubled(counts, most, state.degrees_of_freedom, columns)
+        more = _doubled(counts, most, state.degrees_of_freedom / _room(state, counts), columns)
         growth = float(more.sum() / counts.sum()) ** 2  # of the products that take most of the time
         spent = time.monotonic() - started
         if np.array_equal(more, counts) or not context.clock.has_room_for(growth * spent):
@@ -404,12 +405,18 @@ def _most_ramps(task: SmoothProblem, unordered: NDArray[np.bool_], shapes: Mappi
     return np.clip(np.array(values) - 1, 1, highest).astype(np.intp)
 
 
-def _doubled(counts: NDArray[np.intp], most: NDArray[np.intp], freedom: Vector, columns: int) -> NDArray[np.intp]:
-    """Return twice the ramps for crowded terms, most crowded first, while the columns last.
+def _room(state: SmoothState, counts: NDArray[np.intp]) -> Vector:
+    """Return the most degrees of freedom of each term, (terms,): its ramps, or what inequalities leave free."""
+    dimensions = [spread.dimensions for spread in state.spreads if isinstance(spread, ConeSolution)]
+    return np.maximum(np.mean(dimensions, axis=0), 1.0) if dimensions else counts.astype(np.float64)
+
+
+def _doubled(counts: NDArray[np.intp], most: NDArray[np.intp], share: Vector, columns: int) -> NDArray[np.intp]:
+    """Return twice the ramps for terms whose share (terms,) of freedom is large, largest first, while columns last.
 
     Among terms whose shares differ by rounding, such as those of equal columns, the first comes first.
     """
-    share, more = freedom / counts, counts.copy()
+    more = counts.copy()
     for term in np.argsort(-np.rint(share / TIED), kind="stable"):
         wanted = min(2 * counts[term], most[term])
         if share[term] > CROWDED and more.sum() - more[term] + wanted <= columns:
