@@ -33,7 +33,7 @@ def drawn(family, score, generator):
         return SNAMRegressor(family=family), generator.poisson(mean).astype(float)
     if family in ("gamma", "tweedie"):
         kept = 1.0 if family == "gamma" else generator.random(rows) < 0.7
-        return SNAMRegressor(family=family), mean * generator.gamma(2.0, size=rows) * kept
+        return SNAMRegressor(family=family), mean * generator.gamma(2.0, 0.5, rows) * kept
     if family == "binomial":
         return SNAMClassifier(), (generator.random(rows) < 1.0 / (1.0 + np.exp(-score))).astype(int)
     if family == "multilabel":
@@ -60,7 +60,7 @@ def violations(tables, seeds):
         model, y = drawn(FAMILIES[seed % len(FAMILIES)], score, generator)
         shapes = {column: str(generator.choice(KINDS)) for column in range(columns)}
         model.set_params(shapes=shapes, always_keep=list(range(columns)), random_state=0).fit(X, y)
-        per_column = 10_000 // columns
+        per_column = -(-10_000 // columns)
         for column, kind in shapes.items():
             low = X[generator.integers(0, rows, per_column)]
             ends, width = (X[:, column].min(), X[:, column].max()), np.ptp(X[:, column])

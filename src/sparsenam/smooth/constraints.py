@@ -290,8 +290,8 @@ PATIENCE = 3  # exchanges of all coordinates at once that may fail to help befor
 class ConeSolution:
     """The best β (columns,) in a cone, and the covariances V (m_j, m_j) of what is free there.
 
-    ``zero`` (columns,) marks the coordinates at 0. Degrees of freedom (terms,), ``traces``, tr(Pⱼ⁻¹Sᵢ) of each term, and
-    ``dimensions`` (terms,) are those of the space in which these coordinates stay at 0.
+    ``zero`` (columns,) marks the coordinates at 0. Degrees of freedom (terms,), ``traces``, tr(Pⱼ⁻¹Sᵢ) of each term,
+    and ``dimensions`` (terms,) are those of the space in which these coordinates stay at 0.
     """
 
     beta: Vector
