@@ -120,6 +120,7 @@ OF_SNAM = CHOOSING | {
     "penalty": Shows("group_lasso", "elastic_net", {"alpha": 0.05, "refit": False}),
     "refit": Shows("auto", False, QUICK),
     "network": Shows(None, SMALL, {"alpha": 0.01}),
+    "shapes": Shows(None, {"a": "increasing"}, QUICK),
     "random_state": Shows(0, 1, {"alpha": 0.01, "network": SMALL}),
     "pairs": Shows(0, [("a", "b")], QUICK, interactions),
 }
@@ -349,10 +350,20 @@ IN_NETWORKS = [
     Refused("network: ", {"network": (100, 50)}),
     Refused("refit: ", {"refit": "perhaps"}),
 ]
+RISING = {"shapes": {"a": "increasing"}}
+IN_SHAPES = [
+    Refused("shapes: ", RISING | {"network": SMALL}),
+    Refused("shapes: ", RISING | {"refit": False}),
+    Refused("shapes: ", {"shapes": {"nobody": "increasing"}}),
+    Refused("shapes: ", {"shapes": ["a"]}),
+    Refused("shapes of column 'a': ", {"shapes": {"a": "wavy"}}),
+    Refused("shapes of column 'a': ", {"shapes": {"a": "increasing+decreasing"}}),
+    Refused("shapes of column 'code': ", {"shapes": {"code": "linear"}, "feature_types": {"code": "category"}}),
+]
 CASES = [
     *((estimator, case) for estimator in ESTIMATORS for case in EVERYWHERE),
     *((estimator, case) for estimator in RANDOM_FEATURES for case in IN_RANDOM_FEATURES),
-    *((estimator, case) for estimator in SNAM for case in IN_NETWORKS),
+    *((estimator, case) for estimator in SNAM for case in IN_NETWORKS + IN_SHAPES),
     (SNAMRegressor, Refused("exposure: ", {}, {"exposure": np.ones(ROWS)})),
     (RandomFeatureSNAMRegressor, Refused("exposure: ", {"family": "huber"}, {"exposure": np.ones(ROWS)})),
     (SNAMSurvival, Refused("ties: ", {"ties": "exact"})),

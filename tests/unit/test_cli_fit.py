@@ -127,6 +127,15 @@ def test_explain_ranks_columns_and_says_rows_in_words(houses, fitted):
     assert record["score"][0] == pytest.approx(total)
 
 
+def test_shapes_are_asked_for_by_column(houses, tmp_path):
+    asked = ("--shape", "size=increasing", "--shape", "age=steps")
+    result = invoke("fit", houses, "--target", "price", "--out", tmp_path / "model", *asked)
+    assert result.exit_code == 0, result.output
+    model = sparsenam.load(tmp_path / "model" / "model.snam")
+    assert model.get_params()["shapes"] == {"size": "increasing", "age": "steps"}
+    assert "number, increasing" in invoke("explain", tmp_path / "model").output
+
+
 def test_explain_says_how_much_is_explained_and_how_often_the_folds_keep_a_column(fitted):
     shown = invoke("explain", fitted[0] / "model.snam").stdout
     explanation = sparsenam.load(fitted[0] / "model.snam").explain()
@@ -345,6 +354,9 @@ def test_warnings_are_single_lines(tmp_path):
         (("fit", "HOUSES", "--target", "price", "--test", "1.5"), "--test"),
         (("fit", "HOUSES", "--target", "price", "--types", "zip"), "zip=category"),
         (("fit", "HOUSES", "--target", "price", "--types", "zip=colour"), "'colour'"),
+        (("fit", "HOUSES", "--target", "price", "--shape", "size"), "--shape age=increasing"),
+        (("fit", "HOUSES", "--target", "price", "--shape", "size=wavy"), "'wavy'"),
+        (("fit", "HOUSES", "--target", "price", "--shape", "zone=linear"), "a category"),
         (("fit", "HOUSES", "--target", "price", "--keep", "garden"), "'garden'"),
         (("fit", "HOUSES", "--target", "zone", "--task", "regression"), "numbers"),
         (("path", "HOUSES", "--target", "price", "--task", "survival"), "--task"),

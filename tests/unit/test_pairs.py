@@ -134,6 +134,7 @@ def test_the_order_of_rows_and_of_columns_changes_nothing_that_matters():
         ({"pairs": [("a", "b")], "heredity": "weak"}, "could not act"),
         ({"pairs": 1, "network": Network((4,))}, "with a network"),
         ({"pairs": 1, "refit": False}, "refit=False"),
+        ({"pairs": [("a", "b")], "shapes": {"a": "increasing"}}, "columns whose shape is free"),
     ],
 )
 @pytest.mark.filterwarnings("ignore::sparsenam.errors.ConstantColumnWarning")
@@ -159,3 +160,16 @@ def test_a_column_in_a_pair_is_not_dropped_by_an_edit_and_other_edits_keep_the_p
     np.testing.assert_array_equal(edited.interaction_effects(X), model.interaction_effects(X))
     assert_sums_up(edited, X)
     np.testing.assert_array_equal(edited.undo().predict(X), model.predict(X))
+
+
+def test_what_is_asked_of_a_column_holds_beside_pairs():
+    """A column that must rise is in no pair; without the request the pair is found."""
+    X, score, generator = table()
+    y = score + 0.5 * X.b.fillna(0.0).to_numpy() + generator.normal(size=ROWS)
+    model = SNAMRegressor(pairs="auto", shapes={"a": "increasing"}, random_state=0).fit(X, y)
+    assert model.interactions_ == PAIR
+    assert_sums_up(model, X)
+    grid = X.iloc[np.zeros(500, dtype=int)].assign(a=np.linspace(-4, 4, 500))
+    assert (np.diff(model.predict(grid)) >= 0.0).all()
+    shaped = SNAMRegressor(pairs="auto", shapes={"c": "increasing"}, random_state=0).fit(X, y)
+    assert all("c" not in pair for pair in shaped.interactions_)

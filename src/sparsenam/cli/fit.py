@@ -21,7 +21,7 @@ Examples:
   sparsenam fit houses.csv --target price
   sparsenam fit houses.csv --target price --pairs auto
   sparsenam fit loans.parquet --target default --types zip=category --out loans
-  sparsenam fit claims.csv.gz --target claims --task count --exposure years
+  sparsenam fit claims.csv.gz --target claims --task count --exposure years --shape age=decreasing
   sparsenam fit patients.tsv --target months --event died --max-seconds 60"""
 PATH_EPILOG = """\b
 Examples:
@@ -57,6 +57,9 @@ def fit(
     pair: Annotated[list[str] | None, typer.Option(help="A pair that must be in: one,other; may be repeated.")] = None,
     heredity: Annotated[str, typer.Option(help="none, weak or strong: which kept columns a pair needs.")] = "none",
     family: FamilyName = None,
+    shape: Annotated[
+        list[str] | None, typer.Option(help="Shape of a column, as in age=increasing; repeatable.")
+    ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with a fit that was stopped.")] = False,
     debug: Debug = False,
 ) -> None:
@@ -72,6 +75,7 @@ def fit(
 
         columns = TargetRequest(target, task, family, event, exposure)
         kinds = tuple(as_types(types).items())
+        shapes = tuple(as_shapes(shape or []).items())
         request = FitRequest(
             columns,
             test,
@@ -84,6 +88,7 @@ def fit(
             max_seconds,
             as_pairs(pairs, pair or []),
             heredity,
+            shapes,
         )
         problem = pose(read_file(table), columns)
         folder = ModelFolder(out)
@@ -177,6 +182,20 @@ def as_pairs(text: str | None, named: Sequence[str]) -> int | str | tuple[tuple[
     if not (text.isascii() and text.isdecimal()):
         raise InputError(describe("--pairs", "auto or a number of at least 0", repr(text), "name pairs with --pair"))
     return int(text)
+
+
+def as_shapes(texts: Sequence[str]) -> dict[str, str]:
+    """Return shapes by column from texts such as ``age=increasing``."""
+    shapes: dict[str, str] = {}
+    for text in texts:
+        name, equals, kind = (part.strip() for part in text.rpartition("="))
+        if not equals or not name or not kind:
+            expected = "column=shape"
+            raise InputError(describe("--shape", expected, repr(text), "write for example --shape age=increasing"))
+        if name in shapes:
+            raise InputError(describe("--shape", "each column once", f"{name!r} twice", "take one out"))
+        shapes[name] = kind
+    return shapes
 
 
 def as_alpha(text: str) -> float | Literal["auto"]:

@@ -212,7 +212,7 @@ def _show_columns(explanation: Explanation) -> None:
         (
             column.mean_absolute,
             column.name,
-            column.kind,
+            column.kind_and_form,
             f"{column.mean_absolute:.4g}",
             f"{column.variation:.4g}",
             "" if column.entry is None else str(column.entry),

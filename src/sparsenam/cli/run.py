@@ -120,6 +120,7 @@ class FitRequest:
     max_seconds: float | None = None
     pairs: int | str | tuple[tuple[str, str], ...] | None = None  # None for the estimators' default
     heredity: str = "none"
+    shapes: tuple[tuple[str, str], ...] = ()
 
     def fingerprint(self, content: bytes) -> str:
         """Return a digest of the table's file and of what decides the numbers."""
@@ -131,7 +132,11 @@ class FitRequest:
     def estimator(self, kind: TargetKind) -> Any:
         """Return the unfitted estimator for a kind of target."""
         settings = self._settings(
-            alpha=self.alpha, rule=self.rule, max_features=self.max_features, max_seconds=self.max_seconds
+            alpha=self.alpha,
+            rule=self.rule,
+            max_features=self.max_features,
+            max_seconds=self.max_seconds,
+            shapes=dict(self.shapes) or None,
         )
         if self.pairs is not None:
             settings["pairs"] = list(self.pairs) if isinstance(self.pairs, tuple) else self.pairs

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from os import PathLike
@@ -61,6 +61,7 @@ from sparsenam.penalties import Penalty, as_penalty
 from sparsenam.selection import CVCurve, Evidence, RegularizationPath, as_rule
 from sparsenam.selection.task import TOLERANCE, Norm
 from sparsenam.tables import Sample, TableEncoder
+from sparsenam.tables.encoder import ColumnName
 from sparsenam.training import Network
 from sparsenam.training.checkpoint import History
 
@@ -321,13 +322,14 @@ class SNAMParameters(PairParameters, ChoosingParameters):
     alpha: Alpha = field(default="auto", kw_only=False)
     refit: bool | Literal["auto"] = "auto"
     network: Network | None = None
+    shapes: Mapping[ColumnName, str] | None = None
     max_seconds: float | None = None
     n_jobs: int | None = None
     verbose: bool | None = None
     random_state: RandomState = None
 
     def _resolve(self) -> tuple[Strategy, Penalty]:
-        return resolve_snam(self, self.network, self.refit, self)
+        return resolve_snam(self, self.network, self.refit, self, self.shapes)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

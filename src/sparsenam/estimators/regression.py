@@ -196,6 +196,11 @@ class SNAMRegressor(SupportMixin, SNAMParameters, AdditiveRegressor):
         the convex problem chose them. Without a network, False keeps the penalised convex solution itself.
     network : Network, optional
         An architecture and how to train it; None is the smooth fit, which needs no such setting.
+    shapes : mapping, optional
+        What is asked of the effects of columns, by name or position: "increasing", "decreasing", "convex", "concave",
+        such as "increasing+concave" too; "linear", one slope that goes on beyond the data; "steps", constant between
+        jumps; "smooth", a curve in any case. They hold exactly, for every output. Any other curve that the data cannot
+        tell from a line is one. Only for the smooth fit; several classes share no direction.
     feature_types : mapping, optional
         "number", "category", "ordered" or "date" for columns, by name, whose type in the table says something else.
     feature_groups : list of lists of columns, optional

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -170,6 +170,7 @@ def _feature(
         substitutes=dict(record.substitutes.get(described.name, {})),
         reason=why_kept(record, column, entry) + ("; edited since" if is_edited else ""),
         kept_in=None if evidence is None else evidence.kept_in.get(described.name),
+        form=None if curve is None else _form(record, column, values[0][0]),
     )
 
 
@@ -231,6 +232,24 @@ def _why_pair(record: FitRecord) -> str:
     if isinstance(asked, Sequence) and not isinstance(asked, str):
         return "it was asked for"
     return "what the two columns do together is worth the penalty"
+
+
+def column_asked(record: FitRecord, column: int) -> object:
+    """Return the shape that was asked of a column, None where none was."""
+    shapes = cast("Mapping[object, object]", record.settings.get("shapes") or {})
+    return shapes.get(record.encoder.columns[column].name, shapes.get(column))
+
+
+def _form(record: FitRecord, column: int, index: int) -> str:
+    """Return the shape that was asked of a column, else whether the curve of its kept term is a line."""
+    asked = column_asked(record, column)
+    if asked is not None and asked != "smooth":
+        return "+".join(word.strip() for word in str(asked).split("+"))
+    if not record.model.exact_shapes:
+        return "curved"
+    shape = record.model.shapes()[index]
+    one_slope = shape.knots.size == 1 and np.array_equal(shape.left_slope, shape.right_slope)
+    return "linear" if shape.knots.size == 2 or one_slope else "curved"
 
 
 def _at_levels(record: FitRecord, index: int, term: Term, codes: Vector) -> Matrix:
@@ -341,6 +360,8 @@ def why_dropped(record: FitRecord, column: int) -> Dropped:
         kept = {encoder.columns[index].name for index in record.columns_kept}
         too = "" if twin in kept else ", which is dropped too"
         return Dropped(name, f"equal to {twin!r} in every row, up to unit and sign{too}", slack)
+    if column_asked(record, column) is not None and record.norms[column] == 0.0 and slack is None:
+        return Dropped(name, "the data speak against the shape that was asked for")
     if slack is not None:
         return Dropped(name, f"its gradient is {slack:.2f} of the alpha at which it would enter", slack)
     if record.certificate is not None:

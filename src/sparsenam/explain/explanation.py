@@ -84,7 +84,8 @@ class Feature:
     ``levels``, ordered ones both a curve at the ranks and levels. A column of which only the missing cells matter
     has one level, its present cells. ``entry`` is the rank of entry on the path, 1 for the first. ``substitutes``
     are dropped columns that could replace this one, each with the share of its effect that it expresses. ``kept_in``
-    is the share of the folds whose fits keep it too, None where there were none.
+    is the share of the folds whose fits keep it too, None where there were none. ``form`` of a curve is the shape that
+    was asked for, else "linear" or "curved"; a curve that the data cannot tell from a line is one.
     """
 
     name: str
@@ -100,6 +101,12 @@ class Feature:
     substitutes: dict[str, float]
     reason: str
     kept_in: float | None = None
+    form: str | None = None
+
+    @property
+    def kind_and_form(self) -> str:
+        """The kind of the column, and the form of its curve unless that is any."""
+        return self.kind if self.form in (None, "curved") else f"{self.kind}, {self.form}"
 
     def text_at(self, x: float) -> str:
         """Return a value on the curve's axis as text: the date of a day, the name of a rank, a number."""
@@ -236,7 +243,8 @@ class Explanation:
             lines += [f"  {edit.sentence}" for edit in self.edits]
         for feature in self.features:
             folds = "" if feature.kept_in is None else f", kept in {share_text(feature.kept_in)} of the folds"
-            lines.append(f"  {feature.name}: mean absolute effect {number_text(feature.mean_absolute, 3)}{folds}")
+            form = "" if feature.form in (None, "curved") else f", {feature.form}"
+            lines.append(f"  {feature.name}: mean absolute effect {number_text(feature.mean_absolute, 3)}{form}{folds}")
         lines += ["pairs:"] if self.pairs else []
         for pair in self.pairs:
             lines.append(f"  {pair.name}: mean absolute effect {number_text(pair.mean_absolute, 3)}")
@@ -289,8 +297,8 @@ class Explanation:
 
         Those kept come first, the most important of all first; the kind of a pair is "pair".
         """
-        sizes = ("kind", "mean_absolute", "variation", "norm", "entry", "kept_in")
-        nothing = dict(zip(sizes, (None, 0.0, 0.0, 0.0, None, None), strict=True))
+        sizes = ("kind", "form", "mean_absolute", "variation", "norm", "entry", "kept_in")
+        nothing = dict(zip(sizes, (None, None, 0.0, 0.0, 0.0, None, None), strict=True))
         kept: list[dict[str, Any]] = [
             {
                 "feature": feature.name,

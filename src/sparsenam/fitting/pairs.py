@@ -21,7 +21,7 @@ from sparsenam.model.pairs import PairFunction, flat_shape, purified, with_margi
 from sparsenam.selection.choose import Choice, CrossValidation
 from sparsenam.selection.pairs import WorkingResponse, choose_pairs
 from sparsenam.selection.screen import screen
-from sparsenam.smooth.fit import SmoothFit, smooth_fit
+from sparsenam.smooth.fit import SmoothFit
 from sparsenam.smooth.newton import LIGHTEST, SmoothProblem
 from sparsenam.smooth.pairs import PairFit, curvatures, fit_pairs
 from sparsenam.tables import PreparedSample, TableEncoder
@@ -97,6 +97,15 @@ def asked_pairs(pairs: Pairs, encoder: TableEncoder, prepared: PreparedSample) -
             raise InputError(describe("pairs", "each pair once", f"{names} twice", "name it once"))
         found.append((first, second))
     return found
+
+
+def check_shaped(pairs: Sequence[tuple[int, int]], shaped: set[int], names: Sequence[str]) -> None:
+    """Raise for a pair of terms of which one must keep to a shape: it could not be promised for the whole model."""
+    for pair in pairs:
+        for term in shaped.intersection(pair):
+            got = f"{names[term]!r}, of which shapes asks something"
+            remedy = "leave it out of pairs, or out of shapes"
+            raise InputError(describe("pairs", "columns whose shape is free", got, remedy))
 
 
 def value_terms(encoder: TableEncoder, prepared: PreparedSample) -> dict[int, int]:
@@ -201,12 +210,12 @@ def _groups_of(prepared: PreparedSample, terms: set[int]) -> Indices:
 class PairFitter:
     """Mains and pairs together, with smoothness and resolution chosen by the data.
 
-    ``mains`` and ``pairs`` are encoded terms, ``start`` the fit of the mains alone where it is known.
+    ``mains`` and ``pairs`` are encoded terms, ``start`` is the fit of the mains alone, in their order.
     """
 
     mains: frozenset[int]
     pairs: tuple[tuple[int, int], ...]
-    start: SmoothFit | None = None
+    start: SmoothFit
     counts_rows: bool = True
     is_exact: bool = False
 
@@ -218,20 +227,26 @@ class PairFitter:
         present = prepared.weights > 0
         x, target, weights = prepared.x[:, present], prepared.target[present], prepared.weights[present]
         start = self.start
-        if start is None:
-            start = smooth_fit(x[mains], target, weights, family, levels=prepared.levels[mains], context=context)
         pairs = [(index[one], index[other]) for one, other in self.pairs]
         task = SmoothProblem(x, target, weights, family)
         fit = fit_pairs(task, start, mains, pairs, prepared.levels, context)
-        return _assembled(problem, fit, mains, pairs)
+        held = {int(mains[index]): start.functions()[index] for index in start.shapes}
+        moving = mains[[index for index in range(mains.size) if index not in start.shapes]]
+        return _assembled(problem, fit, moving, held, pairs)
 
 
-def _assembled(problem: FamilyProblem, fit: PairFit, mains: Indices, pairs: Sequence[tuple[int, int]]) -> Fitted:
+def _assembled(
+    problem: FamilyProblem,
+    fit: PairFit,
+    mains: Indices,
+    held: dict[int, ShapeFunction],
+    pairs: Sequence[tuple[int, int]],
+) -> Fitted:
     """Return the fit as a model in which a pair holds nothing that either of its terms explains alone."""
     prepared = problem.prepared
     outputs, unit = fit.intercept.size, prepared.target_scaling.scale
     nothing, intercept = np.zeros(outputs), fit.intercept.copy()
-    shapes: dict[int, ShapeFunction] = {}
+    shapes = dict(held)
     for place, ramps, coefficients, means in zip(mains, fit.ramps, fit.coefficients, fit.means, strict=True):
         values = np.vstack([np.zeros(outputs), np.cumsum(coefficients, axis=0)]) - means @ coefficients
         shapes[int(place)] = ShapeFunction(ramps.knots, values, nothing, nothing, nothing)

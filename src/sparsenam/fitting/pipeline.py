@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import reprlib
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, cast
 
@@ -23,6 +23,7 @@ from sparsenam.fitting.pairs import (
     PairsFound,
     asked_pairs,
     check_pairs,
+    check_shaped,
     find_pairs,
     value_terms,
 )
@@ -42,8 +43,16 @@ from sparsenam.selection import CVCurve, RegularizationPath, Rule, RuleName, as_
 from sparsenam.selection.choose import Choice, CrossValidation, pack_choice, unpack_choice
 from sparsenam.selection.curve import CrossValidator, Evidence, repeats_for, splits_of
 from sparsenam.selection.task import TOLERANCE, ConvexTask, Norm, Substitutes, by_column, substitutes_of, twins_of
+from sparsenam.smooth.constraints import Shape, read_shape
 from sparsenam.tables import Sample, TableEncoder
-from sparsenam.tables.encoder import ColumnName, FeatureGroups, FeatureTypes, PenaltyWeights, grouping_of
+from sparsenam.tables.encoder import (
+    ColumnName,
+    FeatureGroups,
+    FeatureTypes,
+    PenaltyWeights,
+    column_index,
+    grouping_of,
+)
 from sparsenam.training import Network
 from sparsenam.training.checkpoint import History
 
@@ -132,6 +141,7 @@ def resolve_snam(
     network: Network | None,
     refit: bool | Literal["auto"],
     pairs: PairParameters | None = None,
+    shapes: Mapping[ColumnName, str] | None = None,
 ) -> tuple[Strategy, Penalty]:
     """Check the parameters and return the one strategy that they ask for, and the penalty.
 
@@ -149,8 +159,12 @@ def resolve_snam(
     if pairs.pairs != 0 and (network is not None or refit is False):
         got = f"{reprlib.repr(pairs.pairs)} with " + ("a network" if network is not None else "refit=False")
         raise InputError(describe("pairs", "the smooth fit", got, "leave network and refit out, or set pairs=0"))
+    if shapes is not None and (network is not None or refit is False):
+        other = "refit=False keeps" if network is None else "a network trains"
+        require_default("shapes", shapes, None, f"{other} functions of no such form")
     if network is None:
-        return (convex_strategy() if refit is False else smooth_strategy()), penalty
+        asked = {} if shapes is None else read_shapes(shapes)
+        return (convex_strategy() if refit is False else smooth_strategy(asked)), penalty
     if not isinstance(network, Network):  # pyright: ignore[reportUnnecessaryIsInstance]
         remedy = "write for example Network(hidden=(100, 50))"
         raise InputError(describe("network", "None or a Network", repr(network), remedy))
@@ -159,6 +173,42 @@ def resolve_snam(
     if under_penalty:
         return penalised_network_strategy(network, penalty, float(alpha), refit is True), penalty
     return chosen_network_strategy(network, penalty, refit is not False), penalty
+
+
+def read_shapes(shapes: Mapping[ColumnName, str]) -> dict[ColumnName, Shape]:
+    """Return what is asked of each column."""
+    if not isinstance(shapes, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]  # the user's input
+        remedy = 'write for example {"age": "increasing"}'
+        raise InputError(describe("shapes", "a dictionary from column to shape", repr(shapes), remedy))
+    return {column: read_shape(text, f"shapes of column {column!r}") for column, text in shapes.items()}
+
+
+def check_shapes(shapes: Mapping[ColumnName, Shape], encoder: TableEncoder, problem: FitProblem) -> None:
+    """Raise for a shape of a column that is absent, given twice, constant or no number, and of several classes."""
+    seen: set[int] = set()
+    for column, shape in shapes.items():
+        index = column_index(encoder, column, "shapes")
+        where, kind = f"shapes of column {encoder.names[index]!r}", encoder.columns[index].kind
+        if index in seen:
+            raise InputError(describe(where, "one shape", "two, by name and by position", "take one out"))
+        seen.add(index)
+        if kind == "category":
+            remedy = "leave it out, or say in feature_types that it is a number or ordered"
+            raise InputError(describe(where, "a column of numbers, dates or ordered levels", "a category", remedy))
+        if kind == "constant" or _is_constant(encoder.names[index], problem):
+            raise InputError(describe(where, "a column that varies", "a constant column", "leave it out"))
+        outputs = problem.prepared.target.shape[1]
+        if problem.family.couples_outputs and outputs > 1 and not shape.is_free:
+            expected = "two classes, since several share no direction"
+            raise InputError(
+                describe(where, expected, f"{outputs} classes", "leave it out, or ask for 'linear' or 'steps'")
+            )
+
+
+def _is_constant(name: str, problem: FitProblem) -> bool:
+    """Return whether a column of numbers has one value in the rows that count; a twin of another has more."""
+    prepared = problem.prepared
+    return name not in prepared.names and not any(name in twins for twins in prepared.twins.values())
 
 
 def resolve_random_features(
@@ -265,6 +315,8 @@ def fit(
     ``groups`` (rows,) are for splitters that need them, ``answer`` (rows,) for those that stratify.
     """
     problem = plan.pose(sample, encoder)
+    if plan.strategy.shapes:
+        check_shapes(plan.strategy.shapes, encoder, problem)
     if context.resume is not None:
         context.resume.claim(identity_of(problem.prepared, context.streams.seed, plan.settings))
     splits = _splitter(plan, sample, groups, answer, context)
@@ -296,19 +348,28 @@ def add_pairs(
     """Return the fit with the pairs that are asked for or found, or as it was where there are none."""
     asked, prepared = plan.pairs, problem.prepared
     named = asked_pairs(asked.pairs, encoder, prepared)
+    shaped = {
+        index
+        for index, name in enumerate(prepared.names)
+        if name in {encoder.names[column_index(encoder, column, "shapes")] for column in plan.strategy.shapes}
+    }
+    smooth = fitted.smooth
+    assert smooth is not None
     if named is None:
         at, on_scale = problem.at(scores)
         most = None if asked.pairs == "auto" else int(cast(int, asked.pairs))
-        terms = list(value_terms(encoder, prepared).values())
+        terms = [term for term in value_terms(encoder, prepared).values() if term not in shaped]
         found = find_pairs(at, on_scale, choice, terms, most, asked.heredity, splits(problem), context)
     else:
+        check_shaped(named, shaped, prepared.names)
         found = PairsFound(tuple(named), len(named), None)
     if not found.pairs:
         return fitted, found
-    mains = frozenset(int(term) for term in prepared.terms[choice.support])
+    mains = frozenset(int(term) for term in fitted.model.terms)
+    kept = [place for place, index in enumerate(choice.support) if int(prepared.terms[index]) in mains]
     pairs = tuple((int(prepared.terms[one]), int(prepared.terms[other])) for one, other in found.pairs)
-    indices = np.union1d(choice.support, np.array(found.pairs, dtype=np.intp).ravel())
-    fitter = PairFitter(mains, pairs, fitted.smooth)
+    indices = np.union1d(choice.support[kept], np.array(found.pairs, dtype=np.intp).ravel())
+    fitter = PairFitter(mains, pairs, smooth.take(kept))
     return problem.fit(fitter, indices, scores[:, 0] if choice.start is not None else None, context)[0], found
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
@@ -22,8 +22,10 @@ from sparsenam.networks import MLPBank, SubnetBank, build_bank, initial_paramete
 from sparsenam.penalties import GroupLasso, JointGroupLasso, NeedsFirstFit, Penalty, spread, weighted
 from sparsenam.selection.choose import Choice
 from sparsenam.selection.task import TOLERANCE, Norm
+from sparsenam.smooth.constraints import Shape
 from sparsenam.smooth.fit import smooth_fit
 from sparsenam.tables import PreparedSample
+from sparsenam.tables.encoder import ColumnName
 from sparsenam.training import Network, Objective, TrainedNetwork, train_network
 
 FeatureKind = Literal["ramps", "hinges", "random"]
@@ -51,6 +53,8 @@ class Strategy:
         Whether the convex problem chooses terms.
     readmits
         Whether cross-validation may take dropped terms back.
+    shapes
+        What is asked of the effects of columns, by name or position.
     least_shrinkage, norm, tol
         Of the convex problem: the lowest alpha with the chosen support, the group norm, the duality gap.
     """
@@ -62,15 +66,16 @@ class Strategy:
     standardize: bool = True
     chooses: bool = True
     readmits: bool = True
+    shapes: Mapping[ColumnName, Shape] = field(default_factory=dict[ColumnName, Shape])
     least_shrinkage: bool = False
     norm: Norm = "function"
     tol: float = TOLERANCE
 
 
-def smooth_strategy() -> Strategy:
+def smooth_strategy(shapes: Mapping[ColumnName, Shape]) -> Strategy:
     """Return the default: the convex problem chooses, and a fit with smoothness set by the data follows."""
-    smooth = SmoothFitter()
-    return Strategy(_ramps, lambda choice: smooth, smooth)
+    smooth = SmoothFitter(shapes)
+    return Strategy(_ramps, lambda choice: smooth, smooth, shapes=shapes)
 
 
 def convex_strategy(
@@ -147,8 +152,9 @@ def _terms_themselves(prepared: PreparedSample, context: Context) -> RandomFeatu
 
 @dataclass(frozen=True, slots=True)
 class SmoothFitter:
-    """Ramps with smoothness and knots chosen by the data."""
+    """Ramps with smoothness and knots chosen by the data, and the shapes that are asked of columns."""
 
+    shapes: Mapping[ColumnName, Shape] = field(default_factory=dict[ColumnName, Shape])
     counts_rows: bool = True
     is_exact: bool = False
 
@@ -161,10 +167,14 @@ class SmoothFitter:
             prepared.weights,
             problem.family,
             levels=prepared.levels,
+            shapes=term_shapes(self.shapes, problem) if self.shapes else None,
             context=context,
         )
         bank, theta = smooth.network()
         finished = finish(prepared, problem.family, bank, theta, _all(prepared), smooth.intercept.copy())
+        if smooth.shapes:  # a term whose shape the data speak against is 0; it stays where it was asked to
+            free = prepared.grouping.spread(prepared.grouping.weights) == 0.0
+            finished = finished.keep(free | np.array([part.any() for part in smooth.coefficients], dtype=np.bool_))
         return Fitted(finished.model, finished.norms(), smooth=smooth)
 
 
@@ -307,6 +317,13 @@ def penalty_on_terms(penalty: Penalty, problem: FamilyProblem) -> Penalty:
     members = tuple(prepared.terms[indices] for indices in grouping.members)
     leading = np.array([terms[0] for terms in members], dtype=np.intp)
     return JointGroupLasso(members, penalty.thresholds(prepared.n_terms, 1.0)[leading] * grouping.weights)
+
+
+def term_shapes(shapes: Mapping[ColumnName, Shape], problem: FamilyProblem) -> dict[int, Shape]:
+    """Return what is asked of the terms of a problem, by index: of the numbers of a column, not its missing cells."""
+    names = problem.column_names
+    wanted = {column if isinstance(column, str) else names[column]: shape for column, shape in shapes.items()}
+    return {index: wanted[name] for index, name in enumerate(problem.prepared.names) if name in wanted}
 
 
 def require_numbers(prepared: PreparedSample) -> None:

@@ -12,7 +12,7 @@ from torch import Tensor
 from sparsenam.errors import InputError, describe
 from sparsenam.families import Family, best_intercept
 from sparsenam.model.pairs import PairFunction
-from sparsenam.model.shapes import ShapeBank, ShapeFunction, kinks_of, shape_through
+from sparsenam.model.shapes import ShapeBank, ShapeFunction, kinks_of, rising, shape_through
 from sparsenam.networks import MLPBank, SubnetBank
 from sparsenam.tables import PreparedSample, Scaling
 
@@ -42,11 +42,15 @@ def outputs_of(bank: SubnetBank, theta: Tensor, x: Matrix) -> NDArray[np.float64
 
 def outputs_on(bank: SubnetBank, theta: Tensor, x: Matrix) -> NDArray[np.float64]:
     """Return the same on many rows; ramps are read from their knots, however wide the widest sub-network is."""
-    if not (isinstance(bank, MLPBank) and bank.piecewise_linear and len(bank.hidden) == 1):
+    if isinstance(bank, ShapeBank):
+        shapes = [bank.shape(theta, index, np.zeros(bank.outputs)) for index in range(len(x))]
+    elif isinstance(bank, MLPBank) and bank.piecewise_linear and len(bank.hidden) == 1:
+        shapes = [_ramps(bank, theta, index) for index in range(len(x))]
+    else:
         return outputs_of(bank, theta, x)
     outputs = np.zeros((*x.shape, bank.outputs))
-    for index in range(len(x)):
-        _ramps(bank, theta, index).add_to(outputs[index], np.nan_to_num(x[index], nan=0.0))
+    for index, (shape, cells) in enumerate(zip(shapes, x, strict=True)):
+        shape.add_to(outputs[index], np.nan_to_num(cells, nan=0.0))
     return outputs
 
 
@@ -200,7 +204,9 @@ class AdditiveModel:
         if isinstance(bank, ShapeBank):
             plain = bank.shape(theta, 0, absent)
             left, right = (slope * unit / scale for slope in (plain.left_slope, plain.right_slope))
-            return ShapeFunction(center + scale * plain.knots, (plain.values - offset) * unit, left, right, absent)
+            return ShapeFunction(
+                rising(center + scale * plain.knots), (plain.values - offset) * unit, left, right, absent
+            )
 
         def effect(x: Vector) -> Matrix:
             scaled = (x - center) / scale

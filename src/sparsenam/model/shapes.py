@@ -20,6 +20,7 @@ Matrix = NDArray[np.float64]
 ROWS_AT_ONCE = 32_768  # so that the numbers between two steps stay in the processor's cache
 BUCKETS = 4096  # most; their table stays in the cache too
 FAR_LARGER = 1000.0
+ROUNDINGS = 60  # steps to the next number after which a slope that still goes too far is none
 REACH = 3.0  # interquartile ranges from the quartiles of the knots to the ends of the even buckets
 
 
@@ -96,7 +97,10 @@ class Pieces:
         sizes = np.abs(values).max(axis=1)
         starts = np.concatenate([[0], np.arange(knots.size)])
         starts[1:-1] += FAR_LARGER * sizes[1:] < sizes[:-1]
-        return cls(Search.among(knots), knots[starts], np.ascontiguousarray(values[starts].T), slopes)
+        bases = np.ascontiguousarray(values[starts].T)
+        ends = 2 * np.arange(knots.size - 1) + 1 - starts[1:-1]  # the knot that a piece does not start from
+        _shorten(slopes[:, 1:-1], bases[:, 1:-1], knots[ends] - knots[starts[1:-1]], values[ends].T)
+        return cls(Search.among(knots), knots[starts], bases, slopes)
 
     def values(self, x: Vector) -> Iterator[tuple[slice, int, Vector]]:
         """Yield rows, output and v there, some rows of x (rows,) at a time."""
@@ -109,6 +113,28 @@ class Pieces:
                 result *= across
                 result += self.bases[output].take(pieces)
                 yield part, output, result
+
+
+def _shorten(slopes: Matrix, bases: Matrix, across: Vector, ends: Matrix) -> None:
+    """Take from slopes (outputs, pieces) what rounding carries beyond the value at the other end of a piece.
+
+    Then an effect whose values rise from knot to knot rises to the last bit between them too, rounding being monotone.
+    """
+    beyond = np.ones(slopes.shape, dtype=np.bool_)
+    for _ in range(ROUNDINGS):
+        beyond = (bases + slopes * across - ends) * np.sign(slopes * across) > 0
+        if not beyond.any():
+            return
+        slopes[beyond] = np.nextafter(slopes[beyond], 0.0)
+    slopes[beyond] = 0.0
+
+
+def rising(knots: Vector) -> Vector:
+    """Return the knots with those that rounding made equal one after the other, as near as numbers can be."""
+    knots = knots.copy()
+    while (equal := np.flatnonzero(np.diff(knots) <= 0)).size:
+        knots[equal[0] + 1] = np.nextafter(knots[equal[0]], np.inf)
+    return knots
 
 
 @dataclass(frozen=True, slots=True, eq=False)

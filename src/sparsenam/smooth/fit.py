@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,19 +16,36 @@ from sparsenam.context import Context
 from sparsenam.convex.design import ROUNDING, Ramps, distinct, place_ramps, ramp_bank
 from sparsenam.families import Family
 from sparsenam.families.dispersion import dispersion
-from sparsenam.networks import MLPBank
+from sparsenam.model import ShapeBank, ShapeFunction
+from sparsenam.networks import SubnetBank
+from sparsenam.smooth.constraints import (
+    Cone,
+    ConeSolution,
+    ConeSolver,
+    Shape,
+    StepBins,
+    rounded,
+    shape_function,
+    step_bins,
+    together,
+)
 from sparsenam.smooth.newton import Curvatures, NewtonStep, SmoothProblem
-from sparsenam.smooth.prior import Layout, RampDesign, posterior, updated_strengths
+from sparsenam.smooth.prior import Layout, RampDesign, Spread, freedom_beyond_line, posterior, updated_strengths
 from sparsenam.tables.sample import Matrix, Vector
 
 UPDATE_TOL = 0.01  # relative change of the degrees of freedom, twice in a row, at which the updates end
 LEAST_NOISE = 1e-8  # of σ², on the scale of a standardised target
+HELD_STEPS = 3  # of Newton's method where λ stays
 LARGE = 2500  # columns from which 6 updates must do instead of 15, each taking half a second and more
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SmoothState:
-    """A fit: the columns' coefficients (columns, outputs) and the λ of each term that gave them."""
+    """A fit: the columns' coefficients (columns, outputs) and the λ of each term that gave them.
+
+    ``spreads`` say how uncertain the coefficients of each output are; one where the outputs share them. ``loss`` is
+    the weighted sum over the rows.
+    """
 
     layout: Layout
     coefficients: Matrix
@@ -35,6 +53,8 @@ class SmoothState:
     strengths: list[Vector]
     noise: float
     degrees_of_freedom: Vector
+    spreads: Sequence[Spread]
+    loss: float
 
 
 class Steps:
@@ -56,28 +76,46 @@ def _has_converged(freedoms: Sequence[float]) -> bool:
     return len(changes) == 2 and all(changes)
 
 
-def solve(task: SmoothProblem, layout: Layout, before: SmoothState | None, steps: Steps) -> SmoothState:
-    """Return the fit with the ramps of ``layout``, starting from the fit ``before`` with other ramps."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Start:
+    """Where a fit starts: from a fit with other ramps, if any, whose λ and noise stay as ``held``, if given."""
+
+    before: SmoothState | None = None
+    held: list[Vector] | None = None
+
+
+def solve(task: SmoothProblem, layout: Layout, start: Start, steps: Steps, cone: Cone | None = None) -> SmoothState:
+    """Return the fit with the ramps of ``layout``, in a cone if one is given."""
     design = RampDesign(layout, task.x, task.weights)
+    solver = None if cone is None else ConeSolver(cone, task.target.shape[1])
     if task.family.is_quadratic:
-        return _solve_squares(task, design, before, steps)
-    return _solve_reweighted(task, design, before, steps)
+        return _solve_squares(task, design, start, steps, solver)
+    return _solve_reweighted(task, design, start, steps, solver)
 
 
-def _solve_squares(task: SmoothProblem, design: RampDesign, before: SmoothState | None, steps: Steps) -> SmoothState:
+def _solve_squares(
+    task: SmoothProblem, design: RampDesign, start: Start, steps: Steps, solver: ConeSolver | None
+) -> SmoothState:
     """Alternate β with λ and σ²; all outputs share one Gram matrix, one prior and one noise."""
-    layout, outputs = design.layout, task.target.shape[1]
+    layout, outputs, before = design.layout, task.target.shape[1], start.before
     quadratic = design.least_squares(task.weights, task.target)
     gram = quadratic.gram.matrix
     noise = 0.5 if before is None else before.noise  # of a variance of 1: rather too rough than too smooth
     carried = None if before is None else (before.layout, before.strengths)
-    used = strengths = layout.first_strengths(gram / noise, carried)
+    used = strengths = start.held or layout.first_strengths(gram / noise, carried)
     mean, freedom, freedoms = np.zeros_like(quadratic.moment), np.zeros(len(layout.ramps)), list[float]()
+    spreads: Sequence[Spread] = ()
     for _ in range(15 if layout.size < LARGE else 6):
         used, precisions = strengths, layout.precisions(strengths)
-        found = posterior(layout, gram, precisions, noise)
-        mean, freedom = found.solve(quadratic.moment / noise), found.degrees_of_freedom
-        strengths = updated_strengths(layout, used, precisions, [found], mean, outputs)
+        if solver is None:
+            found, traces = posterior(layout, gram, precisions, noise), None
+            mean, freedom, spreads = found.solve(quadratic.moment / noise), found.degrees_of_freedom, [found]
+        else:
+            spreads = solver.minima([gram] * outputs, used, noise, quadratic.moment / noise, np.zeros_like(mean))
+            mean, freedom, traces = together(spreads)
+        if start.held is not None:
+            break
+        strengths = updated_strengths(layout, used, precisions, spreads, mean, outputs, traces)
         rows = max(float(task.weights.sum()) - float(freedom.sum()) - 1.0, 1.0)
         noise = max(quadratic.residual(mean) / (outputs * rows), LEAST_NOISE)
         freedoms.append(float(freedom.sum()))
@@ -85,41 +123,59 @@ def _solve_squares(task: SmoothProblem, design: RampDesign, before: SmoothState 
         if _has_converged(freedoms) or steps.out_of_time():
             break
     intercept = quadratic.intercept(mean) - design.means @ mean
-    return SmoothState(layout, mean, intercept, used, noise, freedom)
+    return SmoothState(layout, mean, intercept, used, noise, freedom, spreads, 0.5 * quadratic.residual(mean))
 
 
-def _solve_reweighted(task: SmoothProblem, design: RampDesign, before: SmoothState | None, steps: Steps) -> SmoothState:
+def _solve_reweighted(
+    task: SmoothProblem, design: RampDesign, start: Start, steps: Steps, solver: ConeSolver | None
+) -> SmoothState:
     """Alternate a Newton step in β, shortened until the objective falls, with one update of λ and of φ."""
-    layout = design.layout
+    layout, before = design.layout, start.before
     coefficients, intercept = _resampled(task, layout, before)
     base = intercept + design.means @ coefficients
     scores = base + design.times(coefficients)
     used = strengths = list[Vector]()
     freedom, freedoms = np.zeros(len(layout.ramps)), list[float]()
     noise = dispersion(task.family, scores, task.target, task.weights, 1.0)
-    curvatures = Curvatures(task, design)
+    if start.held is not None and before is not None:
+        noise = before.noise
+    curvatures, spreads = Curvatures(task, design), cast(Sequence[Spread], ())
     for number in range(25):
         grams = curvatures.grams(scores)
         if number == 0:
             information = np.mean([gram.matrix for gram in grams], axis=0)
             carried = None if before is None else (before.layout, before.strengths)
-            strengths = layout.first_strengths(information / noise, carried)
+            strengths = start.held or layout.first_strengths(information / noise, carried)
         used, precisions = strengths, layout.precisions(strengths)
-        found = [posterior(layout, gram.matrix, precisions, noise) for gram in grams]
-        newton = NewtonStep(task, design, precisions, noise, grams, found)
-        move, lift = newton.direction(coefficients, scores)
+        if solver is None:
+            found = [posterior(layout, gram.matrix, precisions, noise) for gram in grams]
+            newton, traces = NewtonStep(task, design, precisions, noise, grams, found), None
+            move, lift = newton.direction(coefficients, scores)
+        else:
+            newton = NewtonStep(task, design, precisions, noise, grams, ())
+            move, lift, found = newton.direction_in_cone(solver, used, coefficients, scores)
+            traces = together(found)[2]
         turn = lift + design.times(move)
         step = newton.length((coefficients, scores), (move, turn))
         coefficients, scores, base = coefficients + step * move, scores + step * turn, base + step * lift
         freedom = np.mean([each.degrees_of_freedom for each in found], axis=0)
-        strengths = updated_strengths(layout, used, precisions, found, coefficients, task.free_outputs)
+        spreads = found
+        if start.held is not None:
+            steps.report()
+            if number == HELD_STEPS - 1 or steps.out_of_time():
+                break
+            continue
+        strengths = updated_strengths(layout, used, precisions, found, coefficients, task.free_outputs, traces)
         noise = dispersion(task.family, scores, task.target, task.weights, float(freedom.sum()) + 1.0)
         # a shortened step changes little by itself
         freedoms = [*freedoms, float(freedom.sum())] if step == 1.0 else [float(freedom.sum())]
         steps.report()
         if _has_converged(freedoms) or steps.out_of_time():
             break
-    return SmoothState(layout, coefficients, base - design.means @ coefficients, used, noise, freedom)
+    if solver is not None:
+        coefficients = solver.cone.inside(coefficients)
+    intercept = base - design.means @ coefficients
+    return SmoothState(layout, coefficients, intercept, used, noise, freedom, spreads, task.loss(scores))
 
 
 def _resampled(task: SmoothProblem, layout: Layout, before: SmoothState | None) -> tuple[Matrix, Vector]:
@@ -156,7 +212,7 @@ class SmoothFit:
     ``coefficients`` has a matrix (m_j, outputs) for each term, ``intercept`` is (outputs,), ``strengths`` has the λ of
     each, ``degrees_of_freedom`` (terms,) are those of one output (the mean over outputs), ``noise`` is σ² (1 for
     families without scale), and ``precision`` holds each term's prior precision Pⱼ (m_j, m_j), which the
-    outputs share.
+    outputs share; those of steps are of its jumps. ``shapes`` has what was asked of terms, by index.
     """
 
     ramps: tuple[Ramps, ...]
@@ -166,6 +222,29 @@ class SmoothFit:
     noise: float
     precision: tuple[Matrix, ...]
     strengths: tuple[Vector, ...]
+    shapes: Mapping[int, Shape] = field(default_factory=dict[int, Shape])
+
+    def take(self, terms: Sequence[int]) -> SmoothFit:
+        """Return the fit of some of its terms; the others are left out as they are."""
+        number = {term: index for index, term in enumerate(terms)}
+        return SmoothFit(
+            ramps=tuple(self.ramps[term] for term in terms),
+            coefficients=tuple(self.coefficients[term] for term in terms),
+            intercept=self.intercept,
+            degrees_of_freedom=self.degrees_of_freedom[list(terms)],
+            noise=self.noise,
+            precision=tuple(self.precision[term] for term in terms),
+            strengths=tuple(self.strengths[term] for term in terms),
+            shapes={number[term]: shape for term, shape in self.shapes.items() if term in number},
+        )
+
+    def functions(self) -> list[ShapeFunction]:
+        """Return the effect of each term as a function of it, 0 at its first knot."""
+        parts = zip(self.ramps, self.coefficients, strict=True)
+        return [
+            shape_function(ramps, coefficients, self.shapes.get(term))
+            for term, (ramps, coefficients) in enumerate(parts)
+        ]
 
     def scores(self, x: Matrix) -> Matrix:
         """Return the scores, shape (rows, outputs), for x of shape (terms, rows) without absent cells."""
@@ -174,9 +253,15 @@ class SmoothFit:
             scores += ramps.columns(cells) @ coefficients
         return scores
 
-    def network(self) -> tuple[MLPBank, Tensor]:
-        """Return the bank of ramps that is the fit without its intercept, and its θ, shape (terms, size)."""
-        return ramp_bank(self.ramps, self.coefficients, self.intercept.size)
+    def network(self) -> tuple[SubnetBank, Tensor]:
+        """Return the bank that is the fit without its intercept, and its θ, shape (terms, size).
+
+        Ramps are level beyond their ends, and add up to rounding. Where a shape is asked for, the bank holds sums at
+        the knots, which rise to the last bit where no increment falls, and slopes beyond the ends.
+        """
+        if not self.shapes:
+            return ramp_bank(self.ramps, self.coefficients, self.intercept.size)
+        return ShapeBank.of(self.functions(), self.intercept.size)
 
 
 def smooth_fit(
@@ -186,6 +271,7 @@ def smooth_fit(
     family: Family,
     *,
     levels: NDArray[np.bool_] | None = None,
+    shapes: Mapping[int, Shape] | None = None,
     context: Context,
 ) -> SmoothFit:
     """Return the additive fit on all the terms of x, smoothness and knots chosen by the data.
@@ -200,6 +286,8 @@ def smooth_fit(
         Number of times that each row counts, shape (rows,); 2 is the row twice.
     levels
         Marks the terms that are codes of unordered levels, shape (terms,).
+    shapes
+        What is asked of terms, by index. Any other curve that the data cannot tell from a line becomes one.
     context
         Once its clock leaves no time for another step, the fit reached so far is returned; a round with more knots
         begins only where there is time for all of it. Each step is reported.
@@ -208,31 +296,108 @@ def smooth_fit(
     task = SmoothProblem(x[:, present], target[present], weights[present], family)
     if x.shape[0] == 0:
         return _intercept_alone(task)
+    asked: Mapping[int, Shape] = {} if shapes is None else shapes
     unordered = np.zeros(x.shape[0], dtype=np.bool_) if levels is None else levels
-    most = _most_ramps(task, unordered)
+    most = _most_ramps(task, unordered, asked)
     columns = COLUMNS if family.is_quadratic else COLUMNS_REWEIGHTED
     first = max(1, min(FIRST_RAMPS, columns // x.shape[0]))
     counts = np.where(unordered, most, np.minimum(first, most))
-    steps, state = Steps(context), None
+    jumping = [term for term, shape in asked.items() if shape.form == "steps"]
+    counts[jumping] = np.minimum(most[jumping], max(first, columns // x.shape[0]))  # jumps are found in fine bins alone
+    steps, state, bins, within, spent = Steps(context), None, dict[int, StepBins](), task, 0.0
     for _ in range(ROUNDS + 1):
-        ramps = [_ramps(cells, task.weights, int(count)) for cells, count in zip(task.x, counts, strict=True)]
+        if asked:
+            bins = step_bins(asked, task.x, task.weights, counts)
+        within = replace(task, x=rounded(task.x, bins)) if bins else task
+        ramps = [_ramps(cells, task.weights, int(count)) for cells, count in zip(within.x, counts, strict=True)]
         started = time.monotonic()
-        state = solve(task, Layout.of(ramps, unordered.tolist()), state, steps)
-        more = _doubled(counts, most, state.degrees_of_freedom, columns)
+        state = _solve_shapes(within, ramps, unordered, asked, Start(state), steps)
+        more = _doubled(counts, most, state.degrees_of_freedom / _room(state, counts), columns)
         growth = float(more.sum() / counts.sum()) ** 2  # of the products that take most of the time
-        if np.array_equal(more, counts) or not context.clock.has_room_for(growth * (time.monotonic() - started)):
+        spent = time.monotonic() - started
+        if np.array_equal(more, counts) or not context.clock.has_room_for(growth * spent):
             break
         counts = more
     assert state is not None
+    if context.clock.has_room_for(spent):
+        state = _with_lines(within, state, unordered, asked, steps)
+    return _as_fit(state, bins, asked)
+
+
+def _as_fit(state: SmoothState, bins: Mapping[int, StepBins], shapes: Mapping[int, Shape]) -> SmoothFit:
+    """Return the fit by terms, those of steps as narrow ramps."""
+    parts = [
+        _jumps(bins[term], state, term, shapes[term]) if term in bins else (ramps, state.coefficients[columns])
+        for term, (ramps, columns) in enumerate(zip(state.layout.ramps, state.layout.slices, strict=True))
+    ]
     return SmoothFit(
-        ramps=state.layout.ramps,
-        coefficients=tuple(state.coefficients[columns] for columns in state.layout.slices),
+        ramps=tuple(ramps for ramps, _ in parts),
+        coefficients=tuple(coefficients for _, coefficients in parts),
         intercept=state.intercept,
         degrees_of_freedom=state.degrees_of_freedom,
         noise=state.noise,
         precision=state.layout.precisions(state.strengths),
         strengths=tuple(state.strengths),
+        shapes=shapes,
     )
+
+
+def _jumps(bins: StepBins, state: SmoothState, term: int, shape: Shape) -> tuple[Ramps, Matrix]:
+    """Return the narrow ramps of a term of steps, and their increments."""
+    variances = np.mean([spread.covariances[term].diagonal() for spread in state.spreads], axis=0)
+    freedom = np.where(variances > 0.0, 1.0 - state.strengths[term] * variances, 0.0)
+    return bins.jumps(state.coefficients[state.layout.slices[term]], freedom, shape.sign)
+
+
+def _solve_shapes(
+    task: SmoothProblem,
+    ramps: Sequence[Ramps],
+    unordered: NDArray[np.bool_],
+    shapes: Mapping[int, Shape],
+    start: Start,
+    steps: Steps,
+) -> SmoothState:
+    """Return the fit with these ramps and shapes."""
+    if not shapes:
+        return solve(task, Layout.of(ramps, unordered.tolist()), start, steps)
+    jumping = [term in shapes and shapes[term].form == "steps" for term in range(len(ramps))]
+    layout = Layout.of(ramps, unordered.tolist(), jumping)
+    return solve(task, layout, start, steps, Cone.of(layout, shapes))
+
+
+# degrees of freedom beyond a line below which a curve is a line. Of simulated lines it finds 0.6 to 0.8 (1000 rows or
+# more, one noise deviation tall); of the weak curves of benchmarks/signals.py it takes 0 to 0.03 for lines
+STRAIGHT = 0.5
+TOGETHER = 2.0  # of deviance that each line may cost
+
+
+def _with_lines(
+    task: SmoothProblem,
+    state: SmoothState,
+    unordered: NDArray[np.bool_],
+    shapes: Mapping[int, Shape],
+    steps: Steps,
+) -> SmoothState:
+    """Return the fit in which curves that the data cannot tell from lines are lines, if that is no worse as a whole.
+
+    Each curve is tested beside all others. Where several together say what none says alone, the fit stays.
+    """
+    layout, ramps = state.layout, list(state.layout.ramps)
+    precisions, strengths, straight = layout.precisions(state.strengths), list(state.strengths), list[int]()
+    for term in range(len(ramps)):
+        if unordered[term] or term in shapes or ramps[term].size < 2:
+            continue
+        widths = np.diff(ramps[term].knots)
+        covariances = [spread.covariances[term] for spread in state.spreads]
+        if all(freedom_beyond_line(widths, precisions[term], each) < STRAIGHT for each in covariances):
+            straight.append(term)
+            line = widths / widths.sum()
+            strengths[term] = np.array([line @ precisions[term] @ line])
+            ramps[term] = Ramps(ramps[term].knots[[0, -1]])
+    if not straight:
+        return state
+    lines = _solve_shapes(task, ramps, unordered, shapes, Start(state, strengths), steps)
+    return lines if 2.0 * (lines.loss - state.loss) <= TOGETHER * len(straight) * state.noise else state
 
 
 def _ramps(cells: Vector, weights: Vector, count: int) -> Ramps:
@@ -246,8 +411,8 @@ def _ramps(cells: Vector, weights: Vector, count: int) -> Ramps:
     return place_ramps(cells, weights, count)
 
 
-def _most_ramps(task: SmoothProblem, unordered: NDArray[np.bool_]) -> NDArray[np.intp]:
-    """Return the most ramps of each term: by its rows and values, and from level to level where unordered."""
+def _most_ramps(task: SmoothProblem, unordered: NDArray[np.bool_], shapes: Mapping[int, Shape]) -> NDArray[np.intp]:
+    """Return the most ramps of each term: by its rows and values, from level to level where unordered, 1 for a line."""
     values, rows = list[int](), list[int]()
     for cells in task.x:
         present = ~np.isnan(cells)
@@ -255,15 +420,22 @@ def _most_ramps(task: SmoothProblem, unordered: NDArray[np.bool_]) -> NDArray[np
         rows.append(int(task.weights[present].sum() * (1.0 + ROUNDING)))
     by_rows = np.maximum(np.array(rows) // ROWS_PER_RAMP, 4)
     highest = np.where(unordered, np.iinfo(np.intp).max, np.minimum(MOST_RAMPS, by_rows))
+    highest[[term for term, shape in shapes.items() if shape.form == "linear"]] = 1
     return np.clip(np.array(values) - 1, 1, highest).astype(np.intp)
 
 
-def _doubled(counts: NDArray[np.intp], most: NDArray[np.intp], freedom: Vector, columns: int) -> NDArray[np.intp]:
-    """Return twice the ramps for crowded terms, most crowded first, while the columns last.
+def _room(state: SmoothState, counts: NDArray[np.intp]) -> Vector:
+    """Return the most degrees of freedom of each term, (terms,): its ramps, or what inequalities leave free."""
+    dimensions = [spread.dimensions for spread in state.spreads if isinstance(spread, ConeSolution)]
+    return np.maximum(np.mean(dimensions, axis=0), 1.0) if dimensions else counts.astype(np.float64)
+
+
+def _doubled(counts: NDArray[np.intp], most: NDArray[np.intp], share: Vector, columns: int) -> NDArray[np.intp]:
+    """Return twice the ramps for terms whose share (terms,) of freedom is large, largest first, while columns last.
 
     Among terms whose shares differ by rounding, such as those of equal columns, the first comes first.
     """
-    share, more = freedom / counts, counts.copy()
+    more = counts.copy()
     for term in np.argsort(-np.rint(share / TIED), kind="stable"):
         wanted = min(2 * counts[term], most[term])
         if share[term] > CROWDED and more.sum() - more[term] + wanted <= columns:

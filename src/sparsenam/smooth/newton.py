@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sparsenam.families import Family
+from sparsenam.smooth.constraints import ConeSolution, ConeSolver
 from sparsenam.smooth.prior import Posterior, RampDesign, WeightedGram
 from sparsenam.tables.sample import Matrix, Vector
 
@@ -83,9 +84,7 @@ class NewtonStep:
 
     def direction(self, coefficients: Matrix, scores: Matrix) -> tuple[Matrix, Vector]:
         """Return the changes of the coefficients (columns, outputs) and of the base score (outputs,)."""
-        slopes = self.task.family.gradient(scores, self.task.target)
-        pull, lift = self._products(-slopes)
-        pull -= self._prior_times(coefficients)
+        pull, lift = self.pulls(coefficients, scores)
         if self.task.family.couples_outputs and scores.shape[1] > 1:
             return self._coupled(pull, lift, scores)
         parts = [
@@ -93,6 +92,25 @@ class NewtonStep:
             for output in range(scores.shape[1])
         ]
         return np.hstack([move for move, _ in parts]), np.concatenate([turn for _, turn in parts])
+
+    def direction_in_cone(
+        self, solver: ConeSolver, strengths: Sequence[Vector], coefficients: Matrix, scores: Matrix
+    ) -> tuple[Matrix, Vector, list[ConeSolution]]:
+        """Return the same changes to the best point of a cone, with that point and its covariances for each output."""
+        pull, lift = self.pulls(coefficients, scores)
+        pull -= np.stack([gram.means for gram in self.grams], axis=1) * lift
+        found = solver.minima([gram.matrix for gram in self.grams], strengths, self.noise, pull, coefficients)
+        move = np.stack([each.beta for each in found], axis=1) - coefficients
+        turns = [
+            lift[output] * self.noise / gram.total - gram.means @ move[:, output]
+            for output, gram in enumerate(self.grams)
+        ]
+        return move, np.array(turns), found
+
+    def pulls(self, coefficients: Matrix, scores: Matrix) -> tuple[Matrix, Vector]:
+        """Return the negative gradient by the coefficients (columns, outputs) and by the base score (outputs,)."""
+        pull, lift = self._products(-self.task.family.gradient(scores, self.task.target))
+        return pull - self._prior_times(coefficients), lift
 
     def _products(self, values: Matrix) -> tuple[Matrix, Vector]:
         """Return ZᵀWv/φ and 1ᵀWv/φ for v of shape (rows, r)."""

@@ -32,7 +32,7 @@ LEARNING = {1, 2, 3, 5, 8, 12, 20, 40, 60}  # updates of the mains in which thei
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PairFit:
-    """Mains, pairs and intercept; pairs read scaled terms and hold what either term explains alone, too.
+    """Mains without a shape, pairs and intercept; pairs hold what either term explains alone, too.
 
     ``coefficients`` has a matrix (m_j, outputs) for each main, ``means`` (m_j,) are the ramps' means over the rows in
     which the term is present: the main is Σₖ cₖ(rampₖ - meanₖ), and 0 where it is absent.
@@ -92,7 +92,21 @@ class MainsBlock:
         self.fitted = self.design.times(self.coefficients)
 
 
-Block = MainsBlock | GridBlock
+class HeldBlock:
+    """Effects that stay as they are: of terms whose shapes were asked for, and found in the fit without pairs."""
+
+    def __init__(self, fitted: Matrix, freedom: float) -> None:
+        self.fitted, self.freedom = fitted, freedom
+
+    def penalty(self) -> float:
+        """Return 0: nothing changes."""
+        return 0.0
+
+    def update(self, partial: Matrix, weights: Sequence[Vector], noise: float, free: int) -> None:
+        """Leave everything as it is."""
+
+
+Block = MainsBlock | GridBlock | HeldBlock
 
 
 class _State:
@@ -143,7 +157,8 @@ def fit_pairs(
     task
         All terms that a main or a pair reads, with target, weights and family.
     mains
-        The fit of the mains alone; ``main_terms`` are their indices in ``task.x``.
+        The fit of the mains alone; ``main_terms`` are their indices in ``task.x``. Those whose shapes were asked for
+        stay as they are.
     pairs
         The two indices in ``task.x`` of each pair.
     levels
@@ -151,11 +166,17 @@ def fit_pairs(
     """
     state = _State(task, mains.intercept.copy())
     blocks: list[Block] = []
-    if main_terms.size:
-        part = SmoothProblem(task.x[main_terms], task.target, task.weights, task.family)
-        block = MainsBlock(part, mains, levels[main_terms].tolist())
+    moving = [index for index in range(main_terms.size) if index not in mains.shapes]
+    if moving:
+        terms, free = main_terms[moving], mains.take(moving)
+        part = SmoothProblem(task.x[terms], task.target, task.weights, task.family)
+        block = MainsBlock(part, free, levels[terms].tolist())
         blocks.append(block)
-        state.intercept = mains.intercept + block.design.means @ block.coefficients
+        state.intercept = state.intercept + block.design.means @ block.coefficients
+    if mains.shapes:
+        functions = mains.functions()
+        held = np.sum([functions[index](task.x[main_terms[index]]) for index in mains.shapes], axis=0)
+        blocks.append(HeldBlock(held, float(mains.degrees_of_freedom[list(mains.shapes)].sum())))
     counts = {pair: _first_counts(task, pair, levels) for pair in pairs}
     grids = {pair: _grid(task, pair, counts[pair], levels, context) for pair in pairs}
     best = _sweep(state, [*grids.values(), *blocks], context)
@@ -247,7 +268,7 @@ class _Point:
 
     @classmethod
     def of(cls, state: _State, blocks: Sequence[Block], scores: Matrix) -> _Point:
-        values = [block.coefficients if isinstance(block, MainsBlock) else block.values for block in blocks]
+        values = [_values(block) for block in blocks]
         cost = state.task.loss(scores) / state.noise + sum(block.penalty() for block in blocks)
         copies = [value.copy() for value in values]
         return cls(cost, state.noise, state.intercept.copy(), copies, [block.fitted.copy() for block in blocks])
@@ -263,8 +284,15 @@ class _Point:
                 block.fitted = 0.5 * (block.fitted + fitted)
                 if isinstance(block, MainsBlock):
                     block.coefficients = 0.5 * (block.coefficients + values)
-                else:
+                elif isinstance(block, GridBlock):
                     block.values = 0.5 * (block.values + values)
+
+
+def _values(block: Block) -> Matrix:
+    """Return what a sweep changes in a block."""
+    if isinstance(block, MainsBlock):
+        return block.coefficients
+    return block.values if isinstance(block, GridBlock) else np.zeros((0, 0))
 
 
 def _criterion(state: _State, blocks: Sequence[Block], freedom: float) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,21 +57,31 @@ def scatter(ramps: Ramps) -> tuple[Matrix, ...]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Layout:
-    """Which of all columns are each term's ramps, and the terms' roughness matrices."""
+    """Which of all columns are each term's ramps, and the terms' roughness matrices.
+
+    ``jumping`` marks terms of which each increment has a variance, hence a λ, by itself: restricted likelihood then
+    sets most of them to 0 and leaves a few jumps. Their one matrix is the identity.
+    """
 
     ramps: tuple[Ramps, ...]
     slices: tuple[slice, ...]
     roughness: tuple[tuple[Matrix, ...], ...]
+    jumping: tuple[bool, ...]
 
     @classmethod
-    def of(cls, ramps: Sequence[Ramps], levels: Sequence[bool] | None = None) -> Layout:
+    def of(
+        cls, ramps: Sequence[Ramps], levels: Sequence[bool] | None = None, jumping: Sequence[bool] | None = None
+    ) -> Layout:
         """Return the layout with the terms one after the other; ``levels`` marks those without order."""
         ends = np.cumsum([each.size for each in ramps])
         slices = tuple(slice(int(end) - each.size, int(end)) for each, end in zip(ramps, ends, strict=True))
-        matrices = tuple(
-            scatter(each) if levels is not None and levels[term] else roughness(each) for term, each in enumerate(ramps)
-        )
-        return cls(tuple(ramps), slices, matrices)
+        matrices: list[tuple[Matrix, ...]] = []
+        for term, each in enumerate(ramps):
+            if jumping is not None and jumping[term]:
+                matrices.append((np.eye(each.size),))
+            else:
+                matrices.append(scatter(each) if levels is not None and levels[term] else roughness(each))
+        return cls(tuple(ramps), slices, tuple(matrices), tuple(jumping or [False] * len(ramps)))
 
     @property
     def size(self) -> int:
@@ -79,10 +89,12 @@ class Layout:
         return self.slices[-1].stop
 
     def precisions(self, strengths: Sequence[Vector]) -> tuple[Matrix, ...]:
-        """Return Pⱼ = Σᵢ λᵢSᵢ of each term, (m_j, m_j)."""
+        """Return Pⱼ = Σᵢ λᵢSᵢ of each term, (m_j, m_j); diag(λ) where it jumps."""
         return tuple(
-            np.sum([value * matrix for value, matrix in zip(strength, matrices, strict=True)], axis=0)
-            for strength, matrices in zip(strengths, self.roughness, strict=True)
+            np.diag(strength)
+            if jumps
+            else np.sum([value * matrix for value, matrix in zip(strength, matrices, strict=True)], axis=0)
+            for strength, matrices, jumps in zip(strengths, self.roughness, self.jumping, strict=True)
         )
 
     def first_strengths(self, gram: Matrix, before: tuple[Layout, Sequence[Vector]] | None = None) -> list[Vector]:
@@ -93,9 +105,11 @@ class Layout:
         each order, hence λᵢ k²ⁱ⁻¹.
         """
         first: list[Vector] = []
-        for columns, matrices in zip(self.slices, self.roughness, strict=True):
+        for columns, matrices, jumps in zip(self.slices, self.roughness, self.jumping, strict=True):
             block = gram[columns, columns]
-            if len(matrices) == 1:
+            if jumps:
+                found = [np.trace(block) / len(block)] * len(block)
+            elif len(matrices) == 1:
                 found = [np.trace(np.linalg.solve(matrices[0], block)) / len(block)]
             else:
                 found = [np.trace(block) / np.trace(matrix) for matrix in matrices]
@@ -107,6 +121,15 @@ class Layout:
                 growth = self.ramps[term].size / ramps.size
                 first[term] = strengths * growth ** (2.0 * np.arange(strengths.size) + 1.0)
         return first
+
+
+class Spread(Protocol):
+    """How uncertain coefficients are: each term's covariance (m_j, m_j), and its degrees of freedom (terms,)."""
+
+    @property
+    def covariances(self) -> tuple[Matrix, ...]: ...
+    @property
+    def degrees_of_freedom(self) -> Vector: ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -124,8 +147,7 @@ class Posterior:
 
     def solve(self, pull: Matrix) -> Matrix:
         """Return V times ``pull``, both (columns, r)."""
-        scales = self.scales[:, None]
-        return scales * cho_solve((self.factor, True), scales * pull, check_finite=False)
+        return solved((self.factor, self.scales), pull)
 
 
 def posterior(layout: Layout, gram: Matrix, precisions: Sequence[Matrix], noise: float) -> Posterior:
@@ -133,8 +155,13 @@ def posterior(layout: Layout, gram: Matrix, precisions: Sequence[Matrix], noise:
 
     Blocks on the diagonal of V are all that is needed: with L⁻¹ the inverse of the factor, columns of L⁻¹ squared.
     """
-    factor, scales = _factor(layout, gram, precisions, noise)
-    inverse, _ = lapack.dtrtri(factor, lower=1)
+    return posterior_of(layout, factorised(layout, gram, precisions, noise), precisions)
+
+
+def posterior_of(layout: Layout, factors: tuple[Matrix, Vector], precisions: Sequence[Matrix]) -> Posterior:
+    """Return the covariance of β given the factor and the scales of H."""
+    factor, scales = factors
+    inverse = lapack.dtrtri(factor, lower=1)[0] if factor.size else factor
     covariances: list[Matrix] = []
     freedom: list[float] = []
     for columns, precision in zip(layout.slices, precisions, strict=True):
@@ -145,7 +172,13 @@ def posterior(layout: Layout, gram: Matrix, precisions: Sequence[Matrix], noise:
     return Posterior(factor, scales, tuple(covariances), np.array(freedom))
 
 
-def _factor(layout: Layout, gram: Matrix, precisions: Sequence[Matrix], noise: float) -> tuple[Matrix, Vector]:
+def solved(factors: tuple[Matrix, Vector], pull: Matrix) -> Matrix:
+    """Return H⁻¹ times ``pull``, both (columns, r), given the factor and the scales of H."""
+    factor, scales = factors[0], factors[1][:, None]
+    return scales * cho_solve((factor, True), scales * pull, check_finite=False)
+
+
+def factorised(layout: Layout, gram: Matrix, precisions: Sequence[Matrix], noise: float) -> tuple[Matrix, Vector]:
     """Return the lower Cholesky factor of DHD and D, with as much jitter as rounding asks for.
 
     D makes the diagonal 1: the jitter is then a share of each column, and a term with a strong prior does not
@@ -173,9 +206,10 @@ def updated_strengths(
     layout: Layout,
     strengths: Sequence[Vector],
     precisions: Sequence[Matrix],
-    posteriors: Sequence[Posterior],
+    posteriors: Sequence[Spread],
     coefficients: Matrix,
     free: int,
+    traces: Sequence[Vector] | None = None,
 ) -> list[Vector]:
     """Return λᵢ · gᵢ/qᵢ, the Fellner-Schall update: gᵢ = tr((Pⱼ⁻¹ - Vⱼⱼ)Sᵢ) and qᵢ = βⱼᵀSᵢβⱼ, means over outputs.
 
@@ -185,13 +219,23 @@ def updated_strengths(
     an exponential prior of m/λ₁.
 
     ``posteriors`` hold one covariance for each output or one for all, ``coefficients`` is (columns, outputs), and
-    ``free`` the number of outputs that are free to vary.
+    ``free`` the number of outputs that are free to vary. ``traces`` are tr(Pⱼ⁻¹Sᵢ) of each term, where inequalities
+    leave β a part of its space.
     """
     updated: list[Vector] = []
     for term, (columns, matrices) in enumerate(zip(layout.slices, layout.roughness, strict=True)):
         covariance = np.mean([part.covariances[term] for part in posteriors], axis=0)
         beta, now = coefficients[columns], strengths[term]
-        gained = _prior_traces(precisions[term], now, matrices)
+        if traces is not None and not traces[term].any():  # nothing is free, hence nothing is known
+            updated.append(now)
+            continue
+        if layout.jumping[term]:
+            prior = 1.0 / now if traces is None else traces[term]
+            gained, squares = prior - covariance.diagonal(), np.sum(beta**2, axis=1) / free
+            factors = np.where(prior > 0.0, np.maximum(gained, 1e-10) / np.maximum(squares, 1e-14), 1.0)
+            updated.append(np.clip(now * np.clip(factors, 1.0 / LARGEST_STEP, LARGEST_STEP), LOWEST, HIGHEST))
+            continue
+        gained = prior_traces(precisions[term], now, matrices) if traces is None else traces[term].copy()
         gained -= np.array([np.sum(covariance * matrix) for matrix in matrices])
         squares = np.array([np.sum(beta * (matrix @ beta)) for matrix in matrices]) / free
         squares[0] += PULL * (1.0 - np.clip(now[0] * gained[0], 0.0, 1.0)) / now[0]
@@ -201,7 +245,7 @@ def updated_strengths(
     return updated
 
 
-def _prior_traces(precision: Matrix, strengths: Vector, matrices: Sequence[Matrix]) -> Vector:
+def prior_traces(precision: Matrix, strengths: Vector, matrices: Sequence[Matrix]) -> Vector:
     """Return tr(Pⱼ⁻¹Sᵢ) for each Sᵢ of one term, shape (matrices,); it is m/λ where Pⱼ is λS."""
     size = precision.shape[0]
     if len(matrices) == 1:
@@ -209,6 +253,20 @@ def _prior_traces(precision: Matrix, strengths: Vector, matrices: Sequence[Matri
     safe = precision + 1e-14 * np.trace(precision) / size * np.eye(size)
     prior = cast(Matrix, np.linalg.inv(safe))
     return np.array([np.sum(prior * matrix) for matrix in matrices])
+
+
+def freedom_beyond_line(widths: Vector, precision: Matrix, covariance: Matrix) -> float:
+    """Return a term's degrees of freedom less those that it would have as a line, the other terms' priors given.
+
+    A line is β = a h with h the widths (m,). Among the lines the posterior precision is hᵀV⁻¹h, with V (m, m) the
+    term's covariance, and the prior's share of it hᵀPh/hᵀV⁻¹h.
+    """
+    line = widths / np.linalg.norm(widths)
+    scales = 1.0 / np.sqrt(np.maximum(covariance.diagonal(), np.finfo(float).tiny))
+    scaled = covariance * scales * scales[:, None]
+    scaled[np.diag_indices(line.size)] += JITTER
+    known = float((scales * line) @ np.linalg.solve(scaled, scales * line))
+    return float(line.size - np.sum(covariance * precision)) - (1.0 - float(line @ precision @ line) / known)
 
 
 AT_ONCE = 250_000  # products made at a time: they and their indices stay in a core's cache

@@ -205,7 +205,8 @@ def _card(index: int, feature: Feature, explanation: Explanation, shown: Sequenc
 
 
 def _facts(index: int, feature: Feature) -> Markup:
-    parts: list[str] = [f"{feature.kind} · importance {number_text(feature.mean_absolute, 3)} · rank {index + 1}"]
+    importance = number_text(feature.mean_absolute, 3)
+    parts: list[str] = [f"{feature.kind_and_form} · importance {importance} · rank {index + 1}"]
     if text := levels_note(feature):
         parts.append(f" · {text}")
     if feature.substitutes:

@@ -1,0 +1,437 @@
+"""Shapes that a user asks for: what they mean for the increments between knots, and fits that keep to them exactly."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import block_diag, csr_array
+
+from sparsenam.convex.design import Ramps, distinct, place_ramps
+from sparsenam.errors import InputError, describe
+from sparsenam.model import ShapeFunction
+from sparsenam.smooth.prior import Layout, factorised, posterior_of, prior_traces, solved
+from sparsenam.tables.sample import Matrix, Vector
+
+Mask = NDArray[np.bool_]
+
+SIGNS = {"increasing": 1, "decreasing": -1}
+BENDS = {"convex": 1, "concave": -1}
+FORMS = ("linear", "steps", "smooth")
+KINDS = (*SIGNS, *BENDS, *FORMS)
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What is asked of one term's effect.
+
+    ``sign`` is 1 for rising, -1 for falling and 0 for either; ``bend`` 1 for convex, -1 for concave. ``form`` is
+    "linear", "steps", "smooth", or "" where the data decide between a line and a curve.
+    """
+
+    sign: int = 0
+    bend: int = 0
+    form: str = ""
+
+    @property
+    def is_free(self) -> bool:
+        """Whether nothing is asked of the increments."""
+        return self.sign == 0 and self.bend == 0
+
+    @property
+    def runs_on(self) -> tuple[bool, bool]:
+        """Whether the first and the last slope go on beyond the data; elsewhere the effect is level there.
+
+        A convex function cannot become level where it rises to the right, nor a concave one where it falls.
+        """
+        if self.form == "linear":
+            return True, True
+        return (self.bend != 0 and self.sign != self.bend, self.bend != 0 and self.sign != -self.bend)
+
+
+def increment_sign(shape: Shape) -> int:
+    """Return the sign of every increment of a term of this shape along its axis: 1, -1, or 0 for any."""
+    return shape.sign
+
+
+def read_shape(text: object, where: str) -> Shape:
+    """Return the shape of a text such as "increasing+concave"."""
+    remedy = "write for example 'increasing' or 'increasing+concave'"
+    if not isinstance(text, str):
+        raise InputError(describe(where, f"one of {list(KINDS)}", repr(text), remedy))
+    words = [word.strip() for word in text.split("+")]
+    for word in words:
+        if word not in KINDS:
+            raise InputError(describe(where, f"one of {list(KINDS)}, or some joined by +", repr(text), remedy))
+    signs, bends, forms = ({word for word in words if word in group} for group in (SIGNS, BENDS, FORMS))
+    sentence = _contradiction(words, signs, bends, forms)
+    if sentence is not None:
+        expected, remedy = sentence
+        raise InputError(describe(where, expected, repr(text), remedy))
+    sign, bend = (sum(values[word] for word in found) for values, found in ((SIGNS, signs), (BENDS, bends)))
+    return Shape(sign, bend, next(iter(forms), ""))
+
+
+def _contradiction(words: list[str], signs: set[str], bends: set[str], forms: set[str]) -> tuple[str, str] | None:
+    """Return what was expected and what to do where words do not go together, None where they do."""
+    if len(set(words)) < len(words):
+        return "each word once", "take one out"
+    if len(signs) > 1:
+        return "'increasing' or 'decreasing', since only a constant is both", "choose one"
+    if len(bends) > 1:
+        return "'convex' or 'concave', since only a line is both", "write 'linear'"
+    if len(forms) > 1:
+        return f"one of {sorted(forms)}, which exclude each other", "choose one"
+    if "smooth" in forms and len(words) > 1:
+        return "'smooth' by itself, since every constrained curve is smooth too", "leave 'smooth' out"
+    if forms and bends:
+        return "bends for curves alone, which lines and steps are not", f"leave {min(forms)!r} or the bend out"
+    return None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TermCone:
+    """The inequalities of one term with increments β (m,), as γ ≥ 0 for coordinates γ (m,) of β.
+
+    Where only a sign is asked for, γ = ±β. For a bend γ₁ is the slope β/h at the end where slopes are least, times
+    ``factor``, and the others are its changes from there on; ``flipped`` where that end is the right one. ``bound``
+    (m,) marks the coordinates that must not be negative. Increments whose γ is 0 have the slope of their neighbour.
+    """
+
+    factor: float
+    widths: Vector | None
+    flipped: bool
+    bound: Mask
+
+    @classmethod
+    def of(cls, ramps: Ramps, shape: Shape) -> TermCone:
+        """Return the cone of a shape for these ramps; for a shape that asks for nothing, all of the space."""
+        bound = np.full(ramps.size, not shape.is_free)
+        if shape.bend == 0:
+            return cls(float(shape.sign or 1), None, False, bound)
+        bound[0] = shape.sign != 0
+        flipped = shape.sign == -shape.bend
+        return cls(float(-shape.bend if flipped else shape.bend), np.diff(ramps.knots), flipped, bound)
+
+    def _turned(self, values: Matrix) -> Matrix:
+        return values[::-1] if self.flipped else values
+
+    def coordinates(self, beta: Vector) -> Vector:
+        """Return γ of increments (m,)."""
+        if self.widths is None:
+            return self.factor * beta
+        return self.factor * np.diff(self._turned(beta / self.widths), prepend=0.0)
+
+    def multipliers(self, gradient: Vector) -> Vector:
+        """Return the derivatives by γ from those by β, both (m,)."""
+        if self.widths is None:
+            return self.factor * gradient
+        return self.factor * np.cumsum(self._turned(self.widths * gradient)[::-1])[::-1]
+
+    def curvatures(self, hessian: Matrix) -> Vector:
+        """Return the second derivatives by each γ (m,) from the Hessian in β (m, m)."""
+        if self.widths is None:
+            return hessian.diagonal()
+        whole = self.widths[:, None] * hessian * self.widths
+        whole = whole[::-1, ::-1] if self.flipped else whole
+        return np.cumsum(np.cumsum(whole[::-1, ::-1], axis=0), axis=1).diagonal()[::-1]
+
+    def merged(self, zero: Mask) -> tuple[NDArray[np.intp], Vector]:
+        """Return the free directions once some γ are 0: of each increment its direction, -1 for none, and its share.
+
+        Neighbours of one slope move as one ramp; with nothing at 0 every increment is a direction.
+        """
+        size = zero.size
+        if self.widths is None:
+            places = np.where(zero, -1, np.cumsum(~zero) - 1)
+            return places.astype(np.intp), np.ones(size)
+        starts = ~zero
+        if not self.bound[0]:
+            starts[0] = True
+        places = (np.cumsum(starts) - 1).astype(np.intp)
+        widths = self._turned(self.widths)
+        totals = np.bincount(places + 1, widths, int(places[-1]) + 2)
+        shares = np.where(places < 0, 0.0, widths / totals[places + 1])
+        if self.flipped:
+            places, shares = np.where(places < 0, -1, places[-1] - places)[::-1], shares[::-1]
+        return places.astype(np.intp), shares
+
+    def inside(self, beta: Matrix) -> Matrix:
+        """Return increments (m, r) without what rounding puts on the wrong side of a sign."""
+        return self.factor * np.maximum(self.factor * beta, 0.0) if self.bound.all() else beta
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Cone:
+    """The inequalities of all terms of a layout."""
+
+    layout: Layout
+    terms: tuple[TermCone, ...]
+
+    @classmethod
+    def of(cls, layout: Layout, shapes: Mapping[int, Shape]) -> Cone | None:
+        """Return the cone of the terms' shapes, by index; None where nothing is asked of any increment."""
+        if all(shape.is_free for shape in shapes.values()):
+            return None
+        given = ((ramps, shapes.get(term, Shape())) for term, ramps in enumerate(layout.ramps))
+        return cls(layout, tuple(TermCone.of(ramps, shape) for ramps, shape in given))
+
+    @property
+    def bound(self) -> Mask:
+        """Which coordinates must not be negative, shape (columns,)."""
+        return np.concatenate([term.bound for term in self.terms])
+
+    def inside(self, coefficients: Matrix) -> Matrix:
+        """Return coefficients (columns, outputs) without what rounding puts outside of a sign."""
+        return np.concatenate([term.inside(coefficients[place]) for term, place in self._parts()])
+
+    def coordinates(self, beta: Vector) -> Vector:
+        """Return γ of coefficients (columns,)."""
+        return np.concatenate([term.coordinates(beta[place]) for term, place in self._parts()])
+
+    def multipliers(self, gradient: Vector) -> Vector:
+        """Return derivatives by γ from those by β, both (columns,)."""
+        return np.concatenate([term.multipliers(gradient[place]) for term, place in self._parts()])
+
+    def curvatures(self, hessian: Matrix) -> Vector:
+        """Return the second derivatives by each γ, shape (columns,)."""
+        return np.concatenate([term.curvatures(hessian[place, place]) for term, place in self._parts()])
+
+    def _parts(self) -> zip[tuple[TermCone, slice]]:
+        return zip(self.terms, self.layout.slices, strict=True)
+
+
+NARROW = 1e-6  # width of a jump, as a share of the gap between the two values beside it
+FUSED = 0.1  # degrees of freedom below which a jump is none
+NEAR = 1e-10  # values closer than this share of the range are one
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StepBins:
+    """Bins of neighbouring values, in each of which an effect of steps is constant.
+
+    ``values`` (bins,) is the lowest value in each bin, ``rows`` (bins,) its weight. The effect jumps halfway between
+    bins, at ``cuts`` (bins - 1,), over ``widths`` so narrow that no value of the data is inside.
+    """
+
+    values: Vector
+    rows: Vector
+    cuts: Vector
+    widths: Vector
+
+    @classmethod
+    def of(cls, cells: Vector, weights: Vector, count: int) -> StepBins:
+        """Return about ``count + 1`` bins of the cells (rows,): of each value, or where there are more, of many."""
+        present = ~np.isnan(cells)
+        values, rows = distinct(cells[present], weights[present])
+        apart = np.flatnonzero(np.diff(values) > NEAR * (values[-1] - values[0])) + 1
+        starts = apart
+        if apart.size > count:
+            ends = place_ramps(cells[present], weights[present], count + 1).knots[1:-1]
+            starts = np.intersect1d(apart, np.searchsorted(values, ends, side="right"))
+        gaps, firsts = values[starts] - values[starts - 1], np.append(0, starts)
+        return cls(values[firsts], np.add.reduceat(rows, firsts), values[starts - 1] + 0.5 * gaps, NARROW * gaps)
+
+    def rounded(self, cells: Vector) -> Vector:
+        """Return the value of each cell's bin, shape (rows,); NaN stays NaN."""
+        return np.where(np.isnan(cells), np.nan, self.values[np.searchsorted(self.cuts, cells, side="right")])
+
+    def jumps(self, increments: Matrix, spread: Vector, sign: int) -> tuple[Ramps, Matrix]:
+        """Return ramps that are narrow at the jumps and flat between, and their increments (ramps, outputs).
+
+        Increments (bins - 1, outputs) are those from bin to bin. Where they have hardly any degrees of freedom,
+        ``spread`` (bins - 1,) being those of each, bins become one, at the mean over their rows.
+        """
+        real = np.flatnonzero(spread >= FUSED)
+        real = real if real.size else np.array([int(np.argmax(spread))])
+        starts = np.append(0, real + 1)
+        levels = np.concatenate([np.zeros((1, increments.shape[1])), np.cumsum(increments, axis=0)])
+        totals = np.add.reduceat(self.rows[:, None] * levels, starts) / np.add.reduceat(self.rows, starts)[:, None]
+        rises = np.diff(totals, axis=0)
+        if sign:
+            rises = sign * np.maximum(sign * rises, 0.0)
+        cuts, half = self.cuts[real], 0.5 * self.widths[real]
+        knots = np.stack([cuts - half, cuts + half], axis=1).ravel()
+        between = np.zeros((knots.size - 1, increments.shape[1]))
+        between[::2] = rises
+        return Ramps(knots), between
+
+
+def step_bins(shapes: Mapping[int, Shape], x: Matrix, weights: Vector, counts: NDArray[np.intp]) -> dict[int, StepBins]:
+    """Return the bins of each term of x (terms, rows) that is asked to be steps and has two values or more."""
+    jumping = [term for term, shape in shapes.items() if shape.form == "steps"]
+    found = {term: StepBins.of(x[term], weights, int(counts[term])) for term in jumping}
+    return {term: bins for term, bins in found.items() if bins.cuts.size}
+
+
+def rounded(x: Matrix, bins: Mapping[int, StepBins]) -> Matrix:
+    """Return x (terms, rows) with the cells of some terms at the values of their bins."""
+    return np.stack([bins[term].rounded(cells) if term in bins else cells for term, cells in enumerate(x)])
+
+
+def shape_function(ramps: Ramps, increments: Matrix, shape: Shape | None) -> ShapeFunction:
+    """Return the function that rises by increments (m, outputs) between the knots, with the ends that the shape has."""
+    values = np.concatenate([np.zeros((1, increments.shape[1])), np.cumsum(increments, axis=0)])
+    first, last = (increments[end] / (ramps.knots[end + (end == 0)] - ramps.knots[end - (end != 0)]) for end in (0, -1))
+    goes_left, goes_right = (False, False) if shape is None else shape.runs_on
+    level = np.zeros(increments.shape[1])
+    return ShapeFunction(ramps.knots, values, first if goes_left else level, last if goes_right else level, level)
+
+
+TOLERANCE = 1e-9  # of a coordinate and its multiplier, in units in which the objective and curvatures are 1
+EXCHANGES = 100  # most in one solution; a handful is usual
+PATIENCE = 3  # exchanges of all coordinates at once that may fail to help before one at a time is exchanged
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ConeSolution:
+    """The best β (columns,) in a cone, and the covariances V (m_j, m_j) of what is free there.
+
+    ``zero`` (columns,) marks the coordinates at 0. Degrees of freedom (terms,), ``traces``, tr(Pⱼ⁻¹Sᵢ) of each term,
+    and ``dimensions`` (terms,) are those of the space in which these coordinates stay at 0.
+    """
+
+    beta: Vector
+    zero: Mask
+    covariances: tuple[Matrix, ...]
+    degrees_of_freedom: Vector
+    traces: tuple[Vector, ...]
+    dimensions: Vector
+
+
+def together(solutions: Sequence[ConeSolution]) -> tuple[Matrix, Vector, list[Vector]]:
+    """Return β (columns, outputs), and the means over outputs of degrees of freedom (terms,) and of traces."""
+    beta = np.stack([each.beta for each in solutions], axis=1)
+    freedom = np.mean([each.degrees_of_freedom for each in solutions], axis=0)
+    traces = [np.mean(each, axis=0) for each in zip(*(solution.traces for solution in solutions), strict=True)]
+    return beta, freedom, traces
+
+
+class Face:
+    """The space of coefficients in which some coordinates are 0; its basis T are ramps, some of them merged."""
+
+    def __init__(self, cone: Cone, zero: Mask) -> None:
+        parts: list[Any] = []
+        for term, place in zip(cone.terms, cone.layout.slices, strict=True):
+            places, shares = term.merged(zero[place])
+            inside = np.flatnonzero(places >= 0)
+            shape = (places.size, int(places.max(initial=-1)) + 1)
+            parts.append(csr_array((shares[inside], (inside, places[inside])), shape=shape))
+        ends = np.cumsum([part.shape[1] for part in parts])
+        slices = tuple(slice(int(end) - part.shape[1], int(end)) for part, end in zip(parts, ends, strict=True))
+        self.parts, self.layout = parts, Layout((), slices, (), cone.layout.jumping)
+        self.basis: Any = block_diag(parts, format="csr")
+
+    def factors(self, gram: Matrix, precisions: Sequence[Matrix], noise: float) -> tuple[Matrix, Vector]:
+        """Return the factor and the scales of H on the face."""
+        return factorised(self.layout, _within(self.basis, gram), self.reduced(precisions), noise)
+
+    def reduced(self, precisions: Sequence[Matrix]) -> tuple[Matrix, ...]:
+        """Return TᵀPT of each term."""
+        return tuple(_within(part, precision) for part, precision in zip(self.parts, precisions, strict=True))
+
+    def solve(self, factors: tuple[Matrix, Vector], moment: Vector) -> Vector:
+        """Return the best β on the face, shape (columns,)."""
+        return cast(Vector, self.basis @ solved(factors, (self.basis.T @ moment)[:, None])[:, 0])
+
+
+def _within(basis: Any, matrix: Matrix) -> Matrix:
+    """Return TᵀMT for a symmetric M and a sparse basis T."""
+    across = basis.T.tocsr()
+    return cast(Matrix, across @ np.ascontiguousarray((across @ matrix).T))
+
+
+def _spread(basis: Any, matrix: Matrix) -> Matrix:
+    """Return TMTᵀ for a symmetric M and a sparse basis T."""
+    return cast(Matrix, basis @ np.ascontiguousarray((basis @ matrix).T))
+
+
+class ConeSolver:
+    """Minimises ½βᵀHβ - bᵀβ in a cone, again and again with other H and b, starting from the last coordinates at 0."""
+
+    def __init__(self, cone: Cone, outputs: int) -> None:
+        self.cone = cone
+        self.zeros = [np.zeros(cone.layout.size, dtype=np.bool_) for _ in range(outputs)]
+
+    def minima(
+        self, grams: Sequence[Matrix], strengths: Sequence[Vector], noise: float, pull: Matrix, start: Matrix
+    ) -> list[ConeSolution]:
+        """Return the minimum of each output, with a Gram matrix each; ``pull`` and ``start`` are (columns, outputs)."""
+        return [
+            self.minimum(output, gram, strengths, noise, pull[:, output], start[:, output])
+            for output, gram in enumerate(grams)
+        ]
+
+    def minimum(
+        self, output: int, gram: Matrix, strengths: Sequence[Vector], noise: float, pull: Vector, start: Vector
+    ) -> ConeSolution:
+        """Return the minimum for H = gram/noise + P and b = pull + H start, all (columns,), of one output.
+
+        Coordinates of the wrong sign are put to 0 and those with a multiplier of the wrong sign are set free, all at
+        once while their number falls, else the last of them alone: block principal pivoting (Júdice and Pires, 1994),
+        which ends at the one solution.
+        """
+        layout = self.cone.layout
+        precisions = layout.precisions(strengths)
+        hessian = gram / noise
+        for place, precision in zip(layout.slices, precisions, strict=True):
+            hessian[place, place] += precision
+        moment = pull + hessian @ start
+        roots = np.sqrt(np.maximum(self.cone.curvatures(hessian), np.finfo(float).tiny))
+        zero, fewest, patience = self.zeros[output], layout.size + 1, PATIENCE
+        face = Face(self.cone, zero)
+        factors = face.factors(gram, precisions, noise)
+        beta = face.solve(factors, moment)
+        for _ in range(EXCHANGES):
+            wrong = self._wrong(zero, beta, hessian @ beta - moment, float(moment @ beta), roots)
+            count = int(wrong.sum())
+            if count == 0:
+                break
+            fewest, patience = (count, PATIENCE) if count < fewest else (fewest, patience - 1)
+            if patience < 0:
+                wrong[: int(np.flatnonzero(wrong)[-1])] = False
+            zero = zero ^ wrong
+            face = Face(self.cone, zero)
+            factors = face.factors(gram, precisions, noise)
+            beta = face.solve(factors, moment)
+        self.zeros[output] = zero
+        return self._solution(face, factors, beta, zero, precisions, strengths)
+
+    def _wrong(self, zero: Mask, beta: Vector, gradient: Vector, explained: float, roots: Vector) -> Mask:
+        """Return the coordinates that are negative, and those at 0 that would rather not be, beyond rounding."""
+        size = TOLERANCE * np.sqrt(max(explained, np.finfo(float).tiny))
+        low: Mask = self.cone.coordinates(beta) * roots < -size
+        held: Mask = self.cone.multipliers(gradient) < -size * roots
+        return self.cone.bound & ((zero & held) | (~zero & low))
+
+    def _solution(
+        self,
+        face: Face,
+        factors: tuple[Matrix, Vector],
+        beta: Vector,
+        zero: Mask,
+        precisions: Sequence[Matrix],
+        strengths: Sequence[Vector],
+    ) -> ConeSolution:
+        reduced = face.reduced(precisions)
+        found = posterior_of(face.layout, factors, reduced)
+        traces: list[Vector] = []
+        for term, (precision, strength) in enumerate(zip(reduced, strengths, strict=True)):
+            if face.layout.jumping[term]:  # a term that jumps has no bend, so that its increments are free or at 0
+                traces.append(np.where(zero[self.cone.layout.slices[term]], 0.0, 1.0 / strength))
+            elif len(precision):
+                matrices = [_within(face.parts[term], matrix) for matrix in self.cone.layout.roughness[term]]
+                traces.append(prior_traces(precision, strength, matrices))
+            else:
+                traces.append(np.zeros(len(strength)))
+        return ConeSolution(
+            beta=self.cone.inside(beta[:, None])[:, 0],
+            zero=zero,
+            covariances=tuple(_spread(part, block) for part, block in zip(face.parts, found.covariances, strict=True)),
+            degrees_of_freedom=found.degrees_of_freedom,
+            traces=tuple(traces),
+            dimensions=np.array([part.shape[1] for part in face.parts], dtype=np.float64),
+        )
