@@ -81,6 +81,16 @@ def test_a_column_of_few_values_has_a_cell_for_each():
     assert cells.one.texts == ("0", "1", "2") and cells.share.sum() == pytest.approx(1.0)
 
 
+def test_the_word_for_missing_values_covers_no_label_of_the_axis():
+    made, pair = case(missing=(False, True))
+    other = surface(made, pair, 0, 20).other
+    width = other.values.high - other.values.low
+    ticks = other.ticks(9, letters=40.0)
+    assert ticks[-1].text == "missing" and len(ticks) > 2
+    for tick in ticks[:-1]:
+        assert 40.0 * (ticks[-1].value - tick.value) / width >= (len("missing") + len(tick.text)) / 2
+
+
 @pytest.mark.parametrize("total", [False, True])
 @pytest.mark.parametrize("kinds", KINDS)
 @pytest.mark.parametrize("missing", GAPS)

@@ -50,11 +50,19 @@ class CellAxis:
     holds: Matrix
 
     def ticks(self, about: int = 5, letters: float | None = None) -> list[Tick]:
-        """Return the names of levels, or round values and the word for missing ones."""
+        """Return the names of levels, or round values and the word for missing ones.
+
+        Where the values have a width of so many ``letters``, those too near to another or to that word are left out.
+        """
         if self.names is not None:
             return [Tick(float(middle), name) for middle, name in zip(self.middles, self.names, strict=True)]
         found = self.values.ticks(about) if letters is None else self.values.fitting(letters, about)
-        return [*found, Tick(float(self.middles[-1]), MISSING)] if self.is_missing_apart else found
+        if not self.is_missing_apart:
+            return found
+        last = Tick(float(self.middles[-1]), MISSING)
+        unit = 0.0 if letters is None else (self.values.high - self.values.low) / letters
+        near = [unit * (len(tick.text + MISSING) / 2 + 1) for tick in found]
+        return [*(tick for tick, room in zip(found, near, strict=True) if last.value - tick.value >= room), last]
 
     @property
     def middles(self) -> Vector:

@@ -16,6 +16,7 @@ FeatureKind = Literal["number", "category", "ordered", "date"]
 MINUS, NOTHING, ELLIPSIS = "\u2212", "\u2013", "\u2026"
 THIN_SPACE = "\u202f"
 MISSING = "missing"
+TIMES = " × "  # between the two columns of a pair
 MOST_DAYS = 700_000  # either side of 1970; Python's dates end soon after
 _WIDE = frozenset("MWmw@%")
 
@@ -55,7 +56,7 @@ def count_text(count: int, noun: str) -> str:
 
 def pair_text(one: str, other: str) -> str:
     """Return what belongs to two columns, their names or values, as one text."""
-    return f"{one} × {other}"
+    return f"{one}{TIMES}{other}"
 
 
 def date_text(days: float) -> str:

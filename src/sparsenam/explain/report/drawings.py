@@ -13,7 +13,16 @@ from sparsenam.explain.report import svg
 from sparsenam.explain.report.markup import Markup, clean, element, joined
 from sparsenam.explain.report.svg import UNITS, placed
 from sparsenam.explain.summary import Density
-from sparsenam.explain.text import MISSING, count_text, number_text, shorten, signed_text, whole_text
+from sparsenam.explain.text import (
+    MISSING,
+    TIMES,
+    count_text,
+    number_text,
+    pair_text,
+    shorten,
+    signed_text,
+    whole_text,
+)
 
 Ranks = Sequence[tuple[int, int | None]]  # each output with its rank among those shown, None for others
 PLOT, STRIP, GAP = 160.0, 24.0, 4.0  # heights in pixels: of a curve, of the rows below it, between them
@@ -198,12 +207,14 @@ def waterfall_chart(row: RowExplanation, output: int, units: str) -> Markup:
 
 def _step_labels(step: charts.Step, index: int, across: Axis) -> Markup:
     middle = STEP_ROW * (index + 0.5)
-    name = f"{shorten(step.name, 11)} = {shorten(step.value, 8)}" if step.value else step.name
+    name = shorten(f"{shorten(step.name, 11)} = {shorten(step.value, 8)}" if step.value else step.name, 22)
+    if TIMES in step.name and TIMES in step.value:  # two names leave no room for values
+        name = pair_text(*(shorten(part, 10) for part in step.name.split(TIMES, 1)))
     full = f"{step.name} = {step.value}" if step.value else step.name
     end = across.percent(max(step.start, step.stop))
     link = placed(svg.line(0, middle - STEP_ROW * 0.5 - 8, 0, middle + 8, "link"), x=across.percent(step.start))
     share = svg.label(end, middle + 4, signed_text(step.stop - step.start), "start", "tick strong", dx=5)
-    return joined((link, svg.label(-10, middle + 4, shorten(name, 22), "end", "level", full=full), share))
+    return joined((link, svg.label(-10, middle + 4, name, "end", "level", full=full), share))
 
 
 def _total(name: str, value: float, index: int, across: Axis) -> Markup:
