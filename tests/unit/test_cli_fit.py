@@ -133,7 +133,7 @@ def test_shapes_are_asked_for_by_column(houses, tmp_path):
     assert result.exit_code == 0, result.output
     model = sparsenam.load(tmp_path / "model" / "model.snam")
     assert model.get_params()["shapes"] == {"size": "increasing", "age": "steps"}
-    assert "number, increasing" in invoke("explain", tmp_path / "model").output
+    assert "number, increasing" in invoke("explain", tmp_path / "model" / "model.snam").output
 
 
 def test_explain_says_how_much_is_explained_and_how_often_the_folds_keep_a_column(fitted):
