@@ -56,7 +56,7 @@ def explanation_dict(features: int = 30, outputs: int = 1, task: str = "regressi
     ]
     dropped.append({"name": HOSTILE[0] + "2", "reason": "it holds one single value: " + HOSTILE[1], "slack": None})
     return {
-        "schema": 3,
+        "schema": 4,
         "task": task,
         "target": "price <b>in</b> €" if hostile else "price",
         "outputs": labels,
@@ -102,7 +102,7 @@ def local_dict(rows: int = 3, features: int = 16, outputs: int = 1, hostile: boo
         )
     labels = ["y"] if outputs == 1 else [f"class {index}" for index in range(outputs)]
     return {
-        "schema": 3,
+        "schema": 4,
         "outputs": labels,
         "link": "identity",
         "units": "€",
@@ -127,6 +127,7 @@ def _feature(draw, name: str, index: int, outputs: int):
         "substitutes": {HOSTILE[0]: 0.93, "twin": 0.88} if index == 1 else {},
         "reason": "",
         "kept_in": None if index == 5 else 1.0 - index / 40,
+        "form": "curved",
     }
     if index % 3 == 0:
         feature["missing"] = {

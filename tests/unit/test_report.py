@@ -345,7 +345,7 @@ def test_no_more_outputs_are_drawn_than_there_are_colours_and_the_strongest_are(
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"schema": 2}, "schema 3"),
+        ({"schema": 2}, "schema 4"),
         ({"outputs": "y"}, "str for tuple"),
         ({"outputs": None}, "Explanation.to_dict"),
         ({"task": "ranking"}, "'ranking' for one of"),

@@ -25,7 +25,7 @@ from sparsenam.tables.text import date_key
 if TYPE_CHECKING:
     from sparsenam.explain.local import LocalExplanation
 
-SCHEMA = 3  # of the JSON of explanations
+SCHEMA = 4  # of the JSON of explanations
 MOST_NAMES = 20  # dropped columns that a printed summary names
 Kind = TypeVar("Kind")
 FeatureKind = Literal["number", "category", "ordered", "date"]
