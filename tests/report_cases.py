@@ -162,6 +162,7 @@ def _feature(draw, name: str, index: int, outputs: int):
         "substitutes": {HOSTILE[0]: 0.93, "twin": 0.88} if index == 1 else {},
         "reason": "",
         "kept_in": None if index == 5 else 1.0 - index / 40,
+        "form": "curved",
     }
     if index % 3 == 0:
         feature["missing"] = {

@@ -92,8 +92,8 @@ def asked_pairs(pairs: Pairs, encoder: TableEncoder, prepared: PreparedSample) -
                 raise InputError(
                     describe("pairs", "columns that vary", f"{name!r}, which was left out", "name another column")
                 )
-        first, second = sorted(terms[column] for column in columns)
-        if (first, second) in found:
+        first, second = (terms[column] for column in columns)
+        if (first, second) in found or (second, first) in found:
             raise InputError(describe("pairs", "each pair once", f"{names} twice", "name it once"))
         found.append((first, second))
     return found
