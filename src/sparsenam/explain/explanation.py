@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from sparsenam.explain.local import LocalExplanation
 
 SCHEMA = 4  # of the JSON of explanations
-WITHOUT_PAIRS = 3  # an earlier one, which is read too
+EARLIER = 3  # without pairs, edits and the forms of curves; it is read too
 MOST_NAMES = 20  # dropped columns that a printed summary names
 Kind = TypeVar("Kind")
 
@@ -334,8 +334,9 @@ class Explanation:
 
 def read_explanation(kind: type[Kind], data: Mapping[str, Any]) -> Kind:
     """Return the explanation that ``to_dict`` wrote; an error says what cannot have been written by it."""
-    if data.get("schema") == WITHOUT_PAIRS:
-        data = {**data, "schema": SCHEMA, "pairs": []}
+    if data.get("schema") == EARLIER:
+        features = [{"form": None, **feature} for feature in data.get("features", [])]
+        data = {**data, "schema": SCHEMA, "features": features, "pairs": [], "edits": []}
     if data.get("schema") != SCHEMA:
         got, remedy = repr(data.get("schema")), "explain the model again"
         raise InputError(describe("schema of the explanation", f"schema {SCHEMA}", got, remedy))
