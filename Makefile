@@ -9,7 +9,7 @@ PINS := pyproject.toml constraints.txt
 # real data sets that lie beside the project are used; otherwise the loaders look into their cache, then download
 export SPARSENAM_DATA ?= $(abspath $(wildcard ../shared/data))
 
-.PHONY: help demo test check lint types imports unit browser-tests explore claims bench bench-step signals reproduce docs clean
+.PHONY: help demo test check lint types imports unit browser-tests explore claims bench bench-step signals pairs reproduce docs clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -59,6 +59,10 @@ bench: $(VENV)/benchmark.stamp ## our defaults and EBM on the paper's tasks: hal
 		$(BIN)/python benchmarks/tasks.py $$task --out benchmarks/results/$$task.json || exit 1; done
 	$(BIN)/python benchmarks/tasks.py superconductivity --ebm 1 --out benchmarks/results/superconductivity.json
 	$(BIN)/python benchmarks/wide_path.py benchmarks/results/wide_path.json
+
+pairs: $(VENV)/benchmark.stamp ## pairs beside EBM and LightGBM, false pairs, planted ones: an hour
+	for task in california poisson false friedman screen wide; do $(BIN)/python benchmarks/pairs.py $$task || exit 1; done
+	$(BIN)/python benchmarks/shapes.py --seeds 8 --out benchmarks/results/shapes.json
 
 signals: $(VENV)/benchmark.stamp ## weak, mixed and real signals beside their peers: two hours
 	for table in weak200x10 weak400x30 weak1000x40 weak500x60 logistic500x30 mix1000x50 null400x30 diabetes \
