@@ -148,3 +148,8 @@ def test_pairs_are_ranked_among_the_columns():
     figure = plot_importance(made)
     names = [label.get_text() for label in figure.axes[0].get_yticklabels()]
     assert names[0] == pair.name and "2 columns and 1 pair kept" in figure.get_suptitle()
+
+
+def test_a_pair_of_the_explanation_may_be_given_itself():
+    made, pair = case()
+    assert plot_pair(made, pair).axes[0].get_title() == plot_pair(made, 0).axes[0].get_title()

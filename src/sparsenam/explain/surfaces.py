@@ -235,8 +235,10 @@ def _rounded(value: float, span: float) -> float:
     return round(value / unit) * unit
 
 
-def chosen_pair(explanation: Explanation, pair: int | Sequence[str]) -> Pair:
+def chosen_pair(explanation: Explanation, pair: int | Sequence[str] | Pair) -> Pair:
     """Return a pair by its rank, 0 for the most important, or by the names of its columns."""
+    if isinstance(pair, Pair):
+        return explanation.pair(pair.one.name, pair.other.name)
     if isinstance(pair, int):
         if 0 <= pair < len(explanation.pairs):
             return explanation.pairs[pair]

@@ -17,6 +17,7 @@ from scipy.ndimage import uniform_filter1d
 from sparsenam.explain import charts
 from sparsenam.explain.drawing import BLUE, VERMILLION
 from sparsenam.explain.explanation import Explanation
+from sparsenam.explain.pairs import Pair
 from sparsenam.explain.plots import sheet as sheets
 from sparsenam.explain.plots.sheet import FONT, SMALL, Panel, plain
 from sparsenam.explain.surfaces import CellAxis, Surface, chosen_pair, pair_title, surface
@@ -38,7 +39,7 @@ FEWEST_BEYOND = 0.005  # of the rows: fewer out of view are not mentioned
 
 def plot_pair(
     explanation: Explanation,
-    pair: int | Sequence[str] = 0,
+    pair: int | Sequence[str] | Pair = 0,
     *,
     output: str | None = None,
     total: bool = False,
@@ -52,7 +53,7 @@ def plot_pair(
     Parameters
     ----------
     pair
-        The names of two columns, or the rank of a pair: 0 for the most important.
+        The names of two columns, one of ``explanation.pairs``, or the rank of a pair: 0 for the most important.
     output
         Which output; by default the one on which the pair's effect varies most.
     total
