@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Literal, cast
@@ -14,7 +14,7 @@ from sparsenam.context import Context
 from sparsenam.convex.problem import Certificate
 from sparsenam.errors import InputError, check_word, describe
 from sparsenam.families import best_intercept
-from sparsenam.fitting.problem import FamilyProblem, Fitted, Indices, Vector
+from sparsenam.fitting.problem import FamilyProblem, FitProblem, Fitted, Indices, Vector
 from sparsenam.model import AdditiveModel, ShapeBank, ShapeFunction
 from sparsenam.model.additive import means_of_present
 from sparsenam.model.pairs import PairFunction, flat_shape, purified, with_margin
@@ -23,7 +23,7 @@ from sparsenam.selection.pairs import WorkingResponse, choose_pairs
 from sparsenam.selection.screen import screen
 from sparsenam.smooth.fit import SmoothFit
 from sparsenam.smooth.newton import LIGHTEST, SmoothProblem
-from sparsenam.smooth.pairs import PairFit, curvatures, fit_pairs
+from sparsenam.smooth.pairs import PairFit, fit_pairs
 from sparsenam.tables import PreparedSample, TableEncoder
 from sparsenam.tables.encoder import ColumnName, column_index
 
@@ -38,11 +38,10 @@ MOST_ASKED = 100  # pairs that may be named
 
 @dataclass(frozen=True, slots=True)
 class PairsFound:
-    """The pairs chosen, as indices of terms among the prepared ones, out of so many tested; the certificate, if any."""
+    """The pairs chosen, as indices of terms among the prepared ones; the certificate, where there was a choice."""
 
-    pairs: tuple[tuple[int, int], ...]
-    n_tested: int
-    certificate: Certificate | None
+    pairs: tuple[tuple[int, int], ...] = ()
+    certificate: Certificate | None = None
 
 
 def check_pairs(pairs: Pairs, heredity: Heredity) -> None:
@@ -99,10 +98,10 @@ def asked_pairs(pairs: Pairs, encoder: TableEncoder, prepared: PreparedSample) -
     return found
 
 
-def check_shaped(pairs: Sequence[tuple[int, int]], shaped: set[int], names: Sequence[str]) -> None:
+def check_shaped(pairs: Sequence[tuple[int, int]], shaped: Collection[int], names: Sequence[str]) -> None:
     """Raise for a pair of terms of which one must keep to a shape: it could not be promised for the whole model."""
     for pair in pairs:
-        for term in shaped.intersection(pair):
+        for term in set(shaped).intersection(pair):
             got = f"{names[term]!r}, of which shapes asks something"
             remedy = "leave it out of pairs, or out of shapes"
             raise InputError(describe("pairs", "columns whose shape is free", got, remedy))
@@ -116,6 +115,43 @@ def value_terms(encoder: TableEncoder, prepared: PreparedSample) -> dict[int, in
         for number, term in enumerate(encoder.terms)
         if term.kind != "missing" and number in index
     }
+
+
+def add_pairs(
+    encoder: TableEncoder,
+    problem: FitProblem,
+    choice: Choice,
+    fitted: Fitted,
+    scores: Vector,
+    pairs: Pairs,
+    heredity: Heredity,
+    shaped: Collection[int],
+    splits: Callable[[FitProblem], CrossValidation],
+    context: Context,
+) -> tuple[Fitted, PairsFound]:
+    """Return the fit with the pairs that are asked for or found, or as it was where there are none.
+
+    ``scores`` (rows, outputs) are those of the fit; ``shaped`` are terms that must keep to a shape, and are in no pair.
+    """
+    prepared, smooth = problem.prepared, fitted.smooth
+    assert smooth is not None
+    named = asked_pairs(pairs, encoder, prepared)
+    if named is None:
+        at, on_scale = problem.at(scores)
+        most = None if pairs == "auto" else int(cast(int, pairs))
+        terms = [term for term in value_terms(encoder, prepared).values() if term not in shaped]
+        found = find_pairs(at, on_scale, choice, terms, most, heredity, splits(problem), context)
+    else:
+        check_shaped(named, shaped, prepared.names)
+        found = PairsFound(tuple(named))
+    if not found.pairs:
+        return fitted, found
+    mains = frozenset(int(term) for term in fitted.model.terms)
+    kept = [place for place, index in enumerate(choice.support) if int(prepared.terms[index]) in mains]
+    chosen = tuple((int(prepared.terms[one]), int(prepared.terms[other])) for one, other in found.pairs)
+    indices = np.union1d(choice.support[kept], np.array(found.pairs, dtype=np.intp).ravel())
+    fitter = PairFitter(mains, chosen, smooth.take(kept))
+    return problem.fit(fitter, indices, scores[:, 0] if choice.start is not None else None, context)[0], found
 
 
 def find_pairs(
@@ -136,7 +172,7 @@ def find_pairs(
     kept = set[int](choice.support.tolist())
     tested = _pairs_to_test(terms, kept, heredity)
     if not len(tested):
-        return PairsFound((), 0, None)
+        return PairsFound()
     task = SmoothProblem(prepared.x, prepared.target, prepared.weights, family)
     slopes = -prepared.weights[:, None] * family.gradient(scores, prepared.target)
     bends = family.mean(scores) if family.couples_outputs else family.hessian_diagonal(scores, prepared.target)
@@ -152,8 +188,8 @@ def find_pairs(
     )
     candidates = screened.passing(LEVEL)[:CANDIDATES]
     if not len(candidates):
-        return PairsFound((), len(tested), None)
-    weights = prepared.weights * np.mean(curvatures(task, scores), axis=0)
+        return PairsFound()
+    weights = prepared.weights * np.mean(task.curvatures(scores), axis=0)
     response = slopes / weights[:, None]
     start = family.best_constant(prepared.target, prepared.weights)
     explained = task.loss(np.tile(start, (len(scores), 1))) - task.loss(scores)
@@ -167,7 +203,7 @@ def find_pairs(
     groups = _groups_of(prepared, kept | set(np.unique(candidates).tolist()))
     mains = choice.task.design.columns(groups).astype(np.float64)
     names = [" × ".join(prepared.names[int(term)] for term in pair) for pair in candidates]
-    found = choose_pairs(
+    taken, certificate = choose_pairs(
         prepared.x,
         prepared.levels,
         candidates,
@@ -180,8 +216,8 @@ def find_pairs(
         n_tested=len(tested),
         context=context,
     )
-    chosen = tuple((int(candidates[index, 0]), int(candidates[index, 1])) for index in found.chosen)
-    return PairsFound(chosen, len(tested), found.certificate)
+    chosen = tuple((int(candidates[index, 0]), int(candidates[index, 1])) for index in taken)
+    return PairsFound(chosen, certificate)
 
 
 def _pairs_to_test(terms: Sequence[int], kept: set[int], heredity: Heredity) -> NDArray[np.intp]:

@@ -16,18 +16,9 @@ from sparsenam.context import Context
 from sparsenam.convex.problem import Certificate
 from sparsenam.errors import InputError, check_number, check_whole, check_word, describe
 from sparsenam.fitting.identity import choice_basis, identity_of
-from sparsenam.fitting.pairs import (
-    Heredity,
-    PairFitter,
-    Pairs,
-    PairsFound,
-    asked_pairs,
-    check_pairs,
-    check_shaped,
-    find_pairs,
-    value_terms,
-)
+from sparsenam.fitting.pairs import Heredity, Pairs, PairsFound, add_pairs, check_pairs
 from sparsenam.fitting.problem import FitProblem, Fitted, Vector
+from sparsenam.fitting.shapes import check_shapes, read_shapes, shaped_terms
 from sparsenam.fitting.strategies import (
     FeatureKind,
     SmoothFitter,
@@ -43,16 +34,8 @@ from sparsenam.selection import CVCurve, RegularizationPath, Rule, RuleName, as_
 from sparsenam.selection.choose import Choice, CrossValidation, pack_choice, unpack_choice
 from sparsenam.selection.curve import CrossValidator, Evidence, repeats_for, splits_of
 from sparsenam.selection.task import TOLERANCE, ConvexTask, Norm, Substitutes, by_column, substitutes_of, twins_of
-from sparsenam.smooth.constraints import Shape, read_shape
 from sparsenam.tables import Sample, TableEncoder
-from sparsenam.tables.encoder import (
-    ColumnName,
-    FeatureGroups,
-    FeatureTypes,
-    PenaltyWeights,
-    column_index,
-    grouping_of,
-)
+from sparsenam.tables.encoder import ColumnName, FeatureGroups, FeatureTypes, PenaltyWeights, grouping_of
 from sparsenam.training import Network
 from sparsenam.training.checkpoint import History
 
@@ -175,42 +158,6 @@ def resolve_snam(
     return chosen_network_strategy(network, penalty, refit is not False), penalty
 
 
-def read_shapes(shapes: Mapping[ColumnName, str]) -> dict[ColumnName, Shape]:
-    """Return what is asked of each column."""
-    if not isinstance(shapes, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]  # the user's input
-        remedy = 'write for example {"age": "increasing"}'
-        raise InputError(describe("shapes", "a dictionary from column to shape", repr(shapes), remedy))
-    return {column: read_shape(text, f"shapes of column {column!r}") for column, text in shapes.items()}
-
-
-def check_shapes(shapes: Mapping[ColumnName, Shape], encoder: TableEncoder, problem: FitProblem) -> None:
-    """Raise for a shape of a column that is absent, given twice, constant or no number, and of several classes."""
-    seen: set[int] = set()
-    for column, shape in shapes.items():
-        index = column_index(encoder, column, "shapes")
-        where, kind = f"shapes of column {encoder.names[index]!r}", encoder.columns[index].kind
-        if index in seen:
-            raise InputError(describe(where, "one shape", "two, by name and by position", "take one out"))
-        seen.add(index)
-        if kind == "category":
-            remedy = "leave it out, or say in feature_types that it is a number or ordered"
-            raise InputError(describe(where, "a column of numbers, dates or ordered levels", "a category", remedy))
-        if kind == "constant" or _is_constant(encoder.names[index], problem):
-            raise InputError(describe(where, "a column that varies", "a constant column", "leave it out"))
-        outputs = problem.prepared.target.shape[1]
-        if problem.family.couples_outputs and outputs > 1 and not shape.is_free:
-            expected = "two classes, since several share no direction"
-            raise InputError(
-                describe(where, expected, f"{outputs} classes", "leave it out, or ask for 'linear' or 'steps'")
-            )
-
-
-def _is_constant(name: str, problem: FitProblem) -> bool:
-    """Return whether a column of numbers has one value in the rows that count; a twin of another has more."""
-    prepared = problem.prepared
-    return name not in prepared.names and not any(name in twins for twins in prepared.twins.values())
-
-
 def resolve_random_features(
     parameters: ChoosingParameters,
     kind: FeatureKind,
@@ -331,46 +278,11 @@ def fit(
     fitted, scores = fit_terms(problem, choice, plan, context)
     found = None
     if choice is not None and plan.pairs.pairs != 0:
-        fitted, found = add_pairs(encoder, problem, choice, fitted, scores, plan, splits, context)
+        asked, shaped = plan.pairs, shaped_terms(plan.strategy.shapes, problem)
+        fitted, found = add_pairs(
+            encoder, problem, choice, fitted, scores, asked.pairs, asked.heredity, shaped, splits, context
+        )
     return replace(build(encoder, problem, choice, problem.finish(fitted), plan), pairs=found)
-
-
-def add_pairs(
-    encoder: TableEncoder,
-    problem: FitProblem,
-    choice: Choice,
-    fitted: Fitted,
-    scores: Vector,
-    plan: Plan,
-    splits: Callable[[FitProblem], CrossValidation],
-    context: Context,
-) -> tuple[Fitted, PairsFound]:
-    """Return the fit with the pairs that are asked for or found, or as it was where there are none."""
-    asked, prepared = plan.pairs, problem.prepared
-    named = asked_pairs(asked.pairs, encoder, prepared)
-    shaped = {
-        index
-        for index, name in enumerate(prepared.names)
-        if name in {encoder.names[column_index(encoder, column, "shapes")] for column in plan.strategy.shapes}
-    }
-    smooth = fitted.smooth
-    assert smooth is not None
-    if named is None:
-        at, on_scale = problem.at(scores)
-        most = None if asked.pairs == "auto" else int(cast(int, asked.pairs))
-        terms = [term for term in value_terms(encoder, prepared).values() if term not in shaped]
-        found = find_pairs(at, on_scale, choice, terms, most, asked.heredity, splits(problem), context)
-    else:
-        check_shaped(named, shaped, prepared.names)
-        found = PairsFound(tuple(named), len(named), None)
-    if not found.pairs:
-        return fitted, found
-    mains = frozenset(int(term) for term in fitted.model.terms)
-    kept = [place for place, index in enumerate(choice.support) if int(prepared.terms[index]) in mains]
-    pairs = tuple((int(prepared.terms[one]), int(prepared.terms[other])) for one, other in found.pairs)
-    indices = np.union1d(choice.support[kept], np.array(found.pairs, dtype=np.intp).ravel())
-    fitter = PairFitter(mains, pairs, smooth.take(kept))
-    return problem.fit(fitter, indices, scores[:, 0] if choice.start is not None else None, context)[0], found
 
 
 def choose(

@@ -17,6 +17,7 @@ from sparsenam.convex.features import FrozenFeatures, RampFeatures, RandomFeatur
 from sparsenam.convex.relaxed import refit_on
 from sparsenam.errors import InputError, describe
 from sparsenam.fitting.problem import FamilyProblem, Fitted, Fitter
+from sparsenam.fitting.shapes import shaped_terms
 from sparsenam.model import Finished, finish
 from sparsenam.networks import MLPBank, SubnetBank, build_bank, initial_parameters
 from sparsenam.penalties import GroupLasso, JointGroupLasso, NeedsFirstFit, Penalty, spread, weighted
@@ -167,7 +168,7 @@ class SmoothFitter:
             prepared.weights,
             problem.family,
             levels=prepared.levels,
-            shapes=term_shapes(self.shapes, problem) if self.shapes else None,
+            shapes=shaped_terms(self.shapes, problem) if self.shapes else None,
             context=context,
         )
         bank, theta = smooth.network()
@@ -317,13 +318,6 @@ def penalty_on_terms(penalty: Penalty, problem: FamilyProblem) -> Penalty:
     members = tuple(prepared.terms[indices] for indices in grouping.members)
     leading = np.array([terms[0] for terms in members], dtype=np.intp)
     return JointGroupLasso(members, penalty.thresholds(prepared.n_terms, 1.0)[leading] * grouping.weights)
-
-
-def term_shapes(shapes: Mapping[ColumnName, Shape], problem: FamilyProblem) -> dict[int, Shape]:
-    """Return what is asked of the terms of a problem, by index: of the numbers of a column, not its missing cells."""
-    names = problem.column_names
-    wanted = {column if isinstance(column, str) else names[column]: shape for column, shape in shapes.items()}
-    return {index: wanted[name] for index, name in enumerate(problem.prepared.names) if name in wanted}
 
 
 def require_numbers(prepared: PreparedSample) -> None:

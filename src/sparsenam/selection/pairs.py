@@ -37,16 +37,6 @@ TOLERANCE = 1e-4  # duality gap of the solution that is certified
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class PairChoice:
-    """The pairs chosen, as indices among the candidates, with the curve, the point taken, and the certificate."""
-
-    chosen: NDArray[np.intp]
-    curve: CVCurve
-    taken: int
-    certificate: Certificate | None
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class WorkingResponse:
     """The mains' fit as a squared error: response (rows, outputs) under weights (rows,).
 
@@ -94,8 +84,8 @@ def choose_pairs(
     most: int | None,
     n_tested: int,
     context: Context,
-) -> PairChoice:
-    """Walk down the path of pairs and take the point of a rule.
+) -> tuple[NDArray[np.intp], Certificate | None]:
+    """Walk down the path of pairs; return the candidates at the point that a rule takes, and the certificate there.
 
     Parameters
     ----------
@@ -155,7 +145,7 @@ def choose_pairs(
     certificate = None
     if taken:
         certificate = _certificate(design, target, working.weights, points[taken].alpha, names)
-    return PairChoice(points[taken].supports[0], curve, taken, certificate)
+    return points[taken].supports[0], certificate
 
 
 def _design(

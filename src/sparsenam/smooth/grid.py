@@ -21,7 +21,9 @@ from sparsenam.model.pairs import GridCells, PairFunction
 from sparsenam.smooth.prior import HIGHEST, LARGEST_STEP, LOWEST
 from sparsenam.tables.sample import Matrix, Vector
 
-PROBES = 12  # random vectors of ±1: their mean is within 3 % of a trace here, and a strength may be off by as much
+# random vectors of ±1. Over 12 draws (5,000 rows, 16 and 32 intervals) degrees of freedom vary by 2 %, the strengths of
+# differences by 4 to 7 %; that of the size by 30 to 70 %, where it hardly matters
+PROBES = 12
 WEAK = 0.02  # share of the data's information in the first prior: rather too rough than too smooth
 
 
@@ -152,8 +154,9 @@ class GridBlock:
     def _centre(self, weights: Sequence[Vector]) -> None:
         """Move the effect to mean 0 over the rows."""
         fitted = cast(Matrix, self.design @ self.values)
-        means = np.stack([np.average(fitted, axis=0, weights=weight) for weight in weights]).mean(axis=0)
-        if len(weights) > 1:
+        if len(weights) == 1:
+            means = np.average(fitted, axis=0, weights=weights[0])
+        else:
             means = np.array([np.average(fitted[:, k], weights=weight) for k, weight in enumerate(weights)])
         self.values, self.fitted = self.values - means, fitted - means
 

@@ -37,6 +37,18 @@ class SmoothProblem:
         """Return Σᵢ wᵢ loss(yᵢ, scoresᵢ)."""
         return float(self.weights @ self.family.loss(scores, self.target))
 
+    def curvatures(self, scores: Matrix) -> Matrix:
+        """Return the curvature h of the loss in each score, shape (outputs, rows), or (1, rows) for softmax.
+
+        There it is (1 - Σp²)/(K - 1), the mean of the eigenvalues of diag(p) - ppᵀ in the K - 1 directions that it
+        sees: exact for two classes and for equal shares. A bound would make many classes look more informative.
+        """
+        family, outputs = self.family, scores.shape[1]
+        if family.couples_outputs and outputs > 1:
+            mean = family.mean(scores)
+            return np.maximum(np.sum(mean * (1.0 - mean), axis=1) / (outputs - 1.0), LIGHTEST)[None]
+        return np.maximum(family.hessian_diagonal(scores, self.target), LIGHTEST).T
+
 
 class Curvatures:
     """The Gram matrices of the columns under the working weights w h, one for each output or one for all."""
@@ -50,22 +62,10 @@ class Curvatures:
 
         The gradient is exact, so that an old curvature changes how fast the steps converge, not where to.
         """
-        weights = self.task.weights * self._bends(scores)
+        weights = self.task.weights * self.task.curvatures(scores)
         if not self._grams or np.abs(weights - self._weights).sum() > SAME * weights.sum():
             self._weights, self._grams = weights, [self.design.gram(each) for each in weights]
         return self._grams
-
-    def _bends(self, scores: Matrix) -> Matrix:
-        """Return the curvature h of the loss in each score, shape (outputs, rows), or (1, rows) for softmax.
-
-        There it is (1 - Σp²)/(K - 1), the mean of the eigenvalues of diag(p) - ppᵀ in the K - 1 directions that it
-        sees: exact for two classes and for equal shares. A bound would make many classes look more informative.
-        """
-        family, outputs = self.task.family, scores.shape[1]
-        if family.couples_outputs and outputs > 1:
-            mean = family.mean(scores)
-            return np.maximum(np.sum(mean * (1.0 - mean), axis=1) / (outputs - 1.0), LIGHTEST)[None]
-        return np.maximum(family.hessian_diagonal(scores, self.task.target), LIGHTEST).T
 
 
 @dataclass(frozen=True, slots=True, eq=False)
