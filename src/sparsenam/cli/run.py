@@ -8,7 +8,7 @@ import math
 import os
 import time
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -94,11 +94,11 @@ class ModelFolder:
         return cast("Mapping[str, Any]", metrics) if isinstance(metrics, dict) else {}
 
 
-def write_report(explanation: Any, path: Path, local: Any = None) -> None:
+def write_report(explanation: Any, path: Path, local: Any = None, beside: Sequence[Any] = ()) -> None:
     """Write the report of an explanation, whole or not at all."""
     partial = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
     try:
-        explanation.report(partial, local)
+        explanation.report(partial, local, beside)
         os.replace(partial, path)
     finally:
         with suppress(FileNotFoundError):

@@ -17,6 +17,7 @@ from typing import (
 )
 
 from sparsenam.errors import InputError, describe
+from sparsenam.explain.findings import Found
 from sparsenam.explain.pairs import Pair
 from sparsenam.explain.summary import Density, Numbers, plain_data, read_plain
 from sparsenam.explain.text import (
@@ -325,11 +326,14 @@ class Explanation:
         """Return the records as a pandas table."""
         return as_frame(self.to_records())
 
-    def report(self, path: str | Path, local: LocalExplanation | None = None) -> Path:
-        """Write one self-contained page about the model, and about some rows if given; return its path."""
+    def report(self, path: str | Path, local: LocalExplanation | None = None, beside: Sequence[Found] = ()) -> Path:
+        """Write one self-contained page about the model, and about some rows if given; return its path.
+
+        ``beside`` are results of other methods, such as an audit; each becomes a section.
+        """
         from sparsenam.explain.report import write_report
 
-        return write_report(self, path, local)
+        return write_report(self, path, local, beside)
 
 
 def read_explanation(kind: type[Kind], data: Mapping[str, Any]) -> Kind:

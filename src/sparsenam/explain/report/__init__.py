@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
+from collections.abc import Sequence
 from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
@@ -17,12 +18,22 @@ from string import Template
 from sparsenam.explain.charts import named_outputs, thinned
 from sparsenam.explain.drawing import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILLION, YELLOW
 from sparsenam.explain.explanation import Explanation
+from sparsenam.explain.findings import Found
 from sparsenam.explain.local import LocalExplanation
 from sparsenam.explain.report.drawings import chart_constants, choice_data, shape_data
 from sparsenam.explain.report.edits import edits
 from sparsenam.explain.report.maps import map_styles, pair_data, pairs
 from sparsenam.explain.report.markup import Markup, clean, data_block, element, joined
-from sparsenam.explain.report.sections import dropped, kept, local_rows, model_card, selection, shapes, summary
+from sparsenam.explain.report.sections import (
+    dropped,
+    finding_section,
+    kept,
+    local_rows,
+    model_card,
+    selection,
+    shapes,
+    summary,
+)
 from sparsenam.explain.report.svg import PENS, styles
 from sparsenam.files import write_atomically
 
@@ -55,8 +66,11 @@ PRINTED = _scheme(
 )
 
 
-def render_report(explanation: Explanation, local: LocalExplanation | None = None) -> str:
-    """Return the report as one HTML page that loads nothing, with waterfalls of the rows of ``local``."""
+def render_report(explanation: Explanation, local: LocalExplanation | None = None, beside: Sequence[Found] = ()) -> str:
+    """Return the report as one HTML page that loads nothing, with waterfalls of the rows of ``local``.
+
+    What was found out ``beside``, such as an audit, gets a section each.
+    """
     explanation = _light(explanation)
     shown = named_outputs(explanation, None, len(PENS))
     built = {
@@ -68,6 +82,7 @@ def render_report(explanation: Explanation, local: LocalExplanation | None = Non
         "Rows": local_rows(local) if local is not None and local.rows else joined(()),
         "Dropped": dropped(explanation),
         "Selection": selection(explanation),
+        **{finding.title: finding_section(finding) for finding in (found.finding() for found in beside)},
         "Model card": model_card(explanation),
     }
     links = [element("a", {"href": f"#{title.split()[-1].lower()}"}, title) for title in built if built[title]]
@@ -95,10 +110,15 @@ def render_report(explanation: Explanation, local: LocalExplanation | None = Non
     )
 
 
-def write_report(explanation: Explanation, path: str | os.PathLike[str], local: LocalExplanation | None = None) -> Path:
+def write_report(
+    explanation: Explanation,
+    path: str | os.PathLike[str],
+    local: LocalExplanation | None = None,
+    beside: Sequence[Found] = (),
+) -> Path:
     """Write the report to a file, whole or not at all, and return its path."""
     target = Path(path)
-    write_atomically(target, render_report(explanation, local).encode())
+    write_atomically(target, render_report(explanation, local, beside).encode())
     return target
 
 

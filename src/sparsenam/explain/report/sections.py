@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from sparsenam.explain.charts import drawn_levels, has_levels, levels_note, loss_curve, path_lines, shown_output
 from sparsenam.explain.explanation import Curve, Explanation, Feature, Level
+from sparsenam.explain.findings import Finding
 from sparsenam.explain.local import LocalExplanation, RowExplanation
 from sparsenam.explain.pairs import Pair
 from sparsenam.explain.report.drawings import loss_chart, path_chart, shape_chart, waterfall_chart
@@ -313,6 +314,13 @@ def selection(explanation: Explanation) -> Markup:
         return joined(())
     title = f"How much to keep{_fitted(explanation)}"
     return section("selection", title, element("div", {"class": "figures"}, *figures))
+
+
+def finding_section(finding: Finding) -> Markup:
+    """Return what was found out beside the explanation: a sentence in plain words, then tables."""
+    tables = [table(each.caption, each.heads, each.rows, numbers=range(1, len(each.heads))) for each in finding.tables]
+    identifier = finding.title.split()[-1].lower()
+    return section(identifier, finding.title, element("p", None, finding.sentence), *tables, *map(note, finding.notes))
 
 
 def model_card(explanation: Explanation) -> Markup:
