@@ -30,7 +30,7 @@ FINDING = Finding("Who <pays>", "One & all.", (TABLE,), ("A note.",))
 def test_a_table_prints_names_to_the_left_numbers_to_the_right_and_shortens_long_cells() -> None:
     lines = str(TABLE).splitlines()
     assert lines[0] == "Columns"
-    assert lines[2] == "  a" + " " * 42 + "0.5"
+    assert lines[2] == "  a" + " " * 43 + "0.5"
     assert lines[4].startswith("  " + "n" * 39 + "…")
 
 
