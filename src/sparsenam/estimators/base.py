@@ -24,6 +24,7 @@ from sklearn.utils.validation import (
 from sparsenam.context import Clock, Context, Progress, ProgressBar, ResumeFile, Streams, threads
 from sparsenam.convex.problem import Certificate
 from sparsenam.errors import ChoiceWarning, InputError, check_number, describe
+from sparsenam.estimators.bands import BandsMixin
 from sparsenam.estimators.editing import EditingMixin
 from sparsenam.explain import (
     Explanation,
@@ -69,7 +70,7 @@ Matrix = NDArray[np.float64]
 RandomState = int | np.random.RandomState | None
 
 
-class AdditiveEstimator(EditingMixin, BaseEstimator, ABC):
+class AdditiveEstimator(BandsMixin, EditingMixin, BaseEstimator, ABC):
     """An estimator whose fitted state is an `AdditiveModel`."""
 
     model_: AdditiveModel
@@ -437,6 +438,7 @@ def _attributes(result: FitResult, encoder: TableEncoder) -> dict[str, object]:
         "interactions_": interactions_of(encoder, result.model),
         "pair_certificate_": None if result.pairs is None else result.pairs.certificate,
         "evidence_": result.evidence,
+        "bands_": result.bands,
         "_taken": result.taken,
         "edits_": (),
         "_session": None,

@@ -16,6 +16,7 @@ from sklearn.base import ClassifierMixin
 from sparsenam.convex.problem import Certificate
 from sparsenam.errors import describe
 from sparsenam.explain.summary import TrainingSummary, interactions_of
+from sparsenam.export.bands import NAMES, bands_to_parts, read_bands
 from sparsenam.export.container import (
     ModelFileError,
     ModelFileWarning,
@@ -47,8 +48,8 @@ Estimator = TypeVar("Estimator")
 Found = TypeVar("Found")
 Document = dict[str, Any]
 
-SCHEMA = 4
-OLDEST = 3  # written before models had pairs and a log of edits
+SCHEMA = 5
+OLDEST = 3  # written before models had pairs and a log of edits; 4 before they knew their uncertainty
 FACTS = {"alpha_", "n_parameters_", "stationarity_", "history_", "readmitted_", "substitutes_"}
 OF_TRAINING = {"stationarity_", "history_"}  # absent from fits without training
 OUTPUTS_OF_CLASSES: dict[str, Callable[[int], int]] = {
@@ -79,6 +80,7 @@ def save_estimator(estimator: Saveable, path: str | PathLike[str]) -> None:
     settings, left_out = pack_parameters(parameters)
     facts, tensors = model_to_parts(fitted["model_"])
     curve = fitted["cv_curve_"]
+    bands, band_tensors = bands_to_parts(fitted["bands_"])
     document: Document = {
         "schema": SCHEMA,
         "written_by": version("sparsenam"),
@@ -92,13 +94,15 @@ def save_estimator(estimator: Saveable, path: str | PathLike[str]) -> None:
         "pair_certificate": _to_dict(fitted["pair_certificate_"]),
         "curve": None if curve is None else curve_to_dict(curve, parameters.get("rule")),
         "taken": fitted["_taken"],
+        "bands": bands,
         "edits": edits_to_list(fitted["edits_"]),
         "summary": _to_dict(fitted.get("summary_")),
         "classes": labels_to_dict(fitted["classes_"]) if "classes_" in fitted else None,
         "flat_target": fitted.get("_flat_target"),
         "log_likelihood": fitted.get("log_likelihood_"),
     }
-    write_container(Path(path), document, tensors | {"norms": fitted["norms_"]} | _baseline_tensors(fitted))
+    tensors |= {"norms": fitted["norms_"]} | band_tensors | _baseline_tensors(fitted)
+    write_container(Path(path), document, tensors)
     if left_out:
         message = f"settings that are no plain data are not in {path}: {', '.join(left_out)}."
         warnings.warn(message, ModelFileWarning, stacklevel=3)
@@ -188,7 +192,9 @@ def _read_fitted(document: Document, tensors: Tensors, kind: type[Any]) -> Docum
     if encoder.named:
         fitted["feature_names_in_"] = np.array(encoder.names, dtype=object)
     fitted |= _survival(document, tensors, kind)
+    parts = {name: tensors.pop(name) for name in NAMES & set(tensors)}
     model = read_model(document["model"], tensors, len(encoder.terms))
+    bands = read_bands(document.get("bands"), parts, model)
     intercept = model.intercept
     fitted |= _facts(document["facts"])
     fitted |= {
@@ -200,6 +206,7 @@ def _read_fitted(document: Document, tensors: Tensors, kind: type[Any]) -> Docum
         "cv_curve_": _optional(document["curve"], read_curve),
         "path_": None,
         "_taken": _taken(document),
+        "bands_": bands,
         "edits_": read_edits(document["edits"] if document["schema"] > OLDEST else [], encoder, model),
         "_session": None,
         **_target(document, model, kind),

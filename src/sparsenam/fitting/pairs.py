@@ -14,7 +14,7 @@ from sparsenam.context import Context
 from sparsenam.convex.problem import Certificate
 from sparsenam.errors import InputError, check_word, describe
 from sparsenam.families import best_intercept
-from sparsenam.fitting.problem import FamilyProblem, FitProblem, Fitted, Indices, Vector
+from sparsenam.fitting.problem import FamilyProblem, FitProblem, Fitted, Indices, SmoothEvidence, Vector
 from sparsenam.model import AdditiveModel, ShapeBank, ShapeFunction
 from sparsenam.model.additive import means_of_present
 from sparsenam.model.pairs import PairFunction, flat_shape, purified, with_margin
@@ -133,8 +133,9 @@ def add_pairs(
 
     ``scores`` (rows, outputs) are those of the fit; ``shaped`` are terms that must keep to a shape, and are in no pair.
     """
-    prepared, smooth = problem.prepared, fitted.smooth
-    assert smooth is not None
+    prepared = problem.prepared
+    assert fitted.smooth is not None
+    smooth = fitted.smooth.fit
     named = asked_pairs(pairs, encoder, prepared)
     if named is None:
         at, on_scale = problem.at(scores)
@@ -325,7 +326,9 @@ def _assembled(
         squares[list(places)] += float(np.einsum("ik,ik,i->", effect / unit, effect / unit, shares))
     norms = np.zeros(prepared.n_terms)
     norms[prepared.terms] = np.sqrt(squares)
-    return Fitted(model, norms)
+    offset = np.zeros((prepared.weights.size, outputs))
+    offset[prepared.weights > 0] = fit.offset
+    return Fitted(model, norms, smooth=SmoothEvidence(problem, fit.mains, mains, offset, fit.spreads))
 
 
 def _rescaled(pair: PairFunction, prepared: PreparedSample, places: tuple[int, int], unit: Vector) -> PairFunction:

@@ -15,6 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sparsenam.context import Context
 from sparsenam.convex.problem import Certificate
 from sparsenam.errors import InputError, check_number, check_whole, check_word, describe
+from sparsenam.fitting.bands import bands_of
 from sparsenam.fitting.identity import choice_basis, identity_of
 from sparsenam.fitting.pairs import Heredity, Pairs, PairsFound, add_pairs, check_pairs
 from sparsenam.fitting.problem import FitProblem, Fitted, Vector
@@ -29,6 +30,7 @@ from sparsenam.fitting.strategies import (
     smooth_strategy,
 )
 from sparsenam.model import AdditiveModel
+from sparsenam.model.bands import Bands
 from sparsenam.penalties import Penalty, as_penalty, spread
 from sparsenam.selection import CVCurve, RegularizationPath, Rule, RuleName, as_rule
 from sparsenam.selection.choose import Choice, CrossValidation, pack_choice, unpack_choice
@@ -239,6 +241,7 @@ class FitResult:
     substitutes: Substitutes
     problem: FitProblem
     pairs: PairsFound | None = None
+    bands: Bands | None = None
 
 
 def read(
@@ -282,7 +285,8 @@ def fit(
         fitted, found = add_pairs(
             encoder, problem, choice, fitted, scores, asked.pairs, asked.heredity, shaped, splits, context
         )
-    return replace(build(encoder, problem, choice, problem.finish(fitted), plan), pairs=found)
+    bands = bands_of(fitted, context)
+    return replace(build(encoder, problem, choice, problem.finish(fitted), plan), pairs=found, bands=bands)
 
 
 def choose(

@@ -15,6 +15,7 @@ from sparsenam.model import AdditiveModel
 from sparsenam.selection.choose import Choice, CrossValidation, choose_at, choose_by_cross_validation
 from sparsenam.selection.task import ConvexTask, centred_effects
 from sparsenam.smooth.fit import SmoothFit
+from sparsenam.smooth.grid import PairSpread
 from sparsenam.tables import PreparedSample, Sample, TableEncoder, prepare
 from sparsenam.tables.sample import mean_and_deviation
 from sparsenam.training.checkpoint import History
@@ -35,7 +36,22 @@ class Fitted:
     norms: Vector
     history: History | None = None
     stationarity: float | None = None
-    smooth: SmoothFit | None = None
+    smooth: SmoothEvidence | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SmoothEvidence:
+    """A smooth fit with the problem that it was fitted to, for what is to be known of its uncertainty.
+
+    ``places`` (terms,) says which of the problem's terms the fit's terms are; ``offset`` (rows, outputs) is what pairs
+    add to the scores, and ``pairs`` how uncertain they are.
+    """
+
+    problem: FamilyProblem
+    fit: SmoothFit
+    places: Indices
+    offset: Vector | None = None
+    pairs: tuple[PairSpread, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)

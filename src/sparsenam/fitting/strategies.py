@@ -16,7 +16,7 @@ from sparsenam.convex.design import grouped_design
 from sparsenam.convex.features import FrozenFeatures, RampFeatures, RandomFeatures
 from sparsenam.convex.relaxed import refit_on
 from sparsenam.errors import InputError, describe
-from sparsenam.fitting.problem import FamilyProblem, Fitted, Fitter
+from sparsenam.fitting.problem import FamilyProblem, Fitted, Fitter, SmoothEvidence
 from sparsenam.fitting.shapes import shaped_terms
 from sparsenam.model import Finished, finish
 from sparsenam.networks import MLPBank, SubnetBank, build_bank, initial_parameters
@@ -176,7 +176,8 @@ class SmoothFitter:
         if smooth.shapes:  # a term whose shape the data speak against is 0; it stays where it was asked to
             free = prepared.grouping.spread(prepared.grouping.weights) == 0.0
             finished = finished.keep(free | np.array([part.any() for part in smooth.coefficients], dtype=np.bool_))
-        return Fitted(finished.model, finished.norms(), smooth=smooth)
+        evidence = SmoothEvidence(problem, smooth, _all(prepared))
+        return Fitted(finished.model, finished.norms(), smooth=evidence)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

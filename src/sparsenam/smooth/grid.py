@@ -17,7 +17,7 @@ from scipy.sparse import csc_array, csr_array, eye_array, kron
 from scipy.sparse.linalg import splu
 
 from sparsenam.convex.design import SPACING, distinct, place_ramps
-from sparsenam.model.pairs import GridCells, PairFunction
+from sparsenam.model.pairs import GridCells, PairFunction, purified
 from sparsenam.smooth.prior import HIGHEST, LARGEST_STEP, LOWEST
 from sparsenam.tables.sample import Matrix, Vector
 
@@ -25,6 +25,23 @@ from sparsenam.tables.sample import Matrix, Vector
 # differences by 4 to 7 %; that of the size by 30 to 70 %, where it hardly matters
 PROBES = 12
 WEAK = 0.02  # share of the data's information in the first prior: rather too rough than too smooth
+
+
+DRAWS = 100  # from the posterior of a pair; a standard deviation is then known to 7 %
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PairSpread:
+    """The standard deviations of a pair without what either term explains alone, and of those two functions.
+
+    ``nodes`` is (a + 1, b + 1, outputs), ``rows`` (a + 1, outputs) and ``columns`` (b + 1, outputs), on the fit's scale;
+    ``knots`` (a,) and (b,) are those of the scaled terms.
+    """
+
+    knots: tuple[Vector, Vector]
+    nodes: NDArray[np.float64]
+    rows: Matrix
+    columns: Matrix
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -151,6 +168,36 @@ class GridBlock:
         self.strengths = np.clip(self.strengths * factors, LOWEST, HIGHEST)
         self._centre(weights)
 
+    def spread(
+        self, reference: Vector, weights: Sequence[Vector], noise: float, generator: np.random.Generator
+    ) -> PairSpread:
+        """Return the standard deviations under the posterior, all other parts of the fit given.
+
+        A draw of covariance H⁻¹ is H⁻¹ times a draw of covariance H = ZᵀWZ/φ + P, which is a sum of independent ones.
+        ``reference`` (rows,) are the weights under which the pair is purified.
+        """
+        assert self.strengths is not None
+        prior: Any = sum(strength * matrix for strength, matrix in zip(self.strengths, self.matrices, strict=True))
+        roots = [csr_array(_symmetric_root(axis.roughness())) for axis in self.axes]
+        products: list[Any] = [kron(roots[0], eye_array(self.shape[1])), kron(eye_array(self.shape[0]), roots[1])]
+        parts = list[PairSpread]()
+        for gram, weight in zip(self._grams(weights), weights, strict=True):
+            noisy = np.sqrt(weight / noise)[:, None] * generator.standard_normal((weight.size, DRAWS))
+            drawn = cast(Matrix, self._transposed @ noisy)
+            for strength, root in zip(self.strengths, [*products, eye_array(self.size)], strict=True):
+                drawn += np.sqrt(strength) * (root @ generator.standard_normal((self.size, DRAWS)))
+            values = _factor(gram / noise + prior).solve(drawn).reshape(*self.shape, DRAWS)
+            knots = (self.axes[0].knots, self.axes[1].knots)
+            split = purified(PairFunction((0, 1), knots, values, self.mass(reference)))
+            sizes = [part.std(axis=-1, keepdims=True) for part in (split.pair.values, split.rows, split.columns)]
+            parts.append(PairSpread(knots, *sizes))
+        outputs = self.values.shape[1] if len(parts) == 1 else 1
+        nodes, rows, columns = (
+            np.repeat(np.concatenate([getattr(part, name) for part in parts], axis=-1), outputs, axis=-1)
+            for name in ("nodes", "rows", "columns")
+        )
+        return PairSpread(parts[0].knots, nodes, rows, columns)
+
     def _centre(self, weights: Sequence[Vector]) -> None:
         """Move the effect to mean 0 over the rows."""
         fitted = cast(Matrix, self.design @ self.values)
@@ -182,6 +229,12 @@ def hats(axes: tuple[GridAxis, GridAxis], x: tuple[Vector, Vector]) -> Any:
     found = csr_array((np.concatenate(shares), (index, np.concatenate(nodes))), shape=(rows, axes[0].size * width))
     found.eliminate_zeros()
     return found
+
+
+def _symmetric_root(matrix: Matrix) -> Matrix:
+    """Return the R with R² = matrix, for a positive semidefinite one."""
+    values, vectors = np.linalg.eigh(matrix)
+    return (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
 
 
 def _factor(matrix: Any) -> Any:

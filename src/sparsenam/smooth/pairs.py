@@ -15,7 +15,7 @@ from sparsenam.convex.design import Ramps, distinct
 from sparsenam.families.dispersion import dispersion
 from sparsenam.model.pairs import PairFunction
 from sparsenam.smooth.fit import SmoothFit
-from sparsenam.smooth.grid import GridAxis, GridBlock
+from sparsenam.smooth.grid import GridAxis, GridBlock, PairSpread
 from sparsenam.smooth.newton import SmoothProblem
 from sparsenam.smooth.prior import Layout, Posterior, RampDesign, WeightedGram, posterior, updated_strengths
 from sparsenam.tables.sample import Matrix, Vector
@@ -37,7 +37,9 @@ class PairFit:
     """Mains without a shape, pairs and intercept; pairs hold what either term explains alone, too.
 
     ``coefficients`` has a matrix (m_j, outputs) for each main, ``means`` (m_j,) are the ramps' means over the rows in
-    which the term is present: the main is Σₖ cₖ(rampₖ - meanₖ), and 0 where it is absent.
+    which the term is present: the main is Σₖ cₖ(rampₖ - meanₖ), and 0 where it is absent. ``mains`` is the same as a
+    smooth fit, ``offset`` (rows, outputs) all that it does not add to the scores, and ``spreads`` how uncertain the
+    pairs are.
     """
 
     ramps: tuple[Ramps, ...]
@@ -45,6 +47,9 @@ class PairFit:
     means: tuple[Vector, ...]
     pairs: tuple[PairFunction, ...]
     intercept: Vector
+    mains: SmoothFit
+    offset: Matrix
+    spreads: tuple[PairSpread, ...]
 
 
 class MainsBlock:
@@ -187,7 +192,7 @@ def fit_pairs(
             grids = before.restore(state, blocks)
             break
         best, counts = tried, finer
-    return _finished(state, blocks, [grids[pair] for pair in pairs])
+    return _finished(state, blocks, [grids[pair] for pair in pairs], context)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -346,13 +351,24 @@ def _grid(
     return GridBlock((first, second), (task.x[pair[0]], task.x[pair[1]]), task.target.shape[1], generator)
 
 
-def _finished(state: _State, blocks: Sequence[Block], grids: Sequence[GridBlock]) -> PairFit:
+def _finished(state: _State, blocks: Sequence[Block], grids: Sequence[GridBlock], context: Context) -> PairFit:
     mains = [block for block in blocks if isinstance(block, MainsBlock)]
     ramps, coefficients, means = tuple[Ramps, ...](), tuple[Matrix, ...](), tuple[Vector, ...]()
+    precision, strengths, freedom = tuple[Matrix, ...](), tuple[Vector, ...](), np.zeros(0)
+    intercept, reference = state.intercept, state.task.weights
     if mains:
         layout, values = mains[0].layout, mains[0].coefficients
-        ramps = layout.ramps
+        ramps, strengths, precision = layout.ramps, tuple(mains[0].strengths), layout.precisions(mains[0].strengths)
         coefficients = tuple(values[columns] for columns in layout.slices)
         means = tuple(mains[0].design.means[columns] for columns in layout.slices)
-    functions = tuple(grid.function(state.task.weights) for grid in grids)
-    return PairFit(ramps, coefficients, means, functions, state.intercept)
+        freedom = np.full(len(ramps), mains[0].freedom / len(ramps))
+        intercept = intercept - mains[0].design.means @ values
+    functions = tuple(grid.function(reference) for grid in grids)
+    others = [block for block in [*grids, *blocks] if not isinstance(block, MainsBlock)]
+    offset = np.sum([block.fitted for block in others], axis=0)
+    every = state.scores([*grids, *blocks])
+    _, weights = state.model(every, sum(block.freedom for block in [*grids, *blocks]))
+    generator = context.streams.generator("pair bands")
+    spreads = tuple(grid.spread(reference, weights, state.noise, generator) for grid in grids)
+    fit = SmoothFit(ramps, coefficients, intercept, freedom, state.noise, precision, strengths)
+    return PairFit(ramps, coefficients, means, functions, state.intercept, fit, offset, spreads)
