@@ -300,6 +300,7 @@ class AdditiveEstimator(BandsMixin, EditingMixin, BaseEstimator, ABC):
             settings=self.get_params(deep=False),
             edits=self.edits_,
             pair_certificate=self.pair_certificate_,
+            bands=self.bands_,
         )
 
 

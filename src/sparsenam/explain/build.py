@@ -26,6 +26,7 @@ from sparsenam.explain.summary import (
 )
 from sparsenam.explain.text import FeatureKind, Task, count_text
 from sparsenam.model import AdditiveModel, keep_terms
+from sparsenam.model.bands import Bands, TermBand
 from sparsenam.model.editing import Edit
 from sparsenam.selection import CVCurve
 from sparsenam.tables import TableEncoder, Term
@@ -71,6 +72,7 @@ class FitRecord:
     settings: Mapping[str, Any]
     edits: tuple[Edit, ...] = ()
     pair_certificate: Certificate | None = None
+    bands: Bands | None = None
 
     @property
     def columns_kept(self) -> list[int]:
@@ -81,6 +83,23 @@ class FitRecord:
         """Return the terms of a column that the model keeps, each after its index in the model."""
         terms = ((index, self.encoder.terms[int(term)]) for index, term in enumerate(self.model.terms))
         return [(index, term) for index, term in terms if term.column == column]
+
+    def deviations(self, term: int, x: Vector) -> Matrix | None:
+        """Return the standard deviations of a term's effect at x (points,), shape (points, outputs); None if unknown.
+
+        Effects on classes against their average have others than the scores that bands speak of.
+        """
+        band = self.band_of(term)
+        return None if band is None else band.at(x)
+
+    def band_of(self, term: int) -> TermBand | None:
+        """Return the band of a term; None where there is none that holds."""
+        edited = {edit.column for edit in self.edits}
+        if self.bands is None or self.encoder.columns[self.encoder.terms[term].column].name in edited:
+            return None
+        if self.model.family.couples_outputs and len(self.outputs) > 1:
+            return None
+        return next((band for band in self.bands.terms if band.term == term), None)
 
     def slack(self, name: str) -> float | None:
         """Return the certified share of the gradient at which a column, or its group, would enter."""
@@ -150,12 +169,14 @@ def _feature(
         if described.levels:
             codes = np.arange(len(described.levels), dtype=np.float64)
             effects = present + np.sum([_at_levels(record, *term, codes) for term in values], axis=0)
-            named = zip(described.levels, effects, data.counts, strict=True)
-            levels = tuple(Level(level, numbers(effect), count) for level, effect, count in named)
+            spread = None if len(values) > 1 else record.deviations(int(record.model.terms[values[0][0]]), codes)
+            known = [None] * len(codes) if spread is None else [numbers(row) for row in spread]
+            named = zip(described.levels, effects, data.counts, known, strict=True)
+            levels = tuple(Level(level, numbers(effect), count, sure) for level, effect, count, sure in named)
             curve = Curve(numbers(codes), rows_of_numbers(effects)) if described.kind == "ordered" else None
         elif data.density is not None:
             value = values[0][0]
-            curve = _curve(record.model, value, np.array(data.density.edges), kinks.get(value), present)
+            curve = _curve(record, value, np.array(data.density.edges), kinks.get(value), present)
     return Feature(
         name=described.name,
         kind=_kind(described),
@@ -192,9 +213,10 @@ def _gap_effects(record: FitRecord, column: int) -> tuple[Vector, Vector]:
 def explain_pairs(record: FitRecord, data: DataSummary) -> tuple[Pair, ...]:
     """Return the pairs of a model, the most important first."""
     model, found = record.model, list[Pair]()
-    for pair, size in zip(model.pairs, data.pairs, strict=True):
+    for number, (pair, size) in enumerate(zip(model.pairs, data.pairs, strict=True)):
         one, other = (_pair_axis(record, term, knots) for term, knots in zip(pair.terms, pair.knots, strict=True))
         values = against_average(model.family, pair.values)[: one.size, : other.size]
+        spread = _pair_deviations(record, number)
         weights = pair.weights[: one.size, : other.size] / (pair.weights.sum() or 1.0)
         found.append(
             Pair(
@@ -205,9 +227,20 @@ def explain_pairs(record: FitRecord, data: DataSummary) -> tuple[Pair, ...]:
                 effect=tuple(rows_of_numbers(row) for row in values),
                 share=rows_of_numbers(weights),
                 reason=_why_pair(record),
+                deviation=None
+                if spread is None
+                else tuple(rows_of_numbers(row) for row in spread[: one.size, : other.size]),
             )
         )
     return tuple(sorted(found, key=lambda pair: (-pair.mean_absolute, pair.name)))
+
+
+def _pair_deviations(record: FitRecord, number: int) -> NDArray[np.float64] | None:
+    """Return the standard deviations at the nodes of a pair, (rows, columns, outputs); None where they are unknown."""
+    bands, model = record.bands, record.model
+    if bands is None or len(bands.pairs) != len(model.pairs) or record.edits:
+        return None
+    return None if model.family.couples_outputs and len(record.outputs) > 1 else bands.pairs[number]
 
 
 def _pair_axis(record: FitRecord, term: int, knots: Vector) -> PairAxis:
@@ -260,8 +293,8 @@ def _at_levels(record: FitRecord, index: int, term: Term, codes: Vector) -> Matr
     return effect_at(record.model, index, codes)
 
 
-def _curve(model: AdditiveModel, index: int, edges: Vector, kinks: Vector | None, shift: Vector) -> Curve:
-    """Return the effect of a kept term over the range of its data and a little beyond.
+def _curve(record: FitRecord, index: int, edges: Vector, kinks: Vector | None, shift: Vector) -> Curve:
+    """Return the effect of a kept term over the range of its data and a little beyond, with its band.
 
     Parameters
     ----------
@@ -278,8 +311,14 @@ def _curve(model: AdditiveModel, index: int, edges: Vector, kinks: Vector | None
     low = first - min(most, BEYOND * float(edges[1] - edges[0]))
     high = last + min(most, BEYOND * float(edges[-1] - edges[-2]))
     inner = np.concatenate([np.linspace(low, high, POINTS), edges]) if kinks is None else kinks
+    band = record.band_of(int(record.model.terms[index]))
+    if band is not None:
+        inner = np.concatenate([inner, band.knots])
     x = np.unique(np.concatenate([[low, high], inner[(inner > low) & (inner < high)]]))
-    return Curve(numbers(x), rows_of_numbers(effect_at(model, index, x) + shift))
+    effect = rows_of_numbers(effect_at(record.model, index, x) + shift)
+    if band is None:
+        return Curve(numbers(x), effect)
+    return Curve(numbers(x), effect, rows_of_numbers(band.at(x)), numbers(band.critical(0.95)))
 
 
 def _kind(column: Column) -> FeatureKind:
@@ -310,10 +349,19 @@ def _card(record: FitRecord, data: DataSummary) -> dict[str, Any]:
             "pair_certificate": None if record.pair_certificate is None else record.pair_certificate.to_dict(),
             "scores": scores,
             "explained": None if evidence is None else {"share": evidence.gain, "error": evidence.gain_error},
-            "notes": [*_edited(record), *([] if evidence is None else evidence.notes())],
+            "notes": [*_edited(record), *([] if evidence is None else evidence.notes()), *_of_bands(record)],
             "created": record.summary.created,
         }
     )
+
+
+def _of_bands(record: FitRecord) -> list[str]:
+    """Return what to know of the bands, in a sentence; nothing where they hold, and for models that never have any."""
+    bands = record.bands
+    if bands is None or not bands.reason or not record.model.terms.size or np.isnan(bands.information):
+        return []
+    shown = "Bands about the curves are approximate" if bands.verdict == "approximate" else "No bands are shown"
+    return [f"{shown}: {bands.reason}."]
 
 
 def _edited(record: FitRecord) -> list[str]:

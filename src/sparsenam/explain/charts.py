@@ -13,7 +13,7 @@ from scipy.optimize import isotonic_regression
 
 from sparsenam.errors import InputError, describe
 from sparsenam.explain.drawing import Axis, axis_over
-from sparsenam.explain.explanation import Curve, Explanation, Feature, Level
+from sparsenam.explain.explanation import POINTWISE, Curve, Explanation, Feature, Level
 from sparsenam.explain.local import LocalExplanation, RowExplanation
 from sparsenam.explain.summary import Density
 from sparsenam.explain.text import MISSING, count_text
@@ -90,11 +90,25 @@ def levels_note(feature: Feature) -> str:
 def effects_of(feature: Feature) -> Matrix:
     """Return all effects that a drawing of the feature holds, shape (points, outputs)."""
     if has_levels(feature):
-        rows = [level.effect for level in drawn_levels(feature)]
+        levels = drawn_levels(feature)
+        rows, spread = [level.effect for level in levels], [level.deviation for level in levels]
     else:
         rows = [*(() if feature.curve is None else feature.curve.effect)]
+        spread = [None] * len(rows) if feature.curve is None else list(feature.curve.deviation or [None] * len(rows))
         rows += [] if feature.missing is None else [feature.missing.effect]
-    return np.where(np.isfinite(found := np.array(rows, dtype=np.float64)), found, np.nan)
+        spread += [] if feature.missing is None else [None]
+    found = np.array(rows, dtype=np.float64)
+    limits = [
+        np.array(effect) + side * POINTWISE * np.array(deviation)
+        for effect, deviation in zip(rows, spread, strict=True)
+        for side in (-1.0, 1.0)
+        if deviation is not None
+    ]
+    if limits:  # a band that is far wider than the curve is tall may leave the picture
+        inside = found[np.isfinite(found).all(axis=1)]
+        room = np.ptp(inside) if inside.size else 0.0
+        found = np.vstack([found, np.clip(np.array(limits), inside.min() - room, inside.max() + room)])
+    return np.where(np.isfinite(found), found, np.nan)
 
 
 def effect_axis(features: Iterable[Feature], outputs: Sequence[int], margin: float = EFFECT_MARGIN) -> Axis:
@@ -133,9 +147,11 @@ def thinned(curve: Curve, tolerance: float = THIN) -> Curve:
     gaps (effects that are not finite) is kept whole.
     """
     x, effects = np.array(curve.x), np.array(curve.effect)
+    if curve.deviation is not None:
+        effects = np.hstack([effects, POINTWISE * np.array(curve.deviation)])
     if len(x) < 3 or not (np.isfinite(effects).all() and np.isfinite(x).all()):
         return curve
-    allowed = tolerance * float(np.ptp(effects))
+    allowed = tolerance * float(np.ptp(np.array(curve.effect)) or np.ptp(effects))
     kept = np.zeros(len(x), dtype=bool)
     kept[[0, -1]] = True
     pieces = [(0, len(x) - 1)]
@@ -154,7 +170,21 @@ def thinned(curve: Curve, tolerance: float = THIN) -> Curve:
             kept[middle] = True
             pieces += [(first, middle), (middle, last)]
     indices = np.flatnonzero(kept)
-    return Curve(tuple(curve.x[index] for index in indices), tuple(curve.effect[index] for index in indices))
+    return Curve(
+        tuple(curve.x[index] for index in indices),
+        tuple(curve.effect[index] for index in indices),
+        None if curve.deviation is None else tuple(curve.deviation[index] for index in indices),
+        curve.whole,
+    )
+
+
+def curve_bands(curve: Curve, output: int) -> list[tuple[Vector, Vector]]:
+    """Return the lower and upper limits (points,) of one output, of the whole curve first, then of single points."""
+    if curve.deviation is None or curve.whole is None:
+        return []
+    effect = np.array([row[output] for row in curve.effect])
+    spread = np.array([row[output] for row in curve.deviation])
+    return [(effect - times * spread, effect + times * spread) for times in (curve.whole[output], POINTWISE)]
 
 
 def density_heights(density: Density) -> Vector:

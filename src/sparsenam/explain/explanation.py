@@ -36,8 +36,9 @@ from sparsenam.tables.text import date_key
 if TYPE_CHECKING:
     from sparsenam.explain.local import LocalExplanation
 
-SCHEMA = 4  # of the JSON of explanations
-EARLIER = 3  # without pairs, edits and the forms of curves; it is read too
+SCHEMA = 5  # of the JSON of explanations
+WITHOUT_BANDS, WITHOUT_PAIRS = 4, 3  # earlier ones, which are read too; 3 has no edits and forms of curves either
+POINTWISE = 1.959963984540054  # standard deviations on either side of a point: 95 %
 MOST_NAMES = 20  # dropped columns that a printed summary names
 Kind = TypeVar("Kind")
 
@@ -53,19 +54,26 @@ class DataFrame(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """An effect as a function of one column: ``x`` (points,), ``effect`` (points, outputs), straight in between."""
+    """An effect as a function of one column: ``x`` (points,), ``effect`` (points, outputs), straight in between.
+
+    ``deviation`` (points, outputs) are the standard deviations of the effect, and ``whole`` (outputs,) so many of them
+    cover the whole curve at 95 %; None where they are not known.
+    """
 
     x: Numbers
     effect: tuple[Numbers, ...]
+    deviation: tuple[Numbers, ...] | None = None
+    whole: Numbers | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """The effect (outputs,) of one level of a category, and the rows that have it."""
+    """The effect (outputs,) of one level of a category, the rows that have it, and the effect's standard deviation."""
 
     name: str
     effect: Numbers
     count: int
+    deviation: Numbers | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -338,9 +346,11 @@ class Explanation:
 
 def read_explanation(kind: type[Kind], data: Mapping[str, Any]) -> Kind:
     """Return the explanation that ``to_dict`` wrote; an error says what cannot have been written by it."""
-    if data.get("schema") == EARLIER:
+    if data.get("schema") == WITHOUT_PAIRS:
         features = [{"form": None, **feature} for feature in data.get("features", [])]
-        data = {**data, "schema": SCHEMA, "features": features, "pairs": [], "edits": []}
+        data = {**data, "schema": WITHOUT_BANDS, "features": features, "pairs": [], "edits": []}
+    if data.get("schema") == WITHOUT_BANDS:
+        data = _without_bands(data)
     if data.get("schema") != SCHEMA:
         got, remedy = repr(data.get("schema")), "explain the model again"
         raise InputError(describe("schema of the explanation", f"schema {SCHEMA}", got, remedy))
@@ -349,6 +359,27 @@ def read_explanation(kind: type[Kind], data: Mapping[str, Any]) -> Kind:
     except (KeyError, TypeError, ValueError) as error:
         expected, got = f"what {kind.__name__}.to_dict() returns", f"data that say {type(error).__name__}: {error}"
         raise InputError(describe("explanation", expected, got, "explain the model again")) from error
+
+
+def _without_bands(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the explanation of a model that does not know its uncertainty, in today's form."""
+
+    def curve(found: Any) -> Any:
+        return None if found is None else {**found, "deviation": None, "whole": None}
+
+    features = [
+        {
+            **feature,
+            "curve": curve(feature["curve"]),
+            "levels": None
+            if feature["levels"] is None
+            else [{**level, "deviation": None} for level in feature["levels"]],
+        }
+        for feature in data.get("features", [])
+    ]
+    pairs = [{**pair, "deviation": None} for pair in data.get("pairs", [])]
+    edits = [{**edit, "before": curve(edit["before"]), "after": curve(edit["after"])} for edit in data.get("edits", [])]
+    return {**data, "schema": SCHEMA, "features": features, "pairs": pairs, "edits": edits}
 
 
 def as_frame(records: Sequence[dict[str, Any]]) -> DataFrame:

@@ -47,7 +47,8 @@ class Pair:
     (nodes of ``one``, nodes of ``other``) is the share of the training rows at each node, each row shared among the
     four about it: over these shares the effect has mean 0 along each row and each column. `total` adds both columns'
     effects: the summed surface, to look at where the two columns depend on each other so strongly that their effects
-    and that of the pair cancel. ``mean_absolute`` and ``variation`` are measured as those of a feature.
+    and that of the pair cancel. ``mean_absolute`` and ``variation`` are measured as those of a feature. ``deviation``
+    has the standard deviations of ``effect``, None where they are not known.
     """
 
     one: PairAxis
@@ -57,6 +58,7 @@ class Pair:
     effect: tuple[tuple[Numbers, ...], ...]
     share: tuple[Numbers, ...]
     reason: str
+    deviation: tuple[tuple[Numbers, ...], ...] | None = None
 
     @property
     def name(self) -> str:

@@ -63,9 +63,9 @@ class TermBand:
 class Bands:
     """What a fit knows of the uncertainty of its effects.
 
-    ``information`` are the rows' working weights for each degree of freedom of the bands; ``verdict`` says whether bands are
-    shown, shown as approximate, or refused, and ``reason`` why. ``without`` has the reason of terms that have none.
-    ``pairs`` are the standard deviations (rows, columns, outputs) at the nodes of each pair of the model.
+    ``information`` are the rows' working weights for each degree of freedom of the bands; ``verdict`` says whether
+    bands are shown, shown as approximate, or refused, and ``reason`` why. ``without`` has the reason of terms that
+    have none. ``pairs`` are the standard deviations (rows, columns, outputs) at the nodes of each pair of the model.
     """
 
     verdict: Verdict

@@ -34,7 +34,7 @@ DRAWS = 100  # from the posterior of a pair; a standard deviation is then known 
 class PairSpread:
     """The standard deviations of a pair without what either term explains alone, and of those two functions.
 
-    ``nodes`` is (a + 1, b + 1, outputs), ``rows`` (a + 1, outputs) and ``columns`` (b + 1, outputs), on the fit's scale;
+    ``nodes`` is (a + 1, b + 1, outputs), ``rows`` (a + 1, outputs), ``columns`` (b + 1, outputs), on the fit's scale;
     ``knots`` (a,) and (b,) are those of the scaled terms.
     """
 

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from sparsenam.errors import InputError, describe
 from sparsenam.explain import charts
 from sparsenam.explain.drawing import BLACK, BLUE, ORANGE, PENS, Pen, pen
-from sparsenam.explain.explanation import Explanation, Feature
+from sparsenam.explain.explanation import POINTWISE, Explanation, Feature
 from sparsenam.explain.plots import sheet as sheets
 from sparsenam.explain.plots.sheet import Panel, numbers, plain
 from sparsenam.explain.text import shorten
@@ -82,6 +82,10 @@ def _draw_curve(panel: Panel, feature: Feature, pens: Mapping[int, Pen]) -> None
         edges = numbers(density.edges)
         _draw_counts(panel, edges[:-1], charts.density_heights(density), np.diff(edges), align="edge")
     x, effect = charts.curve_within(curve, axis)
+    for output, look in pens.items() if len(pens) == 1 else ():  # the bands of several would hide each other
+        for lower, upper in charts.curve_bands(curve, output):
+            limits = (np.interp(x, curve.x, lower), np.interp(x, curve.x, upper))
+            panel.fill_between(x, *limits, color=look.colour, alpha=0.15, linewidth=0.0)
     for output, look in pens.items():
         panel.plot(x, effect[:, output], color=look.colour, linestyle=look.style, linewidth=1.5)
     sheets.use_ticks(panel, "x", axis.kind, about=4)
@@ -105,6 +109,10 @@ def _draw_levels(panel: Panel, feature: Feature, pens: Mapping[int, Pen]) -> Non
     if len(pens) == 1 and (feature.kind != "ordered" or len(present) < 2):
         ((output, look),) = pens.items()
         panel.bar(at, effect[:, output] if len(present) else at, 0.62, color=look.colour, zorder=2.0)
+        for place, level in zip(at, present, strict=True):
+            if level.deviation is not None:
+                middle, half = level.effect[output], POINTWISE * level.deviation[output]
+                panel.plot([place] * 2, [middle - half, middle + half], color="0.15", linewidth=1.0, linestyle="-")
     elif len(present):
         joined = feature.kind == "ordered"
         offsets = np.zeros(len(pens)) if joined else np.linspace(-0.25, 0.25, len(pens))

@@ -96,18 +96,22 @@ def _curve_chart(feature: Feature, shown: Sequence[int], outputs: Ranks, units: 
     assert curve is not None
     across, upward = charts.axis_of(feature, whole=True), charts.effect_axis([feature], shown)
     base = PLOT + GAP + STRIP
+    bands: list[Markup] = []
     lines: list[Markup] = []
     dots: list[Markup] = []
     for output, rank in outputs:
         heights = [effect[output] for effect in curve.effect]
         data = {"data_output": output, "hidden": rank is None}
+        if len(outputs) == 1:  # the bands of several would hide each other
+            for limits in charts.curve_bands(curve, output):
+                bands.append(svg.band(curve.x, limits, (across, upward), "limits", **data))
         lines.append(svg.curve_line(curve.x, heights, (across, upward), f"line out-{rank or 0}", None, **data))
         dots.append(placed(element("circle", {"class": f"dot out-{rank or 0}", "r": 4.5}), **data))
     area = element(
         "svg",
         {"width": percent(1.0 if missing is None else CURVE_SHARE), "height": "100%"},
         element("rect", {"class": "area", "width": "100%", "height": "100%"}),
-        svg.stretched(*lines),
+        svg.stretched(*bands, *lines),
         *(() if feature.density is None else (_strip(feature.density, across),)),
         svg.line(0, base, "100%", base, "axis"),
         svg.bottom_axis(across, across.fitting(svg.NARROW), base, spare=SPARE),

@@ -101,6 +101,21 @@ def curve_line(
     return polyline(scaled, name, hint, **more)
 
 
+def band(
+    x: Sequence[float], limits: tuple[Iterable[float], Iterable[float]], axes: Axes, name: str, **more: object
+) -> Markup:
+    """Return the area between two lines in the units of a stretched drawing, left out where a limit is not finite."""
+    across, upward = axes
+    points = [
+        (UNITS * across.fraction(at), UNITS * (1 - upward.fraction(low)), UNITS * (1 - upward.fraction(high)))
+        for at, low, high in zip(x, *limits, strict=True)
+    ]
+    points = [point for point in points if all(math.isfinite(value) for value in point)]
+    there = "L".join(f"{round(at, 2):g} {round(high, 1):g}" for at, _, high in points)
+    back = "L".join(f"{round(at, 2):g} {round(low, 1):g}" for at, low, _ in reversed(points))
+    return element("path", {"d": f"M{there}L{back}z" if points else "", "class": name, **more})
+
+
 def mark(rank: int, hint: str | None = None) -> Markup:
     """Return the mark of an output around the origin: its shape beside its colour."""
     children = () if hint is None else (element("title", None, hint),)
