@@ -140,7 +140,9 @@ class BandsMixin:
         if model.family.couples_outputs and model.intercept.size > 1:
             expected, got = "outputs that do not hang on each other", f"{model.intercept.size} classes"
             raise InputError(describe("scale", expected, got, "take scale='link'"))
-        means = np.stack([model.family.mean(column + model.intercept) for column in several.swapaxes(0, 1)], axis=1)
+        means = np.empty_like(several)
+        for column in range(several.shape[1]):
+            means[:, column] = model.family.mean(several[:, column] + model.intercept)
         return means.reshape(effects.shape)
 
     @abstractmethod

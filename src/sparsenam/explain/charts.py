@@ -15,7 +15,7 @@ from sparsenam.errors import InputError, describe
 from sparsenam.explain.drawing import Axis, axis_over
 from sparsenam.explain.explanation import POINTWISE, Curve, Explanation, Feature, Level
 from sparsenam.explain.local import LocalExplanation, RowExplanation
-from sparsenam.explain.summary import Density
+from sparsenam.explain.summary import Density, Numbers
 from sparsenam.explain.text import MISSING, count_text
 
 Matrix = NDArray[np.float64]
@@ -94,7 +94,7 @@ def effects_of(feature: Feature) -> Matrix:
         rows, spread = [level.effect for level in levels], [level.deviation for level in levels]
     else:
         rows = [*(() if feature.curve is None else feature.curve.effect)]
-        spread = [None] * len(rows) if feature.curve is None else list(feature.curve.deviation or [None] * len(rows))
+        spread = _whole_widths(feature.curve)
         rows += [] if feature.missing is None else [feature.missing.effect]
         spread += [] if feature.missing is None else [None]
     found = np.array(rows, dtype=np.float64)
@@ -109,6 +109,14 @@ def effects_of(feature: Feature) -> Matrix:
         room = np.ptp(inside) if inside.size else 0.0
         found = np.vstack([found, np.clip(np.array(limits), inside.min() - room, inside.max() + room)])
     return np.where(np.isfinite(found), found, np.nan)
+
+
+def _whole_widths(curve: Curve | None) -> list[Numbers | None]:
+    """Return half the width of a whole curve's band at each point, in units of `POINTWISE`; None where unknown."""
+    if curve is None or curve.deviation is None or curve.whole is None:
+        return [None] * (0 if curve is None else len(curve.x))
+    times = [value / POINTWISE for value in curve.whole]
+    return [tuple(one * other for one, other in zip(row, times, strict=True)) for row in curve.deviation]
 
 
 def effect_axis(features: Iterable[Feature], outputs: Sequence[int], margin: float = EFFECT_MARGIN) -> Axis:

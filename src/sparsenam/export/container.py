@@ -23,7 +23,7 @@ from sparsenam.files import write_atomically
 
 Tensors = dict[str, NDArray[Any]]
 
-TYPES = {"F64": "<f8", "I64": "<i8"}
+TYPES = {"F64": "<f8", "I64": "<i8", "F32": "<f4", "U8": "|u1"}
 MOST_HEADER = 1 << 26  # bytes
 MOST_DATA = 1 << 31
 START = b'{"__metadata__":{"sha256":"'
@@ -85,7 +85,7 @@ def as_whole_numbers(value: Any, got: str, lowest: int = 0) -> list[int]:
 
 
 def write_container(path: Path, document: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]]) -> None:
-    """Write a document and tensors of float64 or int64 into a file, whole or not at all."""
+    """Write a document and tensors of float64, int64, float32 or uint8 into a file, whole or not at all."""
     header, data = _header(document, tensors)
     length = len(header).to_bytes(8, "little")
     digest = hashlib.sha256(length + header + data).hexdigest().encode()
@@ -114,11 +114,12 @@ def read_container(path: Path) -> tuple[dict[str, Any], Tensors]:
 
 
 def _header(document: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]]) -> tuple[bytes, bytes]:
-    names: dict[str, str] = {"float64": "F64", "int64": "I64"}
+    names = {np.dtype(stored).name: kind for kind, stored in TYPES.items()}
     entries: dict[str, Any] = {"__metadata__": {"sha256": "0" * 64, "sparsenam": _compact_json(document)}}
     parts: list[bytes] = []
     end = 0
-    for name, tensor in tensors.items():
+    # long numbers first, so that each lies at a multiple of its size
+    for name, tensor in sorted(tensors.items(), key=lambda item: -item[1].dtype.itemsize):
         kind = names[tensor.dtype.name]
         parts.append(np.ascontiguousarray(tensor, dtype=TYPES[kind]).tobytes())
         start, end = end, end + len(parts[-1])
@@ -160,12 +161,13 @@ def _tensors(entries: Mapping[str, Any], data: bytes) -> Tensors:
         damage = f"a damaged tensor {name[:40]!r}"
         record = as_record(entry, ("dtype", "shape", "data_offsets"), damage)
         shape, offsets = as_whole_numbers(record["shape"], damage), as_whole_numbers(record["data_offsets"], damage)
-        require(record["dtype"] in ("F64", "I64") and len(shape) <= 2 and len(offsets) == 2, damage)
+        require(record["dtype"] in TYPES and len(shape) <= 2 and len(offsets) == 2, damage)
         count = 1
         for length in shape:
             require(length <= MOST_DATA, damage)
             count *= length
-        require(offsets == [end, end + 8 * count] and offsets[1] <= len(data), damage)
+        size = np.dtype(TYPES[record["dtype"]]).itemsize
+        require(offsets == [end, end + size * count] and offsets[1] <= len(data), damage)
         flat = np.frombuffer(data, TYPES[record["dtype"]], count, end)
         found[name] = flat.astype(flat.dtype.newbyteorder("=")).reshape(shape)
         require(bool(np.isfinite(found[name]).all()), f"numbers that are not finite in the tensor {name[:40]!r}")

@@ -165,6 +165,10 @@ def _level_chart(feature: Feature, shown: Sequence[int], outputs: Ranks, units: 
             kind = "bar hollow" if row == missing else "bar"
             box = (left, row + 0.18, max(right - left, 4.0), 0.64)
             bars.append(svg.rectangle(*box, kind, data_output=output, hidden=several))
+            if level.deviation is not None and len(outputs) == 1:
+                half = charts.POINTWISE * level.deviation[output]
+                ends = [UNITS * across.fraction(effect + side * half) for side in (-1.0, 1.0)]
+                bars.append(svg.rectangle(ends[0], row + 0.46, ends[1] - ends[0], 0.08, "sure", data_output=output))
             if several and rank is not None:
                 x, y = across.percent(effect), ROW * (row + 0.5)
                 marks.append(placed(svg.mark(rank), x=x, y=y, name="at", data_output=output, data_at=effect))

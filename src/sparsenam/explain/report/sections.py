@@ -149,6 +149,7 @@ def shapes(explanation: Explanation, shown: Sequence[int]) -> Markup:
     text = note(
         f"Each drawing shows what a column adds to the score, in {explanation.units or 'units of the score'}. "
         "The grey bars below a curve show where the rows are. ",
+        _about_bands(explanation),
         element("span", {"class": "with-script"}, with_script),
     )
     cards = [_card(index, feature, explanation, shown) for index, feature in enumerate(explanation.features)]
@@ -156,6 +157,17 @@ def shapes(explanation: Explanation, shown: Sequence[int]) -> Markup:
     nothing = element("p", {"id": "nothing", "hidden": True}, "No column has this in its name.")
     controls, legend = _controls(explanation), _legend(explanation, shown)
     return section("shapes", "Shapes", text, controls, legend, grid, nothing)
+
+
+def _about_bands(explanation: Explanation) -> str:
+    """Return what the shaded bands are, in a sentence; nothing where there are none."""
+    known = [feature.curve is not None and feature.curve.deviation is not None for feature in explanation.features]
+    if not any(known) or len(explanation.outputs) > 1:
+        return ""
+    return (
+        "The dark band about a curve holds the true curve at 95 % of its points, the light one all of it in 95 of 100 "
+        "studies like this one; thin lines on bars are the same for levels. "
+    )
 
 
 def _controls(explanation: Explanation) -> Markup:
