@@ -54,6 +54,7 @@ def shape_data(feature: Feature, shown: Sequence[int], explanation: Explanation)
         "entry": feature.entry,
         "importance": _rounded([feature.mean_absolute], 6)[0],
         "effects": _axis_data(effects) | {"levels": svg.tick_levels(everything, finest=FLATTEST)},
+        "limits": _limits(feature, effects),
     }
     if charts.has_levels(feature):
         return {**data, "bars": [_level_data(level) for level in charts.drawn_levels(feature)]}
@@ -72,6 +73,18 @@ def shape_data(feature: Feature, shown: Sequence[int], explanation: Explanation)
         "density": None if density is None else {"edges": _rounded(density.edges, 8), "counts": density.counts},
         "missing": None if missing is None else _level_data(missing),
     }
+
+
+def _limits(feature: Feature, axis: Axis) -> list[list[float | None]] | list[float]:
+    """Return what a drawing of one output must hold beside the effects: a band's limits, point by point, or none."""
+    if charts.has_levels(feature):
+        known = any(level.deviation is not None for level in charts.drawn_levels(feature))
+        return [axis.low, axis.high] if known else []
+    curve = feature.curve
+    if curve is None or len(curve.effect[0]) > 1 or not (bands := charts.curve_bands(curve, 0)):
+        return []
+    lower, upper = bands[0]
+    return [_rounded([max(low, axis.low), min(high, axis.high)]) for low, high in zip(lower, upper, strict=True)]
 
 
 def choice_data(explanation: Explanation, shown: Sequence[int]) -> list[dict[str, object]]:

@@ -137,7 +137,7 @@ class Card {
 
   visible() {
     const { feature } = this;
-    if (feature.bars) return feature.bars.flatMap((bar) => choice.outputs.map((output) => bar.y[output]));
+    if (feature.bars) return feature.bars.flatMap((bar) => choice.outputs.map((output) => bar.y[output]).concat(feature.limits));
     const { low, high } = this.range, { x, y } = feature;
     const inside = y.filter((_, index) => x[index] >= low && x[index] <= high);
     const ends = [Math.max(low, x[0]), Math.min(high, x[x.length - 1])];
@@ -145,6 +145,7 @@ class Card {
       ...inside.map((effects) => effects[output]),
       ...ends.map((end) => effectAt(feature, end, output)),
       ...(feature.missing ? [feature.missing.y[output]] : []),
+      ...feature.limits.filter((_, index) => x[Math.min(index + 1, x.length - 1)] >= low && x[Math.max(index - 1, 0)] <= high).flat(),
     ]);
   }
 
