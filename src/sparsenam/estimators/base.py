@@ -25,6 +25,7 @@ from sparsenam.context import Clock, Context, Progress, ProgressBar, ResumeFile,
 from sparsenam.convex.problem import Certificate
 from sparsenam.errors import ChoiceWarning, InputError, check_number, describe
 from sparsenam.estimators.editing import EditingMixin
+from sparsenam.estimators.support import ChoiceMixin
 from sparsenam.explain import (
     Explanation,
     FitRecord,
@@ -69,7 +70,7 @@ Matrix = NDArray[np.float64]
 RandomState = int | np.random.RandomState | None
 
 
-class AdditiveEstimator(EditingMixin, BaseEstimator, ABC):
+class AdditiveEstimator(EditingMixin, ChoiceMixin, BaseEstimator, ABC):
     """An estimator whose fitted state is an `AdditiveModel`."""
 
     model_: AdditiveModel
@@ -299,6 +300,7 @@ class AdditiveEstimator(EditingMixin, BaseEstimator, ABC):
             settings=self.get_params(deep=False),
             edits=self.edits_,
             pair_certificate=self.pair_certificate_,
+            stability=self.stability_,
         )
 
 
@@ -439,6 +441,7 @@ def _attributes(result: FitResult, encoder: TableEncoder) -> dict[str, object]:
         "evidence_": result.evidence,
         "_taken": result.taken,
         "edits_": (),
+        "stability_": None,
         "_session": None,
         "model_": result.model,
     }

@@ -86,7 +86,8 @@ class Feature:
     has one level, its present cells. ``entry`` is the rank of entry on the path, 1 for the first. ``substitutes``
     are dropped columns that could replace this one, each with the share of its effect that it expresses. ``kept_in``
     is the share of the folds whose fits keep it too, None where there were none. ``form`` of a curve is the shape that
-    was asked for, else "linear" or "curved"; a curve that the data cannot tell from a line is one.
+    was asked for, else "linear" or "curved"; a curve that the data cannot tell from a line is one. ``stability`` is the
+    share of half-samples that keep the column, None where they were not asked.
     """
 
     name: str
@@ -103,6 +104,7 @@ class Feature:
     reason: str
     kept_in: float | None = None
     form: str | None = None
+    stability: float | None = None
 
     @property
     def kind_and_form(self) -> str:
@@ -244,8 +246,11 @@ class Explanation:
             lines += [f"  {edit.sentence}" for edit in self.edits]
         for feature in self.features:
             folds = "" if feature.kept_in is None else f", kept in {share_text(feature.kept_in)} of the folds"
+            halves = "" if feature.stability is None else f", in {share_text(feature.stability)} of the half-samples"
             form = "" if feature.form in (None, "curved") else f", {feature.form}"
-            lines.append(f"  {feature.name}: mean absolute effect {number_text(feature.mean_absolute, 3)}{form}{folds}")
+            lines.append(
+                f"  {feature.name}: mean absolute effect {number_text(feature.mean_absolute, 3)}{form}{folds}{halves}"
+            )
         lines += ["pairs:"] if self.pairs else []
         for pair in self.pairs:
             lines.append(f"  {pair.name}: mean absolute effect {number_text(pair.mean_absolute, 3)}")
@@ -298,8 +303,8 @@ class Explanation:
 
         Those kept come first, the most important of all first; the kind of a pair is "pair".
         """
-        sizes = ("kind", "form", "mean_absolute", "variation", "norm", "entry", "kept_in")
-        nothing = dict(zip(sizes, (None, None, 0.0, 0.0, 0.0, None, None), strict=True))
+        sizes = ("kind", "form", "mean_absolute", "variation", "norm", "entry", "kept_in", "stability")
+        nothing = dict(zip(sizes, (None, None, 0.0, 0.0, 0.0, None, None, None), strict=True))
         kept: list[dict[str, Any]] = [
             {
                 "feature": feature.name,
@@ -341,6 +346,8 @@ def read_explanation(kind: type[Kind], data: Mapping[str, Any]) -> Kind:
     if data.get("schema") == EARLIER:
         features = [{"form": None, **feature} for feature in data.get("features", [])]
         data = {**data, "schema": SCHEMA, "features": features, "pairs": [], "edits": []}
+    if kind is Explanation:  # written before half-samples were asked
+        data = {**data, "features": [{"stability": None, **feature} for feature in data.get("features", [])]}
     if data.get("schema") != SCHEMA:
         got, remedy = repr(data.get("schema")), "explain the model again"
         raise InputError(describe("schema of the explanation", f"schema {SCHEMA}", got, remedy))
