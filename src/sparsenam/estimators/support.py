@@ -36,6 +36,7 @@ class ChoiceMixin:
 
     model_: AdditiveModel
     encoder_: TableEncoder
+    alpha_: float
     substitutes_: dict[str, dict[str, float]]
     stability_: Stability | None
 
@@ -50,9 +51,9 @@ class ChoiceMixin:
     ) -> Stability:
         """Return how often half of the rows would choose each column, and remember it as ``stability_``.
 
-        The rows are cut into two random halves, ``n_pairs`` times, and each half keeps the columns that enter its
-        regularisation path first, as many as the model keeps. `explain`, the report and the model file have the
-        frequencies from then on. Predictions stay as they are. Pairs of columns are not chosen anew.
+        The rows are cut into two random halves, ``n_pairs`` times, and each half is asked which columns it keeps at the
+        model's alpha. `explain`, the report and the model file have the frequencies from then on. Predictions stay as
+        they are. A column that held-out rows took back, and pairs of columns, are not chosen anew.
 
         Parameters
         ----------
@@ -69,8 +70,10 @@ class ChoiceMixin:
         """
         check_whole("n_pairs", n_pairs)
         question = self._question("stability", X, y, sample_weight, exposure, groups)
+        if not self.alpha_ > 0.0:
+            raise InputError(describe("stability", "an alpha that drops columns", "alpha 0", "choose a larger one"))
         with self._asking() as context:
-            found = keep_in_halves(question, self.model_, n_pairs, context)
+            found = keep_in_halves(question, self.alpha_, n_pairs, context)
         names = self.encoder_.names
         self.stability_ = stability_of(
             found.kept,
@@ -79,6 +82,7 @@ class ChoiceMixin:
             kept=[names[column] for column in kept_columns(self.encoder_, self.model_)],
             always_kept=[names[column] for column in np.flatnonzero(found.free)],
             substitutes=self.substitutes_,
+            alpha=self.alpha_,
             asked_pairs=n_pairs,
         )
         return self.stability_

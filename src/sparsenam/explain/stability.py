@@ -28,7 +28,7 @@ class Replacement:
     """A column and another that may stand in its place.
 
     ``share`` is that of the half-samples without the column that keep the other, ``share_in_all`` that of all
-    half-samples, both None where the halves show nothing. ``expressed`` is the share of the column's effect that some
+    half-samples; None where there are none such. ``expressed`` is the share of the column's effect that some
     function of the other has, None below 0.9 and for dropped columns.
     """
 
@@ -43,14 +43,15 @@ class Replacement:
 class Stability:
     """How often half of the rows would choose the same columns.
 
-    A half-sample keeps the columns that enter its path first, as many as the model keeps. ``frequencies`` are, for each
-    column that could be dropped, the shares of 2 · ``n_pairs`` half-samples that keep it; ``kept_per_half`` columns are
-    kept by one on average. ``kept`` are the columns of the model, ``always_kept`` those that nothing could drop, which
-    have no frequency. ``asked_pairs`` is above ``n_pairs`` where the time ran out.
+    ``frequencies`` are, for each column that could be dropped, the shares of 2 · ``n_pairs`` half-samples that keep it
+    at the model's ``alpha``; ``kept_per_half`` of these columns are kept by a half-sample on average. ``kept`` are the
+    columns of the model, ``always_kept`` those that nothing could drop, which have no frequency. ``asked_pairs`` is
+    above ``n_pairs`` where the time ran out.
     """
 
     n_pairs: int
     asked_pairs: int
+    alpha: float
     kept_per_half: float
     frequencies: dict[str, float]
     kept: tuple[str, ...]
@@ -141,7 +142,7 @@ class Stability:
             share for pair in made.replacements for share in (pair.share, pair.share_in_all, pair.expressed) if share
         ]
         right = made.n_pairs > 0 and all(0.0 <= share <= 1.0 for share in shares) and made.kept_per_half >= 0.0
-        if not right or not math.isfinite(made.kept_per_half):
+        if not right or not math.isfinite(made.kept_per_half) or not math.isfinite(made.alpha):
             got = "numbers that cannot be"
             raise InputError(describe("stability", "what to_dict() returns", got, "measure it again"))
         return made
@@ -198,6 +199,7 @@ def stability_of(
     kept: Sequence[str],
     always_kept: Sequence[str],
     substitutes: Mapping[str, Mapping[str, float]],
+    alpha: float,
     asked_pairs: int,
 ) -> Stability:
     """Return the stability from what each half keeps (halves, columns) and what could be dropped (columns,)."""
@@ -209,11 +211,18 @@ def stability_of(
     for pair in replacing_columns(inside):
         key = (of[pair.column], of[pair.other])
         found[key] = Replacement(*key, pair.share, pair.share_in_all, expressed.get(key))
-    for key, share in expressed.items():
-        found.setdefault(key, Replacement(*key, None, None, share))
+    place = {name: index for index, name in enumerate(of)}
+    for (name, other), share in expressed.items():
+        without, all_halves = None, None
+        if name in place and other in place:
+            gone, there = ~inside[:, place[name]], inside[:, place[other]]
+            all_halves = float(there.mean())
+            without = float(there[gone].mean()) if gone.any() else None
+        found.setdefault((name, other), Replacement(name, other, without, all_halves, share))
     return Stability(
         n_pairs=inside.shape[0] // 2,
         asked_pairs=asked_pairs,
+        alpha=alpha,
         kept_per_half=float(inside.sum(axis=1).mean()),
         frequencies={name: float(share) for name, share in zip(of, inside.mean(axis=0), strict=True)},
         kept=tuple(kept),

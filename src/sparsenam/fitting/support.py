@@ -8,6 +8,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,7 +21,7 @@ from sparsenam.model import AdditiveModel
 from sparsenam.penalties import NeedsFirstFit
 from sparsenam.selection import Compact
 from sparsenam.selection.alternatives import AlternativeSearch, SearchResult, SupportJudge, Tolerance, margin_for
-from sparsenam.selection.stability import columns_in_halves, columns_of_half, complementary_halves
+from sparsenam.selection.stability import columns_in_halves, columns_mask, columns_with_hazard, complementary_halves
 from sparsenam.selection.task import ConvexTask
 from sparsenam.tables import PreparedSample, Sample, TableEncoder
 
@@ -57,20 +58,13 @@ class HalvesKept:
     free: Mask
 
 
-def keep_in_halves(question: Question, model: AdditiveModel, n_pairs: int, context: Context) -> HalvesKept:
-    """Ask complementary halves of the rows which columns they keep, as many as the model does."""
+def keep_in_halves(question: Question, alpha: float, n_pairs: int, context: Context) -> HalvesKept:
+    """Ask complementary halves of the rows which columns they keep at an alpha."""
     problem = question.problem(question.sample)
     task = _task(problem, question, context, "stability")
     rows = problem.prepared.weights.size
     if rows < FEWEST_ROWS:
         raise InputError(describe("stability", f"at least {FEWEST_ROWS} rows", f"{rows}", "give more rows"))
-    free, varying, chosen = (np.zeros(len(task.column_names), dtype=np.bool_) for _ in range(3))
-    free[task.columns(task.free_groups)] = True
-    varying[task.columns(np.arange(task.design.n_groups))] = True
-    chosen[task.column_of[model.terms]] = True
-    count = int(np.count_nonzero(chosen & varying & ~free))
-    if not count:
-        raise InputError(describe("stability", "a model that chose columns", "one without any", "fit another"))
     generator = context.streams.generator("halves")
     groups = _codes(question, problem)
     halves = complementary_halves(problem.fold_target, n_pairs, generator, groups)
@@ -80,41 +74,40 @@ def keep_in_halves(question: Question, model: AdditiveModel, n_pairs: int, conte
         context.progress.report("halves", done, len(halves))
 
     if problem.solves_in_batches and not isinstance(task.penalty, NeedsFirstFit):
-        kept = columns_in_halves(task, halves, count, report, context)
+        kept = columns_in_halves(task, halves, alpha, report, context)
     else:
-        kept = _columns_one_by_one(question, problem.counted, halves, count, report, context)
+        kept = _columns_one_by_one(question, problem.counted, halves, alpha, report, context)
+    free, varying = columns_mask(task, task.free_groups), columns_mask(task, np.arange(task.design.n_groups))
     return HalvesKept(kept, varying & ~free, free)
 
 
 def _columns_one_by_one(
-    question: Question, counted: Mask, halves: Mask, count: int, report: Callable[[int], None], context: Context
+    question: Question, counted: Mask, halves: Mask, alpha: float, report: Callable[[int], None], context: Context
 ) -> Mask:
     """Return which columns each half keeps (halves, columns), each half a problem of its rows alone.
 
     Censored times need this, as each half has a baseline hazard, and penalties with weights from a first fit do.
     """
-    sample, kept = question.sample, list[Mask]()
+    sample, strategy, kept = question.sample, question.plan.strategy, list[Mask]()
     out_of_time = context.clock.laps()
     for number, half in enumerate(halves, start=1):
         inside = np.zeros(counted.size, dtype=np.bool_)
         inside[np.flatnonzero(counted)[half]] = True
         problem = question.problem(replace(sample, weights=np.where(inside, sample.weights, 0.0)))
         task = convex_task(problem, question.plan, context)
-        found = columns_of_half(task.with_sample(_at_scores(problem, None)), count)
-        if not problem.solves_in_batches:  # the hazard without effects makes strong ones look weak
-            again = task.with_sample(_at_scores(problem, found.point.scores(task.design)))
-            found = columns_of_half(again, count)
-        kept.append(found.kept[0])
+        if problem.solves_in_batches or isinstance(task.penalty, NeedsFirstFit):
+            choice = problem.choose(task, alpha, strategy.tol, strategy.quick, context)
+            kept.append(columns_mask(task, choice.groups))
+        else:  # choose would alternate with the hazard to many digits
+            kept.append(columns_with_hazard(task, alpha, partial(_sample_at, problem)))
         report(number)
         if number % 2 == 0 and out_of_time():
             break
     return np.array(kept)
 
 
-def _at_scores(problem: FitProblem, scores: Vector | None) -> PreparedSample:
-    """Return the sample of a problem at the hazard of scores (rows, outputs), or without effects, where it has one."""
-    given = np.zeros((problem.prepared.weights.size, 1)) if scores is None else scores
-    return problem.at(given)[0].prepared
+def _sample_at(problem: FitProblem, scores: Vector) -> PreparedSample:
+    return problem.at(scores)[0].prepared
 
 
 def search_alternatives(

@@ -1,8 +1,8 @@
 """Complementary halves of the rows: which columns each keeps, and what may be promised of them.
 
-A half keeps the columns that enter its path first, as many as the model has. To solve it at the model's alpha was
-measured too, as it is and scaled by √2: alpha is the largest that keeps what it keeps, so that half of the rows lose
-effects beyond doubt at √2 alpha, and keep noise at alpha itself.
+A half is solved at the model's alpha. Two other ways were measured on correlated and uncorrelated columns: alpha · √2, as
+gradients of half of the rows are noisier by √2, loses effects beyond doubt, since the model's alpha is the largest that
+keeps its columns; as many columns as the model has, those that enter first, lets near copies of one push others out.
 
 The promise is that of R. D. Shah and R. J. Samworth, Variable selection with error control: another look at stability
 selection, Journal of the Royal Statistical Society B 75 (2013) 55-80, theorems 1 and 2.
@@ -10,6 +10,7 @@ selection, Journal of the Royal Statistical Society B 75 (2013) 55-80, theorems 
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import comb, sqrt
@@ -18,19 +19,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsenam.context import Context
-from sparsenam.convex.path import convex_path
-from sparsenam.convex.problem import ConvexPoint
+from sparsenam.convex.path import alpha_max, convex_path
 from sparsenam.errors import InputError, describe
-from sparsenam.penalties import NeedsFirstFit
-from sparsenam.selection.choose import PATH_TOL, with_first_fit
+from sparsenam.selection.choose import PATH_TOL
 from sparsenam.selection.task import ConvexTask, Vector
+from sparsenam.tables import PreparedSample
 
 Mask = NDArray[np.bool_]
 
 PAIRS_AT_ONCE = 5  # solved in one batch: more need more memory and are no faster
+STEPS_DOWN = 6  # warm starts on the way to alpha; twelve keep the same columns and take longer
+HAZARDS = 4  # times that a half of censored times is solved, each with the hazard of the last
 DRAWS = 100  # attempts to have every value of a rare class in both halves
 OFTEN = 0.2  # share of the halves that must keep each of two columns which are said to replace one another
-RARE = 1e-3  # chance, shared among all pairs of such columns, of as few halves with both
+RARE = 0.01  # chance, shared among all pairs of such columns, of as few halves with both
 
 
 def complementary_halves(
@@ -60,82 +62,58 @@ def complementary_halves(
     return np.array(found)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class FirstColumns:
-    """The columns that enter first in each batch (batches, columns), and the point of the path where all had."""
-
-    task: ConvexTask
-    kept: Mask
-    point: ConvexPoint
-
-
-def first_columns(task: ConvexTask, batches: Vector, count: int) -> FirstColumns:
-    """Walk down the path with weights (batches, rows) until each batch has had so many columns.
-
-    Of groups that enter between two alphas the stronger is the first; those that are never penalised do not count. A
-    batch of m out of n rows is solved at alpha · √(n/m), as folds are, so that all enter at about the same points.
-    """
-    totals = batches.sum(axis=1)
-    walk = convex_path(
-        task.design,
-        task.prepared.target,
-        task.family,
-        batches,
-        penalty=task.penalty,
-        tol=PATH_TOL,
-        alpha_scales=np.sqrt(totals[0] / totals),
-    )
-    free, found = set[int](task.free_groups.tolist()), [list[int]() for _ in batches]
-    kept = np.zeros((len(batches), len(task.column_names)), dtype=np.bool_)
-    point = None
-    for point in walk:
-        lengths = np.sqrt((point.values**2).sum(axis=(2, 3)))
-        for groups, columns, support, sizes in zip(found, kept, point.supports, lengths, strict=True):
-            size_of = dict(zip(point.active.tolist(), sizes.tolist(), strict=True))
-            new = [group for group in support.tolist() if group not in groups and group not in free]
-            for group in sorted(new, key=lambda group: -size_of[group]):
-                if np.count_nonzero(columns) < count:
-                    groups.append(group)
-                    columns[task.columns(np.array([group]))] = True
-        if (kept.sum(axis=1) >= count).all():
-            break
-    assert point is not None
-    return FirstColumns(task, kept, point)
-
-
 def columns_in_halves(
-    task: ConvexTask, halves: Mask, count: int, report: Callable[[int], None], context: Context
+    task: ConvexTask, halves: Mask, alpha: float, report: Callable[[int], None], context: Context
 ) -> Mask:
-    """Return the columns that enter first in each half (halves, rows), so many, shape (halves solved, columns).
+    """Return which columns each half (halves, rows) keeps at an alpha, shape (halves solved, columns).
 
     A few pairs at a time are batches of one path, with all rows as its first batch. Halves that the time does not
     suffice for are left out.
     """
-    weights, kept = task.prepared.weights, list[Mask]()
+    prepared, alphas, kept = task.prepared, _way_down(task, alpha), list[Mask]()
     out_of_time = context.clock.laps()
     for start in range(0, len(halves), 2 * PAIRS_AT_ONCE):
-        batches = np.vstack([weights[None], weights * halves[start : start + 2 * PAIRS_AT_ONCE]])
-        kept.append(first_columns(task, batches, count).kept[1:])
-        done = min(start + 2 * PAIRS_AT_ONCE, len(halves))
-        report(done)
+        batches = np.vstack([prepared.weights[None], prepared.weights * halves[start : start + 2 * PAIRS_AT_ONCE]])
+        given = (task.design, prepared.target, task.family, batches)
+        (point,) = deque(convex_path(*given, penalty=task.penalty, alphas=alphas, tol=PATH_TOL), maxlen=1)
+        kept += [columns_mask(task, support) for support in point.supports[1:]]
+        report(len(kept))
         if out_of_time():
             break
-    return np.concatenate(kept)
+    return np.array(kept)
 
 
-def columns_of_half(task: ConvexTask, count: int) -> FirstColumns:
-    """Return the columns that enter first in a task of one half.
+def columns_mask(task: ConvexTask, groups: NDArray[np.intp]) -> Mask:
+    """Return which columns have a term in some groups, shape (columns,)."""
+    mask = np.zeros(len(task.column_names), dtype=np.bool_)
+    mask[task.columns(groups)] = True
+    return mask
 
-    A penalty with weights from a first fit has that fit where twice as many have entered: the second can only drop.
+
+def columns_with_hazard(
+    task: ConvexTask, alpha: float, sample_at: Callable[[Vector], PreparedSample], rounds: int = HAZARDS
+) -> Mask:
+    """Return which columns a task keeps at an alpha whose sample depends on scores (rows, 1), shape (columns,).
+
+    It is solved at the sample of no effects, and then at that of the scores found.
     """
-    counts = iter((2 * count, count))
-    if not isinstance(task.penalty, NeedsFirstFit):
-        return first_columns(task, task.prepared.weights[None], count)
+    scores = np.zeros((task.prepared.weights.size, 1))
+    kept = columns_mask(task, np.zeros(0, dtype=np.intp))
+    for _ in range(rounds):
+        at = task.with_sample(sample_at(scores))
+        alphas = _way_down(at, alpha)
+        point = at.walk(alphas, alphas.size, PATH_TOL)[-1]
+        kept, scores = columns_mask(task, point.supports[0]), point.scores(task.design)
+    return kept
 
-    def walked(penalised: ConvexTask) -> FirstColumns:
-        return first_columns(penalised, penalised.prepared.weights[None], next(counts))
 
-    return with_first_fit(task, walked, lambda first: (first.task, first.point))
+def _way_down(task: ConvexTask, alpha: float) -> Vector:
+    prepared = task.prepared
+    try:
+        top = alpha_max(task.design, prepared.target, task.family, prepared.weights[None], penalty=task.penalty)
+    except InputError:  # a penalty that no alpha makes empty
+        top = alpha
+    return np.geomspace(top, alpha, STEPS_DOWN) if alpha < top else np.array([alpha])
 
 
 def low_columns_bound(kept_per_half: float, n_columns: int, threshold: float) -> float:
@@ -183,7 +161,7 @@ def replacing_columns(kept: Mask) -> list[Replacing]:
     """Return the pairs of columns that too few halves (halves, columns) keep together for chance, both ways round.
 
     Each must be in a fifth of the halves at least. If columns were kept without regard to each other, the number of
-    halves with both would be hypergeometric; its lower tail must be below 0.001 over the number of such pairs. Halves
+    halves with both would be hypergeometric; its lower tail must be below 0.01 over the number of such pairs. Halves
     share rows, so that this is a sign and no test.
     """
     halves, counts = kept.shape[0], kept.sum(axis=0)
