@@ -1,8 +1,9 @@
 """Complementary halves of the rows: which columns each keeps, and what may be promised of them.
 
-A half is solved at the model's alpha. Two other ways were measured on correlated and uncorrelated columns: alpha · √2, as
-gradients of half of the rows are noisier by √2, loses effects beyond doubt, since the model's alpha is the largest that
-keeps its columns; as many columns as the model has, those that enter first, lets near copies of one push others out.
+A half is solved at the model's alpha. Two other ways were measured on correlated and uncorrelated columns: alpha · √2,
+as gradients of half of the rows are noisier by √2, loses effects beyond doubt, since the model's alpha is the largest
+that keeps its columns; as many columns as the model has, those that enter first, lets near copies of one column push
+others out. A gap of 1e-3 leaves near copies beside each other that one of 1e-4 tells apart.
 
 The promise is that of R. D. Shah and R. J. Samworth, Variable selection with error control: another look at stability
 selection, Journal of the Royal Statistical Society B 75 (2013) 55-80, theorems 1 and 2.
@@ -21,15 +22,14 @@ from numpy.typing import NDArray
 from sparsenam.context import Context
 from sparsenam.convex.path import alpha_max, convex_path
 from sparsenam.errors import InputError, describe
-from sparsenam.selection.choose import PATH_TOL
-from sparsenam.selection.task import ConvexTask, Vector
+from sparsenam.selection.task import TOLERANCE, ConvexTask, Vector
 from sparsenam.tables import PreparedSample
 
 Mask = NDArray[np.bool_]
 
 PAIRS_AT_ONCE = 5  # solved in one batch: more need more memory and are no faster
 STEPS_DOWN = 6  # warm starts on the way to alpha; twelve keep the same columns and take longer
-HAZARDS = 4  # times that a half of censored times is solved, each with the hazard of the last
+HAZARDS = 2  # times that a half of censored times is solved, each with the hazard of the last; six keep the same
 DRAWS = 100  # attempts to have every value of a rare class in both halves
 OFTEN = 0.2  # share of the halves that must keep each of two columns which are said to replace one another
 RARE = 0.01  # chance, shared among all pairs of such columns, of as few halves with both
@@ -75,7 +75,7 @@ def columns_in_halves(
     for start in range(0, len(halves), 2 * PAIRS_AT_ONCE):
         batches = np.vstack([prepared.weights[None], prepared.weights * halves[start : start + 2 * PAIRS_AT_ONCE]])
         given = (task.design, prepared.target, task.family, batches)
-        (point,) = deque(convex_path(*given, penalty=task.penalty, alphas=alphas, tol=PATH_TOL), maxlen=1)
+        (point,) = deque(convex_path(*given, penalty=task.penalty, alphas=alphas, tol=TOLERANCE), maxlen=1)
         kept += [columns_mask(task, support) for support in point.supports[1:]]
         report(len(kept))
         if out_of_time():
@@ -102,7 +102,7 @@ def columns_with_hazard(
     for _ in range(rounds):
         at = task.with_sample(sample_at(scores))
         alphas = _way_down(at, alpha)
-        point = at.walk(alphas, alphas.size, PATH_TOL)[-1]
+        point = at.walk(alphas, alphas.size, TOLERANCE)[-1]
         kept, scores = columns_mask(task, point.supports[0]), point.scores(task.design)
     return kept
 
