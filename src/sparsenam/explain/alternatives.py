@@ -42,9 +42,10 @@ class Alternatives:
     """Sets of columns that predict about as well as those that the model keeps, the smallest first.
 
     ``needed`` are the columns of the model that every good model found has, ``spare`` those that can be dropped
-    without another in their place, ``exchangeable`` those that one other column can replace, with how far the model is
-    behind then. ``tolerance`` is the share of what is explained that may be lost, None for the margin of the rule
-    "compact". ``tried`` counts the sets that were judged; ``in_time`` is False where the time ran out.
+    without another in their place, ``exchangeable`` those that one other column can replace, be it dropped or kept
+    beside them, with how far the model is behind then. ``tolerance`` is the share of what is explained that may be
+    lost, None for the margin of the rule "compact". ``tried`` counts the sets that were judged; ``in_time`` is False
+    where the time ran out.
     """
 
     columns: tuple[str, ...]
@@ -139,16 +140,21 @@ def alternatives_of(
             error=judged.error / unit_loss,
         )
 
-    needed, spare = chosen - units.free, list[str]()
+    needed, spare, loss_without = chosen - units.free, list[str](), dict[int, float]()
     exchangeable: dict[str, dict[str, float]] = {name: dict.fromkeys(others, 0.0) for name, others in twins.items()}
     for judged in found.good:
         needed &= judged.units
         gone, new = chosen - judged.units, judged.units - chosen
         if len(gone) == 1 and not new:
             spare += columns(gone)
+            loss_without[min(gone)] = judged.behind / unit_loss
         if len(gone) == len(new) == 1:
             places = exchangeable.setdefault(" + ".join(columns(gone)), {})
             places[" + ".join(columns(new))] = judged.behind / unit_loss
+    for pair in found.either:
+        for one, partner in (pair, pair[::-1]):
+            places = exchangeable.setdefault(" + ".join(columns(frozenset({one}))), {})
+            places[" + ".join(columns(frozenset({partner})))] = loss_without.get(one, 0.0)
     return Alternatives(
         columns=columns(chosen),
         explained=(found.null_loss - found.loss) / unit_loss,

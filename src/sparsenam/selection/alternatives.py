@@ -6,8 +6,9 @@ row beside those of the chosen set.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import combinations
 
 import numpy as np
 
@@ -115,13 +116,18 @@ class JudgedSet:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SearchResult:
-    """The chosen set, other good ones, the best first, the mean loss of the empty model, and how the search went."""
+    """The chosen set, other good ones, the best first, and how the search went.
+
+    ``loss`` and ``null_loss`` are the mean losses of the chosen set and of the empty one. ``either`` are pairs of units
+    of the chosen set of which one is enough: each can go, but both together cost more than one after the other.
+    """
 
     chosen: JudgedSet
     good: tuple[JudgedSet, ...]
     loss: float
     null_loss: float
     units: ColumnUnits
+    either: tuple[tuple[int, int], ...]
     tried: int
     in_time: bool
 
@@ -174,7 +180,10 @@ class AlternativeSearch:
             if not frontier or len(good) >= most or not in_time:
                 break
         ranked = tuple(self._best(good.values())[:most])
-        return SearchResult(self.chosen, ranked, self.loss, self.null_loss, self.units, len(self._known) - 1, in_time)
+        either = tuple(self._either(good)) if in_time else ()
+        return SearchResult(
+            self.chosen, ranked, self.loss, self.null_loss, self.units, either, len(self._known) - 1, in_time
+        )
 
     def _around(self, at: JudgedSet) -> list[JudgedSet]:
         """Return the good sets one move from a set."""
@@ -191,6 +200,17 @@ class AlternativeSearch:
             if at is self.chosen and all(_is_bad_for_certain(judged) for judged in (smaller, *swapped)):
                 self._hopeless.add(unit)
         return found + [judged for judged in self._wider(at, without=at.units) if judged.is_good]
+
+    def _either(self, good: dict[Units, JudgedSet]) -> Iterator[tuple[int, int]]:
+        """Yield pairs of units that do the same work; of the first few that can go."""
+        chosen = self.chosen.units
+        spare = [judged for judged in self._best(good.values()) if judged.units < chosen]
+        gone = [min(chosen - judged.units) for judged in spare if len(chosen - judged.units) == 1][:BEAM]
+        for one, other in combinations(sorted(gone), 2):
+            both = self._judged(chosen - {one, other})
+            alone = self._judged(chosen - {one}).behind + self._judged(chosen - {other}).behind
+            if not both.is_good and both.behind - alone > CLEAR * both.error:
+                yield one, other
 
     def _wider(self, at: JudgedSet, without: Units) -> list[JudgedSet]:
         """Return sets of one unit more that lower the loss for certain."""
