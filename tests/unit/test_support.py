@@ -9,6 +9,7 @@ import pytest
 from scipy.optimize import linprog
 from sklearn.base import clone
 from sklearn.model_selection import GroupKFold
+from typer.testing import CliRunner
 
 import sparsenam
 from sparsenam import (
@@ -20,6 +21,7 @@ from sparsenam import (
     survival_target,
 )
 from sparsenam.baselines import NAMRegressor
+from sparsenam.cli.app import app
 from sparsenam.errors import InputError
 from sparsenam.explain import Explanation
 from sparsenam.explain.report import render_report
@@ -107,7 +109,7 @@ def most_in_tail(mean: float, at_least: float, pairs: int) -> float:
 @pytest.mark.parametrize("threshold", [0.7, 0.75, 0.8, 0.9, 1.0])
 @pytest.mark.parametrize("share", [0.1, 0.3])
 def test_the_bounds_hold_for_the_worst_distributions(threshold, share):
-    # a column of chance θ is in both halves of a pair with chance θ², and in τ of the halves only if in 2τ - 1 of the pairs
+    # a column of chance θ is in both halves of a pair with chance θ²; in τ of the halves only if in 2τ - 1 of the pairs
     pairs = 20
     worst = most_in_tail(share**2, 2 * threshold - 1, pairs)
     bound = low_columns_bound_if_unimodal(share, 1, threshold, pairs)
@@ -305,3 +307,25 @@ def test_models_that_nothing_was_chosen_for_say_so(planted):
         SNAMRegressor(alpha=0.0, random_state=0).fit(x, y).stability(x, y)
     with pytest.raises(InputError, match="always kept"):
         SNAMRegressor(random_state=0, always_keep=[0, 1]).fit(x, y).alternatives(x, y)
+
+
+def test_the_commands_say_it_write_it_and_refuse_what_does_not_fit(planted, tmp_path):
+    x, y = planted
+    names = ",".join([*(f"x{column}" for column in range(4)), "y"])
+    rows = np.column_stack([x[:100, :4], y[:100]])
+    np.savetxt(tmp_path / "t.csv", rows, delimiter=",", header=names, comments="")
+    SNAMRegressor(random_state=0, alpha=0.1).fit(x[:100, :4], y[:100]).save(tmp_path / "m.snam")
+    given = [str(tmp_path / "m.snam"), str(tmp_path / "t.csv"), "--target", "y"]
+
+    def invoke(*words):
+        return CliRunner().invoke(app, [str(word) for word in words])
+
+    said = invoke("stability", *given, "--pairs", 2, "--out", tmp_path / "n.snam", "--report", tmp_path / "r.html")
+    assert said.exit_code == 0, said.output
+    assert "Stability of the choice" in said.output
+    assert "Stability of the choice" in (tmp_path / "r.html").read_text("utf-8")
+    assert sparsenam.load(tmp_path / "n.snam").stability_.n_pairs == 2
+    said = invoke("alternatives", *given, "--tolerance", 0.9, "--json")
+    assert said.exit_code == 0, said.output
+    assert json.loads(said.stdout)["tolerance"] == 0.9
+    assert invoke("alternatives", *given, "--event", "x0").exit_code == 2

@@ -8,6 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, Self, TypeVar
@@ -44,6 +45,8 @@ from sparsenam.explain import (
 )
 from sparsenam.explain.edits import data_after_edits
 from sparsenam.export import save_estimator
+from sparsenam.families import Family
+from sparsenam.fitting import family_problem
 from sparsenam.fitting.pipeline import (
     Alpha,
     ChoosingParameters,
@@ -226,6 +229,10 @@ class AdditiveEstimator(EditingMixin, ChoiceMixin, BaseEstimator, ABC):
         choosing = self._choosing()
         pairs = self if isinstance(self, PairParameters) else PairParameters()
         return Plan(strategy, pose, penalty, as_rule(choosing.rule), choosing, self._settings(), pairs)
+
+    def _pose(self, strategy: Strategy, family: Family) -> Pose:
+        """Return how a sample becomes a problem."""
+        return partial(family_problem, family=family, standardize=strategy.standardize)
 
     def _choosing(self) -> ChoosingParameters:
         """Return the parameters of how columns are chosen."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Generator
 from contextlib import contextmanager
-from functools import partial
 from typing import Any, Literal, cast
 
 import numpy as np
@@ -19,7 +18,6 @@ from sparsenam.explain.alternatives import Alternatives, alternatives_of
 from sparsenam.explain.stability import Stability, stability_of
 from sparsenam.explain.summary import kept_columns
 from sparsenam.families import Family
-from sparsenam.fitting import family_problem
 from sparsenam.fitting.pipeline import Plan, Pose
 from sparsenam.fitting.strategies import Strategy
 from sparsenam.fitting.support import Question, keep_in_halves, search_alternatives
@@ -170,14 +168,12 @@ class ChoiceMixin:
         finally:
             context.progress.close()
 
-    def _pose(self, strategy: Strategy, family: Family) -> Pose:
-        """Return how a sample becomes a problem."""
-        return partial(family_problem, family=family, standardize=strategy.standardize)
-
     def _row_weights(self, target: Vector, weights: Vector) -> Vector:
         """Return the weights (rows,) of rows with a target (rows, outputs), with those of their classes."""
         return weights
 
+    @abstractmethod
+    def _pose(self, strategy: Strategy, family: Family) -> Pose: ...
     @abstractmethod
     def _resolve(self) -> tuple[Strategy, Penalty]: ...
     @abstractmethod
