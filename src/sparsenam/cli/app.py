@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from sparsenam.cli import edit, fit, models
+from sparsenam.cli import edit, fit, models, support
 from sparsenam.cli.display import readable_errors, say
 
 EPILOG = """\b
@@ -77,4 +77,6 @@ app.command(epilog=models.EXPLAIN_EPILOG)(models.explain)
 app.command(epilog=models.REPORT_EPILOG)(models.report)
 app.command(epilog=edit.EDIT_EPILOG)(edit.edit)
 app.command(epilog=fit.PATH_EPILOG)(fit.path)
+app.command(epilog=support.STABILITY_EPILOG)(support.stability)
+app.command(epilog=support.ALTERNATIVES_EPILOG)(support.alternatives)
 app.command()(demo)

@@ -8,6 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, Self, TypeVar
@@ -26,6 +27,7 @@ from sparsenam.convex.problem import Certificate
 from sparsenam.errors import ChoiceWarning, InputError, check_number, describe
 from sparsenam.estimators.bands import BandsMixin
 from sparsenam.estimators.editing import EditingMixin
+from sparsenam.estimators.support import ChoiceMixin
 from sparsenam.explain import (
     Explanation,
     FitRecord,
@@ -44,6 +46,8 @@ from sparsenam.explain import (
 )
 from sparsenam.explain.edits import data_after_edits
 from sparsenam.export import save_estimator
+from sparsenam.families import Family
+from sparsenam.fitting import family_problem
 from sparsenam.fitting.pipeline import (
     Alpha,
     ChoosingParameters,
@@ -70,7 +74,7 @@ Matrix = NDArray[np.float64]
 RandomState = int | np.random.RandomState | None
 
 
-class AdditiveEstimator(BandsMixin, EditingMixin, BaseEstimator, ABC):
+class AdditiveEstimator(BandsMixin, EditingMixin, ChoiceMixin, BaseEstimator, ABC):
     """An estimator whose fitted state is an `AdditiveModel`."""
 
     model_: AdditiveModel
@@ -227,6 +231,10 @@ class AdditiveEstimator(BandsMixin, EditingMixin, BaseEstimator, ABC):
         pairs = self if isinstance(self, PairParameters) else PairParameters()
         return Plan(strategy, pose, penalty, as_rule(choosing.rule), choosing, self._settings(), pairs)
 
+    def _pose(self, strategy: Strategy, family: Family) -> Pose:
+        """Return how a sample becomes a problem."""
+        return partial(family_problem, family=family, standardize=strategy.standardize)
+
     def _choosing(self) -> ChoosingParameters:
         """Return the parameters of how columns are chosen."""
         assert isinstance(self, ChoosingParameters)
@@ -301,6 +309,7 @@ class AdditiveEstimator(BandsMixin, EditingMixin, BaseEstimator, ABC):
             edits=self.edits_,
             pair_certificate=self.pair_certificate_,
             bands=self.bands_,
+            stability=self.stability_,
         )
 
 
@@ -442,6 +451,7 @@ def _attributes(result: FitResult, encoder: TableEncoder) -> dict[str, object]:
         "bands_": result.bands,
         "_taken": result.taken,
         "edits_": (),
+        "stability_": None,
         "_session": None,
         "model_": result.model,
     }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import Literal, Self
 
 import numpy as np
@@ -26,7 +25,6 @@ from sparsenam.estimators.base import (
 )
 from sparsenam.explain import Explanation, against_class
 from sparsenam.families import Binomial, Family, Multilabel, Multinomial, as_family
-from sparsenam.fitting import family_problem
 from sparsenam.tables import check_target_not_inside
 
 CLASSIFICATION_FAMILIES = ("binomial", "multinomial", "multilabel")
@@ -64,8 +62,7 @@ class AdditiveClassifier(ClassifierMixin, AdditiveEstimator):
                 target, classes, family = self._one_label(answer, weights > 0)
                 weights = weights * self._class_weights(target, classes, weights > 0)
             outputs = target[:, 1:] if family.name == "binomial" else target
-            pose = partial(family_problem, family=family, standardize=strategy.standardize)
-            plan = self._plan(pose, strategy, penalty)
+            plan = self._plan(self._pose(strategy, family), strategy, penalty)
             sample = plan.sample(encoder, terms, outputs, weights)
             self._fit_by(plan, surroundings, encoder, sample, groups, answer)
             self.classes_ = classes
@@ -120,6 +117,12 @@ class AdditiveClassifier(ClassifierMixin, AdditiveEstimator):
             raise InputError(describe("y", f"the classes {self.classes_.tolist()}", got, "leave these rows out"))
         target = (labels[:, None] == self.classes_[None, :]).astype(np.float64)
         return target[:, 1:] if self.model_.family.name == "binomial" else target
+
+    def _row_weights(self, target: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        if self.model_.family.name == "multilabel":
+            return weights
+        one_hot = np.column_stack([1.0 - target, target]) if target.shape[1] == 1 else target
+        return weights * self._class_weights(one_hot, self.classes_, weights > 0)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

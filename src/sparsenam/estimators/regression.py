@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import Self
 
 import numpy as np
@@ -25,7 +24,6 @@ from sparsenam.estimators.base import (
 )
 from sparsenam.estimators.editing import GivenRows
 from sparsenam.families import CustomLoss, Family, as_family
-from sparsenam.fitting import family_problem
 from sparsenam.tables import check_target_not_inside
 
 REGRESSION_FAMILIES = ("gaussian", "poisson", "gamma", "tweedie", "negative_binomial", "quantile", "huber")
@@ -76,8 +74,7 @@ class AdditiveRegressor(RegressorMixin, AdditiveEstimator):
         with all_or_nothing(self):
             chosen = as_family(getattr(self, "family", "gaussian"), REGRESSION_FAMILIES)
             strategy, penalty = self._resolve()
-            pose = partial(family_problem, family=chosen, standardize=strategy.standardize)
-            plan = self._plan(pose, strategy, penalty)
+            plan = self._plan(self._pose(strategy, chosen), strategy, penalty)
             encoder, terms = self._read(X, strategy)
             target = check_target(require_target(self, y))
             check_consistent_length(terms, target)
@@ -108,7 +105,7 @@ class AdditiveRegressor(RegressorMixin, AdditiveEstimator):
         target = found.reshape(len(found), -1)
         if target.shape[1] != outputs:
             got = f"shape {found.shape}"
-            raise InputError(describe("y of edit", f"{outputs} number(s) for each row", got, "give the y of the fit"))
+            raise InputError(describe("y", f"{outputs} number(s) for each row", got, "give the y of the fit"))
         self.model_.family.range.check(target, f"the {self.model_.family.name} family")
         return target
 
@@ -257,6 +254,8 @@ class SNAMRegressor(SupportMixin, SNAMParameters, AdditiveRegressor):
         model would be about as good with one of them instead.
     encoder_ : TableEncoder
         What was made of each column; printing it says so.
+    stability_ : Stability or None
+        How often half of the rows would choose each column; None until `stability` is called.
     edits_ : tuple of Edit
         The log of changes made after the fit, the first one first; empty until `edit` makes a copy to change.
     history_ : list of dict

@@ -22,6 +22,9 @@ from sparsenam.estimators.base import (
     require_target,
 )
 from sparsenam.estimators.editing import GivenRows
+from sparsenam.families import Family, Poisson
+from sparsenam.fitting.pipeline import Pose
+from sparsenam.fitting.strategies import Strategy
 from sparsenam.model import AdditiveModel
 from sparsenam.survival import (
     TIES,
@@ -59,8 +62,7 @@ class AdditiveSurvival(AdditiveEstimator):
             check_word("ties", self.ties, TIES)
             target = read_survival(require_target(self, y))
             strategy, penalty = self._resolve()
-            pose = partial(cox_problem, ties=self.ties, standardize=strategy.standardize)
-            plan = self._plan(pose, strategy, penalty)
+            plan = self._plan(self._pose(strategy, Poisson()), strategy, penalty)
             encoder, terms = self._read(X, strategy)
             check_consistent_length(terms, target)
             check_target_not_inside(X, target[:, 1])
@@ -121,7 +123,7 @@ class AdditiveSurvival(AdditiveEstimator):
     def _target_in(self, y: ArrayLike) -> NDArray[np.float64]:
         target = read_survival(y)
         if not (target[:, 0] == 1.0).any():
-            raise InputError(describe("y of edit", "at least one event", "none", "give rows that are not censored"))
+            raise InputError(describe("y", "at least one event", "none", "give rows that are not censored"))
         return target
 
     def _mean_loss(self, model: AdditiveModel, rows: GivenRows) -> float:
@@ -129,6 +131,9 @@ class AdditiveSurvival(AdditiveEstimator):
         risk_sets = RiskSets.of(rows.target[:, 0] == 1.0, rows.target[:, 1], rows.weights)
         likelihood = risk_sets.hazard(model.scores(rows.terms)[:, 0], self.ties).log_likelihood
         return -likelihood / risk_sets.n_events
+
+    def _pose(self, strategy: Strategy, family: Family) -> Pose:
+        return partial(cox_problem, ties=self.ties, standardize=strategy.standardize)
 
     def __sklearn_tags__(self) -> Tags:
         tags: Any = super().__sklearn_tags__()

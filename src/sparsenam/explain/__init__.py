@@ -1,5 +1,6 @@
 """Explain: what a model does, as plain data, and drawings of it."""
 
+from sparsenam.explain.alternatives import Alternatives, OtherModel
 from sparsenam.explain.build import FitRecord, explain_model
 from sparsenam.explain.explanation import Curve, Dropped, EditRecord, Explanation, Feature, Level, Missing
 from sparsenam.explain.local import (
@@ -12,6 +13,7 @@ from sparsenam.explain.local import (
 )
 from sparsenam.explain.pairs import Pair, PairAxis
 from sparsenam.explain.reference import against_class
+from sparsenam.explain.stability import Replacement, Stability
 from sparsenam.explain.summary import (
     DataSummary,
     Density,
@@ -23,6 +25,7 @@ from sparsenam.explain.summary import (
 from sparsenam.explain.text import Task, output_names, score_units
 
 __all__ = [
+    "Alternatives",
     "Contribution",
     "Curve",
     "DataSummary",
@@ -35,9 +38,12 @@ __all__ = [
     "Level",
     "LocalExplanation",
     "Missing",
+    "OtherModel",
     "Pair",
     "PairAxis",
+    "Replacement",
     "RowExplanation",
+    "Stability",
     "Task",
     "TrainingSummary",
     "against_class",

@@ -13,6 +13,7 @@ from sparsenam.convex.problem import Certificate
 from sparsenam.explain.edits import edit_records
 from sparsenam.explain.explanation import Curve, Dropped, Explanation, Feature, Level, Missing
 from sparsenam.explain.pairs import Pair, PairAxis
+from sparsenam.explain.stability import Stability
 from sparsenam.explain.summary import (
     ColumnSummary,
     DataSummary,
@@ -49,7 +50,7 @@ class FitRecord:
     that could replace a kept column, with the share of its effect; ``history`` one entry an epoch, empty or None
     for fits without training; ``always_keep`` the columns that the user wanted to keep; ``threshold`` the size
     below which a solver without exact zeros drops a column, None for others; ``edits`` the changes made after the fit,
-    ``pair_certificate`` that of the choice of pairs.
+    ``pair_certificate`` that of the choice of pairs; ``stability`` how often half of the rows choose each column.
     """
 
     task: Task
@@ -73,6 +74,7 @@ class FitRecord:
     edits: tuple[Edit, ...] = ()
     pair_certificate: Certificate | None = None
     bands: Bands | None = None
+    stability: Stability | None = None
 
     @property
     def columns_kept(self) -> list[int]:
@@ -191,6 +193,7 @@ def _feature(
         substitutes=dict(record.substitutes.get(described.name, {})),
         reason=why_kept(record, column, entry) + ("; edited since" if is_edited else ""),
         kept_in=None if evidence is None else evidence.kept_in.get(described.name),
+        stability=None if record.stability is None else record.stability.frequencies.get(described.name),
         form=None if curve is None else _form(record, column, values[0][0]),
     )
 

@@ -94,7 +94,8 @@ class Feature:
     has one level, its present cells. ``entry`` is the rank of entry on the path, 1 for the first. ``substitutes``
     are dropped columns that could replace this one, each with the share of its effect that it expresses. ``kept_in``
     is the share of the folds whose fits keep it too, None where there were none. ``form`` of a curve is the shape that
-    was asked for, else "linear" or "curved"; a curve that the data cannot tell from a line is one.
+    was asked for, else "linear" or "curved"; a curve that the data cannot tell from a line is one. ``stability`` is the
+    share of half-samples that keep the column, None where they were not asked.
     """
 
     name: str
@@ -111,6 +112,7 @@ class Feature:
     reason: str
     kept_in: float | None = None
     form: str | None = None
+    stability: float | None = None
 
     @property
     def kind_and_form(self) -> str:
@@ -252,8 +254,11 @@ class Explanation:
             lines += [f"  {edit.sentence}" for edit in self.edits]
         for feature in self.features:
             folds = "" if feature.kept_in is None else f", kept in {share_text(feature.kept_in)} of the folds"
+            halves = "" if feature.stability is None else f", in {share_text(feature.stability)} of the half-samples"
             form = "" if feature.form in (None, "curved") else f", {feature.form}"
-            lines.append(f"  {feature.name}: mean absolute effect {number_text(feature.mean_absolute, 3)}{form}{folds}")
+            lines.append(
+                f"  {feature.name}: mean absolute effect {number_text(feature.mean_absolute, 3)}{form}{folds}{halves}"
+            )
         lines += ["pairs:"] if self.pairs else []
         for pair in self.pairs:
             lines.append(f"  {pair.name}: mean absolute effect {number_text(pair.mean_absolute, 3)}")
@@ -306,8 +311,8 @@ class Explanation:
 
         Those kept come first, the most important of all first; the kind of a pair is "pair".
         """
-        sizes = ("kind", "form", "mean_absolute", "variation", "norm", "entry", "kept_in")
-        nothing = dict(zip(sizes, (None, None, 0.0, 0.0, 0.0, None, None), strict=True))
+        sizes = ("kind", "form", "mean_absolute", "variation", "norm", "entry", "kept_in", "stability")
+        nothing = dict(zip(sizes, (None, None, 0.0, 0.0, 0.0, None, None, None), strict=True))
         kept: list[dict[str, Any]] = [
             {
                 "feature": feature.name,
@@ -364,12 +369,16 @@ def read_explanation(kind: type[Kind], data: Mapping[str, Any]) -> Kind:
 def _without_bands(data: Mapping[str, Any]) -> dict[str, Any]:
     """Return the explanation of a model that does not know its uncertainty, in today's form."""
 
+    if "features" not in data:  # of single rows
+        return {**data, "schema": SCHEMA}
+
     def curve(found: Any) -> Any:
         return None if found is None else {**found, "deviation": None, "whole": None}
 
     features = [
         {
             **feature,
+            "stability": None,
             "curve": curve(feature["curve"]),
             "levels": None
             if feature["levels"] is None

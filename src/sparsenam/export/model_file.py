@@ -15,6 +15,7 @@ from sklearn.base import ClassifierMixin
 
 from sparsenam.convex.problem import Certificate
 from sparsenam.errors import describe
+from sparsenam.explain.stability import Stability
 from sparsenam.explain.summary import TrainingSummary, interactions_of
 from sparsenam.export.bands import NAMES, bands_to_parts, read_bands
 from sparsenam.export.container import (
@@ -97,6 +98,7 @@ def save_estimator(estimator: Saveable, path: str | PathLike[str]) -> None:
         "bands": bands,
         "edits": edits_to_list(fitted["edits_"]),
         "summary": _to_dict(fitted.get("summary_")),
+        "stability": _to_dict(fitted.get("stability_")),
         "classes": labels_to_dict(fitted["classes_"]) if "classes_" in fitted else None,
         "flat_target": fitted.get("_flat_target"),
         "log_likelihood": fitted.get("log_likelihood_"),
@@ -209,6 +211,7 @@ def _read_fitted(document: Document, tensors: Tensors, kind: type[Any]) -> Docum
         "bands_": bands,
         "edits_": read_edits(document["edits"] if document["schema"] > OLDEST else [], encoder, model),
         "_session": None,
+        "stability_": _optional(document.get("stability"), Stability.from_dict),
         **_target(document, model, kind),
     }
     columns = [encoder.terms[term].column for pair in model.pairs for term in pair.terms]

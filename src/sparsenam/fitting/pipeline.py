@@ -269,7 +269,7 @@ def fit(
         check_shapes(plan.strategy.shapes, encoder, problem)
     if context.resume is not None:
         context.resume.claim(identity_of(problem.prepared, context.streams.seed, plan.settings))
-    splits = _splitter(plan, sample, groups, answer, context)
+    splits = splitter(plan, sample, groups, answer, context)
     first_family = problem.family.first_family
     if first_family is not None:  # a first fit estimates a number of the family
         within = context.within("first")
@@ -296,10 +296,7 @@ def choose(
     prepared, strategy = problem.prepared, plan.strategy
     if not strategy.chooses or not prepared.terms.size:
         return None
-    features = strategy.features(prepared, context)
-    column_of, names = problem.column_of, problem.column_names
-    penalty = spread(plan.penalty, column_of, len(names))
-    task = ConvexTask.of(prepared, problem.family, features, penalty, column_of, names, strategy.norm)
+    task = convex_task(problem, plan, context)
     if prepared.grouping.weights.any():
         _check_free_columns(problem, plan)
         how = plan.alpha if plan.alpha != "auto" else splits(problem)
@@ -319,6 +316,15 @@ def choose(
         packed = pack_choice(choice)
         context.keep("choice", replace(packed, facts={**packed.facts, "basis": basis}))
     return choice
+
+
+def convex_task(problem: FitProblem, plan: Plan, context: Context) -> ConvexTask:
+    """Return the convex problem that the plan makes of a prepared sample."""
+    prepared, strategy = problem.prepared, plan.strategy
+    features = strategy.features(prepared, context)
+    column_of, names = problem.column_of, problem.column_names
+    penalty = spread(plan.penalty, column_of, len(names))
+    return ConvexTask.of(prepared, problem.family, features, penalty, column_of, names, strategy.norm)
 
 
 def fit_terms(problem: FitProblem, choice: Choice | None, plan: Plan, context: Context) -> tuple[Fitted, Vector]:
@@ -379,7 +385,7 @@ def build(
     )
 
 
-def _splitter(
+def splitter(
     plan: Plan, sample: Sample, groups: ArrayLike | None, answer: NDArray[np.generic] | None, context: Context
 ) -> Callable[[FitProblem], CrossValidation]:
     """Return the function from a problem to its cross-validation; folds are made where they are needed."""

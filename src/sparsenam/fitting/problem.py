@@ -12,7 +12,15 @@ from sparsenam.context import Context
 from sparsenam.families import Family
 from sparsenam.families.base import robust_center_and_scale
 from sparsenam.model import AdditiveModel
-from sparsenam.selection.choose import Choice, CrossValidation, choose_at, choose_by_cross_validation
+from sparsenam.selection.choose import (
+    Choice,
+    CrossValidation,
+    FamilyLoss,
+    HeldOutLoss,
+    choose_at,
+    choose_by_cross_validation,
+)
+from sparsenam.selection.curve import Splits, held_out_counts
 from sparsenam.selection.task import ConvexTask, centred_effects
 from sparsenam.smooth.fit import SmoothFit
 from sparsenam.smooth.grid import PairSpread
@@ -98,6 +106,15 @@ class FamilyProblem:
         """Return the problem of a family, and scores (rows, outputs) as that family reads them: both as they are."""
         return self, scores
 
+    @property
+    def solves_in_batches(self) -> bool:
+        """Whether parts of the rows are the same problem with other weights: they are."""
+        return True
+
+    def judged_by(self, task: ConvexTask, splits: Splits, scores: Vector) -> tuple[ConvexTask, HeldOutLoss]:
+        """Return the task, and the loss of held-out rows by which its supports are judged."""
+        return task, FamilyLoss.of(task, held_out_counts(splits, self.prepared.weights.size))
+
     def finish(self, fitted: Fitted) -> Fitted:
         """Return the fit as users see it: unchanged."""
         return fitted
@@ -153,6 +170,9 @@ class FitProblem(Protocol):
         self, fitter: Fitter, indices: Indices, start: Vector | None, context: Context
     ) -> tuple[Fitted, Vector]: ...
     def at(self, scores: Vector) -> tuple[FamilyProblem, Vector]: ...
+    @property
+    def solves_in_batches(self) -> bool: ...
+    def judged_by(self, task: ConvexTask, splits: Splits, scores: Vector) -> tuple[ConvexTask, HeldOutLoss]: ...
     def finish(self, fitted: Fitted) -> Fitted: ...
 
 

@@ -226,7 +226,7 @@ class CVCurve:
     @property
     def luck(self) -> float:
         """Standard errors of a difference that luck may make among so many columns to choose from."""
-        return float(min(max(np.log10(max(self.n_columns, 1) / 3.0), LEAST_LUCK), MOST_LUCK))
+        return luck_among(self.n_columns)
 
     def table(self) -> list[dict[str, float]]:
         """Return one row for each point: alpha, features, mean and standard error."""
@@ -248,6 +248,11 @@ class CVCurve:
     @property
     def _shares(self) -> Vector:
         return self.weights[self._seen] / self.weights.sum()
+
+
+def luck_among(n_columns: int) -> float:
+    """Return the standard errors of a difference that luck may make among so many columns to choose from."""
+    return float(min(max(np.log10(max(n_columns, 1) / 3.0), LEAST_LUCK), MOST_LUCK))
 
 
 def mean_and_error(values: Vector, weights: Vector) -> tuple[float, float]:
@@ -316,12 +321,17 @@ class Compact:
     def choose(self, curve: CVCurve, allowed: Mask) -> int:
         """Return the smallest point within the margin."""
         mean, best = curve.mean, curve.lowest(allowed)
-        noise, loss = curve.noise(best), max(float(mean[best]), 0.0)
-        gain = max(float(mean[0] - mean[best]), 0.0)
-        margin = np.clip(self.tolerance * np.sqrt(loss * max(loss, gain)), curve.luck * noise, BEYOND_DOUBT * noise)
-        if gain > CLEAR * noise[0]:
-            margin = np.minimum(margin, self.share * gain)
-        return curve.smallest(allowed, margin)
+        noise, gain = curve.noise(best), float(mean[0] - mean[best])
+        return curve.smallest(allowed, self.margin(float(mean[best]), gain, noise, curve.luck, float(noise[0])))
+
+    def margin(self, loss: float, gain: float, noise: Vector, luck: float, gain_noise: float) -> Vector:
+        """Return how far losses may be above the best one, shape (points,).
+
+        ``noise`` (points,) are the standard errors of the differences from the best, ``gain_noise`` that of the gain.
+        """
+        loss, gain = max(loss, 0.0), max(gain, 0.0)
+        margin = np.clip(self.tolerance * np.sqrt(loss * max(loss, gain)), luck * noise, BEYOND_DOUBT * noise)
+        return np.minimum(margin, self.share * gain) if gain > CLEAR * gain_noise else margin
 
 
 RULES: dict[str, Callable[[], Rule]] = {"compact": Compact, "one_se": OneSE, "best": Best}

@@ -17,7 +17,14 @@ from sparsenam.errors import InputError, describe
 from sparsenam.families import Family, Poisson, best_intercept
 from sparsenam.fitting.problem import FamilyProblem, Fitted, Fitter, Indices, Mask, Vector
 from sparsenam.model import AdditiveModel
-from sparsenam.selection.choose import Choice, CrossValidation, ValidatedPath, choose_at, cross_validate
+from sparsenam.selection.choose import (
+    Choice,
+    CrossValidation,
+    HeldOutLoss,
+    ValidatedPath,
+    choose_at,
+    cross_validate,
+)
 from sparsenam.selection.curve import Splits, held_out_counts
 from sparsenam.selection.task import ConvexTask
 from sparsenam.smooth.judge import SmoothJudge
@@ -157,6 +164,16 @@ class CoxProblem:
         return problem, effects + best_intercept(
             problem.family, effects, prepared.target, prepared.weights, np.zeros(1)
         )
+
+    @property
+    def solves_in_batches(self) -> bool:
+        """Whether parts of the rows are the same problem with other weights: each has a hazard of its rows alone."""
+        return False
+
+    def judged_by(self, task: ConvexTask, splits: Splits, scores: Vector) -> tuple[ConvexTask, HeldOutLoss]:
+        """Return the Poisson problem at the hazard of scores (rows, 1), and the partial likelihood as its loss."""
+        sample = self._at(scores[:, 0] - scores[:, 0].mean(), self.prepared.weights.size).prepared
+        return task.with_sample(sample), PartialLikelihoodLoss.of(self.likelihood.risk_sets, splits)
 
     def finish(self, fitted: Fitted) -> Fitted:
         """Return the fit with effects and scores of mean 0 over the rows; the baseline hazard takes what they lose."""

@@ -92,10 +92,13 @@ def _notes(explanation: Explanation) -> Markup:
 
 def kept(explanation: Explanation) -> Markup:
     """Return the kept columns and the pairs with a bar for the importance of each."""
-    heads = ["Column", "Importance", "", "Share", "Variation", "Norm", "Entered", "In folds", "Why"]
+    heads = ["Column", "Importance", "", "Share", "Variation", "Norm", "Entered", "In folds", "In halves", "Why"]
     in_folds = any(feature.kept_in is not None for feature in explanation.features)
     with_reason = any(part.reason for part in (*explanation.features, *explanation.pairs))
-    unused = [head for head, used in (("In folds", in_folds), ("Why", with_reason)) if not used]
+    in_halves = any(feature.stability is not None for feature in explanation.features)
+    unused = [
+        head for head, used in (("In folds", in_folds), ("In halves", in_halves), ("Why", with_reason)) if not used
+    ]
     shown = [index for index, head in enumerate(heads) if head not in unused]
     parts: list[tuple[str, Feature | Pair]] = [
         *((f"#feature-{index}", feature) for index, feature in enumerate(explanation.features)),
@@ -110,9 +113,11 @@ def kept(explanation: Explanation) -> Markup:
     )
     if in_folds:
         text += " In folds is the share of the folds, each fitted without some rows, that keep the column too."
+    if in_halves:
+        text += " In halves is the share of random halves of the rows that keep it."
     if explanation.pairs:
         text += " A pair is what two columns do together beyond what either does alone."
-    numbers = (2, 3, 4, 5, 6, 7) if in_folds else (2, 3, 4, 5, 6)
+    numbers = tuple(range(2, 7 + in_folds + in_halves))
     caption = (
         "Kept columns and pairs, most important first" if explanation.pairs else "Kept columns, most important first"
     )
@@ -123,7 +128,9 @@ def kept(explanation: Explanation) -> Markup:
 def _kept_row(link: str, part: Feature | Pair, size: float, largest: float, total: float) -> tuple[str, ...]:
     """Return the cells of a column or a pair in the table of what is kept."""
     bar = stretched(rectangle(0, 0, UNITS * size / (largest or 1.0), 1, "bar"), rows=1.0)
-    norm, entry, kept_in = (part.norm, part.entry, part.kept_in) if isinstance(part, Feature) else (None, None, None)
+    norm, entry, kept_in, halves = (
+        (part.norm, part.entry, part.kept_in, part.stability) if isinstance(part, Feature) else (None,) * 4
+    )
     return (
         element("a", {"href": link}, name_element(part.name)),
         element("svg", {"class": "meter", "aria-hidden": "true"}, bar),
@@ -133,6 +140,7 @@ def _kept_row(link: str, part: Feature | Pair, size: float, largest: float, tota
         number_text(norm, 3),
         NOTHING if entry is None else str(entry),
         NOTHING if kept_in is None else share_text(kept_in),
+        NOTHING if halves is None else share_text(halves),
         part.reason or NOTHING,
     )
 
