@@ -24,6 +24,7 @@ from sklearn.utils.validation import (
 from sparsenam.context import Clock, Context, Progress, ProgressBar, ResumeFile, Streams, threads
 from sparsenam.convex.problem import Certificate
 from sparsenam.errors import ChoiceWarning, InputError, check_number, describe
+from sparsenam.estimators.auditing import AuditingMixin
 from sparsenam.estimators.editing import EditingMixin
 from sparsenam.explain import (
     Explanation,
@@ -69,7 +70,7 @@ Matrix = NDArray[np.float64]
 RandomState = int | np.random.RandomState | None
 
 
-class AdditiveEstimator(EditingMixin, BaseEstimator, ABC):
+class AdditiveEstimator(AuditingMixin, EditingMixin, BaseEstimator, ABC):
     """An estimator whose fitted state is an `AdditiveModel`."""
 
     model_: AdditiveModel
