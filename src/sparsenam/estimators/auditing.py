@@ -12,7 +12,6 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from sparsenam.context import ProgressBar, threads
-from sparsenam.errors import InputError, describe
 from sparsenam.estimators.editing import GivenRows, loss_units
 from sparsenam.explain.audit import Audit, checks_of, harms_of, rows_of, subgroup_text
 from sparsenam.explain.local import read_cells
@@ -26,6 +25,7 @@ from sparsenam.tables.columns import Reading, read_column
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
+PairedLosses = tuple[tuple[Vector, Vector], Vector]
 MANY_COLUMNS = 60  # beyond, only kept columns make subgroups unless others are asked for
 
 
@@ -139,6 +139,14 @@ class AuditingMixin:
         family, scores = self.model_.family, self.model_.scores(rows.terms)
         return GivenScores(family, scores, rows.target, rows.weights, loss_units(family, rows.target, rows.weights))
 
+    def _paired_losses(self, other: AdditiveModel, rows: GivenRows, other_rows: GivenRows) -> PairedLosses:
+        """Return the losses of the same rows by this model and another, by the loss of this, and their weights."""
+        family, target, weights = self.model_.family, rows.target, rows.weights
+        units = loss_units(family, target, weights)
+        scores = (self.model_.scores(rows.terms), other.scores(other_rows.terms))
+        first, second = (family.loss(each / units, target / units) for each in scores)
+        return (first, second), weights
+
     def _readings(self, X: object) -> list[Reading]:
         """Return the columns of a table in numbers, with the missing cells of each."""
         pairs = zip(self.encoder_.columns, read_cells(self.encoder_, X), strict=True)
@@ -168,4 +176,3 @@ def folds_of(rows: GivenRows, readings: Sequence[Reading], partitions: Sequence[
     folds = np.empty(key.size, dtype=np.intp)
     folds[order] = np.arange(key.size) % FOLDS
     return folds
-

@@ -322,12 +322,13 @@ def loss_units(family: Family, target: Matrix, weights: Vector) -> Vector:
     """
     if not family.standardizes_target:
         return np.ones(target.shape[1])
+    scale: Vector
     if family.robust_scale:
         _, scale = robust_center_and_scale(target, weights)
     else:
         center = np.average(target, axis=0, weights=weights)
         scale = np.sqrt(np.average((target - center) ** 2, axis=0, weights=weights))
-    return np.where(scale > 0, scale, 1.0)
+    return np.asarray(np.where(scale > 0, scale, 1.0), dtype=np.float64)
 
 
 def _utc_now() -> datetime:

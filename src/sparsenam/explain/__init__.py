@@ -1,6 +1,8 @@
 """Explain: what a model does, as plain data, and drawings of it."""
 
+from sparsenam.explain.audit import Audit, Harm, SubgroupCheck
 from sparsenam.explain.build import FitRecord, explain_model
+from sparsenam.explain.comparison import Comparison, CurveChange, PredictionChange
 from sparsenam.explain.explanation import Curve, Dropped, EditRecord, Explanation, Feature, Level, Missing
 from sparsenam.explain.local import (
     Contribution,
@@ -23,8 +25,11 @@ from sparsenam.explain.summary import (
 from sparsenam.explain.text import Task, output_names, score_units
 
 __all__ = [
+    "Audit",
+    "Comparison",
     "Contribution",
     "Curve",
+    "CurveChange",
     "DataSummary",
     "Density",
     "Dropped",
@@ -32,12 +37,15 @@ __all__ = [
     "Explanation",
     "Feature",
     "FitRecord",
+    "Harm",
     "Level",
     "LocalExplanation",
     "Missing",
     "Pair",
     "PairAxis",
+    "PredictionChange",
     "RowExplanation",
+    "SubgroupCheck",
     "Task",
     "TrainingSummary",
     "against_class",

@@ -129,10 +129,12 @@ class Audit:
         if not flagged:
             return f"None of {looked} is shown to have cost anything by being dropped."
         worst = max(flagged, key=lambda harm: harm.cost)
-        share = "" if worst.share is None else f", {_percent(worst.share, worst.share_error)} of what the model explains"
+        share = (
+            "" if worst.share is None else f", {_percent(worst.share, worst.share_error)} of what the model explains"
+        )
         return (
-            f"Of {looked}, {count_text(len(flagged), 'combination')} would have been better off with the column; most of "
-            f"all {worst.column!r} in {worst.subgroup}: dropping it costs {_with_error(worst.cost, worst.error)} of "
+            f"Of {looked}, {count_text(len(flagged), 'combination')} would have been better off with the column; most "
+            f"of all {worst.column!r} in {worst.subgroup}: dropping it costs {with_error(worst.cost, worst.error)} of "
             f"loss there{share}."
         )
 
@@ -143,7 +145,7 @@ class Audit:
                 harm.column,
                 harm.subgroup,
                 str(harm.rows),
-                _with_error(harm.cost, harm.error),
+                with_error(harm.cost, harm.error),
                 "–" if harm.share is None else _percent(harm.share, harm.share_error),
                 number_text(harm.p_value, 2),
                 "yes" if harm.flagged else "",
@@ -174,7 +176,7 @@ class Audit:
                 str(check.rows),
                 _several(check.mean_prediction),
                 _several(check.mean_outcome),
-                " / ".join(map(_with_error, check.gap, check.gap_error)),
+                " / ".join(map(with_error, check.gap, check.gap_error)),
                 number_text(check.loss, 4),
                 *(number_text(getattr(check, name), 3) for _, name in measures),
             )
@@ -286,7 +288,8 @@ def _several(values: Numbers) -> str:
     return " / ".join(number_text(value, 4) for value in values)
 
 
-def _with_error(value: float, error: float) -> str:
+def with_error(value: float, error: float) -> str:
+    """Return a number and its standard error as text."""
     return f"{number_text(value, 3)} ± {number_text(error, 2)}"
 
 

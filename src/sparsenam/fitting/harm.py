@@ -31,6 +31,7 @@ FEWEST_ROWS = 30  # of a subgroup that is tested
 FEWEST_IN_LEVEL = 5  # on either side of a contrast between levels
 RIDGES = np.array([0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 1000.0])  # λ, in units of what the rows know of a function
 STEPS, LONGEST = 3, 1.0  # Newton steps where the loss is not quadratic, and the longest change of a score in one
+WIDTH = 1e-4  # of a difference that shows whether the curvature is exact
 TINY = 1e-10
 
 
@@ -38,7 +39,10 @@ TINY = 1e-10
 class AuditRows:
     """Rows with a model's scores (rows, outputs), their target, weights (rows,) and folds (rows,).
 
-    ``slopes`` and ``bends`` (rows, outputs) are -∂loss/∂scores and the curvature there, without the weights.
+    ``slopes`` and ``bends`` (rows, outputs) are -∂loss/∂scores and the curvature there, without the weights. ``steps``
+    is how often the curve of all rows may move the point where the loss is replaced by a parabola: never where the
+    curvature is a mere bound. Steps from such a point are too short, and what it knows of a row would stay in the curve
+    that is fitted without that row.
     """
 
     family: Family
@@ -48,12 +52,16 @@ class AuditRows:
     folds: Codes
     slopes: Matrix
     bends: Matrix
+    steps: int
 
     @classmethod
     def of(cls, family: Family, scores: Matrix, target: Matrix, weights: Vector, folds: Codes) -> AuditRows:
         """Return the rows with the derivatives of their losses."""
-        bends = family.hessian_diagonal(scores, target)
-        return cls(family, scores, target, weights, folds, -family.gradient(scores, target), bends)
+        slopes, bends = -family.gradient(scores, target), family.hessian_diagonal(scores, target)
+        ahead, behind = (family.gradient(scores + move, target) for move in (WIDTH, -WIDTH))
+        exact = bool(np.allclose((ahead - behind) / (2.0 * WIDTH), bends, rtol=1e-3, atol=1e-6))
+        steps = STEPS if exact and not family.is_quadratic else 0
+        return cls(family, scores, target, weights, folds, slopes, bends, steps)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -109,8 +117,8 @@ class _Curves:
 
     ``member`` are the rows inside some subgroup, ``codes`` and ``bins`` (members,) their subgroup and bin. ``basis``
     (groups, bins, 1 + functions) has a constant first, which is a nuisance unless the subgroup is ``due`` (groups,) to
-    the column. ``counts`` (groups, bins) are rows; ``totals`` and ``squares`` (groups, bins, outputs) are Σ wr and Σ w²r²
-    without the mean of r in subgroups that are not due to the column.
+    the column. ``counts`` (groups, bins) are rows; ``totals`` and ``squares`` (groups, bins, outputs) are Σ wr and
+    Σ w²r² without the mean of r in subgroups that are not due to the column.
     """
 
     rows: AuditRows
@@ -155,7 +163,7 @@ class _Curves:
         middle = begin.mean(axis=0)
         point = np.broadcast_to(middle, self.totals.shape).copy()
         longest = np.inf if family.link == "identity" else LONGEST
-        for _ in range(0 if family.is_quadratic else STEPS):
+        for _ in range(self.rows.steps):
             slopes, bends = self._sums(point)
             moved = self._solved(slopes.sum(axis=0), bends.sum(axis=0), point, middle)
             point = point + np.clip(moved - point, -longest, longest)
@@ -195,12 +203,14 @@ class _Curves:
         products = self.basis[..., :, None] * self.basis[..., None, :]
         grams = np.einsum("gbmk,...gbo->...gomk", products, bends)
         functions = self.basis.shape[2]
-        is_free = (np.arange(functions) == 0) & ~self.due[:, None, None]
+        is_free = np.zeros((self.due.size, 1, functions), dtype=np.bool_)
+        is_free[:, 0, 0] = ~self.due
         empty = np.einsum("...mm->...m", grams) <= TINY  # functions of which these rows know nothing
         ridges = RIDGES.reshape(-1, *(1 for _ in totals.shape))
         penalties = np.where(is_free & ~empty, 0.0, ridges)
         systems = grams + penalties[..., None] * np.eye(functions)
-        solved = np.linalg.solve(systems, np.broadcast_to(totals, penalties.shape)[..., None])[..., 0]
+        right = np.broadcast_to(totals, penalties.shape)[..., None]
+        solved = np.asarray(np.linalg.solve(systems, right), dtype=np.float64)[..., 0]
         noise = self.squares.sum(axis=1) / np.maximum(self._curvature(), TINY)
         fit = np.sum(totals * solved, axis=-1) / np.maximum(noise, TINY)
         fit += np.sum(np.log(np.where(penalties > 0, penalties, 1.0)), axis=-1) - np.linalg.slogdet(systems)[1]
@@ -219,12 +229,12 @@ class _Curves:
         sums = np.einsum("gbm,gbo->gmo", self.basis, self.totals)
         spread = np.einsum("gbm,gbo->gmo", self.basis**2, self.squares)
         rows = self.counts.sum(axis=1)[:, None, None]
-        size = np.abs(self.basis).max(axis=1)[:, :, None] ** 2 * self.squares.sum(axis=1)[:, None]
+        size: Array = np.abs(self.basis).max(axis=1)[:, :, None] ** 2 * self.squares.sum(axis=1)[:, None]
         tested = self._tested()[:, :, None] & (spread > TINY * size)
         ratio = np.divide(sums**2, spread, out=np.zeros_like(sums), where=tested)
         # the squares are not centred, which bounds the ratio by the number of rows: undone, it is Student's t
         t = np.sqrt(ratio * np.maximum(rows - 1.0, 1.0) / np.maximum(rows - ratio, TINY))
-        p_values = np.where(tested, 2.0 * stdtr(np.maximum(rows - 1.0, 1.0), -t), np.inf)
+        p_values = np.where(tested, 2.0 * np.asarray(stdtr(np.maximum(rows - 1.0, 1.0), -t), dtype=np.float64), np.inf)
         contrasts = tested.sum(axis=(1, 2))
         enough = (rows[:, 0, 0] >= FEWEST_ROWS) & (contrasts > 0)
         smallest = np.where(enough, p_values.min(axis=(1, 2)), 1.0)
@@ -244,7 +254,8 @@ class _Curves:
 def _tabled(cells: Codes, values: Matrix, shape: tuple[int, ...]) -> Array:
     """Return the sums of values (rows, outputs) in each cell, of shape (*shape, outputs)."""
     size = int(np.prod(shape))
-    return np.stack([np.bincount(cells, each, minlength=size).reshape(shape) for each in values.T], axis=-1)
+    sums: list[Array] = [np.asarray(np.bincount(cells, each, minlength=size), dtype=np.float64) for each in values.T]
+    return np.stack([each.reshape(shape) for each in sums], axis=-1)
 
 
 def _polynomials(sizes: Matrix, has_missing: bool) -> Array:

@@ -42,8 +42,8 @@ class Partition:
 class Binned:
     """A column in coarse bins: ``codes`` (rows,) in 0 … ``bins`` - 1.
 
-    Of a number the bins are tenths of the rows, in order, or its values where it has few. Missing cells, and levels that
-    the fit never saw, are the last bin where ``has_missing``.
+    Of a number the bins are tenths of the rows, in order, or its values where it has few. Missing cells, and levels
+    that the fit never saw, are the last bin where ``has_missing``.
     """
 
     column: int
@@ -63,7 +63,7 @@ def binned(index: int, column: Column, reading: Reading) -> Binned:
         codes = _in_parts(values, _edges(values[~unknown], TENTHS))
     else:  # the codes of levels are ranks by frequency, so the last ones are the rarest
         codes = np.minimum(np.where(unknown, 0.0, values), TENTHS - 1).astype(np.intp)
-    used, codes = np.unique(codes[~unknown]), codes
+    used = np.unique(codes[~unknown])
     codes = np.where(unknown, used.size, np.searchsorted(used, codes)).astype(np.intp)
     return Binned(index, codes, int(used.size + unknown.any()), ordered, bool(unknown.any()))
 
@@ -98,7 +98,7 @@ def read_partitions(
 
     if groups is None:
         return [of_column(index) for index in columns if encoder.columns[index].kind != "constant"]
-    names = _names(groups)
+    names = names_in(groups)
     if names is not None:
         return [of_column(column_index(encoder, name, f"groups of {where}")) for name in names]
     partitions: list[Partition] = []
@@ -116,7 +116,7 @@ def read_partitions(
     return partitions
 
 
-def _names(groups: Any) -> list[str] | None:
+def names_in(groups: Any) -> list[str] | None:
     """Return the names of columns that were given; None for labels."""
     if isinstance(groups, str):
         return [groups]
