@@ -1,12 +1,12 @@
 """Audits: planted harm that must be found, tables without harm that must raise no flag, and COMPAS.
 
 Usage: python benchmarks/audits.py [PART …] [--seeds N] [--first N] [--out FILE]
-with PART among harm, null, compas (all by default). JSON is printed and, with --out, written: parts measured now replace
-those of the file.
+with PART among harm, null, compas (all by default). JSON is printed and, with --out, written: parts measured now
+replace those of the file.
 
-harm: a column that matters only within one level of a category, which 5 % of the rows have; found means that the column is
-flagged within that level. A column that the model kept all the same is dropped by an edit first, since only dropped ones
-are audited. null: no dropped column matters anywhere. COMPAS is measured in aggregate only.
+harm: a column that matters only within one level of a category, which 5 % of the rows have; found means that the column
+is flagged within that level. A column that the model kept all the same is dropped by an edit first, since only dropped
+ones are audited. null: no dropped column matters anywhere. COMPAS is measured in aggregate only.
 """
 
 import argparse

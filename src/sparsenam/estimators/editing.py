@@ -327,8 +327,9 @@ def loss_units(family: Family, target: Matrix, weights: Vector) -> Vector:
         _, scale = robust_center_and_scale(target, weights)
     else:
         center = np.average(target, axis=0, weights=weights)
-        scale = np.sqrt(np.average((target - center) ** 2, axis=0, weights=weights))
-    return np.asarray(np.where(scale > 0, scale, 1.0), dtype=np.float64)
+        squares = np.asarray(np.average((target - center) ** 2, axis=0, weights=weights), dtype=np.float64)
+        scale = np.sqrt(squares)
+    return np.where(scale > 0, scale, 1.0)
 
 
 def _utc_now() -> datetime:

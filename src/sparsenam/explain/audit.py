@@ -19,6 +19,7 @@ from sparsenam.fitting.subgroups import NOWHERE, Partition
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 LEVEL = 0.05  # of a wrong flag anywhere in an audit
+ONE_SIDED = 1.6449  # standard errors above 0 of a cost that a test at 5 % takes for one
 SHOWN = 20  # rows of a table in words
 ALL_ROWS = "all rows"
 
@@ -30,8 +31,8 @@ class Harm:
     ``cost`` is the mean loss that a small curve of the column would have saved in rows held out from it, ``error`` its
     standard error; ``share`` and ``share_error`` are the same over what the model explains of the loss there, None
     where that is not certain to be above 0. ``p_value`` is that of a test that the column says nothing there, corrected
-    for all columns and subgroups of the audit; ``flagged`` are those of at most 5 % with a cost above 0. ``groups`` is
-    the column or the labels that the subgroup is made of, None for all rows.
+    for all columns and subgroups of the audit; ``flagged`` are those of at most 5 % whose cost is above 0 too, by 1.64
+    standard errors. ``groups`` is the column or the labels that the subgroup is made of, None for all rows.
     """
 
     column: str
@@ -204,7 +205,7 @@ def harms_of(
     for (column, groups, label, count, harm, group), p_value in zip(records, corrected.tolist(), strict=True):
         cost, share = float(harm.cost[group]), float(harm.share[group])
         shares = (None, None) if math.isnan(share) else (share, float(harm.share_error[group]))
-        flagged = p_value <= LEVEL and cost > 0.0
+        flagged = p_value <= LEVEL and cost > ONE_SIDED * float(harm.error[group])
         made.append(Harm(column, groups, label, count, cost, float(harm.error[group]), *shares, p_value, flagged))
     return tuple(sorted(made, key=lambda harm: (harm.p_value, -harm.cost, harm.column, harm.subgroup)))
 
