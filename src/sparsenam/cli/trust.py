@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sparsenam.cli.display import readable_errors, say, say_json
+from sparsenam.cli.display import note, readable_errors, say, say_json
 from sparsenam.cli.models import Debug, ModelFile, inputs_of, load_model
 from sparsenam.errors import InputError, describe
 
@@ -110,7 +110,7 @@ def _target_of(
     task = "count" if exposure is not None and task == "regression" else task
     problem = pose(whole, TargetRequest(target, task, None, event, exposure))
     for sentence in problem.notes:
-        say(sentence)
+        note(sentence)
     y = problem.rows.y
     if task == "classification" and y.dtype.kind != estimator.classes_.dtype.kind:
         y = y.astype(estimator.classes_.dtype)
