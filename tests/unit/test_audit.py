@@ -15,7 +15,7 @@ from sparsenam.errors import InputError
 from sparsenam.explain import Audit
 from sparsenam.families import Binomial, Gaussian, Multinomial
 from sparsenam.fitting.harm import FOLDS, AuditRows, _Curves, harms, holm, mean_and_error
-from sparsenam.fitting.subgroups import Binned, Partition
+from sparsenam.fitting.subgroups import BinnedColumn, Partition
 
 ROWS = 1500
 
@@ -155,7 +155,7 @@ def test_a_test_of_nothing_has_uniform_p_values_whatever_the_noise() -> None:
     draw, small = np.random.default_rng(7), []
     rows = 400
     for _ in range(150):
-        bins = Binned(0, draw.integers(0, 10, rows), 10, True, False)
+        bins = BinnedColumn(0, draw.integers(0, 10, rows), 10, True, False)
         partition = Partition("g", None, ("a", "b"), draw.integers(0, 2, rows))
         scores = draw.normal(size=(rows, 1))
         target = (draw.random((rows, 1)) < 1.0 / (1.0 + np.exp(1.5 - scores))).astype(float)
@@ -173,7 +173,7 @@ def test_held_out_effects_know_next_to_nothing_of_the_rows_of_their_fold(family)
     scores, chosen = np.zeros((rows, outputs)), (draw.random(rows) < 0.2 + 0.5 * bins).astype(int)
     target = np.eye(3)[chosen] if outputs == 3 else chosen[:, None].astype(float)
     other = np.where((folds == 0)[:, None], np.roll(target, -1, axis=1) if outputs == 3 else 1.0 - target, target)
-    column = Binned(0, bins, 2, False, False)
+    column = BinnedColumn(0, bins, 2, False, False)
     everyone = Partition("g", None, ("a",), np.zeros(rows, dtype=np.intp))
     effects = [
         _Curves.of(AuditRows.of(family, scores, each, np.ones(rows), folds), column, everyone).held_out(None)
@@ -191,7 +191,7 @@ def test_costs_without_shrinkage_are_those_of_bin_means() -> None:
     target = (3.0 * codes - 1.5 + draw.normal(size=rows))[:, None]
     folds = np.arange(rows) % FOLDS
     given = AuditRows.of(Gaussian(), np.zeros((rows, 1)), target, np.ones(rows), folds)
-    found = harms(given, [Binned(0, codes, 2, False, False)], [], lambda done, total: None)[0][0]
+    found = harms(given, [BinnedColumn(0, codes, 2, False, False)], [], lambda done, total: None)[0][0]
     held = np.empty(rows)
     for fold in range(FOLDS):
         for code in (0, 1):

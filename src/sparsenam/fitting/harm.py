@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from scipy.special import stdtr
 
 from sparsenam.families import Family
-from sparsenam.fitting.subgroups import NOWHERE, Binned, Codes, Partition
+from sparsenam.fitting.subgroups import NOWHERE, BinnedColumn, Codes, Partition
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -29,7 +29,9 @@ FOLDS = 10
 DEGREE = 3  # of the polynomials in the ranks of the bins
 FEWEST_ROWS = 30  # of a subgroup that is tested
 FEWEST_IN_LEVEL = 5  # on either side of a contrast between levels
-RIDGES = np.array([0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 1000.0])  # λ, in units of what the rows know of a function
+RIDGES = np.array(
+    [0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 1000.0]
+)  # λ, in units of what the rows know of a function
 STEPS, LONGEST = 3, 1.0  # Newton steps where the loss is not quadratic, and the longest change of a score in one
 WIDTH = 1e-4  # of a difference that shows whether the curvature is exact
 TINY = 1e-10
@@ -80,7 +82,10 @@ class SubgroupHarm:
 
 
 def harms(
-    rows: AuditRows, columns: Sequence[Binned], partitions: Sequence[Partition], report: Callable[[int, int], None]
+    rows: AuditRows,
+    columns: Sequence[BinnedColumn],
+    partitions: Sequence[Partition],
+    report: Callable[[int, int], None],
 ) -> dict[int, list[SubgroupHarm]]:
     """Return for each column, by its index, what it would have given to all rows first, then to each partition."""
     everyone = Partition("", None, ("",), np.zeros(len(rows.weights), dtype=np.intp))
@@ -133,7 +138,7 @@ class _Curves:
     squares: Array
 
     @classmethod
-    def of(cls, rows: AuditRows, column: Binned, partition: Partition) -> _Curves:
+    def of(cls, rows: AuditRows, column: BinnedColumn, partition: Partition) -> _Curves:
         """Lay the functions of a column's bins out in each subgroup, of unit size by the curvatures of its rows."""
         member = np.flatnonzero((partition.codes != NOWHERE) & (rows.weights > 0))
         shape = (len(partition.labels), column.bins)

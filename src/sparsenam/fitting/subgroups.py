@@ -39,7 +39,7 @@ class Partition:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Binned:
+class BinnedColumn:
     """A column in coarse bins: ``codes`` (rows,) in 0 … ``bins`` - 1.
 
     Of a number the bins are tenths of the rows, in order, or its values where it has few. Missing cells, and levels
@@ -53,19 +53,19 @@ class Binned:
     has_missing: bool
 
 
-def binned(index: int, column: Column, reading: Reading) -> Binned:
+def binned(index: int, column: Column, reading: Reading) -> BinnedColumn:
     """Return a column of the table in at most ten bins, and one for missing cells."""
     values, unknown = reading.values, np.isnan(reading.values)
     ordered = column.kind != "category"
     if unknown.all():
-        return Binned(index, np.zeros(values.size, dtype=np.intp), 1, ordered, False)
+        return BinnedColumn(index, np.zeros(values.size, dtype=np.intp), 1, ordered, False)
     if ordered:
         codes = _in_parts(values, _edges(values[~unknown], TENTHS))
     else:  # the codes of levels are ranks by frequency, so the last ones are the rarest
         codes = np.minimum(np.where(unknown, 0.0, values), TENTHS - 1).astype(np.intp)
     used = np.unique(codes[~unknown])
     codes = np.where(unknown, used.size, np.searchsorted(used, codes)).astype(np.intp)
-    return Binned(index, codes, int(used.size + unknown.any()), ordered, bool(unknown.any()))
+    return BinnedColumn(index, codes, int(used.size + unknown.any()), ordered, bool(unknown.any()))
 
 
 def partition_of(name: str, index: int | None, column: Column, reading: Reading) -> Partition:
