@@ -47,7 +47,7 @@ def harm_of(audit: Audit, column: str, groups: str | None, label: str):
 
 
 def test_planted_harm_is_flagged_with_its_column_and_group_and_costs_half_of_the_planted_variance(fitted) -> None:
-    table, y, _, audit = fitted
+    _, y, _, audit = fitted
     worst = max(audit.flagged, key=lambda harm: harm.cost)
     assert (worst.column, worst.groups, worst.label) == ("z", "region", "island")
     assert 0.6 < worst.cost * y.var() / 2.0 < 1.3  # ½ slope² var(z) is lost, less what a curve of 75 rows cannot learn
