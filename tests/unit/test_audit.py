@@ -119,6 +119,15 @@ def test_a_level_pays_for_its_column_by_a_shift_and_others_do_not() -> None:
     assert check.gap_error[0] == pytest.approx(stats.sem(difference))
 
 
+def test_a_shift_of_a_subgroup_is_no_cost_of_a_column_that_has_nothing_to_do_with_it(fitted) -> None:
+    table, y, model, _ = fitted
+    labels = np.where(np.arange(ROWS) % 3, "right", "wrong")
+    audit = model.audit(table, y + 5.0 * (labels == "wrong"), groups=labels)
+    harm = harm_of(audit, "u", "group", "wrong")
+    assert not harm.flagged and abs(harm.cost) < 0.02
+    assert next(check for check in audit.checks if check.label == "wrong").gap[0] == pytest.approx(5.0, abs=0.4)
+
+
 def test_small_groups_are_listed_and_not_tested(fitted) -> None:
     table, y, model, _ = fitted
     labels = np.where(np.arange(ROWS) < 20, "few", "many")

@@ -20,7 +20,8 @@ Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 LEVEL = 0.05  # of a wrong flag anywhere in an audit
 ONE_SIDED = 1.6449  # standard errors above 0 of a cost that a test at 5 % takes for one
-SHOWN = 20  # rows of a table in words
+SHOWN, MOST_SHOWN = 20, 60  # rows of a table in words, and of one with so many flags
+ROUNDING = 1e-9  # of a standard error
 ALL_ROWS = "all rows"
 
 
@@ -140,7 +141,7 @@ class Audit:
         )
 
     def _harm_table(self) -> FindingTable:
-        shown = [harm for index, harm in enumerate(self.harms) if harm.flagged or index < SHOWN]
+        shown = [harm for index, harm in enumerate(self.harms) if harm.flagged or index < SHOWN][:MOST_SHOWN]
         rows = tuple(
             (
                 harm.column,
@@ -290,7 +291,8 @@ def _several(values: Numbers) -> str:
 
 
 def with_error(value: float, error: float) -> str:
-    """Return a number and its standard error as text."""
+    """Return a number and its standard error as text; a number that is nothing but rounding is 0."""
+    value = 0.0 if abs(value) <= ROUNDING * error else value
     return f"{number_text(value, 3)} ± {number_text(error, 2)}"
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsenam.explain.audit import rows_of, subgroup_text, with_error
+from sparsenam.explain.audit import ROUNDING, rows_of, subgroup_text, with_error
 from sparsenam.explain.findings import Finding, FindingTable
 from sparsenam.explain.summary import Numbers, numbers, plain_data, rows_of_numbers
 from sparsenam.explain.text import count_text, number_text, share_text
@@ -110,7 +110,7 @@ class Comparison:
     def _sentence(self) -> str:
         whole = self.predictions[0]
         kept = f"Both models keep {count_text(len(self.both), 'column')}"
-        alone = f"{len(self.only_first)} are only in the first and {len(self.only_second)} only in the second"
+        alone = f"the first has {len(self.only_first)} more and the second {len(self.only_second)}"
         moved = f"predictions differ by {number_text(whole.mean_absolute, 3)} on average ({self.response})"
         text = f"{kept}, {alone}; {moved}"
         if whole.changed is not None:
@@ -151,7 +151,8 @@ class Comparison:
         heads += ["first's loss", "second's loss", "difference"] if with_losses else []
         rows: list[tuple[str, ...]] = []
         for change in shown:
-            means = " / ".join(number_text(value, 3) for value in change.mean)
+            least = ROUNDING * change.mean_absolute  # below, a mean is nothing but rounding
+            means = " / ".join(number_text(value if abs(value) > least else 0.0, 3) for value in change.mean)
             row = [change.subgroup, str(change.rows), means, number_text(change.mean_absolute, 3)]
             row += [share_text(change.changed)] if change.changed is not None else []
             if change.losses is not None and change.difference is not None and change.difference_error is not None:

@@ -21,6 +21,7 @@ from sparsenam.tables.text import date_key, listed
 Vector = NDArray[np.float64]
 Codes = NDArray[np.intp]
 FIFTHS, TENTHS = 5, 10
+DIGITS = (4, 6, 9, 17)  # of the ends of a part
 NOWHERE = -1  # code of a row that is in no subgroup
 MISSING = "(missing)"
 
@@ -77,10 +78,9 @@ def partition_of(name: str, index: int | None, column: Column, reading: Reading)
         codes[~unknown] = values[~unknown].astype(np.intp)
         labels = list(column.levels)
     elif not unknown.all():
-        text = date_key if column.kind == "date" else "{:.6g}".format
         edges = _edges(values[~unknown], FIFTHS)
         codes[~unknown] = _in_parts(values, edges)[~unknown]
-        labels = _interval_texts(values[~unknown], codes[~unknown], edges.size + 1, text)
+        labels = _interval_texts(values[~unknown], codes[~unknown], edges.size + 1, column.kind == "date")
     if reading.missing.any():
         codes[reading.missing] = len(labels)
         labels.append(MISSING)
@@ -167,11 +167,14 @@ def _in_parts(values: Vector, edges: Vector) -> Codes:
     return np.searchsorted(edges, values, side="left").astype(np.intp)
 
 
-def _interval_texts(values: Vector, codes: Codes, parts: int, text: Callable[[float], str]) -> list[str]:
-    """Return the least and the largest value of each part as text."""
+def _interval_texts(values: Vector, codes: Codes, parts: int, is_date: bool) -> list[str]:
+    """Return the least and the largest value of each part as text, with as many digits as tell the parts apart."""
+    ends = [(float(values[codes == part].min()), float(values[codes == part].max())) for part in range(parts)]
+    writers: list[Callable[[float], str]] = [date_key] if is_date else [f"{{:.{digits}g}}".format for digits in DIGITS]
     labels: list[str] = []
-    for part in range(parts):
-        inside = values[codes == part]
-        low, high = text(float(inside.min())), text(float(inside.max()))
-        labels.append(low if low == high else f"{low} to {high}")
+    for text in writers:
+        written = [(text(low), text(high)) for low, high in ends]
+        labels = [low if low == high else f"{low} to {high}" for low, high in written]
+        if len({end for pair in written for end in set(pair)}) == sum(len(set(pair)) for pair in written):
+            break
     return labels
