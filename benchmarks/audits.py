@@ -24,30 +24,30 @@ from sparsenam import SNAMClassifier, SNAMRegressor
 from sparsenam.datasets import load_compas_recidivism
 
 COLUMNS = 10
-STRENGTH = {"gaussian": 1.0, "binomial": 1.5}  # of the planted slope, in the noise's deviations and in log odds
+# the planted slopes, in deviations of the noise and in log odds
+SLOPES = {"gaussian": (1.0,), "binomial": (1.5, 2.0)}
 
 
-def table(seed, rows, family, planted):
-    """Return columns, a target and an estimator; x0 and x1 matter everywhere, x5 on the island if planted."""
+def table(seed, rows, family, slope):
+    """Return columns, a target and an estimator; x0 and x1 matter everywhere, x5 on the island by a slope."""
     draw = np.random.default_rng(seed)
     X = pd.DataFrame({f"x{index}": draw.normal(size=rows) for index in range(COLUMNS)})
     X["region"] = np.where(draw.random(rows) < 0.05, "island", draw.choice(["north", "south", "west"], rows))
     X["kind"] = draw.choice(list("abcd"), rows)
     X.loc[draw.random(rows) < 0.1, "x7"] = np.nan
     score = np.sin(2.0 * X["x0"]) + X["x1"]
-    if planted:
-        score = score + STRENGTH[family] * X["x5"] * (X["region"] == "island")
+    score = score + slope * X["x5"] * (X["region"] == "island")
     if family == "gaussian":
         return X, (score + draw.normal(size=rows)).to_numpy(), SNAMRegressor(random_state=seed)
     y = (draw.random(rows) < 1.0 / (1.0 + np.exp(-score))).astype(int).to_numpy()
     return X, y, SNAMClassifier(random_state=seed)
 
 
-def audited(seed, rows, family, planted):
+def audited(seed, rows, family, slope):
     """Return the audit of a default fit on its training rows, and whether the planted column had to be dropped."""
-    X, y, model = table(seed, rows, family, planted)
+    X, y, model = table(seed, rows, family, slope)
     model.fit(X, y)
-    kept = planted and "x5" in model.get_feature_names_out()
+    kept = slope > 0 and "x5" in model.get_feature_names_out()
     if kept:
         model = model.edit().drop("x5", reason="for the audit")
     return model.audit(X, y), bool(kept)
@@ -56,32 +56,30 @@ def audited(seed, rows, family, planted):
 def harm(seeds, first):
     """Count how often the planted column is flagged within its level, and what the audit says that it costs."""
     found = []
-    for family in STRENGTH:
-        for rows in (2000, 4000):
-            costs, kept, others = [], 0, 0
-            hits = 0
-            for seed in range(first, first + seeds):
-                audit, was_kept = audited(seed, rows, family, True)
-                hit = next(
-                    harm for harm in audit.harms if (harm.column, harm.groups, harm.label) == ("x5", "region", "island")
-                )
-                hits, kept = hits + hit.flagged, kept + was_kept
-                others += sum(harm.column not in ("x5", "region") for harm in audit.flagged)
-                costs.append(hit.cost)
-            found.append(
-                {"family": family, "rows": rows, "seeds": seeds, "found": hits, "kept_by_the_fit": kept}
-                | {"flags_of_other_columns": others, "mean_cost": float(np.mean(costs))}
-            )
-            print(json.dumps(found[-1]), flush=True)
+    cases = [(family, slope, rows) for rows in (2000, 4000) for family in SLOPES for slope in SLOPES[family]]
+    for family, slope, rows in cases:
+        costs, kept, others, hits = [], 0, 0, 0
+        for seed in range(first, first + seeds):
+            audit, was_kept = audited(seed, rows, family, slope)
+            places = {(harm.column, harm.groups, harm.label): harm for harm in audit.harms}
+            hit = places["x5", "region", "island"]
+            hits, kept = hits + hit.flagged, kept + was_kept
+            others += sum(harm.column not in ("x5", "region") for harm in audit.flagged)
+            costs.append(hit.cost)
+        found.append(
+            {"family": family, "slope": slope, "rows": rows, "seeds": seeds, "found": hits, "kept_by_the_fit": kept}
+            | {"flags_of_other_columns": others, "mean_cost": float(np.mean(costs))}
+        )
+        print(json.dumps(found[-1]), flush=True)
     return found
 
 
 def null(seeds, first):
     """Count the audits with any flag where no dropped column matters."""
     found = []
-    for family in STRENGTH:
+    for family in SLOPES:
         for rows in (2000, 4000):
-            audits = [audited(seed, rows, family, False)[0] for seed in range(first, first + seeds)]
+            audits = [audited(seed, rows, family, 0.0)[0] for seed in range(first, first + seeds)]
             flagged = [audit for audit in audits if audit.flagged]
             combinations = int(np.mean([len(audit.harms) for audit in audits]))
             found.append(

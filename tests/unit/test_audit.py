@@ -132,6 +132,7 @@ def test_small_groups_are_listed_and_not_tested(fitted) -> None:
     table, y, model, _ = fitted
     labels = np.where(np.arange(ROWS) < 20, "few", "many")
     audit = model.audit(table, y, groups=labels)
+    assert model.audit(table, y, groups=labels.tolist()).to_dict() == audit.to_dict()
     assert audit.too_small == ("group = few",)
     assert {harm.label for harm in audit.harms} == {"", "many"}
     assert "group = few" in str(audit)

@@ -159,7 +159,8 @@ def _partitions(
     models: tuple[AdditiveEstimator, AdditiveEstimator], frames: tuple[Frame, Frame], groups: Any
 ) -> list[Partition]:
     """Return the subgroups by columns of either model, or by labels."""
-    names, readings = names_in(groups), _readings(models[0], frames[0])
+    known = {*models[0].encoder_.names, *models[1].encoder_.names}
+    names, readings = names_in(groups, known, frames[0].rows), _readings(models[0], frames[0])
     if groups is None:
         names = list(dict.fromkeys([*_kept_names(models[0]), *_kept_names(models[1])]))
     if names is None:

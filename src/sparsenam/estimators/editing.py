@@ -320,9 +320,9 @@ def loss_units(family: Family, target: Matrix, weights: Vector) -> Vector:
     Where a family's target is brought to variance 1 for the fit, its parameters are on that scale, and y is measured
     in units of its spread over the rows; elsewhere the units are 1.
     """
+    scale: Vector = np.ones(target.shape[1])
     if not family.standardizes_target:
-        return np.ones(target.shape[1])
-    scale: Vector
+        return scale
     if family.robust_scale:
         _, scale = robust_center_and_scale(target, weights)
     else:

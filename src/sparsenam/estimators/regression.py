@@ -108,7 +108,7 @@ class AdditiveRegressor(RegressorMixin, AdditiveEstimator):
         target = found.reshape(len(found), -1)
         if target.shape[1] != outputs:
             got = f"shape {found.shape}"
-            raise InputError(describe("y of edit", f"{outputs} number(s) for each row", got, "give the y of the fit"))
+            raise InputError(describe("y", f"{outputs} number(s) for each row", got, "give the y of the fit"))
         self.model_.family.range.check(target, f"the {self.model_.family.name} family")
         return target
 

@@ -122,7 +122,7 @@ class AdditiveSurvival(AdditiveEstimator):
     def _target_in(self, y: ArrayLike) -> NDArray[np.float64]:
         target = read_survival(y)
         if not (target[:, 0] == 1.0).any():
-            raise InputError(describe("y of edit", "at least one event", "none", "give rows that are not censored"))
+            raise InputError(describe("y", "at least one event", "none", "give rows that are not censored"))
         return target
 
     def _in_loss_units(self, rows: GivenRows) -> GivenScores:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -98,7 +98,7 @@ def read_partitions(
 
     if groups is None:
         return [of_column(index) for index in columns if encoder.columns[index].kind != "constant"]
-    names = names_in(groups)
+    names = names_in(groups, encoder.names, rows)
     if names is not None:
         return [of_column(column_index(encoder, name, f"groups of {where}")) for name in names]
     partitions: list[Partition] = []
@@ -116,13 +116,14 @@ def read_partitions(
     return partitions
 
 
-def names_in(groups: Any) -> list[str] | None:
-    """Return the names of columns that were given; None for labels."""
+def names_in(groups: Any, known: Collection[str], rows: int) -> list[str] | None:
+    """Return the names of columns that were given; None for labels, of which a list has one text for each row."""
     if isinstance(groups, str):
         return [groups]
     if isinstance(groups, list | tuple):
         names = cast("Sequence[object]", groups)
-        if names and all(isinstance(name, str) for name in names):
+        labels = len(names) == rows and not any(name in known for name in names)
+        if names and all(isinstance(name, str) for name in names) and not labels:
             return [str(name) for name in names]
     return None
 
