@@ -133,6 +133,8 @@ def test_small_groups_are_listed_and_not_tested(fitted) -> None:
     labels = np.where(np.arange(ROWS) < 20, "few", "many")
     audit = model.audit(table, y, groups=labels)
     assert model.audit(table, y, groups=labels.tolist()).to_dict() == audit.to_dict()
+    several = model.audit(table, y, groups=np.column_stack([labels, labels]))
+    assert several.too_small == ("group 0 = few", "group 1 = few")
     assert audit.too_small == ("group = few",)
     assert {harm.label for harm in audit.harms} == {"", "many"}
     assert "group = few" in str(audit)

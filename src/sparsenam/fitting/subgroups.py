@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import narwhals.stable.v2 as nw
@@ -136,10 +136,10 @@ def _label_columns(groups: Any) -> list[Cells]:
     table: Any = nw.from_native(groups, pass_through=True, allow_series=True)
     if isinstance(table, nw.Series) or (not isinstance(table, nw.DataFrame) and np.ndim(groups) == 1):
         return [_one_column("group", groups)]
-    columns = read_table(groups, estimator_name="groups", least_rows=1).columns
-    if not columns:
-        raise InputError(describe("groups", "labels or names of columns", "none", "leave groups out"))
-    return list(columns)
+    frame = read_table(groups, estimator_name="groups", least_rows=1)
+    if frame.named:
+        return list(frame.columns)
+    return [replace(cells, name=f"group {index}") for index, cells in enumerate(frame.columns)]
 
 
 def _one_column(name: str, values: Any) -> Cells:
