@@ -2,6 +2,7 @@
 
 from sparsenam.estimators.base import AdditiveEstimator, fit_with
 from sparsenam.estimators.classification import RandomFeatureSNAMClassifier, SNAMClassifier
+from sparsenam.estimators.comparing import compare
 from sparsenam.estimators.paths import random_feature_path, snam_path
 from sparsenam.estimators.regression import RandomFeatureSNAMRegressor, SNAMRegressor
 from sparsenam.estimators.survival import SNAMSurvival
@@ -16,6 +17,7 @@ __all__ = [
     "SNAMClassifier",
     "SNAMRegressor",
     "SNAMSurvival",
+    "compare",
     "fit_with",
     "random_feature_path",
     "snam_path",

@@ -26,6 +26,7 @@ from sparsenam.context import Clock, Context, Progress, ProgressBar, ResumeFile,
 from sparsenam.convex.problem import Certificate
 from sparsenam.errors import ChoiceWarning, InputError, check_number, describe
 from sparsenam.estimators.bands import BandsMixin
+from sparsenam.estimators.auditing import AuditingMixin
 from sparsenam.estimators.editing import EditingMixin
 from sparsenam.estimators.support import ChoiceMixin
 from sparsenam.explain import (
@@ -74,7 +75,7 @@ Matrix = NDArray[np.float64]
 RandomState = int | np.random.RandomState | None
 
 
-class AdditiveEstimator(BandsMixin, EditingMixin, ChoiceMixin, BaseEstimator, ABC):
+class AdditiveEstimator(AuditingMixin, BandsMixin, ChoiceMixin, EditingMixin, BaseEstimator, ABC):
     """An estimator whose fitted state is an `AdditiveModel`."""
 
     model_: AdditiveModel

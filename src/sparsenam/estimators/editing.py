@@ -309,20 +309,27 @@ class EditingMixin:
 
 
 def mean_loss(family: Family, scores: Matrix, target: Matrix, weights: Vector) -> float:
-    """Return the weighted mean loss of scores (rows, outputs).
+    """Return the weighted mean loss of scores (rows, outputs), in units of `loss_units`."""
+    units = loss_units(family, target, weights)
+    return float(np.average(family.loss(scores / units, target / units), weights=weights))
+
+
+def loss_units(family: Family, target: Matrix, weights: Vector) -> Vector:
+    """Return what scores and target are divided by before their loss is taken, shape (outputs,).
 
     Where a family's target is brought to variance 1 for the fit, its parameters are on that scale, and y is measured
-    in units of its spread over the rows.
+    in units of its spread over the rows; elsewhere the units are 1.
     """
-    if family.standardizes_target:
-        if family.robust_scale:
-            _, scale = robust_center_and_scale(target, weights)
-        else:
-            center = np.average(target, axis=0, weights=weights)
-            scale = np.sqrt(np.average((target - center) ** 2, axis=0, weights=weights))
-        scale = np.where(scale > 0, scale, 1.0)
-        scores, target = scores / scale, target / scale
-    return float(np.average(family.loss(scores, target), weights=weights))
+    scale: Vector = np.ones(target.shape[1])
+    if not family.standardizes_target:
+        return scale
+    if family.robust_scale:
+        _, scale = robust_center_and_scale(target, weights)
+    else:
+        center = np.average(target, axis=0, weights=weights)
+        squares = np.asarray(np.average((target - center) ** 2, axis=0, weights=weights), dtype=np.float64)
+        scale = np.sqrt(squares)
+    return np.where(scale > 0, scale, 1.0)
 
 
 def _utc_now() -> datetime:

@@ -12,6 +12,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from sparsenam.errors import InputError, check_word, describe
+from sparsenam.estimators.auditing import GivenScores, PairedLosses
 from sparsenam.estimators.base import (
     AdditiveEstimator,
     SNAMParameters,
@@ -125,6 +126,21 @@ class AdditiveSurvival(AdditiveEstimator):
         if not (target[:, 0] == 1.0).any():
             raise InputError(describe("y", "at least one event", "none", "give rows that are not censored"))
         return target
+
+    def _in_loss_units(self, rows: GivenRows) -> GivenScores:
+        """Return rates δ/Λ with weights Λ, Λ being the cumulative hazard that makes the scores most likely."""
+        risk_sets = RiskSets.of(rows.target[:, 0] == 1.0, rows.target[:, 1], rows.weights)
+        scores = self.model_.scores(rows.terms)
+        hazard = risk_sets.hazard(scores[:, 0], self.ties).rows
+        rates = np.divide(risk_sets.event, hazard, out=np.zeros_like(hazard), where=hazard > 0)
+        return GivenScores(self.model_.family, scores, rates[:, None], rows.weights * hazard, np.ones(1))
+
+    def _paired_losses(self, other: AdditiveModel, rows: GivenRows, other_rows: GivenRows) -> PairedLosses:
+        """Return the losses of the rows with the event, in the partial likelihood of all the rows."""
+        risk_sets = RiskSets.of(rows.target[:, 0] == 1.0, rows.target[:, 1], rows.weights)
+        scores = (self.model_.scores(rows.terms), other.scores(other_rows.terms))
+        first, second = (risk_sets.event_losses(each[:, 0]) for each in scores)
+        return (first, second), rows.weights * risk_sets.event
 
     def _mean_loss(self, model: AdditiveModel, rows: GivenRows) -> float:
         """Return minus the log partial likelihood of the rows over the number of their events."""

@@ -1,7 +1,9 @@
 """Explain: what a model does, as plain data, and drawings of it."""
 
 from sparsenam.explain.alternatives import Alternatives, OtherModel
+from sparsenam.explain.audit import Audit, Harm, SubgroupCheck
 from sparsenam.explain.build import FitRecord, explain_model
+from sparsenam.explain.comparison import Comparison, CurveChange, PredictionChange
 from sparsenam.explain.explanation import Curve, Dropped, EditRecord, Explanation, Feature, Level, Missing
 from sparsenam.explain.local import (
     Contribution,
@@ -26,8 +28,11 @@ from sparsenam.explain.text import Task, output_names, score_units
 
 __all__ = [
     "Alternatives",
+    "Audit",
+    "Comparison",
     "Contribution",
     "Curve",
+    "CurveChange",
     "DataSummary",
     "Density",
     "Dropped",
@@ -35,6 +40,7 @@ __all__ = [
     "Explanation",
     "Feature",
     "FitRecord",
+    "Harm",
     "Level",
     "LocalExplanation",
     "Missing",
@@ -44,6 +50,9 @@ __all__ = [
     "Replacement",
     "RowExplanation",
     "Stability",
+    "PredictionChange",
+    "RowExplanation",
+    "SubgroupCheck",
     "Task",
     "TrainingSummary",
     "against_class",
