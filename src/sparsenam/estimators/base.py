@@ -26,11 +26,13 @@ from sparsenam.convex.problem import Certificate
 from sparsenam.errors import ChoiceWarning, InputError, check_number, describe
 from sparsenam.estimators.editing import EditingMixin
 from sparsenam.explain import (
+    Discoveries,
     Explanation,
     FitRecord,
     LocalExplanation,
     Task,
     TrainingSummary,
+    discoveries_of,
     explain_model,
     explain_rows,
     interactions_of,
@@ -86,6 +88,7 @@ class AdditiveEstimator(EditingMixin, BaseEstimator, ABC):
     interactions_: tuple[tuple[str, str], ...]
     pair_certificate_: Certificate | None
     evidence_: Evidence | None
+    fdr_: Discoveries | None
     substitutes_: dict[str, dict[str, float]]
     encoder_: TableEncoder
     summary_: TrainingSummary
@@ -299,6 +302,7 @@ class AdditiveEstimator(EditingMixin, BaseEstimator, ABC):
             settings=self.get_params(deep=False),
             edits=self.edits_,
             pair_certificate=self.pair_certificate_,
+            discoveries=self.fdr_,
         )
 
 
@@ -437,6 +441,7 @@ def _attributes(result: FitResult, encoder: TableEncoder) -> dict[str, object]:
         "interactions_": interactions_of(encoder, result.model),
         "pair_certificate_": None if result.pairs is None else result.pairs.certificate,
         "evidence_": result.evidence,
+        "fdr_": None if result.tested is None else discoveries_of(result.tested, encoder.names),
         "_taken": result.taken,
         "edits_": (),
         "_session": None,

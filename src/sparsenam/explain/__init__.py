@@ -1,5 +1,6 @@
 """Explain: what a model does, as plain data, and drawings of it."""
 
+from sparsenam.explain.discoveries import Discoveries, discoveries_of
 from sparsenam.explain.build import FitRecord, explain_model
 from sparsenam.explain.explanation import Curve, Dropped, EditRecord, Explanation, Feature, Level, Missing
 from sparsenam.explain.local import (
@@ -27,6 +28,7 @@ __all__ = [
     "Curve",
     "DataSummary",
     "Density",
+    "Discoveries",
     "Dropped",
     "EditRecord",
     "Explanation",
@@ -41,6 +43,7 @@ __all__ = [
     "Task",
     "TrainingSummary",
     "against_class",
+    "discoveries_of",
     "explain_model",
     "explain_rows",
     "interactions_of",

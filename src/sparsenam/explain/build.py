@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsenam.convex.problem import Certificate
+from sparsenam.explain.discoveries import Discoveries
 from sparsenam.explain.edits import edit_records
 from sparsenam.explain.explanation import Curve, Dropped, Explanation, Feature, Level, Missing
 from sparsenam.explain.pairs import Pair, PairAxis
@@ -48,7 +49,7 @@ class FitRecord:
     that could replace a kept column, with the share of its effect; ``history`` one entry an epoch, empty or None
     for fits without training; ``always_keep`` the columns that the user wanted to keep; ``threshold`` the size
     below which a solver without exact zeros drops a column, None for others; ``edits`` the changes made after the fit,
-    ``pair_certificate`` that of the choice of pairs.
+    ``pair_certificate`` that of the choice of pairs; ``discoveries`` what an `FDR` rule found.
     """
 
     task: Task
@@ -71,6 +72,7 @@ class FitRecord:
     settings: Mapping[str, Any]
     edits: tuple[Edit, ...] = ()
     pair_certificate: Certificate | None = None
+    discoveries: Discoveries | None = None
 
     @property
     def columns_kept(self) -> list[int]:
@@ -310,7 +312,7 @@ def _card(record: FitRecord, data: DataSummary) -> dict[str, Any]:
             "pair_certificate": None if record.pair_certificate is None else record.pair_certificate.to_dict(),
             "scores": scores,
             "explained": None if evidence is None else {"share": evidence.gain, "error": evidence.gain_error},
-            "notes": [*_edited(record), *([] if evidence is None else evidence.notes())],
+            "notes": [*_edited(record), *_tested(record), *([] if evidence is None else evidence.notes())],
             "created": record.summary.created,
         }
     )
@@ -325,6 +327,12 @@ def _edited(record: FitRecord) -> list[str]:
     return [f"The model was edited after the fit ({changes}): {what}."]
 
 
+def _tested(record: FitRecord) -> list[str]:
+    """Return what an `FDR` rule found, in sentences; nothing for other rules."""
+    found = record.discoveries
+    return [] if found is None else [found.sentence(), *found.notes()]
+
+
 def why_kept(record: FitRecord, column: int, entry: int | None) -> str:
     """Return why a column is kept."""
     encoder = record.encoder
@@ -335,6 +343,8 @@ def why_kept(record: FitRecord, column: int, entry: int | None) -> str:
         return f"its values do not matter, its missing cells do{shared}"
     if name in record.always_keep:
         return "it was asked to stay, and is not penalised"
+    if record.discoveries is not None:
+        return f"it is a discovery at a false discovery rate of {record.discoveries.q:g}"
     if name in record.readmitted:
         return "the convex choice dropped it, but held-out rows want it back"
     if record.alpha == 0.0:
@@ -360,6 +370,8 @@ def why_dropped(record: FitRecord, column: int) -> Dropped:
         kept = {encoder.columns[index].name for index in record.columns_kept}
         too = "" if twin in kept else ", which is dropped too"
         return Dropped(name, f"equal to {twin!r} in every row, up to unit and sign{too}", slack)
+    if record.discoveries is not None and name not in record.discoveries.kept:
+        return Dropped(name, f"no discovery at a false discovery rate of {record.discoveries.q:g}", slack)
     if column_asked(record, column) is not None and record.norms[column] == 0.0 and slack is None:
         return Dropped(name, "the data speak against the shape that was asked for")
     if slack is not None:
