@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from sparsenam.estimators import (
         AdditiveEstimator,
+        FDRSelector,
         Network,
         RandomFeatureSNAMClassifier,
         RandomFeatureSNAMRegressor,
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 __version__ = version("sparsenam")
 __all__ = [
+    "FDRSelector",
     "Network",
     "RandomFeatureSNAMClassifier",
     "RandomFeatureSNAMRegressor",

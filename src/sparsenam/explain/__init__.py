@@ -1,7 +1,7 @@
 """Explain: what a model does, as plain data, and drawings of it."""
 
-from sparsenam.explain.discoveries import Discoveries, discoveries_of
 from sparsenam.explain.build import FitRecord, explain_model
+from sparsenam.explain.discoveries import Discoveries, discoveries_of
 from sparsenam.explain.explanation import Curve, Dropped, EditRecord, Explanation, Feature, Level, Missing
 from sparsenam.explain.local import (
     Contribution,

@@ -150,7 +150,9 @@ def discoveries_of(tested: ColumnTests, names: Sequence[str]) -> Discoveries:
         pairs = zip(tested.columns, values, strict=True)
         return {names[int(column)]: float(value) for columns, value in pairs for column in columns}
 
-    kept = sorted({int(column) for columns, is_found in zip(tested.columns, found, strict=True) if is_found for column in columns})
+    kept = sorted(
+        {int(column) for columns, is_found in zip(tested.columns, found, strict=True) if is_found for column in columns}
+    )
     return Discoveries(
         q=tests.q,
         method=tests.method,

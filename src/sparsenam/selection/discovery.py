@@ -147,4 +147,7 @@ def decide(rule: FDR, n_hypotheses: int, n_kept: int, obstacle: str | None) -> t
     if n_kept < ENOUGH * least:
         why = f"the default choice keeps {columns}, and knockoffs find nothing or at least {least} at q = {rule.q:g}"
         return "split", why
-    return "knockoffs", f"the default choice keeps {columns}, more than the {least} that knockoffs need at q = {rule.q:g}"
+    return (
+        "knockoffs",
+        f"the default choice keeps {columns}, more than the {least} that knockoffs need at q = {rule.q:g}",
+    )

@@ -9,14 +9,13 @@ has, they are drawn one after another by additive fits with permuted residuals.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 from scipy.optimize import minimize
 from scipy.stats import norm
-from sklearn.covariance import ledoit_wolf
 
 from sparsenam.convex.path import convex_path
 from sparsenam.selection.task import ConvexTask, Indices
@@ -70,8 +69,8 @@ def random_ranks(x: Matrix, generator: np.random.Generator) -> Ranks:
     """Return the ranks 0, 1, … of each column's cells, equal ones in random order, shape (columns, rows)."""
     ranks = np.empty(x.shape, dtype=np.intp)
     for column, values in enumerate(x):
-        order = np.lexsort((generator.random(values.size), values))
-        ranks[column, order] = np.arange(values.size)
+        shuffled: Ranks = generator.permutation(values.size)  # a stable sort then leaves equal cells in this order
+        ranks[column, shuffled[np.argsort(values[shuffled], kind="stable")]] = np.arange(values.size)
     return ranks
 
 
@@ -93,10 +92,18 @@ def from_scores(scores: Matrix, x: Matrix) -> Matrix:
 
 
 def shrunken_correlation(scores: Matrix) -> Matrix:
-    """Return the correlations of scores (columns, rows), shrunken as Ledoit and Wolf (2004) do."""
-    covariance = np.asarray(ledoit_wolf(scores.T)[0], dtype=np.float64)
-    deviations = np.sqrt(np.diag(covariance))
-    return covariance / np.outer(deviations, deviations)
+    """Return the correlations of scores (columns, rows) of mean 0 and variance 1, moved towards 0.
+
+    The share of the way is Ledoit and Wolf's (2004): the variance of the correlations over their squared distance from
+    the identity, both summed.
+    """
+    columns, rows = scores.shape
+    correlation = scores @ scores.T / rows
+    squares = float(np.einsum("ij,ij->", correlation, correlation))
+    lengths = np.einsum("ij,ij->j", scores, scores)
+    noise = (float(lengths @ lengths) / rows - squares) / rows
+    share = min(max(noise, 0.0) / (squares - columns), 1.0) if squares > columns else 1.0
+    return (1.0 - share) * correlation + share * np.eye(columns)
 
 
 def distances(correlation: Matrix) -> Vector:
@@ -121,8 +128,9 @@ def distances(correlation: Matrix) -> Vector:
         return value, (-1.0 / s**2 + np.sum(inverse**2, axis=0)) * s
 
     start = np.log(START * equal)
-    options = {"maxiter": OPTIMISER_STEPS}
-    found = minimize(objective, start, jac=True, method="L-BFGS-B", bounds=[(None, 0.0)] * size, options=options)
+    search = cast(Any, minimize)
+    bounds, options = [(None, 0.0)] * size, {"maxiter": OPTIMISER_STEPS}
+    found = search(objective, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
     best = np.asarray(found.x if found.fun < BARRIER else start, dtype=np.float64)
     return FEASIBLE * np.exp(best)
 
@@ -174,7 +182,8 @@ def sequential_copies(ranks: Ranks, generator: np.random.Generator) -> Matrix:
     blocks[:columns] = basis[ranks].transpose(0, 2, 1)
     copies = np.empty((columns, rows))
     for column in range(columns):
-        usable = np.arange(2 * columns) < columns + column
+        usable = np.zeros(2 * columns, dtype=np.bool_)
+        usable[: columns + column] = True
         usable[column] = False
         target = scores[ranks[column]]
         fitted = _additive_fit(blocks, usable, target)

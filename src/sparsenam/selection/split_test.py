@@ -177,7 +177,7 @@ def _slopes(curves: NDArray[np.float64]) -> NDArray[np.float64]:
 def _fit_coefficients(curves: NDArray[np.float64], target: Matrix, weights: Vector, family: Family) -> Vector:
     """Return c and β with the lowest loss, shape (curves + outputs,), by Newton steps from c = 1."""
     slopes = _slopes(curves)
-    point = np.concatenate([np.ones(curves.shape[1]), family.best_constant(target, weights)])
+    point: Vector = np.append(np.ones(curves.shape[1]), family.best_constant(target, weights))
 
     def loss(tried: Vector) -> float:
         return float(weights @ family.loss(np.einsum("ikj,j->ik", slopes, tried), target))
@@ -186,7 +186,8 @@ def _fit_coefficients(curves: NDArray[np.float64], target: Matrix, weights: Vect
     for _ in range(NEWTON_STEPS):
         scores = np.einsum("ikj,j->ik", slopes, point)
         pull = np.einsum("ikj,ik,i->j", slopes, family.gradient(scores, target), weights)
-        step = -np.linalg.solve(_hessian(slopes, scores, target, weights, family), pull)
+        hessian = _hessian(slopes, scores, target, weights, family)
+        step: Vector = -np.asarray(np.linalg.solve(hessian, pull), dtype=np.float64)
         length = 1.0
         for _ in range(HALVINGS):
             after = loss(point + length * step)
