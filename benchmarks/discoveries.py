@@ -42,7 +42,7 @@ SHAPES = (
 CORRELATION = {"ar5": 0.5, "ar7": 0.7, "t3": 0.0}
 SETTINGS = (
     *("normal", "ar5", "ar7", "t3", "mixed", "quadratic", "logistic", "poisson", "few", "between", "null"),
-    *("categories", "survival", "classes", "median", "logistic_ar7", "few_ar7"),
+    *("categories", "survival", "classes", "median", "logistic_ar7", "few_ar7", "squares"),
 )
 
 
@@ -58,7 +58,7 @@ def columns_of(setting, generator):
         X[:, 3::4] = X[:, 3::4] > 0.5
     if setting == "t3":
         X *= np.sqrt(3.0 / generator.chisquare(3, size=ROWS))[:, None]
-    if setting == "quadratic":
+    if setting in ("quadratic", "squares"):
         X[:, 1::2] = 0.8 * (X[:, ::2] ** 2 - 1.0) / np.sqrt(2.0) + 0.6 * X[:, 1::2]
     return X
 
@@ -86,7 +86,7 @@ def table_of(setting, seed):
         return with_categories(generator)
     X = columns_of(setting, generator)
     count = {"between": 10, "null": 0, "survival": 8, "classes": 8, "median": 8, "few_ar7": 4}.get(setting, TRUE)
-    places = np.arange(0, COLUMNS, 2) if setting == "quadratic" else np.arange(COLUMNS)
+    places = {"quadratic": np.arange(0, COLUMNS, 2), "squares": np.arange(1, COLUMNS, 2)}.get(setting, np.arange(COLUMNS))
     true = np.sort(generator.choice(places, count, replace=False))
     if setting == "few_ar7":
         return partial(SNAMRegressor), X, score_of(X, true, 0.6) + generator.normal(size=ROWS), true

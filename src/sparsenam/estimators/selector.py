@@ -62,7 +62,7 @@ class FDRSelector(SelectorMixin, BaseEstimator):
         random_state: RandomState = None,
     ) -> None:
         self.q = q
-        self.method = method
+        self.method: Method = method
         self.family = family
         self.random_state = random_state
 

@@ -21,16 +21,21 @@ from sparsenam.tables import PreparedSample
 
 Mask = NDArray[np.bool_]
 
+HARDLY = 1e-9  # weight of rows that a design must not learn from
+
 
 def discover(
-    rule: FDR, problem: FitProblem, choice: Choice, strategy: Strategy, context: Context
-) -> tuple[Choice, ColumnTests]:
+    rule: FDR, problem: FitProblem, choice: Choice | None, strategy: Strategy, context: Context
+) -> tuple[Choice | None, ColumnTests]:
     """Return the choice with the discovered groups and those that are never penalised, and the tests.
 
     The target's censored times are rates at the hazard of the default choice: a function of time alone is all that
     rows learn from each other by it.
     """
     prepared = problem.prepared
+    if choice is None:  # no column varies
+        nothing = split_tests(np.zeros(0), rule.q, "there is nothing to test", 0)
+        return None, ColumnTests(nothing, (), np.zeros(0, dtype=np.intp))
     hypotheses = hypotheses_of(prepared, problem.column_of)
     scores = np.zeros((prepared.weights.size, 1)) if choice.start is None else choice.start.reshape(-1, 1)
     posed, _ = problem.at(scores)
@@ -105,12 +110,12 @@ def _split(
     whole = _task(prepared, posed, strategy, context)
 
     def task_for(rows: Mask) -> ConvexTask:
-        # columns of categories read the target: those of a half must not see the other
+        # columns of categories read the target: those of a half must not see the other, only that its levels are there
         task = whole
         if prepared.levels.any():
-            task = _task(replace(prepared, weights=prepared.weights * rows), posed, strategy, context)
-        sample = task.prepared
-        return task.with_sample(replace(sample, weights=posed.prepared.weights * rows))
+            seen = prepared.weights * np.where(rows, 1.0, HARDLY)
+            task = _task(replace(prepared, weights=seen), posed, strategy, context)
+        return task.with_sample(replace(task.prepared, weights=posed.prepared.weights * rows))
 
     return split_p_values(task_for, problem.fold_target, hypotheses, generator, context)
 

@@ -287,7 +287,7 @@ def fit(
         problem = problem.with_family(problem.family.estimated(scores, prepared.target, prepared.weights))
     choice = choose(problem, plan, splits, context)
     tested = None
-    if choice is not None and isinstance(plan.rule, FDR):
+    if isinstance(plan.rule, FDR):
         from sparsenam.fitting.discoveries import discover  # and what it needs, which no other fit does
 
         choice, tested = discover(plan.rule, problem, choice, plan.strategy, context)

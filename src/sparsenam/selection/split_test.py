@@ -156,28 +156,32 @@ def one_sided_p(curves: NDArray[np.float64], target: Matrix, weights: Vector, fa
     """
     rows, count, outputs = curves.shape
     fitted = _fit_coefficients(curves, target, weights, family)
-    slopes = _slopes(curves)
+    slopes = _slopes(curves, family)
     scores = np.einsum("ikj,j->ik", slopes, fitted)
-    inverse = np.linalg.inv(_hessian(slopes, scores, target, weights, family, exact=True))
-    bends = np.einsum("ikj,jl,ikl->i", slopes * _bends(scores, target, weights, family)[:, :, None], inverse, slopes)
-    leverage = np.clip(weights * bends / outputs, 0.0, LARGEST_LEVERAGE)
+    inverse: Matrix = np.asarray(np.linalg.inv(_hessian(slopes, scores, target, weights, family, exact=True)))
+    leverage = np.clip(weights * _bent(slopes, inverse, scores, target, weights, family), 0.0, LARGEST_LEVERAGE)
     pulls = np.einsum("ikj,ik->ij", slopes, family.gradient(scores, target)) * (weights / (1.0 - leverage))[:, None]
     covariance = inverse @ (pulls.T @ pulls) @ inverse
     errors = np.sqrt(np.maximum(np.diag(covariance)[:count], np.finfo(float).tiny))
     return np.asarray(student.sf(fitted[:count] / errors, max(rows - count - outputs, 1)), dtype=np.float64)
 
 
-def _slopes(curves: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the derivatives of the scores in coefficients and intercepts, shape (rows, outputs, curves + outputs)."""
+def _slopes(curves: NDArray[np.float64], family: Family) -> NDArray[np.float64]:
+    """Return the derivatives of the scores in coefficients and intercepts, shape (rows, outputs, parameters).
+
+    Softmax does not see what all outputs share: its last intercept is 0.
+    """
     rows, _, outputs = curves.shape
-    ones = np.broadcast_to(np.eye(outputs), (rows, outputs, outputs))
-    return np.concatenate([curves.transpose(0, 2, 1), ones], axis=2)
+    ones = np.eye(outputs)[:, : outputs - family.couples_outputs]
+    return np.concatenate([curves.transpose(0, 2, 1), np.broadcast_to(ones, (rows, *ones.shape))], axis=2)
 
 
 def _fit_coefficients(curves: NDArray[np.float64], target: Matrix, weights: Vector, family: Family) -> Vector:
-    """Return c and β with the lowest loss, shape (curves + outputs,), by Newton steps from c = 1."""
-    slopes = _slopes(curves)
-    point: Vector = np.append(np.ones(curves.shape[1]), family.best_constant(target, weights))
+    """Return c and β with the lowest loss, shape (parameters,), by Newton steps from c = 1."""
+    slopes = _slopes(curves, family)
+    constant = family.best_constant(target, weights)
+    intercepts = constant[:-1] - constant[-1] if family.couples_outputs else constant
+    point: Vector = np.append(np.ones(curves.shape[1]), intercepts)
 
     def loss(tried: Vector) -> float:
         return float(weights @ family.loss(np.einsum("ikj,j->ik", slopes, tried), target))
@@ -215,16 +219,25 @@ def _hessian(
         hessian = np.einsum("ikj,ik,i,ikl->jl", slopes, shares, weights, slopes, optimize=True)
         hessian -= (means * weights[:, None]).T @ means
     else:
-        bends = _bends(scores, target, weights, family) if exact else family.hessian_diagonal(scores, target)
+        bends = mean_bends(family, scores, target, weights) if exact else family.hessian_diagonal(scores, target)
         flat = slopes.reshape(-1, slopes.shape[2])
         hessian = (flat * (bends * weights[:, None]).reshape(-1, 1)).T @ flat
     hessian[np.diag_indices_from(hessian)] += JITTER * max(float(np.trace(hessian)) / len(hessian), 1e-300)
     return hessian
 
 
-def _bends(scores: Matrix, target: Matrix, weights: Vector, family: Family) -> Matrix:
-    """Return the second derivatives of the loss, shape (rows, outputs)."""
-    if family.couples_outputs:
-        shares = family.mean(scores)
-        return shares * (1.0 - shares)
-    return mean_bends(family, scores, target, weights)
+def _bent(
+    slopes: NDArray[np.float64],
+    inverse: Matrix,
+    scores: Matrix,
+    target: Matrix,
+    weights: Vector,
+    family: Family,
+) -> Vector:
+    """Return tr(h J H⁻¹ Jᵀ) of each row over the number of its free scores, shape (rows,)."""
+    if not family.couples_outputs:
+        spread = np.einsum("ikj,ikj->ik", slopes @ inverse, slopes)
+        return np.mean(mean_bends(family, scores, target, weights) * spread, axis=1)
+    shares, spreads = family.mean(scores), slopes @ inverse @ slopes.transpose(0, 2, 1)
+    traces = np.einsum("ik,ikk->i", shares, spreads) - np.einsum("ik,ikl,il->i", shares, spreads, shares)
+    return traces / (scores.shape[1] - 1)
