@@ -86,7 +86,9 @@ def table_of(setting, seed):
         return with_categories(generator)
     X = columns_of(setting, generator)
     count = {"between": 10, "null": 0, "survival": 8, "classes": 8, "median": 8, "few_ar7": 4}.get(setting, TRUE)
-    places = {"quadratic": np.arange(0, COLUMNS, 2), "squares": np.arange(1, COLUMNS, 2)}.get(setting, np.arange(COLUMNS))
+    places = {"quadratic": np.arange(0, COLUMNS, 2), "squares": np.arange(1, COLUMNS, 2)}.get(
+        setting, np.arange(COLUMNS)
+    )
     true = np.sort(generator.choice(places, count, replace=False))
     if setting == "few_ar7":
         return partial(SNAMRegressor), X, score_of(X, true, 0.6) + generator.normal(size=ROWS), true

@@ -27,7 +27,7 @@ def test_the_threshold_of_knockoffs_is_that_of_hidimstat_and_of_its_definition(q
         generator = np.random.default_rng(seed)
         W = np.round(generator.normal(generator.choice([0, 2], 40), 1), 1)
         threshold = knockoff_threshold(W, q)
-        allowed = [t for t in np.abs(W) if t > 0 and (1 + (W <= -t).sum()) / max((W >= t).sum(), 1) <= q]
+        allowed = [t for t in np.abs(W) if t > 0 and (1 + (-t >= W).sum()) / max((t <= W).sum(), 1) <= q]
         assert threshold == (min(allowed) if allowed else None)
         other = ModelXKnockoff.knockoff_threshold(W, q)
         if other > 0:  # where 0 would do, hidimstat keeps columns that never entered

@@ -25,9 +25,7 @@ def chain(columns: int, rho: float) -> np.ndarray:
 
 def task_of(prepared):
     terms = np.arange(prepared.n_terms)
-    return ConvexTask.of(
-        prepared, Gaussian(), RampFeatures(prepared, 16), GroupLasso(), terms, tuple(map(str, terms))
-    )
+    return ConvexTask.of(prepared, Gaussian(), RampFeatures(prepared, 16), GroupLasso(), terms, tuple(map(str, terms)))
 
 
 @given(seed=st.integers(0, 10**6), kind=st.sampled_from(["normal", "ties", "binary"]))
