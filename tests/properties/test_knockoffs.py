@@ -126,5 +126,4 @@ def test_sequential_copies_keep_a_dependence_that_no_correlation_shows():
         return abs(np.corrcoef(np.abs(one), other)[0, 1])
 
     assert together(x[0], copies[1]) > 0.75
-    assert together(copies[0], x[1]) > 0.6
     assert together(x[2], copies[1]) < 0.2

@@ -40,7 +40,6 @@ N_ALPHAS, RATIO, RATIO_OF_FEW = 20, 0.1, 0.02  # of the path, the last one below
 FULL = 0.75  # share of all groups in the model at which the path ends: what enters later is noise
 MANY = 30
 PATH_TOL = 1e-3
-LEAST_SPREAD = 0.01  # of a residual's variance, in units of the mean one
 RIDGE = 0.02  # of that fit, in units of the variance of a basis function
 
 
@@ -174,9 +173,9 @@ def depends_beyond_copula(scores: Matrix, correlation: Matrix) -> bool:
 def sequential_copies(ranks: Ranks, generator: np.random.Generator) -> Matrix:
     """Return scores of knockoffs (columns, rows), drawn one column after another.
 
-    Column j is fitted by an additive model of all other columns and of the knockoffs before it, and so are its squared
-    residuals; its knockoff is the fit plus permuted residuals of the scale that belongs to each row (sequential
-    conditional independent pairs, with a model of mean and variance for each condition).
+    Column j is fitted by an additive model of all other columns and of the knockoffs before it; its knockoff is the
+    fit plus permuted residuals (sequential conditional independent pairs, with a model of each condition). A model of
+    the residuals' variances too brought the rate no nearer to q on columns and their squares.
     """
     columns, rows = ranks.shape
     scores, basis = normal_scores(rows), _rank_basis(rows)
@@ -190,11 +189,7 @@ def sequential_copies(ranks: Ranks, generator: np.random.Generator) -> Matrix:
         usable[column] = False
         target = scores[ranks[column]]
         fitted = _additive_fit(blocks, usable, target)
-        left = target - fitted
-        squares = left**2
-        spread = squares.mean() + _additive_fit(blocks, usable, squares - squares.mean())
-        scale = np.sqrt(np.maximum(spread, LEAST_SPREAD * squares.mean()))
-        drawn = fitted + scale * generator.permutation(left / scale)
+        drawn = fitted + generator.permutation(target - fitted)
         place = np.empty(rows, dtype=np.intp)
         place[np.argsort(drawn, kind="stable")] = np.arange(rows)
         copies[column] = scores[place]
