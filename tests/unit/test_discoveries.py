@@ -268,6 +268,18 @@ def test_the_selector_takes_classes_times_and_named_families():
         FDRSelector(family="round").fit(X, y)
 
 
+def test_every_parameter_of_the_selector_acts():
+    X, generator = table()[["a", "c"]][:60], np.random.default_rng(0)
+    y = 0.8 * X.a + 0.8 * generator.normal(size=60)
+    shown = {
+        name: FDRSelector(**{"random_state": 0} | given).fit(X, y).fdr_
+        for name, given in {"default": {"q": 1e-9}, "q": {"q": 0.5}, "random_state": {"random_state": 1}}.items()
+    }
+    assert len(shown["q"].kept) > len(shown["default"].kept)
+    assert dict(shown["random_state"].statistics) != dict(shown["default"].statistics)
+    assert FDRSelector(method="knockoffs").fit(X, y).fdr_.method == "knockoffs"
+
+
 @pytest.mark.filterwarnings("ignore::sparsenam.errors.ConstantColumnWarning")
 def test_a_table_without_a_varying_column_has_no_discovery():
     told = FDRSelector(random_state=0).fit(np.ones((30, 2)), np.arange(30.0)).fdr_
