@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from sparsenam.estimators import (
         AdditiveEstimator,
+        FDRSelector,
         Network,
         RandomFeatureSNAMClassifier,
         RandomFeatureSNAMRegressor,
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 __version__ = version("sparsenam")
 __all__ = [
+    "FDRSelector",
     "Network",
     "RandomFeatureSNAMClassifier",
     "RandomFeatureSNAMRegressor",
@@ -63,9 +65,9 @@ def load(path: str | PathLike[str]) -> AdditiveEstimator:
     """
     from sparsenam import baselines, estimators
     from sparsenam.export import load_estimator
-    from sparsenam.selection import Best, Compact, OneSE
+    from sparsenam.selection import FDR, Best, Compact, OneSE
 
     exported = (getattr(room, name) for room in (estimators, baselines) for name in room.__all__)
     kinds = [kind for kind in exported if isinstance(kind, type) and issubclass(kind, estimators.AdditiveEstimator)]
-    parameters = {kind.__name__: kind for kind in (estimators.Network, Compact, OneSE, Best)}
+    parameters = {kind.__name__: kind for kind in (estimators.Network, Compact, OneSE, Best, FDR)}
     return load_estimator(path, {kind.__name__: kind for kind in kinds}, parameters)

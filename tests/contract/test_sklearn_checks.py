@@ -23,6 +23,7 @@ CASES = [
     (sparsenam.SNAMClassifier(random_state=0), COUNTS),
     (sparsenam.RandomFeatureSNAMRegressor(random_state=0), COUNTS),
     (sparsenam.RandomFeatureSNAMClassifier(random_state=0), COUNTS),
+    (sparsenam.FDRSelector(random_state=0), {WEIGHTS: "tests of columns count rows, and halves are drawn of them"}),
     (NAMRegressor(random_state=0), DRAWS),
     (NAMClassifier(random_state=0), DRAWS),
 ]

@@ -20,6 +20,7 @@ FIT_EPILOG = """\b
 Examples:
   sparsenam fit houses.csv --target price
   sparsenam fit houses.csv --target price --pairs auto
+  sparsenam fit genes.csv --target dose --fdr 0.1
   sparsenam fit loans.parquet --target default --types zip=category --out loans
   sparsenam fit claims.csv.gz --target claims --task count --exposure years --shape age=decreasing
   sparsenam fit patients.tsv --target months --event died --max-seconds 60"""
@@ -53,6 +54,7 @@ def fit(
     alpha: Annotated[str, typer.Option(help="Weight of the penalty; auto chooses by cross-validation.")] = "auto",
     rule: Annotated[str, typer.Option(help="compact, one_se or best: which point of the path to take.")] = "compact",
     max_features: Annotated[int | None, typer.Option(help="Most columns to keep.")] = None,
+    fdr: Annotated[float | None, typer.Option(help="Keep discoveries with at most this share of false ones.")] = None,
     pairs: Annotated[str | None, typer.Option(help="Most pairs of columns that act together, or auto.")] = None,
     pair: Annotated[list[str] | None, typer.Option(help="A pair that must be in: one,other; may be repeated.")] = None,
     heredity: Annotated[str, typer.Option(help="none, weak or strong: which kept columns a pair needs.")] = "none",
@@ -73,6 +75,8 @@ def fit(
         from sparsenam.cli.run import FitRequest, FitStopped, ModelFolder, run_fit
         from sparsenam.cli.tables import read_file
 
+        if fdr is not None and rule != "compact":
+            raise InputError(describe("--fdr", "no other rule beside it", f"--rule {rule}", "leave one of them out"))
         columns = TargetRequest(target, task, family, event, exposure)
         kinds = tuple(as_types(types).items())
         shapes = tuple(as_shapes(shape or []).items())
@@ -89,6 +93,7 @@ def fit(
             as_pairs(pairs, pair or []),
             heredity,
             shapes,
+            fdr,
         )
         problem = pose(read_file(table), columns)
         folder = ModelFolder(out)

@@ -26,6 +26,7 @@ from sparsenam.errors import ChoiceWarning, InputError, describe
 from sparsenam.estimators import fit_with
 from sparsenam.files import write_atomically
 from sparsenam.fitting.strategies import RAMPS
+from sparsenam.selection import FDR
 
 Vector = NDArray[np.float64]
 Left = Literal["nothing", "older", "preliminary", "complete"]
@@ -121,6 +122,7 @@ class FitRequest:
     pairs: int | str | tuple[tuple[str, str], ...] | None = None  # None for the estimators' default
     heredity: str = "none"
     shapes: tuple[tuple[str, str], ...] = ()
+    fdr: float | None = None
 
     def fingerprint(self, content: bytes) -> str:
         """Return a digest of the table's file and of what decides the numbers."""
@@ -133,7 +135,7 @@ class FitRequest:
         """Return the unfitted estimator for a kind of target."""
         settings = self._settings(
             alpha=self.alpha,
-            rule=self.rule,
+            rule=self.rule if self.fdr is None else FDR(self.fdr),
             max_features=self.max_features,
             max_seconds=self.max_seconds,
             shapes=dict(self.shapes) or None,
@@ -191,7 +193,7 @@ def run_fit(
         folder.write_model(estimator)
         metrics |= _facts(problem, estimator, fitted, held)
         explanation, local = _explained(problem, estimator, fitted if held is None else held, metrics)
-        write_report(explanation, folder.report, local)
+        write_report(explanation, folder.report, local, [] if estimator.fdr_ is None else [estimator.fdr_])
         folder.write_metrics(metrics)
     except KeyboardInterrupt as interrupt:
         choice = stage.recall("choice")
@@ -223,7 +225,8 @@ def _facts(problem: TableProblem, estimator: Any, fitted: LabelledRows, held: La
     """Return what metrics.json says about a fitted model."""
     support = np.asarray(estimator.get_support())
     names = np.array(fitted.table.names, dtype=object)
-    evidence = estimator.evidence_
+    evidence, found = estimator.evidence_, estimator.fdr_
+    told = [] if found is None else [found.sentence(), *found.notes()]
     return {
         "schema": 2,
         "sparsenam": sparsenam.__version__,
@@ -239,7 +242,8 @@ def _facts(problem: TableProblem, estimator: Any, fitted: LabelledRows, held: La
         "pairs": [list(pair) for pair in estimator.interactions_],
         "alpha": float(estimator.alpha_),
         "explained": None if evidence is None else {"share": evidence.gain, "error": evidence.gain_error},
-        "notes": [] if evidence is None else evidence.notes(),
+        "notes": [*told, *([] if evidence is None else evidence.notes())],
+        "fdr": None if found is None else found.to_dict(),
         "test": None if held is None else _finite(measure(estimator, problem.kind, fitted, held)),
     }
 

@@ -5,12 +5,14 @@ from sparsenam.estimators.classification import RandomFeatureSNAMClassifier, SNA
 from sparsenam.estimators.comparing import compare
 from sparsenam.estimators.paths import random_feature_path, snam_path
 from sparsenam.estimators.regression import RandomFeatureSNAMRegressor, SNAMRegressor
+from sparsenam.estimators.selector import FDRSelector
 from sparsenam.estimators.survival import SNAMSurvival
 from sparsenam.survival import survival_target
 from sparsenam.training import Network
 
 __all__ = [
     "AdditiveEstimator",
+    "FDRSelector",
     "Network",
     "RandomFeatureSNAMClassifier",
     "RandomFeatureSNAMRegressor",

@@ -30,11 +30,13 @@ from sparsenam.estimators.auditing import AuditingMixin
 from sparsenam.estimators.editing import EditingMixin
 from sparsenam.estimators.support import ChoiceMixin
 from sparsenam.explain import (
+    Discoveries,
     Explanation,
     FitRecord,
     LocalExplanation,
     Task,
     TrainingSummary,
+    discoveries_of,
     explain_model,
     explain_rows,
     interactions_of,
@@ -92,6 +94,7 @@ class AdditiveEstimator(AuditingMixin, BandsMixin, ChoiceMixin, EditingMixin, Ba
     interactions_: tuple[tuple[str, str], ...]
     pair_certificate_: Certificate | None
     evidence_: Evidence | None
+    fdr_: Discoveries | None
     substitutes_: dict[str, dict[str, float]]
     encoder_: TableEncoder
     summary_: TrainingSummary
@@ -311,6 +314,7 @@ class AdditiveEstimator(AuditingMixin, BandsMixin, ChoiceMixin, EditingMixin, Ba
             pair_certificate=self.pair_certificate_,
             bands=self.bands_,
             stability=self.stability_,
+            discoveries=self.fdr_,
         )
 
 
@@ -450,6 +454,7 @@ def _attributes(result: FitResult, encoder: TableEncoder) -> dict[str, object]:
         "pair_certificate_": None if result.pairs is None else result.pairs.certificate,
         "evidence_": result.evidence,
         "bands_": result.bands,
+        "fdr_": None if result.tested is None else discoveries_of(result.tested, encoder.names),
         "_taken": result.taken,
         "edits_": (),
         "stability_": None,

@@ -183,7 +183,8 @@ class SNAMRegressor(SupportMixin, SNAMParameters, AdditiveRegressor):
     rule : {"compact", "one_se", "best"} or object, default "compact"
         Which point of the cross-validation curve to take: the smallest model that gives up next to nothing, at most
         3 % of what the best one explains (`sparsenam.selection.Compact`, whose numbers can be set), the smallest
-        within one standard error, or the best.
+        within one standard error, or the best. `sparsenam.selection.FDR` keeps, instead of a point's columns, those
+        that a test finds, with false discoveries under control.
     n_alphas : int, default 30
         Points of the path.
     max_features : int, optional
@@ -248,7 +249,9 @@ class SNAMRegressor(SupportMixin, SNAMParameters, AdditiveRegressor):
     evidence_ : Evidence or None
         What held-out rows know of the choice: the share of the loss that it explains, how far it is behind all
         columns, the share of the folds that keep each kept column; None where alpha was given. Where the choice may
-        be chance, ``fit`` says so in a `sparsenam.errors.ChoiceWarning`.
+        be chance, ``fit`` says so in a `sparsenam.errors.ChoiceWarning`. None too where an `FDR` rule chose.
+    fdr_ : Discoveries or None
+        What an `FDR` rule found and how: the test and why, statistics, threshold, p-values.
     substitutes_ : dict of dict
         For a kept column, the others that express at least 0.9 of its effect, with the share that they express: the
         model would be about as good with one of them instead.

@@ -4,6 +4,7 @@ from sparsenam.explain.alternatives import Alternatives, OtherModel
 from sparsenam.explain.audit import Audit, Harm, SubgroupCheck
 from sparsenam.explain.build import FitRecord, explain_model
 from sparsenam.explain.comparison import Comparison, CurveChange, PredictionChange
+from sparsenam.explain.discoveries import Discoveries, discoveries_of
 from sparsenam.explain.explanation import Curve, Dropped, EditRecord, Explanation, Feature, Level, Missing
 from sparsenam.explain.local import (
     Contribution,
@@ -35,6 +36,7 @@ __all__ = [
     "CurveChange",
     "DataSummary",
     "Density",
+    "Discoveries",
     "Dropped",
     "EditRecord",
     "Explanation",
@@ -56,6 +58,7 @@ __all__ = [
     "Task",
     "TrainingSummary",
     "against_class",
+    "discoveries_of",
     "explain_model",
     "explain_rows",
     "interactions_of",

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsenam.convex.problem import Certificate
+from sparsenam.explain.discoveries import Discoveries
 from sparsenam.explain.edits import edit_records
 from sparsenam.explain.explanation import Curve, Dropped, Explanation, Feature, Level, Missing
 from sparsenam.explain.pairs import Pair, PairAxis
@@ -51,6 +52,7 @@ class FitRecord:
     for fits without training; ``always_keep`` the columns that the user wanted to keep; ``threshold`` the size
     below which a solver without exact zeros drops a column, None for others; ``edits`` the changes made after the fit,
     ``pair_certificate`` that of the choice of pairs; ``stability`` how often half of the rows choose each column.
+    ``pair_certificate`` that of the choice of pairs; ``discoveries`` what an `FDR` rule found.
     """
 
     task: Task
@@ -75,6 +77,7 @@ class FitRecord:
     pair_certificate: Certificate | None = None
     bands: Bands | None = None
     stability: Stability | None = None
+    discoveries: Discoveries | None = None
 
     @property
     def columns_kept(self) -> list[int]:
@@ -353,6 +356,7 @@ def _card(record: FitRecord, data: DataSummary) -> dict[str, Any]:
             "scores": scores,
             "explained": None if evidence is None else {"share": evidence.gain, "error": evidence.gain_error},
             "notes": [*_edited(record), *([] if evidence is None else evidence.notes()), *_of_bands(record)],
+            "notes": [*_edited(record), *_tested(record), *([] if evidence is None else evidence.notes())],
             "created": record.summary.created,
         }
     )
@@ -376,6 +380,12 @@ def _edited(record: FitRecord) -> list[str]:
     return [f"The model was edited after the fit ({changes}): {what}."]
 
 
+def _tested(record: FitRecord) -> list[str]:
+    """Return what an `FDR` rule found, in sentences; nothing for other rules."""
+    found = record.discoveries
+    return [] if found is None else [found.sentence(), *found.notes()]
+
+
 def why_kept(record: FitRecord, column: int, entry: int | None) -> str:
     """Return why a column is kept."""
     encoder = record.encoder
@@ -386,6 +396,8 @@ def why_kept(record: FitRecord, column: int, entry: int | None) -> str:
         return f"its values do not matter, its missing cells do{shared}"
     if name in record.always_keep:
         return "it was asked to stay, and is not penalised"
+    if record.discoveries is not None:
+        return f"it is a discovery at a false discovery rate of {record.discoveries.q:g}"
     if name in record.readmitted:
         return "the convex choice dropped it, but held-out rows want it back"
     if record.alpha == 0.0:
@@ -411,6 +423,8 @@ def why_dropped(record: FitRecord, column: int) -> Dropped:
         kept = {encoder.columns[index].name for index in record.columns_kept}
         too = "" if twin in kept else ", which is dropped too"
         return Dropped(name, f"equal to {twin!r} in every row, up to unit and sign{too}", slack)
+    if record.discoveries is not None and name not in record.discoveries.kept:
+        return Dropped(name, f"no discovery at a false discovery rate of {record.discoveries.q:g}", slack)
     if column_asked(record, column) is not None and record.norms[column] == 0.0 and slack is None:
         return Dropped(name, "the data speak against the shape that was asked for")
     if slack is not None:

@@ -16,6 +16,7 @@ from sklearn.base import ClassifierMixin
 from sparsenam.convex.problem import Certificate
 from sparsenam.errors import describe
 from sparsenam.explain.stability import Stability
+from sparsenam.explain.discoveries import Discoveries
 from sparsenam.explain.summary import TrainingSummary, interactions_of
 from sparsenam.export.bands import NAMES, bands_to_parts, read_bands
 from sparsenam.export.container import (
@@ -96,6 +97,7 @@ def save_estimator(estimator: Saveable, path: str | PathLike[str]) -> None:
         "curve": None if curve is None else curve_to_dict(curve, parameters.get("rule")),
         "taken": fitted["_taken"],
         "bands": bands,
+        "fdr": _to_dict(fitted.get("fdr_")),
         "edits": edits_to_list(fitted["edits_"]),
         "summary": _to_dict(fitted.get("summary_")),
         "stability": _to_dict(fitted.get("stability_")),
@@ -205,6 +207,7 @@ def _read_fitted(document: Document, tensors: Tensors, kind: type[Any]) -> Docum
         "certificate_": _optional(document["certificate"], Certificate.from_dict),
         "interactions_": interactions_of(encoder, model),
         "pair_certificate_": _optional(document["pair_certificate"], Certificate.from_dict),
+        "fdr_": _optional(document.get("fdr"), Discoveries.from_dict),
         "cv_curve_": _optional(document["curve"], read_curve),
         "path_": None,
         "_taken": _taken(document),

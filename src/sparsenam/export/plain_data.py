@@ -25,7 +25,7 @@ from sparsenam.tables.encoder import Term
 
 ParameterClasses = Mapping[str, type]
 
-PARAMETER_CLASSES = ("Network", "Compact", "OneSE", "Best")  # objects of plain parameters that settings may hold
+PARAMETER_CLASSES = ("Network", "Compact", "OneSE", "Best", "FDR")  # objects of plain parameters that settings may hold
 FAMILY_PARAMETERS: dict[str, tuple[str, ...]] = {
     "tweedie": ("power",),
     "negative_binomial": ("overdispersion",),

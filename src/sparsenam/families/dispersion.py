@@ -33,11 +33,11 @@ def dispersion(family: Family, scores: Matrix, target: Matrix, weights: Vector, 
         squares = (target - means) ** 2 / np.maximum(means, np.finfo(float).tiny) ** family.variance_power
         return max(float(np.sum(weights @ squares)) / left, LEAST)
     squares = float(np.sum(weights @ family.gradient(scores, target) ** 2)) / left
-    bends = float(np.sum(weights @ _mean_bends(family, scores, target, weights))) / (rows * target.shape[1])
+    bends = float(np.sum(weights @ mean_bends(family, scores, target, weights))) / (rows * target.shape[1])
     return max(squares / max(bends, LEAST), LEAST)
 
 
-def _mean_bends(family: Family, scores: Matrix, target: Matrix, weights: Vector) -> Matrix:
+def mean_bends(family: Family, scores: Matrix, target: Matrix, weights: Vector) -> Matrix:
     """Return the second derivatives of the loss, shape (rows, outputs), smoothed for the sake of kinks.
 
     A loss with a kink has its curvature in few rows. Differences of the gradient over the width that a density

@@ -35,6 +35,7 @@ from sparsenam.penalties import Penalty, as_penalty, spread
 from sparsenam.selection import CVCurve, RegularizationPath, Rule, RuleName, as_rule
 from sparsenam.selection.choose import Choice, CrossValidation, pack_choice, unpack_choice
 from sparsenam.selection.curve import CrossValidator, Evidence, repeats_for, splits_of
+from sparsenam.selection.discovery import FDR, ColumnTests
 from sparsenam.selection.task import TOLERANCE, ConvexTask, Norm, Substitutes, by_column, substitutes_of, twins_of
 from sparsenam.tables import Sample, TableEncoder
 from sparsenam.tables.encoder import ColumnName, FeatureGroups, FeatureTypes, PenaltyWeights, grouping_of
@@ -147,6 +148,9 @@ def resolve_snam(
     if shapes is not None and (network is not None or refit is False):
         other = "refit=False keeps" if network is None else "a network trains"
         require_default("shapes", shapes, None, f"{other} functions of no such form")
+    if isinstance(parameters.rule, FDR) and (pairs.pairs != 0 or refit is False):
+        got = "refit=False" if refit is False else f"pairs={reprlib.repr(pairs.pairs)}"
+        raise InputError(describe("rule=FDR(…)", "a fit of the discovered columns alone", got, "leave it out"))
     if network is None:
         asked = {} if shapes is None else read_shapes(shapes)
         return (convex_strategy() if refit is False else smooth_strategy(asked)), penalty
@@ -171,6 +175,9 @@ def resolve_random_features(
 ) -> tuple[Strategy, Penalty]:
     """Check the parameters of a random-feature model and return its strategy and penalty."""
     check_choosing(parameters)
+    if isinstance(parameters.rule, FDR):
+        got, remedy = "a random-feature model, which keeps its penalty", "use SNAMRegressor or SNAMClassifier"
+        raise InputError(describe("rule=FDR(…)", "a fit of the discovered columns alone", got, remedy))
     check_number("tol", tol, 0.0, open_below=True)
     check_whole("width", width)
     check_word("features", kind, ("ramps", "hinges", "random"))
@@ -195,6 +202,9 @@ def check_choosing(parameters: ChoosingParameters) -> None:
     check_whole("n_alphas", parameters.n_alphas)
     if parameters.max_features is not None:
         check_whole("max_features", parameters.max_features)
+        if isinstance(parameters.rule, FDR):
+            got, remedy = f"{parameters.max_features} with rule=FDR(…)", "leave it out, or choose a smaller q"
+            raise InputError(describe("max_features", "a rule that takes a point of the path", got, remedy))
     if parameters.alpha == "auto":
         return
     check_number("alpha", parameters.alpha, 0.0)
@@ -224,7 +234,7 @@ class FitResult:
 
     ``norms`` (columns,) are the group norms, ``taken`` is the index of the point of ``curve`` that the rule took,
     ``readmitted`` are columns that the convex solution drops but held-out rows want back, ``evidence`` is what held-out
-    rows know of the choice.
+    rows know of the choice, ``tested`` what an `FDR` rule found.
     """
 
     model: AdditiveModel
@@ -242,6 +252,7 @@ class FitResult:
     problem: FitProblem
     pairs: PairsFound | None = None
     bands: Bands | None = None
+    tested: ColumnTests | None = None
 
 
 def read(
@@ -278,6 +289,11 @@ def fit(
         prepared = problem.prepared
         problem = problem.with_family(problem.family.estimated(scores, prepared.target, prepared.weights))
     choice = choose(problem, plan, splits, context)
+    tested = None
+    if isinstance(plan.rule, FDR):
+        from sparsenam.fitting.discoveries import discover  # and what it needs, which no other fit does
+
+        choice, tested = discover(plan.rule, problem, choice, plan.strategy, context)
     fitted, scores = fit_terms(problem, choice, plan, context)
     found = None
     if choice is not None and plan.pairs.pairs != 0:
@@ -287,6 +303,10 @@ def fit(
         )
     bands = bands_of(fitted, context)
     return replace(build(encoder, problem, choice, problem.finish(fitted), plan), pairs=found, bands=bands)
+    result = replace(build(encoder, problem, choice, problem.finish(fitted), plan), pairs=found)
+    if tested is not None:  # point, evidence and columns that came back are those of the default rule's choice
+        result = replace(result, taken=None, readmitted=(), evidence=None, tested=tested)
+    return result
 
 
 def choose(

@@ -1,0 +1,243 @@
+"""p-values of columns by halves of the rows: one half finds the curves, the other tests one coefficient for each.
+
+The curves of a half are fixed functions for the rows of the other, so that the test has one degree of freedom a column
+whatever its shape, and columns may be numbers, categories or have missing cells. Twice the median over several
+halves is a p-value again, however the halves depend on each other (Meinshausen, Meier and Bühlmann 2009).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import t as student
+
+from sparsenam.context import Context
+from sparsenam.convex.path import convex_path
+from sparsenam.convex.problem import ConvexPoint
+from sparsenam.convex.relaxed import refit_on
+from sparsenam.families import Family
+from sparsenam.families.dispersion import mean_bends
+from sparsenam.selection.curve import Mask, Splits, balanced_splits, batch_weights
+from sparsenam.selection.task import ConvexTask, Indices, Vector
+
+Matrix = NDArray[np.float64]
+
+REPEATS = 2  # times that the rows are halved; both halves find curves in turn
+FOLDS = 4  # of the rows of a half, by which its point of the path is taken
+N_ALPHAS = 20
+RATIO, RATIO_WIDE = 0.03, 0.1  # lowest alpha over the largest; the second from MANY groups
+MANY = 30
+PATH_TOL = 3e-3
+WORSE = 4  # points in a row with a higher loss than the best before the walk ends
+RIDGE = 0.03  # of the curves, in coordinates in which rough functions cost more
+NEWTON_STEPS = 50
+SMALL_STEP = 1e-8
+HALVINGS = 20
+JITTER = 1e-9  # of the mean diagonal of a Hessian
+LARGEST_LEVERAGE = 0.95
+
+
+def split_p_values(
+    task_for: Callable[[Mask], ConvexTask],
+    fold_target: Matrix,
+    hypotheses: Sequence[Indices],
+    generator: np.random.Generator,
+    context: Context,
+) -> Vector:
+    """Return a p-value for each hypothesis, that none of its groups has an effect, shape (hypotheses,).
+
+    Parameters
+    ----------
+    task_for
+        Poses the convex problem with weights on some rows alone; what its design has of the target is of these rows.
+    fold_target
+        What halves are balanced by, shape (rows, outputs).
+    hypotheses
+        The groups of each; groups outside all of them are fitted beside them.
+    """
+    rows = len(fold_target)
+    sample = task_for(np.ones(rows, dtype=np.bool_)).prepared
+    found, halvings = list[Vector](), balanced_splits(fold_target, 2, generator, REPEATS)
+    for number, (first, second) in enumerate(halvings, start=1):
+        inside = np.zeros(rows, dtype=np.bool_)
+        inside[first] = True
+        task = task_for(inside)
+        curves, owners = _curves(task, fold_target, hypotheses, first, generator)
+        p_values = np.ones(len(hypotheses))
+        if owners.size:
+            tested = one_sided_p(curves[second], sample.target[second], sample.weights[second], task.family)
+            p_values[owners[owners >= 0]] = tested[owners >= 0]
+        found.append(p_values)
+        context.progress.report("choose", number, len(halvings))
+    return twice_the_median(np.array(found))
+
+
+def twice_the_median(p_values: Matrix) -> Vector:
+    """Return min(1, 2 Q½) of the p-values (halves, hypotheses) of each hypothesis, with the lower median Q½.
+
+    A true hypothesis has P(2 Q½ ≤ u) ≤ u: half of the p-values are then up to u/2, which is so in half of all cases
+    at most where each is so with chance u/2 (Markov's inequality).
+    """
+    middle = (len(p_values) + 1) // 2 - 1
+    return np.minimum(1.0, 2.0 * np.sort(p_values, axis=0)[middle])
+
+
+def _curves(
+    task: ConvexTask,
+    fold_target: Matrix,
+    hypotheses: Sequence[Indices],
+    rows: Indices,
+    generator: np.random.Generator,
+) -> tuple[NDArray[np.float64], Indices]:
+    """Return the curves that some rows find, shape (all rows, curves, outputs), and the hypothesis of each.
+
+    The groups of one hypothesis have one curve, their sum; groups of none have each a curve and the hypothesis -1.
+    """
+    prepared, design = task.prepared, task.design
+    inner = balanced_splits(fold_target[rows], min(FOLDS, rows.size), generator)
+    splits = [(rows[train], rows[test]) for train, test in inner]
+    support = _best_point(task, splits).supports[0]
+    theta, _ = refit_on(design, prepared.target, task.family, prepared.weights, support, RIDGE)
+    owner_of = np.full(design.n_groups, -1)
+    for hypothesis, groups in enumerate(hypotheses):
+        owner_of[groups] = hypothesis
+    keys = [(int(owner_of[group]), -1 if owner_of[group] >= 0 else int(group)) for group in support]
+    distinct = sorted(set(keys))
+    curves = np.zeros((design.n_rows, len(distinct), prepared.target.shape[1]))
+    for group, part, key in zip(support, theta, keys, strict=True):
+        curves[:, distinct.index(key)] += design.blocks[group].T.astype(np.float64) @ part
+    return curves, np.array([owner for owner, _ in distinct], dtype=np.intp)
+
+
+def _best_point(task: ConvexTask, splits: Splits) -> ConvexPoint:
+    """Return the point of the penalised path with the lowest loss on the held-out rows of the splits."""
+    prepared, family, design = task.prepared, task.family, task.design
+    batches = batch_weights(prepared.weights, splits)
+    totals = batches.sum(axis=1)
+    walk = convex_path(
+        design,
+        prepared.target,
+        family,
+        batches,
+        penalty=task.penalty,
+        n_alphas=N_ALPHAS,
+        ratio=RATIO if design.n_groups < MANY else RATIO_WIDE,
+        tol=PATH_TOL,
+        alpha_scales=np.sqrt(totals[0] / totals),
+    )
+    best, lowest, worse = None, np.inf, 0
+    for point in walk:
+        loss = 0.0
+        for batch, (_, test) in enumerate(splits, start=1):
+            scores = point.scores(design, batch)[test]
+            loss += float(prepared.weights[test] @ family.loss(scores, prepared.target[test]))
+        worse = worse + 1 if loss >= lowest else 0
+        if loss < lowest:
+            best, lowest = point, loss
+        if worse >= WORSE:
+            break
+    assert best is not None
+    return best
+
+
+def one_sided_p(curves: NDArray[np.float64], target: Matrix, weights: Vector, family: Family) -> Vector:
+    """Return the chances of coefficients as large where a curve has no effect, shape (curves,).
+
+    The scores are β + Σⱼ cⱼ fⱼ(x), fitted under the family's loss without penalty. A coefficient over its standard
+    error is compared with Student's distribution; only positive ones speak for a curve. The error is that of the
+    sandwich, with residuals enlarged by their leverage (HC3), so that the variance needs no model.
+
+    Parameters
+    ----------
+    curves
+        fⱼ of each row, shape (rows, curves, outputs).
+    """
+    rows, count, outputs = curves.shape
+    fitted = _fit_coefficients(curves, target, weights, family)
+    slopes = _slopes(curves, family)
+    scores = np.einsum("ikj,j->ik", slopes, fitted)
+    inverse: Matrix = np.asarray(np.linalg.inv(_hessian(slopes, scores, target, weights, family, exact=True)))
+    leverage = np.clip(weights * _bent(slopes, inverse, scores, target, weights, family), 0.0, LARGEST_LEVERAGE)
+    pulls = np.einsum("ikj,ik->ij", slopes, family.gradient(scores, target)) * (weights / (1.0 - leverage))[:, None]
+    covariance = inverse @ (pulls.T @ pulls) @ inverse
+    errors = np.sqrt(np.maximum(np.diag(covariance)[:count], np.finfo(float).tiny))
+    return np.asarray(student.sf(fitted[:count] / errors, max(rows - count - outputs, 1)), dtype=np.float64)
+
+
+def _slopes(curves: NDArray[np.float64], family: Family) -> NDArray[np.float64]:
+    """Return the derivatives of the scores in coefficients and intercepts, shape (rows, outputs, parameters).
+
+    Softmax does not see what all outputs share: its last intercept is 0.
+    """
+    rows, _, outputs = curves.shape
+    ones = np.eye(outputs)[:, : outputs - family.couples_outputs]
+    return np.concatenate([curves.transpose(0, 2, 1), np.broadcast_to(ones, (rows, *ones.shape))], axis=2)
+
+
+def _fit_coefficients(curves: NDArray[np.float64], target: Matrix, weights: Vector, family: Family) -> Vector:
+    """Return c and β with the lowest loss, shape (parameters,), by Newton steps from c = 1."""
+    slopes = _slopes(curves, family)
+    constant = family.best_constant(target, weights)
+    intercepts = constant[:-1] - constant[-1] if family.couples_outputs else constant
+    point: Vector = np.append(np.ones(curves.shape[1]), intercepts)
+
+    def loss(tried: Vector) -> float:
+        return float(weights @ family.loss(np.einsum("ikj,j->ik", slopes, tried), target))
+
+    value = loss(point)
+    for _ in range(NEWTON_STEPS):
+        scores = np.einsum("ikj,j->ik", slopes, point)
+        pull = np.einsum("ikj,ik,i->j", slopes, family.gradient(scores, target), weights)
+        hessian = _hessian(slopes, scores, target, weights, family)
+        step: Vector = -np.asarray(np.linalg.solve(hessian, pull), dtype=np.float64)
+        length = 1.0
+        for _ in range(HALVINGS):
+            after = loss(point + length * step)
+            if after <= value + 1e-4 * length * float(pull @ step):
+                break
+            length *= 0.5
+        else:
+            break  # rounding: nothing left to gain
+        point, value = point + length * step, after
+        if np.abs(length * step).max() < SMALL_STEP * (1.0 + np.abs(point).max()):
+            break
+    return point
+
+
+def _hessian(
+    slopes: NDArray[np.float64], scores: Matrix, target: Matrix, weights: Vector, family: Family, exact: bool = False
+) -> Matrix:
+    """Return Σ w Jᵀ h J for J (rows, outputs, parameters), with a little on the diagonal.
+
+    Softmax has the whole h = diag(p) - ppᵀ. ``exact`` takes smoothed second derivatives instead of their bounds.
+    """
+    if family.couples_outputs:
+        shares = family.mean(scores)
+        means = np.einsum("ikj,ik->ij", slopes, shares)
+        hessian = np.einsum("ikj,ik,i,ikl->jl", slopes, shares, weights, slopes, optimize=True)
+        hessian -= (means * weights[:, None]).T @ means
+    else:
+        bends = mean_bends(family, scores, target, weights) if exact else family.hessian_diagonal(scores, target)
+        flat = slopes.reshape(-1, slopes.shape[2])
+        hessian = (flat * (bends * weights[:, None]).reshape(-1, 1)).T @ flat
+    hessian[np.diag_indices_from(hessian)] += JITTER * max(float(np.trace(hessian)) / len(hessian), 1e-300)
+    return hessian
+
+
+def _bent(
+    slopes: NDArray[np.float64],
+    inverse: Matrix,
+    scores: Matrix,
+    target: Matrix,
+    weights: Vector,
+    family: Family,
+) -> Vector:
+    """Return tr(h J H⁻¹ Jᵀ) of each row over the number of its free scores, shape (rows,)."""
+    if not family.couples_outputs:
+        spread = np.einsum("ikj,ikj->ik", slopes @ inverse, slopes)
+        return np.mean(mean_bends(family, scores, target, weights) * spread, axis=1)
+    shares, spreads = family.mean(scores), slopes @ inverse @ slopes.transpose(0, 2, 1)
+    traces = np.einsum("ik,ikk->i", shares, spreads) - np.einsum("ik,ikl,il->i", shares, spreads, shares)
+    return traces / (scores.shape[1] - 1)
