@@ -57,6 +57,7 @@ from sparsenam.fitting.pipeline import (
 )
 from sparsenam.fitting.strategies import FeatureKind, Strategy
 from sparsenam.model import AdditiveModel
+from sparsenam.model.residuals import Residuals
 from sparsenam.penalties import Penalty, as_penalty
 from sparsenam.selection import CVCurve, Evidence, RegularizationPath, as_rule
 from sparsenam.selection.task import TOLERANCE, Norm
@@ -86,6 +87,7 @@ class AdditiveEstimator(EditingMixin, BaseEstimator, ABC):
     interactions_: tuple[tuple[str, str], ...]
     pair_certificate_: Certificate | None
     evidence_: Evidence | None
+    residuals_: Residuals | None
     substitutes_: dict[str, dict[str, float]]
     encoder_: TableEncoder
     summary_: TrainingSummary
@@ -437,6 +439,7 @@ def _attributes(result: FitResult, encoder: TableEncoder) -> dict[str, object]:
         "interactions_": interactions_of(encoder, result.model),
         "pair_certificate_": None if result.pairs is None else result.pairs.certificate,
         "evidence_": result.evidence,
+        "residuals_": result.residuals,
         "_taken": result.taken,
         "edits_": (),
         "_session": None,

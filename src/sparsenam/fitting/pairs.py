@@ -325,7 +325,7 @@ def _assembled(
         squares[list(places)] += float(np.einsum("ik,ik,i->", effect / unit, effect / unit, shares))
     norms = np.zeros(prepared.n_terms)
     norms[prepared.terms] = np.sqrt(squares)
-    return Fitted(model, norms)
+    return Fitted(model, norms, freedom=fit.freedom)
 
 
 def _rescaled(pair: PairFunction, prepared: PreparedSample, places: tuple[int, int], unit: Vector) -> PairFunction:

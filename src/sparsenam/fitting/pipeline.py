@@ -18,6 +18,7 @@ from sparsenam.errors import InputError, check_number, check_whole, check_word, 
 from sparsenam.fitting.identity import choice_basis, identity_of
 from sparsenam.fitting.pairs import Heredity, Pairs, PairsFound, add_pairs, check_pairs
 from sparsenam.fitting.problem import FitProblem, Fitted, Vector
+from sparsenam.fitting.residuals import residuals_of
 from sparsenam.fitting.shapes import check_shapes, read_shapes, shaped_terms
 from sparsenam.fitting.strategies import (
     FeatureKind,
@@ -29,6 +30,7 @@ from sparsenam.fitting.strategies import (
     smooth_strategy,
 )
 from sparsenam.model import AdditiveModel
+from sparsenam.model.residuals import Residuals
 from sparsenam.penalties import Penalty, as_penalty, spread
 from sparsenam.selection import CVCurve, RegularizationPath, Rule, RuleName, as_rule
 from sparsenam.selection.choose import Choice, CrossValidation, pack_choice, unpack_choice
@@ -222,7 +224,7 @@ class FitResult:
 
     ``norms`` (columns,) are the group norms, ``taken`` is the index of the point of ``curve`` that the rule took,
     ``readmitted`` are columns that the convex solution drops but held-out rows want back, ``evidence`` is what held-out
-    rows know of the choice.
+    rows know of the choice. ``residuals`` are the errors of rows left out, None where there is no closed form.
     """
 
     model: AdditiveModel
@@ -239,6 +241,7 @@ class FitResult:
     substitutes: Substitutes
     problem: FitProblem
     pairs: PairsFound | None = None
+    residuals: Residuals | None = None
 
 
 def read(
@@ -282,7 +285,8 @@ def fit(
         fitted, found = add_pairs(
             encoder, problem, choice, fitted, scores, asked.pairs, asked.heredity, shaped, splits, context
         )
-    return replace(build(encoder, problem, choice, problem.finish(fitted), plan), pairs=found)
+    residuals = residuals_of(encoder, sample, problem, choice, fitted, context)
+    return replace(build(encoder, problem, choice, problem.finish(fitted), plan), pairs=found, residuals=residuals)
 
 
 def choose(

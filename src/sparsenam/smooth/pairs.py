@@ -37,7 +37,8 @@ class PairFit:
     """Mains without a shape, pairs and intercept; pairs hold what either term explains alone, too.
 
     ``coefficients`` has a matrix (m_j, outputs) for each main, ``means`` (m_j,) are the ramps' means over the rows in
-    which the term is present: the main is Σₖ cₖ(rampₖ - meanₖ), and 0 where it is absent.
+    which the term is present: the main is Σₖ cₖ(rampₖ - meanₖ), and 0 where it is absent. ``freedom`` are the degrees of
+    freedom of all.
     """
 
     ramps: tuple[Ramps, ...]
@@ -45,6 +46,7 @@ class PairFit:
     means: tuple[Vector, ...]
     pairs: tuple[PairFunction, ...]
     intercept: Vector
+    freedom: float
 
 
 class MainsBlock:
@@ -355,4 +357,5 @@ def _finished(state: _State, blocks: Sequence[Block], grids: Sequence[GridBlock]
         coefficients = tuple(values[columns] for columns in layout.slices)
         means = tuple(mains[0].design.means[columns] for columns in layout.slices)
     functions = tuple(grid.function(state.task.weights) for grid in grids)
-    return PairFit(ramps, coefficients, means, functions, state.intercept)
+    freedom = sum(block.freedom for block in (*blocks, *grids))
+    return PairFit(ramps, coefficients, means, functions, state.intercept, freedom)
