@@ -24,6 +24,7 @@ from sparsenam.estimators.base import (
     check_weights,
     require_target,
 )
+from sparsenam.estimators.intervals import SetMixin
 from sparsenam.explain import Explanation, against_class
 from sparsenam.families import Binomial, Family, Multilabel, Multinomial, as_family
 from sparsenam.fitting import family_problem
@@ -34,7 +35,7 @@ ClassWeight = dict[object, float] | Literal["balanced"] | None
 Classes = NDArray[np.generic]
 
 
-class AdditiveClassifier(ClassifierMixin, AdditiveEstimator):
+class AdditiveClassifier(SetMixin, ClassifierMixin, AdditiveEstimator):
     """Fit and predict for two classes, several classes, or several yes/no labels at once."""
 
     classes_: Classes

@@ -24,6 +24,7 @@ from sparsenam.estimators.base import (
     require_target,
 )
 from sparsenam.estimators.editing import GivenRows
+from sparsenam.estimators.intervals import IntervalMixin
 from sparsenam.families import CustomLoss, Family, as_family
 from sparsenam.fitting import family_problem
 from sparsenam.tables import check_target_not_inside
@@ -31,7 +32,7 @@ from sparsenam.tables import check_target_not_inside
 REGRESSION_FAMILIES = ("gaussian", "poisson", "gamma", "tweedie", "negative_binomial", "quantile", "huber")
 
 
-class AdditiveRegressor(RegressorMixin, AdditiveEstimator):
+class AdditiveRegressor(IntervalMixin, RegressorMixin, AdditiveEstimator):
     """Fit and predict for numeric targets, one or several."""
 
     _flat_target: bool
@@ -108,7 +109,7 @@ class AdditiveRegressor(RegressorMixin, AdditiveEstimator):
         target = found.reshape(len(found), -1)
         if target.shape[1] != outputs:
             got = f"shape {found.shape}"
-            raise InputError(describe("y of edit", f"{outputs} number(s) for each row", got, "give the y of the fit"))
+            raise InputError(describe("y", f"{outputs} number(s) for each row", got, "give the y of the fit"))
         self.model_.family.range.check(target, f"the {self.model_.family.name} family")
         return target
 

@@ -20,6 +20,10 @@ from sparsenam.tables.sample import Matrix
 
 MOST_ROWS = 10_000  # rows whose errors are looked at; of more, so many at equal distances
 MOST_LEVELS, FEW_VALUES = 20, 10  # of a category, and of a column of numbers, by which rows are told apart
+# share of the rows used as degrees of freedom below which rows may share them evenly, where the exact shares would take
+# long. Coverage at 0.9 with exact and with even shares: 0.899 and 0.899 at 0.05 (California, 3000 rows), 0.889 and 0.886
+# at 0.12, 0.897 and 0.883 at 0.24 (the paper's regression, 500 and 200 rows)
+EVEN, QUICK = 0.1, 300
 LOOKED_AT = 500  # rows that show whether a column of numbers has more values than that
 
 
@@ -65,11 +69,13 @@ def _left_out(problem: FamilyProblem, support: NDArray[np.intp], fitted: Fitted,
     """
     kept, smooth, terms = problem.prepared.take(support), fitted.smooth, float(fitted.model.terms.size)
     task = SmoothProblem(kept.x, kept.target, kept.weights, problem.family)
-    if smooth is not None and smooth.ramps and not smooth.shapes and not fitted.model.pairs:
-        return left_out_scores(FitPosterior.of(task, smooth, kept.levels), rows, terms)
     freedom = fitted.freedom
     if freedom is None:
         freedom = 0.0 if smooth is None else float(smooth.degrees_of_freedom.sum())
+    if smooth is not None and smooth.ramps and not smooth.shapes and not fitted.model.pairs:
+        size = sum(ramps.size for ramps in smooth.ramps)
+        if size <= QUICK or freedom > EVEN * len(kept.target):
+            return left_out_scores(FitPosterior.of(task, smooth, kept.levels), rows, terms)
     return left_out_evenly(task, problem.scores(fitted.model), rows, freedom + 1.0 + terms)
 
 

@@ -10,13 +10,15 @@ from numpy.typing import NDArray
 from scipy.special import betainc
 
 from sparsenam.context import Context
+from sparsenam.convex.design import ramp_bank
 from sparsenam.families import Gaussian
 from sparsenam.model import AdditiveModel
 from sparsenam.model.additive import finish
 from sparsenam.selection.screen import BINS, WIDTH, Binned
-from sparsenam.smooth.fit import smooth_fit
+from sparsenam.smooth.fit import Start, Steps, ramps_of, solve
 from sparsenam.smooth.leave_one_out import left_out_scores
 from sparsenam.smooth.newton import SmoothProblem
+from sparsenam.smooth.prior import Layout, RampDesign
 from sparsenam.smooth.uncertainty import FitPosterior
 from sparsenam.tables import PreparedSample, Scaling
 from sparsenam.tables.sample import Grouping, Matrix, Vector
@@ -24,7 +26,7 @@ from sparsenam.tables.sample import Grouping, Matrix, Vector
 CUTS = (1, 4)  # neighbouring bins that are joined; the better of both cuts counts, twice
 LEVEL = 0.01  # of the test, over all terms and cuts
 MOST_TESTED = 200  # terms; of more, those that the model keeps
-MOST_TERMS = 8  # that the spread depends on
+MOST_TERMS, RAMPS = 4, 8  # that the spread depends on, and of each of them
 LEAST_ROWS = 40  # below, no spread but a constant one can be told
 SMALLEST = 0.02  # of the median error: a logarithm of less says next to nothing of the spread
 
@@ -80,20 +82,36 @@ def spread_of(
 
 
 def _fitted(sample: PreparedSample, context: Context) -> Spread | None:
-    """Return the smooth fit of the sample's terms to its target, of mean 0."""
-    family, levels = Gaussian(), sample.levels
-    unit = sample.target.std(axis=0)
+    """Return the fit of the sample's terms to its target, of mean 0, with few ramps: logarithms of errors are noisy."""
+    family, unit = Gaussian(), sample.target.std(axis=0)
     if not (unit > 0).all():
         return None
-    sample = replace(sample, target=sample.target / unit, target_scaling=Scaling(np.zeros_like(unit), unit))
-    fit = smooth_fit(sample.x, sample.target, sample.weights, family, levels=levels, context=context)
-    task = SmoothProblem(sample.x, sample.target, sample.weights, family)
-    rows = np.arange(len(sample.target))
-    left_out = unit * left_out_scores(FitPosterior.of(task, fit, levels), rows)
-    bank, theta = fit.network()
-    every = np.arange(sample.terms.size)
-    made = finish(replace(sample, exposure_unit=np.ones(1)), family, bank, theta, every, fit.intercept.copy())
+    task = SmoothProblem(sample.x, sample.target / unit, sample.weights, family)
+    counts = [np.unique(cells[~np.isnan(cells)]).size - 1 if level else RAMPS for cells, level in _columns(sample)]
+    ramps = [ramps_of(cells, sample.weights, max(count, 1)) for cells, count in zip(sample.x, counts, strict=True)]
+    layout = Layout.of(ramps, sample.levels.tolist())
+    state = solve(task, layout, Start(), Steps(context))
+    design = RampDesign(layout, task.x, task.weights)
+    scores = state.intercept + design.means @ state.coefficients + design.times(state.coefficients)
+    precisions = layout.precisions(state.strengths)
+    posterior = FitPosterior.at(
+        task, layout, design, state.coefficients, scores, precisions, state.strengths, state.noise
+    )
+    left_out = unit * left_out_scores(posterior, np.arange(len(scores)))
+    coefficients = [state.coefficients[columns] for columns in layout.slices]
+    bank, theta = ramp_bank(layout.ramps, coefficients, unit.size)
+    scaled = replace(
+        sample,
+        target=task.target,
+        target_scaling=Scaling(np.zeros_like(unit), unit),
+        exposure_unit=np.ones(1),
+    )
+    made = finish(scaled, family, bank, theta, np.arange(sample.terms.size), state.intercept.copy())
     return Spread(made.model, left_out)
+
+
+def _columns(sample: PreparedSample) -> list[tuple[Vector, bool]]:
+    return list(zip(sample.x, sample.levels.tolist(), strict=True))
 
 
 def _screened(x: Matrix, levels: NDArray[np.bool_], response: Matrix) -> NDArray[np.intp]:

@@ -131,6 +131,8 @@ class Residuals:
         Factor by which left-out errors were enlarged because the columns were chosen with the row.
     reliability
         Of classes: how often what was given a probability came true.
+    edits
+        How many edits had been made to the model that the errors are of.
     """
 
     method: Method
@@ -141,6 +143,7 @@ class Residuals:
     scaled: ErrorTables | None = None
     inflation: float = 1.0
     reliability: Reliability | None = None
+    edits: int = 0
 
     def tables(self, scale: Scale) -> ErrorTables:
         """Return the tables that ``scale`` asks for: "constant", "x", or "auto" for what the data say."""
