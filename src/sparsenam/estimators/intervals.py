@@ -62,6 +62,7 @@ class UncertaintyMixin:
         *,
         sample_weight: ArrayLike | None = None,
         exposure: ArrayLike | None = None,
+        groups: ColumnName | None = None,
         cv: int | None = None,
     ) -> Self:
         """Return a copy of the fitted estimator that knows its errors from given rows; predictions stay the same.
@@ -74,6 +75,9 @@ class UncertaintyMixin:
             Their target, as for ``fit``.
         sample_weight, exposure : array-like of shape (rows,), optional
             Weight and exposure of each row.
+        groups : str or int, optional
+            A column of 2 to 20 levels by which intervals will be asked for. Columns with the fewest levels, 32 in all,
+            are kept without being named.
         cv : int, optional
             Number of folds: the rows are those of the fit, and each fold is predicted by a refit on the others, which
             chooses its columns anew. It takes as many fits.
@@ -97,7 +101,7 @@ class UncertaintyMixin:
             raise InputError(describe("rows of calibrate", f"at least {LEAST_ROWS}", got, "give more rows"))
         known = getattr(self, "residuals_", None)
         spread = None if known is None or known.scaled is None else known.scaled.spread
-        few = few_valued(self.encoder_, rows.terms)
+        few = few_valued(self.encoder_, rows.terms, None if groups is None else self._term_of(groups))
         if cv is None:
             scores = self.model_.scores(rows.terms)
             logs = None if spread is None else spread.scores(np.column_stack([rows.terms, scores[:, :1]]))
@@ -161,19 +165,27 @@ class UncertaintyMixin:
     def _require_errors(self, where: str) -> None:
         """Raise where predictions have no errors to speak of."""
 
+    def _term_of(self, groups: ColumnName) -> int:
+        """Return the encoded term of a column's values."""
+        column = column_index(self.encoder_, groups, "groups")
+        found = [index for index, term in enumerate(self.encoder_.terms) if term.column == column]
+        if not found:
+            raise InputError(describe("groups", "a column that varies", repr(groups), "choose another"))
+        return found[0]
+
     def _group_term(self, groups: ColumnName | None, residuals: Residuals, scale: Scale) -> int | None:
         """Return the encoded term by whose values rows are compared; raise where that was not kept."""
         if groups is None:
             return None
-        column, kept = column_index(self.encoder_, groups, "groups"), residuals.tables(scale).levels
-        terms = [found.term for found in kept if self.encoder_.terms[found.term].column == column]
-        if terms:
-            return terms[0]
+        term, kept = self._term_of(groups), residuals.tables(scale).levels
+        if any(found.term == term for found in kept):
+            return term
         if scale == "constant" and residuals.scaled is not None:
             raise InputError(describe("groups", "scale='auto' beside them", "scale='constant'", "leave scale out"))
         names = [self.encoder_.names[self.encoder_.terms[found.term].column] for found in kept]
-        expected = f"a column of 2 to 20 levels ({listed(names)})" if names else "a column of 2 to 20 levels"
-        raise InputError(describe("groups", expected, repr(groups), "choose another, or leave groups out"))
+        expected = f"a column whose levels are kept ({listed(names)})" if names else "a column of 2 to 20 levels"
+        remedy = "choose another, or name it in calibrate(X, y, groups=…)"
+        raise InputError(describe("groups", expected, repr(groups), remedy))
 
     def _warn_of_groups(self, lacking: list[float], term: int | None) -> None:
         if lacking and term is not None:

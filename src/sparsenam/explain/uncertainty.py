@@ -18,7 +18,6 @@ Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 LEVELS = (0.5, 0.8, 0.9, 0.95)  # of the table
 SHOWN = 0.9  # level of the sentence
-LARGE_GAP = 0.05  # between a probability and the share that came true, from which it is worth a word
 
 
 def guarantee_of(residuals: Residuals, level: float, groups: str | None = None) -> str:
@@ -211,7 +210,7 @@ class Uncertainty:
     def _of_classes(self) -> Finding:
         gaps = [abs(predicted - observed) for predicted, observed, _ in self.reliability]
         largest = max(gaps, default=0.0)
-        word = "mean what they say" if largest < LARGE_GAP else "should be read with care"
+        word = "mean what they say, as far as left-out rows can tell" if self.correction == "none" else "are off"
         sentence = (
             f"Probabilities {word}: in bins of left-out rows they differ from what came true by up to "
             f"{100 * largest:.2g} percentage points."

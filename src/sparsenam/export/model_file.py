@@ -40,6 +40,7 @@ from sparsenam.export.plain_data import (
     unpack,
     unpack_parameters,
 )
+from sparsenam.export.residuals import PREFIX, read_residuals, residuals_to_parts
 from sparsenam.model import AdditiveModel
 from sparsenam.survival.cox import Baseline
 
@@ -79,6 +80,7 @@ def save_estimator(estimator: Saveable, path: str | PathLike[str]) -> None:
     settings, left_out = pack_parameters(parameters)
     facts, tensors = model_to_parts(fitted["model_"])
     curve = fitted["cv_curve_"]
+    residuals, kept = residuals_to_parts(fitted.get("residuals_"))
     document: Document = {
         "schema": SCHEMA,
         "written_by": version("sparsenam"),
@@ -97,8 +99,9 @@ def save_estimator(estimator: Saveable, path: str | PathLike[str]) -> None:
         "classes": labels_to_dict(fitted["classes_"]) if "classes_" in fitted else None,
         "flat_target": fitted.get("_flat_target"),
         "log_likelihood": fitted.get("log_likelihood_"),
+        "residuals": residuals,
     }
-    write_container(Path(path), document, tensors | {"norms": fitted["norms_"]} | _baseline_tensors(fitted))
+    write_container(Path(path), document, tensors | {"norms": fitted["norms_"]} | _baseline_tensors(fitted) | kept)
     if left_out:
         message = f"settings that are no plain data are not in {path}: {', '.join(left_out)}."
         warnings.warn(message, ModelFileWarning, stacklevel=3)
@@ -188,6 +191,7 @@ def _read_fitted(document: Document, tensors: Tensors, kind: type[Any]) -> Docum
     if encoder.named:
         fitted["feature_names_in_"] = np.array(encoder.names, dtype=object)
     fitted |= _survival(document, tensors, kind)
+    kept = {name: tensors.pop(name) for name in list(tensors) if name.startswith(PREFIX)}
     model = read_model(document["model"], tensors, len(encoder.terms))
     intercept = model.intercept
     fitted |= _facts(document["facts"])
@@ -200,6 +204,7 @@ def _read_fitted(document: Document, tensors: Tensors, kind: type[Any]) -> Docum
         "cv_curve_": _optional(document["curve"], read_curve),
         "path_": None,
         "_taken": _taken(document),
+        "residuals_": read_residuals(document.get("residuals"), kept, model),
         "edits_": read_edits(document["edits"] if document["schema"] > OLDEST else [], encoder, model),
         "_session": None,
         **_target(document, model, kind),

@@ -16,7 +16,7 @@ from sparsenam.smooth.leave_one_out import left_out_evenly, left_out_scores
 from sparsenam.smooth.newton import SmoothProblem
 from sparsenam.smooth.uncertainty import FitPosterior
 from sparsenam.tables import PreparedSample, Sample, TableEncoder
-from sparsenam.tables.sample import Matrix
+from sparsenam.tables.sample import Matrix, Vector
 
 MOST_ROWS = 10_000  # rows whose errors are looked at; of more, so many at equal distances
 MOST_LEVELS, FEW_VALUES = 20, 10  # of a category, and of a column of numbers, by which rows are told apart
@@ -24,6 +24,7 @@ MOST_LEVELS, FEW_VALUES = 20, 10  # of a category, and of a column of numbers, b
 # long. Coverage at 0.9 with exact and with even shares: 0.899 and 0.899 at 0.05 (California, 3000 rows), 0.889 and 0.886
 # at 0.12, 0.897 and 0.883 at 0.24 (the paper's regression, 500 and 200 rows)
 EVEN, QUICK = 0.1, 300
+MOST_TABLES = 32  # levels of all columns whose errors are kept apart
 LOOKED_AT = 500  # rows that show whether a column of numbers has more values than that
 
 
@@ -85,15 +86,25 @@ def _rows_of(prepared: PreparedSample, rows: NDArray[np.intp]) -> PreparedSample
     return replace(prepared, x=prepared.x[:, rows], target=prepared.target[rows], weights=prepared.weights[rows])
 
 
-def few_valued(encoder: TableEncoder, terms: Matrix) -> list[int]:
-    """Return the terms with few values, by which groups of rows can be told apart."""
-    found: list[int] = []
+def few_valued(encoder: TableEncoder, terms: Matrix, asked: int | None = None) -> list[int]:
+    """Return the terms with few values, by which groups of rows can be told apart: as many as a small file can hold.
+
+    Those with the fewest values come first, before them the one that is ``asked`` for.
+    """
+    found: list[tuple[int, int]] = []
     for index, term in enumerate(encoder.terms):
         if term.kind == "missing":
             continue
         cells = terms[:, index]
         most = FEW_VALUES if term.kind == "number" else MOST_LEVELS
-        first = np.unique(cells[:LOOKED_AT])
-        if np.sum(~np.isnan(first)) <= most and 2 <= np.sum(~np.isnan(np.unique(cells))) <= most:
-            found.append(index)
-    return found
+        if _known(np.unique(cells[:LOOKED_AT])) > most:
+            continue
+        values = _known(np.unique(cells))
+        if 2 <= values <= most:
+            found.append((0 if index == asked else values, index))
+    sizes = np.cumsum([values for values, _ in sorted(found)])
+    return [index for (_, index), total in zip(sorted(found), sizes, strict=True) if total <= MOST_TABLES]
+
+
+def _known(values: Vector) -> int:
+    return int(np.sum(~np.isnan(values)))

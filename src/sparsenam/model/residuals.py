@@ -20,8 +20,21 @@ Matrix = NDArray[np.float64]
 Method = Literal["leave-one-out", "new rows", "folds"]
 Scale = Literal["auto", "constant", "x"]
 
-MOST, MOST_IN_GROUP = 400, 32  # numbers that are kept of all rows and of those of one level
+FINE, COARSE = 16, 2  # of the ranks that are kept of all rows and of those of one level, see `kept_ranks`
 NEAR = 1e-9  # of a rank or of a whole number: what rounding may make
+
+
+def kept_ranks(count: int, fineness: int, *, both_ends: bool) -> NDArray[np.intp]:
+    """Return the ranks of ``count`` sorted numbers that are kept, rising: all near the upper end, ever fewer below.
+
+    Distances from the end, 1, 2, 3, …, grow by a share 1/``fineness`` of themselves once that is more than 1: quantiles
+    of every level lie near a kept rank as a share of the rows beyond them. ``both_ends`` does the same from below.
+    """
+    ranks, most = [1], (count + 1) // 2 if both_ends else count
+    while ranks[-1] < most:
+        ranks.append(min(ranks[-1] + max(ranks[-1] // fineness, 1), most))
+    above = count + 1 - np.array(ranks, dtype=np.intp)
+    return np.unique(np.concatenate([ranks, above]) if both_ends else above)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -36,14 +49,13 @@ class OrderStatistics:
     values: Vector
 
     @classmethod
-    def of(cls, values: Vector, weights: Vector, most: int = MOST) -> Self:
-        """Return at most so many of some numbers (rows,): a quarter at either end, the others at equal distances."""
+    def of(cls, values: Vector, weights: Vector, fineness: int, *, both_ends: bool) -> Self:
+        """Return some of the numbers (rows,); see `kept_ranks`."""
         order, count = np.argsort(values, kind="stable"), values.size
-        ranks = np.cumsum(weights[order]) * (count / weights.sum())
-        kept = np.arange(count)
-        if count > most:
-            ends, middle = most // 4, np.linspace(0, count - 1, most - 2 * (most // 4)).round().astype(np.intp)
-            kept = np.unique(np.concatenate([kept[:ends], middle, kept[-ends:]]))
+        kept = kept_ranks(count, fineness, both_ends=both_ends) - 1
+        ranks = np.arange(1.0, count + 1.0)
+        if np.ptp(weights) > 0.0:
+            ranks = np.cumsum(weights[order]) * (count / weights.sum())
         return cls(count, ranks[kept], values[order][kept])
 
     def at(self, rank: float) -> float:
@@ -86,16 +98,26 @@ class ErrorTables:
 
     @classmethod
     def of(
-        cls, errors: Matrix, weights: Vector, terms: Matrix, few: Sequence[int], spread: AdditiveModel | None = None
+        cls,
+        errors: Matrix,
+        weights: Vector,
+        terms: Matrix,
+        few: Sequence[int],
+        spread: AdditiveModel | None = None,
+        *,
+        both_ends: bool,
     ) -> Self:
-        """Return the tables of errors (rows, outputs), and of the rows at each value of the terms ``few``."""
+        """Return the tables of errors (rows, outputs), and of the rows at each value of the terms ``few``.
+
+        ``both_ends`` says whether small numbers matter, too.
+        """
         by_term: list[LevelTables] = []
         for term in few:
             values = [float(value) for value in np.unique(terms[:, term]) if not math.isnan(value)]
             rows = [terms[:, term] == value for value in values]
-            found = tuple(_tables(errors[these], weights[these], MOST_IN_GROUP) for these in rows)
+            found = tuple(_tables(errors[these], weights[these], COARSE, both_ends) for these in rows)
             by_term.append(LevelTables(term, tuple(values), found))
-        return cls(_tables(errors, weights, MOST), tuple(by_term), spread)
+        return cls(_tables(errors, weights, FINE, both_ends), tuple(by_term), spread)
 
     def spreads(self, terms: Matrix, scores: Matrix) -> Matrix:
         """Return the spread of each row, shape (rows, outputs), 1 on average."""
@@ -104,8 +126,8 @@ class ErrorTables:
         return np.exp(self.spread.scores(np.column_stack([terms, scores[:, :1]])))
 
 
-def _tables(errors: Matrix, weights: Vector, most: int) -> tuple[OrderStatistics, ...]:
-    return tuple(OrderStatistics.of(column, weights, most) for column in errors.T)
+def _tables(errors: Matrix, weights: Vector, fineness: int, both_ends: bool) -> tuple[OrderStatistics, ...]:
+    return tuple(OrderStatistics.of(column, weights, fineness, both_ends=both_ends) for column in errors.T)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -191,10 +213,10 @@ class LeftOutRows:
         if self.spread is not None and self.log_spread is not None:
             over = errors / np.exp(self.log_spread)
             over = np.abs(over) if symmetric else over
-            scaled = ErrorTables.of(over, self.weights, self.terms, self.few, self.spread)
+            scaled = ErrorTables.of(over, self.weights, self.terms, self.few, self.spread, both_ends=not symmetric)
         whole = family.link == "log" and bool((self.target == np.rint(self.target)).all())
         errors = np.abs(errors) if symmetric else errors
-        constant = ErrorTables.of(errors, self.weights, self.terms, few)
+        constant = ErrorTables.of(errors, self.weights, self.terms, few, both_ends=not symmetric)
         return Residuals(method, len(errors), symmetric, whole, constant, scaled, inflation)
 
 
@@ -216,7 +238,7 @@ def class_residuals(rows: LeftOutRows, family: Family, method: Method, inflation
     wrong = 1.0 - np.where(rows.target > 0.5, means, 1.0 - means)
     if family.couples_outputs:
         wrong = 1.0 - np.sum(rows.target * means, axis=1, keepdims=True)
-    constant = ErrorTables.of(wrong, ones, rows.terms, rows.few)
+    constant = ErrorTables.of(wrong, ones, rows.terms, rows.few, both_ends=False)
     reliability = reliability_of(family, scores, rows.target, ones)
     return Residuals(method, len(wrong), False, False, constant, None, inflation, reliability)
 
