@@ -105,6 +105,12 @@ def write_report(explanation: Any, path: Path, local: Any = None, beside: Sequen
             partial.unlink()
 
 
+def findings_of(estimator: Any) -> list[Any]:
+    """Return what the report shows beside the effects: how far off predictions are, where that is known."""
+    known = getattr(estimator, "residuals_", None)
+    return [estimator.uncertainty()] if known is not None and known.edits == len(estimator.edits_) else []
+
+
 @dataclass(frozen=True, slots=True)
 class FitRequest:
     """How to fit; everything but ``max_seconds`` decides the numbers of the model."""
@@ -191,7 +197,7 @@ def run_fit(
         folder.write_model(estimator)
         metrics |= _facts(problem, estimator, fitted, held)
         explanation, local = _explained(problem, estimator, fitted if held is None else held, metrics)
-        write_report(explanation, folder.report, local)
+        write_report(explanation, folder.report, local, findings_of(estimator))
         folder.write_metrics(metrics)
     except KeyboardInterrupt as interrupt:
         choice = stage.recall("choice")

@@ -131,7 +131,7 @@ class UncertaintyMixin:
             given |= {} if exposure is None else {"exposure": np.asarray(exposure)[rest]}
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                fold = cast(Any, clone(cast(Any, self))).fit(table(rest), answer[rest], **given)
+                fold = clone(cast(Any, self)).fit(table(rest), answer[rest], **given)
                 encoded = fold.encoder_.encode(table(held))
             scores[held] = fold.model_.scores(encoded)
             found: Residuals | None = fold.residuals_
@@ -232,7 +232,8 @@ class IntervalMixin(UncertaintyMixin):
         level : float, default 0.9
             The probability.
         scale : {"auto", "constant", "x"}, default "auto"
-            Whether the width depends on the row: where the data say so, never, or always ("x" raises where they do not).
+            Whether the width depends on the row: where the data say so, never, or always, which raises where they do
+            not.
         groups : str or int, optional
             A column of 2 to 20 levels: each level has the probability for itself. Levels with too few rows get what all
             rows get, with a warning.

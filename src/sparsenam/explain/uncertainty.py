@@ -31,8 +31,8 @@ def guarantee_of(residuals: Residuals, level: float, groups: str | None = None) 
         )
     if residuals.method == "folds":
         return (
-            f"About {share} of new rows {each}are covered, from {rows} predicted by refits without them; for certain are "
-            f"{100 * max(2.0 * level - 1.0, 0.0):g} % for intervals about the refits themselves (CV+)."
+            f"About {share} of new rows {each}are covered, from {rows} predicted by refits without them; for certain "
+            f"are {100 * max(2.0 * level - 1.0, 0.0):g} % for intervals about the refits themselves (CV+)."
         )
     return (
         f"About {share} of new rows {each}are covered, from {rows} left out one by one in closed form: measured in "
@@ -110,7 +110,7 @@ class PredictionSets:
 
     def finding(self) -> Finding:
         """Return the sets in words."""
-        sizes = self.members.sum(axis=1)
+        sizes: NDArray[np.intp] = np.sum(self.members, axis=1, dtype=np.intp)
         sentence = (
             f"{len(self)} sets of level {self.level:g} hold {sizes.mean():.3g} classes on average; "
             f"{100 * float(np.mean(sizes == 1)):.3g} % of them a single one."
@@ -218,8 +218,10 @@ class Uncertainty:
         notes = [self.guarantee]
         if self.losses is not None:
             before, after = self.losses
-            helps = f"calibrated_proba corrects them ({self.correction})" if self.correction != "none" else (
-                "no correction helps for certain"
+            helps = (
+                f"calibrated_proba corrects them ({self.correction})"
+                if self.correction != "none"
+                else ("no correction helps for certain")
             )
             notes.append(f"Log loss {before:.4g} as they are, {after:.4g} with the better correction: {helps}.")
         rows = tuple((f"{p:.3f}", f"{o:.3f}", f"{n}") for p, o, n in self.reliability)
@@ -251,7 +253,7 @@ def uncertainty_of(model: AdditiveModel, encoder: TableEncoder, residuals: Resid
     columns: list[str] = []
     if tables.spread is not None:
         unit = unit * np.exp(tables.spread.intercept)
-        for term in tables.spread.terms.tolist():
+        for term in map(int, tables.spread.terms):
             inside = term < len(encoder.terms)
             columns.append(encoder.names[encoder.terms[term].column] if inside else "prediction")
     ends: list[tuple[int, float, float, float]] = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -104,7 +104,7 @@ def read_residuals(data: Any, tensors: Tensors, model: AdditiveModel) -> Residua
     tables.check_end()
     scaled = found[1] if len(found) == 2 else None
     return Residuals(
-        cast(Any, method),
+        method,
         record["rows"],
         record["symmetric"],
         record["whole"],
@@ -187,7 +187,10 @@ def _read_reliability(data: Any, model: AdditiveModel) -> Reliability:
         record["kind"] in KINDS
         and bins[0].size == bins[1].size == bins[2].size
         and len(knots) == len(values) == width
-        and all(one.size == other.size >= 1 and bool((np.diff(one) >= 0).all()) for one, other in zip(knots, values, strict=True))
+        and all(
+            one.size == other.size >= 1 and bool((np.diff(one) >= 0).all())
+            for one, other in zip(knots, values, strict=True)
+        )
         and all(type(figure) is float and math.isfinite(figure) for figure in figures)
     )
     require(right, DAMAGE)

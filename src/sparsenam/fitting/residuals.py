@@ -21,8 +21,8 @@ from sparsenam.tables.sample import Matrix, Vector
 MOST_ROWS = 10_000  # rows whose errors are looked at; of more, so many at equal distances
 MOST_LEVELS, FEW_VALUES = 20, 10  # of a category, and of a column of numbers, by which rows are told apart
 # share of the rows used as degrees of freedom below which rows may share them evenly, where the exact shares would take
-# long. Coverage at 0.9 with exact and with even shares: 0.899 and 0.899 at 0.05 (California, 3000 rows), 0.889 and 0.886
-# at 0.12, 0.897 and 0.883 at 0.24 (the paper's regression, 500 and 200 rows)
+# long. Coverage at 0.9 with exact and with even shares: 0.899 and 0.899 at 0.05 (California, 3000 rows), 0.889 and
+# 0.886 at 0.12, 0.897 and 0.883 at 0.24 (the paper's regression, 500 and 200 rows)
 EVEN, QUICK = 0.1, 300
 MOST_TABLES = 32  # levels of all columns whose errors are kept apart
 LOOKED_AT = 500  # rows that show whether a column of numbers has more values than that

@@ -87,7 +87,7 @@ def _fitted(sample: PreparedSample, context: Context) -> Spread | None:
     if not (unit > 0).all():
         return None
     task = SmoothProblem(sample.x, sample.target / unit, sample.weights, family)
-    counts = [np.unique(cells[~np.isnan(cells)]).size - 1 if level else RAMPS for cells, level in _columns(sample)]
+    counts = [_levels_of(cells) - 1 if level else RAMPS for cells, level in _columns(sample)]
     ramps = [ramps_of(cells, sample.weights, max(count, 1)) for cells, count in zip(sample.x, counts, strict=True)]
     layout = Layout.of(ramps, sample.levels.tolist())
     state = solve(task, layout, Start(), Steps(context))
@@ -108,6 +108,10 @@ def _fitted(sample: PreparedSample, context: Context) -> Spread | None:
     )
     made = finish(scaled, family, bank, theta, np.arange(sample.terms.size), state.intercept.copy())
     return Spread(made.model, left_out)
+
+
+def _levels_of(cells: Vector) -> int:
+    return int(np.unique(cells[~np.isnan(cells)]).size)
 
 
 def _columns(sample: PreparedSample) -> list[tuple[Vector, bool]]:
@@ -136,7 +140,7 @@ def _screened(x: Matrix, levels: NDArray[np.bool_], response: Matrix) -> NDArray
             if freed < 1 or below < 1:
                 continue
             ratio = (total - gain) / total if total > 0 else 1.0
-            p_value = float(betainc(0.5 * below, 0.5 * freed, np.clip(ratio, 0.0, 1.0)))
+            p_value = float(betainc(0.5 * below, 0.5 * freed, min(max(ratio, 0.0), 1.0)))
             log_p[term] = min(log_p[term], np.log(max(p_value, 1e-300) * len(CUTS)))
     passing = np.flatnonzero(log_p + np.log(len(x)) < np.log(LEVEL))
     return passing[np.argsort(log_p[passing], kind="stable")][:MOST_TERMS]

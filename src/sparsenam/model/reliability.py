@@ -7,8 +7,7 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize
-from sklearn.isotonic import IsotonicRegression
+from scipy.optimize import isotonic_regression, minimize
 
 from sparsenam.families import Family
 
@@ -71,8 +70,9 @@ def corrected(
     if kind == "platt":
         return family.mean(np.concatenate(knots) + np.concatenate(values) * scores)
     means = family.mean(scores)
-    parts = [np.interp(column, x, y) for column, x, y in zip(means.T, knots, values, strict=True)]
-    found = np.stack(parts, axis=1)
+    found = np.zeros((len(scores), len(knots)))
+    for output, (x, y) in enumerate(zip(knots, values, strict=True)):
+        found[:, output] = np.interp(means[:, output], x, y)
     if family.couples_outputs:
         found = np.maximum(found, LEAST)
         found /= found.sum(axis=1, keepdims=True)
@@ -87,8 +87,7 @@ def fitted_correction(
         return _platt(family, scores, target, weights)
     knots, values = list[Vector](), list[Vector]()
     for chances, truth in zip(family.mean(scores).T, target.T, strict=True):
-        fit = IsotonicRegression(y_min=0.0, y_max=1.0, out_of_bounds="clip").fit(chances, truth, weights)
-        x, y = np.asarray(fit.X_thresholds_, dtype=np.float64), np.asarray(fit.y_thresholds_, dtype=np.float64)
+        x, y = _rising(chances, truth, weights)
         # a level of all or nothing claims more than its rows can know: Laplace's rule for the mean level's rows
         share = 1.0 / (len(chances) / max(x.size / 2.0, 1.0) + 2.0)
         y = np.clip(y, share, 1.0 - share)
@@ -100,6 +99,17 @@ def fitted_correction(
     return tuple(knots), tuple(values)
 
 
+def _rising(chances: Vector, truth: Vector, weights: Vector) -> tuple[Vector, Vector]:
+    """Return the ends of the levels of the rising function nearest to truth (rows,), and the levels."""
+    points, place = np.unique(chances, return_inverse=True)
+    mass = np.bincount(place, weights)
+    level = np.asarray(isotonic_regression(np.bincount(place, weights * truth) / mass, weights=mass).x)
+    level = level.astype(np.float64)
+    ends = np.ones(points.size, dtype=np.bool_)
+    ends[1:-1] = (level[1:-1] != level[:-2]) | (level[1:-1] != level[2:])
+    return points[ends], level[ends]
+
+
 def _platt(
     family: Family, scores: Matrix, target: Matrix, weights: Vector
 ) -> tuple[tuple[Vector, ...], tuple[Vector, ...]]:
@@ -109,7 +119,8 @@ def _platt(
     shares = weights / weights.sum()
 
     def parts(point: Vector) -> tuple[Vector, Vector]:
-        return point[:outputs], np.full(outputs, point[outputs]) if shared else point[outputs:]
+        slope: Vector = np.full(outputs, float(point[outputs])) if shared else point[outputs:]
+        return point[:outputs], slope
 
     def cost(point: Vector) -> tuple[float, Vector]:
         shift, slope = parts(point)

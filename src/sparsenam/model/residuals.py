@@ -306,8 +306,10 @@ def interval(
     family, scores = model.family, model.scores(terms)
     low, high = residuals.ends(tables.tables, level)
     if not (np.isfinite(low).all() and np.isfinite(high).all()):
-        most = residuals.rows / (residuals.rows + 1) if residuals.symmetric else (residuals.rows - 1) / (
-            residuals.rows + 1
+        most = (
+            residuals.rows / (residuals.rows + 1)
+            if residuals.symmetric
+            else (residuals.rows - 1) / (residuals.rows + 1)
         )
         expected = f"at most {math.floor(most * 1000) / 1000:g}, as {residuals.rows} rows can tell no more"
         raise InputError(describe("level", expected, f"{level:g}", "lower it, or call calibrate with more rows"))

@@ -122,8 +122,8 @@ class CrossValidation:
 class ValidatedPath:
     """The points walked, the empty one first, their curve, and the index of the point that the rule took.
 
-    ``readmitted`` are groups that the point drops and held-out rows want back; ``optimism`` is the held-out loss of folds
-    that choose anew over that of folds that keep what all rows chose, at least 1.
+    ``readmitted`` are groups that the point drops and held-out rows want back; ``optimism`` is the held-out loss of
+    folds that choose anew over that of folds that keep what all rows chose, at least 1.
     """
 
     task: ConvexTask

@@ -37,8 +37,8 @@ class PairFit:
     """Mains without a shape, pairs and intercept; pairs hold what either term explains alone, too.
 
     ``coefficients`` has a matrix (m_j, outputs) for each main, ``means`` (m_j,) are the ramps' means over the rows in
-    which the term is present: the main is Σₖ cₖ(rampₖ - meanₖ), and 0 where it is absent. ``freedom`` are the degrees of
-    freedom of all.
+    which the term is present: the main is Σₖ cₖ(rampₖ - meanₖ), and 0 where it is absent. ``freedom`` are the degrees
+    of freedom of all.
     """
 
     ramps: tuple[Ramps, ...]
