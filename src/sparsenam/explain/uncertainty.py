@@ -110,7 +110,7 @@ class PredictionSets:
 
     def finding(self) -> Finding:
         """Return the sets in words."""
-        sizes: NDArray[np.intp] = np.sum(self.members, axis=1, dtype=np.intp)
+        sizes = self.members.astype(np.float64) @ np.ones(self.classes.size)
         sentence = (
             f"{len(self)} sets of level {self.level:g} hold {sizes.mean():.3g} classes on average; "
             f"{100 * float(np.mean(sizes == 1)):.3g} % of them a single one."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -140,7 +140,7 @@ def _screened(x: Matrix, levels: NDArray[np.bool_], response: Matrix) -> NDArray
             if freed < 1 or below < 1:
                 continue
             ratio = (total - gain) / total if total > 0 else 1.0
-            p_value = float(betainc(0.5 * below, 0.5 * freed, min(max(ratio, 0.0), 1.0)))
+            p_value = cast(float, betainc(0.5 * below, 0.5 * freed, min(max(ratio, 0.0), 1.0)))
             log_p[term] = min(log_p[term], np.log(max(p_value, 1e-300) * len(CUTS)))
     passing = np.flatnonzero(log_p + np.log(len(x)) < np.log(LEVEL))
     return passing[np.argsort(log_p[passing], kind="stable")][:MOST_TERMS]

@@ -119,7 +119,7 @@ def _platt(
     shares = weights / weights.sum()
 
     def parts(point: Vector) -> tuple[Vector, Vector]:
-        slope: Vector = np.full(outputs, float(point[outputs])) if shared else point[outputs:]
+        slope: Vector = point[outputs] * np.ones(outputs) if shared else point[outputs:]
         return point[:outputs], slope
 
     def cost(point: Vector) -> tuple[float, Vector]:
