@@ -2,10 +2,12 @@
 
 Usage: python benchmarks/intervals.py [TASK …] [--repeats N] [--first SEED] [--out FILE] [--no-mapie]
 with TASK among california, hetero, paper200, paper500, poisson, gamma, wide, weak, hundred, classes, classes4 (all by
-default). JSON is printed and, with --out, written: tasks measured now replace those of the file. Coverage is that of new
-rows at level 0.9, widths are means; fifths are those of the predicted spread. "plain" is scale="constant", "folds" is
-calibrate(cv=5), "split" a calibration with new rows. Times are CPU seconds over those of one fit without left-out errors: of a fit and a prediction, and of the calibration.
-mapie's intervals are CV+ with 5 folds about the same estimator, its sets those of its least ambiguous classifier.
+default). JSON is printed and, with --out, written: tasks measured now replace those of the file.
+
+Coverage is that of new rows at level 0.9, widths are means; fifths are those of the predicted spread. "plain" is
+scale="constant", "folds" is calibrate(cv=5), "split" a calibration with new rows. Times are CPU seconds over those of
+one fit without left-out errors: of a fit and a prediction, and of the calibration. mapie gives CV+ with 5 folds
+about the same estimator, and the sets of its least ambiguous classifier.
 """
 
 import argparse
