@@ -136,31 +136,37 @@ def _platt(
 
 
 def reliability_of(family: Family, scores: Matrix, target: Matrix, weights: Vector) -> Reliability:
-    """Return the reliability of left-out scores (rows, outputs) against the target (rows, outputs) of 0 and 1."""
-    means = family.mean(scores)
-    predicted, observed, counts = _bins(means, target)
-    before = _losses(means, target, family)
-    folds = np.argsort(np.argsort(means[:, 0], kind="stable")) % FOLDS  # every fold sees the whole range
-    kind, best, error = "none", float(np.average(before, weights=weights)), 0.0
-    loss, lowest = best, np.inf
-    knots, values = tuple[Vector, ...](), tuple[Vector, ...]()
-    tried: tuple[Kind, ...] = ("platt", "isotonic")
+    """Return the reliability of left-out scores (rows, outputs) against the target (rows, outputs) of 0 and 1.
+
+    The straight line is tried first; the rising function must be better than it for certain.
+    """
+    means, shares = family.mean(scores), weights / weights.sum()
+    kind, losses = "none", _losses(means, target, family)
+    loss = lowest = float(shares @ losses)
+    error, tried = 0.0, tuple[Kind, ...](("platt", "isotonic"))
     for each in tried if len(scores) >= 10 * FOLDS else ():
-        after = np.zeros(len(scores))
-        for fold in range(FOLDS):
-            rest, held = folds != fold, folds == fold
-            found = fitted_correction(family, scores[rest], target[rest], weights[rest], each)
-            after[held] = _losses(corrected(family, scores[held], each, *found), target[held], family)
-        mean = float(np.average(after, weights=weights))
-        shares = weights / weights.sum()
-        spread = float(np.sqrt(np.sum(shares**2 * (before - after - (loss - mean)) ** 2)))
-        if mean < lowest:
-            lowest, best, error = mean, mean, spread
-            clear = loss - mean > CLEAR * spread
-            kind = each if clear else "none"
+        after = _held_out_losses(family, scores, target, weights, each)
+        gain = float(shares @ (losses - after))
+        spread = float(np.sqrt(np.sum(shares**2 * (losses - after - gain) ** 2)))
+        if each == "platt" or float(shares @ after) < lowest:
+            lowest, error = float(shares @ after), spread
+        if gain > CLEAR * spread:
+            kind, losses = each, after
+    knots, values = tuple[Vector, ...](), tuple[Vector, ...]()
     if kind != "none":
         knots, values = fitted_correction(family, scores, target, weights, kind)
-    return Reliability(predicted, observed, counts, kind, knots, values, loss, best, error)
+    return Reliability(*_bins(means, target), kind, knots, values, loss, lowest, error)
+
+
+def _held_out_losses(family: Family, scores: Matrix, target: Matrix, weights: Vector, kind: Kind) -> Vector:
+    """Return the log loss of each row under a correction that did not see it, shape (rows,)."""
+    folds = np.argsort(np.argsort(scores[:, 0], kind="stable")) % FOLDS  # every fold sees the whole range
+    losses = np.zeros(len(scores))
+    for fold in range(FOLDS):
+        rest, held = folds != fold, folds == fold
+        found = fitted_correction(family, scores[rest], target[rest], weights[rest], kind)
+        losses[held] = _losses(corrected(family, scores[held], kind, *found), target[held], family)
+    return losses
 
 
 def _losses(means: Matrix, target: Matrix, family: Family) -> Vector:

@@ -269,14 +269,14 @@ def tempered(family: Family, scores: Matrix, target: Matrix, growth: float) -> M
 def unit_spread(family: Family, scores: Matrix, exposure: Vector | None) -> Matrix:
     """Return the standard deviation of y that a family expects, up to a factor, shape (rows, outputs).
 
-    A family with logarithmic link has the gradient (μ - y)μ/V(μ), hence V(μ) = μ²/gradient at y = 0: μ for counts, μ²
+    A family with logarithmic link has the gradient (μ - y)μ/V(μ), hence V(μ) = ½μ²/gradient at y = ½μ: μ for counts, μ²
     for amounts. A rate over exposure E has the variance V(μ)/E^q, and y is E times the rate. Elsewhere it is 1.
     """
     if family.link != "log":
         return np.ones_like(scores)
     means = np.maximum(family.mean(scores), np.finfo(float).tiny)
-    slopes = family.gradient(scores, np.zeros_like(scores))
-    variances = np.where(slopes > 0, means**2 / np.where(slopes > 0, slopes, 1.0), 1.0)
+    slopes = family.gradient(scores, 0.5 * means)
+    variances = np.where(slopes > 0, 0.5 * means**2 / np.where(slopes > 0, slopes, 1.0), 1.0)
     if exposure is not None and family.exposure_power is not None:
         units = np.maximum(exposure, np.finfo(float).tiny)[:, None]
         variances = variances * units ** (2.0 - family.exposure_power)
