@@ -9,8 +9,7 @@ import pytest
 import sparsenam
 from sparsenam import Network, SNAMClassifier, SNAMRegressor, SNAMSurvival
 from sparsenam.context import Context, Streams
-from sparsenam.errors import InputError
-from sparsenam.estimators.intervals import SmallGroupWarning
+from sparsenam.errors import InputError, SmallGroupWarning
 from sparsenam.export.container import RefusalError
 from sparsenam.export.residuals import read_residuals, residuals_to_parts
 from sparsenam.families import Binomial, Multinomial, NegativeBinomial, Poisson
@@ -89,11 +88,12 @@ def test_errors_of_one_size_have_no_spread_that_depends_on_columns():
 @pytest.mark.filterwarnings("ignore::sparsenam.errors.ChoiceWarning")
 def test_columns_chosen_from_noise_enlarge_the_errors():
     generator = np.random.default_rng(5)
-    X = generator.normal(size=(3060, 60))
-    y = X[:, 0] + 0.5 * X[:, 1:5].sum(axis=1) + generator.normal(size=3060)
-    wide = SNAMRegressor(random_state=0, rule="best", cv=3).fit(X[:60], y[:60])
+    X = generator.normal(size=(40, 40))
+    y = X[:, 0] + 0.5 * X[:, 1:5].sum(axis=1) + generator.normal(size=40)
+    splits = [(np.arange(20), np.arange(20, 40)), (np.arange(20, 40), np.arange(20))]
+    wide = SNAMRegressor(random_state=0, rule="best", cv=splits, n_alphas=8).fit(X, y)
+    assert wide.get_support().any()
     assert wide.residuals_.inflation > 1.0
-    assert wide.predict_interval(X[60:]).covers(y[60:]).mean() > 0.8
 
 
 def test_rows_of_a_group_are_covered_at_the_level_of_the_group(grouped):
@@ -143,7 +143,7 @@ def test_calibration_by_folds_refits_and_covers(new_rows):
 
 def test_a_network_has_intervals_once_it_is_calibrated(new_rows):
     X, y = hetero(120)
-    network = SNAMRegressor(alpha=0.1, network=Network(hidden=(4,), epochs=3), random_state=0).fit(X, y)
+    network = SNAMRegressor(alpha=0.1, network=Network(hidden=(4,), max_epochs=3), random_state=0).fit(X, y)
     with pytest.raises(InputError, match=r"predict_interval: expected a smooth fit .* call calibrate"):
         network.predict_interval(X)
     new = network.calibrate(new_rows[0][:500], new_rows[1][:500]).predict_interval(new_rows[0][500:])
@@ -161,18 +161,16 @@ def test_fits_with_pairs_and_shapes_have_intervals(settings):
     assert abs(model.predict_interval(X[400:]).covers(y[400:]).mean() - 0.9) < 0.05
 
 
-@pytest.mark.parametrize("family", ["poisson", "gamma", "quantile"])
-def test_every_family_of_numbers_covers_and_stays_in_its_range(family):
+@pytest.mark.parametrize("family", ["poisson", "gamma"])
+def test_counts_and_amounts_are_covered_in_their_range(family):
     generator = np.random.default_rng(0)
     X = generator.normal(size=(2500, 2))
     mean = np.exp(0.8 + 0.6 * X[:, 0])
     y = generator.poisson(mean) * 1.0 if family == "poisson" else mean * generator.gamma(2.0, 0.5, 2500)
-    rows = 200 if family == "quantile" else 500
-    model = SNAMRegressor(alpha=0.02, family=family, random_state=0).fit(X[:rows], y[:rows])
+    model = SNAMRegressor(alpha=0.02, family=family, random_state=0).fit(X[:500], y[:500])
     found = model.predict_interval(X[500:])
     assert abs(found.covers(y[500:]).mean() - 0.9) < 0.05
-    if family in ("poisson", "gamma"):
-        assert (found.lower >= 0.0).all()
+    assert (found.lower >= 0.0).all()
     if family == "poisson":
         assert np.array_equal(np.asarray(found), np.rint(np.asarray(found)))
 

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from sparsenam.errors import InputError, check_number, check_word, describe
+from sparsenam.errors import InputError, SmallGroupWarning, check_number, check_word, describe
 from sparsenam.explain.uncertainty import (
     PredictionIntervals,
     PredictionSets,
@@ -33,10 +33,6 @@ from sparsenam.tables.text import listed
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 LEAST_ROWS = 10  # new rows to calibrate with
-
-
-class SmallGroupWarning(UserWarning):
-    """A group has too few rows for an interval of its level; that of all rows is given."""
 
 
 class UncertaintyMixin:

@@ -21,6 +21,7 @@ from sparsenam.explain.summary import (
     summarize_training,
 )
 from sparsenam.explain.text import Task, output_names, score_units
+from sparsenam.explain.uncertainty import PredictionIntervals, PredictionSets, Uncertainty
 
 __all__ = [
     "Contribution",
@@ -37,9 +38,12 @@ __all__ = [
     "Missing",
     "Pair",
     "PairAxis",
+    "PredictionIntervals",
+    "PredictionSets",
     "RowExplanation",
     "Task",
     "TrainingSummary",
+    "Uncertainty",
     "against_class",
     "explain_model",
     "explain_rows",

@@ -31,7 +31,7 @@ LEAST_ROWS = 40  # below, no spread but a constant one can be told
 SMALLEST = 0.02  # of the median error: a logarithm of less says next to nothing of the spread
 
 
-class Spread(NamedTuple):
+class ErrorSpread(NamedTuple):
     """A model of the logarithm of the spread, and its scores (rows, outputs) for its rows, each left out."""
 
     model: AdditiveModel
@@ -59,7 +59,7 @@ def with_score(prepared: PreparedSample, score: Vector) -> PreparedSample:
 
 def spread_of(
     prepared: PreparedSample, errors: Matrix, score: Vector, kept: NDArray[np.intp], context: Context
-) -> Spread | None:
+) -> ErrorSpread | None:
     """Return how the size of errors (rows, outputs) depends on the terms and on the score (rows,), None if it does not.
 
     ``kept`` are the indices of the model's terms in ``prepared``, which are tested alone where there are very many.
@@ -81,7 +81,7 @@ def spread_of(
     return _fitted(replace(wide.take(found), target=logs - logs.mean(axis=0)), context)
 
 
-def _fitted(sample: PreparedSample, context: Context) -> Spread | None:
+def _fitted(sample: PreparedSample, context: Context) -> ErrorSpread | None:
     """Return the fit of the sample's terms to its target, of mean 0, with few ramps: logarithms of errors are noisy."""
     family, unit = Gaussian(), sample.target.std(axis=0)
     if not (unit > 0).all():
@@ -107,7 +107,7 @@ def _fitted(sample: PreparedSample, context: Context) -> Spread | None:
         exposure_unit=np.ones(1),
     )
     made = finish(scaled, family, bank, theta, np.arange(sample.terms.size), state.intercept.copy())
-    return Spread(made.model, left_out)
+    return ErrorSpread(made.model, left_out)
 
 
 def _levels_of(cells: Vector) -> int:
