@@ -5,9 +5,11 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
+from typer.testing import CliRunner
 
 import sparsenam
 from sparsenam import Network, SNAMClassifier, SNAMRegressor, SNAMSurvival
+from sparsenam.cli.app import app
 from sparsenam.context import Context, Streams
 from sparsenam.errors import InputError, SmallGroupWarning
 from sparsenam.export.container import RefusalError
@@ -342,3 +344,22 @@ def test_the_report_says_how_far_off_a_prediction_may_be(model, classifier, tmp_
     sure = classifier[0].uncertainty()
     assert "mean what they say" in str(sure)
     assert sum(cases for _, _, cases in sure.reliability) == 400
+
+
+def test_the_command_writes_the_ends_of_intervals_and_the_classes_of_sets(tmp_path, grouped, classifier):
+    model, table, _ = grouped
+    model.save(tmp_path / "numbers.snam")
+    table.head(20).to_csv(tmp_path / "rows.csv", index=False)
+    run = CliRunner().invoke
+    files = [str(tmp_path / name) for name in ("numbers.snam", "rows.csv")]
+    assert run(app, ["predict", *files, "--intervals", "0.8", "--out", str(tmp_path / "out.csv")]).exit_code == 0
+    written = pd.read_csv(tmp_path / "out.csv")
+    expected = np.asarray(model.predict_interval(table.head(20), 0.8))
+    assert np.allclose(written[["prediction_lower", "prediction_upper"]], expected)
+    fitted, X, _ = classifier
+    fitted.save(tmp_path / "classes.snam")
+    pd.DataFrame(X[:20], columns=["x0", "x1", "x2"]).to_csv(tmp_path / "cells.csv", index=False)
+    files = [str(tmp_path / name) for name in ("classes.snam", "cells.csv")]
+    assert run(app, ["predict", *files, "--intervals", "0.9", "--out", str(tmp_path / "out.csv")]).exit_code == 0
+    found = pd.read_csv(tmp_path / "out.csv", dtype=str)["prediction set"].tolist()
+    assert found == [" | ".join(map(str, labels)) for labels in fitted.predict_set(X[:20]).labels()]
