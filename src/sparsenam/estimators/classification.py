@@ -189,7 +189,7 @@ penalty_weights, always_keep, pairs, heredity, max_seconds, n_jobs, verbose, ran
     classes_ : ndarray of shape (classes,)
         The classes, sorted.
     model_, alpha_, intercept_, norms_, n_parameters_, certificate_, cv_curve_, path_, readmitted_, evidence_, \
-substitutes_, encoder_, history_, stationarity_
+residuals_, substitutes_, encoder_, history_, stationarity_
         As for `SNAMRegressor`.
     """
 

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from sparsenam.errors import InputError, SmallGroupWarning, check_number, check_word, describe
+from sparsenam.errors import InputError, SmallGroupWarning, check_number, check_whole, check_word, describe
 from sparsenam.explain.uncertainty import (
     PredictionIntervals,
     PredictionSets,
@@ -103,7 +103,7 @@ class UncertaintyMixin:
             logs = None if spread is None else spread.scores(np.column_stack([rows.terms, scores[:, :1]]))
             given = LeftOutRows(rows.terms, scores, target, rows.weights, few, units, spread, logs)
             return self._with_residuals(_residuals_from(given, self.model_.family, "new rows"))
-        check_number("cv", cv, 2)
+        check_whole("cv", cv)
         scores, logs = self._refitted(X, y, sample_weight, exposure, rows.terms, target, cv, spread is not None)
         given = LeftOutRows(rows.terms, scores, target, rows.weights, few, units, spread, logs)
         return self._with_residuals(_residuals_from(given, self.model_.family, "folds"))
@@ -129,7 +129,11 @@ class UncertaintyMixin:
                 warnings.simplefilter("ignore")
                 fold = clone(cast(Any, self)).fit(table(rest), answer[rest], **given)
                 encoded = fold.encoder_.encode(table(held))
-            scores[held] = fold.model_.scores(encoded)
+            found_scores = fold.model_.scores(encoded)
+            if found_scores.shape[1] != scores.shape[1]:
+                remedy = "use fewer folds, or leave rows of rare classes out"
+                raise InputError(describe("cv", "every class in the rows of every refit", "a class less", remedy))
+            scores[held] = found_scores
             found: Residuals | None = fold.residuals_
             if found is not None and found.scaled is not None:
                 logs[held] = np.log(found.scaled.spreads(encoded, scores[held]))

@@ -253,6 +253,9 @@ class SNAMRegressor(SupportMixin, SNAMParameters, AdditiveRegressor):
         What held-out rows know of the choice: the share of the loss that it explains, how far it is behind all
         columns, the share of the folds that keep each kept column; None where alpha was given. Where the choice may
         be chance, ``fit`` says so in a `sparsenam.errors.ChoiceWarning`.
+    residuals_ : Residuals or None
+        Errors of the rows, each left out in closed form, from which `predict_interval` reads; None where there is no
+        closed form, until `calibrate` makes a copy that has them.
     substitutes_ : dict of dict
         For a kept column, the others that express at least 0.9 of its effect, with the share that they express: the
         model would be about as good with one of them instead.
