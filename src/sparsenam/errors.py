@@ -30,6 +30,10 @@ class ChoiceWarning(UserWarning):
     """Held-out rows do not tell the chosen model from none, or the folds do not agree on its columns."""
 
 
+class SmallGroupWarning(UserWarning):
+    """A group has too few rows for an interval or a set of its level, and gets what all rows get."""
+
+
 def describe(where: str, expected: str, got: str, remedy: str) -> str:
     """Return one sentence: where, what was expected, what was got, what to do."""
     return f"{where}: expected {expected}, got {got}; {remedy}."

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 PREDICT_EPILOG = """\b
 Examples:
   sparsenam predict sparsenam-model/model.snam new.csv
-  sparsenam predict loans/model.snam new.parquet --out scored.csv.gz"""
+  sparsenam predict loans/model.snam new.parquet --out scored.csv.gz
+  sparsenam predict sparsenam-model/model.snam new.csv --intervals 0.9"""
 EXPLAIN_EPILOG = """\b
 Examples:
   sparsenam explain sparsenam-model/model.snam
@@ -39,11 +40,13 @@ def predict(
     table: Annotated[Path, typer.Argument(help="CSV, TSV or Parquet file, .gz too.", show_default=False)],
     out: Annotated[Path, typer.Option(help="CSV or TSV file to write, .gz too.")] = Path("predictions.csv"),
     exposure: Annotated[str | None, typer.Option(help="Column of exposures; else 1 for every row.")] = None,
+    intervals: Annotated[float | None, typer.Option(help="Level, such as 0.9, of intervals or sets.")] = None,
     debug: Debug = False,
 ) -> None:
     """Predict each row of a table: the table again, with a column of predictions and one for each probability.
 
-    A survival model gives log hazard ratios: the higher, the riskier.
+    A survival model gives log hazard ratios: the higher, the riskier. With --intervals there are two more columns, the
+    ends of an interval, or one with the classes that the row may have.
     """
     with readable_errors(debug=debug):
         from sparsenam.cli.tables import check_writable, read_file, write_table
@@ -52,7 +55,11 @@ def predict(
         estimator = load_model(model)
         whole = read_file(table)
         inputs = inputs_of(estimator, whole, table, beside=() if exposure is None else (exposure,))
-        write_table(out, whole, _predictions(estimator, inputs, _exposures(estimator, whole, exposure)))
+        units = _exposures(estimator, whole, exposure)
+        columns = _predictions(estimator, inputs, units)
+        if intervals is not None:
+            columns |= _intervals(estimator, inputs, units, intervals)
+        write_table(out, whole, columns)
         say(f"{whole.n_rows} predictions: {out}")
 
 
@@ -90,7 +97,7 @@ def report(
 ) -> None:
     """Write a page that shows what the model does with each column; it opens without a network."""
     with readable_errors(debug=debug):
-        from sparsenam.cli.run import SHOWN_ROWS, write_report
+        from sparsenam.cli.run import SHOWN_ROWS, findings_of, write_report
 
         if not out.parent.is_dir() or out.is_dir():
             raise InputError(describe("--out", "a file in a folder", str(out), "make the folder or choose another"))
@@ -99,7 +106,8 @@ def report(
         if inputs is not None:
             first = list(range(min(SHOWN_ROWS, inputs.n_rows)))
             local = _explain_rows(estimator, inputs, first if rows is None else as_rows(rows, inputs.n_rows))
-        write_report(estimator.explain(None if inputs is None else inputs.native), out, local)
+        explanation = estimator.explain(None if inputs is None else inputs.native)
+        write_report(explanation, out, local, findings_of(estimator))
         say(f"report: {out}")
 
 
@@ -193,6 +201,19 @@ def _predictions(estimator: Any, inputs: FileTable, exposure: Any) -> dict[str, 
         return columns
     more = {} if exposure is None else {"exposure": exposure}
     return {"prediction": [repr(float(value)) for value in estimator.predict(inputs.native, **more)]}
+
+
+def _intervals(estimator: Any, inputs: FileTable, exposure: Any, level: float) -> dict[str, list[str]]:
+    """Return the columns of an interval's ends, or of the classes in a set; say what they promise."""
+    if hasattr(estimator, "classes_"):
+        sets = estimator.predict_set(inputs.native, level)
+        note(sets.guarantee)
+        return {"prediction set": [" | ".join(map(str, labels)) for labels in sets.labels()]}
+    more = {} if exposure is None else {"exposure": exposure}
+    found = estimator.predict_interval(inputs.native, level, **more)
+    note(found.guarantee)
+    ends = {"prediction_lower": found.lower, "prediction_upper": found.upper}
+    return {name: [repr(float(value)) for value in values] for name, values in ends.items()}
 
 
 def _show_columns(explanation: Explanation) -> None:

@@ -106,6 +106,13 @@ def write_report(explanation: Any, path: Path, local: Any = None, beside: Sequen
             partial.unlink()
 
 
+def findings_of(estimator: Any) -> list[Any]:
+    """Return what the report shows beside the effects: what tests found, and how far off predictions are."""
+    known = getattr(estimator, "residuals_", None)
+    found = [] if estimator.fdr_ is None else [estimator.fdr_]
+    return [*found, estimator.uncertainty()] if known is not None and known.edits == len(estimator.edits_) else found
+
+
 @dataclass(frozen=True, slots=True)
 class FitRequest:
     """How to fit; everything but ``max_seconds`` decides the numbers of the model."""
@@ -193,7 +200,7 @@ def run_fit(
         folder.write_model(estimator)
         metrics |= _facts(problem, estimator, fitted, held)
         explanation, local = _explained(problem, estimator, fitted if held is None else held, metrics)
-        write_report(explanation, folder.report, local, [] if estimator.fdr_ is None else [estimator.fdr_])
+        write_report(explanation, folder.report, local, findings_of(estimator))
         folder.write_metrics(metrics)
     except KeyboardInterrupt as interrupt:
         choice = stage.recall("choice")

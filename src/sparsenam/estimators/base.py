@@ -65,6 +65,7 @@ from sparsenam.fitting.pipeline import (
 )
 from sparsenam.fitting.strategies import FeatureKind, Strategy
 from sparsenam.model import AdditiveModel
+from sparsenam.model.residuals import Residuals
 from sparsenam.penalties import Penalty, as_penalty
 from sparsenam.selection import CVCurve, Evidence, RegularizationPath, as_rule
 from sparsenam.selection.task import TOLERANCE, Norm
@@ -95,6 +96,7 @@ class AdditiveEstimator(AuditingMixin, BandsMixin, ChoiceMixin, EditingMixin, Ba
     pair_certificate_: Certificate | None
     evidence_: Evidence | None
     fdr_: Discoveries | None
+    residuals_: Residuals | None
     substitutes_: dict[str, dict[str, float]]
     encoder_: TableEncoder
     summary_: TrainingSummary
@@ -455,6 +457,7 @@ def _attributes(result: FitResult, encoder: TableEncoder) -> dict[str, object]:
         "evidence_": result.evidence,
         "bands_": result.bands,
         "fdr_": None if result.tested is None else discoveries_of(result.tested, encoder.names),
+        "residuals_": result.residuals,
         "_taken": result.taken,
         "edits_": (),
         "stability_": None,

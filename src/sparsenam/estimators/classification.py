@@ -23,6 +23,7 @@ from sparsenam.estimators.base import (
     check_weights,
     require_target,
 )
+from sparsenam.estimators.intervals import SetMixin
 from sparsenam.explain import Explanation, against_class
 from sparsenam.families import Binomial, Family, Multilabel, Multinomial, as_family
 from sparsenam.tables import check_target_not_inside
@@ -32,7 +33,7 @@ ClassWeight = dict[object, float] | Literal["balanced"] | None
 Classes = NDArray[np.generic]
 
 
-class AdditiveClassifier(ClassifierMixin, AdditiveEstimator):
+class AdditiveClassifier(SetMixin, ClassifierMixin, AdditiveEstimator):
     """Fit and predict for two classes, several classes, or several yes/no labels at once."""
 
     classes_: Classes
@@ -191,7 +192,7 @@ penalty_weights, always_keep, pairs, heredity, max_seconds, n_jobs, verbose, ran
     classes_ : ndarray of shape (classes,)
         The classes, sorted.
     model_, alpha_, intercept_, norms_, n_parameters_, certificate_, cv_curve_, path_, readmitted_, evidence_, fdr_, \
-substitutes_, encoder_, history_, stationarity_
+bands_, residuals_, substitutes_, encoder_, history_, stationarity_
         As for `SNAMRegressor`.
     """
 

@@ -23,13 +23,14 @@ from sparsenam.estimators.base import (
     require_target,
 )
 from sparsenam.estimators.editing import GivenRows
+from sparsenam.estimators.intervals import IntervalMixin
 from sparsenam.families import CustomLoss, Family, as_family
 from sparsenam.tables import check_target_not_inside
 
 REGRESSION_FAMILIES = ("gaussian", "poisson", "gamma", "tweedie", "negative_binomial", "quantile", "huber")
 
 
-class AdditiveRegressor(RegressorMixin, AdditiveEstimator):
+class AdditiveRegressor(IntervalMixin, RegressorMixin, AdditiveEstimator):
     """Fit and predict for numeric targets, one or several."""
 
     _flat_target: bool
@@ -252,6 +253,9 @@ class SNAMRegressor(SupportMixin, SNAMParameters, AdditiveRegressor):
         be chance, ``fit`` says so in a `sparsenam.errors.ChoiceWarning`. None too where an `FDR` rule chose.
     fdr_ : Discoveries or None
         What an `FDR` rule found and how: the test and why, statistics, threshold, p-values.
+    residuals_ : Residuals or None
+        Errors of the rows, each left out in closed form, from which `predict_interval` reads; None where there is no
+        closed form, until `calibrate` makes a copy that has them.
     substitutes_ : dict of dict
         For a kept column, the others that express at least 0.9 of its effect, with the share that they express: the
         model would be about as good with one of them instead.

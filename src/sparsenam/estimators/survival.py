@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -77,6 +77,11 @@ class AdditiveSurvival(AdditiveEstimator):
     def predict(self, X: ArrayLike) -> NDArray[np.float64]:
         """Return the risk scores Σⱼ hⱼ(xⱼ), shape (rows,): log hazard ratios to the baseline, higher is riskier."""
         return self._scores(X)[:, 0]
+
+    def predict_interval(self, X: ArrayLike, level: float = 0.9) -> NoReturn:
+        """Raise: a time with censoring has no interval that left-out rows could check; its distribution is there."""
+        remedy = "read quantiles of the time from predict_survival_function"
+        raise InputError(describe("predict_interval", "a regressor", "a model of survival times", remedy))
 
     def predict_survival_function(
         self, X: ArrayLike, times: ArrayLike | None = None, *, return_array: bool = False

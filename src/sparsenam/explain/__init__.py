@@ -26,6 +26,7 @@ from sparsenam.explain.summary import (
     summarize_training,
 )
 from sparsenam.explain.text import Task, output_names, score_units
+from sparsenam.explain.uncertainty import PredictionIntervals, PredictionSets, Uncertainty
 
 __all__ = [
     "Alternatives",
@@ -50,6 +51,8 @@ __all__ = [
     "Pair",
     "PairAxis",
     "Replacement",
+    "PredictionIntervals",
+    "PredictionSets",
     "RowExplanation",
     "Stability",
     "PredictionChange",
@@ -57,6 +60,7 @@ __all__ = [
     "SubgroupCheck",
     "Task",
     "TrainingSummary",
+    "Uncertainty",
     "against_class",
     "discoveries_of",
     "explain_model",

@@ -51,8 +51,8 @@ class FitRecord:
     that could replace a kept column, with the share of its effect; ``history`` one entry an epoch, empty or None
     for fits without training; ``always_keep`` the columns that the user wanted to keep; ``threshold`` the size
     below which a solver without exact zeros drops a column, None for others; ``edits`` the changes made after the fit,
-    ``pair_certificate`` that of the choice of pairs; ``stability`` how often half of the rows choose each column.
-    ``pair_certificate`` that of the choice of pairs; ``discoveries`` what an `FDR` rule found.
+    ``pair_certificate`` that of the choice of pairs; ``stability`` how often half of the rows choose each column;
+    ``discoveries`` what an `FDR` rule found; ``bands`` how uncertain the effects are.
     """
 
     task: Task
@@ -355,8 +355,12 @@ def _card(record: FitRecord, data: DataSummary) -> dict[str, Any]:
             "pair_certificate": None if record.pair_certificate is None else record.pair_certificate.to_dict(),
             "scores": scores,
             "explained": None if evidence is None else {"share": evidence.gain, "error": evidence.gain_error},
-            "notes": [*_edited(record), *([] if evidence is None else evidence.notes()), *_of_bands(record)],
-            "notes": [*_edited(record), *_tested(record), *([] if evidence is None else evidence.notes())],
+            "notes": [
+                *_edited(record),
+                *_tested(record),
+                *([] if evidence is None else evidence.notes()),
+                *_of_bands(record),
+            ],
             "created": record.summary.created,
         }
     )

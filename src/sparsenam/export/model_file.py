@@ -43,6 +43,7 @@ from sparsenam.export.plain_data import (
     unpack,
     unpack_parameters,
 )
+from sparsenam.export.residuals import PREFIX, read_residuals, residuals_to_parts
 from sparsenam.model import AdditiveModel
 from sparsenam.survival.cox import Baseline
 
@@ -83,6 +84,7 @@ def save_estimator(estimator: Saveable, path: str | PathLike[str]) -> None:
     facts, tensors = model_to_parts(fitted["model_"])
     curve = fitted["cv_curve_"]
     bands, band_tensors = bands_to_parts(fitted["bands_"])
+    residuals, kept = residuals_to_parts(fitted.get("residuals_"))
     document: Document = {
         "schema": SCHEMA,
         "written_by": version("sparsenam"),
@@ -104,8 +106,9 @@ def save_estimator(estimator: Saveable, path: str | PathLike[str]) -> None:
         "classes": labels_to_dict(fitted["classes_"]) if "classes_" in fitted else None,
         "flat_target": fitted.get("_flat_target"),
         "log_likelihood": fitted.get("log_likelihood_"),
+        "residuals": residuals,
     }
-    tensors |= {"norms": fitted["norms_"]} | band_tensors | _baseline_tensors(fitted)
+    tensors |= {"norms": fitted["norms_"]} | band_tensors | kept | _baseline_tensors(fitted)
     write_container(Path(path), document, tensors)
     if left_out:
         message = f"settings that are no plain data are not in {path}: {', '.join(left_out)}."
@@ -197,6 +200,7 @@ def _read_fitted(document: Document, tensors: Tensors, kind: type[Any]) -> Docum
         fitted["feature_names_in_"] = np.array(encoder.names, dtype=object)
     fitted |= _survival(document, tensors, kind)
     parts = {name: tensors.pop(name) for name in NAMES & set(tensors)}
+    kept = {name: tensors.pop(name) for name in list(tensors) if name.startswith(PREFIX)}
     model = read_model(document["model"], tensors, len(encoder.terms))
     bands = read_bands(document.get("bands"), parts, model)
     intercept = model.intercept
@@ -212,6 +216,7 @@ def _read_fitted(document: Document, tensors: Tensors, kind: type[Any]) -> Docum
         "path_": None,
         "_taken": _taken(document),
         "bands_": bands,
+        "residuals_": read_residuals(document.get("residuals"), kept, model),
         "edits_": read_edits(document["edits"] if document["schema"] > OLDEST else [], encoder, model),
         "_session": None,
         "stability_": _optional(document.get("stability"), Stability.from_dict),

@@ -328,7 +328,8 @@ def _assembled(
     norms[prepared.terms] = np.sqrt(squares)
     offset = np.zeros((prepared.weights.size, outputs))
     offset[prepared.weights > 0] = fit.offset
-    return Fitted(model, norms, smooth=SmoothEvidence(problem, fit.mains, mains, offset, fit.spreads))
+    evidence = SmoothEvidence(problem, fit.mains, mains, offset, fit.spreads)
+    return Fitted(model, norms, smooth=evidence, freedom=fit.freedom)
 
 
 def _rescaled(pair: PairFunction, prepared: PreparedSample, places: tuple[int, int], unit: Vector) -> PairFunction:

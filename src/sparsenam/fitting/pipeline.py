@@ -19,6 +19,7 @@ from sparsenam.fitting.bands import bands_of
 from sparsenam.fitting.identity import choice_basis, identity_of
 from sparsenam.fitting.pairs import Heredity, Pairs, PairsFound, add_pairs, check_pairs
 from sparsenam.fitting.problem import FitProblem, Fitted, Vector
+from sparsenam.fitting.residuals import residuals_of
 from sparsenam.fitting.shapes import check_shapes, read_shapes, shaped_terms
 from sparsenam.fitting.strategies import (
     FeatureKind,
@@ -31,6 +32,7 @@ from sparsenam.fitting.strategies import (
 )
 from sparsenam.model import AdditiveModel
 from sparsenam.model.bands import Bands
+from sparsenam.model.residuals import Residuals
 from sparsenam.penalties import Penalty, as_penalty, spread
 from sparsenam.selection import CVCurve, RegularizationPath, Rule, RuleName, as_rule
 from sparsenam.selection.choose import Choice, CrossValidation, pack_choice, unpack_choice
@@ -234,7 +236,8 @@ class FitResult:
 
     ``norms`` (columns,) are the group norms, ``taken`` is the index of the point of ``curve`` that the rule took,
     ``readmitted`` are columns that the convex solution drops but held-out rows want back, ``evidence`` is what held-out
-    rows know of the choice, ``tested`` what an `FDR` rule found.
+    rows know of the choice, ``tested`` what an `FDR` rule found. ``bands`` say how uncertain the effects are;
+    ``residuals`` are the errors of rows left out, None where there is no closed form.
     """
 
     model: AdditiveModel
@@ -253,6 +256,7 @@ class FitResult:
     pairs: PairsFound | None = None
     bands: Bands | None = None
     tested: ColumnTests | None = None
+    residuals: Residuals | None = None
 
 
 def read(
@@ -301,9 +305,10 @@ def fit(
         fitted, found = add_pairs(
             encoder, problem, choice, fitted, scores, asked.pairs, asked.heredity, shaped, splits, context
         )
+    residuals = residuals_of(encoder, sample, problem, choice, fitted, context)
     bands = bands_of(fitted, context)
-    return replace(build(encoder, problem, choice, problem.finish(fitted), plan), pairs=found, bands=bands)
-    result = replace(build(encoder, problem, choice, problem.finish(fitted), plan), pairs=found)
+    result = build(encoder, problem, choice, problem.finish(fitted), plan)
+    result = replace(result, pairs=found, bands=bands, residuals=residuals)
     if tested is not None:  # point, evidence and columns that came back are those of the default rule's choice
         result = replace(result, taken=None, readmitted=(), evidence=None, tested=tested)
     return result

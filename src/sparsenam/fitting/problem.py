@@ -37,7 +37,8 @@ Mask = NDArray[np.bool_]
 class Fitted:
     """A fitted model and the norms of all encoded terms, shape (n_terms,).
 
-    ``history`` and ``stationarity`` are there where a network was trained, ``smooth`` is the fit of ramps.
+    ``history`` and ``stationarity`` are there where a network was trained, ``smooth`` is the fit of ramps, ``freedom``
+    the degrees of freedom of a smooth fit that holds more than ramps.
     """
 
     model: AdditiveModel
@@ -45,6 +46,7 @@ class Fitted:
     history: History | None = None
     stationarity: float | None = None
     smooth: SmoothEvidence | None = None
+    freedom: float | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -122,7 +122,8 @@ class CrossValidation:
 class ValidatedPath:
     """The points walked, the empty one first, their curve, and the index of the point that the rule took.
 
-    ``readmitted`` are groups that the point drops and held-out rows want back.
+    ``readmitted`` are groups that the point drops and held-out rows want back; ``optimism`` is the held-out loss of
+    folds that choose anew over that of folds that keep what all rows chose, at least 1.
     """
 
     task: ConvexTask
@@ -132,6 +133,7 @@ class ValidatedPath:
     readmitted: Indices
     evidence: Evidence
     in_time: bool = True
+    optimism: float = 1.0
 
     @property
     def point(self) -> ConvexPoint:
@@ -266,7 +268,8 @@ def _walk(task: ConvexTask, plan: CrossValidation, loss: HeldOutLoss, context: C
     judged = JudgedPoint(task, loss, fits, points[taken], curve.losses[taken])
     if in_time and plan.readmits:
         judged = judged.with_readmitted(plan.max_features)
-    return ValidatedPath(task, tuple(points), curve, taken, judged.readmitted, judged.evidence(curve), in_time)
+    evidence, optimism = judged.evidence(curve), judged.optimism()
+    return ValidatedPath(task, tuple(points), curve, taken, judged.readmitted, evidence, in_time, optimism)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -305,6 +308,15 @@ class JudgedPoint:
             if gain > CLEAR * error:
                 judged = wider
         return judged
+
+    def optimism(self) -> float:
+        """Return how many times larger the held-out loss is where each fold chooses its groups anew, at least 1."""
+        kept, weights = self.supports[0], self.loss.weights
+        if not kept.size:
+            return 1.0
+        fixed = mean_and_error(self.loss.losses(self.fits, [kept] * len(self.point.supports)), weights)[0]
+        anew = mean_and_error(self.losses, weights)[0]
+        return max(anew / fixed, 1.0) if fixed > 0.0 else 1.0
 
     def evidence(self, curve: CVCurve) -> Evidence:
         """Return what the held-out rows know of the point."""
@@ -397,6 +409,7 @@ def pack_choice(choice: Choice) -> StageResult:
         "taken": None if validated is None else validated.taken,
         "evidence": None if validated is None else asdict(validated.evidence),
         "points": 0 if validated is None else len(validated.points),
+        "optimism": 1.0 if validated is None else validated.optimism,
     }
     if choice.start is not None:
         arrays["start"] = choice.start
@@ -433,7 +446,8 @@ def unpack_choice(task: ConvexTask, stored: StageResult) -> Choice:
             n_columns=len(task.column_names),
         )
         evidence = Evidence(**facts["evidence"])
-        validated = ValidatedPath(task, points, curve, int(facts["taken"]), arrays["readmitted"], evidence)
+        taken, optimism = int(facts["taken"]), float(facts.get("optimism", 1.0))
+        validated = ValidatedPath(task, points, curve, taken, arrays["readmitted"], evidence, optimism=optimism)
     certificate = None if facts["certificate"] is None else Certificate.from_dict(facts["certificate"])
     point = _point(arrays, "point/")
     alpha, groups = float(facts["alpha"]), arrays["groups"]

@@ -309,7 +309,7 @@ def smooth_fit(
         if asked:
             bins = step_bins(asked, task.x, task.weights, counts)
         within = replace(task, x=rounded(task.x, bins)) if bins else task
-        ramps = [_ramps(cells, task.weights, int(count)) for cells, count in zip(within.x, counts, strict=True)]
+        ramps = [ramps_of(cells, task.weights, int(count)) for cells, count in zip(within.x, counts, strict=True)]
         started = time.monotonic()
         state = _solve_shapes(within, ramps, unordered, asked, Start(state), steps)
         more = _doubled(counts, most, state.degrees_of_freedom / _room(state, counts), columns)
@@ -400,7 +400,7 @@ def _with_lines(
     return lines if 2.0 * (lines.loss - state.loss) <= TOGETHER * len(straight) * state.noise else state
 
 
-def _ramps(cells: Vector, weights: Vector, count: int) -> Ramps:
+def ramps_of(cells: Vector, weights: Vector, count: int) -> Ramps:
     """Return the ramps of a term's cells (rows,); one that is 0 in every row for a term without two values."""
     present = ~np.isnan(cells)
     if not present.all():

@@ -39,7 +39,7 @@ class PairFit:
     ``coefficients`` has a matrix (m_j, outputs) for each main, ``means`` (m_j,) are the ramps' means over the rows in
     which the term is present: the main is Σₖ cₖ(rampₖ - meanₖ), and 0 where it is absent. ``mains`` is the same as a
     smooth fit, ``offset`` (rows, outputs) all that it does not add to the scores, and ``spreads`` how uncertain the
-    pairs are.
+    pairs are; ``freedom`` are the degrees of freedom of all.
     """
 
     ramps: tuple[Ramps, ...]
@@ -50,6 +50,7 @@ class PairFit:
     mains: SmoothFit
     offset: Matrix
     spreads: tuple[PairSpread, ...]
+    freedom: float
 
 
 class MainsBlock:
@@ -371,4 +372,5 @@ def _finished(state: _State, blocks: Sequence[Block], grids: Sequence[GridBlock]
     generator = context.streams.generator("pair bands")
     spreads = tuple(grid.spread(reference, weights, state.noise, generator) for grid in grids)
     fit = SmoothFit(ramps, coefficients, intercept, freedom, state.noise, precision, strengths)
-    return PairFit(ramps, coefficients, means, functions, state.intercept, fit, offset, spreads)
+    every_freedom = sum(block.freedom for block in (*blocks, *grids))
+    return PairFit(ramps, coefficients, means, functions, state.intercept, fit, offset, spreads, every_freedom)

@@ -339,11 +339,15 @@ class RampDesign:
 
     def times(self, coefficients: Matrix) -> Matrix:
         """Return Zβ, shape (rows, r)."""
+        return cast(Matrix, self._hats @ self.at_knots(coefficients))
+
+    def at_knots(self, coefficients: Matrix) -> Matrix:
+        """Return Tβ, the values of a sum of ramps at all knots, shape (knots, r)."""
         values = np.zeros((self.shape[1], coefficients.shape[1]))
         for columns, knots in zip(self.layout.slices, self.knots, strict=True):
             values[knots][1:] = np.cumsum(coefficients[columns], axis=0)
             values[knots] -= self.means[columns] @ coefficients[columns]
-        return cast(Matrix, self._hats @ values)
+        return values
 
     def transposed_times(self, values: Matrix) -> Matrix:
         """Return Zᵀv, shape (columns, r), for v of shape (rows, r)."""

@@ -1,0 +1,187 @@
+"""Do probabilities mean what they say? Left-out ones beside what came true, and the correction that helps, if any."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import isotonic_regression, minimize
+
+from sparsenam.families import Family
+
+Vector = NDArray[np.float64]
+Matrix = NDArray[np.float64]
+Kind = Literal["none", "platt", "isotonic"]
+
+BINS = 10  # of equally many cases
+FOLDS = 5  # in which corrections are tried
+CLEAR = 2.0  # standard errors by which a correction must lower the loss
+LEAST = 1e-12  # of a probability in a logarithm
+MOST_KNOTS = 100  # of a step function that is kept
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reliability:
+    """Left-out probabilities beside what came true, and the correction that helps, if any does.
+
+    Attributes
+    ----------
+    predicted, observed, counts
+        Mean probability, share that came true and number of cases in each bin of probabilities, shape (bins,). A case
+        is a row and a class, the second class alone where there are two.
+    kind
+        "none" where no correction lowers the loss of held-out folds by more than two standard errors; else "platt",
+        scores a + b s, or "isotonic", a rising function of the probability of each class.
+    knots, values
+        Of each output, the knots and the values of the rising function; for "platt" a as knots and b as values.
+    loss, corrected, gain_error
+        Mean log loss of the left-out probabilities, that with the better correction in held-out folds, and the standard
+        error of the difference.
+    """
+
+    predicted: Vector
+    observed: Vector
+    counts: Vector
+    kind: Kind
+    knots: tuple[Vector, ...]
+    values: tuple[Vector, ...]
+    loss: float
+    corrected: float
+    gain_error: float
+
+    @property
+    def largest_gap(self) -> float:
+        """The largest difference between what was predicted and what came true in a bin."""
+        return float(np.max(np.abs(self.predicted - self.observed), initial=0.0))
+
+    def apply(self, family: Family, scores: Matrix) -> Matrix:
+        """Return corrected probabilities (rows, outputs), those of the model itself where no correction helps."""
+        if self.kind == "none":
+            return family.mean(scores)
+        return corrected(family, scores, self.kind, self.knots, self.values)
+
+
+def corrected(
+    family: Family, scores: Matrix, kind: Kind, knots: tuple[Vector, ...], values: tuple[Vector, ...]
+) -> Matrix:
+    """Return probabilities (rows, outputs) after a correction."""
+    if kind == "platt":
+        return family.mean(np.concatenate(knots) + np.concatenate(values) * scores)
+    means = family.mean(scores)
+    found = np.zeros((len(scores), len(knots)))
+    for output, (x, y) in enumerate(zip(knots, values, strict=True)):
+        found[:, output] = np.interp(means[:, output], x, y)
+    if family.couples_outputs:
+        found = np.maximum(found, LEAST)
+        found /= found.sum(axis=1, keepdims=True)
+    return found
+
+
+def fitted_correction(
+    family: Family, scores: Matrix, target: Matrix, weights: Vector, kind: Kind
+) -> tuple[tuple[Vector, ...], tuple[Vector, ...]]:
+    """Return knots and values of a correction of scores (rows, outputs)."""
+    if kind == "platt":
+        return _platt(family, scores, target, weights)
+    knots, values = list[Vector](), list[Vector]()
+    for chances, truth in zip(family.mean(scores).T, target.T, strict=True):
+        x, y = _rising(chances, truth, weights)
+        # a level of all or nothing claims more than its rows can know: Laplace's rule for the mean level's rows
+        share = 1.0 / (len(chances) / max(x.size / 2.0, 1.0) + 2.0)
+        y = np.clip(y, share, 1.0 - share)
+        if x.size > MOST_KNOTS:
+            taken = np.linspace(0, x.size - 1, MOST_KNOTS).round().astype(np.intp)
+            x, y = x[taken], y[taken]
+        knots.append(x)
+        values.append(y)
+    return tuple(knots), tuple(values)
+
+
+def _rising(chances: Vector, truth: Vector, weights: Vector) -> tuple[Vector, Vector]:
+    """Return the ends of the levels of the rising function nearest to truth (rows,), and the levels."""
+    points, place = np.unique(chances, return_inverse=True)
+    mass = np.bincount(place, weights)
+    level = np.asarray(isotonic_regression(np.bincount(place, weights * truth) / mass, weights=mass).x)
+    level = level.astype(np.float64)
+    ends = np.ones(points.size, dtype=np.bool_)
+    ends[1:-1] = (level[1:-1] != level[:-2]) | (level[1:-1] != level[2:])
+    return points[ends], level[ends]
+
+
+def _platt(
+    family: Family, scores: Matrix, target: Matrix, weights: Vector
+) -> tuple[tuple[Vector, ...], tuple[Vector, ...]]:
+    """Return a and b of the best a + b s: one of each for every output, b shared where outputs are classes."""
+    outputs = scores.shape[1]
+    shared = family.couples_outputs and outputs > 1
+    shares = weights / weights.sum()
+
+    def parts(point: Vector) -> tuple[Vector, Vector]:
+        slope: Vector = point[outputs] * np.ones(outputs) if shared else point[outputs:]
+        return point[:outputs], slope
+
+    def cost(point: Vector) -> tuple[float, Vector]:
+        shift, slope = parts(point)
+        moved = shift + slope * scores
+        pull = shares[:, None] * family.gradient(moved, target)
+        by_slope = np.sum(pull * scores, axis=0)
+        slopes = np.array([by_slope.sum()]) if shared else by_slope
+        return float(shares @ family.loss(moved, target)), np.concatenate([pull.sum(axis=0), slopes])
+
+    start = np.concatenate([np.zeros(outputs), np.ones(1 if shared else outputs)])
+    shift, slope = parts(np.asarray(minimize(cost, start, jac=True, method="L-BFGS-B").x, dtype=np.float64))
+    return tuple(np.array([value]) for value in shift), tuple(np.array([value]) for value in slope)
+
+
+def reliability_of(family: Family, scores: Matrix, target: Matrix, weights: Vector) -> Reliability:
+    """Return the reliability of left-out scores (rows, outputs) against the target (rows, outputs) of 0 and 1.
+
+    The straight line is tried first; the rising function must be better than it for certain.
+    """
+    means, shares = family.mean(scores), weights / weights.sum()
+    kind, losses = "none", _losses(means, target, family)
+    loss = lowest = float(shares @ losses)
+    error, tried = 0.0, tuple[Kind, ...](("platt", "isotonic"))
+    for each in tried if len(scores) >= 10 * FOLDS else ():
+        after = _held_out_losses(family, scores, target, weights, each)
+        gain = float(shares @ (losses - after))
+        spread = float(np.sqrt(np.sum(shares**2 * (losses - after - gain) ** 2)))
+        if each == "platt" or float(shares @ after) < lowest:
+            lowest, error = float(shares @ after), spread
+        if gain > CLEAR * spread:
+            kind, losses = each, after
+    knots, values = tuple[Vector, ...](), tuple[Vector, ...]()
+    if kind != "none":
+        knots, values = fitted_correction(family, scores, target, weights, kind)
+    return Reliability(*_bins(means, target), kind, knots, values, loss, lowest, error)
+
+
+def _held_out_losses(family: Family, scores: Matrix, target: Matrix, weights: Vector, kind: Kind) -> Vector:
+    """Return the log loss of each row under a correction that did not see it, shape (rows,)."""
+    folds = np.argsort(np.argsort(scores[:, 0], kind="stable")) % FOLDS  # every fold sees the whole range
+    losses = np.zeros(len(scores))
+    for fold in range(FOLDS):
+        rest, held = folds != fold, folds == fold
+        found = fitted_correction(family, scores[rest], target[rest], weights[rest], kind)
+        losses[held] = _losses(corrected(family, scores[held], kind, *found), target[held], family)
+    return losses
+
+
+def _losses(means: Matrix, target: Matrix, family: Family) -> Vector:
+    """Return the log loss of each row, shape (rows,)."""
+    found = -np.sum(target * np.log(np.maximum(means, LEAST)), axis=1)
+    if not family.couples_outputs or means.shape[1] == 1:
+        found -= np.sum((1.0 - target) * np.log(np.maximum(1.0 - means, LEAST)), axis=1)
+    return found
+
+
+def _bins(means: Matrix, target: Matrix) -> tuple[Vector, Vector, Vector]:
+    """Return mean probability, share that came true and number of cases, in bins of equally many."""
+    order = np.argsort(means.ravel(), kind="stable")
+    chances, truth = means.ravel()[order], target.ravel()[order]
+    parts = np.array_split(np.arange(chances.size), min(BINS, chances.size))
+    rows = [(float(chances[part].mean()), float(truth[part].mean()), float(part.size)) for part in parts]
+    predicted, observed, counts = np.array(rows).T
+    return predicted, observed, counts

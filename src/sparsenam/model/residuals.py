@@ -1,0 +1,343 @@
+"""What is kept of a fit's errors, so that a prediction can say how far off it may be."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparsenam.errors import InputError, describe
+from sparsenam.families import Binomial, Family, Multinomial
+from sparsenam.model.additive import AdditiveModel
+from sparsenam.model.reliability import Reliability, reliability_of
+
+Vector = NDArray[np.float64]
+Matrix = NDArray[np.float64]
+Method = Literal["leave-one-out", "new rows", "folds"]
+Scale = Literal["auto", "constant", "x"]
+
+FINE, COARSE = 16, 2  # of the ranks that are kept of all rows and of those of one level, see `kept_ranks`
+NEAR = 1e-9  # of a rank or of a whole number: what rounding may make
+
+
+def kept_ranks(count: int, fineness: int, *, both_ends: bool) -> NDArray[np.intp]:
+    """Return the ranks of ``count`` sorted numbers that are kept, rising: all near the upper end, ever fewer below.
+
+    Distances from the end, 1, 2, 3, …, grow by a share 1/``fineness`` of themselves once that is more than 1: quantiles
+    of every level lie near a kept rank as a share of the rows beyond them. ``both_ends`` does the same from below.
+    """
+    ranks, most = [1], (count + 1) // 2 if both_ends else count
+    while ranks[-1] < most:
+        ranks.append(min(ranks[-1] + max(ranks[-1] // fineness, 1), most))
+    above = count + 1 - np.array(ranks, dtype=np.intp)
+    return np.unique(np.concatenate([ranks, above]) if both_ends else above)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OrderStatistics:
+    """Some of ``count`` sorted numbers: their ranks (kept,), rising, and their values (kept,).
+
+    With weights a rank is the weight up to its number, in units in which all weights add up to ``count``.
+    """
+
+    count: int
+    ranks: Vector
+    values: Vector
+
+    @classmethod
+    def of(cls, values: Vector, weights: Vector, fineness: int, *, both_ends: bool) -> Self:
+        """Return some of the numbers (rows,); see `kept_ranks`."""
+        order, count = np.argsort(values, kind="stable"), values.size
+        kept = kept_ranks(count, fineness, both_ends=both_ends) - 1
+        ranks = np.arange(1.0, count + 1.0)
+        if np.ptp(weights) > 0.0:
+            ranks = np.cumsum(weights[order]) * (count / weights.sum())
+        return cls(count, ranks[kept], values[order][kept])
+
+    def at(self, rank: float) -> float:
+        """Return the number of a rank, between kept ones by a straight line; ±∞ for a rank that there is not."""
+        if rank < 1.0 - NEAR:
+            return -math.inf
+        if rank > self.count + NEAR:
+            return math.inf
+        return float(np.interp(rank, self.ranks, self.values))
+
+    def above(self, level: float) -> float:
+        """Return the number that another one, drawn like these, does not exceed with a probability of ``level``."""
+        return self.at(math.ceil((self.count + 1) * level - NEAR))
+
+    def below(self, level: float) -> float:
+        """Return the number that another one, drawn like these, does not fall below with that probability."""
+        return self.at(math.floor((self.count + 1) * (1.0 - level) + NEAR))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LevelTables:
+    """The numbers of the rows in which a term has each of a few values, one table for each output."""
+
+    term: int
+    values: tuple[float, ...]
+    tables: tuple[tuple[OrderStatistics, ...], ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ErrorTables:
+    """Errors over the spread expected of them: of all rows, one table for each output, and by the values of terms.
+
+    ``spread`` says how the logarithm of the spread (rows, outputs) depends on the encoded terms, with the score as one
+    more term after them; None where it is constant.
+    """
+
+    tables: tuple[OrderStatistics, ...]
+    levels: tuple[LevelTables, ...] = ()
+    spread: AdditiveModel | None = None
+
+    @classmethod
+    def of(
+        cls,
+        errors: Matrix,
+        weights: Vector,
+        terms: Matrix,
+        few: Sequence[int],
+        spread: AdditiveModel | None = None,
+        *,
+        both_ends: bool,
+    ) -> Self:
+        """Return the tables of errors (rows, outputs), and of the rows at each value of the terms ``few``.
+
+        ``both_ends`` says whether small numbers matter, too.
+        """
+        by_term: list[LevelTables] = []
+        for term in few:
+            values = [float(value) for value in np.unique(terms[:, term]) if not math.isnan(value)]
+            rows = [terms[:, term] == value for value in values]
+            found = tuple(_tables(errors[these], weights[these], COARSE, both_ends) for these in rows)
+            by_term.append(LevelTables(term, tuple(values), found))
+        return cls(_tables(errors, weights, FINE, both_ends), tuple(by_term), spread)
+
+    def spreads(self, terms: Matrix, scores: Matrix) -> Matrix:
+        """Return the spread of each row, shape (rows, outputs), 1 on average."""
+        if self.spread is None:
+            return np.ones_like(scores)
+        return np.exp(self.spread.scores(np.column_stack([terms, scores[:, :1]])))
+
+
+def _tables(errors: Matrix, weights: Vector, fineness: int, both_ends: bool) -> tuple[OrderStatistics, ...]:
+    return tuple(OrderStatistics.of(column, weights, fineness, both_ends=both_ends) for column in errors.T)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Residuals:
+    """Errors of rows that the model did not see, or would not have seen: what intervals and sets are made of.
+
+    Attributes
+    ----------
+    method
+        How the rows were left out: "leave-one-out" from the fit itself, "new rows" that were given, or "folds", each
+        predicted by a refit on the others.
+    rows
+        How many they are.
+    symmetric
+        Whether tables hold absolute errors, for intervals that reach as far to either side.
+    whole
+        Whether every y was a whole number not below 0.
+    constant
+        The errors where one spread serves all rows.
+    scaled
+        The errors where the spread depends on the row; None where nothing says so.
+    inflation
+        Factor by which left-out errors were enlarged because the columns were chosen with the row.
+    reliability
+        Of classes: how often what was given a probability came true.
+    edits
+        How many edits had been made to the model that the errors are of.
+    """
+
+    method: Method
+    rows: int
+    symmetric: bool
+    whole: bool
+    constant: ErrorTables
+    scaled: ErrorTables | None = None
+    inflation: float = 1.0
+    reliability: Reliability | None = None
+    edits: int = 0
+
+    def tables(self, scale: Scale) -> ErrorTables:
+        """Return the tables that ``scale`` asks for: "constant", "x", or "auto" for what the data say."""
+        if scale == "x" and self.scaled is None:
+            got = "errors of which no column tells how large they are"
+            raise InputError(describe("scale", "'auto' or 'constant'", f"'x' for {got}", "leave scale out"))
+        return self.constant if scale == "constant" or self.scaled is None else self.scaled
+
+    def ends(self, tables: Sequence[OrderStatistics], level: float) -> tuple[Vector, Vector]:
+        """Return the errors between which another one lies with a probability of ``level``, each (outputs,)."""
+        if self.symmetric:
+            high = np.array([table.above(level) for table in tables])
+            return -high, high
+        tail = 0.5 * (1.0 + level)
+        return np.array([table.below(tail) for table in tables]), np.array([table.above(tail) for table in tables])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LeftOutRows:
+    """Rows that a model did not see, or would not have seen: what tables of errors are made from.
+
+    ``scores`` (rows, outputs) are those without the row, ``terms`` (rows, terms) the encoded table, ``few`` the terms
+    with few values. ``log_spread`` (rows, outputs) is that of ``spread`` without the row.
+    """
+
+    terms: Matrix
+    scores: Matrix
+    target: Matrix
+    weights: Vector
+    few: Sequence[int]
+    exposure: Vector | None = None
+    spread: AdditiveModel | None = None
+    log_spread: Matrix | None = None
+
+    def errors(self, family: Family, inflation: float = 1.0) -> Matrix:
+        """Return y less its expectation, over the standard deviation that the family expects, (rows, outputs)."""
+        expected = predicted_mean(family, self.scores, self.exposure)
+        return inflation * (self.target - expected) / unit_spread(family, self.scores, self.exposure)
+
+    def residuals(self, family: Family, method: Method, inflation: float = 1.0) -> Residuals:
+        """Return what is kept of them, for a family of numbers."""
+        errors, symmetric = self.errors(family, inflation), family.is_quadratic
+        few = self.few if self.spread is None or self.log_spread is None else ()
+        scaled = None
+        if self.spread is not None and self.log_spread is not None:
+            over = errors / np.exp(self.log_spread)
+            over = np.abs(over) if symmetric else over
+            scaled = ErrorTables.of(over, self.weights, self.terms, self.few, self.spread, both_ends=not symmetric)
+        whole = family.link == "log" and bool((self.target == np.rint(self.target)).all())
+        errors = np.abs(errors) if symmetric else errors
+        constant = ErrorTables.of(errors, self.weights, self.terms, few, both_ends=not symmetric)
+        return Residuals(method, len(errors), symmetric, whole, constant, scaled, inflation)
+
+
+def is_of_classes(family: Family) -> bool:
+    """Return whether the family is one of classes or labels, whose predictions are probabilities."""
+    return isinstance(family, Binomial | Multinomial)
+
+
+def class_residuals(rows: LeftOutRows, family: Family, method: Method, inflation: float = 1.0) -> Residuals:
+    """Return what is kept of rows with classes: 1 less the probability of the class that came true, and reliability.
+
+    Where the columns were chosen with the rows, left-out scores claim too much: they are drawn to those of no model
+    until their loss has grown by the square of ``inflation``, as squared errors would. Rows count alike, since weights
+    may be those of classes.
+    """
+    ones = np.ones(len(rows.scores))
+    scores = tempered(family, rows.scores, rows.target, inflation**2)
+    means = family.mean(scores)
+    wrong = 1.0 - np.where(rows.target > 0.5, means, 1.0 - means)
+    if family.couples_outputs:
+        wrong = 1.0 - np.sum(rows.target * means, axis=1, keepdims=True)
+    constant = ErrorTables.of(wrong, ones, rows.terms, rows.few, both_ends=False)
+    reliability = reliability_of(family, scores, rows.target, ones)
+    return Residuals(method, len(wrong), False, False, constant, None, inflation, reliability)
+
+
+HALVINGS = 40  # of the interval in which the strength of a blend lies
+
+
+def tempered(family: Family, scores: Matrix, target: Matrix, growth: float) -> Matrix:
+    """Return scores (rows, outputs) drawn to those of no model until their mean loss is ``growth`` times as large.
+
+    Where that is more than the loss of no model, they become its scores.
+    """
+    if growth <= 1.0:
+        return scores
+    weights = np.ones(len(scores))
+    none = family.best_constant(target, weights)
+    wanted = growth * float(np.mean(family.loss(scores, target)))
+    low, high = 0.0, 1.0
+    for _ in range(HALVINGS):
+        middle = 0.5 * (low + high)
+        if float(np.mean(family.loss(none + middle * (scores - none), target))) > wanted:
+            low = middle
+        else:
+            high = middle
+    return none + low * (scores - none)
+
+
+def unit_spread(family: Family, scores: Matrix, exposure: Vector | None) -> Matrix:
+    """Return the standard deviation of y that a family expects, up to a factor, shape (rows, outputs).
+
+    A family with logarithmic link has the gradient (μ - y)μ/V(μ), hence V(μ) = ½μ²/gradient at y = ½μ: μ for counts, μ²
+    for amounts. A rate over exposure E has the variance V(μ)/E^q, and y is E times the rate. Elsewhere it is 1.
+    """
+    if family.link != "log":
+        return np.ones_like(scores)
+    means = np.maximum(family.mean(scores), np.finfo(float).tiny)
+    slopes = family.gradient(scores, 0.5 * means)
+    variances = np.where(slopes > 0, 0.5 * means**2 / np.where(slopes > 0, slopes, 1.0), 1.0)
+    if exposure is not None and family.exposure_power is not None:
+        units = np.maximum(exposure, np.finfo(float).tiny)[:, None]
+        variances = variances * units ** (2.0 - family.exposure_power)
+    return np.sqrt(np.maximum(variances, np.finfo(float).tiny))
+
+
+def predicted_mean(family: Family, scores: Matrix, exposure: Vector | None) -> Matrix:
+    """Return the expected y, shape (rows, outputs)."""
+    means = family.mean(scores)
+    return means if exposure is None else means * exposure[:, None]
+
+
+def interval(
+    model: AdditiveModel,
+    residuals: Residuals,
+    tables: ErrorTables,
+    terms: Matrix,
+    level: float,
+    term: int | None = None,
+    exposure: Vector | None = None,
+) -> tuple[Matrix, Matrix, list[float]]:
+    """Return lower and upper ends (rows, outputs), and the values of ``term`` that have too few rows for their ends.
+
+    With a term, rows are compared with those of the same value; where these are too few, or where the value is
+    unknown, with all.
+    """
+    family, scores = model.family, model.scores(terms)
+    low, high = residuals.ends(tables.tables, level)
+    if not (np.isfinite(low).all() and np.isfinite(high).all()):
+        most = (
+            residuals.rows / (residuals.rows + 1)
+            if residuals.symmetric
+            else (residuals.rows - 1) / (residuals.rows + 1)
+        )
+        expected = f"at most {math.floor(most * 1000) / 1000:g}, as {residuals.rows} rows can tell no more"
+        raise InputError(describe("level", expected, f"{level:g}", "lower it, or call calibrate with more rows"))
+    lows, highs = np.tile(low, (len(terms), 1)), np.tile(high, (len(terms), 1))
+    lacking: list[float] = []
+    for found in tables.levels:
+        if found.term != term:
+            continue
+        for value, parts in zip(found.values, found.tables, strict=True):
+            low, high = residuals.ends(parts, level)
+            if np.isfinite(low).all() and np.isfinite(high).all():
+                these = terms[:, term] == value
+                lows[these], highs[these] = low, high
+            else:
+                lacking.append(value)
+    unit = unit_spread(family, scores, exposure) * tables.spreads(terms, scores)
+    means = predicted_mean(family, scores, exposure)
+    lower, upper = means + lows * unit, means + highs * unit
+    return *_in_range(family, lower, upper, means, residuals.whole), lacking
+
+
+def _in_range(family: Family, lower: Matrix, upper: Matrix, means: Matrix, whole: bool) -> tuple[Matrix, Matrix]:
+    """Return the ends within the values that y may take, and on whole numbers where y is one."""
+    lowest, highest = family.range.lowest, family.range.highest
+    lower, upper = np.clip(lower, lowest, highest), np.clip(upper, lowest, highest)
+    if not whole:
+        return lower, upper
+    lower, upper = np.ceil(lower - NEAR), np.floor(upper + NEAR)
+    between = lower > upper  # no whole number lies inside: the nearest to the prediction
+    nearest = np.clip(np.rint(means), lowest, highest)
+    return np.where(between, nearest, lower), np.where(between, nearest, upper)
