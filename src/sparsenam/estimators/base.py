@@ -25,8 +25,8 @@ from sklearn.utils.validation import (
 from sparsenam.context import Clock, Context, Progress, ProgressBar, ResumeFile, Streams, threads
 from sparsenam.convex.problem import Certificate
 from sparsenam.errors import ChoiceWarning, InputError, check_number, describe
-from sparsenam.estimators.bands import BandsMixin
 from sparsenam.estimators.auditing import AuditingMixin
+from sparsenam.estimators.bands import BandsMixin
 from sparsenam.estimators.editing import EditingMixin
 from sparsenam.estimators.support import ChoiceMixin
 from sparsenam.explain import (

@@ -368,7 +368,6 @@ def read_explanation(kind: type[Kind], data: Mapping[str, Any]) -> Kind:
 
 def _without_bands(data: Mapping[str, Any]) -> dict[str, Any]:
     """Return the explanation of a model that does not know its uncertainty, in today's form."""
-
     if "features" not in data:  # of single rows
         return {**data, "schema": SCHEMA}
 

@@ -15,8 +15,8 @@ from sklearn.base import ClassifierMixin
 
 from sparsenam.convex.problem import Certificate
 from sparsenam.errors import describe
-from sparsenam.explain.stability import Stability
 from sparsenam.explain.discoveries import Discoveries
+from sparsenam.explain.stability import Stability
 from sparsenam.explain.summary import TrainingSummary, interactions_of
 from sparsenam.export.bands import NAMES, bands_to_parts, read_bands
 from sparsenam.export.container import (
