@@ -1,8 +1,8 @@
 """Stability over half-samples: what is kept beside the bound, and the time beside that of a fit.
 
 500 rows, 60 columns of which 15 act (lines, sines, squares, absolute values), noise of a fifth of the variance, columns
-independent or with correlations 0.7^|i - j|. The bound is on columns that a half-sample keeps no more often than a random
-choice does; all 45 columns that do not act are counted beside it. Run: python benchmarks/stability.py [seeds]
+independent or with correlations 0.7^|i - j|. The bound is on columns that a half-sample keeps no more often than a
+random choice does; all 45 columns that do not act are counted beside it. Run: python benchmarks/stability.py [seeds]
 """
 
 from __future__ import annotations

@@ -78,7 +78,7 @@ Matrix = NDArray[np.float64]
 RandomState = int | np.random.RandomState | None
 
 
-class AdditiveEstimator(AuditingMixin, BandsMixin, ChoiceMixin, EditingMixin, BaseEstimator, ABC):
+class AdditiveEstimator(AuditingMixin, BandsMixin, EditingMixin, ChoiceMixin, BaseEstimator, ABC):
     """An estimator whose fitted state is an `AdditiveModel`."""
 
     model_: AdditiveModel
