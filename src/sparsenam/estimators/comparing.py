@@ -65,7 +65,18 @@ def compare(
     frames = (_columns_of(model_a.encoder_, frame), _columns_of(model_b.encoder_, frame))
     if y is None and exposure is not None:
         raise InputError(describe("compare", "y where there is an exposure", "none", "give y or leave exposure out"))
-    losses, weights = _losses(models, frames, y, sample_weight, exposure)
+    return _compared(models, records[0], frames, _losses(models, frames, y, sample_weight, exposure), groups)
+
+
+def _compared(
+    models: tuple[AdditiveEstimator, AdditiveEstimator],
+    record: Any,
+    frames: tuple[Frame, Frame],
+    measured: tuple[tuple[Vector, Vector] | None, Vector],
+    groups: Any,
+) -> Comparison:
+    """Return what differs between two models on the same rows; ``measured`` are their losses and the weights."""
+    losses, weights = measured
     partitions = _partitions(models, frames, groups)
     classes = cast(Any, tuple(cast(Any, model).predict(part) for model, part in zip(models, frames, strict=True)))
     kept = [_kept_names(model) for model in models]
@@ -74,9 +85,9 @@ def compare(
     both = tuple(name for name in kept[0] if name in kept[1])
     return Comparison(
         rows=int((weights > 0).sum()),
-        outputs=records[0].outputs,
-        units=records[0].units,
-        response=response_units(records[0].task, model_a.model_.family.link, records[0].outputs),
+        outputs=record.outputs,
+        units=record.units,
+        response=response_units(record.task, models[0].model_.family.link, record.outputs),
         both=both,
         only_first=alone[0],
         only_second=alone[1],
@@ -87,7 +98,7 @@ def compare(
             tuple(partitions),
             weights,
             cast(Any, tuple(_means(model, part) for model, part in zip(models, frames, strict=True))),
-            classes if records[0].task == "classification" else None,
+            classes if record.task == "classification" else None,
             losses,
         ),
     )

@@ -320,7 +320,7 @@ def loss_units(family: Family, target: Matrix, weights: Vector) -> Vector:
     Where a family's target is brought to variance 1 for the fit, its parameters are on that scale, and y is measured
     in units of its spread over the rows; elsewhere the units are 1.
     """
-    scale: Vector = np.ones(target.shape[1])
+    scale: Vector = np.ones_like(target[0])
     if not family.standardizes_target:
         return scale
     if family.robust_scale:
