@@ -158,7 +158,8 @@ def one_sided_p(curves: NDArray[np.float64], target: Matrix, weights: Vector, fa
     fitted = _fit_coefficients(curves, target, weights, family)
     slopes = _slopes(curves, family)
     scores = np.einsum("ikj,j->ik", slopes, fitted)
-    inverse: Matrix = np.asarray(np.linalg.inv(_hessian(slopes, scores, target, weights, family, exact=True)))
+    hessian = _hessian(slopes, scores, target, weights, family, exact=True)
+    inverse = np.asarray(np.linalg.inv(hessian), dtype=np.float64)
     leverage = np.clip(weights * _bent(slopes, inverse, scores, target, weights, family), 0.0, LARGEST_LEVERAGE)
     pulls = np.einsum("ikj,ik->ij", slopes, family.gradient(scores, target)) * (weights / (1.0 - leverage))[:, None]
     covariance = inverse @ (pulls.T @ pulls) @ inverse
