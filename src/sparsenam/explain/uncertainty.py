@@ -111,7 +111,7 @@ class PredictionSets:
     def finding(self) -> Finding:
         """Return the sets in words."""
         sizes: Vector = self.members.astype(np.float64) @ np.ones(self.classes.size)
-        single: float = float(np.mean((sizes == 1.0).astype(np.float64)))
+        single = np.count_nonzero(sizes == 1.0) / max(len(self), 1)
         sentence = (
             f"{len(self)} sets of level {self.level:g} hold {sizes.mean():.3g} classes on average; "
             f"{100 * single:.3g} % of them a single one."
