@@ -110,10 +110,11 @@ class PredictionSets:
 
     def finding(self) -> Finding:
         """Return the sets in words."""
-        sizes = self.members.astype(np.float64) @ np.ones(self.classes.size)
+        sizes: Vector = self.members.astype(np.float64) @ np.ones(self.classes.size)
+        single = np.count_nonzero(sizes == 1.0) / max(len(self), 1)
         sentence = (
             f"{len(self)} sets of level {self.level:g} hold {sizes.mean():.3g} classes on average; "
-            f"{100 * float(np.mean(sizes == 1)):.3g} % of them a single one."
+            f"{100 * single:.3g} % of them a single one."
         )
         return Finding("Prediction sets", sentence, notes=(self.guarantee,))
 
