@@ -8,16 +8,15 @@ takes the tops off curves, and what the likelihood made flat or straight need no
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_solve, cholesky, solve_triangular
+from scipy.linalg import cholesky, solve_triangular
 from scipy.optimize import brentq
 
 from sparsenam.convex.design import Ramps, place_ramps
 from sparsenam.model.bands import LEVELS, TermBand
-from sparsenam.smooth.prior import Layout, Posterior, RampDesign, roughness
+from sparsenam.smooth.prior import Layout, RampDesign, roughness
 from sparsenam.smooth.uncertainty import FitPosterior
 from sparsenam.tables.sample import Matrix, Vector
 
@@ -70,80 +69,48 @@ def band_freedom(freedom: Vector) -> Vector:
 
 def curve_covariances(fit: FitPosterior) -> list[list[Matrix]]:
     """Return for each output the covariance (m_j, m_j) of each term's coefficients, all uncertainties included."""
-    inverses = [_inverse(each) for each in fit.posteriors]
-    extra = _of_smoothness(fit, inverses)
-    found: list[list[Matrix]] = []
-    for output in range(fit.coefficients.shape[1]):
-        part = fit.posteriors[output if len(fit.posteriors) > 1 else 0]
-        covariances, freedom = list[Matrix](), band_freedom(part.degrees_of_freedom)
-        for term, (columns, precision) in enumerate(zip(fit.layout.slices, fit.precisions, strict=True)):
-            wider = _with_freedom(part.covariances[term], precision, float(freedom[term]))
-            covariances.append(wider + extra[output][columns] @ extra[output][columns].T)
-        found.append(covariances)
+    found: list[list[Matrix]] = [[] for _ in range(fit.coefficients.shape[1])]
+    shared = len(fit.posteriors) == 1
+    freedom = [band_freedom(part.degrees_of_freedom) for part in fit.posteriors]
+    for term, (columns, precision) in enumerate(zip(fit.layout.slices, fit.precisions, strict=True)):
+        parts = [part.covariances[term] for part in fit.posteriors]
+        wider = [_with_freedom(part, precision, float(each[term])) for part, each in zip(parts, freedom, strict=True)]
+        factors = _of_smoothness(
+            fit.layout.roughness[term], fit.strengths[term], precision, parts, fit.coefficients[columns]
+        )
+        for output, factor in enumerate(factors):
+            found[output].append(wider[0 if shared else output] + factor @ factor.T)
     return found
 
 
-def _inverse(part: Posterior) -> Matrix:
-    """Return V, shape (columns, columns)."""
-    inner = cho_solve((part.factor, True), np.diag(part.scales), check_finite=False)
-    return part.scales[:, None] * inner
+def _of_smoothness(
+    matrices: Sequence[Matrix], strengths: Vector, precision: Matrix, covariances: Sequence[Matrix], beta: Matrix
+) -> list[Matrix]:
+    """Return for each output a factor J (m, λs), so that JJᵀ is a term's variance by that of its log λ, to first order.
 
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Piece:
-    """One λS of the prior: its term, the columns of that, λS itself and P⁻¹λS, both (m, m)."""
-
-    term: int
-    columns: slice
-    matrix: Matrix
-    relative: Matrix
-
-
-def _of_smoothness(fit: FitPosterior, inverses: Sequence[Matrix]) -> list[Matrix]:
-    """Return for each output a factor J (columns, λs), so that JJᵀ is the variance by that of log λ, to first order.
-
-    With dβ/dlog λᵢ = -V λᵢSᵢβ, and the variance of log λ the inverse of the restricted likelihood's Hessian.
+    With dβ/dlog λᵢ = -V λᵢSᵢβ, and the variance of log λ the inverse of the restricted likelihood's Hessian. V (m, m)
+    is the term's block of the posterior covariance, one for each output or one for all; the smoothness of other terms
+    is taken as known, which changes bands by less than one part in a hundred.
     """
-    pieces: list[_Piece] = []
-    for term, columns in enumerate(fit.layout.slices):
-        precision = fit.precisions[term]
-        safe = precision + 1e-13 * np.trace(precision) / len(precision) * np.eye(len(precision))
-        for strength, matrix in zip(fit.strengths[term], fit.layout.roughness[term], strict=True):
-            scaled = strength * matrix
-            relative = np.asarray(np.linalg.solve(safe, scaled), dtype=np.float64)
-            pieces.append(_Piece(term, columns, scaled, relative))
-    outputs = fit.coefficients.shape[1]
+    scaled = [strength * matrix for strength, matrix in zip(strengths, matrices, strict=True)]
+    safe = precision + 1e-13 * np.trace(precision) / len(precision) * np.eye(len(precision))
+    relative = [np.asarray(np.linalg.solve(safe, each), dtype=np.float64) for each in scaled[:-1]]
+    relative.append(np.eye(len(precision)) - np.sum(relative, axis=0))  # as P is the sum of all
+    outputs = beta.shape[1]
+    hessian = outputs * np.array([[np.sum(one * other.T) for other in relative] for one in relative])
+    hessian -= outputs * np.diag([np.trace(each) for each in relative])
     slopes: list[Matrix] = []
-    hessian = np.zeros((len(pieces), len(pieces)))
     for output in range(outputs):
-        shared = len(inverses) == 1
-        inverse, beta = inverses[0 if shared else output], fit.coefficients[:, output]
-        pulls = np.zeros((fit.layout.size, len(pieces)))
-        for index, piece in enumerate(pieces):
-            pulls[piece.columns, index] = piece.matrix @ beta[piece.columns]
-        slope = -inverse @ pulls
-        slopes.append(slope)
-        hessian += pulls.T @ slope + 0.5 * np.diag(beta @ pulls)
-        if not shared or output == 0:
-            hessian += (outputs if shared else 1) * _determinants(pieces, inverse)
-    values, vectors = np.linalg.eigh(0.5 * (hessian + hessian.T))
+        covariance = covariances[0 if len(covariances) == 1 else output]
+        products = [covariance @ each for each in scaled]
+        hessian -= np.array([[np.sum(one * other.T) for other in products] for one in products])
+        hessian += np.diag([np.trace(each) for each in products])
+        pulls = np.stack([each @ beta[:, output] for each in scaled], axis=1)
+        slopes.append(-covariance @ pulls)
+        hessian += 2.0 * pulls.T @ slopes[-1] + np.diag(beta[:, output] @ pulls)
+    values, vectors = np.linalg.eigh(0.25 * (hessian + hessian.T))
     root = vectors / np.sqrt(np.maximum(values, LEAST_CURVATURE))
     return [slope @ root for slope in slopes]
-
-
-def _determinants(pieces: Sequence[_Piece], inverse: Matrix) -> Matrix:
-    """Return the second derivatives of ½ log|H| - ½ log|P| by the log λ, shape (λs, λs)."""
-    products = [inverse[:, piece.columns] @ piece.matrix for piece in pieces]
-    found = np.zeros((len(pieces), len(pieces)))
-    for i, one in enumerate(pieces):
-        for j, other in enumerate(pieces[: i + 1]):
-            value = -np.sum(products[j][one.columns] * products[i][other.columns].T)
-            if one.term == other.term:
-                value += np.sum(one.relative * other.relative.T)
-            if i == j:
-                value += np.trace(products[i][one.columns]) - np.trace(one.relative)
-            found[i, j] = found[j, i] = 0.5 * value
-    return found
 
 
 def _with_freedom(covariance: Matrix, precision: Matrix, freedom: float) -> Matrix:
