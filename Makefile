@@ -9,7 +9,7 @@ PINS := pyproject.toml constraints.txt
 # real data sets that lie beside the project are used; otherwise the loaders look into their cache, then download
 export SPARSENAM_DATA ?= $(abspath $(wildcard ../shared/data))
 
-.PHONY: help demo test check lint types imports unit browser-tests explore claims bench bench-step signals pairs reproduce docs clean
+.PHONY: help demo test check lint types imports unit browser-tests explore claims bench bench-step signals pairs coverage reproduce docs clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -69,6 +69,18 @@ signals: $(VENV)/benchmark.stamp ## weak, mixed and real signals beside their pe
 		breast_cancer wine labels stability roworder regression60 classification60 ar20 wide10 compas8 california3 \
 		superconductivity1 genes mixed30k mixed2300x73 compas_raw skewed judges; do \
 		$(BIN)/python benchmarks/signals.py $$table || exit 1; done
+
+coverage: $(VENV)/benchmark.stamp $(VENV)/dev.stamp ## how often guarantees hold, in simulation, and docs/guarantees.md: three hours
+	$(BIN)/python benchmarks/discoveries.py few normal ar5 ar7 t3 mixed quadratic logistic \
+		--out benchmarks/results/discoveries.json
+	for table in gaussian gaussian_ar7 mild mild_ar7 weak poisson gamma logistic paper; do \
+		$(BIN)/python benchmarks/bands.py $$table --out benchmarks/results/bands_$$table.json || exit 1; done
+	$(BIN)/python benchmarks/intervals.py california hetero paper200 paper500 poisson gamma weak hundred wide classes \
+		--coverage-alone --repeats 100 --first 0 --out benchmarks/results/intervals.json
+	$(BIN)/python benchmarks/intervals.py california hetero poisson gamma classes --repeats 5 \
+		--out benchmarks/results/intervals_peers.json
+	$(BIN)/python benchmarks/audits.py --out benchmarks/results/audits.json
+	$(BIN)/python benchmarks/guarantees.py
 
 reproduce: $(VENV)/dev.stamp ## every table and theorem of the paper: goes on from paper/results; ARGS=--figures draws too
 	$(BIN)/python -m paper all $(ARGS)

@@ -149,6 +149,21 @@ def of_intervals(found, y, spread=None):
     }
 
 
+def coverage_alone(estimator, X, y, rows):
+    """Measure nothing but what intervals or sets of a fit cover, which is quick."""
+    model = estimator.fit(X[:rows], y[:rows])
+    if isinstance(estimator, SNAMClassifier):
+        return {"auto": of_sets(np.asarray(model.predict_set(X[rows:])), y[rows:])}
+    auto = model.predict_interval(X[rows:])
+    plain = model.predict_interval(X[rows:], scale="constant")
+    return {
+        "auto": of_intervals(auto, y[rows:]),
+        "plain": of_intervals(plain, y[rows:], auto.upper - auto.lower),
+        "scaled": float(model.residuals_.scaled is not None),
+        "inflation": model.residuals_.inflation,
+    }
+
+
 def numbers(estimator, X, y, rows, peer):
     """Measure intervals."""
     old, new = slice(0, rows), slice(rows, None)
@@ -231,6 +246,7 @@ def main():
     parser.add_argument("--first", type=int, default=1000)
     parser.add_argument("--out", type=Path)
     parser.add_argument("--no-mapie", action="store_true")
+    parser.add_argument("--coverage-alone", action="store_true", help="no refits, no peer, no times: for many repeats")
     given = parser.parse_args()
     warnings.simplefilter("ignore")
     known = json.loads(given.out.read_text()) if given.out and given.out.exists() else {}
@@ -238,6 +254,9 @@ def main():
         results = []
         for seed in range(given.first, given.first + given.repeats):
             estimator, X, y, rows = TASKS[name](np.random.default_rng(seed))
+            if given.coverage_alone:
+                results.append(coverage_alone(estimator, X, y, rows))
+                continue
             measure = labels if isinstance(estimator, SNAMClassifier) else numbers
             results.append(measure(estimator, X, y, rows, not given.no_mapie))
         known[name] = {"repeats": given.repeats, "first": given.first, **averaged(results)}
