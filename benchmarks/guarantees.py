@@ -16,15 +16,16 @@ PAGE = ROOT / "docs" / "guarantees.md"
 
 INTRODUCTION = """# Guarantees, and how often they held
 
-Every promise about uncertainty was simulated where the truth is known. `make coverage` repeats all of it and writes this
-page; the figures are in `benchmarks/results/`. A promise holds for tables like the simulated ones: look at the settings.
+Every promise about uncertainty was simulated where the truth is known. `make coverage` repeats all of it and writes
+this page; the figures are in `benchmarks/results/`. A promise holds for tables like the simulated ones: look at the
+settings.
 """
 
 DISCOVERIES = """## False discoveries
 
 `rule=FDR(q=0.1)`: 500 rows, 60 columns of which 15 act weakly, unless the name says otherwise; *few* is 4 of 24. FDR is
-the mean share of false columns among the kept ones, with its standard error; it must not exceed q. Power is the share of
-the acting columns that are kept. Time is that of a fit with the rule over that of a default fit.
+the mean share of false columns among the kept ones, with its standard error; it must not exceed q. Power is the share
+of the acting columns that are kept. Time is that of a fit with the rule over that of a default fit.
 The proof behind knockoffs asks for the columns' joint distribution, which is estimated: hence the simulations. Tests on
 halves assume that a curve found in one half of the rows has a normal coefficient in the other.
 [Discoveries](tutorials/discoveries.md) has the methods.

@@ -71,8 +71,8 @@ def test_rows_that_are_permuted_have_the_same_bands(table):
 def test_a_loaded_model_has_the_same_bands_to_the_bit(model, table, tmp_path):
     model.save(tmp_path / "model.snam")
     loaded = sparsenam.load(tmp_path / "model.snam")
-    for given in ({}, {"level": 0.8, "simultaneous": True}):
-        one, other = (fit.effect_bands(table[0], **given) for fit in (model, loaded))
+    for asked in ({}, {"level": 0.8, "simultaneous": True}):
+        one, other = (fit.effect_bands(table[0], **asked) for fit in (model, loaded))
         np.testing.assert_array_equal(one.upper, other.upper)
     assert loaded.bands_.information == model.bands_.information
 
