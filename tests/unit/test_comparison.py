@@ -102,6 +102,8 @@ def test_bands_tell_changes_from_chance_where_both_models_have_them(models, monk
 
     _, later, table, _ = models
     earlier = SNAMRegressor(random_state=0).fit(*flats(1, "abcd"))
+    assert all(curve.beyond is not None for curve in sparsenam.compare(earlier, later, table).curves)
+    monkeypatch.setattr(earlier, "bands_", None)
     assert all(curve.beyond is None for curve in sparsenam.compare(earlier, later, table).curves)
     for size, share in ((100.0, 0.0), (1e-9, 1.0)):
         for model in (earlier, later):

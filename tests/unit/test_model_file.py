@@ -1,5 +1,6 @@
 """Model files: the same bits after loading, and a clear refusal of everything else."""
 
+import contextlib
 import copy
 import json
 import math
@@ -159,12 +160,19 @@ def fitted(case):
 
 # attributes that have no representation to compare, or are compared by themselves
 COMPARED = {"model_", "path_", "cv_curve_", "summary_", "baseline_", "norms_", "intercept_", "certificate_"}
+COMPARED |= {"residuals_"}  # by what it says
 
 
 def answers(model, table):
     """Everything that a fitted model says about a table."""
     words = ("predict", "predict_proba", "decision_function", "effects", "interaction_effects", "missing_effects")
     said = {word: getattr(model, word)(table) for word in words if hasattr(model, word)}
+    if model.residuals_ is not None:
+        for word in ("predict_interval", "predict_set"):
+            with contextlib.suppress(InputError, AttributeError):  # refusals are tested elsewhere
+                said[word] = np.asarray(getattr(model, word)(table, level=0.8))
+    if model.bands_ is not None and model.bands_.verdict != "refused":
+        said["bands"] = model.effect_bands(table, simultaneous=True).upper
     if hasattr(model, "predict_survival_function"):
         said["survival"] = model.predict_survival_function(table, return_array=True)
     if hasattr(model, "get_support"):
@@ -228,7 +236,7 @@ def test_any_reader_of_safetensors_reads_the_file(tmp_path):
         knots = file.get_tensor("knots")
         document = json.loads(file.metadata()["sparsenam"])
     np.testing.assert_array_equal(knots, np.concatenate([shape.knots for shape in model.model_.shapes()]))
-    assert document["schema"] == 4 and document["estimator"] == "SNAMRegressor"
+    assert document["schema"] == 5 and document["estimator"] == "SNAMRegressor"
 
 
 def test_loading_needs_no_pickle(tmp_path, monkeypatch):
@@ -532,7 +540,7 @@ LIES = {
     "two intercepts": with_tensor("intercept", lambda intercept: np.zeros(2)),
     "norms of another table": with_tensor("norms", lambda norms: norms[:-1]),
     "padding without end": one_of_many_knots,
-    "a later version": set_in("schema", value=5),
+    "a later version": set_in("schema", value=6),
     "an earlier version": set_in("schema", value=2),
     "no version": set_in("schema", value=None),
     "a version that is true": set_in("schema", value=True),

@@ -351,15 +351,15 @@ class Explanation:
 
 def read_explanation(kind: type[Kind], data: Mapping[str, Any]) -> Kind:
     """Return the explanation that ``to_dict`` wrote; an error says what cannot have been written by it."""
-    if data.get("schema") == WITHOUT_PAIRS:
-        features = [{"form": None, **feature} for feature in data.get("features", [])]
-        data = {**data, "schema": WITHOUT_BANDS, "features": features, "pairs": [], "edits": []}
-    if data.get("schema") == WITHOUT_BANDS:
-        data = _without_bands(data)
-    if data.get("schema") != SCHEMA:
+    if data.get("schema") not in (WITHOUT_PAIRS, WITHOUT_BANDS, SCHEMA):
         got, remedy = repr(data.get("schema")), "explain the model again"
         raise InputError(describe("schema of the explanation", f"schema {SCHEMA}", got, remedy))
     try:
+        if data["schema"] == WITHOUT_PAIRS:
+            features = [{"form": None, **feature} for feature in data.get("features", [])]
+            data = {**data, "schema": WITHOUT_BANDS, "features": features, "pairs": [], "edits": []}
+        if data["schema"] == WITHOUT_BANDS:
+            data = _without_bands(data)
         return read_plain(kind, data)
     except (KeyError, TypeError, ValueError) as error:
         expected, got = f"what {kind.__name__}.to_dict() returns", f"data that say {type(error).__name__}: {error}"

@@ -75,7 +75,7 @@ def _term_bands(found: Tensors, model: AdditiveModel) -> tuple[TermBand, ...]:
         and knots.dtype == np.float64
         and deviations.dtype == maxima.dtype == np.float32
         and terms.shape == sizes.shape
-        and bool(np.isin(terms, model.terms).all())
+        and bool(((terms >= 0) & (terms < model.n_terms)).all())
         and np.unique(terms).size == terms.size
         and bool((sizes > 0).all())
         and int(sizes.sum()) == knots.size

@@ -37,7 +37,7 @@ def bands_of(fitted: Fitted, context: Context) -> Bands:
         for term in evidence.fit.shapes
         if int(prepared.terms[evidence.places[term]]) in fitted.model.terms
     }
-    bands, information = dict[int, TermBand](), float("inf")
+    bands, information = dict[int, TermBand](), float("nan")
     if free:
         posterior = _posterior(evidence, free)
         information = float(np.mean([part.sum() for part in posterior.weights]))
