@@ -12,7 +12,7 @@ from sparsenam.context import Context
 from sparsenam.convex.design import distinct
 from sparsenam.fitting.problem import Fitted, SmoothEvidence, Vector
 from sparsenam.model.bands import LEVELS, Bands, TermBand, between
-from sparsenam.smooth.bands import band_freedom, curve_covariances, term_band, with_bends
+from sparsenam.smooth.bands import band_freedom, curve_covariances, normal_draws, term_band, with_bends
 from sparsenam.smooth.grid import PairSpread
 from sparsenam.smooth.newton import SmoothProblem
 from sparsenam.smooth.uncertainty import FitPosterior
@@ -44,13 +44,14 @@ def bands_of(fitted: Fitted, context: Context) -> Bands:
         information /= float(band_freedom(posterior.degrees_of_freedom).sum())
         if information < SCARCE:
             return Bands.refused(_scarce(information), information)
-        covariances, generator = curve_covariances(posterior), context.streams.generator("bands")
+        covariances, normals = curve_covariances(posterior), normal_draws(context.streams.generator("bands"))
         for index, term in enumerate(free):
             columns = posterior.layout.slices[index]
             parts = [output[index] for output in covariances]
             place = int(evidence.places[term])
             ramps, means = posterior.layout.ramps[index], posterior.design.means[columns]
-            bands[place] = term_band(place, ramps, means, parts, generator)
+            is_unordered = bool(prepared.levels[place])
+            bands[place] = term_band(place, ramps, means, parts, normals, is_unordered=is_unordered)
     for spread, pair in zip(evidence.pairs, fitted.model.pairs, strict=True):
         _add_margins(bands, spread, [int(np.flatnonzero(prepared.terms == term)[0]) for term in pair.terms])
     terms = tuple(

@@ -27,7 +27,7 @@ LEAST_CURVATURE = 0.05  # of the restricted likelihood in log λ: a deviation of
 MORE_FREEDOM, LEAST_FREEDOM = 1.0, 2.0
 RAMPS_OF_LINES = 8  # on which the bends that a line may have are drawn
 STRAIGHT = 1e4  # times the data's information: a prior under which a curve is a line
-DRAWS = 2000  # of the largest deviation over a curve
+DRAWS, DIRECTIONS = 2000, 32  # of the largest deviation over a curve, and principal directions that they are made of
 MOST_KNOTS = 65  # of a band; it is smooth in between
 
 
@@ -147,25 +147,32 @@ def _root(precision: Matrix) -> Matrix:
     return cholesky(scaled, lower=True) / scales[:, None]
 
 
+def normal_draws(generator: np.random.Generator) -> Matrix:
+    """Return the standard normal numbers from which all terms' largest deviations are drawn, (`DIRECTIONS`, draws)."""
+    return generator.standard_normal((DIRECTIONS, DRAWS))
+
+
 def term_band(
-    term: int, ramps: Ramps, means: Vector, covariances: Sequence[Matrix], generator: np.random.Generator
+    term: int, ramps: Ramps, means: Vector, covariances: Sequence[Matrix], normals: Matrix, *, is_unordered: bool
 ) -> TermBand:
     """Return the band of one term on the scale of the fit; ``covariances`` has one (m, m) for each output.
 
-    ``means`` (m,) are those of the ramps over the rows: the band is of the centred curve.
+    ``means`` (m,) are those of the ramps over the rows: the band is of the centred curve. ``normals`` are those of
+    `normal_draws`. Every level of an unordered category is kept.
     """
     size = ramps.size
-    every = max(1, int(np.ceil(size / (MOST_KNOTS - 1))))
+    every = 1 if is_unordered else max(1, int(np.ceil(size / (MOST_KNOTS - 1))))
     kept = np.unique(np.append(np.arange(0, size + 1, every), size))
     values = np.vstack([np.zeros(size), np.tril(np.ones((size, size)))])[kept] - means
     deviations, maxima = list[Vector](), list[Vector]()
     for covariance in covariances:
         spread = values @ covariance @ values.T
+        deviation = np.sqrt(np.maximum(spread.diagonal(), 0.0))
         strengths, vectors = np.linalg.eigh(0.5 * (spread + spread.T))
-        root = vectors * np.sqrt(np.maximum(strengths, 0.0))
-        deviation = np.sqrt(np.sum(root**2, axis=1))
-        draws = np.abs(root @ generator.standard_normal((len(root), DRAWS)))
-        relative = draws / np.maximum(deviation, 1e-12 * max(float(deviation.max()), 1e-300))[:, None]
+        root = (vectors * np.sqrt(np.maximum(strengths, 0.0)))[:, -DIRECTIONS:]  # the others hold next to nothing
+        sizes = np.sqrt(np.sum(root**2, axis=1))
+        draws = np.abs(root @ normals[: root.shape[1]])
+        relative = draws / np.maximum(sizes, 1e-12 * max(float(sizes.max()), 1e-300))[:, None]
         deviations.append(deviation)
         maxima.append(np.asarray(np.quantile(relative.max(axis=0), LEVELS), dtype=np.float64))
     return TermBand(term, ramps.knots[kept], np.stack(deviations, axis=1), np.stack(maxima, axis=1))
