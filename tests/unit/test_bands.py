@@ -226,3 +226,15 @@ def test_the_critical_value_rises_with_the_level():
     found = [band.critical(level)[0] for level in (0.2, 0.4, 0.5, 0.8, 0.95, 0.99, 0.9999)]
     assert found == sorted(found) and found[-1] == 4.0
     np.testing.assert_array_equal(band.at(np.array([np.nan, -5.0, 0.5, 9.0]))[:, 0], [0.0, 1.0, 1.0, 1.0])
+
+
+def test_the_band_of_a_pair_holds_the_truth_and_is_no_wider_than_it_must_be():
+    generator = np.random.default_rng(11)
+    X = generator.uniform(-1, 1, size=(1500, 2))
+    truth = 1.2 * X[:, 0] * X[:, 1]
+    y = X[:, 0] + truth + 0.5 * generator.normal(size=1500)
+    found = SNAMRegressor(pairs=[(0, 1)], random_state=0).fit(X, y).effect_bands(X)
+    error = found.pair_effect[:, 0] - truth
+    half = 0.5 * (found.pair_upper - found.pair_lower)[:, 0]
+    assert (np.abs(error) <= half).mean() > 0.85
+    assert half.mean() < 4.0 * np.sqrt(np.mean(error**2))

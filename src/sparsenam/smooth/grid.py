@@ -189,14 +189,26 @@ class GridBlock:
             values = _factor(gram / noise + prior).solve(drawn).reshape(*self.shape, DRAWS)
             knots = (self.axes[0].knots, self.axes[1].knots)
             split = purified(PairFunction((0, 1), knots, values, self.mass(reference)))
-            sizes = [part.std(axis=-1, keepdims=True) for part in (split.pair.values, split.rows, split.columns)]
-            parts.append(PairSpread(knots, *sizes))
+            nodes, *margins = [
+                part.std(axis=-1, keepdims=True) for part in (split.pair.values, split.rows, split.columns)
+            ]
+            parts.append(PairSpread(knots, nodes * self._between_nodes(split.pair.values, nodes, weight), *margins))
         outputs = self.values.shape[1] if len(parts) == 1 else 1
         nodes, rows, columns = (
             np.repeat(np.concatenate([getattr(part, name) for part in parts], axis=-1), outputs, axis=-1)
             for name in ("nodes", "rows", "columns")
         )
         return PairSpread(parts[0].knots, nodes, rows, columns)
+
+    def _between_nodes(self, draws: NDArray[np.float64], deviations: NDArray[np.float64], weight: Vector) -> float:
+        """Return by how much deviations between nodes are smaller than those of the nodes about them, over the rows.
+
+        Four nodes vary by themselves; what is read off between them is their mean.
+        """
+        of_rows = cast(Matrix, self.design @ draws.reshape(self.size, -1)).std(axis=1)
+        read_off = cast(Matrix, self.design @ deviations.reshape(self.size, 1))[:, 0]
+        read_squares = float(weight @ read_off**2)
+        return float(np.sqrt(weight @ of_rows**2 / read_squares)) if read_squares > 0.0 else 1.0
 
     def _centre(self, weights: Sequence[Vector]) -> None:
         """Move the effect to mean 0 over the rows."""
