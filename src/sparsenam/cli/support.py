@@ -20,6 +20,8 @@ Examples:
   sparsenam alternatives model.snam houses.csv --target price
   sparsenam alternatives model.snam houses.csv --target price --tolerance 0.05 --report report.html"""
 
+COUNTS, AMOUNTS = ("poisson", "negative_binomial"), ("gamma", "tweedie")  # families that may have exposures
+
 TableFile = Annotated[
     Path, typer.Argument(help="The table of the fit, or one like it: CSV, TSV or Parquet.", show_default=False)
 ]
@@ -86,8 +88,10 @@ def _labelled(
     if of_times != (event is not None):
         expected = "the column of events" if of_times else "a model of survival"
         raise InputError(describe("--event", expected, event or "none", "name it" if of_times else "leave it out"))
+    family = None if of_classes or of_times else estimator.model_.family.name
     task = "classification" if of_classes else "auto" if of_times else "regression"
-    request = TargetRequest(target, task, None, event, exposure)
+    task = "count" if family in COUNTS else task
+    request = TargetRequest(target, task, family if family in AMOUNTS else None, event, exposure)
     problem = pose(read_file(table), request)
     for sentence in problem.notes:
         note(sentence)

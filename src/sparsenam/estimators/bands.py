@@ -29,7 +29,8 @@ class EffectBands:
     """The effects of all columns and limits about them, each (rows, columns), or (rows, columns, outputs) for several.
 
     On the scale of the link they are what a column adds to the score; on that of the response they are predictions with
-    all other columns at their average. Limits are NaN for columns that have none; ``without`` says why. The same for
+    all other columns at their average. Limits are NaN for columns that have none, where ``without`` says why, and for
+    cells unlike any that the fit saw; dropped columns have effects and limits of 0. The same for
     pairs, (rows, pairs[, outputs]). ``verdict`` is "shown" or "approximate", with the ``reason``.
     """
 
@@ -103,6 +104,7 @@ class BandsMixin:
             if edit.column is not None:
                 without[edit.column] = "it was edited after the fit"
         half[:, [self.encoder_.names.index(name) for name in without]] = np.nan
+        half[self._never_seen(terms)] = np.nan
         shown = [self._on_scale(effect + side * half, scale) for side in (0.0, -1.0, 1.0)]
         shown[0] = self._on_scale(effect, scale)  # also where there are no limits
         pairs = [self._on_scale(pair_effect + side * pair_half, scale) for side in (0.0, -1.0, 1.0)]
@@ -120,15 +122,24 @@ class BandsMixin:
             without=without,
         )
 
+    def _never_seen(self, terms: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """Return which cells (rows, columns) of kept columns the fit saw nothing like: new levels, first gaps."""
+        found = np.zeros((len(terms), len(self.encoder_.columns)), dtype=np.bool_)
+        for term in self.model_.terms:
+            column = self.encoder_.terms[int(term)].column
+            if self.encoder_.columns[column].n_missing == 0:
+                found[:, column] |= np.isnan(terms[:, int(term)])
+        return found
+
     def _require_bands(self) -> Bands:
         """Return the bands; raise where there are none that would hold."""
         bands = self.bands_
-        remedy = "look at curves without limits, or give more rows"
+        remedy = "look at curves without limits"
         if bands is None:
             got, remedy = "a model file of an earlier version, which has none", "fit again"
             raise BandsRefusedError(describe("bands", "a fit that kept its uncertainty", got, remedy))
         if bands.verdict == "refused":
-            raise BandsRefusedError(describe("bands", "a fit whose uncertainty is known", bands.reason, remedy))
+            raise BandsRefusedError(f"bands: none would hold here, since {bands.reason}; {remedy}.")
         return bands
 
     def _on_scale(self, effects: NDArray[np.float64], scale: BandScale) -> NDArray[np.float64]:

@@ -19,8 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtr
 
-from sparsenam.families import Family
+from sparsenam.families import Family, best_intercept
 from sparsenam.fitting.subgroups import NOWHERE, BinnedColumn, Codes, Partition
+from sparsenam.model.residuals import is_of_classes
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -58,12 +59,28 @@ class AuditRows:
 
     @classmethod
     def of(cls, family: Family, scores: Matrix, target: Matrix, weights: Vector, folds: Codes) -> AuditRows:
-        """Return the rows with the derivatives of their losses."""
+        """Return the rows with the derivatives of their losses.
+
+        Where the level of y has drifted since the fit, all scores are shifted to it first: that is no column's cost.
+        """
+        nothing = np.zeros(scores.shape[1])
+        scores = scores + best_intercept(family, scores, target, np.maximum(weights, 0.0), nothing)
         slopes, bends = -family.gradient(scores, target), family.hessian_diagonal(scores, target)
         ahead, behind = (family.gradient(scores + move, target) for move in (WIDTH, -WIDTH))
         exact = bool(np.allclose((ahead - behind) / (2.0 * WIDTH), bends, rtol=1e-3, atol=1e-6))
         steps = STEPS if exact and not family.is_quadratic else 0
         return cls(family, scores, target, weights, folds, slopes, bends, steps)
+
+    def expected_squares(self) -> Matrix:
+        """Return the variances of w times the slopes under the model, (rows, outputs); 0 where the family says nothing.
+
+        The weights of counts may be exposures, of which a row has as much more to tell.
+        """
+        weights = self.weights[:, None]
+        if is_of_classes(self.family):
+            means = self.family.mean(self.scores)
+            return weights**2 * means * (1.0 - means)
+        return weights * self.bends if self.family.dispersion == "fixed" else np.zeros_like(self.bends)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -123,7 +140,8 @@ class _Curves:
     ``member`` are the rows inside some subgroup, ``codes`` and ``bins`` (members,) their subgroup and bin. ``basis``
     (groups, bins, 1 + functions) has a constant first, which is a nuisance unless the subgroup is ``due`` (groups,) to
     the column. ``counts`` (groups, bins) are rows; ``totals`` and ``squares`` (groups, bins, outputs) are Σ wr and
-    Σ w²r² without the mean of r in subgroups that are not due to the column.
+    Σ w²r² without the mean of r in subgroups that are not due to the column, ``expected`` (groups, bins, outputs)
+    what Σ w²r² would be if the model were right, 0 where the family does not say.
     """
 
     rows: AuditRows
@@ -136,6 +154,7 @@ class _Curves:
     counts: Matrix
     totals: Array
     squares: Array
+    expected: Array
 
     @classmethod
     def of(cls, rows: AuditRows, column: BinnedColumn, partition: Partition) -> _Curves:
@@ -154,8 +173,9 @@ class _Curves:
         shifts = _tabled(codes, slopes, shape[:1]) / np.maximum(_tabled(codes, bends, shape[:1]), TINY)
         residuals = slopes - bends * np.where(due[:, None], 0.0, shifts)[codes]
         totals, squares = _tabled(cells, residuals, shape), _tabled(cells, residuals**2, shape)
+        expected = _tabled(cells, rows.expected_squares()[member], shape)
         functions = _polynomials(sizes, column.has_missing) if column.ordered else _levels(sizes)
-        return cls(rows, member, codes, bins, functions, due, column.ordered, counts, totals, squares)
+        return cls(rows, member, codes, bins, functions, due, column.ordered, counts, totals, squares, expected)
 
     def held_out(self, start: Array | None) -> Array:
         """Return the bin effects, shape (folds, groups, bins, outputs), each fitted without the rows of its fold.
@@ -183,7 +203,7 @@ class _Curves:
         weights = rows.weights[member]
         cost, error = mean_and_error(gain, weights, self.codes, groups)
         known, known_error = mean_and_error(explained[member], weights, self.codes, groups)
-        certain = known > 2.0 * known_error
+        certain = known > np.maximum(2.0 * known_error, TINY * np.abs(losses).mean())
         share = np.divide(cost, known, out=np.full(groups, np.nan), where=certain)
         ratio = gain - np.where(certain, share, 0.0)[self.codes] * explained[member]
         share_error = mean_and_error(ratio, weights, self.codes, groups)[1]
@@ -232,7 +252,9 @@ class _Curves:
     def _p_values(self) -> Vector:
         """Return the p-value of the largest contrast in each subgroup, corrected for the number of contrasts."""
         sums = np.einsum("gbm,gbo->gmo", self.basis, self.totals)
+        # a class that does not occur in a subgroup has small residuals all alike, of which its variance knows nothing
         spread = np.einsum("gbm,gbo->gmo", self.basis**2, self.squares)
+        spread = np.maximum(spread, np.einsum("gbm,gbo->gmo", self.basis**2, self.expected))
         rows = self.counts.sum(axis=1)[:, None, None]
         size: Array = np.abs(self.basis).max(axis=1)[:, :, None] ** 2 * self.squares.sum(axis=1)[:, None]
         tested = self._tested()[:, :, None] & (spread > TINY * size)

@@ -66,19 +66,22 @@ def residuals_of(
 def _left_out(problem: FamilyProblem, support: NDArray[np.intp], fitted: Fitted, rows: NDArray[np.intp]) -> Matrix:
     """Return the scores of some rows without each of them, on the scale of the fit, shape (rows, outputs).
 
-    Besides what the curves follow of a row, each kept term spent a degree of freedom on its smoothness.
+    Besides what the curves follow of a row, each kept term spent a degree of freedom on its smoothness, and one went to
+    the intercept. Of classes these are not counted: they would lower the probability of each row's class by the same
+    little, which a model that says next to nothing would be judged by.
     """
     kept, terms = problem.prepared.take(support), float(fitted.model.terms.size)
     smooth = None if fitted.smooth is None else fitted.smooth.fit
     task = SmoothProblem(kept.x, kept.target, kept.weights, problem.family)
+    spent = 0.0 if is_of_classes(problem.family) else 1.0 + terms
     freedom = fitted.freedom
     if freedom is None:
         freedom = 0.0 if smooth is None else float(smooth.degrees_of_freedom.sum())
     if smooth is not None and smooth.ramps and not smooth.shapes and not fitted.model.pairs:
         size = sum(ramps.size for ramps in smooth.ramps)
         if size <= QUICK or freedom > EVEN * len(kept.target):
-            return left_out_scores(FitPosterior.of(task, smooth, kept.levels), rows, terms)
-    return left_out_evenly(task, problem.scores(fitted.model), rows, freedom + 1.0 + terms)
+            return left_out_scores(FitPosterior.of(task, smooth, kept.levels), rows, spent - 1.0)
+    return left_out_evenly(task, problem.scores(fitted.model), rows, freedom + spent)
 
 
 def _rows_of(prepared: PreparedSample, rows: NDArray[np.intp]) -> PreparedSample:

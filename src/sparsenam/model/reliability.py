@@ -18,6 +18,7 @@ Kind = Literal["none", "platt", "isotonic"]
 BINS = 10  # of equally many cases
 FOLDS = 5  # in which corrections are tried
 CLEAR = 2.0  # standard errors by which a correction must lower the loss
+STEEPEST = 4.0  # slope of a line that corrects scores, and one over it
 LEAST = 1e-12  # of a probability in a logarithm
 MOST_KNOTS = 100  # of a step function that is kept
 
@@ -145,6 +146,8 @@ def reliability_of(family: Family, scores: Matrix, target: Matrix, weights: Vect
     loss = lowest = float(shares @ losses)
     error, tried = 0.0, tuple[Kind, ...](("platt", "isotonic"))
     for each in tried if len(scores) >= 10 * FOLDS else ():
+        if each == "platt" and not _is_moderate(fitted_correction(family, scores, target, weights, each)[1]):
+            continue
         after = _held_out_losses(family, scores, target, weights, each)
         gain = float(shares @ (losses - after))
         spread = float(np.sqrt(np.sum(shares**2 * (losses - after - gain) ** 2)))
@@ -156,6 +159,14 @@ def reliability_of(family: Family, scores: Matrix, target: Matrix, weights: Vect
     if kind != "none":
         knots, values = fitted_correction(family, scores, target, weights, kind)
     return Reliability(*_bins(means, target), kind, knots, values, loss, lowest, error)
+
+
+def _is_moderate(slopes: tuple[Vector, ...]) -> bool:
+    """Return whether a line corrects scores, and does not replace them.
+
+    Left-out scores of a model that says nothing lean away from y: a line through them would turn them round.
+    """
+    return all(1.0 / STEEPEST <= float(slope[0]) <= STEEPEST for slope in slopes)
 
 
 def _held_out_losses(family: Family, scores: Matrix, target: Matrix, weights: Vector, kind: Kind) -> Vector:
