@@ -14,6 +14,7 @@ import sparsenam
 from sparsenam import RandomFeatureSNAMRegressor, SNAMClassifier, SNAMRegressor, SNAMSurvival, survival_target
 from sparsenam.cli.app import app
 from sparsenam.errors import InputError
+from sparsenam.model.bands import Bands
 
 ROWS = 400
 
@@ -96,6 +97,7 @@ def test_bands_tell_changes_from_chance_where_both_models_have_them(models, monk
     @dataclass
     class Known:
         size: float
+        verdict: str = "shown"
 
         def deviations(self, terms, outputs):
             return np.full((*terms.shape, outputs), self.size)
@@ -103,8 +105,9 @@ def test_bands_tell_changes_from_chance_where_both_models_have_them(models, monk
     _, later, table, _ = models
     earlier = SNAMRegressor(random_state=0).fit(*flats(1, "abcd"))
     assert all(curve.beyond is not None for curve in sparsenam.compare(earlier, later, table).curves)
-    monkeypatch.setattr(earlier, "bands_", None)
-    assert all(curve.beyond is None for curve in sparsenam.compare(earlier, later, table).curves)
+    for unknown in (None, Bands.refused("too few rows")):
+        monkeypatch.setattr(earlier, "bands_", unknown)
+        assert all(curve.beyond is None for curve in sparsenam.compare(earlier, later, table).curves)
     for size, share in ((100.0, 0.0), (1e-9, 1.0)):
         for model in (earlier, later):
             monkeypatch.setattr(model, "bands_", Known(size), raising=False)

@@ -218,8 +218,8 @@ def _curves(
 
 def _deviations(model: AdditiveEstimator, frame: Frame) -> Matrix | None:
     """Return the standard deviations of the effects (rows, columns, outputs); None where a fit does not know them."""
-    bands: Any = getattr(model, "bands_", None)
-    if bands is None:
+    bands = model.bands_
+    if bands is None or bands.verdict == "refused":
         return None
     outputs = model.model_.intercept.size
     squares = np.asarray(bands.deviations(model.encoder_.encode(frame), outputs), dtype=np.float64) ** 2
