@@ -6,7 +6,8 @@ import pytest
 
 from sparsenam.convex.design import place_ramps
 from sparsenam.smooth.constraints import Cone, ConeSolver, read_shape
-from sparsenam.smooth.prior import Layout, RampDesign
+from sparsenam.smooth.design import RampDesign
+from sparsenam.smooth.prior import Layout
 
 SHAPES = [
     "increasing",
@@ -27,7 +28,7 @@ def problem(names, seed):
     target = np.sin(2.0 * x).sum(axis=0) + generator.standard_normal(150)
     layout = Layout.of([place_ramps(cells, weights, int(generator.integers(4, 14))) for cells in x])
     strengths = [10.0 ** generator.uniform(-2.0, 1.0, len(matrices)) for matrices in layout.roughness]
-    squares = RampDesign(layout, x, weights).least_squares(weights, target[:, None])
+    squares = RampDesign(layout, x, weights).squared_error(weights, target[:, None])
     shapes = {term: read_shape(name, "test") for term, name in enumerate(names)}
     return layout, shapes, strengths, 0.7, squares
 

@@ -5,8 +5,9 @@ import pytest
 
 from sparsenam.convex.design import Ramps, place_ramps
 from sparsenam.families import Multinomial
+from sparsenam.smooth.design import RampDesign
 from sparsenam.smooth.newton import Curvatures, NewtonStep, SmoothProblem
-from sparsenam.smooth.prior import Layout, RampDesign, posterior, scatter
+from sparsenam.smooth.prior import Layout, posterior, scatter
 
 
 def table(rows=150, seed=0):
@@ -36,16 +37,12 @@ def columns(layout, x, weights):
     return np.hstack(parts)
 
 
-@pytest.mark.parametrize("dense", [0, 1000], ids=["by cells", "dense"])
-@pytest.mark.parametrize("at_once", [100, 250_000])
-def test_sums_over_rows_are_those_of_the_columns_written_out(monkeypatch, dense, at_once):
-    monkeypatch.setattr("sparsenam.smooth.prior.DENSE", dense)
-    monkeypatch.setattr("sparsenam.smooth.prior.AT_ONCE", at_once)
+def test_sums_over_rows_are_those_of_the_columns_written_out():
     x, layout, weights = table()
     z, design = columns(layout, x, weights), RampDesign(layout, x, weights)
     generator = np.random.default_rng(1)
     bends, beta, values = generator.random(150), generator.standard_normal((layout.size, 2)), generator.random((150, 2))
-    gram, centred = design.gram(bends), z - bends @ z / bends.sum()
+    gram, centred = design.weighted_gram(bends), z - bends @ z / bends.sum()
     assert np.allclose(gram.matrix, centred.T @ (bends[:, None] * centred), atol=1e-11)
     assert np.allclose(gram.means, bends @ z / bends.sum())
     assert np.allclose(design.times(beta), z @ beta)
@@ -55,7 +52,7 @@ def test_sums_over_rows_are_those_of_the_columns_written_out(monkeypatch, dense,
 def test_least_squares_are_those_of_a_regression_with_intercept():
     x, layout, weights = table()
     z, target = columns(layout, x, weights), np.random.default_rng(1).standard_normal((150, 2))
-    squares, roots = RampDesign(layout, x, weights).least_squares(weights, target), np.sqrt(weights)[:, None]
+    squares, roots = RampDesign(layout, x, weights).squared_error(weights, target), np.sqrt(weights)[:, None]
     both = np.linalg.lstsq(roots * np.column_stack([np.ones(150), z]), roots * target, rcond=None)[0]
     found = np.linalg.lstsq(squares.gram.matrix, squares.moment, rcond=None)[0]
     assert np.allclose(found, both[1:], atol=1e-8)
@@ -66,7 +63,7 @@ def test_least_squares_are_those_of_a_regression_with_intercept():
 
 def test_posterior_is_the_inverse_of_data_and_prior():
     x, layout, weights = table()
-    gram = RampDesign(layout, x, weights).gram(weights).matrix
+    gram = RampDesign(layout, x, weights).weighted_gram(weights).matrix
     precisions = layout.precisions([np.full(len(matrices), 3.0) for matrices in layout.roughness])
     found, whole = posterior(layout, gram, precisions, 0.5), gram / 0.5
     for place, precision in zip(layout.slices, precisions, strict=True):
@@ -81,7 +78,7 @@ def test_posterior_is_the_inverse_of_data_and_prior():
 
 def test_the_strongest_prior_of_a_term_leaves_the_other_terms_alone():
     x, layout, weights = table()
-    gram = RampDesign(layout, x, weights).gram(weights).matrix
+    gram = RampDesign(layout, x, weights).weighted_gram(weights).matrix
     strengths = [np.full(len(matrices), 0.01) for matrices in layout.roughness]
     freedoms = []
     for strength in (1e6, 1e9):

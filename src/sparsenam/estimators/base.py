@@ -51,6 +51,7 @@ from sparsenam.explain.edits import data_after_edits
 from sparsenam.export import save_estimator
 from sparsenam.families import Family
 from sparsenam.fitting import family_problem
+from sparsenam.fitting.all_rows import LargeTable
 from sparsenam.fitting.pipeline import (
     Alpha,
     ChoosingParameters,
@@ -258,6 +259,7 @@ class AdditiveEstimator(AuditingMixin, BandsMixin, EditingMixin, ChoiceMixin, Ba
         sample: Sample,
         groups: ArrayLike | None = None,
         answer: NDArray[np.generic] | None = None,
+        table: LargeTable | None = None,
     ) -> FitResult:
         """Run the pipeline on a sample and set the fitted attributes, last and together."""
         if groups is not None and plan.alpha != "auto":
@@ -268,7 +270,7 @@ class AdditiveEstimator(AuditingMixin, BandsMixin, EditingMixin, ChoiceMixin, Ba
         context = surroundings.context(parameters)
         try:
             with threads(parameters.get("n_jobs")):
-                result = fit(encoder, sample, plan, context, groups, answer)
+                result = fit(encoder, sample, plan, context, groups, answer, table)
         finally:
             context.progress.close()
         seconds = time.perf_counter() - started

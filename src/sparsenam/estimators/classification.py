@@ -24,8 +24,10 @@ from sparsenam.estimators.base import (
     require_target,
 )
 from sparsenam.estimators.intervals import SetMixin
+from sparsenam.estimators.rows import ClassTarget, given_table
 from sparsenam.explain import Explanation, against_class
 from sparsenam.families import Binomial, Family, Multilabel, Multinomial, as_family
+from sparsenam.fitting.all_rows import LargeTable
 from sparsenam.tables import check_target_not_inside
 
 CLASSIFICATION_FAMILIES = ("binomial", "multinomial", "multilabel")
@@ -49,23 +51,31 @@ class AdditiveClassifier(SetMixin, ClassifierMixin, AdditiveEstimator):
         with all_or_nothing(self):
             strategy, penalty = self._resolve()
             y = require_target(self, y)
-            encoder, terms = self._read(X, strategy)
-            labels = check_array(y, ensure_2d=False, dtype=None, input_name="y")
+            several = np.ndim(y) > 1 or groups is not None
+            given = given_table(X, y, sample_weight, None, strategy, self._settings(), several)
+            encoder, terms = self._read(given.X, strategy)
+            labels = check_array(given.y, ensure_2d=False, dtype=None, input_name="y")
             check_classification_targets(labels)
             check_consistent_length(terms, labels)
-            check_target_not_inside(X, y)
-            weights = check_weights(sample_weight, terms)
+            check_target_not_inside(given.X, given.y)
+            weights = check_weights(given.weights, terms)
+            factors = np.ones(0)
             if type_of_target(labels) == "multilabel-indicator":
                 target, classes, family = self._several_labels(labels)
                 answer = labels[:, 0]
             else:
                 answer = column_or_1d(labels, warn=True)
                 target, classes, family = self._one_label(answer, weights > 0)
-                weights = weights * self._class_weights(target, classes, weights > 0)
+                factors = self._class_weights(target, classes, weights > 0)
+                weights = weights * factors
             outputs = target[:, 1:] if family.name == "binomial" else target
             plan = self._plan(self._pose(strategy, family), strategy, penalty)
             sample = plan.sample(encoder, terms, outputs, weights)
-            self._fit_by(plan, surroundings, encoder, sample, groups, answer)
+            table = None
+            if given.blocks is not None:
+                by_class = np.array([factors[target.argmax(axis=1) == code][0] for code in range(classes.size)])
+                table = LargeTable(given.blocks, ClassTarget(classes, by_class, family.name == "binomial"))
+            self._fit_by(plan, surroundings, encoder, sample, groups, answer, table)
             self.classes_ = classes
             return self
 

@@ -24,7 +24,9 @@ from sparsenam.estimators.base import (
 )
 from sparsenam.estimators.editing import GivenRows
 from sparsenam.estimators.intervals import IntervalMixin
+from sparsenam.estimators.rows import NumberTarget, given_table
 from sparsenam.families import CustomLoss, Family, as_family
+from sparsenam.fitting.all_rows import LargeTable
 from sparsenam.tables import check_target_not_inside
 
 REGRESSION_FAMILIES = ("gaussian", "poisson", "gamma", "tweedie", "negative_binomial", "quantile", "huber")
@@ -76,14 +78,17 @@ class AdditiveRegressor(IntervalMixin, RegressorMixin, AdditiveEstimator):
             chosen = as_family(getattr(self, "family", "gaussian"), REGRESSION_FAMILIES)
             strategy, penalty = self._resolve()
             plan = self._plan(self._pose(strategy, chosen), strategy, penalty)
-            encoder, terms = self._read(X, strategy)
-            target = check_target(require_target(self, y))
+            y = require_target(self, y)
+            given = given_table(X, y, sample_weight, exposure, strategy, self._settings(), groups is not None)
+            encoder, terms = self._read(given.X, strategy)
+            target = check_target(given.y)
             check_consistent_length(terms, target)
-            check_target_not_inside(X, y)
-            units = None if exposure is None else check_exposure(exposure, target)
-            weights = check_weights(sample_weight, terms)
+            check_target_not_inside(given.X, given.y)
+            units = None if given.exposure is None else check_exposure(given.exposure, target)
+            weights = check_weights(given.weights, terms)
             sample = plan.sample(encoder, terms, target.reshape(len(target), -1), weights, units)
-            self._fit_by(plan, surroundings, encoder, sample, groups)
+            table = None if given.blocks is None else LargeTable(given.blocks, NumberTarget(check_target, chosen))
+            self._fit_by(plan, surroundings, encoder, sample, groups, table=table)
             self._flat_target = target.ndim == 1
             return self
 

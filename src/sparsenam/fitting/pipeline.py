@@ -15,6 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sparsenam.context import Context
 from sparsenam.convex.problem import Certificate
 from sparsenam.errors import InputError, check_number, check_whole, check_word, describe
+from sparsenam.fitting.all_rows import LargeTable, on_all_rows
 from sparsenam.fitting.bands import bands_of
 from sparsenam.fitting.identity import choice_basis, identity_of
 from sparsenam.fitting.pairs import Heredity, Pairs, PairsFound, add_pairs, check_pairs
@@ -274,10 +275,12 @@ def fit(
     context: Context,
     groups: ArrayLike | None = None,
     answer: NDArray[np.generic] | None = None,
+    table: LargeTable | None = None,
 ) -> FitResult:
     """Return the model that the plan gives for a sample.
 
-    ``groups`` (rows,) are for splitters that need them, ``answer`` (rows,) for those that stratify.
+    ``groups`` (rows,) are for splitters that need them, ``answer`` (rows,) for those that stratify. Of a large table
+    the sample is a part, which chooses; all of its rows are fitted.
     """
     problem = plan.pose(sample, encoder)
     if plan.strategy.shapes:
@@ -299,6 +302,8 @@ def fit(
 
         choice, tested = discover(plan.rule, problem, choice, plan.strategy, context)
     fitted, scores = fit_terms(problem, choice, plan, context)
+    if table is not None:
+        fitted = on_all_rows(table, encoder, sample, fitted, context)
     found = None
     if choice is not None and plan.pairs.pairs != 0:
         asked, shaped = plan.pairs, shaped_terms(plan.strategy.shapes, problem)

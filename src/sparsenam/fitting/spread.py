@@ -15,10 +15,11 @@ from sparsenam.families import Gaussian
 from sparsenam.model import AdditiveModel
 from sparsenam.model.additive import finish
 from sparsenam.selection.screen import BINS, WIDTH, Binned
+from sparsenam.smooth.design import RampDesign
 from sparsenam.smooth.fit import Start, Steps, ramps_of, solve
 from sparsenam.smooth.leave_one_out import left_out_scores
 from sparsenam.smooth.newton import SmoothProblem
-from sparsenam.smooth.prior import Layout, RampDesign
+from sparsenam.smooth.prior import Layout
 from sparsenam.smooth.uncertainty import FitPosterior
 from sparsenam.tables import PreparedSample, Scaling
 from sparsenam.tables.sample import Grouping, Matrix, Vector

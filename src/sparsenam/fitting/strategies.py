@@ -56,6 +56,8 @@ class Strategy:
         Whether cross-validation may take dropped terms back.
     shapes
         What is asked of the effects of columns, by name or position.
+    fits_all_rows
+        Whether the fit can be that of all rows of a large table, of which a sample has chosen the terms.
     least_shrinkage, norm, tol
         Of the convex problem: the lowest alpha with the chosen support, the group norm, the duality gap.
     """
@@ -68,6 +70,7 @@ class Strategy:
     chooses: bool = True
     readmits: bool = True
     shapes: Mapping[ColumnName, Shape] = field(default_factory=dict[ColumnName, Shape])
+    fits_all_rows: bool = False
     least_shrinkage: bool = False
     norm: Norm = "function"
     tol: float = TOLERANCE
@@ -76,7 +79,7 @@ class Strategy:
 def smooth_strategy(shapes: Mapping[ColumnName, Shape]) -> Strategy:
     """Return the default: the convex problem chooses, and a fit with smoothness set by the data follows."""
     smooth = SmoothFitter(shapes)
-    return Strategy(_ramps, lambda choice: smooth, smooth, shapes=shapes)
+    return Strategy(_ramps, lambda choice: smooth, smooth, shapes=shapes, fits_all_rows=not shapes)
 
 
 def convex_strategy(

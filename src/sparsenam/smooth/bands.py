@@ -16,7 +16,8 @@ from scipy.optimize import brentq
 
 from sparsenam.convex.design import Ramps, place_ramps
 from sparsenam.model.bands import LEVELS, TermBand
-from sparsenam.smooth.prior import Layout, RampDesign, roughness
+from sparsenam.smooth.design import RampDesign
+from sparsenam.smooth.prior import Layout, roughness
 from sparsenam.smooth.uncertainty import FitPosterior
 from sparsenam.tables.sample import Matrix, Vector
 

@@ -29,8 +29,9 @@ from sparsenam.smooth.constraints import (
     step_bins,
     together,
 )
+from sparsenam.smooth.design import LeastSquares, RampBasis, RampDesign
 from sparsenam.smooth.newton import Curvatures, NewtonStep, SmoothProblem
-from sparsenam.smooth.prior import Layout, RampDesign, Spread, freedom_beyond_line, posterior, updated_strengths
+from sparsenam.smooth.prior import Layout, Spread, freedom_beyond_line, posterior, updated_strengths
 from sparsenam.tables.sample import Matrix, Vector
 
 UPDATE_TOL = 0.01  # relative change of the degrees of freedom, twice in a row, at which the updates end
@@ -70,7 +71,7 @@ class Steps:
         self.progress.report("smooth", self.done)
 
 
-def _has_converged(freedoms: Sequence[float]) -> bool:
+def has_converged(freedoms: Sequence[float]) -> bool:
     """Return whether the sum of the degrees of freedom has changed little twice in a row."""
     changes = [abs(now - last) < UPDATE_TOL * now + 0.02 for last, now in pairwise(freedoms[-3:])]
     return len(changes) == 2 and all(changes)
@@ -89,16 +90,15 @@ def solve(task: SmoothProblem, layout: Layout, start: Start, steps: Steps, cone:
     design = RampDesign(layout, task.x, task.weights)
     solver = None if cone is None else ConeSolver(cone, task.target.shape[1])
     if task.family.is_quadratic:
-        return _solve_squares(task, design, start, steps, solver)
+        return solve_squares(design, design.squared_error(task.weights, task.target), start, steps, solver)
     return _solve_reweighted(task, design, start, steps, solver)
 
 
-def _solve_squares(
-    task: SmoothProblem, design: RampDesign, start: Start, steps: Steps, solver: ConeSolver | None
+def solve_squares(
+    basis: RampBasis, quadratic: LeastSquares, start: Start, steps: Steps, solver: ConeSolver | None = None
 ) -> SmoothState:
-    """Alternate β with λ and σ²; all outputs share one Gram matrix, one prior and one noise."""
-    layout, outputs, before = design.layout, task.target.shape[1], start.before
-    quadratic = design.least_squares(task.weights, task.target)
+    """Alternate β with λ and σ², given sums over the rows alone; all outputs share one prior and one noise."""
+    layout, outputs, before = basis.layout, quadratic.moment.shape[1], start.before
     gram = quadratic.gram.matrix
     noise = 0.5 if before is None else before.noise  # of a variance of 1: rather too rough than too smooth
     carried = None if before is None else (before.layout, before.strengths)
@@ -116,13 +116,13 @@ def _solve_squares(
         if start.held is not None:
             break
         strengths = updated_strengths(layout, used, precisions, spreads, mean, outputs, traces)
-        rows = max(float(task.weights.sum()) - float(freedom.sum()) - 1.0, 1.0)
+        rows = max(quadratic.gram.total - float(freedom.sum()) - 1.0, 1.0)
         noise = max(quadratic.residual(mean) / (outputs * rows), LEAST_NOISE)
         freedoms.append(float(freedom.sum()))
         steps.report()
-        if _has_converged(freedoms) or steps.out_of_time():
+        if has_converged(freedoms) or steps.out_of_time():
             break
-    intercept = quadratic.intercept(mean) - design.means @ mean
+    intercept = quadratic.intercept(mean) - basis.means @ mean
     return SmoothState(layout, mean, intercept, used, noise, freedom, spreads, 0.5 * quadratic.residual(mean))
 
 
@@ -131,7 +131,11 @@ def _solve_reweighted(
 ) -> SmoothState:
     """Alternate a Newton step in β, shortened until the objective falls, with one update of λ and of φ."""
     layout, before = design.layout, start.before
-    coefficients, intercept = _resampled(task, layout, before)
+    if before is None:
+        coefficients = np.zeros((layout.size, task.target.shape[1]))
+        intercept = task.family.best_constant(task.target, task.weights)
+    else:
+        coefficients, intercept = resampled(layout, before)
     base = intercept + design.means @ coefficients
     scores = base + design.times(coefficients)
     used = strengths = list[Vector]()
@@ -170,7 +174,7 @@ def _solve_reweighted(
         # a shortened step changes little by itself
         freedoms = [*freedoms, float(freedom.sum())] if step == 1.0 else [float(freedom.sum())]
         steps.report()
-        if _has_converged(freedoms) or steps.out_of_time():
+        if has_converged(freedoms) or steps.out_of_time():
             break
     if solver is not None:
         coefficients = solver.cone.inside(coefficients)
@@ -178,13 +182,9 @@ def _solve_reweighted(
     return SmoothState(layout, coefficients, intercept, used, noise, freedom, spreads, task.loss(scores))
 
 
-def _resampled(task: SmoothProblem, layout: Layout, before: SmoothState | None) -> tuple[Matrix, Vector]:
-    """Return coefficients and intercept of the function ``before``, read off at the new knots."""
-    outputs = task.target.shape[1]
-    if before is None:
-        return np.zeros((layout.size, outputs)), task.family.best_constant(task.target, task.weights)
-    parts: list[Matrix] = []
-    intercept = before.intercept
+def resampled(layout: Layout, before: SmoothState) -> tuple[Matrix, Vector]:
+    """Return coefficients and intercept of the function ``before``, read off at other knots."""
+    parts, intercept = list[Matrix](), before.intercept
     for new, old, columns in zip(layout.ramps, before.layout.ramps, before.layout.slices, strict=True):
         values = old.columns(new.knots) @ before.coefficients[columns]
         parts.append(np.diff(values, axis=0))
@@ -298,7 +298,7 @@ def smooth_fit(
         return _intercept_alone(task)
     asked: Mapping[int, Shape] = {} if shapes is None else shapes
     unordered = np.zeros(x.shape[0], dtype=np.bool_) if levels is None else levels
-    most = _most_ramps(task, unordered, asked)
+    most = most_ramps(task, unordered, asked)
     columns = COLUMNS if family.is_quadratic else COLUMNS_REWEIGHTED
     first = max(1, min(FIRST_RAMPS, columns // x.shape[0]))
     counts = np.where(unordered, most, np.minimum(first, most))
@@ -312,7 +312,7 @@ def smooth_fit(
         ramps = [ramps_of(cells, task.weights, int(count)) for cells, count in zip(within.x, counts, strict=True)]
         started = time.monotonic()
         state = _solve_shapes(within, ramps, unordered, asked, Start(state), steps)
-        more = _doubled(counts, most, state.degrees_of_freedom / _room(state, counts), columns)
+        more = doubled(counts, most, state.degrees_of_freedom / _room(state, counts), columns)
         growth = float(more.sum() / counts.sum()) ** 2  # of the products that take most of the time
         spent = time.monotonic() - started
         if np.array_equal(more, counts) or not context.clock.has_room_for(growth * spent):
@@ -321,10 +321,10 @@ def smooth_fit(
     assert state is not None
     if context.clock.has_room_for(spent):
         state = _with_lines(within, state, unordered, asked, steps)
-    return _as_fit(state, bins, asked)
+    return as_fit(state, bins, asked)
 
 
-def _as_fit(state: SmoothState, bins: Mapping[int, StepBins], shapes: Mapping[int, Shape]) -> SmoothFit:
+def as_fit(state: SmoothState, bins: Mapping[int, StepBins], shapes: Mapping[int, Shape]) -> SmoothFit:
     """Return the fit by terms, those of steps as narrow ramps."""
     parts = [
         _jumps(bins[term], state, term, shapes[term]) if term in bins else (ramps, state.coefficients[columns])
@@ -382,6 +382,17 @@ def _with_lines(
 
     Each curve is tested beside all others. Where several together say what none says alone, the fit stays.
     """
+    ramps, strengths, straight = straightened(state, unordered, shapes)
+    if not straight:
+        return state
+    lines = _solve_shapes(task, ramps, unordered, shapes, Start(state, strengths), steps)
+    return no_worse(lines, state, len(straight))
+
+
+def straightened(
+    state: SmoothState, unordered: NDArray[np.bool_], shapes: Mapping[int, Shape]
+) -> tuple[list[Ramps], list[Vector], list[int]]:
+    """Return ramps and λ with one ramp for each curve that the data cannot tell from a line, and which these are."""
     layout, ramps = state.layout, list(state.layout.ramps)
     precisions, strengths, straight = layout.precisions(state.strengths), list(state.strengths), list[int]()
     for term in range(len(ramps)):
@@ -394,10 +405,12 @@ def _with_lines(
             line = widths / widths.sum()
             strengths[term] = np.array([line @ precisions[term] @ line])
             ramps[term] = Ramps(ramps[term].knots[[0, -1]])
-    if not straight:
-        return state
-    lines = _solve_shapes(task, ramps, unordered, shapes, Start(state, strengths), steps)
-    return lines if 2.0 * (lines.loss - state.loss) <= TOGETHER * len(straight) * state.noise else state
+    return ramps, strengths, straight
+
+
+def no_worse(lines: SmoothState, state: SmoothState, count: int) -> SmoothState:
+    """Return the fit with ``count`` lines, or the one without where the lines together cost too much."""
+    return lines if 2.0 * (lines.loss - state.loss) <= TOGETHER * count * state.noise else state
 
 
 def ramps_of(cells: Vector, weights: Vector, count: int) -> Ramps:
@@ -411,7 +424,7 @@ def ramps_of(cells: Vector, weights: Vector, count: int) -> Ramps:
     return place_ramps(cells, weights, count)
 
 
-def _most_ramps(task: SmoothProblem, unordered: NDArray[np.bool_], shapes: Mapping[int, Shape]) -> NDArray[np.intp]:
+def most_ramps(task: SmoothProblem, unordered: NDArray[np.bool_], shapes: Mapping[int, Shape]) -> NDArray[np.intp]:
     """Return the most ramps of each term: by its rows and values, from level to level where unordered, 1 for a line."""
     values, rows = list[int](), list[int]()
     for cells in task.x:
@@ -430,7 +443,7 @@ def _room(state: SmoothState, counts: NDArray[np.intp]) -> Vector:
     return np.maximum(np.mean(dimensions, axis=0), 1.0) if dimensions else counts.astype(np.float64)
 
 
-def _doubled(counts: NDArray[np.intp], most: NDArray[np.intp], share: Vector, columns: int) -> NDArray[np.intp]:
+def doubled(counts: NDArray[np.intp], most: NDArray[np.intp], share: Vector, columns: int) -> NDArray[np.intp]:
     """Return twice the ramps for terms whose share (terms,) of freedom is large, largest first, while columns last.
 
     Among terms whose shares differ by rounding, such as those of equal columns, the first comes first.

@@ -6,8 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import lapack
 
+from sparsenam.convex.moments import GHOSTS
+from sparsenam.smooth.design import RampDesign
 from sparsenam.smooth.newton import SmoothProblem
-from sparsenam.smooth.prior import Posterior, RampDesign
+from sparsenam.smooth.prior import Posterior
 from sparsenam.smooth.uncertainty import FitPosterior
 from sparsenam.tables.sample import Matrix, Vector
 
@@ -41,14 +43,16 @@ def _inverse(part: Posterior) -> Matrix:
 
 def _quadratic_form(design: RampDesign, covariance: Matrix, rows: NDArray[np.intp]) -> Vector:
     """Return zᵀVz of each row, from the values of V at the few knots about its cells, shape (rows,)."""
-    at_knots = design.at_knots(np.ascontiguousarray(design.at_knots(covariance).T))
-    indices, shares = design.indices[:, rows], design.shares[:, rows]
+    at_knots = np.pad(design.at_knots(np.ascontiguousarray(design.at_knots(covariance).T)), (0, GHOSTS))
+    places, right = design.placed.places[:, rows].astype(np.intp), design.placed.shares[:, rows]
+    entries = [
+        (place + side, share) for place, u in zip(places, right, strict=True) for side, share in ((0, 1.0 - u), (1, u))
+    ]
     total = np.zeros(rows.size)
-    for entry in range(len(indices)):
-        total += shares[entry] ** 2 * at_knots[indices[entry], indices[entry]]
-        for other in range(entry + 1, len(indices)):
-            products = shares[entry] * shares[other]
-            total += 2.0 * products * at_knots[indices[entry], indices[other]]
+    for entry, (knot, share) in enumerate(entries):
+        total += share**2 * at_knots[knot, knot]
+        for other_knot, other_share in entries[entry + 1 :]:
+            total += 2.0 * share * other_share * at_knots[knot, other_knot]
     return total
 
 

@@ -9,7 +9,8 @@ import numpy as np
 
 from sparsenam.families import Family
 from sparsenam.smooth.constraints import ConeSolution, ConeSolver
-from sparsenam.smooth.prior import Posterior, RampDesign, WeightedGram
+from sparsenam.smooth.design import RampDesign, WeightedGram
+from sparsenam.smooth.prior import Posterior
 from sparsenam.tables.sample import Matrix, Vector
 
 LIGHTEST = 1e-6  # of a row's curvature: keeps the mean score determined where all rows are certain
@@ -64,7 +65,7 @@ class Curvatures:
         """
         weights = self.task.weights * self.task.curvatures(scores)
         if not self._grams or np.abs(weights - self._weights).sum() > SAME * weights.sum():
-            self._weights, self._grams = weights, [self.design.gram(each) for each in weights]
+            self._weights, self._grams = weights, [self.design.weighted_gram(each) for each in weights]
         return self._grams
 
 

@@ -14,10 +14,11 @@ from sparsenam.context import Context
 from sparsenam.convex.design import Ramps, distinct
 from sparsenam.families.dispersion import dispersion
 from sparsenam.model.pairs import PairFunction
+from sparsenam.smooth.design import RampDesign, WeightedGram
 from sparsenam.smooth.fit import SmoothFit
 from sparsenam.smooth.grid import GridAxis, GridBlock, PairSpread
 from sparsenam.smooth.newton import SmoothProblem
-from sparsenam.smooth.prior import Layout, Posterior, RampDesign, WeightedGram, posterior, updated_strengths
+from sparsenam.smooth.prior import Layout, Posterior, posterior, updated_strengths
 from sparsenam.tables.sample import Matrix, Vector
 
 FIRST, MOST = 16, 256  # intervals along an axis
@@ -76,7 +77,7 @@ class MainsBlock:
     def update(self, partial: Matrix, weights: Sequence[Vector], noise: float, free: int) -> None:
         """Fit partial residuals (rows, outputs), and take a step of Fellner and Schall; see `GridBlock.update`."""
         if self._sums is None or any(one is not other for one, other in zip(self._sums[0], weights, strict=True)):
-            self._sums = (list(weights), [self.design.gram(weight) for weight in weights])
+            self._sums = (list(weights), [self.design.weighted_gram(weight) for weight in weights])
             self._known = None
         # once pairs have taken what is theirs, the mains' smoothness hardly moves: a factor serves several sweeps
         self._updates += 1

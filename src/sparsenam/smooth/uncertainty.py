@@ -8,9 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from sparsenam.smooth.design import RampDesign, WeightedGram
 from sparsenam.smooth.fit import SmoothFit
 from sparsenam.smooth.newton import Curvatures, SmoothProblem
-from sparsenam.smooth.prior import Layout, Posterior, RampDesign, WeightedGram, posterior
+from sparsenam.smooth.prior import Layout, Posterior, posterior
 from sparsenam.tables.sample import Matrix, Vector
 
 
@@ -66,7 +67,7 @@ class FitPosterior:
     ) -> FitPosterior:
         """Return the posterior about given coefficients and scores."""
         if task.family.is_quadratic:
-            weights, grams = (task.weights,), (design.gram(task.weights),)
+            weights, grams = (task.weights,), (design.weighted_gram(task.weights),)
         else:
             weights = tuple(task.weights * bend for bend in task.curvatures(scores))
             grams = tuple(Curvatures(task, design).grams(scores))

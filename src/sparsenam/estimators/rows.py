@@ -1,0 +1,103 @@
+"""Which rows an estimator is given: a table in memory, or one in blocks of which a sample is read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import column_or_1d
+
+from sparsenam.context import Streams
+from sparsenam.errors import InputError, describe
+from sparsenam.families import Family
+from sparsenam.fitting.strategies import Strategy
+from sparsenam.tables.blocks import SAMPLE_ROWS, Blocks, MemoryBlocks, sample_of
+
+Matrix = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GivenTable:
+    """The rows that choose: all of them, or a sample of those in ``blocks``."""
+
+    X: Any
+    y: ArrayLike
+    weights: ArrayLike | None
+    exposure: ArrayLike | None
+    blocks: Blocks | None = None
+
+
+def given_table(
+    X: object,
+    y: ArrayLike,
+    weights: ArrayLike | None,
+    exposure: ArrayLike | None,
+    strategy: Strategy,
+    parameters: dict[str, Any],
+    in_memory: bool,
+    report: Callable[[int], None] | None = None,
+) -> GivenTable:
+    """Return the table as it is, or for one of more than 200,000 rows a sample of them and all in blocks.
+
+    ``in_memory`` says that all rows are needed at once, as folds given by the user need them.
+    """
+    whole = GivenTable(X, y, weights, exposure)
+    rows = _length(y)
+    pairs = parameters.get("pairs", 0)
+    if in_memory or rows <= SAMPLE_ROWS or not strategy.fits_all_rows or not isinstance(parameters.get("cv"), int):
+        return whole
+    if not isinstance(pairs, int) or pairs != 0 or _length(X) != rows:
+        return whole
+    weighing = None if weights is None else np.asarray(weights, dtype=np.float64)
+    units = None if exposure is None else np.asarray(exposure, dtype=np.float64)
+    blocks = MemoryBlocks(X, np.asarray(y), weighing, units)
+    seed = Streams.from_random_state(parameters.get("random_state")).integer("sample of rows")
+    drawn = sample_of(blocks, seed, report=report)
+    return GivenTable(drawn.X, drawn.y, drawn.weights, drawn.exposure, blocks)
+
+
+def _length(values: Any) -> int:
+    """Return the number of rows of anything that has one, 0 of others, which checks will refuse."""
+    shape = getattr(values, "shape", None)
+    if isinstance(shape, tuple) and shape:
+        return int(shape[0])  # pyright: ignore[reportUnknownArgumentType]
+    return len(values) if hasattr(values, "__len__") else 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NumberTarget:
+    """Targets that are numbers in the range of a family."""
+
+    check: Callable[[ArrayLike], Matrix]
+    family: Family
+
+    def __call__(self, y: NDArray[Any]) -> tuple[Matrix, Matrix]:
+        """Return y as (rows, outputs), and factors of 1."""
+        numbers = self.check(y)
+        target = numbers.reshape(len(numbers), -1)
+        self.family.range.check(target, f"the {self.family.name} family")
+        return target, np.ones(len(target))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ClassTarget:
+    """Targets that are classes, with a factor of the weight for each class; one output for two of them if ``binary``."""
+
+    classes: NDArray[np.generic]
+    factors: Matrix
+    binary: bool
+
+    def __call__(self, y: NDArray[Any]) -> tuple[Matrix, Matrix]:
+        """Return y as 0 and 1 (rows, outputs), and the factors of the rows' classes."""
+        labels = column_or_1d(y)
+        places = np.clip(np.searchsorted(self.classes, labels), 0, self.classes.size - 1)
+        unknown = self.classes[places] != labels
+        if unknown.any():
+            expected = f"the classes of a sample of {SAMPLE_ROWS:,} rows"
+            got = f"{labels[unknown][0]!r}, which it does not hold"
+            raise InputError(describe("y", expected, got, "leave out rows of so rare classes"))
+        target = (places[:, None] == np.arange(self.classes.size)).astype(np.float64)
+        return target[:, 1:] if self.binary else target, self.factors[places]
