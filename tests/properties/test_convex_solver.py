@@ -1,5 +1,7 @@
 """What must hold of every convex path, whatever the data."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,7 +11,6 @@ from convex_cases import OUTPUTS, family_of, grouped, objective, target_of
 from sparsenam.convex import (
     Certificate,
     GramCache,
-    GroupedDesign,
     alpha_max,
     certify,
     convex_path,
@@ -90,7 +91,7 @@ def test_weights_are_repeated_rows(case):
     target = target_of(case, design)
     counts = np.random.default_rng(3).integers(1, 4, design.n_rows)
     many = np.repeat(np.arange(design.n_rows), counts)
-    repeated = GroupedDesign(design.blocks[:, :, many], design.transform, design.means, design.roughness)
+    repeated = replace(design, blocks=design.blocks[:, :, many])
     (weighted,) = convex_path(design, target, family, counts[None].astype(float), alphas=[0.1], tol=1e-10)
     (plain,) = convex_path(repeated, target[many], family, np.ones((1, many.size)), alphas=[0.1], tol=1e-10)
     np.testing.assert_allclose(weighted.theta, plain.theta, atol=1e-4)

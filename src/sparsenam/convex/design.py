@@ -7,6 +7,7 @@ Demmler and Reinsch (1975).
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, cast
@@ -198,14 +199,12 @@ REST = 0.02  # share of them that the roughest directions may have together to b
 NARROWEST, WIDEST = 1e-12, 1e12  # between which λ is looked for
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class GroupedDesign:
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class GroupedDesign(ABC):
     """Columns of p groups, each padded with zeros to m columns.
 
     Attributes
     ----------
-    blocks
-        Solver's columns Qⱼᵀ, shape (groups, m, rows), single or double precision.
     transform
         Tⱼ with Qⱼ = (Gⱼ - meansⱼ) Tⱼ, shape (groups, raw columns, m).
     means
@@ -215,7 +214,6 @@ class GroupedDesign:
         padding. Zeros where the norm knows no roughness.
     """
 
-    blocks: Floats
     transform: Array
     means: Array
     roughness: Array
@@ -223,36 +221,89 @@ class GroupedDesign:
     @property
     def n_groups(self) -> int:
         """The number p of groups."""
-        return self.blocks.shape[0]
+        return self.transform.shape[0]
 
     @property
     def width(self) -> int:
         """The number m of columns of a group."""
-        return self.blocks.shape[1]
+        return self.transform.shape[2]
+
+    @property
+    @abstractmethod
+    def n_rows(self) -> int:
+        """The number of rows."""
+
+    @property
+    @abstractmethod
+    def dtype(self) -> np.dtype[np.floating[Any]]:
+        """The precision of the columns."""
+
+    @abstractmethod
+    def columns(self, groups: Indices) -> Floats:
+        """Return a copy of the chosen groups' columns, shape (groups · m, rows)."""
+
+    @abstractmethod
+    def products(self, vectors: Array) -> Floats:
+        """Return Qᵀv of all groups, shape (groups, m, r), for v of shape (r, rows), in the columns' precision."""
+
+    def original(self, solution: Array) -> Array:
+        """Return Tⱼ θⱼ, shape (groups, raw columns, outputs): coefficients of the centred columns Gⱼ - meansⱼ."""
+        return np.matmul(self.transform, solution)
+
+    def double_blocks(self, groups: Indices) -> Iterator[Array]:
+        """Yield the blocks of some groups in double precision, shape (≤ groups, m, rows), a chunk at a time."""
+        step = max(1, CHUNK // max(self.width * self.n_rows, 1))
+        for first in range(0, groups.size, step):
+            yield self.exact(groups[first : first + step]).reshape(-1, self.width, self.n_rows)
+
+    def exact(self, groups: Indices) -> Array:
+        """Return the chosen groups' columns in double precision, shape (groups · m, rows)."""
+        return self.columns(groups).astype(np.float64, copy=False)
+
+    def combined(self, groups: Indices, theta: Floats) -> Floats:
+        """Return Σⱼ Qⱼ θⱼ, shape (r, rows), for θ of shape (r, groups · m)."""
+        return theta.astype(self.dtype) @ self.columns(groups)
+
+    def scores(self, groups: Indices, theta: Array, intercept: Array) -> Array:
+        """Return β + Σⱼ Qⱼ θⱼ, shape (rows, outputs), for θ of shape (groups, m, outputs)."""
+        flat = theta.reshape(groups.size * self.width, theta.shape[-1])
+        return intercept + self.combined(groups, flat.T).T.astype(np.float64)
+
+
+LONG = 2000  # rows from which a product is quicker the other way round
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class DenseDesign(GroupedDesign):
+    """The columns written out: ``blocks`` Qⱼᵀ, shape (groups, m, rows), single or double precision."""
+
+    blocks: Floats
 
     @property
     def n_rows(self) -> int:
         """The number of rows."""
         return self.blocks.shape[2]
 
-    def original(self, solution: Array) -> Array:
-        """Return Tⱼ θⱼ, shape (groups, raw columns, outputs): coefficients of the centred columns Gⱼ - meansⱼ."""
-        return np.matmul(self.transform, solution)
+    @property
+    def dtype(self) -> np.dtype[np.floating[Any]]:
+        """The precision of the columns."""
+        return self.blocks.dtype
 
     def columns(self, groups: Indices) -> Floats:
         """Return a copy of the chosen groups' columns, shape (groups · m, rows)."""
         return self.blocks[groups].reshape(groups.size * self.width, self.n_rows)
 
-    def double_blocks(self, groups: Indices) -> Iterator[Array]:
-        """Yield the blocks of some groups in double precision, shape (≤ groups, m, rows), a chunk at a time."""
-        step = max(1, CHUNK // max(self.width * self.n_rows, 1))
-        for first in range(0, groups.size, step):
-            yield self.blocks[groups[first : first + step]].astype(np.float64)
-
-    def scores(self, groups: Indices, theta: Array, intercept: Array) -> Array:
-        """Return β + Σⱼ Qⱼ θⱼ, shape (rows, outputs), for θ of shape (groups, m, outputs)."""
-        flat = theta.reshape(groups.size * self.width, theta.shape[-1])
-        return intercept + (self.columns(groups).T @ flat.astype(self.blocks.dtype)).astype(np.float64)
+    def products(self, vectors: Array) -> Floats:
+        """Return Qᵀv of all groups, one pass over the whole design."""
+        matrix = torch.from_numpy(self.blocks.reshape(-1, self.n_rows))  # pyright: ignore[reportUnknownMemberType]
+        given = torch.from_numpy(vectors.astype(self.dtype))  # pyright: ignore[reportUnknownMemberType]
+        if len(given) == 1:
+            product = (matrix @ given[0])[:, None]
+        elif self.n_rows < LONG:
+            product = matrix @ given.T
+        else:
+            product = (given @ matrix.T).T
+        return product.numpy().reshape(self.n_groups, self.width, len(vectors))
 
 
 def grouped_design(
@@ -264,7 +315,7 @@ def grouped_design(
     roughness_of: Callable[[int], Array] | None = None,
     freedoms: Array | float = FREEDOM,
     dtype: type[np.floating[Any]] = np.float64,
-) -> GroupedDesign:
+) -> DenseDesign:
     """Build the design in the coordinates of a group norm.
 
     With ``norm="function"`` the solver's ‖θⱼ‖ is √(‖Gⱼβⱼ‖ₙ² + λⱼ βⱼᵀPⱼβⱼ) with βⱼ = Tⱼ θⱼ. In the basis that makes the
@@ -306,7 +357,7 @@ def grouped_design(
                 for group in range(first, last):
                     size = raw[group - first].shape[1]
                     penalty[group - first, :size, :size] = roughness_of(group)
-            turn, bent = _smooth_basis(gram, penalty, np.broadcast_to(freedoms, n_groups)[first:last])
+            turn, bent = smooth_basis(gram, penalty, np.broadcast_to(freedoms, n_groups)[first:last])
             chunk = np.matmul(turn.transpose(0, 2, 1), chunk)
         else:
             turn = np.tile(np.eye(chunk.shape[1]), (len(raw), 1, 1))
@@ -320,7 +371,7 @@ def grouped_design(
         rough[first:last, : bent.shape[1]] = bent
         transform[first:last, : turn.shape[1], : turn.shape[2]] = turn
         first = last
-    return GroupedDesign(blocks, transform, means, rough)
+    return DenseDesign(transform=transform, means=means, roughness=rough, blocks=blocks)
 
 
 def _padded(array: Array, *wanted: int) -> Array:
@@ -338,7 +389,7 @@ def _widened(blocks: Floats, width: int, filled: int) -> Floats:
     return wider
 
 
-def _smooth_basis(gram: Array, penalty: Array, freedoms: Array) -> tuple[Array, Array]:
+def smooth_basis(gram: Array, penalty: Array, freedoms: Array) -> tuple[Array, Array]:
     """Return T (groups, raw columns, m) with Tᵀ(gram + λ penalty)T = I, and e = λd (groups, m), from smooth to rough.
 
     Both are 0 for directions that are left out. An eigenvalue is known to rounding of the largest, far below `CUT`,

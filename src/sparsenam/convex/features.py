@@ -12,6 +12,8 @@ from scipy.linalg import block_diag
 from torch import Tensor
 
 from sparsenam.convex.design import FREEDOM, ROUNDING, Ramps, bend_roughness, distinct, place_ramps, ramp_bank
+from sparsenam.convex.knots import KnotDesign, TermAtKnots, knot_design
+from sparsenam.convex.moments import PlacedRows
 from sparsenam.networks import MLPBank
 from sparsenam.tables import PreparedSample
 from sparsenam.tables.sample import Grouping, Matrix, Vector
@@ -87,6 +89,19 @@ class LevelColumns:
         rare = np.flatnonzero(present & (self.column[codes] < 0))
         columns[rare, self.n_frequent :] = self.means[rare % PARTS, codes[rare]]
         return columns
+
+    def at_knots(self, x: Vector) -> TermAtKnots:
+        """Return the columns as functions of the level, and of the part of the rows where rare levels share columns."""
+        present = ~np.isnan(x)
+        codes = np.minimum(np.searchsorted(self.levels, np.where(present, x, self.levels[0])), self.levels.size - 1)
+        parts = PARTS if self.overall.shape[1] else 1
+        values = np.zeros((parts, self.levels.size, self.n_frequent + self.overall.shape[1]))
+        frequent = np.flatnonzero(self.column >= 0)
+        values[:, frequent, self.column[frequent]] = 1.0
+        rare = np.flatnonzero(self.column < 0)
+        values[:, rare, self.n_frequent :] = self.means[:parts, rare]
+        places = codes + self.levels.size * (np.arange(x.size) % parts)
+        return TermAtKnots(np.where(present, places, -1), np.zeros(x.size), values.reshape(-1, values.shape[2]))
 
     def values(self, coefficients: Matrix) -> Matrix:
         """Return the value of each level, shape (L, outputs), for coefficients (≥ m, outputs)."""
@@ -171,6 +186,17 @@ class RampFeatures:
         if absent.any():
             columns[absent] = np.average(columns[~absent], axis=0, weights=self.prepared.weights[~absent])
         return columns
+
+    def at_knots(self, term: int) -> TermAtKnots:
+        """Return the same columns as functions of the place among the knots of a term, or of its levels."""
+        x = self.prepared.x[term]
+        if self.prepared.levels[term]:
+            return self._levels(term).at_knots(x)
+        ramps = self._ramps(term)
+        placed = PlacedRows.of([ramps], x[None])
+        places = placed.places[0].astype(np.intp)
+        places[np.isnan(x)] = -1
+        return TermAtKnots(places, placed.shares[0], ramps.columns(ramps.knots))
 
     def network(self, terms: NDArray[np.intp], coefficients: Matrix) -> tuple[MLPBank, Tensor, Matrix]:
         """Return the bank of ramps; a category's ramps lead from level to level."""
@@ -289,6 +315,11 @@ class GroupedFeatures:
         if members.size == 1:
             return self.features.columns(int(members[0]))
         return np.hstack([self.features.columns(int(term)) for term in members])
+
+    def knot_design(self, features: RampFeatures, weights: Vector, freedoms: Vector) -> KnotDesign:
+        """Return the design of ramps, the columns of a group being functions of places among knots."""
+        members = [[features.at_knots(int(term)) for term in terms] for terms in self.grouping.members]
+        return knot_design(members, [self.roughness(group) for group in range(len(members))], weights, freedoms)
 
     def freedom(self, group: int) -> float:
         """Return the degrees of freedom of a group: those of its terms, which for one of few columns are these."""

@@ -100,3 +100,26 @@ def place(cells: Floats, knots: Floats, start: int, absent: int, places: Places,
                 high = middle - 1
         share = (x - knots[low]) / (knots[low + 1] - knots[low])
         places[row], shares[row] = start + low, min(max(share, 0.0), 1.0)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def add_crossed(one: Places, part: Floats, places: Places, shares: Floats, weights: Floats, gram: Floats) -> None:
+    """Add H₁ᵀWH to ``gram`` (knots of one term, knots): the products of one term with some, itself among them or not.
+
+    ``one`` and ``part`` (rows,) are that term's places, counted from its first knot, and shares.
+    """
+    rows = one.size
+    low, high = np.empty(rows), np.empty(rows)
+    for row in range(rows):
+        high[row] = weights[row] * part[row]
+        low[row] = weights[row] - high[row]
+    for term in range(len(places)):
+        right, other = places[term], shares[term]
+        for row in range(rows):
+            across, down = np.uint64(right[row]), np.uint64(one[row])
+            a, b = low[row], high[row]
+            av, bv = a * other[row], b * other[row]
+            gram[down, across] += a - av
+            gram[down, across + ONE] += av
+            gram[down + ONE, across] += b - bv
+            gram[down + ONE, across + ONE] += bv

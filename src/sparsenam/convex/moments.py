@@ -38,11 +38,34 @@ class PlacedRows:
         ends = np.cumsum([each.size + 1 for each in ramps])
         knots = tuple(slice(int(end) - each.size - 1, int(end)) for each, end in zip(ramps, ends, strict=True))
         total = int(ends[-1]) if ends.size else 0
-        places = np.empty(x.shape, dtype=np.uint16 if total + GHOSTS < 2**16 else np.uint32)
-        shares, kernel = np.empty(x.shape), _kernels()
+        places = np.empty(x.shape, dtype=_integer(total))
+        shares, kernel = np.empty(x.shape), kernels_module()
         for term, each in enumerate(ramps):
             kernel.place(x[term], each.knots, knots[term].start, total, places[term], shares[term])
         return cls(places, shares, knots)
+
+    @classmethod
+    def at_places(
+        cls, places: Sequence[NDArray[np.intp]], shares: Sequence[Vector], sizes: Sequence[int]
+    ) -> PlacedRows:
+        """Return rows placed by hand: places (rows,) among the ``sizes`` knots of each term, -1 where it is absent."""
+        ends = np.cumsum(sizes)
+        knots = tuple(slice(int(end) - size, int(end)) for size, end in zip(sizes, ends, strict=True))
+        total = int(ends[-1])
+        everywhere = [np.where(each < 0, total, each + slot.start) for each, slot in zip(places, knots, strict=True)]
+        return cls(np.stack(everywhere).astype(_integer(total)), np.stack(list(shares)), knots)
+
+    def at(self, rows: NDArray[np.intp]) -> PlacedRows:
+        """Return some of the rows."""
+        return PlacedRows(self.places[:, rows], self.shares[:, rows], self.knots)
+
+    def only(self, terms: slice) -> PlacedRows:
+        """Return neighbouring terms alone."""
+        first, last = self.knots[terms.start].start, self.knots[terms.stop - 1].stop
+        inside = self.places[terms].astype(np.int64)
+        places = np.where(inside >= self.size, last - first, inside - first).astype(_integer(last - first))
+        knots = tuple(slice(slot.start - first, slot.stop - first) for slot in self.knots[terms])
+        return PlacedRows(places, self.shares[terms], knots)
 
     @property
     def size(self) -> int:
@@ -58,7 +81,7 @@ class PlacedRows:
         """Return HᵀWH, shape (knots, knots), for weights (rows,)."""
         room = self.size + GHOSTS
         gram = np.zeros((room, room))
-        _kernels().add_products(self.places, self.shares, np.ascontiguousarray(weights), gram)
+        kernels_module().add_products(self.places, self.shares, np.ascontiguousarray(weights), gram)
         gram = gram[: self.size, : self.size]
         upper = np.triu(gram, 1)
         return np.triu(gram) + upper.T
@@ -66,7 +89,7 @@ class PlacedRows:
     def sums(self, values: Matrix) -> Matrix:
         """Return Hᵀv, shape (knots, r), for v of shape (rows, r)."""
         sums = np.zeros((values.shape[1], self.size + GHOSTS))
-        _kernels().add_sums(self.places, self.shares, np.ascontiguousarray(values.T), sums)
+        kernels_module().add_sums(self.places, self.shares, np.ascontiguousarray(values.T), sums)
         return np.ascontiguousarray(sums[:, : self.size].T)
 
     def times(self, values: Matrix) -> Matrix:
@@ -74,12 +97,17 @@ class PlacedRows:
         at = np.zeros((values.shape[1], self.size + GHOSTS))
         at[:, : self.size] = values.T
         effects = np.zeros((values.shape[1], self.n_rows))
-        _kernels().add_effects(self.places, self.shares, at, effects)
+        kernels_module().add_effects(self.places, self.shares, at, effects)
         return effects.T
 
 
-def _kernels() -> type[kernels]:
+def kernels_module() -> type[kernels]:
     """Return the compiled loops; numba is imported with the first fit, not with the library."""
     from sparsenam.convex import kernels
 
     return kernels
+
+
+def _integer(knots: int) -> type[np.uint16 | np.uint32]:
+    """Return the smallest type that holds the places among so many knots."""
+    return np.uint16 if knots + GHOSTS < 2**16 else np.uint32

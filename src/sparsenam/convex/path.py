@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from sparsenam.convex.design import Array, GroupedDesign, Indices
+from sparsenam.convex.design import Array, DenseDesign, GroupedDesign, Indices
 from sparsenam.convex.newton import NewtonSolver
 from sparsenam.convex.problem import (
     ConvexPoint,
@@ -28,6 +28,7 @@ from sparsenam.families import Family
 from sparsenam.penalties import GroupLasso, Penalty, WeightedLasso
 
 SMALL_DESIGN = 512  # so few columns are all put into the Gram at once
+SMALL_AT_KNOTS = 2500  # the same where sums are taken at knots, which costs less than reading the rows for gradients
 ROUNDS = 60
 NULL_ROUNDS = 30
 FIRST_STEP = 8  # groups that may enter the working set at once, before any is active
@@ -118,7 +119,8 @@ def _null_solver(
     assert isinstance(penalty, WeightedLasso)
     if problem.family.is_quadratic:
         gram = GramCache(design, problem.target.T, problem.weights) if gram is None else gram
-        if design.n_groups * design.width <= SMALL_DESIGN:
+        most = SMALL_DESIGN if isinstance(design, DenseDesign) else SMALL_AT_KNOTS
+        if design.n_groups * design.width <= most:
             gram.add(np.arange(design.n_groups))
         chosen: PathSolver = SquaredSolver(problem, gram)
     else:

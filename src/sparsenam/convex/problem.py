@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from sparsenam.convex.design import Array, GroupedDesign, Indices
@@ -17,7 +16,6 @@ from sparsenam.families.base import increasing_root
 from sparsenam.penalties import NeedsFirstFit, Penalty, Vector, WeightedLasso
 
 TINY = float(np.finfo(float).tiny)
-LONG = 10_000  # rows from which a transposed product is faster: 26 ms, not 38, at 20,000; as fast below 8000
 INTERCEPT_STEPS = 60
 INTERCEPT_TOLERANCE = 1e-12
 
@@ -63,7 +61,6 @@ class ConvexProblem:
     family: Family
     weights: Array
     alpha_scales: Array
-    _matrix: torch.Tensor = field(repr=False)
 
     @property
     def n_batches(self) -> int:
@@ -81,15 +78,8 @@ class ConvexProblem:
         One pass over the whole design, in the design's precision.
         """
         weighted = (self.weights[:, None, :] * residuals).reshape(-1, self.design.n_rows)
-        vectors = torch.from_numpy(weighted.astype(self.design.blocks.dtype))  # pyright: ignore[reportUnknownMemberType]
-        if len(vectors) == 1:
-            product = self._matrix @ vectors[0]
-        elif self.design.n_rows < LONG:
-            product = self._matrix @ vectors.T
-        else:
-            product = (vectors @ self._matrix.T).T
         shape = (self.design.n_groups, self.design.width, self.n_batches, self.n_outputs)
-        return product.numpy().reshape(shape)
+        return self.design.products(weighted).reshape(shape)
 
     def gradient_norms(self, residuals: Array) -> Array:
         """Return ‖Qⱼᵀ W r‖, shape (batches, groups)."""
@@ -190,10 +180,9 @@ def convex_problem(
     if np.any(weights < 0) or not np.all(np.isfinite(weights)) or np.any(totals <= 0):
         expected = "finite weights, none negative, not all zero in any batch"
         raise InputError(describe("convex problem", expected, "other weights", "correct the weights"))
-    matrix = torch.from_numpy(design.blocks.reshape(-1, design.n_rows))  # pyright: ignore[reportUnknownMemberType]
     by_output = np.ascontiguousarray(np.asarray(target, dtype=np.float64).T)
     scales = np.ones(len(weights)) if alpha_scales is None else alpha_scales
-    return ConvexProblem(design, by_output, family, weights / totals, scales, matrix)
+    return ConvexProblem(design, by_output, family, weights / totals, scales)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -407,7 +396,7 @@ def _effects(design: GroupedDesign, theta: Array) -> Array:
     """Return Qθ, shape (outputs, rows), in double precision."""
     total = np.zeros((theta.shape[2], design.n_rows))
     for group in np.flatnonzero(theta.any(axis=(1, 2))):
-        total += theta[group].T @ design.blocks[group].astype(np.float64)
+        total += theta[group].T @ design.exact(np.array([group]))
     return total
 
 

@@ -129,6 +129,6 @@ class SortedSolver:
     def _scores(self, theta: Array) -> Array:
         """Return Qθ, shape (batches, outputs, rows), from the groups that are not zero."""
         active = np.flatnonzero(theta.any(axis=(0, 1, 3)))
-        flat = theta[:, :, active].reshape(*theta.shape[:2], -1)
-        columns = self.problem.design.columns(active)
-        return np.matmul(flat.astype(columns.dtype), columns).astype(np.float64)
+        flat = theta[:, :, active].reshape(*theta.shape[:2], active.size * theta.shape[3])
+        rows = self.problem.design.combined(active, flat.reshape(flat.shape[0] * flat.shape[1], flat.shape[2]))
+        return rows.astype(np.float64).reshape(*flat.shape[:2], -1)

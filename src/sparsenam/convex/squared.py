@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from sparsenam.convex.design import Array, Floats, GroupedDesign, Indices
+from sparsenam.convex.knots import KnotDesign
 from sparsenam.convex.problem import TINY, ConvexProblem, group_lengths, lasso_duals, lasso_values
 
 SMALLEST_CURVATURE = 1e-10
@@ -148,7 +151,7 @@ class GramCache:
         self.inverse = np.zeros((0, batches))
         self.target_means = self.weights @ target
         self.centred = target.T - self.target_means[:, :, None]
-        self._columns: Floats = np.zeros((0, design.n_rows), design.blocks.dtype)
+        self._columns: Floats = np.zeros((0, design.n_rows), design.dtype)
         self._left_out = [rows_left_out(self.weights[0], batch) for batch in self.weights[1:]]
         self._is_partition = _is_partition(self._left_out, self.weights[0])
 
@@ -156,11 +159,6 @@ class GramCache:
     def size(self) -> int:
         """The number k·m of cached columns."""
         return len(self.groups) * self.design.width
-
-    @property
-    def columns(self) -> Floats:
-        """The cached columns, shape (k·m, rows)."""
-        return self._columns[: self.size]
 
     def rows_of(self, indices: Indices) -> Indices:
         """Return the rows in the Gram matrix of the groups at these indices of the cache."""
@@ -173,12 +171,9 @@ class GramCache:
             return
         start, stop = self.size, self.size + groups.size * self.design.width
         self._make_room(stop)
-        fresh = self.design.columns(groups)
-        self._columns[start:stop] = fresh
-        means = self._moments(fresh, np.ones((1, self.design.n_rows), fresh.dtype))[:, :, 0]
+        means, linear, block = self._sums(groups)
         self.means = np.concatenate([self.means, means], axis=1)
-        self.linear = np.concatenate([self.linear, self._products(groups)], axis=2)
-        block = self._moments(fresh, self._columns[:stop])
+        self.linear = np.concatenate([self.linear, linear], axis=2)
         block -= means[:, :, None] * self.means[:, None, :]
         self.hessian[:, start:stop, :stop] = block
         self.hessian[:, :start, start:stop] = block[:, :, :start].transpose(0, 2, 1)
@@ -187,40 +182,60 @@ class GramCache:
         self.index[groups] = np.arange(len(self.groups), len(self.groups) + groups.size)
         self.groups.extend(int(group) for group in groups)
 
-    def _products(self, groups: Indices) -> Array:
-        """Return QᵀW(y - ȳ) of some groups in double precision, shape (batches, outputs, groups·m)."""
-        weighted = (self.weights[:, None, :] * self.centred).reshape(-1, self.design.n_rows)
-        parts = [weighted @ block.reshape(-1, self.design.n_rows).T for block in self.design.double_blocks(groups)]
-        return np.concatenate(parts, axis=1).reshape(*self.centred.shape[:2], -1)
+    def times(self, indices: Indices, theta: Array) -> Array:
+        """Return Qθ, shape (r, rows), of the groups at these indices of the cache, for θ (r, indices · m)."""
+        if isinstance(self.design, KnotDesign):
+            return self.design.combined(np.array(self.groups, dtype=np.intp)[indices], theta)
+        everything = np.array_equal(indices, np.arange(indices.size))
+        columns = (
+            self._columns[: indices.size * self.design.width] if everything else self._columns[self.rows_of(indices)]
+        )
+        return np.asarray(theta.astype(columns.dtype) @ columns, dtype=np.float64)
 
-    def _moments(self, left: Floats, right: Floats) -> Array:
-        """Return left W rightᵀ for every batch, shape (batches, left, right)."""
-        weights, shape = self.weights, (len(left), len(right))
-        moments = np.empty((len(weights), *shape))
-        moments[0] = 0.0 if self._is_partition else _weighted_product(left, right, weights[0])
-        for batch, found in enumerate(self._left_out, start=1):
-            if found is None:
-                moments[batch] = _weighted_product(left, right, weights[batch])
-            else:
-                rows = found[0]
-                parts = left.take(rows, axis=1), right.take(rows, axis=1)
-                moments[batch] = _weighted_product(*parts, weights[0][rows])
-        if self._is_partition:
-            moments[0] = moments[1:].sum(axis=0)
-        for batch, found in enumerate(self._left_out, start=1):
+    def _sums(self, groups: Indices) -> tuple[Array, Array, Array]:
+        """Return QᵀW1 and QᵀW(y - ȳ) of new groups, and their products with the groups cached and themselves."""
+        weighted = (self.weights[:, None, :] * self.centred).reshape(-1, self.design.n_rows)
+        shape, design = self.centred.shape[:2], self.design
+        if isinstance(design, KnotDesign):
+            linear = design.products(weighted)[groups].transpose(2, 0, 1).reshape(*shape, -1)
+            means = design.products(self.weights)[groups].transpose(2, 0, 1).reshape(shape[0], -1)
+            known = np.array(self.groups, dtype=np.intp)
+            return means, linear, self._by_batch(lambda w, rows: design.second_moments(groups, known, w, rows))
+        start, stop = self.size, self.size + groups.size * design.width
+        fresh = self._columns[start:stop] = design.columns(groups)
+        every = self._columns[:stop]
+        ones = np.ones((1, design.n_rows), fresh.dtype)
+        parts = [weighted @ block.reshape(-1, design.n_rows).T for block in design.double_blocks(groups)]
+        linear = np.concatenate(parts, axis=1).reshape(*shape, -1)
+        means = self._by_batch(lambda w, rows: _weighted_product(fresh, ones, w, rows))[:, :, 0]
+        return means, linear, self._by_batch(lambda w, rows: _weighted_product(fresh, every, w, rows))
+
+    def _by_batch(self, summed: Callable[[Array, Indices | None], Array]) -> Array:
+        """Return for every batch what ``summed`` gives of weights and the rows that they are of (None: all)."""
+        weights = self.weights
+        parts = [
+            summed(weights[batch], None) if found is None else summed(weights[0][found[0]], found[0])
+            for batch, found in enumerate(self._left_out, start=1)
+        ]
+        whole = np.sum(parts, axis=0) if self._is_partition else summed(weights[0], None)
+        for batch, found in enumerate(self._left_out):
             if found is not None:
-                moments[batch] = found[1] * (moments[0] - moments[batch])
-        return moments
+                parts[batch] = found[1] * (whole - parts[batch])
+        return np.stack([whole, *parts])
 
     def _make_room(self, wanted: int) -> None:
-        have, most = self._columns.shape[0], self.design.n_groups * self.design.width
+        have, most = self.hessian.shape[1], self.design.n_groups * self.design.width
         if wanted > have:
             room = min(max(2 * have, wanted, FIRST_ROOM * self.design.width), most)
             self.hessian = np.pad(self.hessian, ((0, 0), (0, room - have), (0, room - have)))
-            self._columns = np.pad(self._columns, ((0, room - have), (0, 0)))
+            if not isinstance(self.design, KnotDesign):
+                self._columns = np.pad(self._columns, ((0, room - have), (0, 0)))
 
 
-def _weighted_product(left: Floats, right: Floats, weights: Array) -> Array:
+def _weighted_product(left: Floats, right: Floats, weights: Array, rows: Indices | None) -> Array:
+    """Return left W rightᵀ over some rows, which the weights are of, or over all."""
+    if rows is not None:
+        left, right = left.take(rows, axis=1), right.take(rows, axis=1)
     return np.asarray((left * weights.astype(left.dtype)) @ right.T, dtype=np.float64)
 
 
@@ -315,11 +330,8 @@ class SquaredSolver:
             return self.gram.centred
         if 3 * moving.size > self.theta.shape[2]:  # to copy some columns takes longer than to read all
             moving = np.arange(self.theta.shape[2])
-        rows = self.gram.rows_of(moving)
-        columns = self.gram.columns
-        columns = columns[: rows.size] if moving.size == self.theta.shape[2] else columns[rows]
-        flat = self.theta[:, :, moving].reshape(-1, rows.size)
-        fitted = (flat.astype(columns.dtype) @ columns).reshape(self.gram.centred.shape)
+        flat = self.theta[:, :, moving].reshape(self.theta.shape[0] * self.theta.shape[1], -1)
+        fitted = self.gram.times(moving, flat).reshape(self.gram.centred.shape)
         return self.gram.centred - fitted + self._mean_effects(moving)[:, :, None]
 
     def solution(self) -> tuple[Indices, Array, Array]:

@@ -84,7 +84,7 @@ class NumberTarget:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ClassTarget:
-    """Targets that are classes, with a factor of the weight for each class; one output for two of them if ``binary``."""
+    """Targets that are classes, with a factor of the weight for each; one output for two of them if ``binary``."""
 
     classes: NDArray[np.generic]
     factors: Matrix

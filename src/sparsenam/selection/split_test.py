@@ -107,7 +107,7 @@ def _curves(
     distinct = sorted(set(keys))
     curves = np.zeros((design.n_rows, len(distinct), prepared.target.shape[1]))
     for group, part, key in zip(support, theta, keys, strict=True):
-        curves[:, distinct.index(key)] += design.blocks[group].T.astype(np.float64) @ part
+        curves[:, distinct.index(key)] += design.exact(np.array([group])).T @ part
     return curves, np.array([owner for owner, _ in distinct], dtype=np.intp)
 
 

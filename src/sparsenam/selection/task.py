@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from sparsenam.convex.design import FREEDOM, GroupedDesign, grouped_design
-from sparsenam.convex.features import GroupedFeatures, RandomFeatures
+from sparsenam.convex.features import GroupedFeatures, RampFeatures, RandomFeatures
 from sparsenam.convex.path import alpha_max, convex_path
 from sparsenam.convex.problem import Certificate, ConvexPoint, certify, convex_problem
 from sparsenam.errors import CertificateError, InputError, describe
@@ -109,6 +109,7 @@ Indices = NDArray[np.intp]
 Norm = Literal["function", "parameters"]
 
 WIDE = 10_000_000  # numbers above which the design is kept in single precision
+TALL = 5000  # rows from which a large design is not written out: sums at knots need few rows a knot to pay
 STEPS_DOWN = 12  # warm starts on the way from alpha_max to an alpha that the user gives
 TOLERANCE = 1e-4  # duality gap of a solution, relative to the loss of the empty model
 
@@ -147,15 +148,20 @@ class ConvexTask:
         width = grouped.columns(0).shape[1] if n_groups else 1
         single = n_groups * prepared.weights.size * width > WIDE
         freedoms = np.array([grouped.freedom(group) for group in range(n_groups)])
-        design = grouped_design(
-            grouped.columns,
-            n_groups,
-            prepared.weights,
-            norm=norm,
-            roughness_of=grouped.roughness,
-            freedoms=freedoms,
-            dtype=np.float32 if single else np.float64,
-        )
+        rows = prepared.weights.size
+        ramps = features if isinstance(features, RampFeatures) and not features.hinges else None
+        if single and rows >= TALL and norm == "function" and ramps is not None:
+            design = grouped.knot_design(ramps, prepared.weights, freedoms)
+        else:
+            design = grouped_design(
+                grouped.columns,
+                n_groups,
+                prepared.weights,
+                norm=norm,
+                roughness_of=grouped.roughness,
+                freedoms=freedoms,
+                dtype=np.float32 if single else np.float64,
+            )
         leading = np.array([members[0] for members in grouping.members], dtype=np.intp)
         restricted = restrict(penalty, prepared.terms[leading], prepared.n_terms)
         # noise has the same chance in a group of several terms as in one
@@ -333,7 +339,7 @@ def substitutes_of(task: ConvexTask, model: AdditiveModel, encoder: TableEncoder
     sizes = np.einsum("jik,jik,i->j", effects, effects, shares)
     rows = (effects * shares[:, None]).transpose(1, 0, 2).reshape(shares.size, -1)
     for group, members in enumerate(prepared.grouping.members):
-        block = task.design.blocks[group]
+        block = task.design.columns(np.array([group]))
         products = (block @ rows.astype(block.dtype)).reshape(block.shape[0], indices.size, -1)
         variances = 1.0 / (1.0 + task.design.roughness[group])  # of the columns, which are orthogonal
         expressed = np.einsum("mjk,mjk,m->j", products, products, 1.0 / variances)

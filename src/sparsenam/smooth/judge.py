@@ -92,7 +92,7 @@ class SmoothJudge:
         known = self._strengths[np.ix_(batches, groups)]
         first = np.broadcast_to(np.clip(WEAK * information, LOWEST, HIGHEST)[:, None, None], known.shape)
         kept = np.stack([np.isin(groups, support) for support in supports])
-        jitter = SINGLE_JITTER if self.problem.design.blocks.dtype == np.float32 else JITTER
+        jitter = SINGLE_JITTER if self.problem.design.dtype == np.float32 else JITTER
         return Prior(self.problem.design.roughness[groups], np.where(np.isnan(known), first, known), kept, jitter)
 
     def _remember(self, batches: Indices, groups: Indices, prior: Prior) -> None:
@@ -127,8 +127,10 @@ class SmoothJudge:
         self._noise[batches] = noise
         self._remember(batches, groups, prior)
         intercepts = gram.target_means[batches] - np.einsum("fk,fko->fo", gram.means[np.ix_(batches, columns)], theta)
-        read, target = gram.columns[columns], self.problem.target
-        scores = [base + read.T @ each.astype(read.dtype) for base, each in zip(intercepts, theta, strict=True)]
+        target, outputs = self.problem.target, theta.shape[2]
+        flat = theta.transpose(0, 2, 1).reshape(-1, columns.size)
+        sums = gram.times(gram.index[groups], flat).reshape(batches.size, outputs, -1)
+        scores = [base + each.T for base, each in zip(intercepts, sums, strict=True)]
         # a row far from all others, held out, lies where the fold knows nothing: it may not decide by an absurd score
         low, high = target.min(axis=1), target.max(axis=1)
         return [

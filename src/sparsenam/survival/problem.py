@@ -206,7 +206,7 @@ class CoxProblem:
 
     def _solve(self, start: Vector, task: ConvexTask, alpha: float, context: Context) -> Converged[Choice]:
         """Alternate the hazard with the penalised solution at an alpha, from some scores (rows,)."""
-        exact, total = task.design.blocks.dtype == np.float64, self.prepared.weights.size
+        exact, total = task.design.dtype == np.float64, self.prepared.weights.size
 
         def step(scores: Vector, number: int) -> tuple[Choice, Vector]:
             sample = self._at(scores, total).prepared

@@ -1,0 +1,176 @@
+"""The design of tall tables: columns are functions of the place among knots, and are never written out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparsenam.convex.design import Array, Floats, GroupedDesign, Indices, smooth_basis
+from sparsenam.convex.moments import GHOSTS, PlacedRows, kernels_module
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TermAtKnots:
+    """A term's raw columns as functions of the place: ``values`` (knots, raw columns) at each knot.
+
+    ``places`` (rows,) is the knot left of each row, -1 where the term is absent, ``shares`` (rows,) the share of the
+    next one. Levels are knots whose next one has no share.
+    """
+
+    places: NDArray[np.intp]
+    shares: Array
+    values: Array
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class KnotDesign(GroupedDesign):
+    """Columns Qⱼ = Hⱼ Vⱼ with Hⱼ the rows' shares of the knots of group j: ten bytes for each cell of the table.
+
+    ``values`` V (knots, m) are those of each group at its knots, one group after the other; ``terms`` and ``knots``
+    have the slices of each group's terms and knots.
+    """
+
+    placed: PlacedRows
+    values: Array
+    terms: tuple[slice, ...]
+    knots: tuple[slice, ...]
+
+    @property
+    def n_rows(self) -> int:
+        """The number of rows."""
+        return self.placed.n_rows
+
+    @property
+    def dtype(self) -> np.dtype[np.floating[Any]]:
+        """The precision in which columns are written out, where they must be; sums are in double precision."""
+        return np.dtype(np.float32)
+
+    def columns(self, groups: Indices) -> Floats:
+        """Return the chosen groups' columns, shape (groups · m, rows)."""
+        return self.exact(groups).astype(self.dtype)
+
+    def exact(self, groups: Indices) -> Array:
+        """Return the chosen groups' columns in double precision."""
+        at, result = self._padded(self.values.T), np.zeros((groups.size, self.width, self.n_rows))
+        for group, columns in zip(groups.tolist(), result, strict=True):
+            terms = self.terms[group]
+            kernels_module().add_effects(self.placed.places[terms], self.placed.shares[terms], at, columns)
+        return result.reshape(groups.size * self.width, self.n_rows)
+
+    def combined(self, groups: Indices, theta: Floats) -> Array:
+        """Return Σⱼ Qⱼ θⱼ, shape (r, rows), for θ of shape (r, groups · m)."""
+        at = np.zeros((len(theta), len(self.values)))
+        parts = theta.reshape(len(theta), groups.size, self.width).astype(np.float64)
+        for index, group in enumerate(groups.tolist()):
+            at[:, self.knots[group]] = parts[:, index] @ self.values[self.knots[group]].T
+        terms = np.concatenate([np.arange(0), *(np.arange(self.terms[g].start, self.terms[g].stop) for g in groups)])
+        result = np.zeros((len(theta), self.n_rows))
+        kernels_module().add_effects(self.placed.places[terms], self.placed.shares[terms], self._padded(at), result)
+        return result
+
+    def products(self, vectors: Array) -> Array:
+        """Return Qᵀv of all groups, shape (groups, m, r), in double precision."""
+        sums = self.placed.sums(vectors.T)
+        starts = [knots.start for knots in self.knots]
+        return np.stack([np.add.reduceat(self.values * each[:, None], starts) for each in sums.T], axis=2)
+
+    def second_moments(self, groups: Indices, others: Indices, weights: Array, rows: Indices | None) -> Array:
+        """Return QⱼᵀWQₖ for j in ``groups`` and k in ``others`` and then ``groups``, shape (groups · m, all · m).
+
+        ``weights`` are those of ``rows``, or of all rows where these are None.
+        """
+        placed = self.placed if rows is None else self.placed.at(rows)
+        order = np.concatenate([others, groups])
+        result = np.zeros((groups.size, self.width, order.size, self.width))
+        weights = np.ascontiguousarray(weights)
+        for index, group in enumerate(groups.tolist()):
+            right = order[: others.size + index + 1]
+            result[index, :, : right.size] = self._crossed(placed, group, right, weights)
+        for index in range(groups.size):  # the other half, by symmetry
+            block = result[index, :, others.size : others.size + index]
+            result[:index, :, others.size + index] = block.transpose(1, 2, 0)
+        return result.reshape(groups.size * self.width, order.size * self.width)
+
+    def _crossed(self, placed: PlacedRows, group: int, right: Indices, weights: Array) -> Array:
+        """Return QⱼᵀWQₖ of one group with some, shape (m, groups, m)."""
+        terms = np.concatenate([np.arange(self.terms[g].start, self.terms[g].stop) for g in right])
+        places, shares = placed.places[terms], placed.shares[terms]
+        across = np.zeros((self.width, len(self.values)))
+        for term in range(self.terms[group].start, self.terms[group].stop):
+            knots = placed.knots[term]
+            size = knots.stop - knots.start
+            local = np.minimum(placed.places[term].astype(np.int64) - knots.start, size)
+            local[placed.places[term] >= len(self.values)] = size
+            gram = np.zeros((size + GHOSTS, len(self.values) + GHOSTS))
+            kernel = kernels_module()
+            kernel.add_crossed(local.astype(np.uint16), placed.shares[term], places, shares, weights, gram)
+            across += self.values[knots].T @ gram[:size, : len(self.values)]
+        parts = [across[:, self.knots[g]] @ self.values[self.knots[g]] for g in right]
+        return np.stack(parts, axis=1)
+
+    @staticmethod
+    def _padded(at: Array) -> Array:
+        """Return values at knots (r, knots) with zeros for absent cells."""
+        return np.ascontiguousarray(np.pad(at, ((0, 0), (0, GHOSTS))))
+
+
+def knot_design(
+    groups: Sequence[Sequence[TermAtKnots]], penalties: Sequence[Array], weights: Array, freedoms: Array
+) -> KnotDesign:
+    """Build the design in the coordinates of the function norm, as `grouped_design` does from columns.
+
+    ``groups`` has the terms of each, ``penalties`` the roughness (raw columns, raw columns) of each group.
+    """
+    terms = [term for members in groups for term in members]
+    placed = PlacedRows.at_places(
+        [term.places for term in terms], [term.shares for term in terms], [len(term.values) for term in terms]
+    )
+    shares = np.asarray(weights, dtype=np.float64) / np.sum(weights)
+    at_knots = placed.sums(shares[:, None])[:, 0]
+    raw, sizes, means = list[Array](), list[int](), list[Array]()
+    term_slices, knot_slices, first = list[slice](), list[slice](), 0
+    for members in groups:
+        inside = slice(first, first + len(members))
+        knots = slice(placed.knots[inside.start].start, placed.knots[inside.stop - 1].stop)
+        width = sum(term.values.shape[1] for term in members)
+        columns, centre, column = np.zeros((knots.stop - knots.start, width)), np.zeros(width), 0
+        for index, term in enumerate(members, start=first):
+            slot = placed.knots[index]
+            present = at_knots[slot]
+            into = slice(column, column + term.values.shape[1])
+            centre[into] = present @ term.values / max(float(present.sum()), np.finfo(float).tiny)
+            local = slice(slot.start - knots.start, slot.stop - knots.start)
+            columns[local, into] = term.values - centre[into]
+            column = into.stop
+        raw.append(columns)
+        means.append(centre)
+        sizes.append(width)
+        term_slices.append(inside)
+        knot_slices.append(knots)
+        first = inside.stop
+    widest, count = max(sizes), len(groups)
+    grams, rough, centres = (
+        np.zeros((count, widest, widest)),
+        np.zeros((count, widest, widest)),
+        np.zeros((count, widest)),
+    )
+    for group, (columns, inside) in enumerate(zip(raw, term_slices, strict=True)):
+        size = sizes[group]
+        grams[group, :size, :size] = columns.T @ placed.only(inside).gram(shares) @ columns
+        rough[group, :size, :size] = penalties[group]
+        centres[group, :size] = means[group]
+    transform, bent = smooth_basis(grams, rough, freedoms)
+    values = np.concatenate([columns @ transform[group, : sizes[group]] for group, columns in enumerate(raw)])
+    return KnotDesign(
+        transform=transform,
+        means=centres,
+        roughness=bent,
+        placed=placed,
+        values=values,
+        terms=tuple(term_slices),
+        knots=tuple(knot_slices),
+    )
