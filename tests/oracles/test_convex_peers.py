@@ -1,6 +1,8 @@
 """The convex solver against scikit-learn and skglm."""
 
 import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -10,17 +12,30 @@ from convex_cases import family_of, grouped, target_of
 from sparsenam.convex import alpha_max, convex_path
 from sparsenam.penalties import GroupElasticNet, GroupLasso
 
+SKGLM = """
+import sys
+import numpy as np
+from skglm import datafits, penalties, solvers
+from skglm.utils.data import grp_converter
 
-@pytest.fixture(scope="module")
-def skglm():
-    """skglm uncompiled: its compilation takes half a minute, these problems are tiny."""
-    os.environ["NUMBA_DISABLE_JIT"] = "1"
-    import skglm.datafits
-    import skglm.penalties
-    import skglm.solvers
-    import skglm.utils.data
+given = np.load(sys.argv[1])
+X, y, weights = np.asfortranarray(given["X"]), given["y"], given["weights"]
+indices, starts = grp_converter(X.shape[1] // weights.size, X.shape[1])
+penalty = penalties.WeightedGroupL2(float(given["alpha"]), weights, starts, indices)
+quadratic = sys.argv[2] == "gaussian"
+datafit = (datafits.QuadraticGroup if quadratic else datafits.LogisticGroup)(starts, indices)
+solver = (solvers.GroupBCD if quadratic else solvers.GroupProxNewton)(tol=1e-10, fit_intercept=True)
+np.save(sys.argv[1] + ".npy", solver.solve(X, y, datafit, penalty)[0])
+"""
 
-    return skglm
+
+def solved_by_skglm(tmp_path, case, **given):
+    """Return skglm's solution from a process of its own, where it is not compiled: that takes half a minute."""
+    path = tmp_path / "given.npz"
+    np.savez(path, **given)
+    uncompiled = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
+    subprocess.run([sys.executable, "-W", "ignore", "-c", SKGLM, str(path), case], env=uncompiled, check=True)
+    return np.load(f"{path}.npy")
 
 
 def columns_of(design):
@@ -63,21 +78,13 @@ def test_groups_of_one_column_are_the_l1_logistic_regression_of_scikit_learn():
 
 @pytest.mark.parametrize("case", ["gaussian", "binomial"])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_group_lasso_is_that_of_skglm(skglm, case, weighted):
+def test_group_lasso_is_that_of_skglm(tmp_path, case, weighted):
     design = grouped(groups=8)
     family, target = family_of(case), target_of(case, design)
     weights = np.linspace(0.5, 2.0, 8) if weighted else np.ones(8)
     penalty = GroupLasso(weights)
     alpha = 0.3 * alpha_max(design, target, family, np.ones(design.n_rows), penalty=penalty)
-    indices, starts = skglm.utils.data.grp_converter(design.width, 8 * design.width)
-    group_penalty = skglm.penalties.WeightedGroupL2(alpha, weights, starts, indices)
     theta, _ = solve(design, target, family, alpha, penalty)
-    if case == "gaussian":
-        datafit, solver = skglm.datafits.QuadraticGroup(starts, indices), skglm.solvers.GroupBCD
-        answer = target[:, 0]
-    else:
-        datafit, solver = skglm.datafits.LogisticGroup(starts, indices), skglm.solvers.GroupProxNewton
-        answer = 2 * target[:, 0] - 1
-    fitting = solver(tol=1e-10, fit_intercept=True)
-    peer, *_ = fitting.solve(columns_of(design), answer, datafit, group_penalty)
+    answer = target[:, 0] if case == "gaussian" else 2 * target[:, 0] - 1
+    peer = solved_by_skglm(tmp_path, case, X=columns_of(design), y=answer, weights=weights, alpha=alpha)
     np.testing.assert_allclose(theta, peer[: theta.size].reshape(theta.shape), atol=1e-5)

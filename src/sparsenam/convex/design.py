@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, cast
+from typing import Any, Literal, Protocol, TypeAlias, cast
 
 import numpy as np
 import torch
@@ -242,6 +242,10 @@ class GroupedDesign(ABC):
     def columns(self, groups: Indices) -> Floats:
         """Return a copy of the chosen groups' columns, shape (groups · m, rows)."""
 
+    def working(self, groups: Indices) -> WorkingColumns:
+        """Return the chosen groups' columns for sums that are taken again and again."""
+        return WrittenColumns(self.columns(groups))
+
     @abstractmethod
     def products(self, vectors: Array) -> Floats:
         """Return Qᵀv of all groups, shape (groups, m, r), for v of shape (r, rows), in the columns' precision."""
@@ -268,6 +272,61 @@ class GroupedDesign(ABC):
         """Return β + Σⱼ Qⱼ θⱼ, shape (rows, outputs), for θ of shape (groups, m, outputs)."""
         flat = theta.reshape(groups.size * self.width, theta.shape[-1])
         return intercept + self.combined(groups, flat.T).T.astype(np.float64)
+
+
+class WorkingColumns(Protocol):
+    """Some groups' columns Q, k of them, by the sums over rows that steps of a solver take."""
+
+    @property
+    def count(self) -> int:
+        """The number k of columns."""
+        ...
+
+    @property
+    def columns(self) -> Floats:
+        """The columns written out, shape (k, rows)."""
+        ...
+
+    def times(self, theta: Array) -> Array:
+        """Return θQ, shape (r, rows), for θ of shape (r, k)."""
+        ...
+
+    def products(self, vectors: Array) -> Array:
+        """Return vQᵀ in double precision, shape (r, k), for v of shape (r, rows)."""
+        ...
+
+    def second_moments(self, weights: Array, rows: Indices | None = None) -> Array:
+        """Return Q diag(w) Qᵀ, shape (k, k), for weights w of some rows, or of all."""
+        ...
+
+
+class WrittenColumns:
+    """Columns (k, rows) in memory; sums of products of two columns are in their precision."""
+
+    def __init__(self, columns: Floats) -> None:
+        self.columns = columns
+        self._exact: Array | None = None
+
+    @property
+    def count(self) -> int:
+        """The number k of columns."""
+        return len(self.columns)
+
+    def times(self, theta: Array) -> Array:
+        """Return θQ, shape (r, rows)."""
+        return np.asarray(theta.astype(self.columns.dtype) @ self.columns, dtype=np.float64)
+
+    def products(self, vectors: Array) -> Array:
+        """Return vQᵀ in double precision, shape (r, k)."""
+        if self._exact is None:
+            self._exact = self.columns.astype(np.float64, copy=False)
+        return vectors @ self._exact.T
+
+    def second_moments(self, weights: Array, rows: Indices | None = None) -> Array:
+        """Return Q diag(w) Qᵀ; one array times its transpose is half the work in BLAS."""
+        columns = self.columns if rows is None else self.columns.take(rows, axis=1)
+        scaled = columns * np.sqrt(weights).astype(columns.dtype)
+        return np.asarray(scaled @ scaled.T, dtype=np.float64)
 
 
 LONG = 2000  # rows from which a product is quicker the other way round

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsenam.convex.design import Array, Floats, GroupedDesign, Indices, smooth_basis
+from sparsenam.convex.design import Array, Floats, GroupedDesign, Indices, WorkingColumns, smooth_basis
 from sparsenam.convex.moments import GHOSTS, PlacedRows, kernels_module
 
 
@@ -67,16 +67,32 @@ class KnotDesign(GroupedDesign):
         parts = theta.reshape(len(theta), groups.size, self.width).astype(np.float64)
         for index, group in enumerate(groups.tolist()):
             at[:, self.knots[group]] = parts[:, index] @ self.values[self.knots[group]].T
-        terms = np.concatenate([np.arange(0), *(np.arange(self.terms[g].start, self.terms[g].stop) for g in groups)])
-        result = np.zeros((len(theta), self.n_rows))
+        terms, result = self._terms_of(groups), np.zeros((len(theta), self.n_rows))
         kernels_module().add_effects(self.placed.places[terms], self.placed.shares[terms], self._padded(at), result)
         return result
 
-    def products(self, vectors: Array) -> Array:
-        """Return Qᵀv of all groups, shape (groups, m, r), in double precision."""
-        sums = self.placed.sums(vectors.T)
-        starts = [knots.start for knots in self.knots]
-        return np.stack([np.add.reduceat(self.values * each[:, None], starts) for each in sums.T], axis=2)
+    def products(self, vectors: Array, groups: Indices | None = None) -> Array:
+        """Return Qᵀv of all groups or of some, shape (groups, m, r), in double precision."""
+        sums = np.zeros((len(vectors), len(self.values) + GHOSTS))
+        given = np.ascontiguousarray(vectors, dtype=np.float64)
+        if groups is None:
+            groups, placed = np.arange(self.n_groups), (self.placed.places, self.placed.shares)
+        else:
+            terms = self._terms_of(groups)
+            placed = self.placed.places[terms], self.placed.shares[terms]
+        kernels_module().add_sums(*placed, given, sums)
+        result = np.empty((groups.size, self.width, len(vectors)))
+        for index, group in enumerate(groups.tolist()):
+            result[index] = self.values[self.knots[group]].T @ sums[:, self.knots[group]].T
+        return result
+
+    def _terms_of(self, groups: Indices) -> Indices:
+        """Return the terms of some groups, in the order of the groups."""
+        return np.concatenate([np.arange(0), *(np.arange(self.terms[g].start, self.terms[g].stop) for g in groups)])
+
+    def working(self, groups: Indices) -> WorkingColumns:
+        """Return the chosen groups' columns for sums that are taken again and again."""
+        return ColumnsAtKnots(self, groups)
 
     def second_moments(self, groups: Indices, others: Indices, weights: Array, rows: Indices | None) -> Array:
         """Return QⱼᵀWQₖ for j in ``groups`` and k in ``others`` and then ``groups``, shape (groups · m, all · m).
@@ -97,7 +113,7 @@ class KnotDesign(GroupedDesign):
 
     def _crossed(self, placed: PlacedRows, group: int, right: Indices, weights: Array) -> Array:
         """Return QⱼᵀWQₖ of one group with some, shape (m, groups, m)."""
-        terms = np.concatenate([np.arange(self.terms[g].start, self.terms[g].stop) for g in right])
+        terms = self._terms_of(right)
         places, shares = placed.places[terms], placed.shares[terms]
         across = np.zeros((self.width, len(self.values)))
         for term in range(self.terms[group].start, self.terms[group].stop):
@@ -116,6 +132,35 @@ class KnotDesign(GroupedDesign):
     def _padded(at: Array) -> Array:
         """Return values at knots (r, knots) with zeros for absent cells."""
         return np.ascontiguousarray(np.pad(at, ((0, 0), (0, GHOSTS))))
+
+
+class ColumnsAtKnots:
+    """The columns of some groups of a `KnotDesign`; sums are exact, and nothing is written out but on request."""
+
+    def __init__(self, design: KnotDesign, groups: Indices) -> None:
+        self.design, self.groups = design, groups
+
+    @property
+    def count(self) -> int:
+        """The number k of columns."""
+        return self.groups.size * self.design.width
+
+    @property
+    def columns(self) -> Floats:
+        """The columns written out, shape (k, rows)."""
+        return self.design.columns(self.groups)
+
+    def times(self, theta: Array) -> Array:
+        """Return θQ, shape (r, rows)."""
+        return self.design.combined(self.groups, theta)
+
+    def products(self, vectors: Array) -> Array:
+        """Return vQᵀ, shape (r, k)."""
+        return self.design.products(vectors, self.groups).reshape(self.count, len(vectors)).T
+
+    def second_moments(self, weights: Array, rows: Indices | None = None) -> Array:
+        """Return Q diag(w) Qᵀ, shape (k, k)."""
+        return self.design.second_moments(self.groups, np.zeros(0, dtype=np.intp), weights, rows)
 
 
 def knot_design(

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sparsenam.convex.design import Array, Floats, Indices
+from sparsenam.convex.design import Array, Floats, Indices, WorkingColumns
 from sparsenam.convex.problem import ConvexProblem, group_lengths, lasso_duals, lasso_values, softmax_inverse
 from sparsenam.convex.rows import RowModel, descend_on_rows
 from sparsenam.convex.squared import descend, inverse_curvatures, rows_left_out
@@ -47,8 +47,8 @@ class NewtonSolver:
         self._left_out = [each for each in found if each is not None]
         self._nested = len(self._left_out) == len(found)
         self._shares_curvature = self._nested
-        self._held: tuple[Indices, Floats] = (np.zeros(0, np.intp), np.zeros((0, design.n_rows)))
-        self._exact: Array | None = None
+        nothing = np.zeros(0, np.intp)
+        self._held: tuple[Indices, WorkingColumns] = (nothing, design.working(nothing))
         self._model: GramModel | None = None  # of the columns held
 
     def improve(self, thresholds: Array, ridge: float, working: Indices, tol: float) -> None:
@@ -58,8 +58,8 @@ class NewtonSolver:
         old = self.theta[:, :, working]
         bars = self.problem.alpha_scales[:, None] * thresholds[working]
         columns = self._columns(working)
-        if self.problem.family.couples_outputs or not _suits_a_gram(*columns.shape):
-            new, shift = self._on_rows(columns, old, bars, ridge, tol)
+        if self.problem.family.couples_outputs or not _suits_a_gram(columns.count, self.problem.design.n_rows):
+            new, shift = self._on_rows(columns.columns, old, bars, ridge, tol)
         else:
             new, shift = self._on_gram(columns, old, bars, ridge, tol)
         if self.problem.family.couples_outputs:
@@ -67,8 +67,8 @@ class NewtonSolver:
             new -= new.mean(axis=1, keepdims=True)
             shift -= shift.mean(axis=1, keepdims=True)
         step = new - old
-        flat = step.reshape(*step.shape[:2], -1)
-        change = _products(flat.astype(columns.dtype), columns.T) + shift[:, :, None]
+        change = columns.times(step.reshape(step.shape[0] * step.shape[1], -1)).reshape(self.scores.shape)
+        change += shift[:, :, None]
         sizes = self._line_search(old, step, change, bars, ridge)
         # batches that leave rows out of batch 0 have nearly its curvature; where a step fell short they have not
         self._shares_curvature = self._nested and bool(np.all(sizes == 1.0))
@@ -121,22 +121,22 @@ class NewtonSolver:
         new, gain = old.copy(), tol * float(self.null_losses.max())
         return new, descend_on_rows(model, inverse, columns, new, bars, ridge, gain, MAX_SWEEPS)
 
-    def _on_gram(self, columns: Floats, old: Array, bars: Array, ridge: float, tol: float) -> tuple[Array, Array]:
+    def _on_gram(
+        self, columns: WorkingColumns, old: Array, bars: Array, ridge: float, tol: float
+    ) -> tuple[Array, Array]:
         """Return the model's minimum θ, shape as ``old``, and the shift of the intercepts (batches, outputs)."""
         problem, count = self.problem, old.shape[2]
-        if self._exact is None:
-            self._exact = columns.astype(np.float64, copy=False)
         residuals = problem.weights[:, None, :] * problem.residuals(self.scores)
-        model = self._gram_model(columns, self._exact, count)
+        model = self._gram_model(columns, count)
         rests = residuals.sum(axis=2)
-        pull = _products(residuals, self._exact) - model.means * (rests / model.totals)[:, :, None]
+        pull = _products(residuals, columns) - model.means * (rests / model.totals)[:, :, None]
         new = old.copy()
         scale = tol * float(self.null_losses.max())
         descend(model.hessian, model.inverse, new, pull, list(range(count)), bars, ridge, scale, MAX_SWEEPS)
         flat = (new - old).reshape(*old.shape[:2], -1)
         return new, (rests - np.einsum("fok,fok->fo", model.means, flat)) / model.totals
 
-    def _gram_model(self, columns: Floats, exact: Array, count: int) -> GramModel:
+    def _gram_model(self, columns: WorkingColumns, count: int) -> GramModel:
         """Return the working set's curvature, summed anew only when it has moved."""
         scores = self.scores[:1] if self._shares_curvature else self.scores
         bends = np.maximum(self.problem.curvatures(scores), SMALLEST_BEND)
@@ -146,7 +146,7 @@ class NewtonSolver:
             if np.sum(weights * np.abs(bends - held.bends)) <= STALE * np.sum(weights * held.bends):
                 return held
         weighted = self.problem.weights[:, None, :] * bends
-        totals, means = weighted.sum(axis=2), _products(weighted, exact)
+        totals, means = weighted.sum(axis=2), _products(weighted, columns)
         hessian = _second_moments(columns, weighted, self._left_out if self._shares_curvature else None)
         hessian -= means[..., :, None] * (means / totals[:, :, None])[..., None, :]
         inverse = inverse_curvatures(hessian, count, self.problem.design.width)
@@ -165,10 +165,10 @@ class NewtonSolver:
         self.scores = self.scores + shifts[:, :, None]
         self.intercepts = self.intercepts + shifts
 
-    def _columns(self, working: Indices) -> Floats:
-        """Return the working groups' columns, shape (k·m, rows), copied only when the working set changes."""
+    def _columns(self, working: Indices) -> WorkingColumns:
+        """Return the working groups' columns, made only when the working set changes."""
         if not np.array_equal(self._held[0], working):
-            self._held, self._exact, self._model = (working, self.problem.design.columns(working)), None, None
+            self._held, self._model = (working, self.problem.design.working(working)), None
         return self._held[1]
 
     def _line_search(self, old: Array, step: Array, change: Array, bars: Array, ridge: float) -> Array:
@@ -194,29 +194,26 @@ def _suits_a_gram(n_columns: int, n_rows: int) -> bool:
     return n_rows >= TALL * n_columns or n_rows * n_columns**2 <= LIGHT
 
 
-def _products(vectors: Floats, columns: Floats) -> Array:
+def _products(vectors: Array, columns: WorkingColumns) -> Array:
     """Return vectors (batches, outputs, rows) times columnsᵀ (k, rows), shape (batches, outputs, k)."""
-    flat = vectors.reshape(-1, vectors.shape[2]) @ columns.T
-    return flat.reshape(*vectors.shape[:2], -1)
+    flat = columns.products(vectors.reshape(-1, vectors.shape[2]))
+    return flat.reshape(*vectors.shape[:2], columns.count)
 
 
-def _second_moments(columns: Floats, bends: Array, left_out: list[tuple[Indices, float]] | None) -> Array:
+def _second_moments(columns: WorkingColumns, bends: Array, left_out: list[tuple[Indices, float]] | None) -> Array:
     """Return Q diag(d) Qᵀ, shape (batches, outputs, k, k), for d of shape (batches, outputs, rows).
 
     With ``left_out``, the rows that batches 1, … leave out of batch 0 and the factor on the others, all folds
     together cost no more than batch 0.
     """
-    moments = np.empty((*bends.shape[:2], len(columns), len(columns)))
-    roots = np.sqrt(bends).astype(columns.dtype)
+    moments = np.empty((*bends.shape[:2], columns.count, columns.count))
     for output in range(bends.shape[1]):
-        scaled = columns * roots[0, output]
-        moments[0, output] = scaled @ scaled.T  # one array times its transpose: half the work in BLAS
+        moments[0, output] = columns.second_moments(bends[0, output])
         for batch in range(1, len(bends)):
             if left_out is None:
-                scaled = columns * roots[batch, output]
-                moments[batch, output] = scaled @ scaled.T
+                moments[batch, output] = columns.second_moments(bends[batch, output])
             else:
                 rows, factor = left_out[batch - 1]
-                part = scaled.take(rows, axis=1)
-                moments[batch, output] = factor * (moments[0, output] - part @ part.T)
+                part = columns.second_moments(bends[0, output][rows], rows)
+                moments[batch, output] = factor * (moments[0, output] - part)
     return moments

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_solve, cholesky, lapack
 
-from sparsenam.convex.design import Array, Floats, GroupedDesign, Indices
+from sparsenam.convex.design import Array, GroupedDesign, Indices, WorkingColumns
 from sparsenam.convex.problem import ConvexProblem, convex_problem
 from sparsenam.convex.squared import GramCache
 from sparsenam.families import Family
@@ -141,21 +141,21 @@ class SmoothJudge:
     def _newton(self, batches: Indices, supports: list[Indices]) -> list[Array]:
         problem, family = self.problem, self.problem.family
         groups = np.unique(np.concatenate(supports))
-        columns = problem.design.columns(groups)
+        columns = problem.design.working(groups)
         working = WorkingProblem(problem, self.counts[batches, None] * problem.weights[batches], columns)
         kept = np.stack([np.isin(groups, support) for support in supports])
         theta = self._start(batches, groups) * np.repeat(kept, problem.design.width, axis=1)[:, :, None]
         intercepts = self._intercepts[batches]  # a copy
         scores = intercepts[:, None, :] + _times(columns, theta)
         freedom, free = np.zeros(batches.size), problem.n_outputs - family.couples_outputs
-        working.move(theta, scores)
+        working.move(theta, scores, intercepts)
         prior = self._prior(batches, supports, groups, working.information / working.noise(scores, freedom + 1.0))
         going = np.arange(batches.size)  # whose strengths are not yet at rest
-        for _ in range(_steps(min(columns.shape))):
+        for _ in range(_steps(min(columns.count, problem.design.n_rows))):
             point, middle, before = theta[going], scores[going], freedom[going]
             part = prior.of(going)
             noise = working.noise(middle, before + 1.0)
-            working.move(point, middle)
+            working.move(point, middle, intercepts[going])
             goal, base, variances = working.solve(part, noise)
             for _ in range(0 if family.couples_outputs else INNER):  # a bound's minimum is too far from the loss's
                 part.update(goal, variances, free)
@@ -278,17 +278,17 @@ class WorkingProblem:
     observations. Where columns outnumber rows, a Hessian SᵀS is kept as S, its centred rows times √curvature.
     """
 
-    def __init__(self, problem: ConvexProblem, weights: Array, columns: Floats) -> None:
+    def __init__(self, problem: ConvexProblem, weights: Array, columns: WorkingColumns) -> None:
         self._family, self._target = problem.family, problem.target.T
         self._weights, self._columns = weights, columns
         outputs = problem.n_outputs
         couples = problem.family.couples_outputs
         self._parts = [slice(0, outputs)] if couples else [slice(k, k + 1) for k in range(outputs)]
-        size = (len(weights), len(self._parts), len(columns))
+        size = (len(weights), len(self._parts), columns.count)
         self._bends = np.zeros((*size[:2], weights.shape[1]))
-        self._by_rows = weights.shape[1] < len(columns)
+        self._by_rows = weights.shape[1] < columns.count
         # Hessians, or their rows S
-        self._sums = np.zeros((*size[:2], min(weights.shape[1], len(columns)), len(columns)))
+        self._sums = np.zeros((*size[:2], min(weights.shape[1], columns.count), columns.count))
         self._means = np.zeros(size)
         self._losses: Array | None = None  # where the last step ended
         self._stretch = np.ones(len(weights))  # of the Hessians: softmax's is a bound, and longer steps are tried
@@ -313,8 +313,8 @@ class WorkingProblem:
         given = zip(scores, self._weights, freedom.tolist(), strict=True)
         return np.array([dispersion(self._family, each, self._target, weights, used) for each, weights, used in given])
 
-    def move(self, theta: Array, scores: Array) -> None:
-        """Make the model about θ (batches, columns, outputs) with its scores (batches, rows, outputs)."""
+    def move(self, theta: Array, scores: Array, intercepts: Array) -> None:
+        """Make the model about θ (batches, columns, outputs), its scores (batches, rows, outputs) and intercepts."""
         starts = [part.start for part in self._parts]
         bends = np.maximum(self._family.hessian_diagonal(scores, self._target)[:, :, starts], LIGHTEST)
         bends = self._weights[:, None, :] * bends.transpose(0, 2, 1)
@@ -322,13 +322,13 @@ class WorkingProblem:
         for batch in np.flatnonzero(moved).tolist():
             self._sum_hessians(batch, bends[batch])
         self._theta, self._scores = theta, scores
+        self._intercepts = intercepts
         self._gradient = self._weights[:, :, None] * self._family.gradient(scores, self._target)
         if not self._by_rows:
             self._slopes = _times_transposed(self._columns, self._gradient)
 
     def solve(self, prior: Prior, noise: Array) -> tuple[Array, Array, Array]:
         """Return the minimiser θ under a prior, its intercepts (batches, outputs), and the posterior variances."""
-        middle = self._scores[:, 0] - np.einsum("k,fko->fo", self._columns[:, 0], self._theta)
         goals, bases, variances = list[Array](), list[Array](), list[Array]()
         for index, part in enumerate(self._parts):
             means, theta = self._means[:, index], self._theta[:, :, part]
@@ -340,7 +340,7 @@ class WorkingProblem:
                 spread = self._posterior(index, part, prior, self._mean_curvatures() / noise, noise)[1]
             goals.append(goal)
             total = (self._stretch * self._bends[:, index].sum(axis=1))[:, None]
-            bases.append(middle[:, part] - rest / total - np.einsum("fk,fko->fo", means, goal - theta))
+            bases.append(self._intercepts[:, part] - rest / total - np.einsum("fk,fko->fo", means, goal - theta))
             variances.append(spread)
         return np.concatenate(goals, axis=2), np.concatenate(bases, axis=1), np.stack(variances, axis=1)
 
@@ -393,35 +393,34 @@ class WorkingProblem:
         return np.sum(self._weights * free, axis=1) / self._bends[:, 0].sum(axis=1)
 
     def _sum_hessians(self, batch: int, bends: Array) -> None:
-        columns, rows = self._columns, slice(None)
-        if not self._by_rows and np.count_nonzero(self._weights[batch]) < 0.7 * columns.shape[1]:
-            rows = np.flatnonzero(self._weights[batch])
-            columns = columns[:, rows]
         self._bends[batch] = bends
+        few = np.count_nonzero(self._weights[batch]) < 0.7 * bends.shape[1]
+        rows = np.flatnonzero(self._weights[batch]) if few and not self._by_rows else None
         for part, bend in enumerate(bends):
-            total, roots = float(bend.sum()), np.sqrt(bend[rows]).astype(columns.dtype)
-            means = (columns @ bend[rows].astype(columns.dtype)).astype(np.float64) / total
+            total = float(bend.sum())
+            means = self._columns.products(bend[None])[0] / total
             self._means[batch, part] = means
             if self._by_rows:
-                self._sums[batch, part] = ((columns - means[:, None]) * roots).T
+                columns = self._columns.columns
+                self._sums[batch, part] = ((columns - means[:, None]) * np.sqrt(bend).astype(columns.dtype)).T
             else:
-                scaled = columns * roots
-                self._sums[batch, part] = (scaled @ scaled.T).astype(np.float64) - total * np.outer(means, means)
+                sums = self._columns.second_moments(bend if rows is None else bend[rows], rows)
+                self._sums[batch, part] = sums - total * np.outer(means, means)
 
 
 def _steps(n_columns: int) -> int:
     return STEPS if n_columns <= STACKED else STEPS_OF_MANY
 
 
-def _times(columns: Floats, theta: Array) -> Array:
+def _times(columns: WorkingColumns, theta: Array) -> Array:
     """Return columnsᵀ (rows, k) times θ (batches, k, outputs), shape (batches, rows, outputs)."""
     batches, size, outputs = theta.shape
-    flat = columns.T @ theta.transpose(1, 0, 2).reshape(size, batches * outputs).astype(columns.dtype)
-    return flat.astype(np.float64).reshape(-1, batches, outputs).transpose(1, 0, 2)
+    flat = columns.times(theta.transpose(0, 2, 1).reshape(batches * outputs, size))
+    return flat.reshape(batches, outputs, -1).transpose(0, 2, 1)
 
 
-def _times_transposed(columns: Floats, gradient: Array) -> Array:
+def _times_transposed(columns: WorkingColumns, gradient: Array) -> Array:
     """Return columns (k, rows) times gradient (batches, rows, outputs), shape (batches, k, outputs)."""
     batches, rows, outputs = gradient.shape
-    flat = columns @ gradient.transpose(1, 0, 2).reshape(rows, batches * outputs).astype(columns.dtype)
-    return flat.astype(np.float64).reshape(-1, batches, outputs).transpose(1, 0, 2)
+    flat = columns.products(gradient.transpose(0, 2, 1).reshape(batches * outputs, rows))
+    return flat.reshape(batches, outputs, -1).transpose(0, 2, 1)
