@@ -22,7 +22,7 @@ def write_atomically(path: Path, *parts: bytes, make_folder: bool = True) -> Non
 
 @contextmanager
 def written_beside(path: Path) -> Generator[Path]:
-    """Give the name of a file beside ``path`` to write; at the end it is renamed to ``path``, after a failure removed."""
+    """Give the name of a file to write beside ``path``, which becomes ``path`` at the end; a failure removes it."""
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
     try:
         yield temporary

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib import import_module
-from os import PathLike, fspath
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -90,19 +89,18 @@ def column_names(dataset: Any) -> tuple[str, ...]:
     return tuple(name for name in names if not INDEX.fullmatch(name))
 
 
-def parquet_dataset(source: str | PathLike[str] | Sequence[str | PathLike[str]]) -> Any:
-    """Return the dataset of a Parquet file, a folder of them, a pattern such as ``part-*.parquet``, or a list of these.
+def parquet_dataset(paths: Sequence[str]) -> Any:
+    """Return the dataset of Parquet files, folders of them and patterns of names such as ``part-*.parquet``.
 
-    Files of a folder or a pattern are sorted by name. Folders named ``year=2024`` give a column ``year``.
+    Files of a folder or a pattern are sorted by name. Folders named ``year=2024`` inside of one give a column.
     """
     arrow, datasets = arrow_library("pyarrow"), arrow_library("pyarrow.dataset")
-    given = [source] if isinstance(source, str | PathLike) else list(source)
-    files = [file for one in given for file in _files(fspath(one))]
-    folder = fspath(given[0]) if len(given) == 1 and Path(given[0]).is_dir() else None
-    partitioned = {} if folder is None else {"partitioning": "hive", "partition_base_dir": str(Path(folder).absolute())}
+    files = [str(file) for path in paths for file in _files(path)]
+    folder = Path(paths[0]).absolute() if len(paths) == 1 and Path(paths[0]).is_dir() else None
+    partitioned = {} if folder is None else {"partitioning": "hive", "partition_base_dir": str(folder)}
     with _readable():
         # the schema of the first file stands for all until they are compared
-        dataset = datasets.dataset([str(file) for file in files], format="parquet", **partitioned)
+        dataset = datasets.dataset(files, format="parquet", **partitioned)
     schema = _common_schema(arrow, dataset)
     return dataset.replace_schema(arrow.unify_schemas([schema, dataset.schema]))
 
@@ -165,25 +163,25 @@ def _same_type(arrow: Any, one: Any, other: Any, name: str) -> bool:
 
 def tables_of(dataset: Any, names: Sequence[str], height: int = BLOCK_ROWS) -> Iterator[Any]:
     """Yield the rows of a dataset as Arrow tables of ``height`` rows, the last one of fewer; one is read ahead."""
-    yield from _one_ahead(_cut(dataset, names, height))
+    schema = arrow_library("pyarrow").schema([dataset.schema.field(name) for name in names])
+    yield from _one_ahead(joined(_batches(dataset, schema), height))
 
 
-def _cut(dataset: Any, names: Sequence[str], height: int) -> Iterator[Any]:
-    arrow = arrow_library("pyarrow")
-    schema = arrow.schema([dataset.schema.field(name) for name in names])
+def joined(batches: Iterable[Any], height: int) -> Iterator[Any]:
+    """Yield the rows of record batches as tables of ``height`` rows, the last one of fewer; none without rows."""
+    table_from = arrow_library("pyarrow").Table.from_batches
     waiting, rows = list[Any](), 0
-    with _readable():
-        for batch in _batches(dataset, schema):
-            start = 0
-            while start < batch.num_rows:
-                part = batch.slice(start, height - rows)
-                waiting.append(part)
-                start, rows = start + part.num_rows, rows + part.num_rows
-                if rows == height:
-                    yield arrow.Table.from_batches(waiting, schema)
-                    waiting, rows = [], 0
+    for batch in batches:
+        start = 0
+        while start < batch.num_rows:
+            part = batch.slice(start, height - rows)
+            waiting.append(part)
+            start, rows = start + part.num_rows, rows + part.num_rows
+            if rows == height:
+                yield table_from(waiting)
+                waiting, rows = [], 0
     if rows:
-        yield arrow.Table.from_batches(waiting, schema)
+        yield table_from(waiting)
 
 
 def _batches(dataset: Any, schema: Any) -> Iterator[Any]:
@@ -191,15 +189,18 @@ def _batches(dataset: Any, schema: Any) -> Iterator[Any]:
     datasets = arrow_library("pyarrow.dataset")
     sparing: dict[str, Any] = {"batch_size": AT_ONCE, "batch_readahead": 1, "use_threads": False}
     try:
-        fragments = dataset.get_fragments()
+        fragments: Iterable[Any] | None = dataset.get_fragments()
     except ValueError:  # a dataset with a filter does not show its parts
-        yield from dataset.scanner(columns=schema.names, fragment_readahead=1, **sparing).to_batches()
-        return
-    for fragment in fragments:
-        if isinstance(fragment, datasets.ParquetFileFragment):
-            yield from _decoded(fragment, schema)
-        else:
-            yield from fragment.to_batches(schema=dataset.schema, columns=schema.names, **sparing)
+        fragments = None
+    with _readable():
+        if fragments is None:
+            yield from dataset.scanner(columns=schema.names, fragment_readahead=1, **sparing).to_batches()
+            return
+        for fragment in fragments:
+            if isinstance(fragment, datasets.ParquetFileFragment):
+                yield from _decoded(fragment, schema)
+            else:
+                yield from fragment.to_batches(schema=dataset.schema, columns=schema.names, **sparing)
 
 
 def _decoded(fragment: Any, schema: Any) -> Iterator[Any]:
@@ -235,7 +236,7 @@ def _one_ahead(items: Iterator[Item]) -> Iterator[Item]:
 
 
 @contextmanager
-def _readable(path: str = "table") -> Iterator[None]:
+def _readable(path: str = "table") -> Generator[None]:
     """Turn what Arrow says of a file that it cannot read into one sentence."""
     arrow = arrow_library("pyarrow")
     try:
