@@ -8,8 +8,8 @@ import dask.dataframe as dd
 import numpy as np
 import pytest
 from distributed import Client, LocalCluster
-from engine_cases import COLUMNS, killed_once, moments, numbered_rows, refused, slow, table
 
+from engine_cases import COLUMNS, killed_once, moments, numbered_rows, refused, slow, table
 from sparsenam.errors import ClusterError, InputError
 from sparsenam.tables.blocks import total
 from sparsenam.tables.dask_rows import dask_blocks
@@ -111,7 +111,7 @@ def test_a_sentence_of_the_function_comes_from_the_worker():
 
 
 def test_a_cluster_without_workers_is_one_sentence():
-    with cluster_in_this_process() as (cluster, client):
+    with cluster_in_this_process() as (cluster, _):
         blocks = dask_blocks(frame_of(), COLUMNS, patience=1.0)
         cluster.scale(0)
         cluster.sync(cluster._correct_state)
@@ -120,7 +120,7 @@ def test_a_cluster_without_workers_is_one_sentence():
 
 
 def test_a_scheduler_that_ends_during_a_pass_is_one_sentence():
-    with cluster_in_this_process() as (cluster, client):
+    with cluster_in_this_process() as (cluster, _):
         blocks = dask_blocks(frame_of(), COLUMNS)
         ended = threading.Timer(0.3, cluster.close)
         ended.start()

@@ -7,10 +7,10 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
-from engine_cases import COLUMNS, moments, numbered_rows, refused, table
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from engine_cases import COLUMNS, moments, numbered_rows, refused, table
 from sparsenam.errors import InputError
 from sparsenam.tables import arrow_rows
 from sparsenam.tables.arrow_rows import arrow_blocks, parquet_dataset
@@ -157,6 +157,10 @@ def damaged(folder):
     return path
 
 
+def without(folder, name):
+    return write(folder / "a.parquet", table(5).drop(columns=name), [5])
+
+
 @pytest.mark.parametrize(
     ("make", "sentence"),
     [
@@ -165,8 +169,8 @@ def damaged(folder):
         (lambda folder: folder, "expected Parquet files, got none"),
         (lambda folder: folder / "table.csv", "expected a file .parquet"),
         (lambda folder: write(folder / "a.parquet", table(5), [0]), "expected rows, got none"),
-        (lambda folder: write(folder / "a.parquet", table(5).drop(columns="y"), [5]), "expected a column 'y', got none"),
-        (lambda folder: write(folder / "a.parquet", table(5).drop(columns="w"), [5]), "expected a column 'w', got none"),
+        (lambda folder: without(folder, "y"), "expected a column 'y', got none of that name"),
+        (lambda folder: without(folder, "w"), "expected a column 'w', got none of that name"),
     ],
 )
 def test_what_cannot_be_read_is_one_sentence(tmp_path, make, sentence):

@@ -4,15 +4,16 @@ import os
 import shutil
 import sys
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from engine_cases import COLUMNS, moments, numbered_rows, refused, table
 
 import sparsenam
+from engine_cases import COLUMNS, moments, numbered_rows, refused, table
 from sparsenam.datasets import make_classification
 from sparsenam.errors import ClusterError, InputError
 from sparsenam.estimators import RandomFeatureSNAMClassifier
@@ -24,7 +25,8 @@ from sparsenam.tables.spark_rows import spark_blocks
 pytestmark = [
     pytest.mark.xdist_group("spark"),
     pytest.mark.skipif(
-        shutil.which("java") is None and "JAVA_HOME" not in os.environ, reason="Spark needs Java, which is not installed"
+        shutil.which("java") is None and "JAVA_HOME" not in os.environ,
+        reason="Spark needs Java, which is not installed",
     ),
 ]
 
@@ -45,7 +47,11 @@ def spark():
 
     paths = [str(Path(__file__).parents[1]), str(Path(sparsenam.__file__).parents[1])]
     before = dict(os.environ)
-    os.environ |= {"PYSPARK_PYTHON": sys.executable, "PYTHONPATH": os.pathsep.join(paths), "SPARK_LOCAL_IP": "127.0.0.1"}
+    os.environ |= {
+        "PYSPARK_PYTHON": sys.executable,
+        "PYTHONPATH": os.pathsep.join(paths),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+    }
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -63,8 +69,10 @@ def spark():
 
 def partitions_of(frame):
     """Return the rows of each partition, as Spark has them."""
-    rows = frame.rdd.glom().collect()
-    return [pa.Table.from_pylist([row.asDict() for row in part]) for part in rows]
+    rows = [row.asDict() for row in frame.selectExpr("spark_partition_id() AS partition", "*").collect()]
+    numbers = [row.pop("partition") for row in rows]
+    parts = [[row for row, part in zip(rows, numbers, strict=True) if part == number] for number in sorted({*numbers})]
+    return [pa.Table.from_pylist(part) for part in parts]
 
 
 def test_a_spark_table_gives_the_sums_of_one_process(spark, tmp_path):
@@ -90,6 +98,9 @@ def test_a_spark_table_gives_the_sums_of_one_process(spark, tmp_path):
         blocks_of(frame.drop("y"), COLUMNS)
     with pytest.raises(InputError, match="expected rows, got none"):
         blocks_of(frame.filter("w < 0"), COLUMNS)
+    other = replace(blocks, lengths=(1, *blocks.lengths[1:]))
+    with pytest.raises(InputError, match="expected the same partitions at every pass"):
+        other.reduce(numbered_rows, None)
 
 
 def test_predictions_stand_beside_the_columns(spark):
@@ -99,6 +110,7 @@ def test_predictions_stand_beside_the_columns(spark):
     labels = np.where(data.y == 1, "yes", "no")
     model = RandomFeatureSNAMClassifier(random_state=0, alpha=0.01).fit(rows, labels)
     frame = spark.createDataFrame([{"id": index, **row} for index, row in enumerate(rows.to_pylist())])
+    frame = frame.coalesce(1)  # one worker that imports the library
     found = predict_table(model, frame)
     assert found.columns == [*frame.columns, "prediction_"]
     by_id = {row["id"]: row["prediction_"] for row in found.collect()}

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import pickle
+from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib import import_module
 from itertools import accumulate
-from typing import Any, cast
+from typing import Any
 
 from sparsenam.errors import ClusterError, InputError, describe
 from sparsenam.tables.arrow_rows import arrow_library, joined
@@ -53,13 +54,13 @@ class SparkBlocks:
     ) -> Sum:
         """Return the sum over all blocks, added in the order of partitions and of the blocks in them."""
         columns, heights = self.columns, [-(-length // self.height) for length in self.lengths]
-        first = [0, *accumulate(heights)]  # the number of each partition's first block
+        first = dict(enumerate([0, *accumulate(heights)]))  # the number of each partition's first block
 
         def worked_on(table: Any, partition: int, number: int) -> Any:
-            return function(columns.block(table, first[partition] + number), state)
+            return function(columns.block(table, first.get(partition, 0) + number), state)
 
         found = _run(self.frame, (*self.names, *columns.used), worked_on, self.height)
-        return total(reported(((cast("Sum", part), rows) for _, part, rows in found), report))
+        return total(reported(_same_partitions(found, self.lengths), report))
 
 
 def spark_blocks(frame: Any, columns: TargetColumns, height: int = BLOCK_ROWS) -> SparkBlocks:
@@ -69,12 +70,12 @@ def spark_blocks(frame: Any, columns: TargetColumns, height: int = BLOCK_ROWS) -
     if repeated:
         got = f"{repeated[0]!r} more than once"
         raise InputError(describe("table", "column names that differ", got, "rename or drop the repeated columns"))
-    lengths = dict[int, int]()
+    lengths = Counter[int]()
     for partition, _, rows in _run(frame, (columns.target,), _nothing, height):
-        lengths[partition] = lengths.get(partition, 0) + rows
+        lengths[partition] += rows
     if not lengths:
         raise InputError(describe("table", "rows", "none", "give a table with rows"))
-    counted = tuple(lengths.get(partition, 0) for partition in range(max(lengths) + 1))
+    counted = tuple(lengths[partition] for partition in range(max(lengths) + 1))
     return SparkBlocks(frame, columns, names, counted, height)
 
 
@@ -82,6 +83,17 @@ def numbered(frame: Any, names: Sequence[str]) -> Any:
     """Return some columns of a Spark table under the names c0, c1, …: Spark takes a dot in a name for a field."""
     quoted = (name.replace("`", "``") for name in names)
     return frame.selectExpr(*(f"`{name}` AS c{index}" for index, name in enumerate(quoted)))
+
+
+def _same_partitions(found: Iterable[tuple[int, Any, int]], lengths: Sequence[int]) -> Iterator[tuple[Any, int]]:
+    """Yield results and rows; raise after the last where the partitions are not those that were counted."""
+    counted = Counter[int]()
+    for partition, result, rows in found:
+        counted[partition] += rows
+        yield result, rows
+    if counted != Counter({partition: length for partition, length in enumerate(lengths) if length}):
+        expected, got = "the same partitions at every pass", "others than were counted"
+        raise InputError(describe("Spark", expected, got, "cache the table before the fit"))
 
 
 def _nothing(table: Any, partition: int, number: int) -> None:
