@@ -2,6 +2,7 @@
 
 import contextlib
 import threading
+from types import SimpleNamespace
 
 import dask
 import dask.dataframe as dd
@@ -11,15 +12,16 @@ from distributed import Client, LocalCluster
 
 from engine_cases import COLUMNS, killed_once, moments, numbered_rows, refused, slow, table
 from sparsenam.errors import ClusterError, InputError
+from sparsenam.tables import dask_rows
 from sparsenam.tables.blocks import total
 from sparsenam.tables.dask_rows import dask_blocks
 from sparsenam.tables.sources import blocks_of
 
 pytestmark = pytest.mark.xdist_group("dask")
-PARTITIONS = 10
+PARTITIONS = 8
 
 
-def frame_of(rows=1000, partitions=PARTITIONS):
+def frame_of(rows=800, partitions=PARTITIONS):
     return dd.from_pandas(table(rows), npartitions=partitions)
 
 
@@ -65,17 +67,17 @@ def test_without_a_cluster_the_scheduler_of_dask_works(scheduler):
     frame = frame_of()
     with dask.config.set(scheduler=scheduler):
         blocks = blocks_of(frame, COLUMNS)
-        assert (blocks.n_rows, blocks.n_blocks, blocks.client) == (1000, PARTITIONS, None)
+        assert (blocks.n_rows, blocks.n_blocks, blocks.client) == (800, PARTITIONS, None)
         assert np.array_equal(blocks.reduce(moments, 0.5), by_one_process(frame, moments, 0.5))
 
 
 def test_partitions_without_rows_are_no_blocks():
     frame = frame_of().map_partitions(lambda part: part[(part.index < 150) | (part.index >= 620)])
     blocks = blocks_of(frame, COLUMNS)
-    assert (blocks.n_rows, blocks.n_blocks) == (530, 6)
+    assert (blocks.n_rows, blocks.n_blocks) == (330, 4)
     rows = blocks.reduce(numbered_rows, None)
-    assert [number for number, _ in rows] == list(range(6))
-    assert [length for _, length in rows] == [100, 50, 80, 100, 100, 100]
+    assert [number for number, _ in rows] == list(range(4))
+    assert [length for _, length in rows] == [100, 50, 80, 100]
     with pytest.raises(InputError, match="expected rows, got none"):
         blocks_of(frame.map_partitions(lambda part: part[:0]), COLUMNS)
 
@@ -108,6 +110,24 @@ def test_few_tasks_are_under_way_at_once():
 def test_a_sentence_of_the_function_comes_from_the_worker():
     with cluster_in_this_process() as (_, client), pytest.raises(InputError, match=r"^y: expected numbers"):
         dask_blocks(frame_of(), COLUMNS, client=client).reduce(refused, None)
+
+
+def test_a_large_result_is_waited_for_and_an_error_of_the_function_is_not():
+    answers = SimpleNamespace(status="finished", asked=[], exception=lambda: TimeoutError("of the function"))
+
+    def result(timeout):
+        answers.asked.append(timeout)
+        if timeout < 4:
+            raise TimeoutError
+        return "arrived"
+
+    answers.result = result
+    client = SimpleNamespace(nthreads=lambda: {"worker": 1})
+    assert dask_rows._result(answers, client, 30.0) == "arrived"
+    assert answers.asked == [1.0, 2.0, 4.0]
+    answers.status = "error"
+    with pytest.raises(TimeoutError, match="of the function"):
+        dask_rows._result(answers, client, 30.0)
 
 
 def test_a_cluster_without_workers_is_one_sentence():

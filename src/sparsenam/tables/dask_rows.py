@@ -177,13 +177,15 @@ def _by_cluster(tasks: _Tasks, client: Any, patience: float) -> Iterator[Any]:
 
 def _result(future: Any, client: Any, patience: float) -> Any:
     """Return what a task returns; raise when there has been no worker for too long."""
-    last_seen = time.monotonic()
+    last_seen, seconds = time.monotonic(), LOOK_EVERY
     while True:
         try:
-            return future.result(timeout=LOOK_EVERY)
+            return future.result(timeout=seconds)
         except TimeoutError:
-            if future.done():  # the function itself raised it
-                raise
+            if future.status == "error":  # the function itself may have raised it
+                raise future.exception() from None
+            # a large result that is on its way gets twice the time, so that it arrives at some time
+            seconds = 2 * seconds if future.status == "finished" else LOOK_EVERY
         if _n_threads(client):
             last_seen = time.monotonic()
         elif time.monotonic() - last_seen >= patience:
