@@ -33,7 +33,7 @@ imports: $(VENV)/dev.stamp ## the order of the rooms
 	$(BIN)/lint-imports
 
 unit: $(VENV)/dev.stamp ## the tests, without the slow ones
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --ignore tests/browser
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadgroup --ignore tests/browser
 
 browser-tests: $(VENV)/browser.stamp ## the report in a headless Chromium, which is installed where that can be
 	@command -v chromium >/dev/null || command -v google-chrome >/dev/null || test -n "$$SPARSENAM_CHROMIUM" || \
@@ -43,7 +43,7 @@ browser-tests: $(VENV)/browser.stamp ## the report in a headless Chromium, which
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/browser -n 0 -rs
 
 explore: $(VENV)/dev.stamp ## the property tests on new random examples, five times as many
-	OMP_NUM_THREADS=1 HYPOTHESIS_PROFILE=explore $(BIN)/python -m pytest -n auto --ignore tests/browser -q --timeout 1200 \
+	OMP_NUM_THREADS=1 HYPOTHESIS_PROFILE=explore $(BIN)/python -m pytest -n auto --dist loadgroup --ignore tests/browser -q --timeout 1200 \
 		$$(grep -rl "^from hypothesis" tests --include 'test_*.py')
 
 claims: $(VENV)/dev.stamp ## what README claims of choosing, on all its seeds: ten minutes

@@ -22,6 +22,10 @@ class CertificateError(ValueError):
     """A solution is not as good as its certificate would say."""
 
 
+class ClusterError(RuntimeError):
+    """The processes that should have worked on the rows are gone."""
+
+
 class ConstantColumnWarning(UserWarning):
     """A column holds one single value, so it is left out of the model."""
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import secrets
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 
 
@@ -14,11 +16,17 @@ def write_atomically(path: Path, *parts: bytes, make_folder: bool = True) -> Non
     """
     if make_folder:
         path.parent.mkdir(parents=True, exist_ok=True)
+    with written_beside(path) as temporary, temporary.open("xb") as file:
+        file.writelines(parts)
+
+
+@contextmanager
+def written_beside(path: Path) -> Generator[Path]:
+    """Give the name of a file to write beside ``path``, which becomes ``path`` at the end; a failure removes it."""
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
     try:
-        with temporary.open("xb") as file:
-            file.writelines(parts)
-            file.flush()
+        yield temporary
+        with temporary.open("rb+") as file:
             os.fsync(file.fileno())
         os.replace(temporary, path)
     finally:

@@ -151,22 +151,41 @@ class TargetColumns:
     weights: str | None = None
     exposure: str | None = None
 
-    def block(self, table: Any, number: int) -> Block:
-        """Return the rows of a table of pandas, polars or pyarrow as a block."""
-        frame = cast("nw.DataFrame[Any]", nw.from_native(table, eager_only=True))
-        used = [name for name in (self.target, self.weights, self.exposure) if name is not None]
-        gone = [name for name in used if name not in frame.columns]
+    @property
+    def used(self) -> tuple[str, ...]:
+        """The names of these columns."""
+        return tuple(name for name in (self.target, self.weights, self.exposure) if name is not None)
+
+    def inputs(self, names: Iterable[str]) -> tuple[str, ...]:
+        """Return the other names of a table's columns, in their order; raise unless these columns are among them."""
+        given = tuple(names)
+        gone = [name for name in self.used if name not in given]
         if gone:
             expected = f"a column {gone[0]!r}"
             raise InputError(describe("table", expected, "none of that name", "correct the name"))
-        values = {name: np.asarray(frame[name].to_numpy()) for name in used}
+        return tuple(name for name in given if name not in self.used)
+
+    def block(self, table: Any, number: int) -> Block:
+        """Return the rows of a table of pandas, polars or pyarrow as a block."""
+        frame = cast("nw.DataFrame[Any]", nw.from_native(table, eager_only=True))
+        inputs = self.inputs(frame.columns)
+        values = {name: np.asarray(frame[name].to_numpy()) for name in self.used}
         return Block(
             number,
-            frame.drop(used).to_native(),
+            frame.select(*inputs).to_native(),
             values[self.target],
             None if self.weights is None else values[self.weights],
             None if self.exposure is None else values[self.exposure],
         )
+
+
+def chosen(names: Iterable[str], among: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the names of some of a table's columns; raise where it has none of a name."""
+    wanted = tuple(names)
+    for name in wanted:
+        if name not in among:
+            raise InputError(describe("columns", "names of the table's columns", repr(name), "correct the name"))
+    return wanted
 
 
 SAMPLE_ROWS = 200_000  # ranks of a value among so many rows are off by 0.0016 at most

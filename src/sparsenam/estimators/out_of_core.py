@@ -1,0 +1,205 @@
+"""Predictions of tables that are not in memory: a map over the blocks of Parquet, Dask or Spark."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib import import_module
+from os import PathLike
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from sparsenam.errors import InputError, check_word, describe
+from sparsenam.estimators.base import AdditiveEstimator
+from sparsenam.files import written_beside
+from sparsenam.tables.arrow_rows import arrow_library, column_names, tables_of
+from sparsenam.tables.dask_rows import text_names
+from sparsenam.tables.sources import source_of
+from sparsenam.tables.spark_rows import numbered
+
+Method = Literal["predict", "predict_proba", "decision_function"]
+METHODS: tuple[Method, ...] = ("predict", "predict_proba", "decision_function")
+STORED = {"f": np.float64, "i": np.int64, "u": np.int64, "b": np.bool_}  # by numpy's kinds; others are text
+SPARK_TYPES = {"f": "double", "i": "bigint", "b": "boolean", "O": "string"}
+
+
+def predict_table(
+    model: AdditiveEstimator,
+    source: object,
+    *,
+    to: str | PathLike[str] | None = None,
+    method: Method = "predict",
+) -> Any:
+    """Return predictions of a table that is not in memory, found block by block.
+
+    Parameters
+    ----------
+    model
+        A fitted estimator; ``source`` has the columns of its fit, and may have others.
+    source
+        A Parquet file, a folder, a pattern or a list of these, or a dataset of pyarrow; a table of Dask or Spark.
+    to : path, for Parquet and pyarrow only
+        The Parquet file to write: the table again, with the predictions to its right. It appears whole or not at all.
+    method : {"predict", "predict_proba", "decision_function"}, default "predict"
+        What is predicted.
+
+    Returns
+    -------
+    Path, or a table of Dask or Spark
+        For Parquet the file that was written. For Dask, not computed yet, a Series of the predictions, or a DataFrame
+        where there are several for each row, with the index of the source. For Spark, not computed yet either, the
+        table again with the predictions to its right. New columns are named ``prediction``, ``probability of …`` and
+        ``score``; a name that the table has gets an underscore.
+    """
+    check_is_fitted(model)
+    check_word("method", method, METHODS)
+    found = source_of(source)
+    if found is None:
+        remedy = f"call its {method} for a table in memory"
+        raise InputError(describe("source", "files of Parquet, or a table of Dask or Spark", _kind(source), remedy))
+    predictor = _predictor(model, method)
+    if found.engine == "arrow":
+        if to is None:
+            raise InputError(describe("to", "the name of a Parquet file", "none", "give the file to write"))
+        return _to_parquet(predictor, found.table, Path(to))
+    if to is not None:
+        remedy = "leave it out, and write the table that is returned"
+        raise InputError(describe("to", "None for a table of Dask or Spark", repr(str(to)), remedy))
+    return _by_dask(predictor, found.table) if found.engine == "dask" else _by_spark(predictor, found.table)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Predictor:
+    """What travels to the rows: the model as bytes, the columns that it reads and the columns that it makes."""
+
+    content: bytes
+    method: Method
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    kind: np.dtype[Any]
+
+    def predict(self, table: Any) -> NDArray[Any]:
+        """Return the predictions (rows, outputs) of a table of pandas or pyarrow with the columns that it reads."""
+        if not len(table):  # a partition may be empty, and estimators want a row at least
+            return np.empty((0, len(self.outputs)), self.kind)
+        found = np.asarray(getattr(_unpickled(self.content), self.method)(table))
+        stored = found.astype(str if self.kind.kind == "O" else self.kind).astype(self.kind)
+        return stored.reshape(len(found), len(self.outputs))
+
+    def unused(self, names: Iterable[str]) -> list[str]:
+        """Return the new columns' names, with underscores where the table has them already."""
+        taken, free = set(names), list[str]()
+        for name in self.outputs:
+            while name in taken:
+                name += "_"
+            taken.add(name)
+            free.append(name)
+        return free
+
+    def check(self, names: Iterable[str]) -> None:
+        """Raise unless the table has the columns that the model reads."""
+        gone = sorted(set(self.inputs) - set(names))
+        if gone:
+            expected = f"the column {gone[0]!r} of the fit"
+            raise InputError(describe("source", expected, "none of that name", "give the columns of the fit"))
+
+
+@lru_cache(maxsize=2)  # a process works on many blocks with one model
+def _unpickled(content: bytes) -> Any:
+    return pickle.loads(content)
+
+
+def _predictor(model: AdditiveEstimator, method: Method) -> Predictor:
+    if not hasattr(model, method):
+        got = type(model).__name__
+        raise InputError(describe("method", f"an estimator with {method}", got, "choose method='predict'"))
+    if not hasattr(model, "feature_names_in_"):
+        remedy = "fit it on a table with names"
+        raise InputError(describe("model", "one that knows its columns by name", "one without names", remedy))
+    classes: list[Any] = list(getattr(model, "classes_", ()))
+    labels = model.model_.family.name == "multilabel"
+    width, kind = model.model_.intercept.size, np.dtype(np.float64)
+    outputs = ["prediction"] if width == 1 else [f"prediction {index}" for index in range(width)]
+    if method == "predict_proba":
+        outputs = [f"probability of {label}" for label in classes]
+    elif method == "decision_function":
+        several = labels or len(classes) > 2
+        outputs = [f"score of {label}" for label in classes] if several else ["score"]
+    elif classes:
+        kind = np.dtype(np.int64) if labels else np.dtype(STORED.get(np.asarray(classes).dtype.kind, object))
+        outputs = [f"prediction of {label}" for label in classes] if labels else ["prediction"]
+    inputs = tuple(str(name) for name in model.feature_names_in_)
+    return Predictor(pickle.dumps(model), method, inputs, tuple(outputs), kind)
+
+
+def _to_parquet(predictor: Predictor, dataset: Any, path: Path) -> Path:
+    """Write the rows and their predictions, a row group for each block."""
+    names = column_names(dataset)
+    predictor.check(names)
+    if not path.parent.is_dir() or path.is_dir():
+        got = "a folder of that name" if path.is_dir() else f"{path.parent}, which is not there"
+        raise InputError(describe("to", "a file in a folder", got, "make the folder or choose another name"))
+    schema = arrow_library("pyarrow").schema([dataset.schema.field(name) for name in names])
+    with written_beside(path) as temporary:
+        # without rows the file has its columns nevertheless
+        tables = (with_predictions(predictor, table) for table in tables_of(dataset, names))
+        first = next(tables, with_predictions(predictor, schema.empty_table()))
+        with arrow_library("pyarrow.parquet").ParquetWriter(temporary, first.schema) as writer:
+            writer.write_table(first)
+            for table in tables:
+                writer.write_table(table)
+    return path
+
+
+def with_predictions(predictor: Predictor, table: Any) -> Any:
+    """Return a table of Arrow with columns of predictions to its right."""
+    arrow = arrow_library("pyarrow")
+    found = predictor.predict(table.select(list(predictor.inputs)))
+    kind = arrow.string() if predictor.kind.kind == "O" else arrow.from_numpy_dtype(predictor.kind)
+    for name, column in zip(predictor.unused(table.column_names), found.T, strict=True):
+        table = table.append_column(name, arrow.array(column, kind))
+    return table
+
+
+def _by_dask(predictor: Predictor, frame: Any) -> Any:
+    predictor.check(text_names(frame))
+    meta = _pandas_of(frame._meta, predictor)
+    return frame[list(predictor.inputs)].map_partitions(_pandas_of, predictor, meta=meta)
+
+
+def _pandas_of(part: Any, predictor: Predictor) -> Any:
+    """Return the predictions of a part of a table as pandas has them: a Series, or a DataFrame of several columns."""
+    pandas = import_module("pandas")
+    found, kind = predictor.predict(part), "str" if predictor.kind.kind == "O" else predictor.kind
+    if len(predictor.outputs) == 1:
+        return pandas.Series(found[:, 0], index=part.index, name=predictor.outputs[0], dtype=kind)
+    return pandas.DataFrame(found, index=part.index, columns=list(predictor.outputs), dtype=kind)
+
+
+def _by_spark(predictor: Predictor, frame: Any) -> Any:
+    """Return a table of Spark with columns of predictions to its right; its columns have numbers on the way."""
+    names: list[str] = list(frame.columns)
+    predictor.check(names)
+    source, new = numbered(frame, names), predictor.unused(names)
+    everything = [*names, *new]
+    schema = import_module("pyspark.sql.types").StructType(list(source.schema.fields))
+    for index in range(len(names), len(everything)):
+        schema = schema.add(f"c{index}", SPARK_TYPES[predictor.kind.kind])
+
+    def over(batches: Iterable[Any]) -> Iterator[Any]:
+        arrow = arrow_library("pyarrow")
+        for batch in batches:
+            table = with_predictions(predictor, arrow.Table.from_batches([batch]).rename_columns(names))
+            yield from table.rename_columns([f"c{index}" for index in range(len(everything))]).to_batches()
+
+    return source.mapInArrow(over, schema).toDF(*everything)
+
+
+def _kind(source: object) -> str:
+    return f"{type(source).__module__}.{type(source).__name__}"

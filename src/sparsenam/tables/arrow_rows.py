@@ -1,0 +1,246 @@
+"""Rows of Parquet files and of datasets of Arrow, read again at every pass and never all at once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from importlib import import_module
+from pathlib import Path
+from typing import Any, TypeVar
+
+from sparsenam.errors import InputError, describe
+from sparsenam.tables.blocks import BLOCK_ROWS, Block, State, Sum, TargetColumns, chosen, reported, total
+
+PARQUET = (".parquet", ".pq")
+AT_ONCE = 65_536  # rows decoded at once: a row group larger than a block is never in memory as a whole
+BUFFER = 1 << 20  # bytes of each column read at once
+INDEX = re.compile(r"__index_level_\d+__")  # pandas writes the labels of rows under this name
+
+Item = TypeVar("Item")
+
+
+def arrow_library(name: str) -> Any:
+    """Return a module of pyarrow; raise one sentence where it is not installed."""
+    try:
+        return import_module(name)
+    except ImportError as error:
+        remedy = 'install it with pip install "sparsenam[files]"'
+        raise InputError(describe("Parquet", "the library pyarrow", "none installed", remedy)) from error
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ArrowBlocks:
+    """Rows of an Arrow dataset, in blocks of ``height`` rows whatever its row groups are.
+
+    Row groups are joined and cut, so that a sum does not depend on how the files were written: it is, to the bit, that
+    of the same rows in memory. ``names`` are the columns that become X.
+    """
+
+    dataset: Any
+    columns: TargetColumns
+    names: tuple[str, ...]
+    n_rows: int
+    height: int = BLOCK_ROWS
+
+    @property
+    def n_blocks(self) -> int:
+        """The number of blocks."""
+        return -(-self.n_rows // self.height)
+
+    def only(self, names: Iterable[str]) -> ArrowBlocks:
+        """Return the same rows with some of the columns; the others are not read."""
+        return replace(self, names=chosen(names, self.names))
+
+    def __iter__(self) -> Iterator[Block]:
+        tables = tables_of(self.dataset, (*self.names, *self.columns.used), self.height)
+        for number, table in enumerate(tables):
+            yield self.columns.block(table, number)
+
+    def reduce(
+        self,
+        function: Callable[[Block, State], Sum],
+        state: State,
+        report: Callable[[int], None] | None = None,
+    ) -> Sum:
+        """Return the sum over all blocks, one after the other; the next is read while one is worked on."""
+        return total(reported(((function(block, state), len(block)) for block in self), report))
+
+
+def arrow_blocks(dataset: Any, columns: TargetColumns, height: int = BLOCK_ROWS) -> ArrowBlocks:
+    """Return the rows of a dataset of Arrow; counting them reads the metadata of Parquet files only."""
+    names = columns.inputs(column_names(dataset))
+    with _readable():
+        rows = int(dataset.count_rows())
+    if not rows:
+        raise InputError(describe("table", "rows", "none", "give a table with rows"))
+    return ArrowBlocks(dataset, columns, names, rows, height)
+
+
+def column_names(dataset: Any) -> tuple[str, ...]:
+    """Return the names of a dataset's columns, without the labels of rows that pandas wrote."""
+    names: list[str] = list(dataset.schema.names)
+    repeated = [name for name in names if names.count(name) > 1]
+    if repeated:
+        got = f"{repeated[0]!r} more than once"
+        raise InputError(describe("table", "column names that differ", got, "rename or drop the repeated columns"))
+    return tuple(name for name in names if not INDEX.fullmatch(name))
+
+
+def parquet_dataset(paths: Sequence[str]) -> Any:
+    """Return the dataset of Parquet files, folders of them and patterns of names such as ``part-*.parquet``.
+
+    Files of a folder or a pattern are sorted by name. Folders named ``year=2024`` inside of one give a column.
+    """
+    arrow, datasets = arrow_library("pyarrow"), arrow_library("pyarrow.dataset")
+    files = [str(file) for path in paths for file in _files(path)]
+    folder = Path(paths[0]).absolute() if len(paths) == 1 and Path(paths[0]).is_dir() else None
+    partitioned = {} if folder is None else {"partitioning": "hive", "partition_base_dir": str(folder)}
+    with _readable():
+        # the schema of the first file stands for all until they are compared
+        dataset = datasets.dataset(files, format="parquet", **partitioned)
+    schema = _common_schema(arrow, dataset)
+    return dataset.replace_schema(arrow.unify_schemas([schema, dataset.schema]))
+
+
+def _files(path: str) -> list[Path]:
+    """Return the Parquet files that a path means, with absolute names."""
+    place = Path(path)
+    if place.is_file():
+        return [place.absolute()]
+    if place.is_dir():
+        inside = [file for file in place.rglob("*") if file.suffix.lower() in PARQUET and file.is_file()]
+        # names that begin so are those of unfinished or auxiliary files
+        hidden = (any(part.startswith(("_", ".")) for part in file.relative_to(place).parts) for file in inside)
+        found = [file for file, is_hidden in zip(inside, hidden, strict=True) if not is_hidden]
+    elif is_pattern(path):
+        start = Path(place.anchor) if place.is_absolute() else Path()
+        pattern = str(place.relative_to(place.anchor)) if place.is_absolute() else path
+        found = [file for file in start.glob(pattern) if file.is_file()]
+    else:
+        raise InputError(describe(path, "a Parquet file or a folder of them", "none of that name", "correct the path"))
+    if not found:
+        raise InputError(describe(path, "Parquet files", "none", "correct the path"))
+    return sorted(file.absolute() for file in found)
+
+
+def is_pattern(path: str) -> bool:
+    """Return whether a path is a pattern of names."""
+    return any(sign in path for sign in "*?[")
+
+
+def _common_schema(arrow: Any, dataset: Any) -> Any:
+    """Return the schema of all files; only a column without any value in one file may have no type there."""
+    first, common = None, None
+    for fragment in dataset.get_fragments():
+        with _readable(fragment.path):
+            schema = fragment.physical_schema.remove_metadata()
+        if first is None or common is None:
+            first, common = fragment.path, schema
+            continue
+        differing = sorted(set(schema.names) ^ set(common.names))
+        if differing:
+            lacking = first if differing[0] in schema.names else fragment.path
+            expected, got = f"the columns of {Path(first).name}", f"{differing[0]!r} in one of them only"
+            remedy = f"correct {Path(lacking).name}"
+            raise InputError(describe(fragment.path, expected, got, remedy))
+        try:
+            common = arrow.unify_schemas([common, schema])
+        except arrow.ArrowException as error:
+            name = next(name for name in common.names if not _same_type(arrow, common, schema, name))
+            expected = f"the column {name!r} of type {common.field(name).type} as in {Path(first).name}"
+            got = str(schema.field(name).type)
+            raise InputError(describe(fragment.path, expected, got, "write all files with one type")) from error
+    return common
+
+
+def _same_type(arrow: Any, one: Any, other: Any, name: str) -> bool:
+    types = (one.field(name).type, other.field(name).type)
+    return types[0] == types[1] or any(arrow.types.is_null(kind) for kind in types)
+
+
+def tables_of(dataset: Any, names: Sequence[str], height: int = BLOCK_ROWS) -> Iterator[Any]:
+    """Yield the rows of a dataset as Arrow tables of ``height`` rows, the last one of fewer; one is read ahead."""
+    schema = arrow_library("pyarrow").schema([dataset.schema.field(name) for name in names])
+    yield from _one_ahead(joined(_batches(dataset, schema), height))
+
+
+def joined(batches: Iterable[Any], height: int) -> Iterator[Any]:
+    """Yield the rows of record batches as tables of ``height`` rows, the last one of fewer; none without rows."""
+    table_from = arrow_library("pyarrow").Table.from_batches
+    waiting, rows = list[Any](), 0
+    for batch in batches:
+        start = 0
+        while start < batch.num_rows:
+            part = batch.slice(start, height - rows)
+            waiting.append(part)
+            start, rows = start + part.num_rows, rows + part.num_rows
+            if rows == height:
+                yield table_from(waiting)
+                waiting, rows = [], 0
+    if rows:
+        yield table_from(waiting)
+
+
+def _batches(dataset: Any, schema: Any) -> Iterator[Any]:
+    """Yield the rows in small batches of this schema."""
+    datasets = arrow_library("pyarrow.dataset")
+    sparing: dict[str, Any] = {"batch_size": AT_ONCE, "batch_readahead": 1, "use_threads": False}
+    try:
+        fragments: Iterable[Any] | None = dataset.get_fragments()
+    except ValueError:  # a dataset with a filter does not show its parts
+        fragments = None
+    with _readable():
+        if fragments is None:
+            yield from dataset.scanner(columns=schema.names, fragment_readahead=1, **sparing).to_batches()
+            return
+        for fragment in fragments:
+            if isinstance(fragment, datasets.ParquetFileFragment):
+                yield from _decoded(fragment, schema)
+            else:
+                yield from fragment.to_batches(schema=dataset.schema, columns=schema.names, **sparing)
+
+
+def _decoded(fragment: Any, schema: Any) -> Iterator[Any]:
+    """Yield the rows of a Parquet file.
+
+    A scanner of the dataset would do, but it keeps whole row groups: 246 MB of Arrow's memory where this takes 55 (row
+    groups of a million rows by 12 columns).
+    """
+    arrow, datasets = arrow_library("pyarrow"), arrow_library("pyarrow.dataset")
+    constant = datasets.get_partition_keys(fragment.partition_expression)
+    file = arrow_library("pyarrow.parquet").ParquetFile(fragment.open(), buffer_size=BUFFER, pre_buffer=False)
+    with file:
+        present = [name for name in schema.names if name in file.schema_arrow.names]
+        groups = [group.id for group in fragment.row_groups]
+        batches = file.iter_batches(AT_ONCE, row_groups=groups, columns=present, use_threads=False)
+        for batch in batches:
+            arrays = [
+                batch.column(field.name).cast(field.type)
+                if field.name in present
+                else arrow.repeat(arrow.scalar(constant.get(field.name), field.type), batch.num_rows)
+                for field in schema
+            ]
+            yield arrow.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _one_ahead(items: Iterator[Item]) -> Iterator[Item]:
+    """Yield what an iterator yields; the next is made in another thread while the caller works on one."""
+    with ThreadPoolExecutor(1) as pool:
+        following = pool.submit(next, items, None)
+        while (item := following.result()) is not None:
+            following = pool.submit(next, items, None)
+            yield item
+
+
+@contextmanager
+def _readable(path: str = "table") -> Generator[None]:
+    """Turn what Arrow says of a file that it cannot read into one sentence."""
+    arrow = arrow_library("pyarrow")
+    try:
+        yield
+    except (OSError, arrow.ArrowException) as error:
+        got = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
+        raise InputError(describe(path, "readable Parquet files", got, "write the file again")) from error
