@@ -51,8 +51,8 @@ class AdditiveClassifier(SetMixin, ClassifierMixin, AdditiveEstimator):
         with all_or_nothing(self):
             strategy, penalty = self._resolve()
             y = require_target(self, y)
-            several = np.ndim(y) > 1 or groups is not None
-            given = given_table(X, y, sample_weight, None, strategy, self._settings(), several)
+            at_once = np.ndim(y) > 1 or groups is not None
+            given = given_table(X, y, sample_weight, None, strategy, self._settings(), at_once=at_once)
             encoder, terms = self._read(given.X, strategy)
             labels = check_array(given.y, ensure_2d=False, dtype=None, input_name="y")
             check_classification_targets(labels)

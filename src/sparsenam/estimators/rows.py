@@ -14,7 +14,8 @@ from sparsenam.context import Streams
 from sparsenam.errors import InputError, describe
 from sparsenam.families import Family
 from sparsenam.fitting.strategies import Strategy
-from sparsenam.tables.blocks import SAMPLE_ROWS, Blocks, MemoryBlocks, sample_of
+from sparsenam.tables.blocks import SAMPLE_ROWS, Blocks, MemoryBlocks, TargetColumns, sample_of
+from sparsenam.tables.sources import blocks_of, source_of
 
 Matrix = NDArray[np.float64]
 
@@ -37,26 +38,63 @@ def given_table(
     exposure: ArrayLike | None,
     strategy: Strategy,
     parameters: dict[str, Any],
-    in_memory: bool,
     report: Callable[[int], None] | None = None,
+    *,
+    at_once: bool,
 ) -> GivenTable:
     """Return the table as it is, or for one of more than 200,000 rows a sample of them and all in blocks.
 
-    ``in_memory`` says that all rows are needed at once, as folds given by the user need them.
+    A table that is not in memory has its target, weights and exposure among its columns, named by y and the others; so
+    may a table in memory. ``at_once`` says that all rows are needed at once, as folds given by the user need them.
     """
-    whole = GivenTable(X, y, weights, exposure)
-    rows = _length(y)
-    pairs = parameters.get("pairs", 0)
-    if in_memory or rows <= SAMPLE_ROWS or not strategy.fits_all_rows or not isinstance(parameters.get("cv"), int):
-        return whole
-    if not isinstance(pairs, int) or pairs != 0 or _length(X) != rows:
-        return whole
-    weighing = None if weights is None else np.asarray(weights, dtype=np.float64)
-    units = None if exposure is None else np.asarray(exposure, dtype=np.float64)
-    blocks = MemoryBlocks(X, np.asarray(y), weighing, units)
+    named = isinstance(y, str)
+    blocks = _outside(X, y, weights, exposure)
+    if blocks is None and named:
+        block = TargetColumns(y, _name(weights), _name(exposure)).block(X, 0)
+        X, y, weights, exposure = block.X, block.y, block.weights, block.exposure
+    pairs, cv = parameters.get("pairs", 0), parameters.get("cv")
+    needs = None
+    if at_once:
+        needs = "groups, or several labels"
+    elif not strategy.fits_all_rows:
+        needs = "a network, refit=False or shapes"
+    elif not isinstance(cv, int):
+        needs = "folds that are given"
+    elif not isinstance(pairs, int) or pairs != 0:
+        needs = "pairs"
+    if blocks is not None and needs is not None:
+        expected, remedy = "the default fit", "leave that out, or read a table of some rows into memory"
+        raise InputError(describe("a table that is not in memory", expected, needs, remedy))
+    if blocks is None:
+        whole, rows = GivenTable(X, y, weights, exposure), _length(y)
+        if needs is not None or rows <= SAMPLE_ROWS or _length(X) != rows:
+            return whole
+        weighing = None if weights is None else np.asarray(weights, dtype=np.float64)
+        units = None if exposure is None else np.asarray(exposure, dtype=np.float64)
+        blocks = MemoryBlocks(X, np.asarray(y), weighing, units)
     seed = Streams.from_random_state(parameters.get("random_state")).integer("sample of rows")
     drawn = sample_of(blocks, seed, report=report)
     return GivenTable(drawn.X, drawn.y, drawn.weights, drawn.exposure, blocks)
+
+
+def _outside(X: object, y: ArrayLike, weights: ArrayLike | None, exposure: ArrayLike | None) -> Blocks | None:
+    """Return the blocks of a table that is not in memory, None for one that is."""
+    if isinstance(X, np.ndarray):
+        return None
+    if not isinstance(y, str):
+        if source_of(X) is None:
+            return None
+        expected = "the name of the target's column, for a table that is not in memory"
+        raise InputError(describe("y", expected, type(y).__name__, "write for example fit(table, 'price')"))
+    return blocks_of(X, TargetColumns(y, _name(weights), _name(exposure)))
+
+
+def _name(column: ArrayLike | None) -> str | None:
+    """Return the name of a column of weights or exposures, None where there is none."""
+    if column is None or isinstance(column, str):
+        return column
+    expected, got = "the name of a column, as y is one", type(column).__name__
+    raise InputError(describe("sample_weight or exposure", expected, got, "name a column of the table"))
 
 
 def _length(values: Any) -> int:
