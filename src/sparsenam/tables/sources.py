@@ -18,7 +18,7 @@ Engine = Literal["arrow", "dask", "spark"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Source:
+class RowSource:
     """A table that is not in memory: a dataset of Arrow, or a table of Dask or Spark."""
 
     engine: Engine
@@ -42,19 +42,19 @@ def blocks_of(X: object, columns: TargetColumns) -> Blocks | None:
     return {"arrow": arrow_blocks, "dask": dask_blocks, "spark": spark_blocks}[source.engine](source.table, columns)
 
 
-def source_of(X: object) -> Source | None:
+def source_of(X: object) -> RowSource | None:
     """Return what a table is that is not in memory, by the names of its type: no library is imported to ask it."""
     paths = _paths(X)
     if paths is not None:
-        return Source("arrow", parquet_dataset(paths))
+        return RowSource("arrow", parquet_dataset(paths))
     bases = [f"{kind.__module__}.{kind.__qualname__}" for kind in type(X).__mro__]
     if "pyarrow._dataset.Dataset" in bases:
-        return Source("arrow", X)
+        return RowSource("arrow", X)
     library, name = type(X).__module__.partition(".")[0], type(X).__qualname__
     if library == "dask" and name == "DataFrame":
-        return Source("dask", X)
+        return RowSource("dask", X)
     if library == "pyspark" and name == "DataFrame" and not type(X).__module__.startswith("pyspark.pandas"):
-        return Source("spark", X)
+        return RowSource("spark", X)
     if library in ("dask", "pyspark"):
         remedy = "use its to_spark()" if library == "pyspark" else "make it a DataFrame of named columns"
         raise InputError(describe("X", "a DataFrame of Dask or Spark", f"{type(X).__module__}.{name}", remedy))
