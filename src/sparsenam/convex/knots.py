@@ -36,8 +36,8 @@ class KnotDesign(GroupedDesign):
 
     placed: PlacedRows
     values: Array
-    terms: tuple[slice, ...]
-    knots: tuple[slice, ...]
+    terms: tuple[slice[int, int, None], ...]
+    knots: tuple[slice[int, int, None], ...]
 
     @property
     def n_rows(self) -> int:
@@ -177,7 +177,7 @@ def knot_design(
     shares = np.asarray(weights, dtype=np.float64) / np.sum(weights)
     at_knots = placed.sums(shares[:, None])[:, 0]
     raw, sizes, means = list[Array](), list[int](), list[Array]()
-    term_slices, knot_slices, first = list[slice](), list[slice](), 0
+    term_slices, knot_slices, first = list["slice[int, int, None]"](), list["slice[int, int, None]"](), 0
     for members in groups:
         inside = slice(first, first + len(members))
         knots = slice(placed.knots[inside.start].start, placed.knots[inside.stop - 1].stop)

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sparsenam.convex.design import Ramps
 from sparsenam.tables.sample import Matrix, Vector
-
-if TYPE_CHECKING:
-    from sparsenam.convex import kernels
 
 GHOSTS = 2  # knots after the last one, where cells lie that are absent
 
@@ -30,7 +27,7 @@ class PlacedRows:
 
     places: NDArray[np.unsignedinteger]
     shares: Matrix
-    knots: tuple[slice, ...]
+    knots: tuple[slice[int, int, None], ...]
 
     @classmethod
     def of(cls, ramps: Sequence[Ramps], x: Matrix) -> PlacedRows:
@@ -59,7 +56,7 @@ class PlacedRows:
         """Return some of the rows."""
         return PlacedRows(self.places[:, rows], self.shares[:, rows], self.knots)
 
-    def only(self, terms: slice) -> PlacedRows:
+    def only(self, terms: slice[int, int, None]) -> PlacedRows:
         """Return neighbouring terms alone."""
         first, last = self.knots[terms.start].start, self.knots[terms.stop - 1].stop
         inside = self.places[terms].astype(np.int64)
@@ -101,7 +98,7 @@ class PlacedRows:
         return effects.T
 
 
-def kernels_module() -> type[kernels]:
+def kernels_module() -> Any:
     """Return the compiled loops; numba is imported with the first fit, not with the library."""
     from sparsenam.convex import kernels
 

@@ -13,6 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sparsenam.convex.design import Array, DenseDesign, GroupedDesign, Indices
 from sparsenam.convex.newton import NewtonSolver
 from sparsenam.convex.problem import (
+    TINY,
     ConvexPoint,
     ConvexProblem,
     SortedPenalty,
@@ -210,7 +211,7 @@ def _strongest(wanted: NDArray[np.bool_], entering: Array, active: NDArray[np.bo
     groups = np.flatnonzero(wanted)
     if groups.size > most:
         strengths: Array = entering[:, groups].max(axis=0)
-        tied: Array = np.rint(strengths / (TIED * float(strengths.max())))
+        tied: Array = np.rint(strengths / max(TIED * float(strengths.max()), TINY))
         groups = groups[np.argsort(-tied, kind="stable")[:most]]
     chosen = np.zeros_like(wanted)
     chosen[groups] = True

@@ -9,7 +9,7 @@ from typing import Any, Protocol, Self, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsenam.convex.design import Array, GroupedDesign, Indices
+from sparsenam.convex.design import Array, Floats, GroupedDesign, Indices
 from sparsenam.errors import CertificateError, InputError, describe
 from sparsenam.families import Family
 from sparsenam.families.base import increasing_root
@@ -72,7 +72,7 @@ class ConvexProblem:
         """The number of scores of a row."""
         return self.target.shape[0]
 
-    def gradients(self, residuals: Array) -> Array:
+    def gradients(self, residuals: Array) -> Floats:
         """Return Qⱼᵀ W r, shape (groups, m, batches, outputs), for r of shape (batches, outputs, rows).
 
         One pass over the whole design, in the design's precision.

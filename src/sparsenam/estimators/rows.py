@@ -47,11 +47,10 @@ def given_table(
     A table that is not in memory has its target, weights and exposure among its columns, named by y and the others; so
     may a table in memory. ``at_once`` says that all rows are needed at once, as folds given by the user need them.
     """
-    named = isinstance(y, str)
-    blocks = _outside(X, y, weights, exposure)
-    if blocks is None and named:
-        block = TargetColumns(y, _name(weights), _name(exposure)).block(X, 0)
-        X, y, weights, exposure = block.X, block.y, block.weights, block.exposure
+    given, blocks = GivenTable(X, y, weights, exposure), _outside(X, y, weights, exposure)
+    if blocks is None and isinstance(y, str):
+        inside = TargetColumns(y, _name(weights), _name(exposure)).block(X, 0)
+        given = GivenTable(inside.X, inside.y, inside.weights, inside.exposure)
     pairs, cv = parameters.get("pairs", 0), parameters.get("cv")
     needs = None
     if at_once:
@@ -66,12 +65,12 @@ def given_table(
         expected, remedy = "the default fit", "leave that out, or read a table of some rows into memory"
         raise InputError(describe("a table that is not in memory", expected, needs, remedy))
     if blocks is None:
-        whole, rows = GivenTable(X, y, weights, exposure), _length(y)
-        if needs is not None or rows <= SAMPLE_ROWS or _length(X) != rows:
-            return whole
-        weighing = None if weights is None else np.asarray(weights, dtype=np.float64)
-        units = None if exposure is None else np.asarray(exposure, dtype=np.float64)
-        blocks = MemoryBlocks(X, np.asarray(y), weighing, units)
+        rows = _length(given.y)
+        if needs is not None or rows <= SAMPLE_ROWS or _length(given.X) != rows:
+            return given
+        weighing = None if given.weights is None else np.asarray(given.weights, dtype=np.float64)
+        units = None if given.exposure is None else np.asarray(given.exposure, dtype=np.float64)
+        blocks = MemoryBlocks(given.X, np.asarray(given.y), weighing, units)
     seed = Streams.from_random_state(parameters.get("random_state")).integer("sample of rows")
     drawn = sample_of(blocks, seed, report=report)
     return GivenTable(drawn.X, drawn.y, drawn.weights, drawn.exposure, blocks)

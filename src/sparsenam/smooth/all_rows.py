@@ -8,7 +8,7 @@ Newton's steps.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import numpy as np
@@ -18,7 +18,7 @@ from sparsenam.context import Context, StageResult
 from sparsenam.convex.design import Ramps
 from sparsenam.convex.moments import PlacedRows
 from sparsenam.families.dispersion import dispersion
-from sparsenam.smooth.design import KnotSums, RampBasis, RampDesign
+from sparsenam.smooth.design import KnotSums, RampBasis, RampDesign, WeightedGram
 from sparsenam.smooth.fit import (
     COLUMNS,
     COLUMNS_REWEIGHTED,
@@ -45,7 +45,9 @@ from sparsenam.tables.sample import Matrix, Vector
 ROUNDS = 3  # sets of knots at most: with the pass that draws the sample, four passes for squared loss
 ROUNDS_REWEIGHTED = 2
 MOST_STEPS = 25  # of Newton's method for one set of knots
-AT_REST = 1e-9  # of the objective, a step's gain at which the coefficients are at their best
+# of the objective, a step's gain at which the coefficients are at their best: under given smoothness, and while it is set
+AT_REST, AT_REST_WITH_STRENGTHS = 1e-9, 1e-6
+ROUNDING = 1e-10  # of the objective: a sum over many rows
 
 Reader = Callable[[Block], SmoothProblem]
 State = TypeVar("State")
@@ -154,65 +156,56 @@ class Passes:
     def reweighted(self, layout: Layout, before: SmoothState, held: list[Vector] | None = None) -> SmoothState:
         """Return the fit of any loss with these ramps, by Newton's steps of a pass each; λ stays if it is ``held``."""
         sample = self.sample
-        design = RampDesign(layout, sample.x, sample.weights)
+        rows = RampDesign(layout, sample.x, sample.weights)
         coefficients, intercept = resampled(layout, before)
-        self.basis = design
-        base, noise, free = intercept + design.means @ coefficients, before.noise, sample.free_outputs
-        sums = self._newton_sums(layout, coefficients, base)
-        # now the means are known of all rows
-        self.basis = RampBasis(layout, sums.present)
-        base = intercept + self.basis.means @ coefficients
-        strengths = list[Vector]()
-        spreads, freedom, freedoms = list[Posterior](), np.zeros(len(layout.ramps)), list[float]()
-        for number in range(MOST_STEPS):
-            grams = [self.basis.gram(*each) for each in zip(sums.grams, sums.at_knots, sums.totals, strict=True)]
-            if number == 0:
+        self.basis = rows
+        point = self._point(layout, coefficients, intercept + rows.means @ coefficients)
+        self.basis = RampBasis(layout, point.sums.present)  # now the means are known of all rows
+        point = replace(point, base=intercept + self.basis.means @ coefficients)
+        noise, freedoms, model = before.noise, list[float](), None
+        strengths = held
+        for _ in range(MOST_STEPS):
+            grams = point.sums.weighted_grams(self.basis)
+            if strengths is None:
                 information = np.mean([gram.matrix for gram in grams], axis=0)
-                carried = (before.layout, before.strengths)
-                strengths = held or layout.first_strengths(information / noise, carried)
-            precisions = layout.precisions(strengths)
-            spreads = [posterior(layout, gram.matrix, precisions, noise) for gram in grams]
-            freedom = np.mean([each.degrees_of_freedom for each in spreads], axis=0)
-            prior = PriorCost(layout, precisions, noise)
-            pull = self.basis.to_ramps(sums.slopes) / noise - prior.times(coefficients)
-            move, turn = np.empty_like(pull), np.empty_like(base)
-            for output in range(base.size):
-                part, gram = spreads[output % len(spreads)], grams[output % len(grams)]
-                lift = sums.lift[output] / noise
-                move[:, output] = part.solve((pull[:, output] - gram.means * lift)[:, None])[:, 0]
-                turn[output] = lift * noise / gram.total - gram.means @ move[:, output]
-            now, step = prior.objective(sums.loss, coefficients), 1.0
-            while True:
-                trial = coefficients + step * move, base + step * turn
-                found = self._newton_sums(layout, *trial)
-                reached = prior.objective(found.loss, trial[0])
-                if reached <= now + 1e-10 * abs(now) or step < SHORTEST:
-                    break
-                step *= 0.5
-            if step < SHORTEST:
+                strengths = layout.first_strengths(information / noise, (before.layout, before.strengths))
+            model = SecondOrder.of(layout, grams, strengths, noise)
+            reached = self._stepped(layout, model, point)
+            if reached is None:
                 break
-            (coefficients, base), sums = trial, found
+            gain, point = reached[1], reached[0]
             self.steps.report()
-            gain = (now - reached) / max(abs(now), 1.0)
-            used, strengths = strengths, strengths if held else self._updated(layout, strengths, spreads, coefficients)
-            freedoms.append(float(freedom.sum()))
-            at_rest = gain < AT_REST if held else has_converged(freedoms) and gain < AT_REST * 1e3
-            if at_rest or self.steps.out_of_time():
-                strengths = used
+            freedoms.append(float(model.freedom.sum()))
+            settled = has_converged(freedoms) and gain < AT_REST_WITH_STRENGTHS
+            if (gain < AT_REST if held else settled) or self.steps.out_of_time():
                 break
             if held is None:
-                scores = base + design.placed.times(self.basis.at_knots(coefficients))
-                given = sample.target, sample.weights
-                noise = dispersion(sample.family, scores, *given, float(freedom.sum()) + 1.0)
-        intercept = base - self.basis.means @ coefficients
-        assert free > 0
-        return SmoothState(layout, coefficients, intercept, strengths, noise, freedom, spreads, sums.loss)
+                spreads, free = model.spreads, sample.free_outputs
+                strengths = updated_strengths(layout, strengths, model.precisions, spreads, point.coefficients, free)
+                scores = point.base + rows.placed.times(self.basis.at_knots(point.coefficients))
+                given = sample.target, sample.weights, freedoms[-1] + 1.0
+                noise = dispersion(sample.family, scores, *given)
+        assert model is not None
+        intercept = point.base - self.basis.means @ point.coefficients
+        used, loss = list(model.strengths), point.sums.loss
+        return SmoothState(layout, point.coefficients, intercept, used, model.noise, model.freedom, model.spreads, loss)
 
-    def _updated(
-        self, layout: Layout, strengths: list[Vector], spreads: Sequence[Posterior], coefficients: Matrix
-    ) -> list[Vector]:
-        precisions = layout.precisions(strengths)
-        return updated_strengths(layout, strengths, precisions, spreads, coefficients, self.sample.free_outputs)
+    def _stepped(self, layout: Layout, model: SecondOrder, point: NewtonPoint) -> tuple[NewtonPoint, float] | None:
+        """Return the point after a step of 1, ½, ¼ …, the first that gains, and its relative gain; None if none."""
+        move, turn = model.direction(self.basis, point)
+        now, step = model.objective(point.sums.loss, point.coefficients), 1.0
+        while step >= SHORTEST:
+            trial = self._point(layout, point.coefficients + step * move, point.base + step * turn)
+            reached = model.objective(trial.sums.loss, trial.coefficients)
+            if reached <= now + ROUNDING * abs(now):
+                return trial, (now - reached) / max(abs(now), 1.0)
+            step *= 0.5
+        return None
+
+    def _point(self, layout: Layout, coefficients: Matrix, base: Vector) -> NewtonPoint:
+        self.made += 1
+        state = self.rows.read, layout.ramps, self.basis.at_knots(coefficients), base
+        return NewtonPoint(coefficients, base, self.rows.sums(newton_sums, state, self.context))
 
     def _knot_sums(self, ramps: Sequence[Ramps]) -> KnotSums:
         stage, knots = f"rows/{self.made}", np.concatenate([each.knots for each in ramps])
@@ -226,28 +219,59 @@ class Passes:
         self.context.keep(stage, StageResult(arrays, {}))
         return sums
 
-    def _newton_sums(self, layout: Layout, coefficients: Matrix, base: Vector) -> NewtonSums:
-        self.made += 1
-        values = self.basis.at_knots(coefficients)
-        return self.rows.sums(newton_sums, (self.rows.read, layout.ramps, values, base), self.context)
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NewtonPoint:
+    """Coefficients (columns, outputs) and base score (outputs,), and the sums over all rows there."""
+
+    coefficients: Matrix
+    base: Vector
+    sums: NewtonSums
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class PriorCost:
-    """½ Σ βᵀPβ beside Σ w loss/φ."""
+class SecondOrder:
+    """Σ w loss/φ + ½ Σ βᵀPβ to second order, with one Gram matrix for each output or one for all."""
 
     layout: Layout
+    grams: Sequence[WeightedGram]
+    strengths: Sequence[Vector]
     precisions: Sequence[Matrix]
     noise: float
+    spreads: Sequence[Posterior]
 
-    def times(self, coefficients: Matrix) -> Matrix:
-        """Return Pβ, shape (columns, outputs)."""
-        parts = zip(self.layout.slices, self.precisions, strict=True)
-        return np.concatenate([precision @ coefficients[place] for place, precision in parts])
+    @classmethod
+    def of(
+        cls, layout: Layout, grams: Sequence[WeightedGram], strengths: Sequence[Vector], noise: float
+    ) -> SecondOrder:
+        """Factorise the curvature of data and prior."""
+        precisions = layout.precisions(strengths)
+        spreads = [posterior(layout, gram.matrix, precisions, noise) for gram in grams]
+        return cls(layout, grams, strengths, precisions, noise, spreads)
+
+    @property
+    def freedom(self) -> Vector:
+        """The degrees of freedom of each term, the mean over outputs, shape (terms,)."""
+        return np.mean([each.degrees_of_freedom for each in self.spreads], axis=0)
+
+    def direction(self, basis: RampBasis, point: NewtonPoint) -> tuple[Matrix, Vector]:
+        """Return the changes of the coefficients (columns, outputs) and of the base score (outputs,)."""
+        pull = basis.to_ramps(point.sums.slopes) / self.noise - self._prior_times(point.coefficients)
+        move, turn = np.empty_like(pull), np.empty_like(point.base)
+        for output in range(turn.size):
+            spread, gram = self.spreads[output % len(self.spreads)], self.grams[output % len(self.grams)]
+            lift = point.sums.lift[output] / self.noise
+            move[:, output] = spread.solve((pull[:, output] - gram.means * lift)[:, None])[:, 0]
+            turn[output] = lift * self.noise / gram.total - gram.means @ move[:, output]
+        return move, turn
 
     def objective(self, loss: float, coefficients: Matrix) -> float:
         """Return the penalised loss for the sum of the rows' losses."""
-        return loss / self.noise + 0.5 * float(np.sum(coefficients * self.times(coefficients)))
+        return loss / self.noise + 0.5 * float(np.sum(coefficients * self._prior_times(coefficients)))
+
+    def _prior_times(self, coefficients: Matrix) -> Matrix:
+        parts = zip(self.layout.slices, self.precisions, strict=True)
+        return np.concatenate([precision @ coefficients[place] for place, precision in parts])
 
 
 def knot_sums(block: Block, state: tuple[Reader, tuple[Ramps, ...]]) -> KnotSums:
@@ -273,6 +297,11 @@ class NewtonSums:
     at_knots: Matrix
     totals: Vector
     present: Vector
+
+    def weighted_grams(self, basis: RampBasis) -> list[WeightedGram]:
+        """Return the products of columns under each set of working weights."""
+        parts = zip(self.grams, self.at_knots, self.totals.tolist(), strict=True)
+        return [basis.gram(gram, at_knots, total) for gram, at_knots, total in parts]
 
     def __add__(self, other: NewtonSums) -> NewtonSums:
         return NewtonSums(
@@ -312,7 +341,6 @@ def _coarser(fine: Sequence[Ramps], coarse: Sequence[Ramps]) -> Matrix:
     for one, other in zip(fine, coarse, strict=True):
         hats = np.eye(other.size + 1)
         for index in range(other.size + 1):
-            values = np.interp(one.knots, other.knots, hats[index])
-            result[row : row + one.size + 1, column + index] = values
+            result[row : row + one.size + 1, column + index] = np.interp(one.knots, other.knots, hats[index])
         row, column = row + one.size + 1, column + other.size + 1
     return result

@@ -122,7 +122,7 @@ class RampBasis:
     def least_squares(self, sums: KnotSums) -> LeastSquares:
         """Return the weighted squared error of the values that were summed."""
         total, centers = float(sums.totals[0]), sums.totals[1:] / sums.totals[0]
-        moment = self.to_ramps(sums.sums[:, 1:] - np.outer(sums.sums[:, 0], centers))
+        moment = self.to_ramps(sums.sums[:, 1:] - sums.sums[:, :1] * centers)
         squares = np.maximum(sums.squares - total * centers**2, 0.0)
         return LeastSquares(self.gram(sums.gram, sums.sums[:, 0], total), moment, centers, squares)
 

@@ -139,7 +139,8 @@ def taken(X: Any, rows: slice | NDArray[np.intp]) -> Any:
     if isinstance(table, nw.DataFrame):
         return cast("nw.DataFrame[Any]", table)[rows].to_native()
     if isinstance(X, list | tuple):
-        return [X[int(row)] for row in np.arange(len(X))[rows]]
+        listed = cast("list[Any]", X)
+        return [listed[int(row)] for row in np.arange(len(listed))[rows]]
     return X[rows]
 
 
