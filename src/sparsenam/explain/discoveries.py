@@ -43,7 +43,7 @@ class Discoveries:
     p_values
         Of each tested column; None for knockoffs, which have none.
     construction
-        How knockoffs were drawn, "gaussian copula" or "sequential"; None for split.
+        How knockoffs were drawn, "gaussian copula", "elliptical copula" or "sequential"; None for split.
     reachable
         Whether there are enough tested columns (1/q for knockoffs) or rows (20 for split) for a discovery. Knockoffs
         need more: at least 1/q of the columns must act.
