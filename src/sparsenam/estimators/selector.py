@@ -126,9 +126,9 @@ class FDRSelector(SelectorMixin, BaseEstimator):
 
 
 def _check_varies(y: ArrayLike) -> None:
-    """Raise where a target of numbers has one value; the message about classes is the classifier's."""
+    """Raise where a target of numbers has one value; that there is one class or one row, the model says."""
     values = np.asarray(y)
-    if values.dtype.kind in "iuf" and values.size and np.ptp(values) == 0:
+    if values.dtype.kind in "iuf" and values.ndim and len(values) > 1 and np.ptp(values) == 0:
         got = f"{values.flat[0]} in all {len(values)} rows"
         raise InputError(describe("y", "a target that varies", got, "give other rows, or leave the test out"))
 
