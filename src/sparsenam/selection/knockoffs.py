@@ -37,6 +37,7 @@ BARRIER = 1e12  # value of a point outside the feasible set
 FEASIBLE = 1.0 - 1e-6
 SUSPICIOUS = 1e-4  # chance of a table with a Gaussian copula to be taken for one without
 FEWEST_FOR_SCALES = 10  # columns: the scale of a row is seen through so many cells
+SCALE_STEPS, MOST_MIXED = 6, 1000
 TOGETHER = 6.0  # deviations of the variance of log χ² beyond which rows have scales
 PIECES = 8  # of the piecewise linear functions of an additive fit between columns
 MOST_NEIGHBOURS = 6  # columns that the additive fit of one column uses
@@ -69,10 +70,29 @@ def draw_knockoffs(x: Matrix, generator: np.random.Generator) -> Knockoffs:
     if scales is None:
         copies = gaussian_copies(scores, correlation, distances(correlation), generator)
         return Knockoffs(from_scores(copies, x), "gaussian copula")
-    scores = normal_scores(x.shape[1])[random_ranks(scores / scales, generator)]
+    for _ in range(SCALE_STEPS):  # scores that are normal once the scales are taken off, and the scales of these
+        scores = mixture_scores(scales)[ranks]
+        correlation = shrunken_correlation(_standardised(scores / scales))
+        scales = row_scales(scores, correlation, known=True)
+        assert scales is not None
+    scores = normal_scores(x.shape[1])[random_ranks(mixture_scores(scales)[ranks] / scales, generator)]
     correlation = shrunken_correlation(scores)
     copies = gaussian_copies(scores, correlation, distances(correlation), generator)
     return Knockoffs(from_scores(copies * scales, x), "elliptical copula")
+
+
+def mixture_scores(scales: Vector) -> Vector:
+    """Return the quantiles of (rank + ½)/rows of a normal variable times one of the scales, shape (rows,)."""
+    rows = scales.size
+    some = np.sort(scales)[np.linspace(0, rows - 1, min(rows, MOST_MIXED)).astype(np.intp)]
+    values = np.sort(np.outer(some, normal_scores(min(rows, MOST_MIXED))).ravel())
+    places = (np.arange(rows) + 0.5) / rows * values.size - 0.5
+    return np.asarray(np.interp(places, np.arange(values.size), values), dtype=np.float64)
+
+
+def _standardised(columns: Matrix) -> Matrix:
+    centred = columns - columns.mean(axis=1, keepdims=True)
+    return centred / np.sqrt(np.mean(centred**2, axis=1, keepdims=True))
 
 
 def random_ranks(x: Matrix, generator: np.random.Generator) -> Ranks:
@@ -157,21 +177,22 @@ def gaussian_copies(scores: Matrix, correlation: Matrix, s: Vector, generator: n
     return scores - pull @ scores + root @ generator.standard_normal(scores.shape)
 
 
-def row_scales(scores: Matrix, correlation: Matrix) -> Vector | None:
+def row_scales(scores: Matrix, correlation: Matrix, *, known: bool = False) -> Vector | None:
     """Return by how much each row's scores (columns, rows) are large together, shape (rows,), None if they are not.
 
     Under a Gaussian copula the squared length of a row, whitened, is χ² with a degree of freedom for each column; in a
     multivariate t it has the row's scale as a factor. Copies without that factor are told from their originals by any
-    curve that bends. What χ² itself varies is taken off: the scales are shrunken towards 1.
+    curve that bends. That there are scales may be ``known``.
     """
     columns, rows = scores.shape
     lengths = np.einsum("ij,ij->j", scores, np.linalg.solve(correlation, scores)) / columns
     logs = np.log(np.maximum(lengths, np.finfo(float).tiny))
     chance = float(polygamma(1, 0.5 * columns))  # the variance of log χ²
     varies = float(logs.var())
-    if columns < FEWEST_FOR_SCALES or varies < chance * (1.0 + TOGETHER * np.sqrt(2.0 / rows)):
+    seen = columns >= FEWEST_FOR_SCALES and varies > chance * (1.0 + TOGETHER * np.sqrt(2.0 / rows))
+    if not (known or seen):
         return None
-    return np.asarray(np.exp(0.5 * (1.0 - chance / varies) * (logs - logs.mean())), dtype=np.float64)
+    return np.asarray(np.exp(0.5 * (logs - logs.mean())), dtype=np.float64)
 
 
 def depends_beyond_copula(scores: Matrix, correlation: Matrix) -> bool:
