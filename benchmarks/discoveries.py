@@ -43,7 +43,10 @@ CORRELATION = {"ar5": 0.5, "ar7": 0.7, "t3": 0.0}
 SETTINGS = (
     *("normal", "ar5", "ar7", "t3", "mixed", "quadratic", "logistic", "poisson", "few", "between", "null"),
     *("categories", "survival", "classes", "median", "logistic_ar7", "few_ar7", "squares"),
+    *("few_huber", "few_quantile", "few_gamma", "few_tweedie", "few_negative_binomial", "few_multilabel"),
 )
+FAMILY_TABLES = SETTINGS[-6:]
+FEW_ROWS, FEW_COLUMNS, FEW_TRUE = 400, 12, 3
 
 
 def columns_of(setting, generator):
@@ -84,6 +87,8 @@ def table_of(setting, seed):
         return partial(SNAMRegressor), task.X, task.y, np.arange(4)
     if setting == "categories":
         return with_categories(generator)
+    if setting in FAMILY_TABLES:
+        return of_family(setting.removeprefix("few_"), generator)
     X = columns_of(setting, generator)
     count = {"between": 10, "null": 0, "survival": 8, "classes": 8, "median": 8, "few_ar7": 4}.get(setting, TRUE)
     places = {"quadratic": np.arange(0, COLUMNS, 2), "squares": np.arange(1, COLUMNS, 2)}.get(
@@ -108,6 +113,29 @@ def table_of(setting, seed):
     if setting == "median":
         return partial(SNAMRegressor, family="quantile"), X, 1.5 * score + generator.standard_t(3, size=ROWS), true
     return partial(SNAMRegressor), X, score + generator.normal(size=ROWS), true
+
+
+def of_family(family, generator):
+    """Return a small table of correlated columns, a target of a family, and the few columns that it depends on."""
+    place = np.arange(FEW_COLUMNS)
+    X = generator.multivariate_normal(np.zeros(FEW_COLUMNS), 0.5 ** np.abs(place[:, None] - place), size=FEW_ROWS)
+    true = np.sort(generator.choice(FEW_COLUMNS, FEW_TRUE, replace=False))
+    score = score_of(X, true, 1.0)
+    if family == "multilabel":
+        scores = np.column_stack([score_of(X, np.roll(true, shift), 0.8) for shift in range(2)])
+        labels = generator.random(scores.shape) < 1 / (1 + np.exp(-scores))
+        return partial(SNAMClassifier, family="multilabel"), X, labels.astype(int), true
+    mean = np.exp(0.5 + 0.35 * score)
+    if family == "gamma":
+        y = generator.gamma(1.5, mean / 1.5)
+    elif family == "tweedie":  # Σ of as many amounts as a count says, of variance 1.5 mean^1.5
+        count = generator.poisson(np.sqrt(mean) / 0.75)
+        y = generator.gamma(np.maximum(count, 1)) * 0.75 * np.sqrt(mean) * (count > 0)
+    elif family == "negative_binomial":
+        y = generator.poisson(mean * generator.gamma(2.0, 0.5, size=FEW_ROWS))
+    else:
+        y = 0.5 * score + generator.standard_t(3, size=FEW_ROWS)
+    return partial(SNAMRegressor, family=family), X, y, true
 
 
 def with_categories(generator):

@@ -25,9 +25,11 @@ if TYPE_CHECKING:
         snam_path,
         survival_target,
     )
+    from sparsenam.selection import FDR
 
 __version__ = version("sparsenam")
 __all__ = [
+    "FDR",
     "FDRSelector",
     "Network",
     "RandomFeatureSNAMClassifier",
@@ -50,7 +52,7 @@ logging.getLogger(__name__).addHandler(logging.NullHandler())
 def __getattr__(name: str) -> object:
     """Load the estimators, and with them PyTorch, on first use."""
     if name in __all__:
-        return getattr(import_module("sparsenam.estimators"), name)
+        return getattr(import_module("sparsenam.selection" if name == "FDR" else "sparsenam.estimators"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

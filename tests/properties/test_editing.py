@@ -244,11 +244,11 @@ def test_a_loaded_edited_model_saves_to_the_same_bytes(case, tmp_path):
     assert (tmp_path / "one.snam").read_bytes() == (tmp_path / "two.snam").read_bytes()
 
 
+# classes of several depend on each other, so that none of their scores is made monotone
+@pytest.mark.parametrize("case", [name for name in CASES if name != "three classes"], indirect=True)
 @pytest.mark.parametrize("direction", ["increasing", "decreasing"])
 def test_predictions_of_an_edited_model_are_monotone_at_many_random_points(case, direction):
     model, table, _ = case
-    if model.model_.family.couples_outputs:
-        pytest.skip("classes depend on each other")
     edited = model.edit().make_monotone("size", direction, reason="a test")
     draw = np.random.default_rng(0)
     rows = table.iloc[np.zeros(100_000, dtype=int)].reset_index(drop=True)

@@ -342,7 +342,7 @@ def test_the_report_says_how_far_off_a_prediction_may_be(model, classifier, tmp_
     page = model.explain().report(tmp_path / "report.html", beside=[found]).read_text("utf-8")
     assert "How far off" in page
     sure = classifier[0].uncertainty()
-    assert "mean what they say" in str(sure)
+    assert "are not shown to be off" in str(sure)
     assert sum(cases for _, _, cases in sure.reliability) == 400
 
 

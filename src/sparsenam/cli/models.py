@@ -78,6 +78,9 @@ def explain(
             more = {} if reference is None else {"reference": _class_of(estimator, reference)}
             explanation = estimator.explain(None if inputs is None else inputs.native, **more)
             say_json(explanation.to_dict()) if as_json else _show_columns(explanation)
+            stability = getattr(estimator, "stability_", None)
+            if stability is not None and not as_json:
+                say(f"stability: {stability.finding().sentence}")
             return
         if reference is not None:
             raise InputError(describe("--reference", "whole models", "--rows", "leave one of them out"))
@@ -197,10 +200,10 @@ def _predictions(estimator: Any, inputs: FileTable, exposure: Any) -> dict[str, 
         classes = [str(label) for label in estimator.classes_.tolist()]
         columns = {"prediction": [classes[int(index)] for index in probabilities.argmax(axis=1)]}
         for name, column in zip(classes, probabilities.T, strict=True):
-            columns[f"probability of {name}"] = [repr(float(value)) for value in column]
+            columns[f"probability of {name}"] = written(column)
         return columns
     more = {} if exposure is None else {"exposure": exposure}
-    return {"prediction": [repr(float(value)) for value in estimator.predict(inputs.native, **more)]}
+    return {"prediction": written(estimator.predict(inputs.native, **more))}
 
 
 def _intervals(estimator: Any, inputs: FileTable, exposure: Any, level: float) -> dict[str, list[str]]:
@@ -213,7 +216,12 @@ def _intervals(estimator: Any, inputs: FileTable, exposure: Any, level: float) -
     found = estimator.predict_interval(inputs.native, level, **more)
     note(found.guarantee)
     ends = {"prediction_lower": found.lower, "prediction_upper": found.upper}
-    return {name: [repr(float(value)) for value in values] for name, values in ends.items()}
+    return {name: written(values) for name, values in ends.items()}
+
+
+def written(values: Any) -> list[str]:
+    """Return numbers (rows,) as text with all their digits, and no negative zero."""
+    return [repr(float(value) + 0.0) for value in values]
 
 
 def _show_columns(explanation: Explanation) -> None:
@@ -222,13 +230,14 @@ def _show_columns(explanation: Explanation) -> None:
 
     kept, dropped = explanation.features, explanation.dropped
     pairs = f" and {count_text(len(explanation.pairs), 'pair')}" if explanation.pairs else ""
-    say(f"{len(kept)} columns{pairs} kept, {len(dropped)} dropped; effects are in {explanation.units}.")
+    say(f"{count_text(len(kept), 'column')}{pairs} kept, {len(dropped)} dropped; effects are in {explanation.units}.")
     if explanation.explained is not None:
         fitted = ", before the edits" if explanation.edits else ""
         say(f"Explained in rows held out{fitted}: {explanation.explained} of the loss.")
     for edit in explanation.edits:
         say(f"edited {edit.sentence}")
-    headings = ("kept", "kind", "mean absolute effect", "largest difference", "order of entry", "kept in folds")
+    headings = ["kept", "kind", "mean absolute effect", "largest difference", "order of entry", "kept in folds"]
+    in_halves = any(column.stability is not None for column in kept)
     lines = [
         (
             column.mean_absolute,
@@ -238,13 +247,22 @@ def _show_columns(explanation: Explanation) -> None:
             f"{column.variation:.4g}",
             "" if column.entry is None else str(column.entry),
             "" if column.kept_in is None else share_text(column.kept_in),
+            *(["" if column.stability is None else share_text(column.stability)] if in_halves else []),
         )
         for column in kept
     ]
     lines += [
-        (pair.mean_absolute, pair.name, "pair", f"{pair.mean_absolute:.4g}", f"{pair.variation:.4g}", "", "")
+        (
+            pair.mean_absolute,
+            pair.name,
+            "pair",
+            f"{pair.mean_absolute:.4g}",
+            f"{pair.variation:.4g}",
+            *([""] * (2 + in_halves)),
+        )
         for pair in explanation.pairs
     ]
+    headings += ["kept in half-samples"] if in_halves else []
     if lines:
         show_table(headings, [line[1:] for line in sorted(lines, key=lambda line: -line[0])])
     for column in dropped:

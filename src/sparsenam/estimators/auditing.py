@@ -16,6 +16,7 @@ from sparsenam.estimators.editing import GivenRows, loss_units
 from sparsenam.explain.audit import Audit, checks_of, harms_of, rows_of, subgroup_text
 from sparsenam.explain.local import read_cells
 from sparsenam.explain.summary import kept_columns
+from sparsenam.explain.text import count_text
 from sparsenam.families import Family
 from sparsenam.fitting.harm import FEWEST_ROWS, FOLDS, AuditRows, harms
 from sparsenam.fitting.subgroups import Partition, binned, read_partitions
@@ -124,13 +125,15 @@ class AuditingMixin:
             if 0 < count < FEWEST_ROWS
         ]
         note = () if np.all(rows.units == 1.0) else ("Losses are of y in units of its spread.",)
+        made = harms_of(names, found, partitions, rows.weights)
         return Audit(
             rows=int((rows.weights > 0).sum()),
             outputs=record.outputs,
             dropped=tuple(names[index] for index in dropped),
-            harms=harms_of(names, found, partitions, rows.weights),
+            harms=made,
             checks=checks,
             too_small=tuple(small),
+            untested="" if made else _obstacle(rows),
             notes=note,
         )
 
@@ -157,6 +160,16 @@ class AuditingMixin:
         kept = set(kept_columns(self.encoder_, self.model_))
         columns = enumerate(self.encoder_.columns)
         return [index for index, column in columns if index not in kept and column.kind != "constant"]
+
+
+def _obstacle(rows: GivenScores) -> str:
+    """Return in words why no column was tested."""
+    counted = rows.target[rows.weights > 0]
+    if len(counted) < FEWEST_ROWS:
+        return f"{count_text(len(counted), 'row')}, and a test needs {FEWEST_ROWS}"
+    if not np.ptp(counted, axis=0).any():
+        return "y has one value in all rows"
+    return "the dropped columns do not vary in these rows, or the model leaves no errors"
 
 
 def folds_of(rows: GivenRows, readings: Sequence[Reading], partitions: Sequence[Partition]) -> NDArray[np.intp]:

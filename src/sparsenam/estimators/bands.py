@@ -12,6 +12,8 @@ from scipy.special import ndtri
 from sklearn.utils.validation import check_is_fitted
 
 from sparsenam.errors import InputError, check_number, check_word, describe
+from sparsenam.explain.findings import Finding
+from sparsenam.explain.text import count_text
 from sparsenam.model import AdditiveModel
 from sparsenam.model.bands import Bands, Verdict
 from sparsenam.model.editing import Edit
@@ -45,6 +47,21 @@ class EffectBands:
     verdict: Verdict
     reason: str
     without: dict[str, str]
+
+    def finding(self) -> Finding:
+        """Return in words what limits these are."""
+        rows, columns = self.effect.shape[:2]
+        what = "whole curves" if self.simultaneous else "single points"
+        size = f"{count_text(rows, 'row')} and {count_text(columns, 'column')}"
+        sentence = f"limits of {what} at a level of {100 * self.level:g} %, in {size}."
+        notes = [f"They are {self.verdict}, since {self.reason}."] if self.reason else list[str]()
+        if self.without:
+            notes.append("Without limits: " + ", ".join(f"{name} ({why})" for name, why in self.without.items()) + ".")
+        return Finding("Bands about effects", sentence, notes=tuple(notes))
+
+    def __str__(self) -> str:
+        """Return the finding as text."""
+        return str(self.finding())
 
 
 class BandsMixin:

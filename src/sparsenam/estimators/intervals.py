@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, Self, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -167,6 +167,10 @@ class UncertaintyMixin:
 
     def _term_of(self, groups: ColumnName) -> int:
         """Return the encoded term of a column's values."""
+        if np.ndim(cast(Any, groups)):
+            texts = all(isinstance(name, str) for name in cast(Any, groups))
+            got, remedy = f"{len(cast(Any, groups))} {'names' if texts else 'labels'}", "name one column of the table"
+            raise InputError(describe("groups", "the name of one column", got, remedy))
         column = column_index(self.encoder_, groups, "groups")
         found = [index for index, term in enumerate(self.encoder_.terms) if term.column == column]
         if not found:
@@ -212,8 +216,22 @@ def _rows_of(X: ArrayLike) -> Callable[[NDArray[np.intp]], Any]:
     return lambda rows: array[rows]
 
 
+def lacking_attribute(estimator: object, name: str, instead: Mapping[str, str]) -> AttributeError:
+    """Return Python's error for an attribute that there is not, with what to use instead where that is known."""
+    message = f"{type(estimator).__name__!r} object has no attribute {name!r}"
+    message += f"; use {instead[name]}" if name in instead else ""
+    return AttributeError(message, name=name, obj=estimator)
+
+
 class IntervalMixin(UncertaintyMixin):
     """Prediction intervals of regressors."""
+
+    if not TYPE_CHECKING:  # types know what there is
+
+        def __getattr__(self, name: str) -> Any:
+            """Raise for what there is not, naming what there is for numbers."""
+            known = dict.fromkeys(("predict_set", "calibrated_proba"), "predict_interval(X), which is for numbers")
+            raise lacking_attribute(self, name, known)
 
     def predict_interval(
         self,
@@ -271,6 +289,12 @@ class SetMixin(UncertaintyMixin):
     """Prediction sets and corrected probabilities of classifiers."""
 
     classes_: NDArray[np.generic]
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Raise for what there is not, naming what there is for classes."""
+            raise lacking_attribute(self, name, {"predict_interval": "predict_set(X), which is for classes"})
 
     def predict_set(self, X: ArrayLike, level: float = 0.9, groups: ColumnName | None = None) -> PredictionSets:
         """Return the classes that a new row may have: its class is among them with a probability of at least ``level``.

@@ -11,7 +11,7 @@ from sklearn.feature_selection import SelectorMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from sparsenam.errors import check_word
+from sparsenam.errors import InputError, check_word, describe
 from sparsenam.estimators.base import AdditiveEstimator, RandomState, all_or_nothing, require_target
 from sparsenam.estimators.classification import SNAMClassifier
 from sparsenam.estimators.regression import REGRESSION_FAMILIES, SNAMRegressor
@@ -80,6 +80,7 @@ class FDRSelector(SelectorMixin, BaseEstimator):
         """
         with all_or_nothing(self):
             rule = FDR(self.q, self.method)
+            _check_varies(require_target(self, y))
             model = self._model(require_target(self, y), rule).fit(X, y, sample_weight=sample_weight)
             assert model.fdr_ is not None
             vars(self).pop("feature_names_in_", None)  # of an earlier fit
@@ -100,6 +101,18 @@ class FDRSelector(SelectorMixin, BaseEstimator):
             return SNAMRegressor(family=family, **given)
         return SNAMClassifier(family=family, **given)
 
+    def transform(self, X: Any) -> Any:
+        """Return the kept columns of a table (rows, features): an array, or a table where ``set_output`` asks for one.
+
+        The array holds objects where a pandas table has dates beside numbers, which have no dtype in common.
+        """
+        try:
+            return super().transform(X)
+        except TypeError:  # NumPy finds no such dtype
+            if not hasattr(X, "astype"):
+                raise
+            return super().transform(X.astype(object))
+
     def _get_support_mask(self) -> NDArray[np.bool_]:
         check_is_fitted(self)
         kept = set(self.fdr_.kept)
@@ -110,6 +123,14 @@ class FDRSelector(SelectorMixin, BaseEstimator):
         tags.target_tags.required = True
         tags.input_tags.allow_nan = True
         return tags
+
+
+def _check_varies(y: ArrayLike) -> None:
+    """Raise where a target of numbers has one value; that there is one class or one row, the model says."""
+    values = np.asarray(y)
+    if values.dtype.kind in "iuf" and values.ndim and len(values) > 1 and np.ptp(values) == 0:
+        got = f"{values.flat[0]} in all {len(values)} rows"
+        raise InputError(describe("y", "a target that varies", got, "give other rows, or leave the test out"))
 
 
 def _family_of(y: ArrayLike) -> str:

@@ -68,8 +68,6 @@ class ChoiceMixin:
         """
         check_whole("n_pairs", n_pairs)
         question = self._question("stability", X, y, sample_weight, exposure, groups)
-        if not self.alpha_ > 0.0:
-            raise InputError(describe("stability", "an alpha that drops columns", "alpha 0", "choose a larger one"))
         with self._asking() as context:
             found = keep_in_halves(question, self.alpha_, n_pairs, context)
         names = self.encoder_.names

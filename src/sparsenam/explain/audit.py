@@ -86,7 +86,8 @@ class Audit:
     """Who pays for dropped columns, and how right the model is in each subgroup.
 
     ``harms`` has every dropped column in every subgroup that was tested, the smallest p-value first; ``checks`` all
-    subgroups, all rows first. ``too_small`` are subgroups of less than 30 rows, which are not tested.
+    subgroups, all rows first. ``too_small`` are subgroups of less than 30 rows, which are not tested; ``untested`` says
+    in words why there are no tests where there are none.
     """
 
     rows: int
@@ -96,6 +97,7 @@ class Audit:
     checks: tuple[SubgroupCheck, ...]
     too_small: tuple[str, ...]
     level: float = LEVEL
+    untested: str = ""
     notes: tuple[str, ...] = field(default=())
 
     @property
@@ -113,11 +115,13 @@ class Audit:
     def finding(self) -> Finding:
         """Return the audit in words and tables."""
         small = ", ".join(self.too_small[:SHOWN]) + (" …" if len(self.too_small) > SHOWN else "")
-        notes = [
-            "A cost is the mean loss that a small curve of the column would have saved, in rows held out from it; "
-            f"p-values are corrected for all {len(self.harms)} combinations.",
-            *self.notes,
-        ]
+        notes = list(self.notes)
+        if self.harms:
+            saved = (
+                "A cost is the mean loss that a small curve of the column would have saved, in rows held out from it"
+            )
+            count = count_text(len(self.harms), "combination")
+            notes.insert(0, f"{saved}; p-values are corrected for {count}.")
         notes += [f"Too small to test (less than {FEWEST_ROWS} rows): {small}."] if small else []
         tables = [self._harm_table()] if self.harms else []
         return Finding("Audit", self._sentence(), (*tables, self._check_table()), tuple(notes))
@@ -127,6 +131,8 @@ class Audit:
         looked = f"{count_text(len(self.dropped), 'dropped column')} in {count_text(subgroups, 'subgroup')}"
         if not self.dropped:
             return "The model uses every column, so that nobody pays for a dropped one."
+        if not self.harms:
+            return f"Nothing could be tested: {self.untested}."
         flagged = self.flagged
         if not flagged:
             return f"None of {looked} is shown to have cost anything by being dropped."

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsenam.explain.findings import Finding, FindingTable
+from sparsenam.explain.text import count_text
 from sparsenam.selection.discovery import FEWEST_ROWS, ColumnTests, Test, fewest
 
 SHOWN = 30  # columns in the table of a finding
@@ -42,9 +43,10 @@ class Discoveries:
     p_values
         Of each tested column; None for knockoffs, which have none.
     construction
-        How knockoffs were drawn, "gaussian copula" or "sequential"; None for split.
+        How knockoffs were drawn, "gaussian copula", "elliptical copula" or "sequential"; None for split.
     reachable
-        Whether so many columns and rows could have given a discovery at all.
+        Whether there are enough tested columns (1/q for knockoffs) or rows (20 for split) for a discovery. Knockoffs
+        need more: at least 1/q of the columns must act.
     """
 
     q: float
@@ -60,23 +62,35 @@ class Discoveries:
 
     def sentence(self) -> str:
         """Return in one sentence what was found and how."""
-        found = f"{len(self.kept)} of {len(self.statistics)} tested columns"
+        found = f"{len(self.kept)} of {count_text(len(self.statistics), 'tested column')}"
+        what = "is a discovery" if len(self.kept) == 1 else "are discoveries"
         return (
-            f"{found} are discoveries, of which at most a share of {self.q:g} is expected to be false, by "
+            f"{found} {what}, of which at most a share of {self.q:g} is expected to be false, by "
             f"{self.method} ({self.reason})."
         )
 
     def notes(self) -> list[str]:
         """Return in sentences what the discoveries do not say."""
         notes: list[str] = []
-        if not self.reachable:
+        if not self.statistics:
+            notes.append("No column was tested.")
+        elif not self.reachable:
             needed = f"{fewest(self.q)} tested columns" if self.method == "knockoffs" else f"{FEWEST_ROWS} rows"
             notes.append(f"q = {self.q:g} is out of reach: {self.method} needs at least {needed}.")
         elif not self.kept:
-            notes.append("Nothing found does not mean that nothing is there; more rows would find more.")
+            notes.append("Nothing found does not mean that nothing is there. " + self._what_helps())
         if self.always_kept:
             notes.append(f"Kept without a test: {', '.join(self.always_kept)}.")
         return notes
+
+    def _what_helps(self) -> str:
+        """Return in a sentence what could find more."""
+        if self.method == "split":
+            return "With more rows, weaker effects can be found."
+        return (
+            f"Knockoffs find nothing or at least {count_text(fewest(self.q), 'column')} at q = {self.q:g}: where fewer "
+            "act, no number of rows helps, and method='split' can find them."
+        )
 
     def finding(self) -> Finding:
         """Return the discoveries in words and a table, the largest statistics first."""
@@ -86,7 +100,7 @@ class Discoveries:
         rows = tuple(
             (
                 name,
-                f"{self.statistics[name]:.3g}",
+                f"{self.statistics[name] + 0.0:.3g}",
                 *(() if self.p_values is None else (f"{self.p_values[name]:.2g}",)),
                 "yes" if name in inside else "no",
             )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsenam.explain.findings import Finding, FindingTable
+from sparsenam.explain.text import count_text
 from sparsenam.model import AdditiveModel
 from sparsenam.model.residuals import Method, Residuals, is_of_classes, unit_spread
 from sparsenam.tables import TableEncoder
@@ -68,7 +70,8 @@ class PredictionIntervals:
     def finding(self) -> Finding:
         """Return the intervals in words."""
         middle = float(np.median(self.upper - self.lower))
-        sentence = f"{len(self)} intervals of level {self.level:g}, half of them wider than {middle:.4g}."
+        half = f", {middle:.4g} wide" if len(self) == 1 else f", half of them wider than {middle:.4g}"
+        sentence = f"{count_text(len(self), 'interval')} of level {self.level:g}{half}."
         return Finding("Prediction intervals", sentence, notes=(self.guarantee,))
 
     def __str__(self) -> str:
@@ -113,8 +116,8 @@ class PredictionSets:
         sizes: Vector = self.members.astype(np.float64) @ np.ones(self.classes.size)
         single = np.count_nonzero(sizes == 1.0) / max(len(self), 1)
         sentence = (
-            f"{len(self)} sets of level {self.level:g} hold {sizes.mean():.3g} classes on average; "
-            f"{100 * single:.3g} % of them a single one."
+            f"{count_text(len(self), 'set')} of level {self.level:g} with {sizes.mean():.3g} classes on average; "
+            f"{100 * single:.3g} % have a single one."
         )
         return Finding("Prediction sets", sentence, notes=(self.guarantee,))
 
@@ -209,12 +212,13 @@ class Uncertainty:
         return Finding("How far off", sentence, (table,) if rows else (), tuple(notes))
 
     def _of_classes(self) -> Finding:
-        gaps = [abs(predicted - observed) for predicted, observed, _ in self.reliability]
-        largest = max(gaps, default=0.0)
-        word = "mean what they say, as far as left-out rows can tell" if self.correction == "none" else "are off"
+        gaps = [(abs(predicted - share), predicted, count) for predicted, share, count in self.reliability]
+        largest, predicted, count = max(gaps, default=(0.0, 0.0, 1))
+        chance = math.sqrt(max(predicted * (1.0 - predicted), 0.0) / max(count, 1))
+        word = "are not shown to be off" if self.correction == "none" else "are off"
         sentence = (
             f"Probabilities {word}: in bins of left-out rows they differ from what came true by up to "
-            f"{100 * largest:.2g} percentage points."
+            f"{100 * largest:.2g} percentage points (chance alone: ± {100 * chance:.2g} in that bin)."
         )
         notes = [self.guarantee]
         if self.losses is not None:

@@ -200,6 +200,10 @@ def resolve_random_features(
 
 def check_choosing(parameters: ChoosingParameters) -> None:
     """Raise for a value outside its range, and for one that could not act because alpha is given."""
+    given: object = parameters.rule
+    if given is FDR or (isinstance(given, str) and given.lower() == "fdr"):
+        expected, got = "a rate of false discoveries with it", "none"
+        raise InputError(describe("rule", expected, got, "write rule=sparsenam.FDR(q=0.1)"))
     as_rule(parameters.rule)
     as_penalty(parameters.penalty)
     check_whole("n_alphas", parameters.n_alphas)

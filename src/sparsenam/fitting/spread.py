@@ -29,6 +29,9 @@ LEVEL = 0.01  # of the test, over all terms and cuts
 MOST_TESTED = 200  # terms; of more, those that the model keeps
 MOST_TERMS, RAMPS = 4, 8  # that the spread depends on, and of each of them
 LEAST_ROWS = 40  # below, no spread but a constant one can be told
+# for each term that could be chosen: of many, the chosen ones are those along which errors happen to be small. With 60
+# rows and 500 columns a spread was found in 27 of 100 tables without one, and intervals covered 0.68 instead of 0.9
+ROWS_PER_TERM = 2
 SMALLEST = 0.02  # of the median error: a logarithm of less says next to nothing of the spread
 
 
@@ -65,7 +68,7 @@ def spread_of(
 
     ``kept`` are the indices of the model's terms in ``prepared``, which are tested alone where there are very many.
     """
-    if len(errors) < LEAST_ROWS:
+    if len(errors) < max(LEAST_ROWS, ROWS_PER_TERM * prepared.terms.size):
         return None
     wide = with_score(prepared, score)
     tested = np.append(kept, wide.terms.size - 1)

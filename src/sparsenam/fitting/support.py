@@ -26,6 +26,7 @@ from sparsenam.selection.task import ConvexTask
 from sparsenam.tables import PreparedSample, Sample, TableEncoder
 
 FEWEST_ROWS = 8  # from which there are halves to speak of
+FEWEST_TO_JUDGE = 20  # from which rows held out tell sets of columns apart: five folds of four
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,10 +62,9 @@ class HalvesKept:
 def keep_in_halves(question: Question, alpha: float, n_pairs: int, context: Context) -> HalvesKept:
     """Ask complementary halves of the rows which columns they keep at an alpha."""
     problem = question.problem(question.sample)
-    task = _task(problem, question, context, "stability")
-    rows = problem.prepared.weights.size
-    if rows < FEWEST_ROWS:
-        raise InputError(describe("stability", f"at least {FEWEST_ROWS} rows", f"{rows}", "give more rows"))
+    task = _task(problem, question, context, "stability", FEWEST_ROWS)
+    if not alpha > 0.0:
+        raise InputError(describe("stability", "an alpha that drops columns", "alpha 0", "choose a larger one"))
     generator = context.streams.generator("halves")
     groups = _codes(question, problem)
     halves = complementary_halves(problem.fold_target, n_pairs, generator, groups)
@@ -115,7 +115,7 @@ def search_alternatives(
 ) -> tuple[SearchResult, ConvexTask]:
     """Return other sets of columns within a margin of those that a model keeps, and the task whose units they have."""
     problem = question.problem(question.sample)
-    task = _task(problem, question, context, "alternatives")
+    task = _task(problem, question, context, "alternatives", FEWEST_TO_JUDGE)
     splits = splitter(question.plan, question.sample, question.groups, question.answer, context)(problem).splits
     scores = model.scores(question.sample.terms[problem.counted])
     task, loss = problem.judged_by(task, splits, scores)
@@ -134,8 +134,14 @@ def search_alternatives(
     return search.run(most), task
 
 
-def _task(problem: FitProblem, question: Question, context: Context, where: str) -> ConvexTask:
-    """Return the convex problem; raise where there is nothing to choose from."""
+def _task(problem: FitProblem, question: Question, context: Context, where: str, fewest: int) -> ConvexTask:
+    """Return the convex problem; raise where there is nothing to choose from, or too little to choose by."""
+    rows = problem.prepared.weights.size
+    if rows < fewest:
+        raise InputError(describe(where, f"at least {fewest} rows", f"{rows}", "give more rows"))
+    if (np.ptp(problem.fold_target, axis=0) == 0).any():
+        got = f"one value in all {rows} rows"
+        raise InputError(describe(where, "a target that varies", got, "give the rows of the fit"))
     if not problem.prepared.terms.size:
         raise InputError(describe(where, "columns that vary", "none in these rows", "give the rows of the fit"))
     if not problem.prepared.grouping.weights.any():

@@ -66,7 +66,8 @@ class GroupTests:
     construction
         How knockoffs were drawn.
     reachable
-        Whether so many hypotheses and rows could have given a discovery at all.
+        Whether there are enough hypotheses (1/q for knockoffs) or rows (for split) for a discovery. Knockoffs need
+        more: at least 1/q of the hypotheses must be false.
     """
 
     q: float

@@ -2,8 +2,9 @@
 
 A knockoff of a column keeps its distribution and its dependence on all other columns, so that a column without effect
 and its knockoff can be exchanged without a change of the joint distribution (Candès, Fan, Janson and Lv 2018). Normal
-scores of the ranks are drawn as a Gaussian copula; where columns depend on each other in a way that no such copula
-has, they are drawn one after another by additive fits with permuted residuals.
+scores of the ranks are drawn as a Gaussian copula, times a scale of each row where all columns are large or small
+together; where columns depend on each other in a way that no such copula has, they are drawn one after another by
+additive fits with permuted residuals.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 from scipy.optimize import minimize
+from scipy.special import polygamma
 from scipy.stats import norm
 
 from sparsenam.convex.path import convex_path
@@ -25,7 +27,7 @@ from sparsenam.tables.sample import Grouping
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
 Ranks = NDArray[np.intp]
-Construction = Literal["gaussian copula", "sequential"]
+Construction = Literal["gaussian copula", "elliptical copula", "sequential"]
 
 MOST_COLUMNS = 1000  # whose correlations are factorised; a draw of more takes minutes
 SMALL = 400  # columns up to which the distances are optimised, each step a factorisation
@@ -34,6 +36,9 @@ START = 0.8  # share of the largest feasible equal distance that the search star
 BARRIER = 1e12  # value of a point outside the feasible set
 FEASIBLE = 1.0 - 1e-6
 SUSPICIOUS = 1e-4  # chance of a table with a Gaussian copula to be taken for one without
+FEWEST_FOR_SCALES = 10  # columns: the scale of a row is seen through so many cells
+SCALE_STEPS, MOST_MIXED = 6, 1000
+TOGETHER = 6.0  # deviations of the variance of log χ² beyond which rows have scales
 PIECES = 8  # of the piecewise linear functions of an additive fit between columns
 MOST_NEIGHBOURS = 6  # columns that the additive fit of one column uses
 N_ALPHAS, RATIO, RATIO_OF_FEW = 20, 0.1, 0.02  # of the path, the last one below MANY columns
@@ -60,10 +65,34 @@ def draw_knockoffs(x: Matrix, generator: np.random.Generator) -> Knockoffs:
     scores = normal_scores(x.shape[1])[ranks]
     correlation = shrunken_correlation(scores)
     if depends_beyond_copula(scores, correlation):
-        copies = sequential_copies(ranks, generator)
-        return Knockoffs(from_scores(copies, x), "sequential")
+        return Knockoffs(from_scores(sequential_copies(ranks, generator), x), "sequential")
+    scales = row_scales(scores, correlation)
+    if scales is None:
+        copies = gaussian_copies(scores, correlation, distances(correlation), generator)
+        return Knockoffs(from_scores(copies, x), "gaussian copula")
+    for _ in range(SCALE_STEPS):  # scores that are normal once the scales are taken off, and the scales of these
+        scores = mixture_scores(scales)[ranks]
+        correlation = shrunken_correlation(_standardised(scores / scales))
+        scales = row_scales(scores, correlation, known=True)
+        assert scales is not None
+    scores = normal_scores(x.shape[1])[random_ranks(mixture_scores(scales)[ranks] / scales, generator)]
+    correlation = shrunken_correlation(scores)
     copies = gaussian_copies(scores, correlation, distances(correlation), generator)
-    return Knockoffs(from_scores(copies, x), "gaussian copula")
+    return Knockoffs(from_scores(copies * scales, x), "elliptical copula")
+
+
+def mixture_scores(scales: Vector) -> Vector:
+    """Return the quantiles of (rank + ½)/rows of a normal variable times one of the scales, shape (rows,)."""
+    rows = scales.size
+    some = np.sort(scales)[np.linspace(0, rows - 1, min(rows, MOST_MIXED)).astype(np.intp)]
+    values = np.sort(np.outer(some, normal_scores(min(rows, MOST_MIXED))).ravel())
+    places = (np.arange(rows) + 0.5) / rows * values.size - 0.5
+    return np.asarray(np.interp(places, np.arange(values.size), values), dtype=np.float64)
+
+
+def _standardised(columns: Matrix) -> Matrix:
+    centred = columns - columns.mean(axis=1, keepdims=True)
+    return centred / np.sqrt(np.mean(centred**2, axis=1, keepdims=True))
 
 
 def random_ranks(x: Matrix, generator: np.random.Generator) -> Ranks:
@@ -146,6 +175,24 @@ def gaussian_copies(scores: Matrix, correlation: Matrix, s: Vector, generator: n
     values, vectors = np.linalg.eigh(0.5 * (covariance + covariance.T))
     root = vectors * np.sqrt(np.maximum(values, 0.0))
     return scores - pull @ scores + root @ generator.standard_normal(scores.shape)
+
+
+def row_scales(scores: Matrix, correlation: Matrix, *, known: bool = False) -> Vector | None:
+    """Return by how much each row's scores (columns, rows) are large together, shape (rows,), None if they are not.
+
+    Under a Gaussian copula the squared length of a row, whitened, is χ² with a degree of freedom for each column; in a
+    multivariate t it has the row's scale as a factor. Copies without that factor are told from their originals by any
+    curve that bends. That there are scales may be ``known``.
+    """
+    columns, rows = scores.shape
+    lengths = np.einsum("ij,ij->j", scores, np.linalg.solve(correlation, scores)) / columns
+    logs = np.log(np.maximum(lengths, np.finfo(float).tiny))
+    chance = float(polygamma(1, 0.5 * columns))  # the variance of log χ²
+    varies = float(logs.var())
+    seen = columns >= FEWEST_FOR_SCALES and varies > chance * (1.0 + TOGETHER * np.sqrt(2.0 / rows))
+    if not (known or seen):
+        return None
+    return np.asarray(np.exp(0.5 * (logs - logs.mean())), dtype=np.float64)
 
 
 def depends_beyond_copula(scores: Matrix, correlation: Matrix) -> bool:

@@ -304,7 +304,8 @@ def column_index(encoder: TableEncoder, column: ColumnName, where: str) -> int:
         return names.index(column)
     if isinstance(column, int | np.integer) and not isinstance(column, bool) and 0 <= column < len(names):
         return int(column)
-    raise InputError(describe(where, f"names of columns ({listed(names)})", repr(column), "correct the name"))
+    got = repr(int(column) if isinstance(column, np.integer) else column)  # 7, not np.int64(7)
+    raise InputError(describe(where, f"names of columns ({listed(names)})", got, "correct the name"))
 
 
 def _sequence(where: str, values: Iterable[T] | None) -> list[T]:
