@@ -178,8 +178,7 @@ def matched(frame: Frame, names: tuple[str, ...], named: bool, estimator_name: s
     if frame.named and named:
         if set(frame.names) != set(names):
             raise InputError(_difference(frame.names, names))
-        cells_of = {cells.name: cells for cells in frame.columns}
-        return replace(frame, names=names, columns=tuple(cells_of[name] for name in names))
+        return arranged(frame, names, named)
     if len(frame.names) != len(names):
         raise InputError(
             f"X has {len(frame.names)} features, but {estimator_name} is expecting {len(names)} features as input."
@@ -188,6 +187,14 @@ def matched(frame: Frame, names: tuple[str, ...], named: bool, estimator_name: s
         given, fitted = ("does not have valid", "with") if named else ("has", "without")
         message = f"X {given} feature names, but {estimator_name} was fitted {fitted} feature names"
         warnings.warn(message, UserWarning, stacklevel=4)
+    return arranged(frame, names, named)
+
+
+def arranged(frame: Frame, names: tuple[str, ...], named: bool) -> Frame:
+    """Return a frame whose columns are known to match in the order of the fit, under its names."""
+    if frame.named and named:
+        cells_of = {cells.name: cells for cells in frame.columns}
+        return replace(frame, names=names, columns=tuple(cells_of[name] for name in names))
     columns = tuple(replace(cells, name=name) for cells, name in zip(frame.columns, names, strict=True))
     return replace(frame, names=names, columns=columns)
 
