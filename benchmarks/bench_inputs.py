@@ -1,0 +1,137 @@
+"""What the libraries of `bench_peers.py` read where they cannot read a table as it is: numbers, or groups of splines.
+
+Runs in every library's interpreter, so it needs no more than numpy, pandas, SciPy and scikit-learn. The time of these
+steps counts as time of the fit and of predicting: a user would have to take them too.
+"""
+
+import numpy as np
+
+
+class Numbers:
+    """A table as a standardised matrix: categories as 0/1 columns, missing cells filled and marked; a matrix stays.
+
+    ``source`` has the table's column of each column of the matrix.
+    """
+
+    def __init__(self, X, standardise=True):
+        from sklearn.preprocessing import StandardScaler
+
+        self.columns = None if isinstance(X, np.ndarray) else categories_and_numbers(X)
+        self.source = np.arange(X.shape[1])
+        if self.columns is not None:
+            self.encoder = encoder_of(*self.columns).fit(X)
+            self.source = self.sources(X)
+        self.scaler = StandardScaler(with_mean=standardise, with_std=standardise).fit(self.plain(X))
+
+    def plain(self, X):
+        return X if self.columns is None else np.asarray(self.encoder.transform(X), float)
+
+    def __call__(self, X):
+        return self.scaler.transform(self.plain(X))
+
+    def sources(self, X):
+        """Return the table's column of each column that the encoder makes."""
+        categories, numbers = self.columns
+        onehot = self.encoder.named_transformers_["categories"]
+        sources = [X.columns.get_loc(name) for name in numbers]
+        imputer = self.encoder.named_transformers_["numbers"]
+        sources += [X.columns.get_loc(numbers[place]) for place in imputer.indicator_.features_]
+        for name, levels, dropped in zip(categories, onehot.categories_, onehot.drop_idx_, strict=True):
+            sources += [X.columns.get_loc(name)] * (len(levels) - (dropped is not None))
+        return np.array(sources)
+
+
+def categories_and_numbers(X):
+    """Return the names of the columns of text, and of all others."""
+    categories = [name for name in X.columns if X[name].dtype.kind not in "fib"]
+    return categories, [name for name in X.columns if name not in categories]
+
+
+def encoder_of(categories, numbers):
+    from sklearn.compose import ColumnTransformer
+    from sklearn.impute import SimpleImputer
+    from sklearn.preprocessing import OneHotEncoder
+
+    return ColumnTransformer(
+        [
+            ("numbers", SimpleImputer(strategy="median", add_indicator=True), numbers),
+            ("categories", OneHotEncoder(handle_unknown="ignore", drop="if_binary", sparse_output=False), categories),
+        ]
+    )
+
+
+def as_categories(train):
+    """Return a function that gives text columns the type `category`, with the levels of the training rows."""
+    if isinstance(train, np.ndarray):
+        return lambda X: X
+    import pandas as pd
+
+    categories, _ = categories_and_numbers(train)
+    types = {name: pd.CategoricalDtype(sorted(train[name].dropna().unique())) for name in categories}
+    return lambda X: X.astype(types)
+
+
+class Splines:
+    """Cubic splines of each column, orthonormal over the training rows: one group a column, as group lasso asks for.
+
+    Knots are the sextiles, without repetition; a column with fewer than four values, and each level of a category, is
+    a line. ``groups`` has the group's first column and ``sizes`` its number of columns; ``source`` the table's column.
+    """
+
+    def __init__(self, X, pieces=6):
+        self.numbers = Numbers(X)
+        matrix = self.numbers(X)
+        self.source, order = np.unique(self.numbers.source, return_inverse=True)
+        self.members = [np.flatnonzero(order == group) for group in range(self.source.size)]
+        self.knots = [knots_of(column, pieces) for column in matrix.T]
+        self.steps = [self.fitted_step(matrix, member) for member in self.members]
+        self.sizes = np.array([step[1].shape[1] for step in self.steps])
+        self.groups = np.concatenate([[0], np.cumsum(self.sizes)[:-1]]).astype(int)
+
+    def fitted_step(self, matrix, member):
+        """Return the means of a group's functions and the matrix that makes them orthonormal."""
+        functions = self.functions(matrix, member)
+        means = functions.mean(axis=0)
+        values, vectors = np.linalg.eigh(np.cov(functions.T, bias=True).reshape(means.size, means.size))
+        held = values > 1e-8 * max(values.max(), 1e-12)
+        return means, vectors[:, held] / np.sqrt(values[held])
+
+    def functions(self, matrix, member):
+        return np.hstack([basis_of(matrix[:, column], self.knots[column]) for column in member])
+
+    def __call__(self, X):
+        matrix = self.numbers(X)
+        out = np.empty((len(matrix), int(self.sizes.sum())), order="F")
+        for member, start, size, (means, turn) in zip(self.members, self.groups, self.sizes, self.steps, strict=True):
+            out[:, start : start + size] = (self.functions(matrix, member) - means) @ turn
+        return out
+
+    def scores(self, X, coefficients, intercept):
+        """Return the sum of the effects; groups with coefficients of zero are not computed."""
+        matrix, total = self.numbers(X), np.full(len(X), float(intercept))
+        for member, start, size, (means, turn) in zip(self.members, self.groups, self.sizes, self.steps, strict=True):
+            weights = coefficients[start : start + size]
+            if weights.any():
+                total += (self.functions(matrix, member) - means) @ (turn @ weights)
+        return total
+
+    def kept(self, coefficients):
+        """Return the table's columns whose coefficients are not all zero."""
+        largest = np.maximum.reduceat(np.abs(coefficients), self.groups)
+        return self.source[largest > 0].tolist()
+
+
+def knots_of(column, pieces):
+    """Return the distinct quantiles, or ``None`` for a column that is fitted by a line."""
+    inner = np.unique(np.quantile(column, np.linspace(0, 1, pieces + 1)))
+    return inner if np.unique(column[:1000]).size > 3 and inner.size > 2 else None
+
+
+def basis_of(column, knots):
+    """Return cubic B-splines, constant beyond the outermost knots; the column itself where there are no knots."""
+    if knots is None:
+        return column[:, None]
+    from scipy.interpolate import BSpline
+
+    padded = np.concatenate([[knots[0]] * 3, knots, [knots[-1]] * 3])
+    return BSpline.design_matrix(np.clip(column, knots[0], knots[-1]), padded, 3).toarray()
