@@ -5,9 +5,9 @@
 
 A peer's fits are kept in the JSON by table, peer and split, and are not made again for the same version of the library
 (of sparsenam: for the same source files) and the same number of cores, unless ``--again``. A run can therefore be
-stopped at any time and go on later, or be made piece by piece. A library that fails or needs more than the limits on one
-split of a table is not tried on the others. ``--quick`` takes 400 rows and 300 columns of each table, one split, and a
-minute a fit at most; its figures go to a file of their own. `bench_page.py` makes docs/benchmarks.md of the JSON.
+stopped at any time and go on later, or be made piece by piece. A library that fails or needs more than the limits on
+one split of a table is not tried on the others. ``--quick`` takes 400 rows and 300 columns of each table, one split,
+and a minute a fit at most; its figures go to a file of their own. `bench_page.py` makes docs/benchmarks.md of the JSON.
 """
 
 import argparse
@@ -120,8 +120,10 @@ def measure_table(table, versions, wanted, report):
             report["tables"][table] |= {"rows": len(halves.y), "columns": halves.X.shape[1]}
             del halves
             for name in names:
+                load_average = os.getloadavg()[0]
                 record = rounded(run(name, PEERS[name].environment, data, limits))
-                record["date"] = datetime.datetime.now(datetime.UTC).date().isoformat()
+                record |= {"date": datetime.datetime.now(datetime.UTC).date().isoformat()}
+                record |= {"busy": load_average > (os.cpu_count() or 1) + 1}  # something else was running
                 entries[name]["splits"][str(split)] = record
                 save(wanted.out, report)
                 print(table, split, name, line_of(record), flush=True)

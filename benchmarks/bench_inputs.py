@@ -71,6 +71,37 @@ def as_categories(train):
     return lambda X: X.astype(types)
 
 
+class Codes:
+    """A table as a matrix in which a category is a whole number; a matrix stays.
+
+    ``is_category`` says which columns are categories. Missing numbers become the median; missing and new levels become
+    the most frequent one, because pyGAM refuses to predict for a level that it has not seen.
+    """
+
+    def __init__(self, X):
+        self.levels, self.medians = {}, {}
+        self.is_category = np.zeros(X.shape[1], bool)
+        if isinstance(X, np.ndarray):
+            return
+        categories, numbers = categories_and_numbers(X)
+        self.is_category = np.array([name in categories for name in X.columns])
+        self.levels = {name: list(X[name].value_counts().index) for name in categories}  # the most frequent first
+        self.medians = {name: float(X[name].median()) for name in numbers}
+
+    def __call__(self, X):
+        if isinstance(X, np.ndarray):
+            return X
+        import pandas as pd
+
+        columns = [
+            np.maximum(pd.Categorical(X[name], categories=self.levels[name]).codes, 0)
+            if name in self.levels
+            else X[name].fillna(self.medians[name])
+            for name in X.columns
+        ]
+        return np.column_stack(columns).astype(float)
+
+
 class Splines:
     """Cubic splines of each column, orthonormal over the training rows: one group a column, as group lasso asks for.
 

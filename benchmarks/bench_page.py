@@ -138,9 +138,11 @@ def machine_line(report: Mapping[str, Any]) -> str:
     cores = sorted({entry["cores"] for entry in entries})
     if not dates:
         return "Nothing has been measured yet."
+    busy = sum(record.get("busy", False) for entry in entries for record in entry["splits"].values())
     used = " and ".join(map(str, cores)) + (" core" if cores == [1] else " cores")
+    note = f" Other work was running during {busy} of the {len(dates)} fits: these times are too long." if busy else ""
     when = dates[0] if dates[0] == dates[-1] else f"{dates[0]} to {dates[-1]}"
-    return f"{facts.get('cpu', 'unknown processor')}, {used}, {facts.get('gigabytes', 0):.0f} GB, no GPU; {when}."
+    return f"{facts.get('cpu', 'unknown processor')}, {used}, {facts.get('gigabytes', 0):.0f} GB, no GPU; {when}.{note}"
 
 
 def versions_line(report: Mapping[str, Any]) -> str:

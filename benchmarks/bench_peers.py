@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 import numpy as np
-from bench_inputs import Numbers, Splines, as_categories
+from bench_inputs import Codes, Numbers, Splines, as_categories
 
 FOLDS = 5
 
@@ -113,13 +113,15 @@ def xgboost(task):
 
 
 def pygam(task):
-    from pygam import LinearGAM, LogisticGAM
+    from pygam import LinearGAM, LogisticGAM, f, s
+    from pygam.terms import TermList
 
-    numbers = Numbers(task.X)
-    model = LinearGAM() if task.is_regression else LogisticGAM()
-    model.gridsearch(numbers(task.X), task.y, progress=False)
+    codes = Codes(task.X)
+    terms = TermList(*[f(place) if factor else s(place) for place, factor in enumerate(codes.is_category)])
+    model = (LinearGAM if task.is_regression else LogisticGAM)(terms)
+    model.gridsearch(codes(task.X), task.y, progress=False)
     predict = model.predict if task.is_regression else model.predict_proba
-    return Fitted(lambda X: predict(numbers(X)), every(task))
+    return Fitted(lambda X: predict(codes(X)), every(task))
 
 
 def standardised(task):
