@@ -1,7 +1,7 @@
-"""What the libraries of `bench_peers.py` read where they cannot read a table as it is: numbers, or groups of splines.
+"""What the libraries of `bench_peers.py` read where they cannot read a table as it is: numbers.
 
-Runs in every library's interpreter, so it needs no more than numpy, pandas, SciPy and scikit-learn. The time of these
-steps counts as time of the fit and of predicting: a user would have to take them too.
+Runs in every library's interpreter, so it needs no more than numpy, pandas and scikit-learn. The time of these steps
+counts as time of the fit and of predicting: a user would have to take them too.
 """
 
 import numpy as np
@@ -100,69 +100,3 @@ class Codes:
             for name in X.columns
         ]
         return np.column_stack(columns).astype(float)
-
-
-class Splines:
-    """Cubic splines of each column, orthonormal over the training rows: one group a column, as group lasso asks for.
-
-    Knots are the sextiles, without repetition; a column with fewer than four values, and each level of a category, is
-    a line. ``groups`` has the group's first column and ``sizes`` its number of columns; ``source`` the table's column.
-    """
-
-    def __init__(self, X, pieces=6):
-        self.numbers = Numbers(X)
-        matrix = self.numbers(X)
-        self.source, order = np.unique(self.numbers.source, return_inverse=True)
-        self.members = [np.flatnonzero(order == group) for group in range(self.source.size)]
-        self.knots = [knots_of(column, pieces) for column in matrix.T]
-        self.steps = [self.fitted_step(matrix, member) for member in self.members]
-        self.sizes = np.array([step[1].shape[1] for step in self.steps])
-        self.groups = np.concatenate([[0], np.cumsum(self.sizes)[:-1]]).astype(int)
-
-    def fitted_step(self, matrix, member):
-        """Return the means of a group's functions and the matrix that makes them orthonormal."""
-        functions = self.functions(matrix, member)
-        means = functions.mean(axis=0)
-        values, vectors = np.linalg.eigh(np.cov(functions.T, bias=True).reshape(means.size, means.size))
-        held = values > 1e-8 * max(values.max(), 1e-12)
-        return means, vectors[:, held] / np.sqrt(values[held])
-
-    def functions(self, matrix, member):
-        return np.hstack([basis_of(matrix[:, column], self.knots[column]) for column in member])
-
-    def __call__(self, X):
-        matrix = self.numbers(X)
-        out = np.empty((len(matrix), int(self.sizes.sum())), order="F")
-        for member, start, size, (means, turn) in zip(self.members, self.groups, self.sizes, self.steps, strict=True):
-            out[:, start : start + size] = (self.functions(matrix, member) - means) @ turn
-        return out
-
-    def scores(self, X, coefficients, intercept):
-        """Return the sum of the effects; groups with coefficients of zero are not computed."""
-        matrix, total = self.numbers(X), np.full(len(X), float(intercept))
-        for member, start, size, (means, turn) in zip(self.members, self.groups, self.sizes, self.steps, strict=True):
-            weights = coefficients[start : start + size]
-            if weights.any():
-                total += (self.functions(matrix, member) - means) @ (turn @ weights)
-        return total
-
-    def kept(self, coefficients):
-        """Return the table's columns whose coefficients are not all zero."""
-        largest = np.maximum.reduceat(np.abs(coefficients), self.groups)
-        return self.source[largest > 0].tolist()
-
-
-def knots_of(column, pieces):
-    """Return the distinct quantiles, or ``None`` for a column that is fitted by a line."""
-    inner = np.unique(np.quantile(column, np.linspace(0, 1, pieces + 1)))
-    return inner if np.unique(column[:1000]).size > 3 and inner.size > 2 else None
-
-
-def basis_of(column, knots):
-    """Return cubic B-splines, constant beyond the outermost knots; the column itself where there are no knots."""
-    if knots is None:
-        return column[:, None]
-    from scipy.interpolate import BSpline
-
-    padded = np.concatenate([[knots[0]] * 3, knots, [knots[-1]] * 3])
-    return BSpline.design_matrix(np.clip(column, knots[0], knots[-1]), padded, 3).toarray()

@@ -6,12 +6,10 @@ its authors offer; nothing is set for a table. Nothing here imports sparsenam bu
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import islice
 
 import numpy as np
-from bench_inputs import Codes, Numbers, Splines, as_categories
-
-FOLDS = 5
+from bench_group_lasso import FOLDS, Splines, solve_by_adelie, solve_by_skglm
+from bench_inputs import Codes, Numbers, as_categories
 
 
 @dataclass(frozen=True, eq=False)
@@ -210,73 +208,22 @@ def lasso(task):
     return Fitted(prediction_of(task, model, numbers), kept)
 
 
-def skglm(task):
-    """Group lasso on splines: 30 alphas, warm starts, the smallest mean loss over five folds, as its solvers allow."""
+def group_lasso(task, solve):
     splines = Splines(task.X)
-    design, n_rows = splines(task.X), len(task.y)
-    folds = np.random.default_rng(task.seed).permutation(n_rows) % FOLDS
-    top = None
-    losses = np.zeros(30)
-    for fold in range(FOLDS):
-        train, test = folds != fold, folds == fold
-        walk = skglm_path(task, splines, design[train], task.y[train], top)
-        for place, (alpha, coefficients, intercept) in enumerate(walk):
-            top = alpha if top is None else top
-            losses[place] += loss_of(task, intercept + design[test] @ coefficients, task.y[test])
-    walk = skglm_path(task, splines, design, task.y, top)
-    _, coefficients, intercept = next(islice(walk, int(losses.argmin()), None))
+    coefficients, intercept = solve(splines, splines(task.X), task.y, task.is_regression, task.seed, task.cores)
     return Fitted(lambda X: mean_of(task, splines.scores(X, coefficients, intercept)), splines.kept(coefficients))
 
 
-def skglm_path(task, splines, design, y, top):
-    """Yield alpha, coefficients and intercept from the largest alpha down to a hundredth of it."""
-    from skglm.datafits import LogisticGroup, QuadraticGroup
-    from skglm.penalties import WeightedGroupL2
-    from skglm.solvers import GroupBCD, GroupProxNewton
-    from skglm.utils.jit_compilation import compiled_clone
-
-    indices, weights = np.arange(design.shape[1], dtype=np.int32), np.sqrt(splines.sizes.astype(float))
-    starts = np.append(splines.groups, design.shape[1]).astype(np.int32)
-    design = np.asfortranarray(design)
-    target = y if task.is_regression else 2.0 * y - 1.0
-    residual = y - y.mean()
-    if top is None:
-        norms = np.sqrt(np.add.reduceat((design.T @ residual / len(y)) ** 2, splines.groups))
-        top = float((norms / weights).max())
-    make, datafit = (GroupBCD, QuadraticGroup) if task.is_regression else (GroupProxNewton, LogisticGroup)
-    solver = make(tol=1e-4, fit_intercept=True, warm_start=True)
-    datafit = compiled_clone(datafit(starts, indices))
-    penalty = compiled_clone(WeightedGroupL2(top, weights, starts, indices))
-    solution = np.zeros(design.shape[1] + 1)
-    for alpha in top * np.logspace(0, -2, 30):
-        penalty.alpha = alpha
-        solution = solver.solve(
-            design, target, datafit, penalty, w_init=solution, Xw_init=design @ solution[:-1] + solution[-1]
-        )[0]
-        yield alpha, solution[:-1], solution[-1]
+def skglm(task):
+    return group_lasso(task, solve_by_skglm)
 
 
-def loss_of(task, scores, y):
-    return np.sum((scores - y) ** 2) if task.is_regression else np.sum(np.logaddexp(0, scores) - y * scores)
+def adelie(task):
+    return group_lasso(task, solve_by_adelie)
 
 
 def mean_of(task, scores):
     return scores if task.is_regression else 1 / (1 + np.exp(-scores))
-
-
-def adelie(task):
-    """Group lasso on splines by its cross-validation."""
-    import adelie as library
-
-    splines = Splines(task.X)
-    design = np.asfortranarray(splines(task.X))
-    family = (library.glm.gaussian if task.is_regression else library.glm.binomial)(task.y)
-    settings = {"groups": splines.groups, "n_threads": task.cores, "progress_bar": False}
-    matrix = library.matrix.dense(design, method="naive", n_threads=task.cores)
-    chosen = library.cv.cv_grpnet(matrix, family, n_folds=FOLDS, seed=task.seed, min_ratio=1e-2, **settings)
-    state = chosen.fit(matrix, family, **settings)
-    coefficients, intercept = state.betas[-1].toarray()[0], state.intercepts[-1]
-    return Fitted(lambda X: mean_of(task, splines.scores(X, coefficients, intercept)), splines.kept(coefficients))
 
 
 @dataclass(frozen=True)
