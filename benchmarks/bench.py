@@ -22,7 +22,7 @@ from pathlib import Path
 
 import numpy as np
 from bench_peers import PEERS
-from bench_process import Limits, python_of, run, version_of
+from bench_process import Limits, end_fits_when_stopped, python_of, run, version_of
 from bench_tables import TABLES, shortened, write
 
 import sparsenam
@@ -154,6 +154,7 @@ def main():
     wanted.seconds = wanted.seconds or (60.0 if wanted.quick else 600.0)
     wanted.splits = wanted.splits or (1 if wanted.quick else None)
     wanted.out = wanted.out or (QUICK if wanted.quick else RESULTS)
+    end_fits_when_stopped()
     report = load(wanted.out)
     report |= {"machine": machine(), "limits": {"seconds": wanted.seconds, "gigabytes": wanted.gigabytes}}
     versions = versions_of(wanted.peers)

@@ -17,7 +17,7 @@ LIMITS = {"times_seconds": 100.0, "times_loss": 3.0}  # ratios at which the colo
 
 
 def ratios_of(bench: Mapping[str, Any], measure: str) -> tuple[list[str], list[str], np.ndarray]:
-    """Return the labels of peers, the names of tables, and ratios (peers, tables), NaN where there is no result."""
+    """Return the labels of peers, the names of tables, and ratios (peers, tables), NaN where there is none."""
     peers: dict[str, str] = {}
     for found in bench["tables"].values():
         peers |= {name: entry["label"] for name, entry in found["peers"].items()}
@@ -27,18 +27,29 @@ def ratios_of(bench: Mapping[str, Any], measure: str) -> tuple[list[str], list[s
     return [columns[0][place].label for place in kept], list(bench["tables"]), values[kept]
 
 
+def words_of(value: float, least: float) -> str:
+    """Return a ratio with two digits, a bound for one that was stopped, a dash where nothing is known."""
+    known = value if np.isfinite(value) else least
+    if np.isnan(known):
+        return "–"
+    short = float(f"{known:.2g}")
+    return ("" if np.isfinite(value) else "> ") + (f"{short:,.0f}" if short >= 10 else f"{short:g}")
+
+
 def draw_ratios(bench: Mapping[str, Any], measure: str, path: Path) -> None:
-    """Draw the ratios of all peers: green cells are better with us, red ones with the peer, grey has no result."""
+    """Draw the ratios of all peers: green cells are better with us, pink ones with the peer, grey has no result."""
     labels, tables, values = ratios_of(bench, measure)
+    # one that was stopped has used at least so many times our time
+    least = ratios_of(bench, "at_least")[2] if measure == "times_seconds" else np.full(values.shape, np.nan)
     reach = np.log(LIMITS[measure])
     settings = {"svg.hashsalt": "sparsenam", "svg.fonttype": "none", "font.family": "sans-serif", "font.size": 8}
     with plt.rc_context(settings):
         figure, axes = plt.subplots(figsize=(1.6 + 0.72 * len(tables), 0.7 + 0.24 * len(labels)), layout="constrained")
         colours = plt.get_cmap("PiYG").with_extremes(bad="#dddddd")
-        shades = np.ma.masked_invalid(np.log(values) / reach)
+        shades = np.ma.masked_invalid(np.log(np.where(np.isnan(values), least, values)) / reach)
         axes.pcolormesh(shades, cmap=colours, vmin=-1.4, vmax=1.4, edgecolors="white", linewidth=1)
         for (row, column), value in np.ndenumerate(values):
-            words = "–" if np.isnan(value) else f"{value:.3g}" if value < 100 else f"{value:.0f}"
+            words = words_of(value, least[row, column])
             axes.text(column + 0.5, row + 0.5, words, ha="center", va="center")
         axes.set_xticks(np.arange(len(tables)) + 0.5, tables, rotation=30, ha="left")
         axes.set_yticks(np.arange(len(labels)) + 0.5, labels)

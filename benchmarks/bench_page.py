@@ -39,8 +39,7 @@ MEASURES = """- **Seconds** are those of the fit with everything chosen, in the 
   known.
 - **Memory** is the highest resident size up to the end of the fit over that before the data were read. **Predicting**
   is timed on 10⁵ rows and on one.
-- A library that fails, or needs more than {seconds:.0f} s or {gigabytes:.0f} GB, is shown so; *not run*: it was not
-  tried.
+- A library that fails, or needs more than {seconds:.0f} s or {gigabytes:.0f} GB, is shown so; *not run*: not tried.
 
 LightGBM and XGBoost are no additive models: they say what is left to be gained by giving that up. EBM with pairs and
 `pairs="auto"` stand between. DNAMite can drop columns, but by a strength that the user has to know. NAM is a loop over
@@ -79,7 +78,8 @@ def number(value: float | None, digits: int = 3) -> str:
         return "–"
     if value != 0 and abs(value) < 1:
         return f"{value:.{digits}g}"
-    return f"{float(f'{value:.{digits}g}'):,.{max(0, digits - len(str(int(abs(value)))))}f}"
+    short = float(f"{value:.{digits}g}")
+    return f"{short:,.0f}" if short >= 10 ** (digits - 1) else f"{short:.{digits}g}"
 
 
 def ratio(value: float | None) -> str:
@@ -89,17 +89,16 @@ def ratio(value: float | None) -> str:
 def cells(row: Row) -> list[str]:
     """Return a row of a table's section."""
     name = f"**{row.label}**" if row.name == OURS else row.label
+    name = f"{name}: {row.note}" if row.note else name
     if row.seconds is None:
-        return [name, row.note, *[""] * 8]
-    kept = number(row.kept)
-    note = f" ({row.note})" if row.note else ""
+        return [name, "–", "" if row.at_least is None else f"> {ratio(row.at_least)}", "–", *[""] * 6]
     return [
-        name + note,
+        name,
         number(row.seconds),
         ratio(row.times_seconds),
         number(row.loss, 4),
         "" if row.times_loss is None else f"{row.times_loss:.3f}",
-        kept,
+        number(row.kept),
         "" if row.false is None else number(row.false),
         number(row.megabytes),
         number(row.predict_seconds),
@@ -114,8 +113,6 @@ def section(found: Mapping[str, Any], peers: Mapping[str, str]) -> str:
     rows = rows_of(found, peers)
     ours = next((row for row in rows if row.name == OURS), None)
     lines = [cells(row) for row in rows]
-    if found.get("published"):
-        lines.append(["the paper's SNAM, as published", found["published"], *[""] * 8])
     splits = max((len(entry["splits"]) for entry in found["peers"].values()), default=0)
     words = "one split" if splits == 1 else f"{splits} splits"
     empty = (
@@ -123,7 +120,8 @@ def section(found: Mapping[str, Any], peers: Mapping[str, str]) -> str:
         if ours is None or ours.empty_loss is None
         else f"; without columns the {loss} is {number(ours.empty_loss, 4)}"
     )
-    return f"### {sentence(found['caption'])}\n\n{words.capitalize()}{empty}.\n\n{table(heads, lines)}"
+    published = f" The paper's SNAM, as published: {found['published']}." if found.get("published") else ""
+    return f"### {sentence(found['caption'])}\n\n{words.capitalize()}{empty}.{published}\n\n{table(heads, lines)}"
 
 
 def sentence(words: str) -> str:

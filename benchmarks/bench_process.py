@@ -78,6 +78,11 @@ def run(peer: str, environment: str | None, data: Path, limits: Limits, **settin
     return record
 
 
+def end_fits_when_stopped() -> None:
+    """Let a request to end this process end the fit under way too, which `watched` does on its way out."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+
+
 def last_line(log: Path) -> str:
     lines = log.read_text(errors="replace").strip().splitlines()
     return lines[-1][:200] if lines else "without a word"

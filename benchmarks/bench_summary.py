@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import statistics
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ class Row:
     note: str = ""
     seconds: float | None = None
     times_seconds: float | None = None
+    at_least: float | None = None  # the limit over our time, for one that was stopped at the limit
     loss: float | None = None
     empty_loss: float | None = None
     times_loss: float | None = None
@@ -46,6 +48,13 @@ def note_of(entry: Mapping[str, Any] | None) -> str:
     return " ".join((reasons[0] if stopped else f"refused: {reasons[0]}").replace("|", "/").split())
 
 
+def least_ratio(note: str, ours: Mapping[str, Mapping[str, Any]]) -> float | None:
+    """Return how many times our time a peer had until it was stopped."""
+    found = re.fullmatch(r"no result in (\d+) s", note)
+    mine = median_of(ours, "seconds")
+    return float(found[1]) / mine if found and mine else None
+
+
 def mean_of(records: Mapping[str, Mapping[str, Any]], key: str) -> float | None:
     values = [record[key] for record in records.values() if record.get(key) is not None]
     return statistics.fmean(values) if values else None
@@ -60,7 +69,7 @@ def row_of(name: str, label: str, entry: Mapping[str, Any] | None, ours: Mapping
     """Return a peer's row; ratios are of the splits that both have."""
     held = results_of(entry)
     if not held:
-        return Row(name, label, note_of(entry))
+        return Row(name, label, note_of(entry), at_least=least_ratio(note_of(entry), ours))
     shared = [(held[split], ours[split]) for split in held if split in ours]
     times_seconds = times_loss = None
     if shared:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 from bench import load, machine, our_version, rounded, save
-from bench_process import Limits, run
+from bench_process import Limits, end_fits_when_stopped, run
 from bench_tables import additive, write
 
 RESULTS = Path(__file__).resolve().parent / "results" / "growth.json"
@@ -62,6 +62,7 @@ def main():
     wanted = parser.parse_args()
     if unknown := set(wanted.axes) - set(AXES):
         parser.error(f"no axis {', '.join(sorted(unknown))}: there are {', '.join(AXES)}")
+    end_fits_when_stopped()
     report = load(wanted.out)
     report.pop("tables", None)
     report |= {"machine": machine(), "axes": report.get("axes", {})}
