@@ -1,6 +1,7 @@
 """How time and memory of the default fit grow with rows, columns, columns that matter, and alphas.
 
-    python benchmarks/growth.py [AXIS …] [--large] [--cores N] [--seconds S] [--out FILE]
+    python benchmarks/growth.py [AXIS …] [--large] [--most SIZE] [--cores N] [--seconds S] [--gigabytes G] [--again]
+                                [--out FILE]
 
 Each point is a fit in a process of its own (`bench_worker.py`) on a table of normal columns of which some act
 (`bench_tables.additive`). ``--large`` adds 10⁷ rows. An exponent is the slope of log time (or log memory) over log size
@@ -51,6 +52,27 @@ def exponent(points, measure):
     return round(float(np.polyfit(sizes, values, 1)[0]), 2)
 
 
+def measure_axis(axis, wanted, report):
+    """Measure the sizes of an axis that the report does not have yet for these source files."""
+    sizes, fixed = AXES[axis]
+    sizes = (*sizes, LARGE) if axis == "rows" and wanted.large else sizes
+    facts = {"fixed": fixed, "version": our_version(), "cores": wanted.cores}
+    found = report["axes"].get(axis, {})
+    if wanted.again or {key: found.get(key) for key in facts} != facts:
+        found = facts | {"points": []}
+    report["axes"][axis] = found
+    known = {each["size"] for each in found["points"]}
+    for size in sizes:
+        if size in known or (wanted.most and size > wanted.most):
+            continue
+        found["points"].append(point(axis, size, fixed, Limits(wanted.cores, wanted.seconds, wanted.gigabytes)))
+        print(axis, found["points"][-1], flush=True)
+        measures = ("seconds", "cpu_seconds", "megabytes")
+        found["exponents"] = {measure: exponent(found["points"], measure) for measure in measures}
+        found["date"] = datetime.datetime.now(datetime.UTC).date().isoformat()
+        save(wanted.out, report)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("axes", nargs="*", metavar="AXIS", help=", ".join(AXES))
@@ -58,6 +80,8 @@ def main():
     parser.add_argument("--most", type=int, help="leave out larger sizes")
     parser.add_argument("--cores", type=int, default=min(2, os.cpu_count() or 1))
     parser.add_argument("--seconds", type=float, default=1800.0)
+    parser.add_argument("--gigabytes", type=float, default=18.0)
+    parser.add_argument("--again", action="store_true", help="measure again what the file has")
     parser.add_argument("--out", type=Path, default=RESULTS)
     wanted = parser.parse_args()
     if unknown := set(wanted.axes) - set(AXES):
@@ -66,21 +90,8 @@ def main():
     report = load(wanted.out)
     report.pop("tables", None)
     report |= {"machine": machine(), "axes": report.get("axes", {})}
-    limits = Limits(wanted.cores, wanted.seconds, 18.0)
     for axis in wanted.axes or AXES:
-        sizes, fixed = AXES[axis]
-        sizes = (*sizes, LARGE) if axis == "rows" and wanted.large else sizes
-        points = []
-        for size in sizes:
-            if wanted.most and size > wanted.most:
-                continue
-            points.append(point(axis, size, fixed, limits))
-            print(axis, points[-1], flush=True)
-        exponents = {measure: exponent(points, measure) for measure in ("seconds", "cpu_seconds", "megabytes")}
-        today = datetime.datetime.now(datetime.UTC).date().isoformat()
-        facts = {"fixed": fixed, "version": our_version(), "cores": wanted.cores, "date": today}
-        report["axes"][axis] = facts | {"points": points, "exponents": exponents}
-        save(wanted.out, report)
+        measure_axis(axis, wanted, report)
 
 
 if __name__ == "__main__":

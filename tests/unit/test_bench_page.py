@@ -50,7 +50,10 @@ REPORT = {
 def modules(monkeypatch):
     """Import the scripts as they import each other, from their folder."""
     monkeypatch.syspath_prepend(str(BENCHMARKS))
-    return {name: importlib.import_module(name) for name in ("bench_page", "bench_summary", "bench_figures")}
+    return {
+        name: importlib.import_module(name)
+        for name in ("bench", "bench_page", "bench_summary", "bench_figures", "growth")
+    }
 
 
 def row_with(page, words):
@@ -86,6 +89,31 @@ def test_ratios_are_of_the_splits_that_both_have(modules):
     partly = json.loads(json.dumps(REPORT["tables"]["small"]))
     del partly["peers"]["sparsenam"]["splits"]["0"]
     assert modules["bench_summary"].rows_of(partly, {"other": "Other"})[0].times_seconds == 3
+
+
+@pytest.mark.parametrize(
+    ("version", "splits", "wanted"),
+    [
+        ("1.0", {}, True),
+        ("1.0", {"0": {"seconds": 1.0}}, True),
+        ("1.0", {"1": {"seconds": 1.0}}, False),
+        ("1.0", {"0": {"refused": "no result in 600 s"}}, False),
+        ("0.9", {"0": {"refused": "no result in 600 s"}, "1": {"seconds": 1.0}}, True),
+    ],
+)
+def test_a_run_goes_on_where_it_was_stopped_and_begins_anew_for_another_version(modules, version, splits, wanted):
+    bench = modules["bench"]
+    stored = {"label": bench.PEERS["ebm"].label, "version": version, "cores": 2, "splits": splits}
+    report = {"tables": {"weak": {"peers": {"ebm": stored}}}}
+    entry = bench.entry_of(report, "weak", "ebm", "1.0", cores=2, again=False)
+    assert bench.is_wanted(entry, 1) is wanted
+    assert bench.is_wanted(bench.entry_of(report, "weak", "ebm", "1.0", cores=2, again=True), 1)
+
+
+def test_an_exponent_is_that_of_the_largest_sizes(modules):
+    points = [{"size": size, "seconds": 5.0 + 1e-3 * size**1.5} for size in (1, 10_000, 100_000, 1_000_000)]
+    assert modules["growth"].exponent([*points, {"size": 10**7, "refused": "more than 18 GB"}], "seconds") == 1.5
+    assert modules["growth"].exponent(points[:1], "seconds") is None
 
 
 def test_growth_shows_sizes_without_a_result_too(modules):
