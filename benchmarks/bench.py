@@ -72,6 +72,14 @@ def load(path):
     return json.loads(path.read_text()) if path.exists() else {"machine": {}, "tables": {}}
 
 
+def in_order(report):
+    """Return the report with tables and peers in the order of this program, whatever was measured first."""
+    tables = {name: report["tables"][name] for name in TABLES if name in report["tables"]}
+    for found in tables.values():
+        found["peers"] = {name: found["peers"][name] for name in PEERS if name in found["peers"]}
+    return report | {"tables": tables}
+
+
 def save(path, report):
     """Write the file whole or not at all, so that a run that is stopped loses nothing."""
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -85,7 +93,7 @@ def entry_of(report, table, name, version, cores, again):
     shown = {"caption": TABLES[table].caption, "kind": TABLES[table].kind, "published": TABLES[table].published}
     stored = report["tables"].setdefault(table, {"peers": {}})
     stored |= shown
-    facts = {"label": PEERS[name].label, "version": version, "cores": cores}
+    facts = {"label": PEERS[name].label, "package": PEERS[name].package, "version": version, "cores": cores}
     entry = stored["peers"].get(name, {})
     if again or {key: entry.get(key) for key in facts} != facts:
         entry = facts | {"splits": {}}
@@ -125,7 +133,7 @@ def measure_table(table, versions, wanted, report):
                 record |= {"date": datetime.datetime.now(datetime.UTC).date().isoformat()}
                 record |= {"busy": load_average > (os.cpu_count() or 1) + 1}  # something else was running
                 entries[name]["splits"][str(split)] = record
-                save(wanted.out, report)
+                save(wanted.out, in_order(report))
                 print(table, split, name, line_of(record), flush=True)
 
 

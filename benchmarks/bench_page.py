@@ -37,8 +37,8 @@ MEASURES = """- **Seconds** are those of the fit with everything chosen, in the 
 - **Loss** is the mean squared error or the log loss on rows that no fit has seen, *×* its ratio to ours on these rows.
 - **Kept** counts the table's columns that the model reads, **false** those of them that do not matter, where that is
   known.
-- **Memory** is the highest resident size up to the end of the fit over that before the data were read. **Predicting**
-  is timed on 10⁵ rows and on one.
+- **Memory** is the highest resident size up to the end of the fit over that before the data were read; further
+  processes that a library starts count with all they hold. **Predicting** is timed on 10⁵ rows and on one.
 - A library that fails, or needs more than {seconds:.0f} s or {gigabytes:.0f} GB, is shown so; *not run*: not tried.
 
 LightGBM and XGBoost are no additive models: they say what is left to be gained by giving that up. EBM with pairs and
@@ -115,6 +115,8 @@ def section(found: Mapping[str, Any], peers: Mapping[str, str]) -> str:
     lines = [cells(row) for row in rows]
     splits = max((len(entry["splits"]) for entry in found["peers"].values()), default=0)
     words = "one split" if splits == 1 else f"{splits} splits"
+    if "rows" in found:
+        words += f", {found['rows']:,} rows and {found['columns']:,} columns to train on"
     empty = (
         ""
         if ours is None or ours.empty_loss is None
@@ -148,7 +150,7 @@ def versions_line(report: Mapping[str, Any]) -> str:
     versions: dict[str, set[str]] = {}
     for found in report["tables"].values():
         for entry in found["peers"].values():
-            versions.setdefault(entry["label"].partition(",")[0], set()).add(entry["version"])
+            versions.setdefault(entry["package"], set()).add(entry["version"])
     return "Versions: " + ", ".join(f"{name} {' and '.join(sorted(held))}" for name, held in versions.items()) + "."
 
 
@@ -156,7 +158,10 @@ def growth_section(report: Mapping[str, Any]) -> str:
     """Return time and memory by size, and the exponents."""
     lines: list[list[str]] = []
     for axis, found in report.get("axes", {}).items():
-        fixed = ", ".join(f"{value:,} {'true' if key == 'n_true' else key}" for key, value in found["fixed"].items())
+        fixed = ", ".join(
+            f"{value:,} {'that act' if key == 'n_true' else key}" for key, value in found["fixed"].items()
+        )
+        fixed += f"; {found['cores']} {'core' if found['cores'] == 1 else 'cores'}, {found['date']}"
         for place, point in enumerate(found["points"]):
             name = f"{AXIS_NAMES[axis]} ({fixed})" if place == 0 else ""
             figures = (

@@ -15,6 +15,7 @@ HERE = Path(__file__).resolve().parent
 ENVIRONMENTS = Path(os.environ.get("SPARSENAM_PEERS") or HERE.parent / "build" / "peers")
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS", "LOKY_MAX_CPU_COUNT")
 HELPER_MEGABYTES = 64  # joblib's tracker of resources is no worker
+requests: list[bool] = []  # to end, seen by `watched` between two looks
 PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -79,8 +80,12 @@ def run(peer: str, environment: str | None, data: Path, limits: Limits, **settin
 
 
 def end_fits_when_stopped() -> None:
-    """Let a request to end this process end the fit under way too, which `watched` does on its way out."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    """Let a request to end this process end the fit under way too.
+
+    The handler only takes note: an exception raised inside ``Popen.wait`` can leave its lock held for ever.
+    """
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: requests.append(True))
 
 
 def last_line(log: Path) -> str:
@@ -93,11 +98,12 @@ def watched(process: subprocess.Popen, limits: Limits) -> tuple[str, float]:
     started, largest = time.monotonic(), 0.0
     try:
         while True:
-            try:
-                process.wait(0.1)
+            if process.poll() is not None:
                 return "", largest
-            except subprocess.TimeoutExpired:
-                sizes = session_megabytes(process.pid)
+            if requests:
+                sys.exit("stopped; what was finished is in the file")
+            time.sleep(0.1)
+            sizes = session_megabytes(process.pid)
             largest = max(largest, sum(size for pid, size in sizes.items() if pid != process.pid))
             if time.monotonic() - started > limits.seconds:
                 return f"no result in {limits.seconds:.0f} s", largest

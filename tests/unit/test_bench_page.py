@@ -18,7 +18,7 @@ def record(seconds, loss, **others):
 
 def entry(label, *records):
     splits = {str(place): each for place, each in enumerate(records)}
-    return {"label": label, "version": "1.0", "cores": 2, "splits": splits}
+    return {"label": label, "package": "package", "version": "1.0", "cores": 2, "splits": splits}
 
 
 REPORT = {
@@ -103,11 +103,20 @@ def test_ratios_are_of_the_splits_that_both_have(modules):
 )
 def test_a_run_goes_on_where_it_was_stopped_and_begins_anew_for_another_version(modules, version, splits, wanted):
     bench = modules["bench"]
-    stored = {"label": bench.PEERS["ebm"].label, "version": version, "cores": 2, "splits": splits}
+    peer = bench.PEERS["ebm"]
+    stored = {"label": peer.label, "package": peer.package, "version": version, "cores": 2, "splits": splits}
     report = {"tables": {"weak": {"peers": {"ebm": stored}}}}
     entry = bench.entry_of(report, "weak", "ebm", "1.0", cores=2, again=False)
     assert bench.is_wanted(entry, 1) is wanted
     assert bench.is_wanted(bench.entry_of(report, "weak", "ebm", "1.0", cores=2, again=True), 1)
+
+
+def test_tables_and_peers_stand_in_one_order_however_they_were_measured(modules):
+    bench = modules["bench"]
+    peers = {"ebm": {}, "sparsenam": {}}
+    ordered = bench.in_order({"tables": {"weak": {"peers": peers}, "regression": {"peers": peers}}})["tables"]
+    assert list(ordered) == ["regression", "weak"]
+    assert all(list(found["peers"]) == ["sparsenam", "ebm"] for found in ordered.values())
 
 
 def test_an_exponent_is_that_of_the_largest_sizes(modules):
@@ -122,6 +131,7 @@ def test_growth_shows_sizes_without_a_result_too(modules):
         {"size": 10_000, "refused": "more than 12 GB"},
     ]
     axis = {"fixed": {"columns": 20, "n_true": 8}, "points": points, "exponents": {"seconds": 0.5, "megabytes": None}}
+    axis |= {"cores": 2, "date": "2026-11-16"}
     page = modules["bench_page"].page(REPORT, {"axes": {"rows": axis}}, {}, {})
     assert "| 10,000 | more than 12 GB |" in page
     assert "| **exponent** | 0.5 | – |" in page
