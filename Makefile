@@ -9,11 +9,11 @@ PINS := pyproject.toml constraints.txt
 # real data sets that lie beside the project are used; otherwise the loaders look into their cache, then download
 export SPARSENAM_DATA ?= $(abspath $(wildcard ../shared/data))
 
-.PHONY: help demo test check lint types imports unit browser-tests explore claims bench bench-step signals pairs coverage reproduce docs clean
+.PHONY: help demo test check lint types imports unit browser-tests explore claims bench bench-quick bench-growth bench-path bench-environments bench-step signals pairs coverage reproduce docs clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-15s%s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-20s%s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(VENV)/runtime.stamp ## fit a model on embedded data and show what it found
 	$(BIN)/sparsenam demo
@@ -52,13 +52,24 @@ claims: $(VENV)/dev.stamp ## what README claims of choosing, on all its seeds: t
 bench-step: $(VENV)/runtime.stamp ## time one training step, bank against loop
 	$(BIN)/python benchmarks/step.py
 
-bench: $(VENV)/benchmark.stamp ## our defaults and EBM on the paper's tasks: half an hour
-	for task in regression classification california; do \
-		$(BIN)/python benchmarks/tasks.py $$task --ebm 3 --out benchmarks/results/$$task.json || exit 1; done
-	for task in wide correlated compas; do \
-		$(BIN)/python benchmarks/tasks.py $$task --out benchmarks/results/$$task.json || exit 1; done
-	$(BIN)/python benchmarks/tasks.py superconductivity --ebm 1 --out benchmarks/results/superconductivity.json
+bench: bench-environments ## us and our peers on nine tables, and docs/benchmarks.md: hours; goes on where it was stopped
+	$(BIN)/python benchmarks/bench.py $(ARGS)
+	$(BIN)/python benchmarks/bench_page.py
+
+bench-quick: bench-environments ## the same on 400 rows of each table: minutes; shows the page, changes no file of docs
+	$(BIN)/python benchmarks/bench.py --quick $(ARGS)
+	$(BIN)/python benchmarks/bench_page.py --json build/bench_quick.json --print
+
+bench-growth: $(VENV)/benchmark.stamp ## time and memory by rows, columns, kept and alphas; ARGS=--large adds 10 million rows
+	$(BIN)/python benchmarks/growth.py $(ARGS)
+	$(BIN)/python benchmarks/bench_page.py
+
+bench-path: bench-environments ## the convex path beside adelie and skglm: some minutes
 	$(BIN)/python benchmarks/wide_path.py benchmarks/results/wide_path.json
+	$(BIN)/python benchmarks/bench_page.py
+
+bench-environments: $(VENV)/benchmark.stamp ## environments for the peers that need one, in build/peers or SPARSENAM_PEERS
+	$(BIN)/python benchmarks/bench_environments.py
 
 pairs: $(VENV)/benchmark.stamp ## pairs beside EBM and LightGBM, false pairs, planted ones: an hour
 	for task in california poisson false friedman screen wide; do $(BIN)/python benchmarks/pairs.py $$task || exit 1; done

@@ -18,10 +18,10 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 import numpy as np
 from pair_tables import additive, friedman_and_xor, poisson_pairs
+from paper_tables import california as california_table
 from signal_fits import ebm_with_pairs
 from sklearn.metrics import mean_poisson_deviance, mean_squared_error
 from sklearn.model_selection import train_test_split
-from tasks import california as california_table
 
 from sparsenam import SNAMRegressor
 from sparsenam.selection.screen import screen

@@ -8,6 +8,7 @@ from itertools import combinations, permutations
 
 import numpy as np
 import pandas as pd
+from paper_tables import DATA, TASKS, california
 from signal_fits import (
     ebm,
     found,
@@ -26,7 +27,6 @@ from signal_tables import WEAK, genes, mixed30k, weak_steps
 from sklearn import datasets
 from sklearn.metrics import log_loss
 from sklearn.model_selection import train_test_split
-from tasks import DATA, TASKS, california
 
 
 def record(case, method, seed, value, fit, **others):
@@ -130,8 +130,8 @@ def roworder(seed, peers):
 
 
 def paper(task, name, seed, peers):
-    """Return held-out loss and whether exactly the true columns were kept, as `tasks.py` splits the rows."""
-    load, kind, _ = TASKS[task]
+    """Return held-out loss and whether exactly the true columns were kept, as `bench_tables.py` splits the rows."""
+    load, kind = TASKS[task]
     X, y, effects = load(seed)
     if task == "wide":  # about selection with 500 rows, so all are trained on
         X_fresh, y_fresh, _ = load(500_000 + seed)

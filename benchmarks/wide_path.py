@@ -1,8 +1,8 @@
 """Time the path on 500 rows x 10,000 groups x 10 columns against skglm and adelie: same design and grid.
 
-    ADELIE_PYTHON=/path/to/python python benchmarks/wide_path.py [result.json]
+    python benchmarks/wide_path.py [result.json]
 
-adelie needs numpy < 2, so it runs in a separate environment, named by ADELIE_PYTHON, or is left out.
+adelie needs numpy < 2, so it runs in its environment of `bench_environments.py`, or is left out.
 Every solver gets one thread. Write times, ratios and final objectives as JSON.
 """
 
@@ -20,6 +20,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+from bench_process import python_of
 
 ROWS, GROUPS, WIDTH, POINTS, RATIO = 500, 10_000, 10, 30, 0.1
 REPEATS = 3
@@ -131,9 +132,9 @@ def run_skglm(design, y, alphas):
 
 
 def run_adelie(design, y, alphas):
-    python = os.environ.get("ADELIE_PYTHON")
-    if not python or not Path(python).exists():
-        print("adelie left out: ADELIE_PYTHON names no interpreter", file=sys.stderr)
+    python = python_of("adelie")
+    if python is None:
+        print("adelie left out: make bench-environments", file=sys.stderr)
         return None
     with tempfile.TemporaryDirectory() as folder:
         for name, array in (("blocks", design.blocks), ("y", y), ("alphas", alphas)):

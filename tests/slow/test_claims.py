@@ -12,7 +12,7 @@ TRUE = [0, 1, 2, 3]
 
 
 def kept_of(estimator, task, seed, test=0.2):
-    """Return what is kept on the training rows of ``benchmarks/tasks.py``; the wide task trains on all rows."""
+    """Return what is kept on the training rows of ``benchmarks/bench_tables.py``; the wide task trains on all rows."""
     rows = np.arange(len(task.y))
     if test:
         rows, _ = train_test_split(rows, test_size=test, random_state=seed)

@@ -187,7 +187,7 @@ def row_scales(scores: Matrix, correlation: Matrix, *, known: bool = False) -> V
     columns, rows = scores.shape
     lengths = np.einsum("ij,ij->j", scores, np.linalg.solve(correlation, scores)) / columns
     logs = np.log(np.maximum(lengths, np.finfo(float).tiny))
-    chance = float(polygamma(1, 0.5 * columns))  # the variance of log χ²
+    chance = float(cast(Any, polygamma)(1, 0.5 * columns))  # the variance of log χ²
     varies = float(logs.var())
     seen = columns >= FEWEST_FOR_SCALES and varies > chance * (1.0 + TOGETHER * np.sqrt(2.0 / rows))
     if not (known or seen):

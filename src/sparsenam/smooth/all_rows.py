@@ -45,7 +45,7 @@ from sparsenam.tables.sample import Matrix, Vector
 ROUNDS = 3  # sets of knots at most: with the pass that draws the sample, four passes for squared loss
 ROUNDS_REWEIGHTED = 2
 MOST_STEPS = 25  # of Newton's method for one set of knots
-# of the objective, a step's gain at which the coefficients are at their best: under given smoothness, and while it is set
+# of the objective, a step's gain at which coefficients are at their best: smoothness given, and while it is set
 AT_REST, AT_REST_WITH_STRENGTHS = 1e-9, 1e-6
 ROUNDING = 1e-10  # of the objective: a sum over many rows
 
