@@ -88,9 +88,11 @@ class KnotDesign(GroupedDesign):
 
     def _terms_of(self, groups: Indices) -> Indices:
         """Return the terms of some groups, in the order of the groups."""
-        return np.concatenate(
-            [np.arange(0), *(np.arange(self.terms[g].start, self.terms[g].stop) for g in groups.tolist())]
-        )
+        ranges = [np.arange(0)]
+        for group in groups.tolist():
+            inside = self.terms[int(group)]
+            ranges.append(np.arange(inside.start, inside.stop))
+        return np.concatenate(ranges)
 
     def working(self, groups: Indices) -> WorkingColumns:
         """Return the chosen groups' columns for sums that are taken again and again."""
@@ -127,7 +129,7 @@ class KnotDesign(GroupedDesign):
             kernel = kernels_module()
             kernel.add_crossed(local.astype(np.uint16), placed.shares[term], places, shares, weights, gram)
             across += self.values[knots].T @ gram[:size, : len(self.values)]
-        parts = [across[:, self.knots[g]] @ self.values[self.knots[g]] for g in right.tolist()]
+        parts = [across[:, self.knots[int(g)]] @ self.values[self.knots[int(g)]] for g in right]
         return np.stack(parts, axis=1)
 
     @staticmethod
