@@ -57,8 +57,8 @@ class KnotDesign(GroupedDesign):
         """Return the chosen groups' columns in double precision."""
         at, result = self._padded(self.values.T), np.zeros((groups.size, self.width, self.n_rows))
         for group, columns in zip(groups.tolist(), result, strict=True):
-            terms = self.terms[group]
-            kernels_module().add_effects(self.placed.places[terms], self.placed.shares[terms], at, columns)
+            inside = self.terms[int(group)]
+            kernels_module().add_effects(self.placed.places[inside], self.placed.shares[inside], at, columns)
         return result.reshape(groups.size * self.width, self.n_rows)
 
     def combined(self, groups: Indices, theta: Floats) -> Array:
