@@ -392,8 +392,12 @@ class Surroundings:
                 expected = "a random_state, without which no other run is the same fit"
                 raise InputError(describe("checkpoint", expected, "None", "set random_state"))
             resume = resume or ResumeFile(Path(network.checkpoint))
-        progress = self.progress or ProgressBar(parameters.get("verbose"))
+        progress = self.shown(parameters)
         return Context(Streams.from_random_state(random_state), Clock(max_seconds), progress, resume)
+
+    def shown(self, parameters: dict[str, Any]) -> Progress:
+        """Return where progress is reported."""
+        return self.progress or ProgressBar(parameters.get("verbose"))
 
 
 Estimator = TypeVar("Estimator", bound=AdditiveEstimator)

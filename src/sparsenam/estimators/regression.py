@@ -80,7 +80,8 @@ class AdditiveRegressor(IntervalMixin, RegressorMixin, AdditiveEstimator):
             plan = self._plan(self._pose(strategy, chosen), strategy, penalty)
             y = require_target(self, y)
             settings, at_once = self._settings(), groups is not None
-            given = given_table(X, y, sample_weight, exposure, strategy, settings, at_once=at_once)
+            progress = surroundings.shown(settings)
+            given = given_table(X, y, sample_weight, exposure, strategy, settings, progress, at_once=at_once)
             encoder, terms = self._read(given.X, strategy)
             target = check_target(given.y)
             check_consistent_length(terms, target)

@@ -8,7 +8,7 @@ Newton's steps.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TypeVar
 
 import numpy as np
@@ -116,7 +116,7 @@ class Passes:
         self, rows: AllRows, sample: SmoothProblem, unordered: NDArray[np.bool_], steps: Steps, context: Context
     ) -> None:
         self.rows, self.sample, self.unordered, self.steps, self.context = rows, sample, unordered, steps, context
-        self.made = 0
+        self.made = self.rounds = 0
         self.basis: RampBasis
         self._sums: KnotSums | None = None
 
@@ -158,13 +158,19 @@ class Passes:
         coefficients, intercept = resampled(layout, before)
         self.basis = design
         base, noise, free = intercept + design.means @ coefficients, before.noise, sample.free_outputs
-        sums = self._newton_sums(layout, coefficients, base)
-        # now the means are known of all rows
-        self.basis = RampBasis(layout, sums.present)
-        base = intercept + self.basis.means @ coefficients
-        strengths = list[Vector]()
-        spreads, freedom, freedoms = list[Posterior](), np.zeros(len(layout.ramps)), list[float]()
-        for number in range(MOST_STEPS):
+        strengths, freedoms = list[Vector](), list[float]()
+        kept = self._kept_step(layout)
+        if kept is None:
+            sums = self._newton_sums(layout, coefficients, base)
+            # now the means are known of all rows
+            self.basis = RampBasis(layout, sums.present)
+            base = intercept + self.basis.means @ coefficients
+        else:
+            sums, coefficients, base, noise = kept.sums, kept.coefficients, kept.base, kept.noise
+            strengths, freedoms = list(kept.strengths), list(kept.freedoms)
+            self.basis = RampBasis(layout, sums.present)
+        spreads, freedom = list[Posterior](), np.zeros(len(layout.ramps))
+        for number in range(len(freedoms), MOST_STEPS):
             grams = [self.basis.gram(*each) for each in zip(sums.grams, sums.at_knots, sums.totals, strict=True)]
             if number == 0:
                 information = np.mean([gram.matrix for gram in grams], axis=0)
@@ -204,6 +210,7 @@ class Passes:
                 scores = base + design.placed.times(self.basis.at_knots(coefficients))
                 given = sample.target, sample.weights
                 noise = dispersion(sample.family, scores, *given, float(freedom.sum()) + 1.0)
+            self._keep_step(layout, NewtonStep(coefficients, base, noise, tuple(strengths), tuple(freedoms), sums))
         intercept = base - self.basis.means @ coefficients
         assert free > 0
         return SmoothState(layout, coefficients, intercept, strengths, noise, freedom, spreads, sums.loss)
@@ -215,7 +222,7 @@ class Passes:
         return updated_strengths(layout, strengths, precisions, spreads, coefficients, self.sample.free_outputs)
 
     def _knot_sums(self, ramps: Sequence[Ramps]) -> KnotSums:
-        stage, knots = f"rows/{self.made}", np.concatenate([each.knots for each in ramps])
+        stage, knots = f"rows/{self.made}", _knots(ramps)
         self.made += 1
         stored = self.context.recall(stage)
         if stored is not None and np.array_equal(stored.arrays["knots"], knots):
@@ -225,6 +232,16 @@ class Passes:
         arrays = {"knots": knots, "gram": sums.gram, "sums": sums.sums, "totals": sums.totals, "squares": sums.squares}
         self.context.keep(stage, StageResult(arrays, {}))
         return sums
+
+    def _kept_step(self, layout: Layout) -> NewtonStep | None:
+        """Return the last step that a fit which was stopped made with these ramps, if it made one."""
+        self.rounds += 1
+        stored, knots = self.context.recall(f"steps/{self.rounds}"), _knots(layout.ramps)
+        same = stored is not None and np.array_equal(stored.arrays["knots"], knots)
+        return NewtonStep.unpacked(stored, len(layout.ramps)) if stored is not None and same else None
+
+    def _keep_step(self, layout: Layout, step: NewtonStep) -> None:
+        self.context.keep(f"steps/{self.rounds}", step.packed(_knots(layout.ramps)))
 
     def _newton_sums(self, layout: Layout, coefficients: Matrix, base: Vector) -> NewtonSums:
         self.made += 1
@@ -284,6 +301,49 @@ class NewtonSums:
             self.totals + other.totals,
             self.present + other.present,
         )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NewtonStep:
+    """Where Newton's method stands after a step: coefficients, base score, φ, λ, degrees of freedom, and sums."""
+
+    coefficients: Matrix
+    base: Vector
+    noise: float
+    strengths: tuple[Vector, ...]
+    freedoms: tuple[float, ...]
+    sums: NewtonSums
+
+    def packed(self, knots: Vector) -> StageResult:
+        """Return the step, and the knots that it belongs to, as a resume file holds it."""
+        numbers = {
+            "knots": knots,
+            "coefficients": self.coefficients,
+            "base": self.base,
+            "noise": np.array(self.noise),
+            "freedoms": np.array(self.freedoms),
+        }
+        strengths = {f"strengths {index}": each for index, each in enumerate(self.strengths)}
+        sums = {f"sums {each.name}": np.array(getattr(self.sums, each.name)) for each in fields(NewtonSums)}
+        return StageResult(numbers | strengths | sums, {})
+
+    @classmethod
+    def unpacked(cls, stored: StageResult, terms: int) -> NewtonStep:
+        """Return the step that a resume file holds, to the bit."""
+        kept = stored.arrays
+        loss, *sums = (kept[f"sums {each.name}"] for each in fields(NewtonSums))
+        return cls(
+            kept["coefficients"],
+            kept["base"],
+            float(kept["noise"]),
+            tuple(kept[f"strengths {index}"] for index in range(terms)),
+            tuple(kept["freedoms"].tolist()),
+            NewtonSums(float(loss), *sums),
+        )
+
+
+def _knots(ramps: Sequence[Ramps]) -> Vector:
+    return np.concatenate([each.knots for each in ramps])
 
 
 def newton_sums(block: Block, state: tuple[Reader, tuple[Ramps, ...], Matrix, Vector]) -> NewtonSums:
