@@ -210,7 +210,7 @@ class Passes:
                 scores = base + design.placed.times(self.basis.at_knots(coefficients))
                 given = sample.target, sample.weights
                 noise = dispersion(sample.family, scores, *given, float(freedom.sum()) + 1.0)
-            self._keep_step(layout, NewtonStep(coefficients, base, noise, tuple(strengths), tuple(freedoms), sums))
+            self._keep_step(layout, KeptStep(coefficients, base, noise, tuple(strengths), tuple(freedoms), sums))
         intercept = base - self.basis.means @ coefficients
         assert free > 0
         return SmoothState(layout, coefficients, intercept, strengths, noise, freedom, spreads, sums.loss)
@@ -233,14 +233,14 @@ class Passes:
         self.context.keep(stage, StageResult(arrays, {}))
         return sums
 
-    def _kept_step(self, layout: Layout) -> NewtonStep | None:
+    def _kept_step(self, layout: Layout) -> KeptStep | None:
         """Return the last step that a fit which was stopped made with these ramps, if it made one."""
         self.rounds += 1
         stored, knots = self.context.recall(f"steps/{self.rounds}"), _knots(layout.ramps)
         same = stored is not None and np.array_equal(stored.arrays["knots"], knots)
-        return NewtonStep.unpacked(stored, len(layout.ramps)) if stored is not None and same else None
+        return KeptStep.unpacked(stored, len(layout.ramps)) if stored is not None and same else None
 
-    def _keep_step(self, layout: Layout, step: NewtonStep) -> None:
+    def _keep_step(self, layout: Layout, step: KeptStep) -> None:
         self.context.keep(f"steps/{self.rounds}", step.packed(_knots(layout.ramps)))
 
     def _newton_sums(self, layout: Layout, coefficients: Matrix, base: Vector) -> NewtonSums:
@@ -304,7 +304,7 @@ class NewtonSums:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class NewtonStep:
+class KeptStep:
     """Where Newton's method stands after a step: coefficients, base score, φ, λ, degrees of freedom, and sums."""
 
     coefficients: Matrix
@@ -328,7 +328,7 @@ class NewtonStep:
         return StageResult(numbers | strengths | sums, {})
 
     @classmethod
-    def unpacked(cls, stored: StageResult, terms: int) -> NewtonStep:
+    def unpacked(cls, stored: StageResult, terms: int) -> KeptStep:
         """Return the step that a resume file holds, to the bit."""
         kept = stored.arrays
         loss, *sums = (kept[f"sums {each.name}"] for each in fields(NewtonSums))
