@@ -1,4 +1,4 @@
-"""Fits on a cluster of Dask have the bits of a fit in one process, with two workers, with four, and one of them lost."""
+"""Fits on a cluster of Dask have the bits of a fit in one process: two workers, four, and one of them lost."""
 
 import dask
 import dask.dataframe as dd

@@ -1,4 +1,4 @@
-"""A fit in passes is the fit of all rows at once at the same knots and smoothness, and parts of a table are disjoint."""
+"""A fit in passes is the fit of all rows at the same knots and smoothness, and parts of a table share no row."""
 
 import numpy as np
 import pyarrow as pa

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 import sparsenam
@@ -18,7 +17,7 @@ from fit_cases import (
     truth,
     write_parts,
 )
-from sparsenam import Network, SNAMClassifier, SNAMRegressor, SNAMSurvival
+from sparsenam import Network, SNAMRegressor, SNAMSurvival
 from sparsenam.context import ResumeFile, Streams
 from sparsenam.errors import InputError
 from sparsenam.estimators import fit_with
