@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 import sparsenam
 from fit_cases import INPUTS, mixed_table, small_blocks, write_parts
+from sparsenam import context
 from sparsenam.cli.app import app
 from sparsenam.cli.large import pose_large, source_at
 from sparsenam.cli.problem import TargetRequest
@@ -189,3 +190,16 @@ def test_what_blocks_cannot_do_is_one_sentence(fitted, folder, tmp_path):
         assert result.exit_code == 2, (words, result.output)
         assert sentence in result.stderr
         assert result.stderr.count("\n") <= 3
+
+
+def test_the_bar_shows_rows_and_the_time_left_of_this_pass(capsys, monkeypatch):
+    monkeypatch.setattr(context, "BAR_DELAY", 0.0)
+    bar = ProgressBar(verbose=True)
+    for done in (2_000_000, 4_000_000, 1_000_000):  # the last one is of a further pass
+        bar.report("rows", done, 4_000_000)
+        bar._bar.refresh()
+    shown = capsys.readouterr().err
+    bar.close()
+    assert "2.00M/4.00M" in shown
+    assert " rows/s" in shown
+    assert shown.rstrip().rpartition("rows: ")[2].startswith(" 25%")

@@ -144,7 +144,8 @@ def taken(X: Any, rows: slice | NDArray[np.intp]) -> Any:
     if isinstance(table, nw.DataFrame):
         return cast("nw.DataFrame[Any]", table)[rows].to_native()
     if isinstance(X, list | tuple):
-        return [X[int(row)] for row in np.arange(len(X))[rows]]
+        given = cast("Sequence[Any]", X)
+        return [given[int(row)] for row in np.arange(len(given))[rows]]
     return X[rows]
 
 
