@@ -110,6 +110,7 @@ Stage = Literal["sample", "choose", "smooth", "rows", "pairs", "train", "halves"
 Arrays = dict[str, NDArray[Any]]
 
 BAR_DELAY = 2.0  # seconds before a progress bar appears
+BY_ROWS: tuple[Stage, ...] = ("sample", "rows")  # stages whose steps are rows, of which there may be millions
 
 
 class Clock:
@@ -171,7 +172,11 @@ class ProgressBar:
             self.close()
             self._stage = stage
             delay = max(0.0, BAR_DELAY - (time.monotonic() - self._made))
-            self._bar = tqdm(total=total, desc=stage, delay=delay, disable=self._hidden, leave=False, file=sys.stderr)
+            units: dict[str, Any] = {"unit": " rows", "unit_scale": True} if stage in BY_ROWS else {}
+            shown: dict[str, Any] = {"disable": self._hidden, "leave": False, "file": sys.stderr}
+            self._bar = tqdm(total=total, desc=stage, delay=delay, **shown, **units)
+        elif done < self._bar.n:  # a further pass over the rows: its time left is that of this pass
+            self._bar.reset(total)
         if note:
             self._bar.set_postfix_str(note, refresh=False)
         self._bar.update(done - self._bar.n)

@@ -14,6 +14,7 @@ import pytest
 
 import sparsenam
 from engine_cases import COLUMNS, moments, numbered_rows, refused, table
+from fit_cases import INPUTS, fitted, mixed_table, of_case, small_blocks, write_parts
 from sparsenam.datasets import make_classification
 from sparsenam.errors import ClusterError, InputError
 from sparsenam.estimators import RandomFeatureSNAMClassifier
@@ -125,3 +126,14 @@ def test_a_session_that_has_ended_is_one_sentence(spark):
     spark.stop()
     with pytest.raises(ClusterError, match=r"^Spark: expected the session of the table, got one that has ended"):
         blocks.reduce(moments, 1.0)
+
+
+@pytest.mark.slow  # every Python worker of Spark loads the library for itself
+def test_a_fit_of_a_spark_table_is_that_of_the_same_blocks_of_parquet(spark, tmp_path, monkeypatch):
+    small_blocks(monkeypatch)
+    rows = of_case("gaussian", mixed_table(2000))
+    folder = write_parts(rows, tmp_path / "parts", parts=1)
+    frame = spark.read.parquet(str(folder)).coalesce(1)
+    model, expected = fitted("gaussian", frame), fitted("gaussian", folder)
+    assert list(model.get_feature_names_out()) == list(expected.get_feature_names_out())
+    np.testing.assert_allclose(model.predict(rows[INPUTS]), expected.predict(rows[INPUTS]), rtol=1e-10, atol=1e-10)

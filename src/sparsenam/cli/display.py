@@ -10,6 +10,8 @@ from typing import Any, TextIO
 
 import typer
 
+from sparsenam.errors import ClusterError
+
 INTERNAL = 1  # exit codes
 BAD_INPUT = 2
 INTERRUPTED = 130
@@ -64,7 +66,7 @@ def readable_errors(*, debug: bool) -> Generator[None]:
     except Exception as error:
         if debug:
             raise
-        if isinstance(error, ValueError | ImportError | OSError | ArithmeticError):
+        if isinstance(error, ValueError | ImportError | OSError | ArithmeticError | ClusterError):
             note(f"sparsenam: {_one_line(error) or type(error).__name__}")
             raise typer.Exit(BAD_INPUT) from error
         cause = f"{type(error).__name__}: {_one_line(error)}"

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from sparsenam.cli.cluster import connected
 from sparsenam.cli.display import INTERRUPTED, note, readable_errors, say, say_json, show_table
 from sparsenam.errors import InputError, describe
 
 if TYPE_CHECKING:
-    from sparsenam.cli.problem import TableProblem
-    from sparsenam.cli.run import Left, ModelFolder
+    from sparsenam.cli.problem import TargetKind
+    from sparsenam.cli.run import FitRequest, Left, ModelFolder, Posed
 
 FIT_EPILOG = """\b
 Examples:
@@ -23,7 +24,8 @@ Examples:
   sparsenam fit genes.csv --target dose --fdr 0.1
   sparsenam fit loans.parquet --target default --types zip=category --out loans
   sparsenam fit claims.csv.gz --target claims --task count --exposure years --shape age=decreasing
-  sparsenam fit patients.tsv --target months --event died --max-seconds 60"""
+  sparsenam fit patients.tsv --target months --event died --max-seconds 60
+  sparsenam fit 'trips/*.parquet' --target minutes"""
 PATH_EPILOG = """\b
 Examples:
   sparsenam path houses.csv --target price
@@ -62,18 +64,21 @@ def fit(
     shape: Annotated[
         list[str] | None, typer.Option(help="Shape of a column, as in age=increasing; repeatable.")
     ] = None,
+    scheduler: Annotated[str | None, typer.Option(help="Address of a Dask scheduler that reads the files.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with a fit that was stopped.")] = False,
     debug: Debug = False,
 ) -> None:
     """Fit a sparse additive model to a table and measure it on rows held out.
 
+    A folder of Parquet files, a pattern such as 'big/*.parquet', or one file of more than 200,000 rows is read block by
+    block and never held in memory.
+
     Ctrl-C leaves the best model so far; the same command with --resume goes on to the model of an unbroken run.
     """
-    with readable_errors(debug=debug):
+    with readable_errors(debug=debug), connected(scheduler):
         # the heavy rooms are loaded here and not at the top: "sparsenam --help" must not wait for PyTorch
-        from sparsenam.cli.problem import TargetRequest, pose
+        from sparsenam.cli.problem import TargetRequest
         from sparsenam.cli.run import FitRequest, FitStopped, ModelFolder, run_fit
-        from sparsenam.cli.tables import read_file
 
         if fdr is not None and rule != "compact":
             raise InputError(describe("--fdr", "no other rule beside it", f"--rule {rule}", "leave one of them out"))
@@ -95,10 +100,10 @@ def fit(
             shapes,
             fdr,
         )
-        problem = pose(read_file(table), columns)
+        problem, notes, content = _posed(table, request, in_cluster=scheduler is not None)
         folder = ModelFolder(out)
-        fingerprint = request.fingerprint(table.read_bytes())
-        _say_task(problem)
+        fingerprint = request.fingerprint(content)
+        _say_task(problem.kind, notes)
         if resume:
             finished = folder.finished_fit()
             if finished is not None and finished.get("fingerprint") == fingerprint:
@@ -130,8 +135,8 @@ def path(
 ) -> None:
     """Walk the regularisation path on all rows: entry order, alphas, sizes and cross-validated losses."""
     with readable_errors(debug=debug):
-        from sparsenam.cli.problem import TargetRequest, pose
-        from sparsenam.cli.run import FitRequest, fit_rows
+        from sparsenam.cli.problem import TargetRequest, fit_rows, pose
+        from sparsenam.cli.run import FitRequest
         from sparsenam.cli.tables import read_file
 
         if task == "survival":
@@ -142,7 +147,7 @@ def path(
         request = FitRequest(columns, seed=seed, keep=tuple(as_list(keep)), types=kinds)
         problem = pose(read_file(table), columns)
         if not as_json:
-            _say_task(problem)
+            _say_task(problem.kind, problem.notes)
         walker = request.convex_estimator(problem.kind, "auto")
         fit_rows(walker, problem.rows)
         walked = _path_to_dict(walker)
@@ -216,11 +221,25 @@ def as_alpha(text: str) -> float | Literal["auto"]:
     return alpha
 
 
-def _say_task(problem: TableProblem) -> None:
+def _posed(table: Path, request: FitRequest, *, in_cluster: bool) -> tuple[Posed, tuple[str, ...], bytes]:
+    """Return the problem of a table in memory or in blocks, what to say of it, and what stands for its content."""
+    from sparsenam.cli.large import content_of, pose_large, reads_blocks, source_at
+    from sparsenam.cli.problem import SplitProblem, pose, split
+    from sparsenam.cli.tables import read_file
+
+    if in_cluster or reads_blocks(table, request):
+        source = source_at(table, in_cluster=in_cluster)
+        large = pose_large(source, request.target, request.test, request.seed)
+        return large, large.notes, content_of(source, large)
+    problem = pose(read_file(table), request.target)
+    return SplitProblem(problem, *split(problem, request.test, request.seed)), problem.notes, table.read_bytes()
+
+
+def _say_task(kind: TargetKind, notes: Sequence[str]) -> None:
     """Say what the table asks for, and what was left out."""
-    for message in problem.notes:
+    for message in notes:
         note(message)
-    say(f"task: {problem.kind.task} ({problem.kind.reason})")
+    say(f"task: {kind.task} ({kind.reason})")
 
 
 def _say_outcome(metrics: Mapping[str, Any], folder: ModelFolder) -> None:
@@ -232,10 +251,11 @@ def _say_outcome(metrics: Mapping[str, Any], folder: ModelFolder) -> None:
     if metrics.get("pairs"):
         say(f"pairs: {', '.join(pair_text(one, other) for one, other in metrics['pairs'])}")
     say(f"dropped: {len(dropped)}")
-    say(_error_line(metrics["test"], metrics["rows"]["test"]))
+    rows = metrics["rows"]
+    say(_error_line(metrics["test"], rows.get("measured", rows["test"])))
     for sentence in metrics.get("notes", ()):
         say(f"note: {sentence}")
-    say(f"fit: {metrics['rows']['fit']} rows in {metrics['seconds']:.1f} s")
+    say(f"fit: {rows['fit']} rows in {metrics['seconds']:.1f} s")
     say(f"model: {folder.model}")
     say(f"report: {folder.report}")
     say(f"metrics: {folder.metrics}")
@@ -261,6 +281,8 @@ def _stopped_message(left: Left, folder: ModelFolder, *, had_model: bool) -> str
     if left == "nothing":
         older = f" ({folder.model} is of an earlier fit)" if had_model else ""
         return f"Stopped before there was a model{older}; the same command with --resume starts again."
+    if left == "stages":
+        return "Stopped while all rows were read; the same command with --resume goes on where it was."
     state = {
         "older": "is still that of the earlier fit",
         "complete": "is complete, its report is not",

@@ -18,7 +18,8 @@ PREDICT_EPILOG = """\b
 Examples:
   sparsenam predict sparsenam-model/model.snam new.csv
   sparsenam predict loans/model.snam new.parquet --out scored.csv.gz
-  sparsenam predict sparsenam-model/model.snam new.csv --intervals 0.9"""
+  sparsenam predict sparsenam-model/model.snam new.csv --intervals 0.9
+  sparsenam predict sparsenam-model/model.snam 'trips/*.parquet' --out predictions.parquet"""
 EXPLAIN_EPILOG = """\b
 Examples:
   sparsenam explain sparsenam-model/model.snam
@@ -38,7 +39,7 @@ Debug = Annotated[bool, typer.Option("--debug", help="Show the whole trace of an
 def predict(
     model: ModelFile,
     table: Annotated[Path, typer.Argument(help="CSV, TSV or Parquet file, .gz too.", show_default=False)],
-    out: Annotated[Path, typer.Option(help="CSV or TSV file to write, .gz too.")] = Path("predictions.csv"),
+    out: Annotated[Path, typer.Option(help="CSV, TSV, with .gz too, or Parquet file.")] = Path("predictions.csv"),
     exposure: Annotated[str | None, typer.Option(help="Column of exposures; else 1 for every row.")] = None,
     intervals: Annotated[float | None, typer.Option(help="Level, such as 0.9, of intervals or sets.")] = None,
     debug: Debug = False,
@@ -46,11 +47,18 @@ def predict(
     """Predict each row of a table: the table again, with a column of predictions and one for each probability.
 
     A survival model gives log hazard ratios: the higher, the riskier. With --intervals there are two more columns, the
-    ends of an interval, or one with the classes that the row may have.
+    ends of an interval, or one with the classes that the row may have. Parquet files, a folder or a pattern such as
+    'big/*.parquet' are read block by block where a Parquet file is written.
     """
     with readable_errors(debug=debug):
-        from sparsenam.cli.tables import check_writable, read_file, write_table
+        from sparsenam.cli.large import is_in_blocks, predict_blocks
+        from sparsenam.cli.tables import PARQUET, check_writable, read_file, write_table
 
+        if out.suffix.lower() in PARQUET or is_in_blocks(table):
+            asked = {"--exposure": exposure, "--intervals": intervals}
+            given = [name for name, value in asked.items() if value is not None]
+            say(f"{predict_blocks(load_model(model), table, out, given)} predictions: {out}")
+            return
         check_writable(out)
         estimator = load_model(model)
         whole = read_file(table)

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsenam.cli.tables import FileTable
-from sparsenam.context import Streams
+from sparsenam.context import ProgressBar, ResumeFile, Streams
 from sparsenam.errors import InputError, describe
-from sparsenam.estimators import survival_target
+from sparsenam.estimators import fit_with, survival_target
 from sparsenam.tables.cells import Cells
 from sparsenam.tables.columns import as_levels, as_numbers, decide
 from sparsenam.tables.text import listed
@@ -104,8 +104,7 @@ def pose(table: FileTable, request: TargetRequest) -> TableProblem:
 
 def split(problem: TableProblem, share: float, seed: int) -> tuple[LabelledRows, LabelledRows | None]:
     """Return the rows to fit on and those held out: every class, or the events, in its share of both."""
-    if not 0 <= share < 1:
-        raise InputError(describe("--test", "a share from 0 to below 1", f"{share:g}", "write for example 0.2"))
+    check_share(share)
     rows = problem.rows
     if share == 0:
         return rows, None
@@ -122,6 +121,64 @@ def split(problem: TableProblem, share: float, seed: int) -> tuple[LabelledRows,
     if not held.any():
         held[generator.integers(len(rows.y))] = True
     return rows.take(np.flatnonzero(~held)), rows.take(np.flatnonzero(held))
+
+
+def check_share(share: float) -> None:
+    """Raise unless a share of rows can be held out."""
+    if not 0 <= share < 1:
+        raise InputError(describe("--test", "a share from 0 to below 1", f"{share:g}", "write for example 0.2"))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SplitProblem:
+    """A problem whose rows are in memory: those to fit, and those held out, if there are any."""
+
+    problem: TableProblem
+    fitted: LabelledRows
+    held_out: LabelledRows | None
+
+    @property
+    def kind(self) -> TargetKind:
+        """What is to be predicted."""
+        return self.problem.kind
+
+    @property
+    def target(self) -> str:
+        """The name of the target."""
+        return self.problem.target
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns to predict from."""
+        return self.fitted.table.names
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many rows are fitted and how many are held out."""
+        return {"fit": len(self.fitted.y), "test": 0 if self.held_out is None else len(self.held_out.y)}
+
+    @property
+    def seen(self) -> LabelledRows:
+        """The rows whose y a prediction without columns is made from."""
+        return self.fitted
+
+    def fit(self, estimator: Any, resume: ResumeFile | None = None) -> None:
+        """Fit an estimator on the rows to fit, with a progress bar on a terminal."""
+        fit_rows(estimator, self.fitted, resume)
+
+    def held(self) -> LabelledRows | None:
+        """Return the rows held out."""
+        return self.held_out
+
+    def some(self, count: int) -> LabelledRows:
+        """Return a few of the rows to fit."""
+        return self.fitted.take(np.arange(min(count, len(self.fitted.y))))
+
+
+def fit_rows(estimator: Any, rows: LabelledRows, resume: ResumeFile | None = None) -> None:
+    """Fit an estimator on some rows, with a progress bar on a terminal."""
+    more = {} if rows.exposure is None else {"exposure": rows.exposure}
+    fit_with(estimator, rows.table.native, rows.y, progress=ProgressBar(), resume=resume, **more)
 
 
 def find_kind(cells: Cells, request: TargetRequest) -> TargetKind:

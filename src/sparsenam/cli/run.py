@@ -20,16 +20,17 @@ from scipy.special import xlogy
 from scipy.stats import rankdata
 
 import sparsenam
-from sparsenam.cli.problem import LabelledRows, TableProblem, TargetKind, TargetRequest, split
-from sparsenam.context import ProgressBar, ResumeFile
+from sparsenam.cli.large import LargeProblem
+from sparsenam.cli.problem import LabelledRows, SplitProblem, TargetKind, TargetRequest, fit_rows
+from sparsenam.context import ResumeFile
 from sparsenam.errors import ChoiceWarning, InputError, describe
-from sparsenam.estimators import fit_with
 from sparsenam.files import write_atomically
 from sparsenam.fitting.strategies import RAMPS
 from sparsenam.selection import FDR
 
 Vector = NDArray[np.float64]
-Left = Literal["nothing", "older", "preliminary", "complete"]
+Left = Literal["nothing", "older", "stages", "preliminary", "complete"]
+Posed = SplitProblem | LargeProblem
 
 SHOWN_ROWS = 5  # held-out rows explained one by one in the report
 
@@ -138,6 +139,12 @@ class FitRequest:
         digest.update(content)
         return digest.hexdigest()
 
+    @property
+    def needs_memory(self) -> bool:
+        """Whether the fit needs all rows at once."""
+        survival = self.target.event is not None or self.target.task == "survival"
+        return self.pairs not in (None, 0) or bool(self.shapes) or survival
+
     def estimator(self, kind: TargetKind) -> Any:
         """Return the unfitted estimator for a kind of target."""
         settings = self._settings(
@@ -181,10 +188,9 @@ class FitStopped(Exception):  # noqa: N818  # it is no error
 
 
 def run_fit(
-    problem: TableProblem, request: FitRequest, folder: ModelFolder, fingerprint: str, *, resume: bool
+    problem: Posed, request: FitRequest, folder: ModelFolder, fingerprint: str, *, resume: bool
 ) -> Mapping[str, Any]:
     """Fit, measure and write; return the metrics, or raise `FitStopped` when the user stops it."""
-    fitted, held = split(problem, request.test, request.seed)
     folder.make()
     if not resume:
         folder.stage.unlink(missing_ok=True)
@@ -195,11 +201,13 @@ def run_fit(
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ChoiceWarning)  # the notes say the same
-            fit_rows(estimator, fitted, stage)
+            problem.fit(estimator, stage)
         metrics["seconds"] = round(time.perf_counter() - started, 3)
         folder.write_model(estimator)
-        metrics |= _facts(problem, estimator, fitted, held)
-        explanation, local = _explained(problem, estimator, fitted if held is None else held, metrics)
+        held = problem.held()
+        metrics |= _facts(problem, estimator, held)
+        shown = problem.some(SHOWN_ROWS) if held is None else held
+        explanation, local = _explained(problem, estimator, shown, metrics)
         write_report(explanation, folder.report, local, findings_of(estimator))
         folder.write_metrics(metrics)
     except KeyboardInterrupt as interrupt:
@@ -210,28 +218,24 @@ def run_fit(
             left = "complete"
         elif folder.finished_fit() is not None:
             left = "older"  # a finished model is worth more than a preliminary one
-        elif choice is not None and problem.kind.task != "survival":
+        elif choice is not None and isinstance(problem, LargeProblem):
+            left = "stages"  # a preliminary model would need one more pass
+        elif choice is not None and isinstance(problem, SplitProblem) and problem.kind.task != "survival":
             # the penalised convex solution of the choice is there at once, only shrunken
             quick = request.convex_estimator(problem.kind, float(choice.facts["alpha"]))
-            fit_rows(quick, fitted)
+            fit_rows(quick, problem.fitted)
             folder.write_model(quick)
-            folder.write_metrics({**metrics, **_facts(problem, quick, fitted, None), "preliminary": True})
+            folder.write_metrics({**metrics, **_facts(problem, quick, None), "preliminary": True})
             left = "preliminary"
         raise FitStopped(left) from interrupt
     folder.stage.unlink(missing_ok=True)
     return metrics
 
 
-def fit_rows(estimator: Any, rows: LabelledRows, resume: ResumeFile | None = None) -> None:
-    """Fit an estimator on some rows, with a progress bar on a terminal."""
-    more = {} if rows.exposure is None else {"exposure": rows.exposure}
-    fit_with(estimator, rows.table.native, rows.y, progress=ProgressBar(), resume=resume, **more)
-
-
-def _facts(problem: TableProblem, estimator: Any, fitted: LabelledRows, held: LabelledRows | None) -> dict[str, Any]:
-    """Return what metrics.json says about a fitted model."""
+def _facts(problem: Posed, estimator: Any, held: LabelledRows | None) -> dict[str, Any]:
+    """Return what metrics.json says about a fitted model, measured on rows held out, if there are any."""
     support = np.asarray(estimator.get_support())
-    names = np.array(fitted.table.names, dtype=object)
+    names = np.array(problem.names, dtype=object)
     evidence, found = estimator.evidence_, estimator.fdr_
     told = [] if found is None else [found.sentence(), *found.notes()]
     return {
@@ -242,7 +246,7 @@ def _facts(problem: TableProblem, estimator: Any, fitted: LabelledRows, held: La
         "reason": problem.kind.reason,
         "family": estimator.model_.family.name,
         "target": problem.target,
-        "rows": {"fit": len(fitted.y), "test": 0 if held is None else len(held.y)},
+        "rows": _counts(problem, held),
         "columns": len(names),
         "kept": names[support].tolist(),
         "dropped": names[~support].tolist(),
@@ -251,8 +255,15 @@ def _facts(problem: TableProblem, estimator: Any, fitted: LabelledRows, held: La
         "explained": None if evidence is None else {"share": evidence.gain, "error": evidence.gain_error},
         "notes": [*told, *([] if evidence is None else evidence.notes())],
         "fdr": None if found is None else found.to_dict(),
-        "test": None if held is None else _finite(measure(estimator, problem.kind, fitted, held)),
+        "test": None if held is None else _finite(measure(estimator, problem.kind, problem.seen, held)),
     }
+
+
+def _counts(problem: Posed, held: LabelledRows | None) -> dict[str, int]:
+    """Return how many rows were fitted and held out, and how many of these measured the error where not all did."""
+    counts = problem.counts if held is not None else problem.counts | {"test": 0}
+    measured = 0 if held is None else len(held.y)
+    return counts if measured == counts["test"] else counts | {"measured": measured}
 
 
 def _finite(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -261,9 +272,7 @@ def _finite(values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: None if name in bad else value for name, value in values.items()}
 
 
-def _explained(
-    problem: TableProblem, estimator: Any, shown: LabelledRows, metrics: Mapping[str, Any]
-) -> tuple[Any, Any]:
+def _explained(problem: Posed, estimator: Any, shown: LabelledRows, metrics: Mapping[str, Any]) -> tuple[Any, Any]:
     """Return the explanation, with the target's name and the errors on held-out rows, and that of a few rows."""
     explanation, errors = estimator.explain(), metrics["test"]
     local = estimator.explain_local(shown.take(np.arange(min(SHOWN_ROWS, len(shown.y)))).table.native)

@@ -117,6 +117,11 @@ def check_writable(path: Path) -> None:
     if Path(path.name.lower().removesuffix(".gz")).suffix not in SEPARATORS:
         expected = "a name that ends in .csv or .tsv, with .gz after it to compress"
         raise InputError(describe("--out", expected, repr(path.name), "choose another name"))
+    check_place(path)
+
+
+def check_place(path: Path) -> None:
+    """Raise unless a file can be there."""
     if not path.parent.is_dir() or path.is_dir():
         got = f"{path.parent}, which is not there" if not path.is_dir() else "a folder of that name"
         raise InputError(describe("--out", "a file in a folder", got, "make the folder or choose another"))

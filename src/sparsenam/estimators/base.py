@@ -214,11 +214,14 @@ class AdditiveEstimator(AuditingMixin, BandsMixin, EditingMixin, ChoiceMixin, Ba
         X : table of shape (rows, features)
             pandas, polars, pyarrow or numpy: numbers, categories, text, dates and missing cells. What was made of
             each column stands in ``encoder_``. Constant columns are left out, with a warning.
-        y : array-like of shape (rows,) or (rows, labels)
+            Or a table that is not in memory: Parquet files, a folder of them or a pattern of their names, a dataset of
+            pyarrow, a table of Dask or Spark. Of more than 200,000 rows a sample chooses, and all are fitted.
+        y : array-like of shape (rows,) or (rows, labels), or str
             For a classifier, classes of any type or a 0/1 matrix of labels; for survival, a structured array with one
             boolean field, whether the row ended with the event, and one of numbers above 0, when it ended, as
-            `survival_target` makes one.
-        sample_weight : array-like of shape (rows,), optional
+            `survival_target` makes one. A table that is not in memory holds its target: y is then the name of its
+            column, and so are the weights. Survival needs a table in memory.
+        sample_weight : array-like of shape (rows,) or str, optional
             Weight of each row; a row of weight 0 counts as absent.
         groups : array-like of shape (rows,), optional
             Groups of rows for a splitter ``cv`` that needs them.
@@ -396,8 +399,12 @@ class Surroundings:
                 expected = "a random_state, without which no other run is the same fit"
                 raise InputError(describe("checkpoint", expected, "None", "set random_state"))
             resume = resume or ResumeFile(Path(network.checkpoint))
-        progress = self.progress or ProgressBar(parameters.get("verbose"))
+        progress = self.shown(parameters)
         return Context(Streams.from_random_state(random_state), Clock(max_seconds), progress, resume)
+
+    def shown(self, parameters: dict[str, Any]) -> Progress:
+        """Return where progress is reported."""
+        return self.progress or ProgressBar(parameters.get("verbose"))
 
 
 Estimator = TypeVar("Estimator", bound=AdditiveEstimator)

@@ -52,7 +52,9 @@ class AdditiveClassifier(SetMixin, ClassifierMixin, AdditiveEstimator):
             strategy, penalty = self._resolve()
             y = require_target(self, y)
             at_once = np.ndim(y) > 1 or groups is not None
-            given = given_table(X, y, sample_weight, None, strategy, self._settings(), at_once=at_once)
+            settings = self._settings()
+            progress = surroundings.shown(settings)
+            given = given_table(X, y, sample_weight, None, strategy, settings, progress, at_once=at_once)
             encoder, terms = self._read(given.X, strategy)
             labels = check_array(given.y, ensure_2d=False, dtype=None, input_name="y")
             check_classification_targets(labels)

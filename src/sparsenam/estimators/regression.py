@@ -52,11 +52,14 @@ class AdditiveRegressor(IntervalMixin, RegressorMixin, AdditiveEstimator):
         X : table of shape (rows, features)
             pandas, polars, pyarrow or numpy: numbers, categories, text, dates and missing cells. What was made of
             each column stands in ``encoder_``. Constant columns are left out, with a warning.
-        y : array-like of shape (rows,) or (rows, outputs)
-            Several columns are fitted together; a column of X is kept or dropped for all of them.
-        sample_weight : array-like of shape (rows,), optional
+            Or a table that is not in memory: Parquet files, a folder of them or a pattern of their names, a dataset of
+            pyarrow, a table of Dask or Spark. Of more than 200,000 rows a sample chooses, and all are fitted.
+        y : array-like of shape (rows,) or (rows, outputs), or str
+            Several columns are fitted together; a column of X is kept or dropped for all of them. A table that is not
+            in memory holds its target: y is then the name of its column, and so are weights and exposure.
+        sample_weight : array-like of shape (rows,) or str, optional
             Weight of each row; a row of weight 0 counts as absent.
-        exposure : array-like of shape (rows,), optional
+        exposure : array-like of shape (rows,) or str, optional
             Time, area or number of units over which y was counted, for families with a logarithmic link: y has mean
             exposure · e^score. An offset o is the exposure e^o.
         groups : array-like of shape (rows,), optional
@@ -80,7 +83,8 @@ class AdditiveRegressor(IntervalMixin, RegressorMixin, AdditiveEstimator):
             plan = self._plan(self._pose(strategy, chosen), strategy, penalty)
             y = require_target(self, y)
             settings, at_once = self._settings(), groups is not None
-            given = given_table(X, y, sample_weight, exposure, strategy, settings, at_once=at_once)
+            progress = surroundings.shown(settings)
+            given = given_table(X, y, sample_weight, exposure, strategy, settings, progress, at_once=at_once)
             encoder, terms = self._read(given.X, strategy)
             target = check_target(given.y)
             check_consistent_length(terms, target)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import column_or_1d
 
-from sparsenam.context import Streams
+from sparsenam.context import Progress, Streams
 from sparsenam.errors import InputError, describe
 from sparsenam.families import Family
 from sparsenam.fitting.strategies import Strategy
@@ -38,7 +38,7 @@ def given_table(
     exposure: ArrayLike | None,
     strategy: Strategy,
     parameters: dict[str, Any],
-    report: Callable[[int], None] | None = None,
+    progress: Progress,
     *,
     at_once: bool,
 ) -> GivenTable:
@@ -72,7 +72,11 @@ def given_table(
         units = None if given.exposure is None else np.asarray(given.exposure, dtype=np.float64)
         blocks = MemoryBlocks(given.X, np.asarray(given.y), weighing, units)
     seed = Streams.from_random_state(parameters.get("random_state")).integer("sample of rows")
-    drawn = sample_of(blocks, seed, report=report)
+    rows = blocks.n_rows
+    try:
+        drawn = sample_of(blocks, seed, report=lambda done: progress.report("sample", done, rows))
+    finally:
+        progress.close()
     return GivenTable(drawn.X, drawn.y, drawn.weights, drawn.exposure, blocks)
 
 

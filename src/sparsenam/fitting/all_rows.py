@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sparsenam.context import Context
+from sparsenam.errors import InputError, describe
 from sparsenam.families import Family
 from sparsenam.fitting.problem import FamilyProblem, Fitted, SmoothEvidence
 from sparsenam.smooth.all_rows import AllRows, fit_all_rows
@@ -52,10 +54,12 @@ class RowReader:
         """Return the terms (terms, rows), target and weights of the rows that count."""
         target, weights = self.read_target(block.y)
         if block.weights is not None:
-            weights = weights * np.asarray(block.weights, dtype=np.float64)
+            weights = weights * _checked(block.weights, "sample_weight")
         present, power = weights > 0.0, self.family.exposure_power
-        exposure = None if block.exposure is None else np.asarray(block.exposure, dtype=np.float64)
+        exposure = None if block.exposure is None else _checked(block.exposure, "exposure")
         if exposure is not None:
+            if target[exposure == 0.0].any():
+                raise InputError(describe("exposure", "y = 0 where it is 0", "another y", "correct the row"))
             present &= exposure > 0.0
         x = self.scaling.apply(self.encoder.encode(block.X)[:, self.terms]).T
         if not present.all():
@@ -65,6 +69,15 @@ class RowReader:
             units = self.exposure_unit * exposure[present]
             target, weights = target / units[:, None], weights * units**power / self.exposure_mean
         return SmoothProblem(np.ascontiguousarray(x), self.target_scaling.apply(target), weights, self.family)
+
+
+def _checked(values: NDArray[Any], name: str) -> Vector:
+    """Return weights or exposures (rows,) as numbers; raise where one is negative or missing."""
+    numbers = np.asarray(values, dtype=np.float64)
+    if not (np.isfinite(numbers) & (numbers >= 0.0)).all():
+        bad = numbers[~(np.isfinite(numbers) & (numbers >= 0.0))][0]
+        raise InputError(describe(name, "finite numbers of at least 0", f"{bad:g}", "correct the row"))
+    return numbers
 
 
 def on_all_rows(table: LargeTable, encoder: TableEncoder, sample: Sample, fitted: Fitted, context: Context) -> Fitted:

@@ -8,7 +8,7 @@ Newton's steps.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import TypeVar
 
 import numpy as np
@@ -118,7 +118,7 @@ class Passes:
         self, rows: AllRows, sample: SmoothProblem, unordered: NDArray[np.bool_], steps: Steps, context: Context
     ) -> None:
         self.rows, self.sample, self.unordered, self.steps, self.context = rows, sample, unordered, steps, context
-        self.made = 0
+        self.made = self.rounds = 0
         self.basis: RampBasis
         self._sums: KnotSums | None = None
 
@@ -158,13 +158,17 @@ class Passes:
         sample = self.sample
         rows = RampDesign(layout, sample.x, sample.weights)
         coefficients, intercept = resampled(layout, before)
-        self.basis = rows
-        point = self._point(layout, coefficients, intercept + rows.means @ coefficients)
-        self.basis = RampBasis(layout, point.sums.present)  # now the means are known of all rows
-        point = replace(point, base=intercept + self.basis.means @ coefficients)
-        noise, freedoms, model = before.noise, list[float](), None
-        strengths = held
-        for _ in range(MOST_STEPS):
+        self.basis, self.rounds = rows, self.rounds + 1
+        noise, freedoms, strengths, model = before.noise, list[float](), held, None
+        kept = self._kept_step(layout)
+        if kept is None:
+            point = self._point(layout, coefficients, intercept + rows.means @ coefficients)
+            self.basis = RampBasis(layout, point.sums.present)  # now the means are known of all rows
+            point = replace(point, base=intercept + self.basis.means @ coefficients)
+        else:
+            point, noise, strengths, freedoms = kept.point, kept.noise, list(kept.strengths), list(kept.freedoms)
+            self.basis = RampBasis(layout, point.sums.present)
+        for _ in range(len(freedoms), MOST_STEPS):
             grams = point.sums.weighted_grams(self.basis)
             if strengths is None:
                 information = np.mean([gram.matrix for gram in grams], axis=0)
@@ -185,6 +189,7 @@ class Passes:
                 scores = point.base + rows.placed.times(self.basis.at_knots(point.coefficients))
                 given = sample.target, sample.weights, freedoms[-1] + 1.0
                 noise = dispersion(sample.family, scores, *given)
+            self._keep_step(layout, KeptStep(point, noise, tuple(strengths), tuple(freedoms)))
         assert model is not None
         intercept = point.base - self.basis.means @ point.coefficients
         used, loss = list(model.strengths), point.sums.loss
@@ -208,7 +213,7 @@ class Passes:
         return NewtonPoint(coefficients, base, self.rows.sums(newton_sums, state, self.context))
 
     def _knot_sums(self, ramps: Sequence[Ramps]) -> KnotSums:
-        stage, knots = f"rows/{self.made}", np.concatenate([each.knots for each in ramps])
+        stage, knots = f"rows/{self.made}", _knots(ramps)
         self.made += 1
         stored = self.context.recall(stage)
         if stored is not None and np.array_equal(stored.arrays["knots"], knots):
@@ -218,6 +223,15 @@ class Passes:
         arrays = {"knots": knots, "gram": sums.gram, "sums": sums.sums, "totals": sums.totals, "squares": sums.squares}
         self.context.keep(stage, StageResult(arrays, {}))
         return sums
+
+    def _kept_step(self, layout: Layout) -> KeptStep | None:
+        """Return the last step that a fit which was stopped made with these ramps, if it made one."""
+        stored, knots = self.context.recall(f"steps/{self.rounds}"), _knots(layout.ramps)
+        same = stored is not None and np.array_equal(stored.arrays["knots"], knots)
+        return KeptStep.unpacked(stored, len(layout.ramps)) if stored is not None and same else None
+
+    def _keep_step(self, layout: Layout, step: KeptStep) -> None:
+        self.context.keep(f"steps/{self.rounds}", step.packed(_knots(layout.ramps)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -313,6 +327,45 @@ class NewtonSums:
             self.totals + other.totals,
             self.present + other.present,
         )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KeptStep:
+    """Where Newton's method stands after a step: coefficients, base score, φ, λ, degrees of freedom, and sums."""
+
+    point: NewtonPoint
+    noise: float
+    strengths: tuple[Vector, ...]
+    freedoms: tuple[float, ...]
+
+    def packed(self, knots: Vector) -> StageResult:
+        """Return the step, and the knots that it belongs to, as a resume file holds it."""
+        numbers = {
+            "knots": knots,
+            "coefficients": self.point.coefficients,
+            "base": self.point.base,
+            "noise": np.array(self.noise),
+            "freedoms": np.array(self.freedoms),
+        }
+        strengths = {f"strengths {index}": each for index, each in enumerate(self.strengths)}
+        sums = {f"sums {each.name}": np.array(getattr(self.point.sums, each.name)) for each in fields(NewtonSums)}
+        return StageResult(numbers | strengths | sums, {})
+
+    @classmethod
+    def unpacked(cls, stored: StageResult, terms: int) -> KeptStep:
+        """Return the step that a resume file holds, to the bit."""
+        kept = stored.arrays
+        loss, *sums = (kept[f"sums {each.name}"] for each in fields(NewtonSums))
+        return cls(
+            NewtonPoint(kept["coefficients"], kept["base"], NewtonSums(float(loss), *sums)),
+            float(kept["noise"]),
+            tuple(kept[f"strengths {index}"] for index in range(terms)),
+            tuple(kept["freedoms"].tolist()),
+        )
+
+
+def _knots(ramps: Sequence[Ramps]) -> Vector:
+    return np.concatenate([each.knots for each in ramps])
 
 
 def newton_sums(block: Block, state: tuple[Reader, tuple[Ramps, ...], Matrix, Vector]) -> NewtonSums:

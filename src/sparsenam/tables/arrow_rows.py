@@ -6,13 +6,13 @@ import re
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar
 
 from sparsenam.errors import InputError, describe
-from sparsenam.tables.blocks import BLOCK_ROWS, Block, State, Sum, TargetColumns, chosen, reported, total
+from sparsenam.tables.blocks import Block, State, Sum, TargetColumns, chosen, reported, total, usual_height
 
 PARQUET = (".parquet", ".pq")
 AT_ONCE = 65_536  # rows decoded at once: a row group larger than a block is never in memory as a whole
@@ -43,7 +43,7 @@ class ArrowBlocks:
     columns: TargetColumns
     names: tuple[str, ...]
     n_rows: int
-    height: int = BLOCK_ROWS
+    height: int = field(default_factory=usual_height)
 
     @property
     def n_blocks(self) -> int:
@@ -69,14 +69,14 @@ class ArrowBlocks:
         return total(reported(((function(block, state), len(block)) for block in self), report))
 
 
-def arrow_blocks(dataset: Any, columns: TargetColumns, height: int = BLOCK_ROWS) -> ArrowBlocks:
+def arrow_blocks(dataset: Any, columns: TargetColumns, height: int | None = None) -> ArrowBlocks:
     """Return the rows of a dataset of Arrow; counting them reads the metadata of Parquet files only."""
     names = columns.inputs(column_names(dataset))
     with _readable():
         rows = int(dataset.count_rows())
     if not rows:
         raise InputError(describe("table", "rows", "none", "give a table with rows"))
-    return ArrowBlocks(dataset, columns, names, rows, height)
+    return ArrowBlocks(dataset, columns, names, rows, usual_height() if height is None else height)
 
 
 def column_names(dataset: Any) -> tuple[str, ...]:
@@ -161,10 +161,10 @@ def _same_type(arrow: Any, one: Any, other: Any, name: str) -> bool:
     return types[0] == types[1] or any(arrow.types.is_null(kind) for kind in types)
 
 
-def tables_of(dataset: Any, names: Sequence[str], height: int = BLOCK_ROWS) -> Iterator[Any]:
+def tables_of(dataset: Any, names: Sequence[str], height: int | None = None) -> Iterator[Any]:
     """Yield the rows of a dataset as Arrow tables of ``height`` rows, the last one of fewer; one is read ahead."""
     schema = arrow_library("pyarrow").schema([dataset.schema.field(name) for name in names])
-    yield from _one_ahead(joined(_batches(dataset, schema), height))
+    yield from _one_ahead(joined(_batches(dataset, schema), usual_height() if height is None else height))
 
 
 def joined(batches: Iterable[Any], height: int) -> Iterator[Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any, Protocol, Self, TypeVar, cast
 
@@ -16,6 +16,11 @@ from sparsenam.errors import InputError, describe
 BLOCK_ROWS = 200_000  # of a block in memory: tables of moments are then filled four times as fast as with 16,000
 
 State = TypeVar("State")
+
+
+def usual_height() -> int:
+    """Return the rows of a block where nothing else is said."""
+    return BLOCK_ROWS
 
 
 class Summable(Protocol):
@@ -89,7 +94,7 @@ class MemoryBlocks:
     y: NDArray[Any]
     weights: NDArray[Any] | None = None
     exposure: NDArray[Any] | None = None
-    height: int = BLOCK_ROWS
+    height: int = field(default_factory=usual_height)
 
     @property
     def n_rows(self) -> int:
@@ -139,8 +144,8 @@ def taken(X: Any, rows: slice | NDArray[np.intp]) -> Any:
     if isinstance(table, nw.DataFrame):
         return cast("nw.DataFrame[Any]", table)[rows].to_native()
     if isinstance(X, list | tuple):
-        listed = cast("list[Any]", X)
-        return [listed[int(row)] for row in np.arange(len(listed))[rows]]
+        given = cast("Sequence[Any]", X)
+        return [given[int(row)] for row in np.arange(len(given))[rows]]
     return X[rows]
 
 
@@ -202,12 +207,13 @@ class DrawnRows:
         return DrawnRows(self.parts + other.parts)
 
 
-def sample_of(blocks: Blocks, seed: int, size: int = SAMPLE_ROWS, report: Callable[[int], None] | None = None) -> Block:
-    """Return ``size`` rows, each set of so many being as likely as any other, in the order of the table.
+def sample_of(blocks: Blocks, seed: int, size: int | None = None, report: Callable[[int], None] | None = None) -> Block:
+    """Return ``size`` rows (200,000), each set of so many being as likely as any other, in the order of the table.
 
     A row is taken if its random key is among the smallest. Keys depend on the seed, the block's number and the row's
     place in it: the same blocks give the same sample, whoever reads them.
     """
+    size = SAMPLE_ROWS if size is None else size
     share = min(1.0, size / blocks.n_rows)
     bound = min(1.0, share + 6.0 * np.sqrt(share / blocks.n_rows))  # hardly ever below the largest key that is taken
     drawn = blocks.reduce(draw_rows, (seed, bound), report)

@@ -12,6 +12,7 @@ from sparsenam.errors import InputError, describe
 from sparsenam.tables.arrow_rows import PARQUET, arrow_blocks, is_pattern, parquet_dataset
 from sparsenam.tables.blocks import Blocks, TargetColumns
 from sparsenam.tables.dask_rows import dask_blocks
+from sparsenam.tables.held_out import SomeRows
 from sparsenam.tables.spark_rows import spark_blocks
 
 Engine = Literal["arrow", "dask", "spark"]
@@ -36,6 +37,8 @@ def blocks_of(X: object, columns: TargetColumns) -> Blocks | None:
     columns
         Which of them are the target, the weights and the exposure.
     """
+    if isinstance(X, SomeRows):
+        return X.named(columns)
     source = source_of(X)
     if source is None:
         return None

@@ -6,14 +6,14 @@ import pickle
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from itertools import accumulate
 from typing import Any
 
 from sparsenam.errors import ClusterError, InputError, describe
 from sparsenam.tables.arrow_rows import arrow_library, joined
-from sparsenam.tables.blocks import BLOCK_ROWS, Block, State, Sum, TargetColumns, chosen, reported, total
+from sparsenam.tables.blocks import Block, State, Sum, TargetColumns, chosen, reported, total, usual_height
 
 RESULT = "partition long, number long, rows long, failed boolean, content binary"
 
@@ -30,7 +30,7 @@ class SparkBlocks:
     columns: TargetColumns
     names: tuple[str, ...]
     lengths: tuple[int, ...]
-    height: int = BLOCK_ROWS
+    height: int = field(default_factory=usual_height)
 
     @property
     def n_rows(self) -> int:
@@ -63,8 +63,9 @@ class SparkBlocks:
         return total(reported(_same_partitions(found, self.lengths), report))
 
 
-def spark_blocks(frame: Any, columns: TargetColumns, height: int = BLOCK_ROWS) -> SparkBlocks:
+def spark_blocks(frame: Any, columns: TargetColumns, height: int | None = None) -> SparkBlocks:
     """Return the rows of a Spark table; counting those of each partition is one pass over its target."""
+    height = usual_height() if height is None else height
     names = columns.inputs(frame.columns)
     repeated = [name for name in names if names.count(name) > 1]
     if repeated:

@@ -1,0 +1,177 @@
+"""Tables that are not read into memory: Parquet files by the block, here or on a cluster of Dask."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import import_module
+from os import stat
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, cast
+
+import narwhals.stable.v2 as nw
+
+from sparsenam.cli.problem import FEWEST_ROWS, LabelledRows, TargetKind, TargetRequest, check_share, find_kind
+from sparsenam.cli.tables import PARQUET, FileTable, check_place
+from sparsenam.context import ProgressBar, ResumeFile, Streams
+from sparsenam.errors import InputError, describe
+from sparsenam.estimators import fit_with, predict_table
+from sparsenam.tables import blocks as rows_of_tables
+from sparsenam.tables.arrow_rows import is_pattern
+from sparsenam.tables.blocks import Block, TargetColumns, sample_of
+from sparsenam.tables.cells import from_array
+from sparsenam.tables.held_out import ColumnBlocks, Draw, Part, SomeRows, count_rows
+from sparsenam.tables.sources import RowSource, blocks_of, source_of
+from sparsenam.tables.text import listed
+
+if TYPE_CHECKING:
+    from sparsenam.cli.run import FitRequest
+
+
+def is_in_blocks(table: Path) -> bool:
+    """Return whether a path means several files: a folder, or a pattern of names."""
+    return not table.is_file() and (table.is_dir() or is_pattern(str(table)))
+
+
+def reads_blocks(table: Path, request: FitRequest) -> bool:
+    """Return whether a table is fitted in passes: several files, or one of more rows than choose.
+
+    A fit that needs all rows at once reads a single file into memory, as it always did.
+    """
+    if is_in_blocks(table):
+        return True
+    if request.needs_memory or table.suffix.lower() not in PARQUET or not table.is_file():
+        return False
+    try:
+        rows = int(import_module("pyarrow.parquet").read_metadata(table).num_rows)
+    except (ImportError, OSError, ValueError):  # reading it into memory will say what is wrong with it
+        return False
+    return rows > rows_of_tables.SAMPLE_ROWS
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LargeProblem:
+    """A table in blocks, what is to be predicted, and its rows: those to fit and those held out.
+
+    ``seen`` has y and exposure of a sample of the rows to fit, with one column only.
+    """
+
+    kind: TargetKind
+    request: TargetRequest
+    fitted: SomeRows
+    held_out: SomeRows | None
+    seen: LabelledRows
+    seed: int
+    notes: tuple[str, ...]
+
+    @property
+    def target(self) -> str:
+        """The name of the target."""
+        return self.request.target
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns to predict from."""
+        return self.fitted.names
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many rows are fitted and how many are held out."""
+        return {"fit": self.fitted.n_rows, "test": 0 if self.held_out is None else self.held_out.n_rows}
+
+    def fit(self, estimator: Any, resume: ResumeFile | None = None) -> None:
+        """Fit an estimator on all rows to fit, with a progress bar on a terminal."""
+        exposure = self.request.exposure
+        more = {} if exposure is None else {"exposure": exposure}
+        fit_with(estimator, cast("Any", self.fitted), self.target, progress=ProgressBar(), resume=resume, **more)
+
+    def held(self) -> LabelledRows | None:
+        """Return the rows held out, at most 200,000 of them."""
+        return None if self.held_out is None else self._drawn(self.held_out, None, "measured rows")
+
+    def some(self, count: int) -> LabelledRows:
+        """Return a few of the rows to fit."""
+        return self._drawn(self.fitted, count, "shown rows")
+
+    def _drawn(self, rows: SomeRows, size: int | None, stream: str) -> LabelledRows:
+        return labelled(sample_of(rows, Streams(self.seed).integer(stream), size))
+
+
+def labelled(block: Block) -> LabelledRows:
+    """Return rows in memory as the commands use them."""
+    return LabelledRows(FileTable(nw.from_native(block.X, eager_only=True)), block.y, block.exposure)
+
+
+def pose_large(source: RowSource, request: TargetRequest, share: float, seed: int) -> LargeProblem:
+    """Return the problem that a request makes of a table in blocks; rows without a target are left out.
+
+    Two passes over target and exposure count the rows and draw those by which the kind of target is decided.
+    """
+    check_share(share)
+    if request.event is not None or request.task == "survival":
+        expected, remedy = "regression, count or classification", "give one file that fits into memory"
+        raise InputError(describe("a table in blocks", expected, "survival", remedy))
+    columns = TargetColumns(request.target, None, request.exposure)
+    if len(set(columns.used)) < len(columns.used):
+        raise InputError(describe("--target and --exposure", "different columns", "one twice", "correct the names"))
+    blocks = cast("ColumnBlocks", blocks_of(source.table, columns))
+    if not blocks.names:
+        raise InputError(describe("the table", "columns besides the target", "none", "give a wider table"))
+    draw = Draw(columns, share, Streams(seed).integer("held out"))
+    counts = count_rows(blocks, draw)
+    known = counts.fit + counts.held
+    if counts.fit < FEWEST_ROWS:
+        expected, got = f"at least {FEWEST_ROWS} rows with a target", f"{known} rows"
+        raise InputError(describe("the table", expected, got, "give more rows"))
+    parts: list[tuple[Part, int]] = [("fit", counts.fit), ("held", counts.held)]
+    fitted, held = (SomeRows(blocks, draw, part, count) for part, count in parts)
+    drawn = sample_of(fitted.only(blocks.names[:1]), Streams(seed).integer("target"))
+    notes = [f"{known:,} rows in blocks: {len(drawn):,} of them choose columns, all are fitted."]
+    if counts.unknown:
+        without = f"{counts.unknown:,} row{'s' if counts.unknown > 1 else ''} without {listed(list(columns.used))}"
+        notes.append(f"{without} left out.")
+    kind = find_kind(from_array(request.target, drawn.y), request)
+    return LargeProblem(kind, request, fitted, held if counts.held else None, labelled(drawn), seed, tuple(notes))
+
+
+def source_at(table: Path, *, in_cluster: bool) -> RowSource:
+    """Return the table in Parquet files, read here or by the workers of the Dask cluster that is connected."""
+    if not in_cluster:
+        return cast("RowSource", source_of(table))
+    # workers have other folders to start from; an address such as s3://… stays as it is
+    place = str(table.absolute()) if table.exists() or table.parent.exists() else str(table)
+    try:
+        return RowSource("dask", import_module("dask.dataframe").read_parquet(place))
+    except (OSError, ValueError) as error:
+        got = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise InputError(describe(str(table), "Parquet files", got, "correct the path")) from error
+
+
+def content_of(source: RowSource, problem: LargeProblem) -> bytes:
+    """Return what stands for the content of a table's files in the digest of a fit: names, sizes and times."""
+    files = [] if source.engine != "arrow" else [str(file) for file in source.table.files]
+    marks = [(file, stat(file).st_size, stat(file).st_mtime_ns) for file in files]
+    return repr((problem.names, sorted(problem.counts.items()), problem.fitted.n_blocks, marks)).encode()
+
+
+def predict_blocks(estimator: Any, table: Path, out: Path, asked: list[str]) -> int:
+    """Write Parquet files again with predictions, and probabilities of classes, to their right; return the rows.
+
+    ``asked`` are options that have no part in it.
+    """
+    if asked:
+        expected, remedy = "a table in memory", "write a .csv, or leave it out"
+        raise InputError(describe(asked[0], expected, "Parquet files in blocks", remedy))
+    if out.suffix.lower() not in PARQUET:
+        raise InputError(describe("--out", "a name that ends in .parquet", repr(out.name), "choose another name"))
+    if not is_in_blocks(table) and table.suffix.lower() not in PARQUET:
+        expected, remedy = "Parquet files, where one is written", "write a .csv"
+        raise InputError(describe(str(table), expected, repr(table.name), remedy))
+    check_place(out)
+    if not hasattr(estimator, "classes_"):
+        predict_table(estimator, table, to=out)
+    else:
+        with TemporaryDirectory(dir=out.parent, prefix=".predictions") as folder:
+            classes = predict_table(estimator, table, to=Path(folder, "classes.parquet"))
+            predict_table(estimator, classes, to=out, method="predict_proba")
+    return int(import_module("pyarrow.parquet").read_metadata(out).num_rows)
