@@ -21,7 +21,7 @@ def test_help_names_every_command_and_loads_none_of_the_heavy_packages():
         "import sys\nfrom sparsenam.cli import main\n"
         "sys.argv = ['sparsenam', '--help']\n"
         "try:\n    main()\nexcept SystemExit:\n    pass\n"
-        "heavy = ('torch', 'sklearn', 'numpy', 'scipy', 'rich', 'matplotlib')\n"
+        "heavy = ('torch', 'sklearn', 'numpy', 'scipy', 'pandas', 'narwhals', 'numba', 'rich', 'matplotlib')\n"
         "print([name for name in heavy if name in sys.modules])"
     )
     assert all(f"  {name} " in done.stdout for name in COMMANDS)
@@ -51,12 +51,13 @@ def test_without_its_packages_the_command_says_in_one_line_what_to_install(packa
     assert 'pip install "sparsenam[cli]"' in line
 
 
-def test_the_library_needs_neither_typer_nor_rich():
+def test_an_estimator_needs_neither_typer_nor_rich_and_loads_nothing_that_it_may_never_use():
     done = run(
         "import sys\nsys.modules['typer'] = sys.modules['rich'] = None\n"
-        "import sparsenam\nprint(sparsenam.SNAMRegressor().alpha)"
+        "import sparsenam\nprint(sparsenam.SNAMRegressor().alpha)\n"
+        "print([name for name in ('numba', 'matplotlib', 'polars', 'interpret', 'onnx') if name in sys.modules])"
     )
-    assert done.stdout == "auto\n", done.stderr
+    assert done.stdout == "auto\n[]\n", done.stderr
 
 
 def test_an_error_inside_the_program_is_one_line_and_exit_code_one(monkeypatch):

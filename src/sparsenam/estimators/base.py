@@ -185,7 +185,11 @@ class AdditiveEstimator(AuditingMixin, BandsMixin, EditingMixin, ChoiceMixin, Ba
 
     def _scores(self, X: ArrayLike) -> Matrix:
         check_is_fitted(self)
-        return self.model_.scores(self.encoder_.encode(X))
+        few = self.encoder_.few_terms(X) if self.model_.exact_shapes else None
+        if few is not None:
+            return self.model_.scores_of_few(few)
+        parts = [self.model_.scores(terms) for terms in self.encoder_.encode_in_parts(X)]
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     def _by_column(self, effects: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return effects of terms (rows, terms, outputs) added up by column, without the axis of a single output."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -11,6 +12,7 @@ from torch import Tensor
 
 from sparsenam.errors import InputError, describe
 from sparsenam.families import Family, best_intercept
+from sparsenam.model.few import PlainModel
 from sparsenam.model.pairs import PairFunction
 from sparsenam.model.shapes import ShapeBank, ShapeFunction, kinks_of, rising, shape_through
 from sparsenam.networks import MLPBank, SubnetBank
@@ -113,6 +115,7 @@ class AdditiveModel:
     _shapes: list[tuple[ShapeFunction, ...]] = field(
         default_factory=list[tuple[ShapeFunction, ...]], init=False, repr=False
     )
+    _plain: list[PlainModel] = field(default_factory=list[PlainModel], init=False, repr=False)
 
     @property
     def n_parameters(self) -> int:
@@ -194,6 +197,12 @@ class AdditiveModel:
         for pair in self.pairs:
             pair.add_to(total, terms)
         return total + self.intercept
+
+    def scores_of_few(self, rows: Sequence[Sequence[float]]) -> Matrix:
+        """Return the same as `scores` for a few rows of finite terms as lists, to the bit; shapes must be exact."""
+        if not self._plain:
+            self._plain.append(PlainModel.of(self.shapes(), self.terms, self.pairs, self.intercept))
+        return self._plain[0].scores(rows)
 
     def _shape(self, index: int) -> ShapeFunction:
         """Return the shape of one kept term, from its parameters alone: it is the same beside any others."""

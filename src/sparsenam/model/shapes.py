@@ -55,21 +55,21 @@ class Search:
     def pieces(self, x: Vector) -> NDArray[np.intp]:
         """Return how many knots are not above x, shape (rows,); any number from 0 to m where x is NaN."""
         buckets = bucket_of(x, self.low, self.high, self.per_unit)
-        found = self.before.take(buckets)
+        found = self.before.take(buckets, mode="clip")
         found += x >= self.knots.take(found)
         if self.crowded.any():
-            hard = np.flatnonzero(self.crowded.take(buckets))
+            hard = np.flatnonzero(self.crowded.take(buckets, mode="clip"))
             found[hard] = np.minimum(np.searchsorted(self.knots, x[hard], side="right"), self.knots.size - 1)
         return found
 
 
 def bucket_of(x: Vector, low: float, high: float, per_unit: float) -> NDArray[np.intp]:
-    """Return the bucket of each x, (x - low) per_unit with x cut off at low and high; any bucket if x is NaN."""
-    across = np.fmin(x, high)  # unlike minimum, these pass NaN over
-    np.fmax(across, low, out=across)
+    """Return the bucket of each x, (x - low) per_unit with x cut off at low and high; any number if x is NaN."""
+    across = np.clip(x, low, high)
     across -= low
     across *= per_unit
-    return across.astype(np.intp)
+    with np.errstate(invalid="ignore"):  # NaN is no whole number
+        return across.astype(np.intp)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -25,7 +25,8 @@ class Activation:
     """A function and the product of a gradient with its derivative.
 
     Where the derivative follows from the result, ``forward`` overwrites its argument and ``backward`` is
-    given the result; otherwise ``backward`` is given the argument.
+    given the result; otherwise ``backward`` is given the argument. ``backward`` overwrites the gradient: memory that
+    was just written is in the cache, fresh memory is not.
     """
 
     forward: Callable[[Tensor], Tensor]
@@ -37,20 +38,26 @@ class Activation:
 ACTIVATIONS: dict[str, Activation] = {
     "relu": Activation(
         torch.relu_,
-        lambda gradient, result: aten.threshold_backward(gradient, result, 0.0),
+        lambda gradient, result: aten.threshold_backward.grad_input(gradient, result, 0.0, grad_input=gradient),
         piecewise_linear=True,
     ),
     "clipped_relu": Activation(
         lambda argument: argument.clamp_(0.0, 1.0),
-        lambda gradient, result: aten.hardtanh_backward(gradient, result, 0.0, 1.0),
+        lambda gradient, result: aten.hardtanh_backward.grad_input(gradient, result, 0.0, 1.0, grad_input=gradient),
         piecewise_linear=True,
     ),
-    "tanh": Activation(torch.tanh_, lambda gradient, result: aten.tanh_backward(gradient, result)),
+    "tanh": Activation(
+        torch.tanh_, lambda gradient, result: aten.tanh_backward.grad_input(gradient, result, grad_input=gradient)
+    ),
     "gelu": Activation(
-        functional.gelu, lambda gradient, argument: aten.gelu_backward(gradient, argument), overwrites=False
+        functional.gelu,
+        lambda gradient, argument: aten.gelu_backward.grad_input(gradient, argument, grad_input=gradient),
+        overwrites=False,
     ),
     "silu": Activation(
-        functional.silu, lambda gradient, argument: aten.silu_backward(gradient, argument), overwrites=False
+        functional.silu,
+        lambda gradient, argument: aten.silu_backward.grad_input(gradient, argument, grad_input=gradient),
+        overwrites=False,
     ),
 }
 ACTIVATION_NAMES = (*ACTIVATIONS, "exu")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from numbers import Integral
 from typing import Any, Literal, Self, TypeVar, cast
@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from sparsenam.errors import ConstantColumnWarning, InputError, check_number, describe
 from sparsenam.tables.columns import Column, Reading, check_feature_types, fit_column, read_column
-from sparsenam.tables.frame import Frame, matched, read_table
+from sparsenam.tables.frame import Frame, arranged, matched, read_table
+from sparsenam.tables.parts import few_numbers, parts_of
 from sparsenam.tables.sample import Grouping, Matrix
 from sparsenam.tables.text import UnseenLevelWarning, UnseenMissingWarning, listed
 
@@ -96,6 +97,40 @@ class TableEncoder:
         readings = self._readings(frame)
         self._warn_of_news(readings)
         return self._assembled(readings, frame)
+
+    def encode_in_parts(self, X: object) -> Iterator[Matrix]:
+        """Yield what `encode` returns, some rows at a time, so that a long table takes little memory.
+
+        What `encode` warns of is warned of once, after the last rows.
+        """
+        news: list[Reading] = []
+        for part in parts_of(X):
+            try:
+                table = read_table(part, estimator_name=self.estimator_name, least_rows=1)
+                if news:
+                    frame = arranged(table, self.names, self.named)
+                else:
+                    frame = matched(table, self.names, self.named, self.estimator_name)
+                readings = self._readings(frame)
+            except InputError:
+                if part is not X:
+                    self.encode(X)  # raises the same, with the cell's row in the whole table
+                raise
+            news = [_noted(*both) for both in zip(readings, news or readings, strict=True)]
+            yield self._assembled(readings, frame)
+        self._warn_of_news(news)
+
+    def few_terms(self, X: object) -> list[list[float]] | None:
+        """Return the terms of a few rows of finite numbers as lists, None for any other table.
+
+        Such rows need none of the checks of `encode`, which take longer than the prediction.
+        """
+        if any(column.kind not in ("number", "constant") or column.unit for column in self.columns):
+            return None
+        rows = few_numbers(X, self.names, self.named)
+        if rows is None:
+            return None
+        return [[0.0 if term.kind == "missing" else row[term.column] for term in self.terms] for row in rows]
 
     @property
     def term_columns(self) -> NDArray[np.intp]:
@@ -180,6 +215,12 @@ class TableEncoder:
                 f"nothing: {listed(missing)}."
             )
             warnings.warn(message, UnseenMissingWarning, stacklevel=3)
+
+
+def _noted(reading: Reading, before: Reading) -> Reading:
+    """Return what is worth a warning in some rows of a column and those before, without the cells."""
+    missing = np.array([reading.missing.any() or before.missing.any()])
+    return Reading(np.empty(0), missing, tuple({*reading.unseen, *before.unseen}))
 
 
 def _with_missing_terms(columns: list[Column], frame: Frame) -> list[Column]:

@@ -65,8 +65,20 @@ def _read_frame(table: nw.DataFrame[Any], estimator_name: str, least_rows: int) 
         got = f"{other!r} of type {type(other).__name__}"
         raise InputError(describe("X", "column names that are all text", got, "rename the columns as text"))
     labels = tuple(str(name) for name in names) if texts[0] else _numbered(width)
+    block = _numbers_of(table)
+    if block is not None:
+        numbers = tuple(from_array(label, values) for label, values in zip(labels, block, strict=True))
+        return Frame(labels, texts[0], rows, numbers, block)
     columns = tuple(read_series(label, table[:, index]) for index, label in enumerate(labels))
     return Frame(labels, texts[0], rows, columns)
+
+
+def _numbers_of(table: nw.DataFrame[Any]) -> NDArray[np.float64] | None:
+    """Return a table of plain numbers as one array (columns, rows), in a small part of the time of one by one."""
+    if not all(dtype.is_float() or dtype.is_integer() for dtype in table.schema.values()):
+        return None
+    array = table.to_numpy()
+    return _transposed(array) if array.dtype.kind in "fiu" else None
 
 
 def read_series(name: str, series: nw.Series[Any]) -> Cells:
@@ -178,8 +190,7 @@ def matched(frame: Frame, names: tuple[str, ...], named: bool, estimator_name: s
     if frame.named and named:
         if set(frame.names) != set(names):
             raise InputError(_difference(frame.names, names))
-        cells_of = {cells.name: cells for cells in frame.columns}
-        return replace(frame, names=names, columns=tuple(cells_of[name] for name in names))
+        return arranged(frame, names, named)
     if len(frame.names) != len(names):
         raise InputError(
             f"X has {len(frame.names)} features, but {estimator_name} is expecting {len(names)} features as input."
@@ -188,6 +199,16 @@ def matched(frame: Frame, names: tuple[str, ...], named: bool, estimator_name: s
         given, fitted = ("does not have valid", "with") if named else ("has", "without")
         message = f"X {given} feature names, but {estimator_name} was fitted {fitted} feature names"
         warnings.warn(message, UserWarning, stacklevel=4)
+    return arranged(frame, names, named)
+
+
+def arranged(frame: Frame, names: tuple[str, ...], named: bool) -> Frame:
+    """Return a frame whose columns are known to match in the order of the fit, under its names."""
+    if frame.named and named:
+        if frame.names == names:
+            return frame
+        cells_of = {cells.name: cells for cells in frame.columns}  # the block has them in another order
+        return replace(frame, names=names, columns=tuple(cells_of[name] for name in names), block=None)
     columns = tuple(replace(cells, name=name) for cells, name in zip(frame.columns, names, strict=True))
     return replace(frame, names=names, columns=columns)
 

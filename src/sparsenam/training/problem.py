@@ -103,6 +103,9 @@ class Problem:
         for chunk in self._chunks(rows):
             part = self._gradient_of(theta, intercept, chunk, noise)
             share = (chunk.stop - chunk.start) / self._length(rows)
+            if share == 1.0:
+                total = part
+                break
             scaled = Gradient(share * part.loss, share * part.theta, share * part.intercept)
             total = scaled if total is None else add(total, scaled)
         assert total is not None
@@ -173,6 +176,7 @@ def add(left: Gradient, right: Gradient) -> Gradient:
 
 
 ROOT_STEPS = 20
+SAFETY = 0.1  # of a Newton step after which the error is below the rounding
 
 
 def proximal_step(problem: Problem, theta: Tensor, step: Tensor | float) -> Tensor:
@@ -185,6 +189,8 @@ def proximal_step(problem: Problem, theta: Tensor, step: Tensor | float) -> Tens
         shrunk = _shrink_in_metric(problem, theta[:, columns], step[:, columns])
     else:
         shrunk = _shrink_rows(problem, theta, step)
+    if shrunk.shape == theta.shape:
+        return shrunk
     result = theta.clone()
     result[:, columns] = shrunk
     return result
@@ -205,7 +211,9 @@ def _shrink_in_metric(problem: Problem, rows: Tensor, steps: Tensor) -> Tensor:
 
     The ridge joins the metric (s ← s/(1 + sb), u ← u/(1 + sb)). What is left has Θᵢ = uᵢ r/(r + a sᵢ) with
     r = ‖Θ‖ the root of F(r) = ‖u/(r + as)‖ = 1, and Θ = 0 when F(0) ≤ 1. As 1/F is concave, Newton's method
-    on 1/F - 1 climbs to the root from any lower bound, such as ‖u‖ - a max s, without overshooting.
+    on 1/F - 1 is at or below the root after one step from anywhere, and then climbs to it. It starts from
+    ‖u‖ - a Σu²s/‖u‖², which is the root up to second order in as/‖u‖; the error of a step is of the order of the square
+    of the step, so that a step below the root of the rounding is the last.
     """
     penalty = problem.penalty
     assert isinstance(penalty, WeightedLasso)
@@ -213,25 +221,37 @@ def _shrink_in_metric(problem: Problem, rows: Tensor, steps: Tensor) -> Tensor:
     if rows.numel() == 0 or (not lasso.any() and ridge == 0.0):
         return rows
     thresholds = torch.as_tensor(lasso[problem.terms], dtype=rows.dtype, device=rows.device)[:, None]
-    damping = 1.0 + steps * ridge
-    centers = rows / damping
-    pulls = thresholds * (steps / damping)
+    centers, pulls = rows, thresholds * steps
+    if ridge > 0.0:
+        damping = 1.0 + steps * ridge
+        centers, pulls = rows / damping, thresholds * (steps / damping)
     # a group goes to zero when ‖u/(as)‖ ≤ 1; where a is zero the ratio is infinite and the group stays
     alive = (centers / pulls).nan_to_num_(nan=0.0).square_().sum(1, keepdim=True) > 1.0
-    tiny = torch.finfo(rows.dtype).tiny
-    farthest = pulls.amax(1, keepdim=True).clamp_max(torch.finfo(rows.dtype).max)
-    root = (centers.square().sum(1, keepdim=True).sqrt() - farthest).clamp_min_(0.0)
+    root = _root(centers, pulls, alive)
+    shrunk = centers * (root / (root + pulls).clamp_min_(torch.finfo(rows.dtype).tiny))
+    if not bool(alive.all()):
+        shrunk = torch.where(alive, shrunk, 0.0)
+    return shrunk if lasso.all() else torch.where(thresholds == 0, centers, shrunk)
+
+
+def _root(centers: Tensor, pulls: Tensor, alive: Tensor) -> Tensor:
+    """Return r with ‖u/(r + p)‖ = 1 for each row of centers u and pulls p, shape (rows, 1), where it is alive."""
+    numbers = torch.finfo(centers.dtype)
+    last_step = SAFETY * numbers.eps**0.5
+    squares = centers.square()
+    total = squares.sum(1, keepdim=True)
+    mean_pull = squares.mul_(pulls).sum(1, keepdim=True) / total.clamp_min(numbers.tiny)
+    # a lower bound where pulls are too large for the expansion, or not finite
+    root = (total.sqrt() - mean_pull.nan_to_num_(nan=numbers.max, posinf=numbers.max)).clamp_min_(0.0)
     for _ in range(ROOT_STEPS):
-        inverse = (pulls + root).clamp_min_(tiny).reciprocal_()
+        inverse = (pulls + root).clamp_min_(numbers.tiny).reciprocal_()
         squares = (centers * inverse).square_()
         size = squares.sum(1, keepdim=True).sqrt_()
         drop = squares.mul_(inverse).sum(1, keepdim=True)
         # Newton on 1/F - 1: (1/F)' = drop/F³
-        change = torch.where(alive, (size - 1.0) * size.square() / drop.clamp_min(tiny), 0.0)
+        change = torch.where(alive, (size - 1.0) * size.square() / drop.clamp_min(numbers.tiny), 0.0)
         change = change.nan_to_num_(nan=0.0, posinf=0.0, neginf=0.0)
         root = (root + change).clamp_min_(0.0)
-        if bool((change.abs() <= 8 * torch.finfo(rows.dtype).eps * root).all()):
+        if bool((change.abs() <= last_step * root).all()):
             break
-    shrunk = centers * (root / (root + pulls).clamp_min_(tiny))
-    shrunk = torch.where(alive, shrunk, 0.0)
-    return torch.where(thresholds == 0, centers, shrunk)
+    return root

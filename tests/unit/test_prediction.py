@@ -1,0 +1,204 @@
+"""Prediction of a few rows and of many: the same answers, warnings and errors as for the table as a whole."""
+
+import tracemalloc
+import warnings
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+import sparsenam
+from sparsenam import SNAMClassifier, SNAMRegressor
+from sparsenam.errors import InputError
+from sparsenam.model.few import PlainModel
+from sparsenam.model.pairs import PairFunction
+from sparsenam.model.shapes import ShapeFunction
+from sparsenam.tables import TableEncoder, UnseenLevelWarning, UnseenMissingWarning, parts
+
+
+def numbers(rows=300, seed=0):
+    return np.random.default_rng(seed).normal(size=(rows, 5))
+
+
+def joint(table):
+    return table[:, 0] * table[:, 1] + np.sin(2.0 * table[:, 2])
+
+
+def with_gaps():
+    table = numbers()
+    table[::7, 1] = np.nan
+    table[:, 3] = 4.0  # constant: left out
+    return table
+
+
+CASES = {
+    "pairs": (SNAMRegressor(pairs=[(0, 1)]), numbers(), joint(numbers())),
+    "classes": (SNAMClassifier(), numbers(), np.digitize(joint(numbers()), [-0.5, 0.5])),
+    "counts": (SNAMRegressor(family="poisson"), numbers(), np.round(np.exp(joint(numbers()) / 2.0))),
+    "missing cells and a constant": (SNAMRegressor(), with_gaps(), np.isnan(with_gaps()[:, 1]) + joint(numbers())),
+}
+
+
+def answers(model, table):
+    return model.predict_proba(table) if hasattr(model, "predict_proba") else model.predict(table)
+
+
+@pytest.fixture(scope="module", params=CASES)
+def fitted(request):
+    model, table, target = CASES[request.param]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return model.set_params(random_state=0).fit(table, target)
+
+
+def test_rows_by_themselves_get_the_answers_of_the_whole_table_to_the_bit(fitted, tmp_path):
+    table = np.vstack([numbers(60, 1), 1e9 * numbers(5, 2), np.zeros((1, 5))])
+    fitted.save(tmp_path / "model.snam")
+    for model in (fitted, sparsenam.load(tmp_path / "model.snam")):
+        assert model.encoder_.few_terms(table) is None and model.encoder_.few_terms(table[:1]) is not None
+        alone = np.concatenate([answers(model, table[row : row + 1]) for row in range(len(table))])
+        np.testing.assert_array_equal(alone, answers(model, table))
+
+
+def test_a_missing_cell_in_a_single_row_is_what_it_is_among_others():
+    model, table, target = CASES["missing cells and a constant"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.set_params(random_state=0).fit(table, target)
+    np.testing.assert_array_equal(
+        [model.predict(table[row : row + 1])[0] for row in range(9)], model.predict(table)[:9]
+    )
+
+
+def random_shape(generator, outputs):
+    knots = np.cumsum(generator.exponential(size=generator.integers(1, 9)))
+    draw = generator.normal(size=(knots.size + 3, outputs)) * 10.0 ** generator.integers(-3, 4, (knots.size + 3, 1))
+    return ShapeFunction(knots, draw[3:], *draw[:3])
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_lists_add_up_to_what_arrays_do_to_the_bit(seed):
+    generator = np.random.default_rng(seed)
+    outputs = seed % 3 + 1
+    shapes = [random_shape(generator, outputs) for _ in range(3)]
+    nodes = tuple(np.cumsum(generator.exponential(size=size)) for size in generator.integers(2, 6, 2))
+    values = generator.normal(size=(nodes[0].size + 1, nodes[1].size + 1, outputs))
+    pair = PairFunction((2, 0), nodes, values, np.ones(values.shape[:2]))
+    rows = generator.normal(2.0, 3.0, (50, 3))
+    rows[:9, 0], rows[9:18, 2] = generator.choice(nodes[1], 9), generator.choice(nodes[0], 9)  # at knots too
+    rows[18:27, 1] = generator.choice(shapes[0].knots, 9)
+    terms, intercept = np.array([1, 0, 2]), generator.normal(size=outputs)
+    total = np.zeros((50, outputs))
+    for shape, term in zip(shapes, terms, strict=True):
+        shape.add_to(total, np.ascontiguousarray(rows[:, term]))
+    pair.add_to(total, rows)
+    plain = PlainModel.of(shapes, terms, [pair], intercept)
+    np.testing.assert_array_equal(plain.scores(rows.tolist()), total + intercept)
+
+
+def test_named_rows_of_numbers_are_quick_only_with_the_names_of_the_fit_in_their_order():
+    table = pd.DataFrame(numbers(20), columns=list("abcde"))
+    encoder, _ = TableEncoder.fit(table)
+    row = table.iloc[:1]
+    assert encoder.few_terms(row) == row.to_numpy().tolist()
+    others = [row[list("edcba")], row.to_numpy(), row.astype(object), pl.DataFrame(row.to_dict("list")), row[:0]]
+    others += [row.rename(columns={"a": "z"}), row.assign(a=np.nan), row.assign(a=np.inf), row.assign(a=True)]
+    assert all(encoder.few_terms(other) is None for other in others)
+    plain, _ = TableEncoder.fit(table.to_numpy())
+    whole = numbers(3).astype(int)
+    assert plain.few_terms(whole) == whole.astype(float).tolist()
+    others = [whole[:, :4], whole[:0], whole[0], whole > 0, whole.tolist(), np.ma.masked_array(whole), table.iloc[:1]]
+    assert all(plain.few_terms(other) is None for other in others)
+
+
+def test_columns_that_are_no_plain_numbers_are_never_taken_for_them():
+    for settings in ({"feature_types": {0: "category"}}, {"feature_types": {0: "ordered"}}):
+        encoder, _ = TableEncoder.fit(np.round(numbers(50)), **settings)
+        assert encoder.few_terms(np.round(numbers(1))) is None
+    days, _ = TableEncoder.fit(np.array([["2020-01-01"], ["2021-01-01"]], dtype="datetime64[D]"))
+    assert days.few_terms(np.array([[1.0]])) is None
+
+
+def mixed(rows, levels="abc"):
+    generator = np.random.default_rng(0)
+    return pd.DataFrame(
+        {
+            "size": np.where(generator.uniform(size=rows) < 0.2, np.nan, generator.normal(size=rows)),
+            "kind": pd.Categorical(generator.choice(list(levels), rows)),
+            "text": generator.choice(["left", "right"], rows).astype(object),
+            "count": generator.integers(0, 9, rows),
+            "truth": generator.uniform(size=rows) < 0.5,
+        }
+    )
+
+
+TABLES = {
+    "array": lambda table: table[["size", "count"]].to_numpy(),
+    "pandas": lambda table: table,
+    "polars": lambda table: pl.DataFrame(table),
+    "arrow": lambda table: pl.DataFrame(table).to_arrow(),
+    "nullable": lambda table: table.convert_dtypes(),
+}
+
+
+@pytest.mark.parametrize("kind", TABLES)
+def test_a_long_table_in_parts_is_the_table(kind, monkeypatch):
+    monkeypatch.setattr(parts, "ROWS_IN_PART", 7)
+    table = TABLES[kind](mixed(60))
+    encoder, encoded = TableEncoder.fit(table)
+    found = list(encoder.encode_in_parts(table))
+    assert [len(part) for part in found] == [7] * 8 + [4]
+    np.testing.assert_array_equal(np.concatenate(found), encoded)
+
+
+def test_a_column_of_mixed_objects_is_read_whole(monkeypatch):
+    monkeypatch.setattr(parts, "ROWS_IN_PART", 7)
+    encoder, _ = TableEncoder.fit(mixed(60)[["text", "size"]])
+    odd = mixed(60)[["text", "size"]].assign(text=[1] * 30 + ["left"] * 30)
+    with pytest.raises(InputError, match="mixed types") as whole:
+        encoder.encode(odd)
+    with pytest.raises(InputError) as in_parts:
+        list(encoder.encode_in_parts(odd))
+    assert str(in_parts.value) == str(whole.value)
+
+
+def caught(action):
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        action()
+    return [(warning.category, str(warning.message)) for warning in found]
+
+
+def test_a_long_table_warns_once_of_what_is_new_in_any_part(monkeypatch):
+    monkeypatch.setattr(parts, "ROWS_IN_PART", 7)
+    encoder, _ = TableEncoder.fit(mixed(60))
+    news = mixed(60, levels="abcde").assign(count=lambda table: table["count"].astype(float).where(table.index != 50))
+    found = caught(lambda: list(encoder.encode_in_parts(news)))
+    assert found == caught(lambda: encoder.encode(news))
+    assert [category for category, _ in found] == [UnseenLevelWarning, UnseenMissingWarning]
+    named = caught(lambda: list(encoder.encode_in_parts(mixed(60).set_axis(range(5), axis=1))))
+    assert len(named) == 1 and "feature names" in named[0][1]
+
+
+def test_an_error_in_a_late_part_names_the_row_of_the_whole_table(monkeypatch):
+    monkeypatch.setattr(parts, "ROWS_IN_PART", 7)
+    encoder, _ = TableEncoder.fit(numbers(60))
+    wrong = numbers(60)
+    wrong[[33, 50], 2] = np.inf
+    with pytest.raises(InputError, match=r"'x2'.* in row 33 \(2 such cells\)"):
+        list(encoder.encode_in_parts(wrong))
+    with pytest.raises(InputError, match="4 features"):
+        list(encoder.encode_in_parts(wrong[:, :4]))
+
+
+@pytest.mark.parametrize("kind", [np.asarray, pd.DataFrame], ids=["array", "pandas"])
+def test_predicting_a_long_table_takes_a_small_part_of_its_memory(kind):
+    model = SNAMRegressor(random_state=0).fit(numbers(), joint(numbers()))
+    table = kind(np.tile(numbers(500), (600, 1)))
+    model.predict(table[:100])
+    tracemalloc.start()
+    model.predict(table)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 2 / 3 * np.asarray(table).nbytes
