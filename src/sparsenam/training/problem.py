@@ -153,7 +153,7 @@ class Problem:
         if total is None:  # other processes have all the rows
             total = Gradient(0.0, torch.zeros_like(theta), torch.zeros_like(intercept))
         if not self.processes.alone:
-            loss = torch.tensor([total.loss]).to(theta)
+            loss = torch.tensor([total.loss], dtype=theta.dtype, device=theta.device)
             by_theta, by_intercept, loss = self.processes.total(total.theta, total.intercept, loss)
             total = Gradient(float(loss), by_theta, by_intercept)
         decay = self.regularizers.weight_decay

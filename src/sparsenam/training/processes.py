@@ -10,8 +10,7 @@ from multiprocessing import current_process
 from typing import Any
 
 import torch
-from torch import Tensor
-from torch import distributed
+from torch import Tensor, distributed
 
 from sparsenam.errors import InputError, describe
 
