@@ -14,7 +14,7 @@ from sparsenam.context import Progress, Streams
 from sparsenam.errors import InputError, describe
 from sparsenam.families import Family
 from sparsenam.fitting.strategies import Strategy
-from sparsenam.tables.blocks import SAMPLE_ROWS, Blocks, MemoryBlocks, TargetColumns, sample_of
+from sparsenam.tables.blocks import SAMPLE_ROWS, Blocks, MemoryBlocks, TargetColumns, VisitedBlocks, sample_of
 from sparsenam.tables.sources import blocks_of, source_of
 
 Matrix = NDArray[np.float64]
@@ -55,8 +55,10 @@ def given_table(
     needs = None
     if at_once:
         needs = "groups, or several labels"
-    elif not strategy.fits_all_rows:
-        needs = "a network, refit=False or shapes"
+    elif strategy.at_once:
+        needs = strategy.at_once
+    elif not strategy.fits_all_rows and blocks is not None and not isinstance(blocks, VisitedBlocks):
+        needs = "a network, which is trained on files of Parquet only"
     elif not isinstance(cv, int):
         needs = "folds that are given"
     elif not isinstance(pairs, int) or pairs != 0:
@@ -66,7 +68,7 @@ def given_table(
         raise InputError(describe("a table that is not in memory", expected, needs, remedy))
     if blocks is None:
         rows = _length(given.y)
-        if needs is not None or rows <= SAMPLE_ROWS or _length(given.X) != rows:
+        if needs is not None or not strategy.fits_all_rows or rows <= SAMPLE_ROWS or _length(given.X) != rows:
             return given
         weighing = None if given.weights is None else np.asarray(given.weights, dtype=np.float64)
         units = None if given.exposure is None else np.asarray(given.exposure, dtype=np.float64)

@@ -16,8 +16,9 @@ from sparsenam.fitting.problem import FamilyProblem, Fitted, SmoothEvidence
 from sparsenam.smooth.all_rows import AllRows, fit_all_rows
 from sparsenam.smooth.newton import SmoothProblem
 from sparsenam.tables import Sample, Scaling, TableEncoder
-from sparsenam.tables.blocks import Block, Blocks
+from sparsenam.tables.blocks import Block, Blocks, VisitedBlocks
 from sparsenam.tables.sample import Matrix, Vector
+from sparsenam.training.rows import BlockRows
 
 TargetReader = Callable[[NDArray[np.generic]], tuple[Matrix, Vector]]
 
@@ -107,6 +108,13 @@ def on_all_rows(table: LargeTable, encoder: TableEncoder, sample: Sample, fitted
     larger = replace(prepared, weights=prepared.weights * (table.blocks.n_rows / len(prepared.target)))
     stands_for_all = SmoothEvidence(replace(problem, prepared=larger), found.fit, evidence.places)
     return replace(fitted, model=model, smooth=stands_for_all)
+
+
+def trained_on(table: LargeTable, encoder: TableEncoder, sample: Sample, problem: FamilyProblem) -> BlockRows:
+    """Return all rows of a table that is not in memory, for training a network on the problem's terms."""
+    assert isinstance(table.blocks, VisitedBlocks)  # others are refused before anything is read
+    reader, prepared = _reader(table, encoder, sample, problem), problem.prepared
+    return BlockRows(table.blocks, reader, prepared.terms, float(prepared.weights.mean()))
 
 
 def _reader(table: LargeTable, encoder: TableEncoder, sample: Sample, problem: FamilyProblem) -> RowReader:

@@ -6,6 +6,7 @@ import reprlib
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from typing import Any, Literal, cast
 
 import numpy as np
@@ -15,11 +16,11 @@ from sklearn.exceptions import ConvergenceWarning
 from sparsenam.context import Context
 from sparsenam.convex.problem import Certificate
 from sparsenam.errors import InputError, check_number, check_whole, check_word, describe
-from sparsenam.fitting.all_rows import LargeTable, on_all_rows
+from sparsenam.fitting.all_rows import LargeTable, on_all_rows, trained_on
 from sparsenam.fitting.bands import bands_of
 from sparsenam.fitting.identity import choice_basis, identity_of
 from sparsenam.fitting.pairs import Heredity, Pairs, PairsFound, add_pairs, check_pairs
-from sparsenam.fitting.problem import FitProblem, Fitted, Vector
+from sparsenam.fitting.problem import FamilyProblem, FitProblem, Fitted, Vector
 from sparsenam.fitting.residuals import residuals_of
 from sparsenam.fitting.shapes import check_shapes, read_shapes, shaped_terms
 from sparsenam.fitting.strategies import (
@@ -299,6 +300,8 @@ def fit(
         _, scores = fit_terms(first, choose(first, plan, splits, within), plan, within)
         prepared = problem.prepared
         problem = problem.with_family(problem.family.estimated(scores, prepared.target, prepared.weights))
+    if table is not None and isinstance(problem, FamilyProblem) and not plan.strategy.fits_all_rows:
+        problem = replace(problem, all_rows=partial(trained_on, table, encoder, sample))
     choice = choose(problem, plan, splits, context)
     tested = None
     if isinstance(plan.rule, FDR):

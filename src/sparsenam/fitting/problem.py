@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Protocol, Self
 
@@ -27,6 +28,7 @@ from sparsenam.smooth.grid import PairSpread
 from sparsenam.tables import PreparedSample, Sample, TableEncoder, prepare
 from sparsenam.tables.sample import mean_and_deviation
 from sparsenam.training.checkpoint import History
+from sparsenam.training.rows import BlockRows
 
 Vector = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -69,7 +71,8 @@ class FamilyProblem:
     """A prepared sample under the loss of a family.
 
     ``column_of`` is the column of each encoded term, shape (n_terms,), out of ``column_names``; ``counted`` marks the
-    rows of the table that count, shape (table rows,).
+    rows of the table that count, shape (table rows,). ``all_rows`` returns the rows that a network is trained on, for
+    the problem of some terms, where the table is not in memory and the prepared sample is a part of it.
     """
 
     prepared: PreparedSample
@@ -77,6 +80,12 @@ class FamilyProblem:
     column_of: Indices
     column_names: tuple[str, ...]
     counted: Mask
+    all_rows: Callable[[FamilyProblem], BlockRows] | None = None
+
+    @property
+    def training_rows(self) -> BlockRows | None:
+        """All rows of a table that is not in memory, None for one that is."""
+        return None if self.all_rows is None else self.all_rows(self)
 
     @property
     def fold_target(self) -> Vector:

@@ -58,6 +58,8 @@ class Strategy:
         What is asked of the effects of columns, by name or position.
     fits_all_rows
         Whether the fit can be that of all rows of a large table, of which a sample has chosen the terms.
+    at_once
+        What needs all rows of a table in memory at once; empty where nothing does.
     least_shrinkage, norm, tol
         Of the convex problem: the lowest alpha with the chosen support, the group norm, the duality gap.
     """
@@ -71,6 +73,7 @@ class Strategy:
     readmits: bool = True
     shapes: Mapping[ColumnName, Shape] = field(default_factory=dict[ColumnName, Shape])
     fits_all_rows: bool = False
+    at_once: str = "refit=False or a random-feature model"
     least_shrinkage: bool = False
     norm: Norm = "function"
     tol: float = TOLERANCE
@@ -79,7 +82,14 @@ class Strategy:
 def smooth_strategy(shapes: Mapping[ColumnName, Shape]) -> Strategy:
     """Return the default: the convex problem chooses, and a fit with smoothness set by the data follows."""
     smooth = SmoothFitter(shapes)
-    return Strategy(_ramps, lambda choice: smooth, smooth, shapes=shapes, fits_all_rows=not shapes)
+    return Strategy(
+        _ramps,
+        lambda choice: smooth,
+        smooth,
+        shapes=shapes,
+        fits_all_rows=not shapes,
+        at_once="shapes" if shapes else "",
+    )
 
 
 def convex_strategy(
@@ -127,7 +137,14 @@ def chosen_network_strategy(network: Network, penalty: Penalty, refits: bool) ->
 
     quick = fitter(None) if network.is_linear else SmoothFitter()
     features = _terms_themselves if network.is_linear else _ramps
-    return Strategy(features, fitter, quick, splits_levels=True, standardize=network.standardize)
+    return Strategy(
+        features,
+        fitter,
+        quick,
+        splits_levels=True,
+        standardize=network.standardize,
+        at_once=_all_at_once(network, penalty),
+    )
 
 
 def penalised_network_strategy(network: Network, penalty: Penalty, alpha: float, refits: bool) -> Strategy:
@@ -141,7 +158,16 @@ def penalised_network_strategy(network: Network, penalty: Penalty, alpha: float,
         standardize=network.standardize,
         chooses=False,
         readmits=False,
+        at_once=_all_at_once(network, penalty),
     )
+
+
+def _all_at_once(network: Network, penalty: Penalty) -> str:
+    """Return what in a network's training needs all rows in memory at once."""
+    solver = network.solver_for(penalty)
+    if solver.full_batch:
+        return f"a network with the solver {solver.name!r}, which takes all rows in every step"
+    return "a network with batch_size=None" if network.batch_size is None else ""
 
 
 def _ramps(prepared: PreparedSample, context: Context) -> RandomFeatures:
@@ -244,7 +270,7 @@ class PenalisedNetworkFitter:
         bank = build_bank(network.hidden, prepared.names, prepared.target.shape[1], network.activation)
         start = initial_parameters(bank, prepared.names, context.streams)
         penalty = penalty_on_terms(self.penalty, problem)
-        objective = Objective(prepared, family, penalty, self.alpha, network.penalize)
+        objective = Objective(prepared, family, penalty, self.alpha, network.penalize, problem.training_rows)
         if isinstance(penalty, NeedsFirstFit):
             first_objective = replace(objective, alpha=penalty.first_alpha(self.alpha))
             first = train_network(first_objective, network, bank, start, context, "train/first")
@@ -280,7 +306,7 @@ def train_terms(
     """Train a bank on the problem's terms, with the function norm as the penalty's group where alpha is above 0."""
     on_terms = penalty_on_terms(penalty, problem) if alpha > 0 else GroupLasso()
     penalize = "function" if alpha > 0 else network.penalize
-    objective = Objective(problem.prepared, problem.family, on_terms, alpha, penalize)
+    objective = Objective(problem.prepared, problem.family, on_terms, alpha, penalize, problem.training_rows)
     trained = train_network(objective, network, bank, theta, context, stage, intercept)
     finished = _finished(problem, trained)
     return Fitted(finished.model, finished.norms(), trained.outcome.history, trained.outcome.stationarity)

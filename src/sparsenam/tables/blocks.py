@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
-from typing import Any, Protocol, Self, TypeVar, cast
+from typing import Any, Protocol, Self, TypeVar, cast, runtime_checkable
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -81,6 +81,15 @@ class Blocks(Protocol):
         ...
 
 
+@runtime_checkable
+class VisitedBlocks(Blocks, Protocol):
+    """Blocks that can be brought here one by one, in any order, as training by mini-batches needs them."""
+
+    def visit(self, numbers: Iterable[int]) -> Iterator[Block]:
+        """Yield the blocks of these numbers, in this order."""
+        ...
+
+
 def total(sums: Iterable[Sum]) -> Sum:
     """Return the sum of partial sums, the first one first."""
     return reduce(lambda left, right: left + right, sums)
@@ -107,8 +116,12 @@ class MemoryBlocks:
         return -(-len(self.y) // self.height)
 
     def __iter__(self) -> Iterator[Block]:
+        return self.visit(range(self.n_blocks))
+
+    def visit(self, numbers: Iterable[int]) -> Iterator[Block]:
+        """Yield the blocks of these numbers, in this order."""
         whole = Block(0, self.X, self.y, self.weights, self.exposure)
-        for number in range(self.n_blocks):
+        for number in numbers:
             rows = slice(number * self.height, (number + 1) * self.height)
             yield Block(
                 number,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from sparsenam.context import Streams
@@ -45,13 +46,14 @@ def train(
     number = start.number
     null_loss, first_loss = max(_null_loss(problem), 1e-6), None
     while True:
-        shuffled = problem.on_rows(_order(problem, solver, streams, number))
         noise = _noise(problem, streams, number)
-        losses: list[float] = []
-        rate = pace.rate(float(number))
-        batches = list(_batches(problem.n_rows, None if solver.full_batch else pace.batch_size))
-        for batch, rows in enumerate(batches):
-            rate = pace.rate(number + batch / len(batches))
+        losses, shuffled, latest = list[float](), problem, None
+        rate, whole = pace.rate(float(number)), True
+        expected = _number_of_batches(problem, solver, pace)
+        for batch, (part, rows) in enumerate(_batches(problem, solver, pace, streams, number)):
+            if part is not latest:  # groups may have become zero since the epoch began
+                shuffled, latest = _of_terms(part, problem.terms), part
+            rate = pace.rate(number + min(1.0, batch / expected))
             smooth = shuffled.gradient(parameters.theta, parameters.intercept, rows, noise)
             parameters, memories = _step(shuffled, solver, parameters, memories, smooth, rate, number + 1)
             losses.append(smooth.loss)
@@ -63,12 +65,13 @@ def train(
                 memories = (memories[0].take(torch.as_tensor(active)), memories[1])
                 problem, shuffled = problem.restricted_to(active), shuffled.restricted_to(active)
             if out_of_time():
+                whole = batch + 1 >= expected
                 break
         number += 1
         if np.mean(losses) > HOPELESS * max(null_loss, first_loss or 0.0):
             largest = int(np.argmax(problem.norms(parameters.theta)))
             raise Diverged(number, rate, largest if parameters.active.size else None)
-        penalty, whole = problem.penalty_value(parameters.theta), len(losses) == len(batches)
+        penalty = problem.penalty_value(parameters.theta)
         yield Epoch(number, float(np.mean(losses)), penalty, parameters, memories, rate, whole=whole)
 
 
@@ -95,7 +98,9 @@ def _step(
     intercept, _, intercept_memory = _moved(
         solver.rule, parameters.intercept[None], smooth.intercept[None], memories[1], rate
     )
-    return replace(parameters, theta=theta, intercept=intercept[0]), (memory, intercept_memory)
+    # another kind of processor rounds differently, and a group that is zero must be so for all
+    theta, intercept = problem.processes.agreed(theta, intercept[0])
+    return replace(parameters, theta=theta, intercept=intercept), (memory, intercept_memory)
 
 
 def _moved(
@@ -119,21 +124,33 @@ def _subgradient(problem: Problem, theta: Tensor) -> Tensor:
     return result
 
 
-def _order(problem: Problem, solver: Solver, streams: Streams, number: int) -> Tensor:
-    if solver.full_batch:
-        return torch.arange(problem.n_rows)
-    return torch.as_tensor(streams.generator(f"batches/{number}").permutation(problem.n_rows))
+def _of_terms(part: Problem, terms: NDArray[np.intp]) -> Problem:
+    """Return a part of the rows for some of its terms, given as the problem has them."""
+    if part.terms.size == terms.size:
+        return part
+    return part.restricted_to(np.flatnonzero(np.isin(part.terms, terms)))
 
 
 def _noise(problem: Problem, streams: Streams, number: int) -> torch.Generator | None:
     if not problem.regularizers.random:
         return None
     generator = torch.Generator(device=problem.x.device)
-    generator.manual_seed(streams.integer(f"dropout/{number}"))
+    place = problem.processes.place  # each has other rows, which are not to lose the same units
+    generator.manual_seed(streams.integer(f"dropout/{number}" + (f"/{place}" if place else "")))
     return generator
 
 
-def _batches(n_rows: int, size: int | None) -> Iterator[slice]:
-    size = n_rows if size is None else min(size, n_rows)
-    for start in range(0, n_rows, size):
-        yield slice(start, min(start + size, n_rows))
+def _number_of_batches(problem: Problem, solver: Solver, pace: Pace) -> int:
+    """Return how many batches an epoch has; of rows that are not in memory, those of weight 0 are counted in."""
+    return 1 if solver.full_batch or pace.batch_size is None else -(-problem.n_rows // pace.batch_size)
+
+
+def _batches(
+    problem: Problem, solver: Solver, pace: Pace, streams: Streams, number: int
+) -> Iterator[tuple[Problem, slice]]:
+    """Yield the batches of an epoch: rows in memory, and which of them."""
+    size = problem.n_rows if solver.full_batch or pace.batch_size is None else pace.batch_size
+    generator = streams.generator(f"batches/{number}")
+    for part in problem.parts() if solver.full_batch else problem.shuffled(generator, size):
+        for start in range(0, part.n_rows, size):
+            yield part, slice(start, min(start + size, part.n_rows))

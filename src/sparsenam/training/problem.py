@@ -14,6 +14,8 @@ from torch import Tensor
 from sparsenam.families import Family
 from sparsenam.networks import Dropout, SubnetBank, UnitFunctions
 from sparsenam.penalties import Penalty, WeightedLasso
+from sparsenam.training.processes import ALONE, Processes
+from sparsenam.training.rows import BlockRows, TrainingRows
 
 CELLS_AT_ONCE = 2**26  # parameters × rows that one evaluation may touch: about 1 GB of hidden layers
 
@@ -45,6 +47,14 @@ class Gradient:
     theta: Tensor
     intercept: Tensor
 
+    def times(self, factor: float) -> Gradient:
+        """Return a multiple of it."""
+        return Gradient(factor * self.loss, factor * self.theta, factor * self.intercept)
+
+    def plus(self, other: Gradient) -> Gradient:
+        """Return the sum of two."""
+        return Gradient(self.loss + other.loss, self.theta + other.theta, self.intercept + other.intercept)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Problem:
@@ -52,7 +62,8 @@ class Problem:
 
     ``x`` is (terms, rows), ``target`` (rows, outputs), ``weights`` (rows,) with mean 1. ``terms`` are the indices of
     this problem's terms among the ``n_terms`` that the penalty sees; ``group`` are the columns of θ whose norm is
-    penalised.
+    penalised. Where there is a ``source``, its rows are trained on, and those in memory are a sample of them. Several
+    ``processes`` share the rows of every sum.
     """
 
     bank: SubnetBank
@@ -66,11 +77,13 @@ class Problem:
     terms: NDArray[np.intp]
     n_terms: int
     regularizers: Regularizers = Regularizers()
+    source: BlockRows | None = None
+    processes: Processes = ALONE
 
     @property
     def n_rows(self) -> int:
         """Number of training rows."""
-        return self.x.shape[1]
+        return self.x.shape[1] if self.source is None else self.source.n_rows
 
     def restricted_to(self, indices: NDArray[np.intp]) -> Self:
         """Return the problem of some of its terms alone."""
@@ -80,6 +93,32 @@ class Problem:
     def on_rows(self, rows: Tensor) -> Self:
         """Return the problem on some of its rows."""
         return replace(self, x=self.x[:, rows], target=self.target[rows], weights=self.weights[rows])
+
+    def parts(self) -> Iterator[Problem]:
+        """Yield the problem on its rows, on some at a time where not all are in memory."""
+        if self.source is None:
+            yield self
+            return
+        for rows in self.source.in_order():
+            yield self._of(rows)
+
+    def shuffled(self, generator: np.random.Generator, multiple: int) -> Iterator[Problem]:
+        """Yield the same with rows in random order, a multiple of so many each time but the last."""
+        if self.source is None:
+            yield self.on_rows(torch.as_tensor(generator.permutation(self.n_rows)))
+            return
+        for rows in self.source.shuffled(generator, multiple):
+            yield self._of(rows)
+
+    def _of(self, rows: TrainingRows) -> Problem:
+        assert self.source is not None
+        place_of = {int(term): place for place, term in enumerate(self.source.terms)}
+        places = [place_of[int(term)] for term in self.terms]
+        x, target, weights = (
+            torch.as_tensor(array, dtype=self.x.dtype, device=self.x.device)
+            for array in (rows.x[places], rows.target, rows.weights)
+        )
+        return replace(self, x=x, target=target, weights=weights, source=None)
 
     def norms(self, theta: Tensor) -> NDArray[np.float64]:
         """Return the group norms of all terms, 0 for those outside, shape (n_terms,)."""
@@ -98,17 +137,25 @@ class Problem:
         rows: slice | None = None,
         noise: torch.Generator | None = None,
     ) -> Gradient:
-        """Return the smooth part and its gradient, on all rows or on a slice of them."""
+        """Return the smooth part and its gradient, on all rows or on a slice of those in memory."""
+        if rows is None and self.source is not None:
+            return self._gradient_of_parts(theta, intercept)
+        rows = slice(0, self.n_rows) if rows is None else rows
         total: Gradient | None = None
         for chunk in self._chunks(rows):
             part = self._gradient_of(theta, intercept, chunk, noise)
-            share = (chunk.stop - chunk.start) / self._length(rows)
+            share = (chunk.stop - chunk.start) / (rows.stop - rows.start)
             if share == 1.0:
                 total = part
                 break
-            scaled = Gradient(share * part.loss, share * part.theta, share * part.intercept)
-            total = scaled if total is None else add(total, scaled)
-        assert total is not None
+            scaled = part.times(share)
+            total = scaled if total is None else total.plus(scaled)
+        if total is None:  # other processes have all the rows
+            total = Gradient(0.0, torch.zeros_like(theta), torch.zeros_like(intercept))
+        if not self.processes.alone:
+            loss = torch.tensor([total.loss], dtype=theta.dtype, device=theta.device)
+            by_theta, by_intercept, loss = self.processes.total(total.theta, total.intercept, loss)
+            total = Gradient(float(loss), by_theta, by_intercept)
         decay = self.regularizers.weight_decay
         if decay == 0.0:
             return total
@@ -117,15 +164,28 @@ class Problem:
 
     def value(self, theta: Tensor, intercept: Tensor) -> float:
         """Return the smooth part on all rows, without dropout."""
-        settings, total = self.regularizers, 0.0
+        settings, total, n_rows = self.regularizers, 0.0, 0
         with torch.no_grad():
-            for chunk in self._chunks(None):
-                effects = self._effects(theta, chunk, None)
-                losses = self.family.loss(intercept + effects.sum(0), self.target[chunk])
-                if settings.output_penalty > 0:
-                    losses = losses + settings.output_penalty / self.n_terms * effects.square().sum(2).sum(0)
-                total += float((losses * self.weights[chunk]).sum())
-        return total / self.n_rows + 0.5 * settings.weight_decay * float(theta.square().sum())
+            for part in self.parts():
+                total += sum(part._losses_of(theta, intercept, chunk) for chunk in part._chunks(slice(0, part.n_rows)))
+                n_rows += part.n_rows
+        if not self.processes.alone:
+            total = float(self.processes.total(torch.tensor([total], dtype=torch.float64, device=theta.device))[0])
+        return total / n_rows + 0.5 * settings.weight_decay * float(theta.square().sum())
+
+    def _losses_of(self, theta: Tensor, intercept: Tensor, rows: slice) -> float:
+        effects, penalty = self._effects(theta, rows, None), self.regularizers.output_penalty
+        losses = self.family.loss(intercept + effects.sum(0), self.target[rows])
+        if penalty > 0:
+            losses = losses + penalty / self.n_terms * effects.square().sum(2).sum(0)
+        return float((losses * self.weights[rows]).sum())
+
+    def _gradient_of_parts(self, theta: Tensor, intercept: Tensor) -> Gradient:
+        total, n_rows = Gradient(0.0, torch.zeros_like(theta), torch.zeros_like(intercept)), 0
+        for part in self.parts():
+            total = total.plus(part.gradient(theta, intercept).times(part.n_rows))
+            n_rows += part.n_rows
+        return total.times(1.0 / n_rows)
 
     def _gradient_of(self, theta: Tensor, intercept: Tensor, rows: slice, noise: torch.Generator | None) -> Gradient:
         target, weights = self.target[rows], self.weights[rows]
@@ -158,21 +218,15 @@ class Problem:
             return self.bank.effects(theta, self.x[:, rows], dropout, self.weights[rows])
         return self.bank.effects(theta, self.x[:, rows], dropout)
 
-    def _length(self, rows: slice | None) -> int:
-        return self.n_rows if rows is None else rows.stop - rows.start
-
-    def _chunks(self, rows: slice | None) -> Iterator[slice]:
-        start, stop = (0, self.n_rows) if rows is None else (rows.start, rows.stop)
-        cells = max(1, self.x.shape[0] * self.bank.size // 10)
+    def _chunks(self, rows: slice) -> Iterator[slice]:
+        """Yield this process's share of some rows, as many at a time as memory holds."""
         # unit functions take their size from all the rows they are given, so these stay together
-        size = stop - start if isinstance(self.bank, UnitFunctions) else max(1, CELLS_AT_ONCE // cells)
-        for first in range(start, stop, size):
-            yield slice(first, min(first + size, stop))
-
-
-def add(left: Gradient, right: Gradient) -> Gradient:
-    """Return the sum of two gradients."""
-    return Gradient(left.loss + right.loss, left.theta + right.theta, left.intercept + right.intercept)
+        together = isinstance(self.bank, UnitFunctions)
+        rows = self.processes.share(rows, divides=not together)
+        cells = max(1, self.x.shape[0] * self.bank.size // 10)
+        size = max(1, rows.stop - rows.start if together else CELLS_AT_ONCE // cells)
+        for first in range(rows.start, rows.stop, size):
+            yield slice(first, min(first + size, rows.stop))
 
 
 ROOT_STEPS = 20

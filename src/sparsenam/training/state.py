@@ -109,7 +109,7 @@ def reactivated(problem: Problem, parameters: Parameters, step: float) -> Parame
     if parameters.active.size == complete.shape[0]:
         return None
     smooth = problem.gradient(complete, parameters.intercept)
-    moved = proximal_step(problem, complete - step * smooth.theta, step)
+    (moved,) = problem.processes.agreed(proximal_step(problem, complete - step * smooth.theta, step))
     moves = moved[:, problem.group].any(dim=1).cpu().numpy()
     moves[parameters.active] = True
     if moves.sum() == parameters.active.size:

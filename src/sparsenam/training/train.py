@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import warnings
 from dataclasses import dataclass, replace
 
@@ -19,19 +20,25 @@ from sparsenam.penalties import Penalty
 from sparsenam.tables import PreparedSample
 from sparsenam.training.network import Network, Penalize
 from sparsenam.training.problem import Problem, Regularizers
-from sparsenam.training.run import Outcome, run
+from sparsenam.training.processes import Processes, joined_processes
+from sparsenam.training.rows import BlockRows
+from sparsenam.training.run import Outcome, TrainingPlan, run
 from sparsenam.training.state import Diverged, Parameters
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Objective:
-    """What is minimised: the loss of a sample under a family, plus alpha times a penalty on the groups."""
+    """What is minimised: the loss of a sample under a family, plus alpha times a penalty on the groups.
+
+    ``rows`` are those of a table that is not in memory, of which the sample is a part: they are trained on.
+    """
 
     prepared: PreparedSample
     family: Family
     penalty: Penalty
     alpha: float
     penalize: Penalize
+    rows: BlockRows | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,11 +74,27 @@ def train_network(
     first_intercept
         Intercept of the start, shape (outputs,); by default that of the empty model.
     """
+    with joined_processes() as processes:
+        return _train(objective, network, bank, theta, context, stage, first_intercept, processes)
+
+
+def _train(
+    objective: Objective,
+    network: Network,
+    bank: SubnetBank,
+    theta: Tensor,
+    context: Context,
+    stage: str,
+    first_intercept: NDArray[np.float64] | None,
+    processes: Processes,
+) -> TrainedNetwork:
     plan = network.plan(objective.penalty)
-    single = plan.mini_batches(objective.prepared.weights.size)
+    rows = objective.rows
+    single = plan.mini_batches(objective.prepared.weights.size if rows is None else rows.n_rows)
     problem, start = _pose(objective, network, bank, theta, single=single)
     if first_intercept is not None:
         start = Parameters.starting_from(start.theta, torch.as_tensor(first_intercept).to(start.intercept))
+    problem, start = _together(problem, start, processes, plan, context, stage)
     training, held_out = _split(problem, network.validation_fraction, context)
 
     def validate(parameters: Parameters) -> float:
@@ -94,6 +117,37 @@ def train_network(
         norms=problem.norms(outcome.parameters.complete()),
         outcome=outcome,
     )
+
+
+def _together(
+    problem: Problem, start: Parameters, processes: Processes, plan: TrainingPlan, context: Context, stage: str
+) -> tuple[Problem, Parameters]:
+    """Return problem and start for several processes, which must train the same and begin at the same point."""
+    if processes.alone:
+        return problem, start
+    if plan.solver.searches_step:
+        got, remedy = repr(plan.solver.name), "use 'prox_adam', or one process"
+        raise InputError(describe("solver in several processes", "one of mini-batches, or 'gd'", got, remedy))
+    if np.isfinite(context.clock.seconds):  # each has another clock, and all must take the same steps
+        raise InputError(
+            describe("max_seconds in several processes", "None", f"{context.clock.seconds:g}", "leave it out")
+        )
+    kept = context.recall(stage)
+    names = hashlib.sha256(repr((problem.terms.tolist(), problem.alpha, stage)).encode()).digest()
+    processes.require_same(
+        {
+            "random_state": context.streams.seed,
+            "number of rows": problem.n_rows,
+            "choice of columns": int.from_bytes(names[:4], "little"),
+            "x": float(problem.x.double().square().sum()),
+            "y": float(problem.target.double().abs().sum()),
+            "sample_weight": float(problem.weights.double().square().sum()),
+            "state in the checkpoint": 0 if kept is None else kept.facts["last"]["number"],
+        },
+        problem.x.device,
+    )
+    theta, intercept = processes.agreed(start.theta, start.intercept)
+    return replace(problem, processes=processes), Parameters.starting_from(theta, intercept)
 
 
 def _pose(
@@ -124,6 +178,7 @@ def _pose(
         terms=prepared.terms,
         n_terms=prepared.n_terms,
         regularizers=network.regularizers,
+        source=objective.rows,
     )
     intercept = tensor(family.best_constant(prepared.target, prepared.weights))
     return problem, Parameters.starting_from(theta, intercept)
@@ -136,6 +191,9 @@ def _split(problem: Problem, fraction: float, context: Context) -> tuple[Problem
     if not 0 < held < problem.n_rows:
         expected, got = "a share that leaves rows on both sides", f"{fraction:g} of {problem.n_rows} rows"
         raise InputError(describe("validation_fraction", expected, got, "choose another"))
+    if problem.source is not None:
+        training, held_out = problem.source.split(fraction, context.streams)
+        return replace(problem, source=training), replace(problem, source=held_out)
     order = torch.as_tensor(context.streams.generator("validation").permutation(problem.n_rows))
     return problem.on_rows(order[held:]), problem.on_rows(order[:held])
 
