@@ -127,3 +127,23 @@ def test_sequential_copies_keep_a_dependence_that_no_correlation_shows():
 
     assert together(x[0], copies[1]) > 0.75
     assert together(x[2], copies[1]) < 0.2
+
+
+def test_copies_of_rows_with_a_scale_are_large_with_their_rows():
+    generator = np.random.default_rng(6)
+    x = generator.standard_normal((40, 400)) * np.sqrt(3.0 / generator.chisquare(3, 400))
+    copies = knockoffs.draw_knockoffs(x, generator)
+    assert copies.construction == "elliptical copula"
+    originals, drawn = np.log(np.abs(x)), np.log(np.abs(copies.x))
+    together = np.corrcoef(np.vstack([originals, drawn]))
+    apart = ~np.eye(40, dtype=bool)
+    among = together[:40, :40][apart].mean()
+    assert among > 0.1  # columns without a correlation, but not independent
+    assert together[:40, 40:][apart].mean() > 0.85 * among and together[40:, 40:][apart].mean() > 0.85 * among
+
+
+def test_rows_of_normal_columns_have_no_scale():
+    generator = np.random.default_rng(7)
+    shared = generator.standard_normal(300)
+    x = 0.7 * generator.standard_normal((30, 300)) + 0.7 * shared
+    assert knockoffs.draw_knockoffs(x, generator).construction == "gaussian copula"

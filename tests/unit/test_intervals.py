@@ -88,6 +88,16 @@ def test_errors_of_one_size_have_no_spread_that_depends_on_columns():
 
 
 @pytest.mark.filterwarnings("ignore::sparsenam.errors.ChoiceWarning")
+def test_errors_along_columns_chosen_from_many_have_no_spread():
+    spreads = []
+    for seed in range(4):
+        generator = np.random.default_rng(seed)
+        X = generator.normal(size=(60, 250))
+        model = SNAMRegressor(random_state=0).fit(X, X[:, 0] + X[:, 1] + generator.normal(size=60))
+        spreads.append(model.residuals_.scaled)
+    assert spreads == [None] * 4
+
+
 def test_columns_chosen_from_noise_enlarge_the_errors():
     generator = np.random.default_rng(5)
     X = generator.normal(size=(40, 40))
