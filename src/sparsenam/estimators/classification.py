@@ -24,7 +24,7 @@ from sparsenam.estimators.base import (
     require_target,
 )
 from sparsenam.estimators.intervals import SetMixin
-from sparsenam.estimators.rows import ClassTarget, given_table
+from sparsenam.estimators.rows import ClassTarget, given_table, is_matrix
 from sparsenam.explain import Explanation, against_class
 from sparsenam.families import Binomial, Family, Multilabel, Multinomial, as_family
 from sparsenam.fitting.all_rows import LargeTable
@@ -51,7 +51,7 @@ class AdditiveClassifier(SetMixin, ClassifierMixin, AdditiveEstimator):
         with all_or_nothing(self):
             strategy, penalty = self._resolve()
             y = require_target(self, y)
-            at_once = np.ndim(y) > 1 or groups is not None
+            at_once = is_matrix(y) or groups is not None
             settings = self._settings()
             progress = surroundings.shown(settings)
             given = given_table(X, y, sample_weight, None, strategy, settings, progress, at_once=at_once)

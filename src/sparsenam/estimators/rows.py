@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -100,6 +100,14 @@ def _name(column: ArrayLike | None) -> str | None:
         return column
     expected, got = "the name of a column, as y is one", type(column).__name__
     raise InputError(describe("sample_weight or exposure", expected, got, "name a column of the table"))
+
+
+def is_matrix(values: Any) -> bool:
+    """Return whether a target has several numbers for each row."""
+    shape = getattr(values, "shape", None)
+    if isinstance(shape, tuple):
+        return len(cast("tuple[Any, ...]", shape)) > 1
+    return isinstance(values, list) and bool(values) and isinstance(values[0], list | tuple)
 
 
 def _length(values: Any) -> int:
