@@ -65,7 +65,8 @@ def given_table(
     elif not isinstance(pairs, int) or pairs != 0:
         needs = "pairs"
     if blocks is not None and needs is not None:
-        expected, remedy = "a fit that reads its rows block by block", "leave that out, or read a table of some rows into memory"
+        expected = "a fit that reads its rows block by block"
+        remedy = "leave that out, or read a table of some rows into memory"
         raise InputError(describe("a table that is not in memory", expected, needs, remedy))
     if blocks is None:
         whole, rows = GivenTable(X, y, weights, exposure), _length(y)
