@@ -18,6 +18,8 @@ from sparsenam.errors import InputError
 from sparsenam.tables import sources
 from sparsenam.tables.arrow_rows import arrow_blocks, parquet_dataset
 from sparsenam.tables.blocks import MemoryBlocks, TargetColumns, VisitedBlocks
+from sparsenam.tables.dask_rows import DaskBlocks
+from sparsenam.tables.spark_rows import SparkBlocks
 from sparsenam.training import SCHEDULES, SOLVERS, TrainingPlan, measure_stationarity, run
 from sparsenam.training.rows import BlockRows
 
@@ -228,8 +230,14 @@ def test_what_needs_all_rows_at_once_is_refused_before_any_is_read(files, monkey
         SNAMRegressor(alpha=0.1, network=Network(**{**QUICK, **settings})).fit(str(folder), "y")
 
 
-def test_rows_that_cannot_be_brought_here_in_any_order_are_refused_for_a_network(files):
-    dask = pytest.importorskip("dask.dataframe")
-    rows = dask.from_pandas(table(300), npartitions=3)
+def test_rows_that_cannot_be_brought_here_in_any_order_are_refused_for_a_network(files, monkeypatch):
+    @dataclass
+    class Elsewhere:
+        n_rows: int = 100
+        n_blocks: int = 2
+
+    monkeypatch.setattr("sparsenam.estimators.rows.blocks_of", lambda X, columns: Elsewhere())
     with pytest.raises(InputError, match="files of Parquet only"):
-        SNAMRegressor(alpha=0.1, network=Network(**QUICK)).fit(rows, "y")
+        SNAMRegressor(alpha=0.1, network=Network(**QUICK)).fit(str(files[0]), "y")
+    assert not hasattr(DaskBlocks, "visit")
+    assert not hasattr(SparkBlocks, "visit")

@@ -64,7 +64,8 @@ def given_table(
     elif not isinstance(pairs, int) or pairs != 0:
         needs = "pairs"
     if blocks is not None and needs is not None:
-        expected, remedy = "the default fit", "leave that out, or read a table of some rows into memory"
+        expected = "a fit that reads its rows block by block"
+        remedy = "leave that out, or read a table of some rows into memory"
         raise InputError(describe("a table that is not in memory", expected, needs, remedy))
     if blocks is None:
         rows = _length(given.y)
