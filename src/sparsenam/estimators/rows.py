@@ -108,7 +108,9 @@ def is_matrix(values: Any) -> bool:
     shape = getattr(values, "shape", None)
     if isinstance(shape, tuple):
         return len(cast("tuple[Any, ...]", shape)) > 1
-    return isinstance(values, list) and bool(values) and isinstance(values[0], list | tuple)
+    rows = cast("list[Any]", values) if isinstance(values, list) else []
+    first: Any = rows[0] if rows else None
+    return isinstance(first, list | tuple)
 
 
 def _length(values: Any) -> int:
