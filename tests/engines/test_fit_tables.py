@@ -17,7 +17,7 @@ from fit_cases import (
     truth,
     write_parts,
 )
-from sparsenam import Network, SNAMRegressor, SNAMSurvival
+from sparsenam import Network, SNAMClassifier, SNAMRegressor, SNAMSurvival
 from sparsenam.context import ResumeFile, Streams
 from sparsenam.errors import InputError
 from sparsenam.estimators import fit_with
@@ -153,3 +153,13 @@ def test_a_bad_cell_outside_the_sample_is_one_sentence(case, column, value, sent
     part.loc[row, column] = value
     with pytest.raises(ValueError, match=sentence):
         fitted(case, write_parts(part, tmp_path / "parts"))
+
+
+def test_a_class_that_the_sample_lacks_is_fitted_where_the_table_is_in_memory(table):
+    labels = table["two"].to_numpy().astype(object)
+    drawn = blocks.sample_of(
+        blocks.MemoryBlocks(np.arange(ROWS)[:, None], np.arange(ROWS)), Streams(0).integer("sample of rows")
+    )
+    labels[np.setdiff1d(np.arange(ROWS), drawn.y)[:6]] = "perhaps"
+    model = SNAMClassifier(alpha=0.02, random_state=0).fit(table[INPUTS], labels)
+    assert model.classes_.tolist() == ["no", "perhaps", "yes"]

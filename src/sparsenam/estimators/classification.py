@@ -24,7 +24,7 @@ from sparsenam.estimators.base import (
     require_target,
 )
 from sparsenam.estimators.intervals import SetMixin
-from sparsenam.estimators.rows import ClassTarget, given_table, is_matrix
+from sparsenam.estimators.rows import ClassTarget, given_table, is_matrix, with_all_classes
 from sparsenam.explain import Explanation, against_class
 from sparsenam.families import Binomial, Family, Multilabel, Multinomial, as_family
 from sparsenam.fitting.all_rows import LargeTable
@@ -55,6 +55,7 @@ class AdditiveClassifier(SetMixin, ClassifierMixin, AdditiveEstimator):
             settings = self._settings()
             progress = surroundings.shown(settings)
             given = given_table(X, y, sample_weight, None, strategy, settings, progress, at_once=at_once)
+            given = with_all_classes(given)
             encoder, terms = self._read(given.X, strategy)
             labels = check_array(given.y, ensure_2d=False, dtype=None, input_name="y")
             check_classification_targets(labels)

@@ -83,6 +83,14 @@ def given_table(
     return GivenTable(drawn.X, drawn.y, drawn.weights, drawn.exposure, blocks)
 
 
+def with_all_classes(given: GivenTable) -> GivenTable:
+    """Return a table in memory as it is, without a sample of its rows, where the sample lacks a class."""
+    blocks = given.blocks
+    if not isinstance(blocks, MemoryBlocks) or np.unique(blocks.y).size == np.unique(np.asarray(given.y)).size:
+        return given
+    return GivenTable(blocks.X, blocks.y, blocks.weights, blocks.exposure)
+
+
 def _outside(X: object, y: ArrayLike, weights: ArrayLike | None, exposure: ArrayLike | None) -> Blocks | None:
     """Return the blocks of a table that is not in memory, None for one that is."""
     if isinstance(X, np.ndarray):
