@@ -9,7 +9,7 @@ PINS := pyproject.toml constraints.txt
 # real data sets that lie beside the project are used; otherwise the loaders look into their cache, then download
 export SPARSENAM_DATA ?= $(abspath $(wildcard ../shared/data))
 
-.PHONY: help demo test check lint types imports unit browser-tests explore claims bench bench-quick bench-growth bench-path bench-environments bench-step signals pairs coverage reproduce docs clean
+.PHONY: help demo test check lint types imports unit browser-tests explore claims bench bench-quick bench-large bench-growth bench-path bench-environments bench-step signals pairs coverage reproduce docs clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -59,6 +59,11 @@ bench: bench-environments ## us and our peers on nine tables, and docs/benchmark
 bench-quick: bench-environments ## the same on 400 rows of each table: minutes; shows the page, changes no file of docs
 	$(BIN)/python benchmarks/bench.py --quick $(ARGS)
 	$(BIN)/python benchmarks/bench_page.py --json build/bench_quick.json --print
+
+bench-large: $(VENV)/dev.stamp ## sums at knots, and ten million rows from Parquet: a quarter of an hour, 2 GB of disk
+	$(BIN)/python benchmarks/sums.py --out benchmarks/results/sums.json
+	for target in gaussian logistic; do \
+		$(BIN)/python benchmarks/large.py $$target --out benchmarks/results/large.json || exit 1; done
 
 bench-growth: $(VENV)/benchmark.stamp ## time and memory by rows, columns, kept and alphas; ARGS=--large adds 10 million rows
 	$(BIN)/python benchmarks/growth.py $(ARGS)
