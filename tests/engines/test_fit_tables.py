@@ -163,3 +163,12 @@ def test_a_class_that_the_sample_lacks_is_fitted_where_the_table_is_in_memory(ta
     labels[np.setdiff1d(np.arange(ROWS), drawn.y)[:6]] = "perhaps"
     model = SNAMClassifier(alpha=0.02, random_state=0).fit(table[INPUTS], labels)
     assert model.classes_.tolist() == ["no", "perhaps", "yes"]
+
+
+def test_a_bad_target_or_weight_of_a_table_in_memory_is_named_by_its_row_in_the_table(table):
+    y = table["y"].to_numpy().copy()
+    y[-1] = np.nan
+    with pytest.raises(InputError, match=f"NaN in row {ROWS - 1}"):
+        SNAMRegressor(random_state=0).fit(table[INPUTS], y)
+    with pytest.raises(InputError, match=f"sample_weight: expected {ROWS} numbers, got shape"):
+        SNAMRegressor(random_state=0).fit(table[INPUTS], table["y"], sample_weight=np.ones(ROWS - 1))

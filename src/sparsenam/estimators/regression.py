@@ -28,6 +28,7 @@ from sparsenam.estimators.rows import NumberTarget, given_table
 from sparsenam.families import CustomLoss, Family, as_family
 from sparsenam.fitting.all_rows import LargeTable
 from sparsenam.tables import check_target_not_inside
+from sparsenam.tables.blocks import MemoryBlocks
 
 REGRESSION_FAMILIES = ("gaussian", "poisson", "gamma", "tweedie", "negative_binomial", "quantile", "huber")
 
@@ -85,6 +86,8 @@ class AdditiveRegressor(IntervalMixin, RegressorMixin, AdditiveEstimator):
             settings, at_once = self._settings(), groups is not None
             progress = surroundings.shown(settings)
             given = given_table(X, y, sample_weight, exposure, strategy, settings, progress, at_once=at_once)
+            if isinstance(given.blocks, MemoryBlocks):  # all at once, so that an error names the row of the table
+                check_target(given.blocks.y)
             encoder, terms = self._read(given.X, strategy)
             target = check_target(given.y)
             check_consistent_length(terms, target)

@@ -71,8 +71,7 @@ def given_table(
         rows = _length(given.y)
         if needs is not None or not strategy.fits_all_rows or rows <= SAMPLE_ROWS or _length(given.X) != rows:
             return given
-        weighing = None if given.weights is None else np.asarray(given.weights, dtype=np.float64)
-        units = None if given.exposure is None else np.asarray(given.exposure, dtype=np.float64)
+        weighing, units = _of_rows(given.weights, "sample_weight", rows), _of_rows(given.exposure, "exposure", rows)
         blocks = MemoryBlocks(given.X, np.asarray(given.y), weighing, units)
     seed = Streams.from_random_state(parameters.get("random_state")).integer("sample of rows")
     rows = blocks.n_rows
@@ -109,6 +108,16 @@ def _name(column: ArrayLike | None) -> str | None:
         return column
     expected, got = "the name of a column, as y is one", type(column).__name__
     raise InputError(describe("sample_weight or exposure", expected, got, "name a column of the table"))
+
+
+def _of_rows(values: ArrayLike | None, name: str, rows: int) -> Matrix | None:
+    """Return one number for each row, where they are given."""
+    if values is None:
+        return None
+    numbers = np.asarray(values, dtype=np.float64)
+    if numbers.shape != (rows,):
+        raise InputError(describe(name, f"{rows} numbers", f"shape {numbers.shape}", "give one for each row"))
+    return numbers
 
 
 def is_matrix(values: Any) -> bool:
