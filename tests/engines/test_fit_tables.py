@@ -17,7 +17,7 @@ from fit_cases import (
     truth,
     write_parts,
 )
-from sparsenam import Network, SNAMClassifier, SNAMRegressor, SNAMSurvival
+from sparsenam import SNAMClassifier, SNAMRegressor, SNAMSurvival
 from sparsenam.context import ResumeFile, Streams
 from sparsenam.errors import InputError
 from sparsenam.estimators import fit_with
@@ -111,10 +111,12 @@ def test_what_needs_all_rows_at_once_is_one_sentence(parts, table):
     for settings, got in (
         ({"pairs": 1}, "got pairs"),
         ({"shapes": {"a": "increasing"}}, "shapes"),
-        ({"network": Network(max_epochs=1)}, "got a network"),
         ({"cv": [(np.arange(10), np.arange(10, 20))]}, "folds that are given"),
     ):
-        with pytest.raises(InputError, match=r"a table that is not in memory: expected the default fit.*" + got):
+        with pytest.raises(
+            InputError,
+            match=r"a table that is not in memory: expected a fit that reads its rows block by block.*" + got,
+        ):
             SNAMRegressor(random_state=0, **settings).fit(source, "y")
     with pytest.raises(InputError, match="got groups"):
         SNAMRegressor(random_state=0).fit(source, "y", groups=np.zeros(ROWS))

@@ -177,7 +177,10 @@ def test_what_blocks_cannot_do_is_one_sentence(fitted, folder, tmp_path):
     for words, sentence in (
         (("fit", parts, "--target", "price", *out), "expected a column 'price'"),
         (("fit", parts, "--target", "y", "--event", "a", *out), "a table in blocks: expected regression, count or"),
-        (("fit", parts, "--target", "y", "--pairs", "2", *out), "expected the default fit, got pairs"),
+        (
+            ("fit", parts, "--target", "y", "--pairs", "2", *out),
+            "expected a fit that reads its rows block by block, got pairs",
+        ),
         (("fit", parts, "--target", "y", "--test", "1", *out), "--test: expected a share"),
         (("fit", folder / "none*.parquet", "--target", "y", *out), "expected Parquet files, got none"),
         (("fit", folder / "n", "--target", "n", "--exposure", "n", *out), "expected different columns, got one twice"),

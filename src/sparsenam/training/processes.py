@@ -97,6 +97,7 @@ def joined_processes() -> Generator[Processes]:
     prefixed = dist.PrefixStore(f"sparsenam/{count}", store)
     dist.init_process_group("gloo", store=prefixed, rank=place, world_size=number)
     try:
+        dist.barrier()  # whoever leaves at once must not be gone while others still connect
         yield Processes(place, number)
     finally:
         dist.destroy_process_group()
