@@ -121,6 +121,7 @@ def test_predictions_stand_beside_the_columns(spark):
     assert np.array_equal(np.array([kept[index] for index in range(120)]), model.predict_proba(rows))
 
 
+@pytest.mark.slow  # a second session takes twenty seconds
 def test_a_session_that_has_ended_is_one_sentence(spark):
     blocks = spark_blocks(spark.range(10).selectExpr("id * 1.5D AS y", "1.0D AS w", "id * 2.0D AS a"), COLUMNS)
     spark.stop()

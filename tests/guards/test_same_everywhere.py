@@ -8,6 +8,8 @@ from functools import cache
 
 import pytest
 
+pytestmark = pytest.mark.xdist_group("processors")  # one worker asks all processors, once
+
 PROCESSORS = {
     "default": {},
     "haswell": {"OPENBLAS_CORETYPE": "Haswell"},
