@@ -192,7 +192,11 @@ def step_section(report: Mapping[str, Any]) -> str:
         return ""
     names = {"loop": "loop", "bank": "bank, Adam", "bank, proximal": "bank, proximal Adam in Adam's metric"}
     lines = [
-        [label, number(report["milliseconds a step"][key]), number(report["times faster than the loop"][key], 2)]
+        [
+            label,
+            number(report["milliseconds a step (time)"][key]),
+            number(report["times faster than the loop (time)"][key], 2),
+        ]
         for key, label in names.items()
     ]
     return f"{STEP}\n{table(('', 'milliseconds a step', 'times faster than the loop'), lines)}{STEP_NOTE}"
