@@ -20,6 +20,19 @@ ONE = np.uint64(1)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def _cross(left: Places, low: Floats, high: Floats, right: Places, shares: Floats, gram: Floats) -> None:
+    """Add the products of two terms: ``low`` and ``high`` (rows,) are the weighted shares of the first one's knots."""
+    for row in range(left.size):
+        across, down = np.uint64(right[row]), np.uint64(left[row])
+        a, b = low[row], high[row]
+        av, bv = a * shares[row], b * shares[row]
+        gram[down, across] += a - av
+        gram[down, across + ONE] += av
+        gram[down + ONE, across] += b - bv
+        gram[down + ONE, across + ONE] += bv
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def add_products(places: Places, shares: Floats, weights: Floats, gram: Floats) -> None:
     """Add HᵀWH to ``gram`` (knots, knots): the blocks of a term with itself and with later ones, above the diagonal.
 
@@ -40,15 +53,7 @@ def add_products(places: Places, shares: Floats, weights: Floats, gram: Floats) 
             gram[across, across + ONE] += crossed
             gram[across + ONE, across + ONE] += high[row] * u
         for two in range(one + 1, terms):
-            right, other = places[two], shares[two]
-            for row in range(rows):
-                across, down = np.uint64(right[row]), np.uint64(left[row])
-                a, b = low[row], high[row]
-                av, bv = a * other[row], b * other[row]
-                gram[down, across] += a - av
-                gram[down, across + ONE] += av
-                gram[down + ONE, across] += b - bv
-                gram[down + ONE, across + ONE] += bv
+            _cross(left, low, high, places[two], shares[two], gram)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -114,12 +119,4 @@ def add_crossed(one: Places, part: Floats, places: Places, shares: Floats, weigh
         high[row] = weights[row] * part[row]
         low[row] = weights[row] - high[row]
     for term in range(len(places)):
-        right, other = places[term], shares[term]
-        for row in range(rows):
-            across, down = np.uint64(right[row]), np.uint64(one[row])
-            a, b = low[row], high[row]
-            av, bv = a * other[row], b * other[row]
-            gram[down, across] += a - av
-            gram[down, across + ONE] += av
-            gram[down + ONE, across] += b - bv
-            gram[down + ONE, across + ONE] += bv
+        _cross(one, low, high, places[term], shares[term], gram)

@@ -76,7 +76,6 @@ class AllRowsFit:
 
     fit: SmoothFit
     means: Matrix
-    passes: int
 
 
 def fit_all_rows(
@@ -108,7 +107,7 @@ def fit_all_rows(
         counts = more
     state = passes.with_lines(state)
     means = [passes.basis.means[place] @ state.coefficients[place] for place in state.layout.slices]
-    return AllRowsFit(as_fit(state, {}, {}), np.array(means), passes.made)
+    return AllRowsFit(as_fit(state, {}, {}), np.array(means))
 
 
 class Passes:
