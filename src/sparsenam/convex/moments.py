@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 from sparsenam.convex.design import Ramps
 from sparsenam.tables.sample import Matrix, Vector
 
+# terms² · rows up to which numpy adds the products, in 10 ms at most; to load numba takes 0.65 s of a first fit
+FEW_PRODUCTS = 1_000_000
 GHOSTS = 2  # knots after the last one, where cells lie that are absent
 
 
@@ -35,10 +37,9 @@ class PlacedRows:
         ends = np.cumsum([each.size + 1 for each in ramps])
         knots = tuple(slice(int(end) - each.size - 1, int(end)) for each, end in zip(ramps, ends, strict=True))
         total = int(ends[-1]) if ends.size else 0
-        places = np.empty(x.shape, dtype=_integer(total))
-        shares, kernel = np.empty(x.shape), kernels_module()
+        places, shares, place = np.empty(x.shape, dtype=_integer(total)), np.empty(x.shape), _loops(x).place
         for term, each in enumerate(ramps):
-            kernel.place(x[term], each.knots, knots[term].start, total, places[term], shares[term])
+            place(x[term], each.knots, knots[term].start, total, places[term], shares[term])
         return cls(places, shares, knots)
 
     @classmethod
@@ -78,7 +79,7 @@ class PlacedRows:
         """Return HᵀWH, shape (knots, knots), for weights (rows,)."""
         room = self.size + GHOSTS
         gram = np.zeros((room, room))
-        kernels_module().add_products(self.places, self.shares, np.ascontiguousarray(weights), gram)
+        _loops(self.places).add_products(self.places, self.shares, np.ascontiguousarray(weights), gram)
         gram = gram[: self.size, : self.size]
         upper = np.triu(gram, 1)
         return np.triu(gram) + upper.T
@@ -86,7 +87,7 @@ class PlacedRows:
     def sums(self, values: Matrix) -> Matrix:
         """Return Hᵀv, shape (knots, r), for v of shape (rows, r)."""
         sums = np.zeros((values.shape[1], self.size + GHOSTS))
-        kernels_module().add_sums(self.places, self.shares, np.ascontiguousarray(values.T), sums)
+        _loops(self.places).add_sums(self.places, self.shares, np.ascontiguousarray(values.T), sums)
         return np.ascontiguousarray(sums[:, : self.size].T)
 
     def times(self, values: Matrix) -> Matrix:
@@ -94,12 +95,22 @@ class PlacedRows:
         at = np.zeros((values.shape[1], self.size + GHOSTS))
         at[:, : self.size] = values.T
         effects = np.zeros((values.shape[1], self.n_rows))
-        kernels_module().add_effects(self.places, self.shares, at, effects)
+        _loops(self.places).add_effects(self.places, self.shares, at, effects)
         return effects.T
 
 
+def _loops(cells: NDArray[Any]) -> Any:
+    """Return the loops over cells (terms, rows): compiled ones where they save more than to load them takes."""
+    terms, rows = cells.shape
+    if terms * terms * rows > FEW_PRODUCTS:
+        return kernels_module()
+    from sparsenam.convex import few_rows
+
+    return few_rows
+
+
 def kernels_module() -> Any:
-    """Return the compiled loops; numba is imported with the first fit, not with the library."""
+    """Return the compiled loops; numba is imported with the first fit that needs it, not with the library."""
     from sparsenam.convex import kernels
 
     return kernels
