@@ -106,7 +106,7 @@ def threads(n_jobs: int | None) -> Generator[None]:
         _LIMITS.leave(limit)
 
 
-Stage = Literal["sample", "choose", "smooth", "rows", "pairs", "train", "halves", "other models", "audit"]
+Stage = Literal["sample", "choose", "smooth", "detail", "rows", "pairs", "train", "halves", "other models", "audit"]
 Arrays = dict[str, NDArray[Any]]
 
 BAR_DELAY = 2.0  # seconds before a progress bar appears

@@ -209,7 +209,7 @@ def knot_design(
     )
     for group, (columns, inside) in enumerate(zip(raw, term_slices, strict=True)):
         size = sizes[group]
-        grams[group, :size, :size] = columns.T @ placed.only(inside).gram(shares) @ columns
+        grams[group, :size, :size] = columns.T @ placed.take(range(inside.start, inside.stop)).gram(shares) @ columns
         rough[group, :size, :size] = penalties[group]
         centres[group, :size] = means[group]
     transform, bent = smooth_basis(grams, rough, freedoms)

@@ -57,12 +57,16 @@ class PlacedRows:
         """Return some of the rows."""
         return PlacedRows(self.places[:, rows], self.shares[:, rows], self.knots)
 
-    def only(self, terms: slice[int, int, None]) -> PlacedRows:
-        """Return neighbouring terms alone."""
-        first, last = self.knots[terms.start].start, self.knots[terms.stop - 1].stop
-        inside = self.places[terms].astype(np.int64)
-        places = np.where(inside >= self.size, last - first, inside - first).astype(_integer(last - first))
-        knots = tuple(slice(slot.start - first, slot.stop - first) for slot in self.knots[terms])
+    def take(self, terms: Sequence[int] | NDArray[np.intp]) -> PlacedRows:
+        """Return some of the terms."""
+        sizes = [self.knots[term].stop - self.knots[term].start for term in terms]
+        ends = np.cumsum(sizes)
+        knots = tuple(slice(int(end) - size, int(end)) for size, end in zip(sizes, ends, strict=True))
+        total = int(ends[-1])
+        places = np.empty((len(sizes), self.n_rows), dtype=_integer(total))
+        for into, term, slot in zip(places, terms, knots, strict=True):
+            moved = self.places[term].astype(np.int64) + (slot.start - self.knots[term].start)
+            into[:] = np.where(self.places[term] >= self.size, total, moved)
         return PlacedRows(places, self.shares[terms], knots)
 
     @property
@@ -81,8 +85,9 @@ class PlacedRows:
         gram = np.zeros((room, room))
         _loops(self.places).add_products(self.places, self.shares, np.ascontiguousarray(weights), gram)
         gram = gram[: self.size, : self.size]
-        upper = np.triu(gram, 1)
-        return np.triu(gram) + upper.T
+        for knot in range(1, self.size):  # in place: of many knots, copies would be the largest part of a fit
+            gram[knot, :knot] = gram[:knot, knot]
+        return gram
 
     def sums(self, values: Matrix) -> Matrix:
         """Return Hᵀv, shape (knots, r), for v of shape (rows, r)."""

@@ -174,7 +174,8 @@ class GramCache:
         means, linear, block = self._sums(groups)
         self.means = np.concatenate([self.means, means], axis=1)
         self.linear = np.concatenate([self.linear, linear], axis=2)
-        block -= means[:, :, None] * self.means[:, None, :]
+        for products, fresh, every in zip(block, means, self.means, strict=True):
+            products -= np.outer(fresh, every)
         self.hessian[:, start:stop, :stop] = block
         self.hessian[:, :start, start:stop] = block[:, :, :start].transpose(0, 2, 1)
         curvatures = inverse_curvatures(self.hessian, groups.size, self.design.width, len(self.groups))
@@ -212,16 +213,23 @@ class GramCache:
 
     def _by_batch(self, summed: Callable[[Array, Indices | None], Array]) -> Array:
         """Return for every batch what ``summed`` gives of weights and the rows that they are of (None: all)."""
-        weights = self.weights
-        parts = [
-            summed(weights[batch], None) if found is None else summed(weights[0][found[0]], found[0])
-            for batch, found in enumerate(self._left_out, start=1)
-        ]
-        whole = np.sum(parts, axis=0) if self._is_partition else summed(weights[0], None)
-        for batch, found in enumerate(self._left_out):
+        weights, sums = self.weights, np.zeros(0)
+        for batch, found in enumerate(self._left_out, start=1):
+            part = summed(weights[batch], None) if found is None else summed(weights[0][found[0]], found[0])
+            if batch == 1:
+                sums = np.empty((len(weights), *part.shape))
+            sums[batch] = part
+        if self._is_partition:
+            np.sum(sums[1:], axis=0, out=sums[0])
+        else:
+            whole = summed(weights[0], None)
+            sums = sums if self._left_out else np.empty((1, *whole.shape))
+            sums[0] = whole
+        for batch, found in enumerate(self._left_out, start=1):  # in place: these are the largest arrays of a fit
             if found is not None:
-                parts[batch] = found[1] * (whole - parts[batch])
-        return np.stack([whole, *parts])
+                np.subtract(sums[0], sums[batch], out=sums[batch])
+                sums[batch] *= found[1]
+        return sums
 
     def _make_room(self, wanted: int) -> None:
         have, most = self.hessian.shape[1], self.design.n_groups * self.design.width

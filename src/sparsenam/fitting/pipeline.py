@@ -317,6 +317,10 @@ def fit(
         fitted, found = add_pairs(
             encoder, problem, choice, fitted, scores, asked.pairs, asked.heredity, shaped, splits, context
         )
+    elif table is None and tested is None and fitted.smooth is not None and fitted.smooth.fit.crowded:
+        from sparsenam.fitting.detail import with_detail  # and what it needs, which few fits do
+
+        choice, fitted = with_detail(problem, choice, fitted, splits, context)
     residuals = residuals_of(encoder, sample, problem, choice, fitted, context)
     bands = bands_of(fitted, context)
     result = build(encoder, problem, choice, problem.finish(fitted), plan)

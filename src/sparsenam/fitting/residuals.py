@@ -37,14 +37,16 @@ def residuals_of(
     grows where each fold chooses anew. Left-out losses of such folds are smaller than those of rows never seen, since
     alpha was chosen by them: hence errors grow by the factor, and not by its root.
     """
-    if not isinstance(problem, FamilyProblem) or (fitted.smooth is None and fitted.freedom is None):
+    if not isinstance(problem, FamilyProblem) or (
+        fitted.smooth is None and fitted.freedom is None and fitted.left_out is None
+    ):
         return None
     prepared, present = problem.prepared, sample.without_absent_rows()
     rows = np.unique(np.linspace(0, len(prepared.target) - 1, MOST_ROWS).round().astype(np.intp))
     every = np.arange(prepared.terms.size)
     support = every if choice is None else choice.support
     scaling = prepared.target_scaling
-    scores = scaling.center + scaling.scale * _left_out(problem, support, fitted, rows)
+    scores = scaling.center + scaling.scale * left_out_of(problem, support, fitted, rows)
     given = LeftOutRows(
         present.terms[rows],
         scores + np.log(prepared.exposure_unit),
@@ -63,13 +65,15 @@ def residuals_of(
     return given.residuals(family, "leave-one-out", inflation)
 
 
-def _left_out(problem: FamilyProblem, support: NDArray[np.intp], fitted: Fitted, rows: NDArray[np.intp]) -> Matrix:
+def left_out_of(problem: FamilyProblem, support: NDArray[np.intp], fitted: Fitted, rows: NDArray[np.intp]) -> Matrix:
     """Return the scores of some rows without each of them, on the scale of the fit, shape (rows, outputs).
 
     Besides what the curves follow of a row, each kept term spent a degree of freedom on its smoothness, and one went to
     the intercept. Of classes these are not counted: they would lower the probability of each row's class by the same
     little, which a model that says next to nothing would be judged by.
     """
+    if fitted.left_out is not None:
+        return fitted.left_out[rows]
     kept, terms = problem.prepared.take(support), float(fitted.model.terms.size)
     smooth = None if fitted.smooth is None else fitted.smooth.fit
     task = SmoothProblem(kept.x, kept.target, kept.weights, problem.family)

@@ -21,7 +21,6 @@ from sparsenam.families.dispersion import dispersion
 from sparsenam.smooth.design import KnotSums, RampBasis, RampDesign, WeightedGram
 from sparsenam.smooth.fit import (
     COLUMNS,
-    COLUMNS_REWEIGHTED,
     FIRST_RAMPS,
     SmoothFit,
     SmoothState,
@@ -86,7 +85,7 @@ def fit_all_rows(
     ``unordered`` (terms,) marks codes of levels. What a pass found is kept in the resume file, if there is one.
     """
     quadratic = sample.family.is_quadratic
-    most, columns = most_ramps(sample, unordered, {}), COLUMNS if quadratic else COLUMNS_REWEIGHTED
+    most, columns = most_ramps(sample, unordered, {}), 2 * COLUMNS if quadratic else COLUMNS
     sizes: NDArray[np.intp] = np.array([ramps.size for ramps in first.ramps], dtype=np.intp)
     # more rows may see a curve where the sample saw a line
     counts = np.where(unordered, most, np.minimum(np.where(sizes == 1, FIRST_RAMPS, sizes), most)).astype(np.intp)

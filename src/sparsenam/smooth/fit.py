@@ -108,8 +108,8 @@ def solve_squares(
     for _ in range(15 if layout.size < LARGE else 6):
         used, precisions = strengths, layout.precisions(strengths)
         if solver is None:
-            found, traces = posterior(layout, gram, precisions, noise), None
-            mean, freedom, spreads = found.solve(quadratic.moment / noise), found.degrees_of_freedom, [found]
+            spreads, traces = (), None  # the last one ends before the next, since it is large
+            mean, freedom, spreads = _most_probable(layout, quadratic, precisions, noise)
         else:
             spreads = solver.minima([gram] * outputs, used, noise, quadratic.moment / noise, np.zeros_like(mean))
             mean, freedom, traces = together(spreads)
@@ -124,6 +124,14 @@ def solve_squares(
             break
     intercept = quadratic.intercept(mean) - basis.means @ mean
     return SmoothState(layout, mean, intercept, used, noise, freedom, spreads, 0.5 * quadratic.residual(mean))
+
+
+def _most_probable(
+    layout: Layout, quadratic: LeastSquares, precisions: Sequence[Matrix], noise: float
+) -> tuple[Matrix, Vector, Sequence[Spread]]:
+    """Return β (columns, outputs), the degrees of freedom of the terms, and how uncertain β is."""
+    found = posterior(layout, quadratic.gram.matrix, precisions, noise)
+    return found.solve(quadratic.moment / noise), found.degrees_of_freedom, [found]
 
 
 def _solve_reweighted(
@@ -196,8 +204,7 @@ def resampled(layout: Layout, before: SmoothState) -> tuple[Matrix, Vector]:
 FIRST_RAMPS = 16  # of each term; matters little: MSE 1.08 with 16, 1.10 with 32, 1.09 with 64
 MOST_RAMPS = 512  # of one term; California, split 0: 0.2945, and 0.2975 with 128
 ROWS_PER_RAMP = 8  # at least, on average
-COLUMNS = 4000  # of all, a budget of time; Superconductivity: 129.6 with 3500, 126.8 with 4200, 125.3 with 5000
-COLUMNS_REWEIGHTED = 2000  # where each step has a Gram matrix; for time, not measured
+COLUMNS = 2000  # of all: a budget of time and memory, eight matrices of 32 MB. Finer detail is found without matrices
 # share of its ramps used as degrees of freedom at which a term gets more: MSE and cross-entropy 1.095 and
 # 0.0885 at 0.4, 1.109 and 0.0885 at 0.2, 1.062 and 0.0936 at 0.6
 CROWDED = 0.4
@@ -213,6 +220,7 @@ class SmoothFit:
     each, ``degrees_of_freedom`` (terms,) are those of one output (the mean over outputs), ``noise`` is σ² (1 for
     families without scale), and ``precision`` holds each term's prior precision Pⱼ (m_j, m_j), which the
     outputs share; those of steps are of its jumps. ``shapes`` has what was asked of terms, by index.
+    ``crowded`` says that terms would have got more ramps, had there been more columns.
     """
 
     ramps: tuple[Ramps, ...]
@@ -223,6 +231,7 @@ class SmoothFit:
     precision: tuple[Matrix, ...]
     strengths: tuple[Vector, ...]
     shapes: Mapping[int, Shape] = field(default_factory=dict[int, Shape])
+    crowded: bool = False
 
     def take(self, terms: Sequence[int]) -> SmoothFit:
         """Return the fit of some of its terms; the others are left out as they are."""
@@ -299,12 +308,12 @@ def smooth_fit(
     asked: Mapping[int, Shape] = {} if shapes is None else shapes
     unordered = np.zeros(x.shape[0], dtype=np.bool_) if levels is None else levels
     most = most_ramps(task, unordered, asked)
-    columns = COLUMNS if family.is_quadratic else COLUMNS_REWEIGHTED
-    first = max(1, min(FIRST_RAMPS, columns // x.shape[0]))
+    first = max(1, min(FIRST_RAMPS, COLUMNS // x.shape[0]))
     counts = np.where(unordered, most, np.minimum(first, most))
     jumping = [term for term, shape in asked.items() if shape.form == "steps"]
-    counts[jumping] = np.minimum(most[jumping], max(first, columns // x.shape[0]))  # jumps are found in fine bins alone
+    counts[jumping] = np.minimum(most[jumping], max(first, COLUMNS // x.shape[0]))  # jumps are found in fine bins alone
     steps, state, bins, within, spent = Steps(context), None, dict[int, StepBins](), task, 0.0
+    crowded = False
     for _ in range(ROUNDS + 1):
         if asked:
             bins = step_bins(asked, task.x, task.weights, counts)
@@ -312,16 +321,18 @@ def smooth_fit(
         ramps = [ramps_of(cells, task.weights, int(count)) for cells, count in zip(within.x, counts, strict=True)]
         started = time.monotonic()
         state = _solve_shapes(within, ramps, unordered, asked, Start(state), steps)
-        more = doubled(counts, most, state.degrees_of_freedom / _room(state, counts), columns)
+        share = state.degrees_of_freedom / _room(state, counts)
+        more = doubled(counts, most, share, COLUMNS)
+        crowded = not np.array_equal(more, doubled(counts, most, share, np.iinfo(np.intp).max))
         growth = float(more.sum() / counts.sum()) ** 2  # of the products that take most of the time
         spent = time.monotonic() - started
         if np.array_equal(more, counts) or not context.clock.has_room_for(growth * spent):
             break
-        counts = more
+        counts, state = more, replace(state, spreads=())  # large, and not needed any more
     assert state is not None
     if context.clock.has_room_for(spent):
         state = _with_lines(within, state, unordered, asked, steps)
-    return as_fit(state, bins, asked)
+    return replace(as_fit(state, bins, asked), crowded=crowded)
 
 
 def as_fit(state: SmoothState, bins: Mapping[int, StepBins], shapes: Mapping[int, Shape]) -> SmoothFit:

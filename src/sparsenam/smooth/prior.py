@@ -182,18 +182,17 @@ def factorised(layout: Layout, gram: Matrix, precisions: Sequence[Matrix], noise
     D makes the diagonal 1: the jitter is then a share of each column, and a term with a strong prior does not
     add to that of another.
     """
-    curvature = gram / noise
-    for columns, precision in zip(layout.slices, precisions, strict=True):
-        curvature[columns, columns] += precision
-    scales = 1.0 / np.sqrt(curvature.diagonal())
-    curvature *= scales
-    curvature *= scales[:, None]
     jitter = JITTER
-    while True:
-        scaled = np.array(curvature.T, order="F")  # symmetric: the order that LAPACK takes
-        scaled[np.diag_indices(layout.size)] += jitter
-        try:
-            return cholesky(scaled, lower=True, overwrite_a=True, check_finite=False), scales
+    while True:  # mostly once: the matrix is made anew rather than kept, since it is large
+        curvature = gram / noise
+        for columns, precision in zip(layout.slices, precisions, strict=True):
+            curvature[columns, columns] += precision
+        scales = 1.0 / np.sqrt(curvature.diagonal())
+        curvature *= scales
+        curvature *= scales[:, None]
+        curvature[np.diag_indices(layout.size)] += jitter
+        try:  # symmetric: its transpose has the order that LAPACK takes
+            return cholesky(curvature.T, lower=True, overwrite_a=True, check_finite=False), scales
         except np.linalg.LinAlgError:
             if jitter > 1.0:
                 raise
