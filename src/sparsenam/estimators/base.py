@@ -28,6 +28,7 @@ from sparsenam.errors import ChoiceWarning, InputError, check_number, describe
 from sparsenam.estimators.auditing import AuditingMixin
 from sparsenam.estimators.bands import BandsMixin
 from sparsenam.estimators.editing import EditingMixin
+from sparsenam.estimators.exporting import ExportMixin
 from sparsenam.estimators.support import ChoiceMixin
 from sparsenam.explain import (
     Discoveries,
@@ -79,7 +80,7 @@ Matrix = NDArray[np.float64]
 RandomState = int | np.random.RandomState | None
 
 
-class AdditiveEstimator(AuditingMixin, BandsMixin, EditingMixin, ChoiceMixin, BaseEstimator, ABC):
+class AdditiveEstimator(AuditingMixin, BandsMixin, EditingMixin, ExportMixin, ChoiceMixin, BaseEstimator, ABC):
     """An estimator whose fitted state is an `AdditiveModel`."""
 
     model_: AdditiveModel

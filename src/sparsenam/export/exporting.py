@@ -1,0 +1,103 @@
+"""From a portable model to files for other places: which targets there are, what is written, and whether it agrees."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from os import PathLike
+from pathlib import Path
+from typing import Any, Protocol, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparsenam.errors import describe
+from sparsenam.export.portable import ExportError, PortableModel
+from sparsenam.files import write_atomically
+
+Cell = float | str | bool | None
+Rows = Sequence[Mapping[str, Cell]]
+Matrix = NDArray[np.float64]
+
+
+class TargetModule(Protocol):
+    """A module of `sparsenam.export.targets`: it writes the files of a target, and runs them on rows."""
+
+    def files(self, model: PortableModel, path: Path, options: Mapping[str, Any]) -> dict[Path, bytes]:
+        """Return what to write where; raise `ExportError` for what the target cannot carry or an unknown option."""
+        ...
+
+    def scores(self, model: PortableModel, path: Path, rows: Rows, options: Mapping[str, Any]) -> Matrix:
+        """Return the scores (rows, outputs) that the written files give; `ExportError` where nothing can run them."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ExportTarget:
+    """A place where models run: its name, the suffixes of its files, its module, and the extra that it needs."""
+
+    name: str
+    suffixes: tuple[str, ...]
+    module: str
+    extra: str = ""
+
+    def load(self) -> TargetModule:
+        """Return the module, imported with the first export that needs it."""
+        try:
+            return cast(TargetModule, import_module(f"sparsenam.export.targets.{self.module}"))
+        except ModuleNotFoundError as error:
+            if error.name is None or error.name.startswith("sparsenam"):
+                raise
+            got, remedy = f"an environment without {error.name}", f'pip install "sparsenam[{self.extra}]"'
+            raise ExportError(describe(f"export to {self.name}", "its libraries", got, remedy)) from error
+
+
+TARGETS: tuple[ExportTarget, ...] = (
+    ExportTarget("json", (".json",), "json_file"),
+    ExportTarget("python", (".py",), "python_code"),
+    ExportTarget("javascript", (".mjs", ".js"), "javascript_code"),
+    ExportTarget("c", (".h",), "c_code"),
+    ExportTarget("sql", (".sql",), "sql_query", "sql"),
+    ExportTarget("onnx", (".onnx",), "onnx_graph", "onnx"),
+    ExportTarget("pmml", (".pmml",), "pmml_document"),
+    ExportTarget("scorecard", (".xlsx",), "scorecard", "scorecard"),
+)
+
+
+def target_for(path: str | PathLike[str], to: str | None) -> ExportTarget:
+    """Return the target of a name, or of a path's suffix."""
+    suffix, names = Path(path).suffix.lower(), [target.name for target in TARGETS]
+    for target in TARGETS:
+        if target.name == to or (to is None and suffix in target.suffixes):
+            return target
+    if to is not None:
+        raise ExportError(describe("to", f"one of {names}", repr(to), "choose one, or leave it to the path's suffix"))
+    known = sorted(suffix for target in TARGETS for suffix in target.suffixes)
+    raise ExportError(describe(f"path {path}", f"a suffix of {known}", repr(suffix), "rename it, or say to="))
+
+
+def write_export(
+    model: PortableModel, path: str | PathLike[str], to: str | None, options: Mapping[str, Any]
+) -> list[Path]:
+    """Write a model for a target; return the files, each whole or not at all, and none where one cannot be made."""
+    files = target_for(path, to).load().files(model, Path(path), options)
+    for file, content in files.items():
+        write_atomically(file, content)
+    return list(files)
+
+
+def largest_difference(
+    model: PortableModel,
+    path: str | PathLike[str],
+    to: str | None,
+    options: Mapping[str, Any],
+    rows: Rows,
+    scores: Matrix,
+) -> float:
+    """Return how far the scores of the written files are from given ones (rows, outputs), in units of their scale."""
+    found = target_for(path, to).load().scores(model, Path(path), rows, options)
+    both = np.isnan(found) & np.isnan(scores)
+    apart = np.where(both, 0.0, np.abs(found - scores))
+    scale = max(1.0, float(np.nanmax(np.abs(scores), initial=0.0)))
+    return float(np.max(apart, initial=0.0)) / scale

@@ -1,0 +1,297 @@
+"""The portable form of a model: columns, curves, tables and links as plain data, from which every target is written.
+
+`docs/portable.md` describes it as JSON. It knows no estimator, and what is written from it knows no more than it says.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, TypeAlias, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparsenam.errors import InputError, describe
+from sparsenam.families import FAMILIES, Family
+from sparsenam.model import AdditiveModel
+from sparsenam.model.pairs import PairFunction
+from sparsenam.model.shapes import ShapeFunction
+from sparsenam.tables import TableEncoder
+from sparsenam.tables.columns import Column
+from sparsenam.tables.encoder import Term
+from sparsenam.tables.text import MARKERS, has_leading_zero, number_in, number_key
+
+Task = Literal["regression", "classes", "labels", "survival"]
+Link = Literal["identity", "log", "logit", "softmax"]
+Kind = Literal["number", "date", "duration", "category"]
+Reads = Literal["number", "level", "missing"]
+Label: TypeAlias = str | int | float | bool
+Vector = tuple[float, ...]
+
+FORMAT, VERSION = "sparsenam portable model", 1
+HIGHEST_EXPONENT = 600.0  # eˢ is constant beyond it, so never infinite
+
+
+class ExportError(InputError):
+    """A model cannot be carried into a target, or a portable form is not one."""
+
+
+@dataclass(frozen=True, slots=True)
+class PortableLevel:
+    """A level of a category: its text, the number that it writes if it does, and its code, which levels may share."""
+
+    text: str
+    number: float | None
+    code: int
+
+
+@dataclass(frozen=True, slots=True)
+class PortableColumn:
+    """A column that the model reads.
+
+    ``kind`` says what a cell is: a number; a date, in days since 1970-01-01 in universal time; a duration, in seconds;
+    or a category, whose cells are found among ``levels``. ``false`` and ``true`` are the codes of truth values, where
+    the category takes them.
+    """
+
+    name: str
+    kind: Kind
+    levels: tuple[PortableLevel, ...] = ()
+    false: int | None = None
+    true: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PortableCurve:
+    """What a number adds: on piece k, the number of knots not above x, slopes[o][k] (x - anchors[k]) + bases[o][k].
+
+    ``knots`` (m,) rise; ``anchors`` are (m + 1,), ``slopes`` and ``bases`` (outputs, m + 1); ``absent`` (outputs,) is
+    added where the number is missing.
+    """
+
+    column: int
+    knots: Vector
+    anchors: Vector
+    slopes: tuple[Vector, ...]
+    bases: tuple[Vector, ...]
+    absent: Vector
+
+
+@dataclass(frozen=True, slots=True)
+class PortableTable:
+    """What a level adds, or a cell's being missing: ``values`` (codes, outputs).
+
+    Where ``reads`` is "missing" the codes are 0 for a cell that is there and 1 for a missing one. ``absent`` (outputs,)
+    is added where a category's cell is missing or no known level.
+    """
+
+    column: int
+    reads: Literal["level", "missing"]
+    values: tuple[Vector, ...]
+    absent: Vector
+
+
+@dataclass(frozen=True, slots=True)
+class PortableAxis:
+    """One side of a pair: a column's number, the code of its level, or 1 where it is missing and 0 elsewhere."""
+
+    column: int
+    reads: Reads
+    knots: Vector
+
+
+@dataclass(frozen=True, slots=True)
+class PortablePair:
+    """What two columns add together: bilinear between nodes, as at the edge beyond it.
+
+    ``values`` (a + 1, b + 1, outputs) are those at the nodes; the last of either side where that side is not known.
+    """
+
+    axes: tuple[PortableAxis, PortableAxis]
+    values: tuple[tuple[Vector, ...], ...]
+
+
+PortableTerm: TypeAlias = PortableCurve | PortableTable
+
+
+@dataclass(frozen=True, slots=True)
+class PortableModel:
+    """A fitted model as plain data.
+
+    The scores (outputs,) are 0, plus each term's effect in order, plus each pair's, plus ``intercept``. ``link`` makes
+    means of them: identity; log, eˢ with s at most 600; logit, (1 + tanh(s/2))/2; softmax over the outputs. ``classes``
+    are the labels: of a score's logit the second has the mean as its probability, of softmax and of several labels the
+    outputs are those of the classes. Of a survival model the score is the log hazard ratio to ``baseline``, pairs of a
+    time and the cumulative hazard up to it.
+    """
+
+    task: Task
+    family: str
+    link: Link
+    outputs: tuple[str, ...]
+    classes: tuple[Label, ...]
+    intercept: Vector
+    columns: tuple[PortableColumn, ...]
+    terms: tuple[PortableTerm, ...]
+    pairs: tuple[PortablePair, ...] = ()
+    baseline: tuple[tuple[float, float], ...] = ()
+    written_by: str = "sparsenam"
+
+    def to_json(self) -> str:
+        """Return the model as strict JSON, one that gives the same numbers back to the bit."""
+        return json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the model as plain data: dictionaries, lists, texts and numbers."""
+        record = cast("dict[str, Any]", _plain(asdict(self)))
+        record["terms"] = [
+            {"type": "curve" if isinstance(term, PortableCurve) else "table", **fields}
+            for term, fields in zip(self.terms, record["terms"], strict=True)
+        ]
+        return {"format": FORMAT, "version": VERSION, "missing_texts": sorted(MARKERS), **record}
+
+    def of_column(self, column: int) -> list[int]:
+        """Return the places of a column's terms among all."""
+        return [place for place, term in enumerate(self.terms) if term.column == column]
+
+
+def _plain(value: Any) -> Any:
+    """Return the value with lists instead of tuples."""
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in cast("dict[str, Any]", value).items()}
+    if isinstance(value, tuple | list):
+        return [_plain(item) for item in cast("Sequence[Any]", value)]
+    return value
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Target:
+    """What a model predicts: its task, the labels of classes, and a baseline hazard (times, cumulative hazards)."""
+
+    task: Task = "regression"
+    classes: NDArray[np.generic] | None = None
+    baseline: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None
+
+
+def portable_model(model: AdditiveModel, encoder: TableEncoder, target: Target, written_by: str) -> PortableModel:
+    """Return the portable form of a fitted model; one sentence says what cannot be carried."""
+    _check(model)
+    kept = [int(term) for term in model.terms]
+    read = {*kept, *(term for pair in model.pairs for term in pair.terms)}
+    used = sorted({encoder.terms[term].column for term in read})
+    place = {column: index for index, column in enumerate(used)}
+    terms = [
+        _term(shape, encoder.terms[term], place, encoder) for shape, term in zip(model.shapes(), kept, strict=True)
+    ]
+    classes = () if target.classes is None else tuple(_label(label) for label in target.classes)
+    times, hazards = target.baseline or (np.zeros(0), np.zeros(0))
+    return PortableModel(
+        task=target.task,
+        family=model.family.name,
+        link="identity" if target.task == "survival" else _link(model.family),
+        outputs=_outputs(target.task, classes, model.intercept.size),
+        classes=classes,
+        intercept=_numbers(model.intercept),
+        columns=tuple(_column(encoder.columns[column]) for column in used),
+        terms=tuple(terms),
+        pairs=tuple(_pair(pair, encoder, place) for pair in model.pairs),
+        baseline=tuple(zip(_numbers(times), _numbers(hazards), strict=True)),
+        written_by=written_by,
+    )
+
+
+def _check(model: AdditiveModel) -> None:
+    if not any(type(model.family) is kind for kind in FAMILIES.values()):
+        got, remedy = f"the custom loss {model.family.name}, which is code", "export a model of a family with a name"
+        raise ExportError(describe("model to export", f"one of the families {sorted(FAMILIES)}", got, remedy))
+    if not model.exact_shapes:
+        got = f"networks with the activation {getattr(model.bank, 'activation', type(model.bank).__name__)!r}"
+        remedy = "fit without network=, or with activation='relu'"
+        raise ExportError(describe("model to export", "piecewise linear effects", got, remedy))
+
+
+def _link(family: Family) -> Link:
+    return "softmax" if family.couples_outputs else cast(Link, family.link)
+
+
+def _label(label: Any) -> Label:
+    value: Any = cast("np.generic", label).item() if isinstance(label, np.generic) else label
+    if not isinstance(value, str | int | float):
+        expected = "classes that are text, whole numbers, numbers or truth values"
+        raise ExportError(describe("model to export", expected, type(value).__name__, "fit with text labels"))
+    return value
+
+
+def _outputs(task: Task, classes: Sequence[Label], count: int) -> tuple[str, ...]:
+    if task == "classes":
+        return tuple(str(label) for label in (classes[1:] if count == 1 else classes))
+    if task == "labels":
+        return tuple(str(label) for label in classes)
+    return ("y",) if count == 1 else tuple(f"y{index}" for index in range(count))
+
+
+def _numbers(values: NDArray[np.float64]) -> Vector:
+    return tuple(float(value) for value in values)
+
+
+def _column(column: Column) -> PortableColumn:
+    if column.kind == "date":
+        return PortableColumn(column.name, "date")
+    if column.kind == "number":
+        return PortableColumn(column.name, "duration" if column.unit == "seconds" else "number")
+    if column.kind == "constant":  # only whether it is missing counts
+        return PortableColumn(column.name, "category")
+    codes = {level: code for code, level in enumerate(column.levels)}
+    codes |= dict.fromkeys(column.pooled, len(column.levels) - 1)
+    levels = [PortableLevel(text, number_of_level(text), code) for text, code in codes.items()]
+    false, true = (codes.get(name) for name in ("False", "True"))
+    if set(column.levels) == {"False", "True"}:  # truth values may be kept as numbers, and numbers as truth values
+        levels += [PortableLevel("0", 0.0, codes["False"]), PortableLevel("1", 1.0, codes["True"])]
+    elif set(column.levels) == {"0", "1"}:
+        false, true = codes["0"], codes["1"]
+    return PortableColumn(column.name, "category", tuple(levels), false, true)
+
+
+def number_of_level(text: str) -> float | None:
+    """Return the number whose level has this name, if it is that of a number."""
+    number = None if has_leading_zero(text) else number_in(text)
+    if number is None or not math.isfinite(number) or number_key(number) != text:
+        return None
+    return number
+
+
+def _reads(term: Term, encoder: TableEncoder) -> Reads:
+    if term.kind == "missing":
+        return "missing"
+    return "level" if encoder.columns[term.column].levels else "number"
+
+
+def _term(shape: ShapeFunction, term: Term, place: Mapping[int, int], encoder: TableEncoder) -> PortableTerm:
+    column, reads = encoder.columns[term.column], _reads(term, encoder)
+    absent = _numbers(shape.absent)
+    if reads == "number":
+        pieces = shape.pieces
+        return PortableCurve(
+            place[term.column],
+            _numbers(shape.knots),
+            _numbers(pieces.anchors),
+            tuple(_numbers(slopes) for slopes in pieces.slopes),
+            tuple(_numbers(bases) for bases in pieces.bases),
+            absent,
+        )
+    codes = np.arange(2.0 if reads == "missing" else float(len(column.levels)))
+    if term.kind == "binary" and len(term.levels) == 1 and len(column.levels) > 1:  # one level of several
+        codes = (codes == column.levels.index(term.levels[0])).astype(np.float64)
+    return PortableTable(place[term.column], reads, tuple(_numbers(values) for values in shape(codes)), absent)
+
+
+def _pair(pair: PairFunction, encoder: TableEncoder, place: Mapping[int, int]) -> PortablePair:
+    sides = [
+        PortableAxis(place[encoder.terms[term].column], _reads(encoder.terms[term], encoder), _numbers(knots))
+        for term, knots in zip(pair.terms, pair.knots, strict=True)
+    ]
+    values = tuple(tuple(_numbers(node) for node in row) for row in pair.values)
+    return PortablePair((sides[0], sides[1]), values)

@@ -1,0 +1,25 @@
+"""The portable model itself, as strict JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from sparsenam.errors import describe
+from sparsenam.export.exporting import Matrix, Rows
+from sparsenam.export.portable import ExportError, PortableModel
+
+
+def files(model: PortableModel, path: Path, options: Mapping[str, Any]) -> dict[Path, bytes]:
+    """Return the JSON; it takes no options."""
+    if options:
+        got = f"the option(s) {sorted(options)}"
+        raise ExportError(describe("export to json", "no options", got, "leave them out"))
+    return {path: model.to_json().encode()}
+
+
+def scores(model: PortableModel, path: Path, rows: Rows, options: Mapping[str, Any]) -> Matrix:
+    """Raise: data cannot be run."""
+    got, remedy = "JSON, which is data", "check what is written from it, such as Python"
+    raise ExportError(describe(f"check of {path}", "a target that can be run", got, remedy))
