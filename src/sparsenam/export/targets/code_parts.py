@@ -29,9 +29,12 @@ def refuse_options(target: str, options: Mapping[str, Any], known: Iterable[str]
         raise ExportError(describe(f"export to {target}", expected, f"the option(s) {unknown}", "leave them out"))
 
 
-def filled(name: str, data: str) -> str:
-    """Return a template with the data in its place; what the data say is never looked through for places."""
-    head, tail = (package_files("sparsenam.export.targets") / "templates" / name).read_text("utf-8").split(DATA)
+def filled(name: str, data: str, **words: str) -> str:
+    """Return a template with words replaced and the data in its place; what the data say is never looked through."""
+    text = (package_files("sparsenam.export.targets") / "templates" / name).read_text("utf-8")
+    if words:
+        text = re.sub("|".join(words), lambda found: words[found[0]], text)
+    head, tail = text.split(DATA)
     return head + data + tail
 
 
@@ -78,18 +81,22 @@ def effect_names(model: PortableModel) -> list[str]:
 def in_comment(text: str, longest: int = 60) -> str:
     """Return a text as ASCII in quotes that ends no comment and no line, cut where it is long."""
     shown = ascii(text if len(text) <= longest else text[:longest] + "...")
-    return shown.replace("*/", "*\\x2f").replace("/*", "/\\x2a").replace("?", "\\x3f")
+    for sign in "?\"*/":  # trigraphs, quotes, ends
+        shown = shown.replace(sign, f"\\x{ord(sign):02x}")
+    return shown
 
 
 def identifiers(names: Sequence[str], taken: Iterable[str], fallback: str) -> list[str]:
     """Return an identifier for each name, of ASCII letters, digits and _, each once and none of those taken.
 
-    Names in capitals are written small, since macros are not.
+    Names in capitals are written small, since macros are not; so is a single capital before _, which stands for a
+    prefix in the parts of the header.
     """
     used, result = set(taken), list[str]()
     for name in names:
         plain = re.sub(r"[^0-9A-Za-z]+", "_", name.lower() if name.upper() == name else name)[:LONGEST_NAME].strip("_")
         start = plain if plain[:1].isalpha() else f"{fallback}_{plain}".strip("_")
+        start = start[:1].lower() + start[1:] if start[1:2] == "_" else start
         candidate, number = start, 1
         while candidate in used:
             number += 1
@@ -97,6 +104,15 @@ def identifiers(names: Sequence[str], taken: Iterable[str], fallback: str) -> li
         used.add(candidate)
         result.append(candidate)
     return result
+
+
+def prefixed(text: str, prefix: str) -> str:
+    """Return a text of C in which P_ and U_ at the start of a name became the prefix, as it is and in capitals.
+
+    What stands between double quotes is left as it is; names in comments have none.
+    """
+    words = {"P": f"{prefix}_", "U": f"{prefix.upper()}_"}
+    return re.sub(r"""("[^"]*")|\b([PU])_(?=\w)""", lambda found: found[1] or words[found[2]], text)
 
 
 def program(target: str, *names: str) -> str:
