@@ -94,7 +94,7 @@ def text_literal(text: str) -> str:
     if "\0" in text or not text.isascii() and any("\ud800" <= sign <= "\udfff" for sign in text):
         got, remedy = f"the text {text!r}", "rename it before the fit"
         raise ExportError(describe("export to c", "names and levels that C's texts can hold", got, remedy))
-    plain = re.compile(rb"[0-9A-Za-z _.,;:+=<>()\[\]{}|!@#$%&*/^~`'-]")
+    plain = re.compile(rb"[0-9A-Za-z _.,;:+=<>()\[\]{}|!#%&^~'-]")
     return '"' + "".join(chr(byte) if plain.match(bytes([byte])) else f"\\{byte:03o}" for byte in text.encode()) + '"'
 
 

@@ -18,7 +18,8 @@ OPENING = """/* A sparse additive model in C99 (and C++), written by WRITTEN_BY:
 
 LINKS = {
     "identity": "    (void)scores;",
-    "log": "    scores[0] = exp(scores[0] > 600.0 ? 600.0 : scores[0]);",
+    "log": """    int k;
+    for (k = 0; k < U_OUTPUTS; k++) scores[k] = exp(scores[k] > 600.0 ? 600.0 : scores[k]);""",
     "logit": """    int k;
     for (k = 0; k < U_OUTPUTS; k++) scores[k] = 0.5 * (1.0 + tanh(0.5 * scores[k]));""",
     "softmax": """    double highest = scores[0], total = 0.0;
