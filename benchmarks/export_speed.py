@@ -2,9 +2,9 @@
 
     OMP_NUM_THREADS=1 python benchmarks/export_speed.py [c python javascript]
 
-The model has 10 curves of 30 knots and one output; rows are 10 numbers, some of them missing. Each section is a function
-of a folder to write into and returns what it measured, in CPU time; `SECTIONS` has them by name. Sections that are not
-run again keep their figures in benchmarks/results/export_speed.json.
+The model has 10 curves of 30 knots and one output; rows are 10 numbers, some of them missing. Each section is a
+function of a folder to write into and returns what it measured, in CPU time; `SECTIONS` has them by name. Sections
+that are not run again keep their figures in benchmarks/results/export_speed.json.
 """
 
 import argparse

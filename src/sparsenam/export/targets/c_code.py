@@ -15,9 +15,16 @@ from typing import Any
 
 from sparsenam.errors import describe
 from sparsenam.export.exporting import Matrix, Rows
-from sparsenam.export.portable import ExportError, PortableAxis, PortableColumn, PortableCurve, PortableModel
-from sparsenam.export.portable import PortablePair, PortableTerm
-from sparsenam.export.targets.c_parts import AFTER_SCORES, LINKS, OPENING, SCORES
+from sparsenam.export.portable import (
+    ExportError,
+    PortableAxis,
+    PortableColumn,
+    PortableCurve,
+    PortableModel,
+    PortablePair,
+    PortableTerm,
+)
+from sparsenam.export.targets.c_parts import AFTER_SCORES, LINKS, OPENING, RESERVED, SCORES
 from sparsenam.export.targets.c_running import run_header
 from sparsenam.export.targets.code_parts import (
     by_number,
@@ -31,16 +38,6 @@ from sparsenam.export.targets.code_parts import (
     refuse_options,
 )
 from sparsenam.tables.text import MARKERS
-
-RESERVED = frozenset(
-    """alignas alignof and and_eq asm assert atomic auto bitand bitor bool break case catch char char8_t char16_t char32_t
-    class compl complex concept const const_cast consteval constexpr constinit continue co_await co_return co_yield
-    decltype default delete do double dynamic_cast else enum errno explicit export extern false far float for friend goto
-    i386 if imaginary inline int interface linux long mutable namespace near new noexcept noreturn not not_eq nullptr
-    operator or or_eq private protected public register reinterpret_cast requires restrict return short signed sizeof small
-    static static_assert static_cast stderr stdin stdout struct switch template this thread_local throw true try typedef
-    typeid typename typeof union unix unsigned using virtual void volatile wchar_t while xor xor_eq""".split()
-)  # of C and C++, and macros that are written small
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +62,11 @@ def scores(model: PortableModel, path: Path, rows: Rows, options: Mapping[str, A
 def naming_of(model: PortableModel, path: Path, options: Mapping[str, Any]) -> Naming:
     """Return the words of a header; raise for options that are none."""
     refuse_options("c", options, ("prefix",))
-    prefix = options.get("prefix", identifiers([path.stem], RESERVED, "model")[0])
+    prefix = options.get("prefix", identifiers([path.stem], RESERVED.split(), "model")[0])
     if not isinstance(prefix, str) or re.fullmatch(r"[A-Za-z][0-9A-Za-z_]*", prefix) is None:
         remedy = 'write for example prefix="model"'
         raise ExportError(describe("export to c: prefix", "a name of letters, digits and _", repr(prefix), remedy))
-    return Naming(prefix, tuple(identifiers([column.name for column in model.columns], RESERVED, "column")))
+    return Naming(prefix, tuple(identifiers([column.name for column in model.columns], RESERVED.split(), "column")))
 
 
 def header(model: PortableModel, naming: Naming) -> str:
@@ -91,7 +88,7 @@ def header(model: PortableModel, naming: Naming) -> str:
 
 def text_literal(text: str) -> str:
     """Return a text as a C literal of its UTF-8 bytes; letters, digits and blanks as they are, others in octal."""
-    if "\0" in text or not text.isascii() and any("\ud800" <= sign <= "\udfff" for sign in text):
+    if "\0" in text or any("\ud800" <= sign <= "\udfff" for sign in text):
         got, remedy = f"the text {text!r}", "rename it before the fit"
         raise ExportError(describe("export to c", "names and levels that C's texts can hold", got, remedy))
     plain = re.compile(rb"[0-9A-Za-z _.,;:+=<>()\[\]{}|!#%&^~'-]")
@@ -173,7 +170,11 @@ def _lookup(column: PortableColumn, member: str) -> str:
 
 
 def _names(model: PortableModel) -> str:
-    lists = {"effect": effect_names(model), "output": list(model.outputs), "class": [str(each) for each in model.classes]}
+    lists = {
+        "effect": effect_names(model),
+        "output": list(model.outputs),
+        "class": [str(each) for each in model.classes],
+    }
     parts = list[str]()
     for what, names in lists.items():
         if names:
@@ -251,7 +252,8 @@ def _pair(place: int, pair: PortablePair, model: PortableModel, naming: Naming) 
     names = [in_comment(model.columns[axis.column].name) for axis in pair.axes]
     rows, width = len(pair.values[0]), len(model.outputs)
     corners = [
-        f"values[{rows} * one.{i} + other.{j}][k]" for i, j in (("low", "low"), ("low", "high"), ("high", "low"), ("high", "high"))
+        f"values[{rows} * one.{i} + other.{j}][k]"
+        for i, j in (("low", "low"), ("low", "high"), ("high", "low"), ("high", "high"))
     ]
     return "\n".join(
         [
@@ -277,10 +279,17 @@ def _sums(model: PortableModel) -> str:
     added += [f"    P_pair_{place}(row, scores);" for place in range(len(model.pairs))]
     at = [f"    P_term_{place}(row, effects + {term.column} * U_OUTPUTS);" for place, term in enumerate(model.terms)]
     at += [
-        f"    P_pair_{place}(row, effects + {len(model.columns) + place} * U_OUTPUTS);" for place in range(len(model.pairs))
+        f"    P_pair_{place}(row, effects + {len(model.columns) + place} * U_OUTPUTS);"
+        for place in range(len(model.pairs))
     ]
     baseline = _list("times", [time for time, _ in model.baseline] or [0.0])
     hazards = _list("hazards", [hazard for _, hazard in model.baseline] or [0.0])
     text = SCORES.replace("INTERCEPT", _list("intercept", model.intercept)).replace("LINK", LINKS[model.link])
-    text = text.replace("    ADDED;", "\n".join(added) or "    (void)row;").replace("    PARTS;", "\n".join(at) or "    (void)row;")
-    return text.replace("    TIMES;", baseline).replace("    HAZARDS;", hazards).replace("EVENTS", str(len(model.baseline)))
+    text = text.replace("    ADDED;", "\n".join(added) or "    (void)row;").replace(
+        "    PARTS;", "\n".join(at) or "    (void)row;"
+    )
+    return (
+        text.replace("    TIMES;", baseline)
+        .replace("    HAZARDS;", hazards)
+        .replace("EVENTS", str(len(model.baseline)))
+    )

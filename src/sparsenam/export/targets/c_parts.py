@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
-OPENING = """/* A sparse additive model in C99 (and C++), written by WRITTEN_BY: static functions, constant tables, no allocation.
+# words of C and C++, and macros that are written small
+RESERVED = """
+alignas alignof and and_eq asm assert atomic auto bitand bitor bool break case catch char char16_t char32_t
+char8_t class co_await co_return co_yield compl complex concept const const_cast consteval constexpr constinit
+continue decltype default delete do double dynamic_cast else enum errno explicit export extern false far float
+for friend goto i386 if imaginary inline int interface linux long mutable namespace near new noexcept noreturn
+not not_eq nullptr operator or or_eq private protected public register reinterpret_cast requires restrict
+return short signed sizeof small static static_assert static_cast stderr stdin stdout struct switch template
+this thread_local throw true try typedef typeid typename typeof union unix unsigned using virtual void
+volatile wchar_t while xor xor_eq
+"""
+
+OPENING = """/* A sparse additive model in C99 (and C++), written by WRITTEN_BY:
+   static functions, constant tables, no allocation.
 
    Fill a row, each number as a double and each category by a look-up such as P_text_name("level"), and call
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Sequence
 from pathlib import Path
@@ -33,17 +34,18 @@ static const char *P_read_text(char *text, size_t most)
 static void P_run(void)
 {
     static char text[1 << 20];
-    double scores[U_OUTPUTS];
     int kind;
     (void)text; (void)P_read_number; (void)P_read_text;
     while (P_read(&kind, sizeof kind) && kind == 1) {
         P_row row = P_missing_row();
 READ
-        P_scores(&row, scores);
-        fwrite(scores, sizeof scores, 1, stdout);
+ANSWER
     }
 }
 """
+SCORES = """        double scores[U_OUTPUTS];
+        P_scores(&row, scores);
+        fwrite(scores, sizeof scores, 1, stdout);"""
 START = "int main(void) { P_run(); return 0; }\n"
 CODE = """        P_read(&kind, sizeof kind);
         if (kind == 0) row.NAME = U_MISSING;
@@ -59,21 +61,24 @@ def run_header(model: PortableModel, path: Path, rows: Rows, prefix: str, member
     with TemporaryDirectory() as folder:
         header, source, binary = (Path(folder) / name for name in ("model.h", "run.c", "run"))
         header.write_bytes(path.read_bytes())
-        text = reader_of(model, "model.h", prefix, members) + START
-        source.write_text(prefixed(text, prefix), encoding="ascii")
+        text = reader_of(model, "model.h", prefix, members) + prefixed(START, prefix)
+        source.write_text(text, encoding="ascii")
         run("c", [compiler, "-std=c99", "-O1", str(source), "-o", str(binary), "-lm"])
         found = run("c", [str(binary)], rows_as_bytes(model, rows))
     return np.frombuffer(found, dtype=np.float64).reshape(len(rows), len(model.outputs)).copy()
 
 
-def reader_of(model: PortableModel, header: str, prefix: str, members: Sequence[str]) -> str:
-    """Return functions that read rows from the standard input and write their scores."""
+def reader_of(
+    model: PortableModel, header: str, prefix: str, members: Sequence[str], answer: str = SCORES
+) -> str:
+    """Return functions that read rows from the standard input and write an answer to each."""
     columns = zip(model.columns, members, strict=True)
     lines = [
         CODE.replace("NAME", member) if column.kind == "category" else f"        row.{member} = P_read_number();"
         for column, member in columns
     ]
-    return prefixed(MAIN.replace("HEADER", header).replace("READ", "\n".join(lines)), prefix)
+    parts = {"HEADER": header, "READ": "\n".join(lines), "ANSWER": answer}
+    return prefixed(re.sub("|".join(parts), lambda found: parts[found[0]], MAIN), prefix)
 
 
 def rows_as_bytes(model: PortableModel, rows: Rows) -> bytes:

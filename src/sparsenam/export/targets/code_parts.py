@@ -13,7 +13,7 @@ from typing import Any
 from sparsenam.errors import describe
 from sparsenam.export.exporting import Cell
 from sparsenam.export.portable import ExportError, PortableColumn, PortableModel
-from sparsenam.tables.text import has_leading_zero, is_marker, number_in
+from sparsenam.tables.text import is_marker, number_in
 
 DATA = "@@DATA@@"
 LONGEST_NAME = 40  # of an identifier, so that lines stay readable; names beyond it are cut and numbered
@@ -39,7 +39,7 @@ def filled(name: str, data: str, **words: str) -> str:
 
 
 def number_literal(value: float) -> str:
-    """Return the shortest decimal that gives the number back to the bit, in the notation of Python, JavaScript and C."""
+    """Return the shortest decimal that gives the number back to the bit, as Python, JavaScript and C write it."""
     if not math.isfinite(value):
         remedy = "fit again on columns of a smaller range"
         raise ExportError(describe("model to export", "finite numbers", repr(value), remedy))
@@ -54,12 +54,6 @@ def by_text(column: PortableColumn) -> dict[str, int]:
 def by_number(column: PortableColumn) -> dict[float, int]:
     """Return the codes of a category's levels by the numbers that they write."""
     return {level.number: level.code for level in reversed(column.levels) if level.number is not None}
-
-
-def level_number(text: str) -> float | None:
-    """Return the number by which a text is looked up among levels; None where it is looked up as text."""
-    number = None if has_leading_zero(text) else number_in(text)
-    return number if number is not None and math.isfinite(number) else None
 
 
 def number_of_cell(column: str, cell: Cell) -> float:
@@ -81,7 +75,7 @@ def effect_names(model: PortableModel) -> list[str]:
 def in_comment(text: str, longest: int = 60) -> str:
     """Return a text as ASCII in quotes that ends no comment and no line, cut where it is long."""
     shown = ascii(text if len(text) <= longest else text[:longest] + "...")
-    for sign in "?\"*/":  # trigraphs, quotes, ends
+    for sign in '?"*/':  # trigraphs, quotes, ends
         shown = shown.replace(sign, f"\\x{ord(sign):02x}")
     return shown
 

@@ -1,4 +1,4 @@
-"""The model as a Python module that needs the standard library alone: data as literals, and functions that never change.
+"""The model as a Python module that needs the standard library alone: data as literals, functions that never change.
 
 Names and levels enter the file as literals of `ascii`, so that nothing of them is read as code.
 """
@@ -46,20 +46,20 @@ def data_of(model: PortableModel) -> str:
     baseline = _tuple(_numbers(pair) for pair in model.baseline)
     return "\n".join(
         [
-            f"WRITTEN_BY = {ascii(model.written_by)}",
-            f"TASK = {ascii(model.task)}",
-            f"FAMILY = {ascii(model.family)}",
-            f"LINK = {ascii(model.link)}",
+            f"WRITTEN_BY = {model.written_by!a}",
+            f"TASK = {model.task!a}",
+            f"FAMILY = {model.family!a}",
+            f"LINK = {model.link!a}",
             f"OUTPUTS = {_tuple(map(ascii, model.outputs))}",
             f"CLASSES = {_tuple(map(_label, model.classes))}",
             f"INTERCEPT = {_numbers(model.intercept)}",
             f"MISSING_TEXTS = frozenset({_tuple(map(ascii, sorted(MARKERS)))})",
             "# name, kind, codes of levels by text and by number, codes of False and True",
             f"COLUMNS = {_lines(map(_column, model.columns))}",
-            "# a curve: column, knots, (anchor, slopes, bases) of each piece, what is added where the number is missing",
-            "# a level or a cell's being missing: column, nothing, values by code, what is added where it is not known",
+            "# a curve: column, knots, (anchor, slopes, bases) of each piece, what a missing number adds",
+            "# a level or a cell's being missing: column, nothing, values by code, what an unknown one adds",
             f"TERMS = {_lines(map(_term, model.terms))}",
-            "# two sides (column, what is read of it, nodes), and values at the nodes, the last where a side is not known",
+            "# two sides (column, what is read of it, nodes), values at the nodes, the last where a side is not known",
             f"PAIRS = {_lines(map(_pair, model.pairs))}",
             "# time, cumulative hazard up to it",
             f"BASELINE = {baseline}",
@@ -84,9 +84,9 @@ def _label(label: str | int | float | bool) -> str:
 
 
 def _column(column: PortableColumn) -> str:
-    texts = ", ".join(f"{ascii(text)}: {code}" for text, code in by_text(column).items())
+    texts = ", ".join(f"{text!a}: {code}" for text, code in by_text(column).items())
     numbers = ", ".join(f"{number_literal(number)}: {code}" for number, code in by_number(column).items())
-    return f"({ascii(column.name)}, {ascii(column.kind)}, {{{texts}}}, {{{numbers}}}, ({column.false}, {column.true}))"
+    return f"({column.name!a}, {column.kind!a}, {{{texts}}}, {{{numbers}}}, ({column.false}, {column.true}))"
 
 
 def _term(term: PortableTerm) -> str:
@@ -99,10 +99,10 @@ def _term(term: PortableTerm) -> str:
         ]
         return f'("curve", {term.column}, {_numbers(term.knots)}, {_tuple(pieces)}, {_numbers(term.absent)})'
     values = _tuple(map(_numbers, term.values))
-    return f"({ascii(term.reads)}, {term.column}, (), {values}, {_numbers(term.absent)})"
+    return f"({term.reads!a}, {term.column}, (), {values}, {_numbers(term.absent)})"
 
 
 def _pair(pair: PortablePair) -> str:
-    sides = [f"({axis.column}, {ascii(axis.reads)}, {_numbers(axis.knots)})" for axis in pair.axes]
+    sides = [f"({axis.column}, {axis.reads!a}, {_numbers(axis.knots)})" for axis in pair.axes]
     values = _tuple(_tuple(map(_numbers, row)) for row in pair.values)
     return f"({sides[0]}, {sides[1]}, {values})"
