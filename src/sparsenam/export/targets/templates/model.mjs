@@ -22,6 +22,7 @@ export const columns = COLUMNS.map(([name, kind]) => ({ name, kind }));
 
 const BLANKS = "[\\t-\\r\\x1c-\\x20\\x85\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000]*";
 const OUTER_BLANKS = new RegExp(`^${BLANKS}|${BLANKS}$`, "g");
+const SEPARATORS = /[\x1c-\x1f]/; // blanks about words, not about numbers
 const DECIMAL = /^[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?$/;
 const ENDLESS = /^([+-]?)inf(?:inity)?$/i;
 const LEADING_ZERO = /^[+-]?0[0-9]/;
@@ -183,6 +184,7 @@ function stripped(text) {
 
 /** Return the number that a text writes, or undefined. */
 function numberIn(text) {
+  if (SEPARATORS.test(text)) return undefined;
   const bare = stripped(text);
   if (DECIMAL.test(bare)) return Number(bare);
   const endless = ENDLESS.exec(bare);
