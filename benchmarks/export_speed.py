@@ -56,6 +56,12 @@ def typical_rows(count):
     return rows
 
 
+def version_of(program):
+    """Return the first line that a program says of its version."""
+    said = subprocess.run([program, "--version"], capture_output=True, text=True, check=True)
+    return said.stdout.splitlines()[0]
+
+
 def rounded(rows_per_second):
     return float(f"{rows_per_second:.3g}")
 
@@ -110,7 +116,9 @@ def c_section(folder):
             speed, digest = done.stdout.split()
             speeds[f"{compiler} {options}"] = rounded(float(speed))
             digests.add(digest)
-    return {"rows": count, "rows per CPU second": speeds, "same bits": len(digests) == 1}
+    compilers = [version_of(compiler) for compiler in ("gcc", "clang") if shutil.which(compiler)]
+    same = len(digests) == 1
+    return {"compilers": compilers, "rows": count, "rows per CPU second": speeds, "same bits": same}
 
 
 PYTHON_MAIN = """
@@ -160,7 +168,7 @@ def javascript_section(folder):
     write_export(typical_model(), folder / "model.mjs", None, {})
     (folder / "main.mjs").write_text(JAVASCRIPT_MAIN)
     done = subprocess.run(["node", str(folder / "main.mjs")], input=_as_json(50_000), capture_output=True, check=True)
-    return {"rows": 50_000, "rows per CPU second": rounded(float(done.stdout))}
+    return {"node": version_of("node"), "rows": 50_000, "rows per CPU second": rounded(float(done.stdout))}
 
 
 SECTIONS = {"c": c_section, "python": python_section, "javascript": javascript_section}
