@@ -18,6 +18,7 @@ from sparsenam.export.portable import (
     PortableTable,
     number_of_level,
 )
+from sparsenam.export.targets.c_code import naming_of
 from sparsenam.tables.text import is_marker
 
 SEEDS, AT_ONCE = 200, 25
@@ -161,3 +162,38 @@ def test_three_languages_read_any_text_alike(tmp_path):
     assert np.array_equal(found[0], found[1])
     assert np.array_equal(found[0], found[2])
     assert np.unique(found[0]).size > 100
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_model_that_reads_nothing_gives_its_intercept(language, tmp_path):
+    model = small_model(intercept=(0.25,))
+    assert scored(model, [{}, {}], language, tmp_path).tolist() == [[0.25], [0.25]]
+
+
+@needs_c
+def test_members_of_a_row_in_c_are_names_that_c_allows_and_differ(tmp_path):
+    names = [
+        "int",
+        "Int",
+        "INT",
+        "a b",
+        "a-b",
+        "a_b",
+        "a_b_2",
+        "1",
+        "",
+        "ä",
+        "P_x",
+        "p_x",
+        "U_x",
+        "linux",
+        "NULL",
+        "_x",
+        "x",
+    ]
+    model = small_model(*(PortableColumn(name, "number") for name in names))
+    rows = [{name: float(2**place) for place, name in enumerate(names)}]
+    assert scored(model, rows, "c", tmp_path).tolist() == [[2.0 ** len(names) - 1.0]]
+    members = naming_of(model, tmp_path / "model.h", {}).members
+    assert len(set(members)) == len(names)
+    assert all(member.isascii() and member.isidentifier() for member in members)
