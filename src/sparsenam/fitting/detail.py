@@ -164,12 +164,9 @@ class _Search:
         if points[0].groups.size > free.size:  # otherwise the way led to its end, which may not be the empty model
             points = [_Tried(free, self._empty(self.test)), *points]
         taken = self._taken(choice, points, weights[self.test])
-        if taken == 0 and not free.size:
-            return free
-        every = np.arange(weights.size)
-        near = [point.groups for point in points[max(taken, 1) : taken + NEXT + 1]]
-        judged = [_Tried(groups, self.losses(self.left_out(groups, strength), every)) for groups in near]
-        judged = [_Tried(free, self._empty(every)), *judged]
+        judged = [self._judged(point.groups, strength) for point in points[taken : taken + NEXT + 1]]
+        if judged[0].groups.size > free.size:
+            judged = [_Tried(free, self._empty(np.arange(weights.size))), *judged]
         return judged[self._taken(choice, judged, weights)].groups
 
     def left_out(self, groups: Indices, strength: float) -> Matrix:
@@ -239,6 +236,12 @@ class _Search:
         )
         fine = FineCompact(rule.tolerance, rule.share) if isinstance(rule, Compact) else rule
         return curve.choose(fine, self.cross.max_features)
+
+    def _judged(self, groups: Indices, strength: float) -> _Tried:
+        """Return groups with the losses of all rows, each left out."""
+        every = np.arange(len(self.problem.prepared.target))
+        losses = self.losses(self.left_out(groups, strength), every) if groups.size else self._empty(every)
+        return _Tried(groups, losses)
 
     def _empty(self, rows: Indices) -> Vector:
         """Return the losses of rows without any column."""

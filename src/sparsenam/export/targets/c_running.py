@@ -68,9 +68,7 @@ def run_header(model: PortableModel, path: Path, rows: Rows, prefix: str, member
     return np.frombuffer(found, dtype=np.float64).reshape(len(rows), len(model.outputs)).copy()
 
 
-def reader_of(
-    model: PortableModel, header: str, prefix: str, members: Sequence[str], answer: str = SCORES
-) -> str:
+def reader_of(model: PortableModel, header: str, prefix: str, members: Sequence[str], answer: str = SCORES) -> str:
     """Return functions that read rows from the standard input and write an answer to each."""
     columns = zip(model.columns, members, strict=True)
     lines = [
