@@ -51,7 +51,7 @@ class ExportMixin:
     def export_difference(
         self, path: str | PathLike[str], X: ArrayLike, *, to: str | None = None, **options: Any
     ) -> float:
-        """Return the largest difference between the scores of exported files and the model's own, over their scale.
+        """Return the largest difference between the scores of exported files and those of the model, over their scale.
 
         Parameters
         ----------
@@ -77,13 +77,13 @@ class ExportMixin:
 def cells_of(encoder: TableEncoder, model: PortableModel, X: ArrayLike) -> Rows:
     """Return the cells of the columns that a model reads, row by row, as other programs would give them."""
     wanted = {column.name: column for column in model.columns}
-    units = {column.name: column.unit for column in encoder.columns}
+    described = {column.name: column for column in encoder.columns}
     columns: dict[str, list[Cell]] = {}
     for cells in read_cells(encoder, X):
         if cells.name not in wanted:
             continue
         if wanted[cells.name].kind != "category":  # texts of numbers and dates, too
-            numbers = as_numbers(cells, units[cells.name])
+            numbers = as_numbers(cells, described[cells.name].unit)
             columns[cells.name] = [None if np.isnan(value) else float(value) for value in numbers]
         elif cells.stored == "truth":
             columns[cells.name] = [None if np.isnan(value) else bool(value) for value in cells.numbers]

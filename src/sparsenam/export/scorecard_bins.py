@@ -46,7 +46,7 @@ class Bin:
 
 
 @dataclass(frozen=True, slots=True)
-class BinnedColumn:
+class CardBins:
     """A column and its bins: ranges in rising order, or levels; then missing cells and others.
 
     ``needs_finite`` says whether the model reads its number, so that an infinite one has no answer.

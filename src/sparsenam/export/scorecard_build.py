@@ -9,7 +9,7 @@ from sparsenam.export.portable import ExportError, Label, PortableCurve, Portabl
 from sparsenam.export.scorecard_bins import (
     Bin,
     BinKind,
-    BinnedColumn,
+    CardBins,
     Rounding,
     bins_of_curve,
     level_bin,
@@ -30,7 +30,7 @@ def scorecard(
     base_odds: float = 50.0,
     good: Label | None = None,
     digits: int = 0,
-    max_error: float = 2.0,
+    max_error: float = 2.5,
 ) -> Scorecard:
     """Return the scorecard of a model of two classes.
 
@@ -46,7 +46,7 @@ def scorecard(
         The class with the high scores; by default the first, so that the second is the event to fear.
     digits : int, default 0
         Digits after the point that points are rounded to; 0 makes whole numbers.
-    max_error : float, default 2
+    max_error : float, default 2.5
         How far a column's points may be from its curve; a smaller one makes more bins.
     """
     scale = _scale(model, pdo, base_score, base_odds, good)
@@ -125,4 +125,4 @@ def _card_column(model: PortableModel, index: int, scale: Scale, rounding: Round
     for kind, label, exact in rest:
         bins.append(Bin(kind, label, rounding(exact)))
         largest = max(largest, abs(bins[-1].points - exact))
-    return CardColumn(BinnedColumn(column, tuple(bins), bool(curves)), largest, mean)
+    return CardColumn(CardBins(column, tuple(bins), bool(curves)), largest, mean)

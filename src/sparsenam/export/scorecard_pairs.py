@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from sparsenam.errors import describe
 from sparsenam.export.portable import ExportError, PortableAxis, PortableColumn, PortableModel, PortablePair
-from sparsenam.export.scorecard_bins import Bin, BinnedColumn, Rounding, level_bin, range_bin
+from sparsenam.export.scorecard_bins import Bin, CardBins, Rounding, level_bin, range_bin
 from sparsenam.export.scorecard_points import CardPair, Scale
 
 Matrix = NDArray[np.float64]
@@ -52,7 +52,7 @@ def card_pair(model: PortableModel, pair: PortablePair, scale: Scale, rounding: 
     other, turned = _merged(columns[1], sides[1].bins, points.T)
     table = tuple(tuple(rounding(float(value)) for value in line) for line in turned.T)
     both = [
-        BinnedColumn(column, tuple(bins), axis.reads == "number")
+        CardBins(column, tuple(bins), axis.reads == "number")
         for column, bins, axis in zip(columns, (one, other), pair.axes, strict=True)
     ]
     return CardPair(both[0], both[1], table, float(apart.max()), float(apart.mean()))

@@ -13,7 +13,7 @@ from sparsenam.errors import check_word
 from sparsenam.explain.explanation import DataFrame, as_frame
 from sparsenam.export.exporting import Cell
 from sparsenam.export.portable import Label
-from sparsenam.export.scorecard_bins import BinnedColumn
+from sparsenam.export.scorecard_bins import CardBins
 
 Against = Literal["best", "average"]
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")  # texts that a spreadsheet would read as a formula
@@ -65,7 +65,7 @@ class Scale:
 class CardColumn:
     """A column's points, and how far they are from the model's: at most, and on average over the range of its knots."""
 
-    binned: BinnedColumn
+    binned: CardBins
     largest_error: float
     mean_error: float
 
@@ -92,8 +92,8 @@ class CardColumn:
 class CardPair:
     """The points of two columns together, ``points`` (bins of ``one``, bins of ``other``); the bins' points are 0."""
 
-    one: BinnedColumn
-    other: BinnedColumn
+    one: CardBins
+    other: CardBins
     points: tuple[tuple[float, ...], ...]
     largest_error: float
     mean_error: float

@@ -18,7 +18,7 @@ import xlsxwriter
 from sparsenam.errors import describe
 from sparsenam.export.exporting import Cell, Matrix, Rows
 from sparsenam.export.portable import ExportError, PortableColumn, PortableModel
-from sparsenam.export.scorecard_bins import BinnedColumn
+from sparsenam.export.scorecard_bins import CardBins
 from sparsenam.export.scorecard_build import scorecard
 from sparsenam.export.scorecard_points import Part, Scorecard
 from sparsenam.tables.text import MARKERS
@@ -187,7 +187,7 @@ class _Sheets:
             shift = EXCEL_EPOCH if column.kind == "date" else 0.0
             self.calculator.write_number(row, 1, float(cell) + shift, style)
 
-    def _write_column(self, row: int, binned: BinnedColumn, case: Mapping[str, Cell]) -> None:
+    def _write_column(self, row: int, binned: CardBins, case: Mapping[str, Cell]) -> None:
         first = self.next_bin + 1
         for found in binned.bins:
             self._bin(binned.column.name, found.label, found.low, found.high, found.points, binned.column.kind)
@@ -208,7 +208,7 @@ class _Sheets:
             formula = f"=INDEX(scorecard!${source}${first}:${source}${self.next_bin},E{row + 1})"
             self.calculator.write_formula(row, at, formula, None, value)
 
-    def _place(self, cell: str, binned: BinnedColumn, cuts: str | None) -> str:
+    def _place(self, cell: str, binned: CardBins, cuts: str | None) -> str:
         """Return the formula of the place of a cell's bin; texts and cuts without a place go to the lookup sheet."""
         kinds = [found.kind for found in binned.bins]
         gap = f"OR(LEN(TRIM({cell}))=0,SUMPRODUCT(--EXACT(TRIM({cell}),{self.markers}))>0)"
