@@ -5,6 +5,7 @@ import json
 import math
 import shutil
 import subprocess
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -235,6 +236,36 @@ def test_the_stored_results_of_the_workbook_are_those_of_its_example(tmp_path, s
     assert found["score"] == card.points(target.example(card))
     parts = sum(line[3].value for line in sheet.iter_rows(2) if line[0].value and isinstance(line[4].value, int))
     assert parts + card.base_points == found["score"]
+
+
+def test_a_model_without_columns_has_its_base_points(tmp_path):
+    card = scorecard(model_of((), ()))
+    assert card.points({}) == card.base_points
+    path = tmp_path / "card.xlsx"
+    path.write_bytes(target.workbook(card))
+    assert openpyxl.load_workbook(path, data_only=True)["calculator"]["D3"].value == card.base_points
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # levels that the fit never saw
+@pytest.mark.parametrize("seed", [0, 3, 5, 9, 17])
+def test_columns_that_are_only_in_pairs_have_two_way_tables_and_cells_to_type_into(tmp_path, seed):
+    case = random_case(seed, rows=100, family="binomial")
+    portable = replace(case.portable, terms=())
+    card = card_of(portable, max_error=4.0)
+    frame = case.frame.iloc[4:]  # the first rows have infinite numbers
+    exact = case.model.pair_effects(case.encoder.encode(frame))[:, :, 0].sum(axis=1) + case.model.intercept[0]
+    points = [card.points(row) for row in case.rows[4:]]
+    found = np.array([card.scale.model_score(value) for value in points])
+    assert np.abs(found - exact).max() * card.scale.factor <= card.largest_error + 1e-6
+    path = tmp_path / "card.xlsx"
+    path.write_bytes(target.workbook(card))
+    sheet = openpyxl.load_workbook(path, data_only=True)["calculator"]
+    assert [line[3].value for line in sheet.iter_rows()][-3] == card.points(target.example(card))
+
+
+def test_a_text_in_a_column_of_numbers_is_refused_in_one_sentence(small):
+    with pytest.raises(ExportError, match="cell of 'age': expected a number, got 'old'"):
+        scorecard(small).points({"age": "old", "=city": "+b"})
 
 
 @pytest.mark.skipif(shutil.which("soffice") is None, reason="LibreOffice is not installed")

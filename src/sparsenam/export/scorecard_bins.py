@@ -77,7 +77,7 @@ class CardBins:
     def _number(self, cell: Cell) -> float:
         try:
             return float(cell)  # pyright: ignore[reportArgumentType]
-        except ValueError as error:
+        except (TypeError, ValueError) as error:
             remedy = "write a number, or leave it empty"
             raise ExportError(describe(f"cell of {self.column.name!r}", "a number", repr(cell), remedy)) from error
 

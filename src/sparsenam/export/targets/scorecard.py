@@ -116,8 +116,8 @@ class _Sheets:
 
     def _bin(self, name: str, label: str, low: float | None, high: float | None, points: float, kind: str) -> None:
         row, self.next_bin = self.next_bin, self.next_bin + 1
-        self.bins.write_string(row, 0, name)
-        self.bins.write_string(row, 1, label)
+        self.bins.write_string(row, 0, name[:LONGEST_TEXT])  # names of pairs and of pooled levels add up
+        self.bins.write_string(row, 1, label[:LONGEST_TEXT])
         for column, end in ((2, low), (3, high)):
             if end is not None:
                 shown = end + EXCEL_EPOCH if kind == "date" else end
@@ -164,7 +164,7 @@ class _Sheets:
             for one, line in enumerate(pair.points):
                 for other, points in enumerate(line):
                     self._bin(pair.name, pair.label(one, other), None, None, points, "pair")
-            sheet.write_string(row, 0, pair.name)
+            sheet.write_string(row, 0, pair.name[:LONGEST_TEXT])
             places = [side.place(case[side.column.name]) or 0 for side in (pair.one, pair.other)]
             for at, side, place in zip((5, 6), (pair.one, pair.other), places, strict=True):
                 formula = self._place(f"$B${inputs[side.column.name] + 1}", side, None)
