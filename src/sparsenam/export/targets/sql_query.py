@@ -13,10 +13,13 @@ from typing import Any, cast
 
 from sparsenam.errors import describe
 from sparsenam.export.exporting import Matrix, Rows
-from sparsenam.export.portable import ExportError, PortableModel
-from sparsenam.export.targets.sql_dialects import DIALECTS, Dialect
+from sparsenam.export.portable import HIGHEST_EXPONENT, ExportError, PortableCurve, PortableModel
+from sparsenam.export.targets.sql_dialects import Dialect, Names, cut
+from sparsenam.export.targets.sql_other_dialects import DIALECTS
 from sparsenam.export.targets.sql_run import run_query
-from sparsenam.export.targets.sql_stages import LOWEST_EXPONENT, Columns, Names, Stages, clamp, cut, mean_of
+from sparsenam.export.targets.sql_stages import Columns, Stages
+
+LOWEST_EXPONENT = -700.0  # e⁻⁷⁰⁰ is the smallest mean; below e⁻⁷⁰⁸ PostgreSQL fails
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +70,9 @@ def read_options(options: Mapping[str, Any]) -> QueryOptions:
     given = options.get("table", "rows")
     table = _names("table", given.split(".") if isinstance(given, str) else given)
     if not 1 <= len(table) <= 3:
-        raise _refusal("table", "a name of one to three parts", repr(given), "give a list of the parts if dots are in them")
+        raise _refusal(
+            "table", "a name of one to three parts", repr(given), "give a list of the parts if dots are in them"
+        )
     key = options.get("key") or ()
     return QueryOptions(DIALECTS[dialect], table, _names("key", [key] if isinstance(key, str) else key), effects)
 
@@ -83,7 +88,7 @@ def _names(where: str, given: object) -> tuple[str, ...]:
         if not isinstance(name, str) or not _writable(name) or not name:
             raise _refusal(where, "names that SQL can quote", repr(name), "rename it")
     if len(set(names)) < len(names) and where == "key":
-        raise _refusal(where, "columns that differ", repr(given), "leave out those given twice")
+        raise _refusal(where, "columns that differ", f"{names}", "leave out those given twice")
     return tuple(cast("list[str]", names))
 
 
@@ -108,7 +113,9 @@ def _check(model: PortableModel, chosen: QueryOptions) -> None:
     texts += [label for label in (*model.classes, *model.outputs) if isinstance(label, str)]
     for text in texts:
         if not _writable(text):
-            raise _refusal("export to sql", "levels and classes that SQL can write", repr(text), "rename it before the fit")
+            raise _refusal(
+                "export to sql", "levels and classes that SQL can write", repr(text), "rename it before the fit"
+            )
 
 
 def query_of(model: PortableModel, chosen: QueryOptions) -> str:
@@ -128,7 +135,9 @@ def query_of(model: PortableModel, chosen: QueryOptions) -> str:
         body = _select(columns, source, " ".join(end for end in ends if end), "  ")
         written.append(f"{name} AS {dialect.inlined}(\n{body}\n)")
         source = name
-    return "\n".join([*_header(model, dialect), "WITH " + ", ".join(written), _select(result, source, dialect.fenced, ""), ""])
+    return "\n".join(
+        [*_header(model, dialect), "WITH " + ", ".join(written), _select(result, source, dialect.fenced, ""), ""]
+    )
 
 
 def _select(columns: Columns, source: str, end: str, margin: str) -> str:
@@ -153,7 +162,8 @@ def _score_names(model: PortableModel, chosen: QueryOptions) -> list[str]:
 def _stages(model: PortableModel, chosen: QueryOptions) -> tuple[Stages, list[str], list[str], Columns]:
     """Return the queries, the names of effects and scores, and the columns of the result."""
     _check(model, chosen)
-    dialect = chosen.dialect
+    curves = [term for term in model.terms if isinstance(term, PortableCurve)]
+    dialect = chosen.dialect.for_constants(sum(len(term.knots) * (1 + 3 * len(term.slopes)) for term in curves))
     names = Names(dialect, [*(column.name for column in model.columns), *chosen.key])
     keys = tuple(dialect.identifier(key) for key in chosen.key)
     stages = Stages(model, dialect, names, keys, dialect.identifier("source"))
@@ -167,7 +177,7 @@ def _stages(model: PortableModel, chosen: QueryOptions) -> tuple[Stages, list[st
         result = _logits(stages, shown, found)
     else:
         suffixes = zip(found, stages.suffixes, strict=True)
-        result = {names.new("prediction", *suffix): mean_of(model, dialect, score) for score, suffix in suffixes}
+        result = {names.new("prediction", *suffix): _mean(model, dialect, score) for score, suffix in suffixes}
     return stages, effects, found, {**{name: name for name in (*keys, *shown)}, **result}
 
 
@@ -177,12 +187,12 @@ def _logits(stages: Stages, shown: Sequence[str], found: Sequence[str]) -> Colum
     half, one = dialect.number(0.5), dialect.number(1.0)
     if model.task == "classes":
         first, second = (names.new("probability", str(label)) for label in model.classes)
-        stages.add({second: mean_of(model, dialect, found[0])}, shown)
+        stages.add({second: _mean(model, dialect, found[0])}, shown)
         no, yes = (dialect.label(label) for label in model.classes)
         chosen = f"CASE WHEN {second} > {half} THEN {yes} WHEN {second} <= {half} THEN {no} END"
         return {first: f"{one} - {second}", second: second, names.new("prediction"): chosen}
     means = {
-        names.new("probability", label): mean_of(model, dialect, score)
+        names.new("probability", label): _mean(model, dialect, score)
         for label, score in zip(model.outputs, found, strict=True)
     }
     stages.add(means, shown)
@@ -197,7 +207,7 @@ def _softmax(stages: Stages, shown: Sequence[str], found: Sequence[str]) -> Colu
     top = names.new("largest")
     stages.add({top: dialect.largest(found)}, shown)
     powers = {
-        names.new("power"): f"EXP({clamp(dialect, f'({score} - {top})', LOWEST_EXPONENT, 0.0)})" for score in found
+        names.new("power"): f"EXP({_clamp(dialect, f'({score} - {top})', LOWEST_EXPONENT, 0.0)})" for score in found
     }
     stages.add(powers, shown)
     total = names.new("total")
@@ -206,5 +216,23 @@ def _softmax(stages: Stages, shown: Sequence[str], found: Sequence[str]) -> Colu
         f"WHEN {power} = {dialect.number(1.0)} THEN {dialect.label(label)}"
         for power, label in zip(powers, classes, strict=True)
     )
-    shares = {names.new("probability", str(label)): f"{power} / {total}" for label, power in zip(classes, powers, strict=True)}
+    shares = {
+        names.new("probability", str(label)): f"{power} / {total}" for label, power in zip(classes, powers, strict=True)
+    }
     return {**shares, names.new("prediction"): f"CASE {cases} END"}
+
+
+def _mean(model: PortableModel, dialect: Dialect, score: str) -> str:
+    """Return the mean of a score under a link of single outputs."""
+    if model.link == "identity":
+        return score
+    highest = HIGHEST_EXPONENT if model.link == "log" else -LOWEST_EXPONENT
+    clamped = _clamp(dialect, score, LOWEST_EXPONENT, highest)
+    one = dialect.number(1.0)
+    return f"EXP({clamped})" if model.link == "log" else f"{one} / ({one} + EXP(-({clamped})))"
+
+
+def _clamp(dialect: Dialect, x: str, lowest: float, highest: float) -> str:
+    """Return x between two numbers, NULL where it is NULL."""
+    low, high = dialect.number(lowest), dialect.number(highest)
+    return f"CASE WHEN {x} < {low} THEN {low} WHEN {x} > {high} THEN {high} ELSE {x} END"

@@ -15,7 +15,8 @@ import numpy as np
 from sparsenam.errors import describe
 from sparsenam.export.exporting import Cell, Matrix, Rows
 from sparsenam.export.portable import ExportError, PortableColumn, PortableModel
-from sparsenam.export.targets.sql_dialects import DIALECTS, MICROSECONDS
+from sparsenam.export.targets.sql_dialects import MICROSECONDS
+from sparsenam.export.targets.sql_other_dialects import DIALECTS
 
 EPOCH = datetime(1970, 1, 1)
 
@@ -32,11 +33,13 @@ def run_query(
     """Return columns (rows, names) of a query's result on a table made of the rows; keys are numbers of rows."""
     columns = {column.name: [row[column.name] for row in rows] for column in model.columns}
     others = {key: list[Cell](range(len(rows))) for key in keys if key not in columns}
-    query = f"SELECT {', '.join(names)} FROM (\n{path.read_bytes().decode()}\n) AS {DIALECTS[dialect].identifier('answer')}"
+    query = (
+        f"SELECT {', '.join(names)} FROM (\n{path.read_bytes().decode()}\n) AS {DIALECTS[dialect].identifier('answer')}"
+    )
     if dialect == "duckdb":
-        answers = _run_duckdb(query, model, table, columns, others)
+        answers = run_duckdb(query, model, table, columns, others)
     elif dialect == "sqlite":
-        answers = _run_sqlite(query, model, table, columns, others)
+        answers = run_sqlite(query, model, table, columns, others)
     else:
         remedy = f"run it in {dialect}, or check an export for duckdb or sqlite"
         raise ExportError(describe(f"check of {path}", "SQL for duckdb or sqlite", f"SQL for {dialect}", remedy))
@@ -44,13 +47,14 @@ def run_query(
     return np.array(cells, dtype=np.float64).reshape(len(rows), len(names))
 
 
-def _run_duckdb(
+def run_duckdb(
     query: str,
     model: PortableModel,
     table: Sequence[str],
     columns: dict[str, list[Cell]],
     others: dict[str, list[Cell]],
 ) -> list[tuple[Any, ...]]:
+    """Return the rows of a query's result on a table of columns of the model and others, made in memory."""
     try:
         duckdb: Any = import_module("duckdb")
     except ModuleNotFoundError as error:
@@ -76,7 +80,9 @@ def _duckdb_column(column: PortableColumn, cells: list[Cell]) -> tuple[str, list
     if column.kind in ("date", "duration"):
         unit = MICROSECONDS if column.kind == "date" else 1_000_000
         make = "MAKE_TIMESTAMP" if column.kind == "date" else "TO_MICROSECONDS"
-        return f"{make}(UNNEST(CAST(? AS BIGINT[])))", [None if cell is None else round(float(cell) * unit) for cell in cells]
+        return f"{make}(UNNEST(CAST(? AS BIGINT[])))", [
+            None if cell is None else round(float(cell) * unit) for cell in cells
+        ]
     kinds = {type(cell) for cell in cells if cell is not None}
     if kinds <= {float, int} or column.kind == "number":
         return "UNNEST(CAST(? AS DOUBLE[]))", cells
@@ -85,13 +91,14 @@ def _duckdb_column(column: PortableColumn, cells: list[Cell]) -> tuple[str, list
     return "UNNEST(CAST(? AS VARCHAR[]))", [None if cell is None else str(cell) for cell in cells]
 
 
-def _run_sqlite(
+def run_sqlite(
     query: str,
     model: PortableModel,
     table: Sequence[str],
     columns: dict[str, list[Cell]],
     others: dict[str, list[Cell]],
 ) -> list[tuple[Any, ...]]:
+    """Return the rows of a query's result on a table of columns of the model and others, made in memory."""
     quoted = [DIALECTS["sqlite"].identifier(part) for part in table]
     kinds = {column.name: column.kind for column in model.columns}
     with closing(sqlite3.connect(":memory:")) as connection:
@@ -108,5 +115,7 @@ def _run_sqlite(
 def _sqlite_cells(kind: str, cells: list[Cell]) -> list[Cell]:
     if kind != "date":
         return cells
-    moments = [None if cell is None else EPOCH + timedelta(microseconds=round(float(cell) * MICROSECONDS)) for cell in cells]
+    moments = [
+        None if cell is None else EPOCH + timedelta(microseconds=round(float(cell) * MICROSECONDS)) for cell in cells
+    ]
     return [None if moment is None else moment.isoformat(" ", "milliseconds") for moment in moments]

@@ -2,53 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sparsenam.export.portable import (
-    HIGHEST_EXPONENT,
     PortableAxis,
     PortableColumn,
     PortableCurve,
     PortableModel,
-    PortablePair,
     PortableTable,
     PortableTerm,
     Reads,
-    Vector,
 )
-from sparsenam.export.targets.sql_dialects import Dialect, tree
+from sparsenam.export.targets.sql_dialects import LARGEST, Dialect, Names, tree
+from sparsenam.export.targets.sql_pairs import pair_effect, side_of
 from sparsenam.tables.text import has_leading_zero, number_in
 
-LARGEST = 1.7e308  # above it a number counts as infinite
 LARGEST_SCORE = 1e307  # engines that fail beyond the range of numbers never come near it
-LOWEST_EXPONENT = -700.0  # e⁻⁷⁰⁰ is the smallest mean; below e⁻⁷⁰⁸ PostgreSQL fails
+FEW = 64  # knots that one CASE finds as fast as a search does; 1000 take DuckDB 0.07 s a column to plan
 SUMMED = 400  # terms in one sum: DuckDB and SQLite take expressions 1000 deep
 
 Columns = dict[str, str]  # alias, quoted, and expression
-
-
-class Names:
-    """Quoted aliases that differ from all others, in case, too, and after engines cut them."""
-
-    def __init__(self, dialect: Dialect, taken: Iterable[str]) -> None:
-        self._dialect = dialect
-        self._taken = {cut(name, dialect.longest_name).casefold() for name in taken}
-
-    def new(self, *parts: str) -> str:
-        """Return an alias made of the parts, cut and numbered where it must be."""
-        wanted, number = "_".join(parts), 1
-        name = cut(wanted, self._dialect.longest_name)
-        while name.casefold() in self._taken:
-            number += 1
-            name = cut(wanted, self._dialect.longest_name - len(f"_{number}")) + f"_{number}"
-        self._taken.add(name.casefold())
-        return self._dialect.identifier(name)
-
-
-def cut(name: str, longest: int) -> str:
-    """Return as many of the name's characters as fit into so many bytes of UTF-8."""
-    return name.encode()[:longest].decode(errors="ignore")
 
 
 @dataclass(slots=True)
@@ -76,7 +50,7 @@ class Stages:
         """Add what the model reads of each column: its number, the code of its level, whether it is missing."""
         model, dialect = self.model, self.dialect
         parts = [*model.terms, *(axis for pair in model.pairs for axis in pair.axes)]
-        wanted = sorted({(part.column, _reads(part)) for part in parts})
+        wanted: list[tuple[int, Reads]] = sorted({(part.column, _reads(part)) for part in parts})
         cells = {index: self.names.new("cell", str(index + 1)) for index in sorted({index for index, _ in wanted})}
         columns = {name: _cell(dialect, model.columns[index], self.source) for index, name in cells.items()}
         self.add(columns or {self.names.new("cell"): "1"})
@@ -96,15 +70,25 @@ class Stages:
     def add_effects(self) -> None:
         """Add what every term and pair adds to each output."""
         model, dialect, places = self.model, self.dialect, dict[str, str]()
-        spots: list[str] = []
+        spots, searched = list[str](), dict[str, PortableCurve]()
         for term in model.terms:
             curved = isinstance(term, PortableCurve) and dialect.arrays and len(term.knots) > 0
             spots.append(self.names.new("piece") if curved else "")
-            if curved and isinstance(term, PortableCurve):
+            if not curved or not isinstance(term, PortableCurve):
+                continue
+            if dialect.searches and len(term.knots) > FEW:
+                searched[spots[-1]] = term
+            else:
                 places[spots[-1]] = dialect.piece(self.read[term.column, "number"], term.knots)
-        sides = [tuple(self._add_side(axis, places) for axis in pair.axes) for pair in model.pairs]
+        self._add_searches(searched)
+        sides = [
+            [side_of(dialect, axis, self.read[axis.column, axis.reads], self.names) for axis in pair.axes]
+            for pair in model.pairs
+        ]
+        for side in (side for both in sides for side in both):
+            places |= side.places
         if places:
-            self.add(places, dict.fromkeys(self.read.values()))
+            self.add(places, [*dict.fromkeys(self.read.values()), *searched])
         effects: Columns = {}
         for index, (term, spot) in enumerate(zip(model.terms, spots, strict=True)):
             aliases = self._aliases(index)
@@ -115,9 +99,24 @@ class Stages:
             joined = " x ".join(model.columns[axis.column].name for axis in pair.axes)
             aliases = tuple(self.names.new("effect", joined, *name) for name in self.suffixes)
             for output, alias in enumerate(aliases):
-                effects[alias] = _pair_effect(dialect, pair, output, one, other)
+                effects[alias] = pair_effect(dialect, pair, output, one, other)
             self.terms.append(aliases)
         self.add(effects or {self.names.new("effect"): "0"})
+
+    def _add_searches(self, curves: Mapping[str, PortableCurve]) -> None:
+        """Add queries that halve where a number lies among many knots; each knot is written once."""
+        step = 1 << max((len(curve.knots).bit_length() - 1 for curve in curves.values()), default=0)
+        known: list[str] = []
+        while curves and step:
+            found: Columns = {}
+            for name, curve in curves.items():
+                if step <= len(curve.knots):
+                    x, before = self.read[curve.column, "number"], name if name in known else "0"
+                    probed = self.dialect.array(curve.knots[step - 1 :: 2 * step])
+                    higher = f"CASE WHEN {x} >= ({probed})[{before} // {2 * step} + 1] THEN {step} ELSE 0 END"
+                    found[name] = f"{before} + {higher}"
+            self.add(found, [*dict.fromkeys(self.read.values()), *(name for name in known if name not in found)])
+            known, step = list(dict.fromkeys([*known, *found])), step // 2
 
     @property
     def suffixes(self) -> list[tuple[str, ...]]:
@@ -137,7 +136,9 @@ class Stages:
             found = dialect.item([values[output] for values in term.values], code) if term.values else absent
             return f"CASE WHEN {code} IS NULL THEN {absent} ELSE {found} END"
         x, most = self.read[term.column, "number"], self._largest(term)
-        cases = f"WHEN {x} IS NULL THEN {absent} WHEN NOT {x} BETWEEN {dialect.number(-most)} AND {dialect.number(most)}"
+        cases = (
+            f"WHEN {x} IS NULL THEN {absent} WHEN NOT {x} BETWEEN {dialect.number(-most)} AND {dialect.number(most)}"
+        )
         slopes = [0.0 if dialect.stiff and abs(slope) < 1e-250 else slope for slope in term.slopes[output]]
         anchors, bases = term.anchors, term.bases[output]
         if not dialect.arrays or not term.knots:
@@ -155,34 +156,6 @@ class Stages:
         steepest = max(max(abs(slopes[0]), abs(slopes[-1])) for slopes in curve.slopes)
         room = LARGEST_SCORE / (len(self.model.terms) + len(self.model.pairs) + 1)
         return LARGEST if steepest * LARGEST <= room else min(LARGEST, room / steepest)
-
-    def _add_side(self, axis: PortableAxis, places: Columns) -> Side:
-        """Add the node and the share of an axis to the places; return how they are found."""
-        dialect, x, knots = self.dialect, self.read[axis.column, axis.reads], axis.knots
-        node, absent = self.names.new("node"), str(len(knots))
-        if axis.reads != "number":
-            places[node] = f"CASE WHEN {x} IS NULL THEN {absent} ELSE {x} END"
-            return Side(node, None, len(knots) + 1)
-        share, zero, one = self.names.new("share"), dialect.number(0.0), dialect.number(1.0)
-        places[node] = f"CASE WHEN {x} IS NULL THEN {absent} ELSE {dialect.piece(x, knots[1:-1])} END"
-        if len(knots) == 2 and dialect.arrays:
-            places[node] = f"CASE WHEN {x} IS NULL THEN {absent} ELSE 0 END"
-        widths = [right - left for left, right in zip(knots[:-1], knots[1:], strict=True)]
-        nearest = 1e-200 * min(widths) if dialect.stiff else 0.0
-        leaves = [
-            f"({x} - {dialect.number(left)}) / {dialect.number(width)}"
-            if not nearest
-            else f"CASE WHEN {x} - {dialect.number(left)} < {dialect.number(nearest)} THEN {zero} "
-            f"ELSE ({x} - {dialect.number(left)}) / {dialect.number(width)} END"
-            for left, width in zip(knots[:-1], widths, strict=True)
-        ]
-        inside = tree(x, [dialect.number(knot) for knot in knots[1:-1]], leaves)
-        places[share] = (
-            f"CASE WHEN {x} IS NULL THEN {zero} WHEN NOT {x} BETWEEN {dialect.number(-LARGEST)} AND "
-            f"{dialect.number(LARGEST)} THEN NULL WHEN {x} <= {dialect.number(knots[0])} THEN {zero} "
-            f"WHEN {x} >= {dialect.number(knots[-1])} THEN {one} ELSE {inside} END"
-        )
-        return Side(node, share, len(knots) + 1)
 
     def add_scores(self) -> tuple[list[str], list[str]]:
         """Add the scores, and the effects of columns with several terms; return the names of effects and of scores."""
@@ -208,21 +181,10 @@ class Stages:
                 parts += [dialect.number(model.intercept[output])] if last else []
                 sums[score if last else self.names.new("sum")] = " + ".join(parts)
             self.add(sums | (totals if last else {}), [alias for alias in kept if not last or alias in effects])
-            if not last:
-                self.queries[-1] |= {}
             carried = list(sums)
         if not self.terms:
             self.add({score: dialect.number(start) for score, start in zip(scores, model.intercept, strict=True)})
         return effects, scores
-
-
-@dataclass(frozen=True, slots=True)
-class Side:
-    """An axis of a pair: the names of its node and of the share of the next one, if it has shares, and its nodes."""
-
-    node: str
-    share: str | None
-    nodes: int
 
 
 def _reads(part: PortableTerm | PortableAxis) -> Reads:
@@ -283,50 +245,3 @@ def _choice(given: str, codes: Sequence[tuple[str, int]]) -> str:
     if not codes:
         return "CAST(NULL AS INTEGER)"
     return f"CASE {given} {' '.join(f'WHEN {value} THEN {code}' for value, code in codes)} END"
-
-
-def _pair_effect(dialect: Dialect, pair: PortablePair, output: int, one: Side, other: Side) -> str:
-    """Return what a pair adds: between nodes where a side has shares, at a node where it has none."""
-    grid = [[node[output] for node in row] for row in pair.values]
-    if dialect.stiff:  # shares of smaller values would be errors
-        grid = [[0.0 if abs(value) < 1e-100 else value for value in row] for row in grid]
-    width = other.nodes + 1  # the next of the last node has a share of 0
-    padded = [[*row, 0.0] for row in [*grid, [0.0] * other.nodes]]
-    if dialect.arrays:
-        flat = [value for row in padded for value in row]
-        at = [[dialect.item(flat, f"({one.node} + {a}) * {width} + {other.node} + {b}") for b in (0, 1)] for a in (0, 1)]
-        return _between(dialect, at, one.share, other.share)
-    rows: list[str] = []
-    for a in range(one.nodes):
-        leaves: list[str] = []
-        for b in range(other.nodes):
-            at = [[dialect.number(padded[a + i][b + j]) for j in (0, 1)] for i in (0, 1)]
-            last, final = a == one.nodes - 1, b == other.nodes - 1
-            leaves.append(_between(dialect, at, None if last else one.share, None if final else other.share))
-        rows.append(tree(other.node, [str(b) for b in range(1, other.nodes)], leaves))
-    return tree(one.node, [str(a) for a in range(1, one.nodes)], rows)
-
-
-def _between(dialect: Dialect, at: Sequence[Sequence[str]], u: str | None, v: str | None) -> str:
-    one = dialect.number(1.0)
-    low, high = (side[0] if v is None else f"({one} - {v}) * {side[0]} + {v} * {side[1]}" for side in at)
-    return low if u is None else f"({one} - {u}) * ({low}) + {u} * ({high})"
-
-
-def mean_of(model: PortableModel, dialect: Dialect, score: str) -> str:
-    """Return the mean of a score under a link of single outputs."""
-    if model.link == "identity":
-        return score
-    highest = HIGHEST_EXPONENT if model.link == "log" else -LOWEST_EXPONENT
-    clamped = clamp(dialect, score, LOWEST_EXPONENT, highest)
-    one = dialect.number(1.0)
-    return f"EXP({clamped})" if model.link == "log" else f"{one} / ({one} + EXP(-({clamped})))"
-
-
-def clamp(dialect: Dialect, x: str, lowest: float, highest: float) -> str:
-    """Return x between two numbers, NULL where it is NULL."""
-    low, high = dialect.number(lowest), dialect.number(highest)
-    return f"CASE WHEN {x} < {low} THEN {low} WHEN {x} > {high} THEN {high} ELSE {x} END"
-
-
-__all__ = ["Names", "Side", "Stages", "Vector", "clamp", "cut", "mean_of"]
