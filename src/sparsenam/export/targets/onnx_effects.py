@@ -33,6 +33,7 @@ class GraphBuilder:
     def __init__(self, prefix: str, precision: str) -> None:
         self.prefix = prefix
         self.real: type[np.floating[Any]] = np.float64 if precision == "double" else np.float32
+        self.real_type: int = TensorProto.DOUBLE if precision == "double" else TensorProto.FLOAT
         self.nodes: list[Any] = []
         self.constants: list[Any] = []
         self._count = 0
@@ -68,7 +69,7 @@ class GraphBuilder:
             first += len(each) + 1
         leaf_ids, leaf_nodes = ([place[at] for place in tree["leaves"]] for at in (0, 1))
         if self.real is np.float64:  # the attributes in single precision cannot hold doubles
-            numbers = {
+            numbers: dict[str, Any] = {
                 "nodes_values_as_tensor": numpy_helper.from_array(np.array(tree["values"], dtype=np.float64)),
                 "target_weights_as_tensor": numpy_helper.from_array(np.array(tree["weights"], dtype=np.float64)),
             }
@@ -155,23 +156,29 @@ class Cells:
         unknown = self.codes(column)
         numbers = {level.number: level.code for level in levels if level.number is not None}
         if not self.texts[column]:
-            return self._encode(cell, numbers, unknown, graph.real)
-        found = self._encode(cell, {level.text: level.code for level in levels}, unknown, object)
+            return self._code_of_number(cell, numbers, unknown)
+        found = graph.op(
+            "LabelEncoder",
+            cell,
+            domain=LEARNING,
+            keys_strings=[level.text for level in levels],
+            values_int64s=[level.code for level in levels],
+            default_int64=unknown,
+        )
         if not numbers:
             return found
         numeric = graph.op("RegexFullMatch", cell, pattern=f"{BLANKS}{NUMBERS}{BLANKS}")
         plain = graph.op("Where", numeric, cell, graph.constant(["nan"], object))
-        written = graph.op("Cast", plain, to=TensorProto.DOUBLE)
-        return graph.op("Where", numeric, self._encode(written, numbers, unknown, np.float64), found)
+        written = graph.op("Cast", plain, to=graph.real_type)
+        return graph.op("Where", numeric, self._code_of_number(written, numbers, unknown), found)
 
-    def _encode(self, cell: str, codes: dict[Any, int], unknown: int, dtype: Any) -> str:
-        codes = codes or {0.0: unknown}  # numbers, where all levels are texts
-        keys = numpy_helper.from_array(np.array(list(codes), dtype=dtype))
-        values = numpy_helper.from_array(np.array(list(codes.values()), dtype=np.int64))
-        default = numpy_helper.from_array(np.array([unknown], dtype=np.int64))
-        return self.graph.op(
-            "LabelEncoder", cell, domain=LEARNING, keys_tensor=keys, values_tensor=values, default_tensor=default
-        )
+    def _code_of_number(self, x: str, codes: dict[float, int], unknown: int) -> str:
+        """Return the codes of numbers that are levels: between a level and the next number there is only the level."""
+        levels = np.array(sorted(codes), dtype=self.graph.real)
+        knots = np.column_stack([levels, np.nextafter(levels, self.graph.real(np.inf))]).ravel()
+        table = [unknown, *(code for level in sorted(codes) for code in (codes[level], unknown))]
+        piece = self.graph.pieces(x, [knots.tolist()])
+        return self.graph.op("Gather", self.graph.constant(table, np.int64), piece)
 
     def zeros(self, cell: str, columns: int) -> str:
         """Return zeros (rows, columns, outputs) for as many rows as an input has."""
@@ -284,5 +291,5 @@ def _place(graph: GraphBuilder, axis: PortableAxis, cells: Cells) -> tuple[str, 
     share = graph.op("Div", across, graph.op("Gather", graph.constant(np.diff(knots)), node))
     share = graph.op("Add", share, graph.op("Sub", x, x))  # 0, and NaN at infinite numbers
     upper = graph.op("Add", node, graph.constant([[1]], np.int64))
-    known = (graph.op("Where", absent, unknown, nodes) for nodes in (node, upper))
-    return (*known, graph.op("Where", absent, graph.constant(0.0), share))
+    lower, upper = (graph.op("Where", absent, unknown, nodes) for nodes in (node, upper))
+    return lower, upper, graph.op("Where", absent, graph.constant(0.0), share)

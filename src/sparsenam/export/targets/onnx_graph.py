@@ -21,8 +21,8 @@ from sparsenam.export.targets.onnx_effects import LEARNING, Cells, GraphBuilder,
 from sparsenam.export.targets.onnx_inputs import check_texts, feeds, input_names, takes_texts
 from sparsenam.export.targets.onnx_precision import single_precision_error
 
-PRECISIONS = {"double": TensorProto.DOUBLE, "float32": TensorProto.FLOAT}
-OPSET, LEARNING_OPSET, IR_VERSION = 20, 4, 10  # RegexFullMatch is of opset 20, look-ups of doubles of ai.onnx.ml 4
+PRECISIONS = ("double", "float32")
+OPSET, OPSET_WITH_PATTERNS, LEARNING_OPSET, IR_VERSION = 17, 20, 3, 8  # old ones, which old runtimes read
 UNITS = {"number": "", "date": "days since 1970-01-01", "duration": "seconds", "category": ""}
 HIGHEST_SINGLE_EXPONENT = 88.0  # eˢ is infinite in single precision a little beyond it
 
@@ -57,7 +57,8 @@ def graph_of(model: PortableModel, precision: str, explained: bool) -> Any:
     prefix = "value"
     while any(name.startswith(prefix) for name in names):
         prefix += "_"
-    graph, real = GraphBuilder(prefix, precision), PRECISIONS[precision]
+    graph = GraphBuilder(prefix, precision)
+    real = graph.real_type
     inputs = [
         helper.make_tensor_value_info(name, TensorProto.STRING if text else real, ["rows", 1])
         for name, text in zip(names, texts, strict=True)
@@ -66,10 +67,12 @@ def graph_of(model: PortableModel, precision: str, explained: bool) -> Any:
         names, inputs = ["rows"], [helper.make_tensor_value_info("rows", real, ["rows", 1])]
     added = answers(graph, model, Cells(graph, model, names, texts), explained)
     outputs = [helper.make_tensor_value_info(name, kind, ["rows", *shape]) for name, kind, shape in added]
+    patterns = any(node.op_type == "RegexFullMatch" for node in graph.nodes)
+    opset = OPSET_WITH_PATTERNS if patterns else OPSET
     made = helper.make_model(
         helper.make_graph(graph.nodes, "sparsenam", inputs, outputs, graph.constants),
-        opset_imports=[helper.make_opsetid("", OPSET), helper.make_opsetid(LEARNING, LEARNING_OPSET)],
-        ir_version=IR_VERSION,
+        opset_imports=[helper.make_opsetid("", opset), helper.make_opsetid(LEARNING, LEARNING_OPSET)],
+        ir_version=IR_VERSION + patterns,
         producer_name="sparsenam",
         producer_version=model.written_by.removeprefix("sparsenam").strip(),
     )
@@ -78,32 +81,32 @@ def graph_of(model: PortableModel, precision: str, explained: bool) -> Any:
 
 
 def answers(
-    graph: GraphBuilder, model: PortableModel, cells: Cells, explained: bool
+    graph: GraphBuilder, model: PortableModel, cells: Cells, explained: bool, prefix: str = ""
 ) -> list[tuple[str, int, list[int]]]:
-    """Add the outputs to a graph; return the name, type and shape, but for the rows, of each."""
+    """Add the outputs to a graph, named after a prefix; return the name, type and shape, but for the rows, of each."""
     width = len(model.intercept)
-    real = PRECISIONS["double" if graph.real is np.float64 else "float32"]
+    real = graph.real_type
     effects = contributions(graph, model, cells)
     first = graph.constant([1], np.int64)
     total = graph.op("ReduceSum", effects, first, keepdims=0)
-    score = graph.op("Add", total, graph.constant(model.intercept), output="score")
+    score = graph.op("Add", total, graph.constant(model.intercept), output=prefix + "score")
     added: list[tuple[str, int, list[int]]] = [("score", real, [width])]
     mean = _mean(graph, model, score)
     if model.task in ("classes", "labels"):
         if model.task == "classes" and width == 1:
             mean = graph.op("Concat", graph.op("Sub", graph.constant(1.0), mean), mean, axis=1)
-        probabilities = graph.op("Identity", mean, output="probabilities")
-        kind, shape = _labels(graph, model, probabilities)
+        probabilities = graph.op("Identity", mean, output=prefix + "probabilities")
+        kind, shape = _labels(graph, model, probabilities, prefix)
         count = width if model.task == "labels" else len(model.classes)
         added += [("prediction", kind, shape), ("probabilities", real, [count])]
     elif width == 1:
-        graph.op("Squeeze", mean, first, output="prediction")
+        graph.op("Squeeze", mean, first, output=prefix + "prediction")
         added.append(("prediction", real, []))
     else:
-        graph.op("Identity", mean, output="prediction")
+        graph.op("Identity", mean, output=prefix + "prediction")
         added.append(("prediction", real, [width]))
     if explained:
-        graph.op("Identity", effects, output="contributions")
+        graph.op("Identity", effects, output=prefix + "contributions")
         added.append(("contributions", real, [len(model.columns) + len(model.pairs), width]))
     return added
 
@@ -119,18 +122,21 @@ def _mean(graph: GraphBuilder, model: PortableModel, score: str) -> str:
     return graph.op("Softmax", score, axis=1) if model.link == "softmax" else score
 
 
-def _labels(graph: GraphBuilder, model: PortableModel, probabilities: str) -> tuple[int, list[int]]:
+def _labels(graph: GraphBuilder, model: PortableModel, probabilities: str, prefix: str) -> tuple[int, list[int]]:
     """Add the predicted class, the first of the most probable, or 0 or 1 for each of several labels."""
     if model.task == "labels":
         likely = graph.op("Greater", probabilities, graph.constant(0.5))
-        graph.op("Cast", likely, to=TensorProto.INT64, output="prediction")
+        graph.op("Cast", likely, to=TensorProto.INT64, output=prefix + "prediction")
         return TensorProto.INT64, [len(model.intercept)]
-    kinds = {bool: (TensorProto.BOOL, bool), int: (TensorProto.INT64, np.int64), float: (TensorProto.DOUBLE, float)}
-    of = {type(label) for label in model.classes}
-    kind, dtype = kinds[of.pop()] if len(of) == 1 and not of & {str} else (TensorProto.STRING, object)
+    kinds: dict[type, tuple[int, Any]] = {
+        bool: (TensorProto.BOOL, bool),
+        int: (TensorProto.INT64, np.int64),
+        float: (TensorProto.DOUBLE, np.float64),
+    }
+    kind, dtype = kinds.get(type(model.classes[0]), (TensorProto.STRING, object))
     labels = [str(label) for label in model.classes] if dtype is object else list(model.classes)
     best = graph.op("ArgMax", probabilities, axis=1, keepdims=0)
-    graph.op("Gather", graph.constant(labels, dtype), best, output="prediction")
+    graph.op("Gather", graph.constant(labels, dtype), best, output=prefix + "prediction")
     return kind, []
 
 
