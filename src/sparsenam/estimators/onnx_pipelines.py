@@ -72,7 +72,7 @@ def _convert(scope: Any, operator: Any, container: Any) -> None:
 
     from sparsenam.export.targets.onnx_effects import Cells, GraphBuilder
     from sparsenam.export.targets.onnx_graph import LEARNING_OPSET, answers
-    from sparsenam.export.targets.onnx_inputs import check_texts
+    from sparsenam.export.targets.typed_cells import check_texts
 
     model = _model(operator)
     check_texts(model)

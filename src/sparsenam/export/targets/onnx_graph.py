@@ -18,8 +18,8 @@ from sparsenam.errors import describe
 from sparsenam.export.exporting import Matrix, Rows
 from sparsenam.export.portable import HIGHEST_EXPONENT, ExportError, PortableModel
 from sparsenam.export.targets.onnx_effects import LEARNING, Cells, GraphBuilder, contributions
-from sparsenam.export.targets.onnx_inputs import check_texts, feeds, input_names, takes_texts
 from sparsenam.export.targets.onnx_precision import single_precision_error
+from sparsenam.export.targets.typed_cells import check_texts, feeds, input_names, takes_texts
 
 PRECISIONS = ("double", "float32")
 OPSET, OPSET_WITH_PATTERNS, LEARNING_OPSET, IR_VERSION = 17, 20, 3, 8  # old ones, which old runtimes read

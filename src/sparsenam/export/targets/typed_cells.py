@@ -1,4 +1,4 @@
-"""The inputs of an ONNX graph: what type the cells of a column have, its name, and rows as such cells."""
+"""Cells of targets whose inputs have types (ONNX, PMML): which type a column has, its name, and rows as such cells."""
 
 from __future__ import annotations
 
@@ -53,6 +53,14 @@ def input_names(model: PortableModel) -> list[str]:
             name += "_"
         names.append(name)
     return names
+
+
+def cell_of(column: PortableColumn, cell: Cell) -> str | float | None:
+    """Return a cell as the input of its column has it: text or a number; None where it is missing."""
+    if takes_texts(column):
+        return None if cell is None else _text(cell)
+    number = _number(column, cell)
+    return None if math.isnan(number) else number
 
 
 def check_texts(model: PortableModel) -> None:
