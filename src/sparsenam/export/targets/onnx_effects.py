@@ -240,7 +240,12 @@ def _curves(graph: GraphBuilder, curves: Sequence[PortableCurve], cells: Cells) 
 
 def _tables(graph: GraphBuilder, tables: Sequence[PortableTable], cells: Cells) -> str:
     """Return what tables add, (rows, tables, outputs)."""
-    rows = [np.array(table.values if table.reads == "missing" else (*table.values, table.absent)) for table in tables]
+    rows = [
+        np.array(
+            table.values if table.reads == "missing" else (*table.values[: cells.codes(table.column)], table.absent)
+        )
+        for table in tables
+    ]
     codes = [cells.missing(table.column) if table.reads == "missing" else cells.code(table.column) for table in tables]
     code = graph.op("Concat", *codes, axis=1) if len(codes) > 1 else codes[0]
     starts = np.cumsum([0, *(len(each) for each in rows[:-1])])

@@ -194,7 +194,7 @@ def _write_tables(model: PortableModel, regression: Element, writer: EffectWrite
 def _target_type(model: PortableModel) -> dict[str, str]:
     if model.task != "classes":
         return DOUBLE
-    kinds = {bool: "boolean", int: "integer", float: "double"}
+    kinds: dict[type, str] = {bool: "boolean", int: "integer", float: "double"}
     return {"optype": "categorical", "dataType": kinds.get(type(model.classes[0]), "string")}
 
 
