@@ -2,9 +2,9 @@
 
     python benchmarks/export_speed_onnx.py --threads 2 --out benchmarks/results/export_speed_onnx.json
 
-Times are medians, on the clock and of this process's CPU; on a busy machine the latter says what an idle one would take.
+Times are medians, on the clock and of this process's CPU; on a busy machine the latter is what an idle one would take.
 Memory is what the process grew by at its most, outputs included. The same curves are also evaluated in three other ways
-that ONNX has, each exact: by comparing with all knots, by halving with Gather, and by a tree for each column.
+that ONNX has, each exact: by comparing with all knots, by halving with Gather, and by a columns apart.
 """
 
 import argparse
@@ -61,11 +61,11 @@ def by_halving(graph, x, curve):
 
 
 def by_tree(graph, x, curve):
-    """Return the piece of x by a tree of its column alone."""
-    return graph.pieces(x, [curve.knots])
+    """Return the piece of x by a tree, as the export does, with all that follows column by column."""
+    return graph.pieces([x], [curve.knots])
 
 
-WAYS = {"comparing": by_comparing, "halving": by_halving, "tree for each column": by_tree}
+WAYS = {"comparing": by_comparing, "halving": by_halving, "columns apart": by_tree}
 
 
 def other_graph(model, way):

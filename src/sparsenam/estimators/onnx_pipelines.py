@@ -70,7 +70,7 @@ def _convert(scope: Any, operator: Any, container: Any) -> None:
     """Add the nodes of an estimator to the graph of a pipeline."""
     from onnx import TensorProto, helper, numpy_helper
 
-    from sparsenam.export.targets.onnx_effects import Cells, GraphBuilder
+    from sparsenam.export.targets.onnx_effects import GraphBuilder, InputCells
     from sparsenam.export.targets.onnx_graph import LEARNING_OPSET, answers
     from sparsenam.export.targets.typed_cells import check_texts
 
@@ -80,7 +80,7 @@ def _convert(scope: Any, operator: Any, container: Any) -> None:
     prefix = f"{scope.get_unique_variable_name('sparsenam')}_"
     graph = GraphBuilder(prefix, "float32" if single else "double")
     inputs, texts = _inputs(graph, model, operator)
-    answers(graph, model, Cells(graph, model, inputs, texts), explained=False, prefix=prefix)
+    answers(graph, model, InputCells(graph, model, inputs, texts), explained=False, prefix=prefix)
     outputs = [variable.full_name for variable in operator.outputs]
     if model.task in ("classes", "labels"):
         if any(isinstance(label, float) for label in model.classes):

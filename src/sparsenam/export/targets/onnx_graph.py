@@ -17,7 +17,7 @@ from onnx import TensorProto, helper
 from sparsenam.errors import describe
 from sparsenam.export.exporting import Matrix, Rows
 from sparsenam.export.portable import HIGHEST_EXPONENT, ExportError, PortableModel
-from sparsenam.export.targets.onnx_effects import LEARNING, Cells, GraphBuilder, contributions
+from sparsenam.export.targets.onnx_effects import LEARNING, GraphBuilder, InputCells, contributions
 from sparsenam.export.targets.onnx_precision import single_precision_error
 from sparsenam.export.targets.typed_cells import check_texts, feeds, input_names, takes_texts
 
@@ -65,7 +65,7 @@ def graph_of(model: PortableModel, precision: str, explained: bool) -> Any:
     ]
     if not names:  # nothing is read, but how many rows there are
         names, inputs = ["rows"], [helper.make_tensor_value_info("rows", real, ["rows", 1])]
-    added = answers(graph, model, Cells(graph, model, names, texts), explained)
+    added = answers(graph, model, InputCells(graph, model, names, texts), explained)
     outputs = [helper.make_tensor_value_info(name, kind, ["rows", *shape]) for name, kind, shape in added]
     patterns = any(node.op_type == "RegexFullMatch" for node in graph.nodes)
     opset = OPSET_WITH_PATTERNS if patterns else OPSET
@@ -81,14 +81,18 @@ def graph_of(model: PortableModel, precision: str, explained: bool) -> Any:
 
 
 def answers(
-    graph: GraphBuilder, model: PortableModel, cells: Cells, explained: bool, prefix: str = ""
+    graph: GraphBuilder, model: PortableModel, cells: InputCells, explained: bool, prefix: str = ""
 ) -> list[tuple[str, int, list[int]]]:
     """Add the outputs to a graph, named after a prefix; return the name, type and shape, but for the rows, of each."""
     width = len(model.intercept)
     real = graph.real_type
     effects = contributions(graph, model, cells)
     first = graph.constant([1], np.int64)
-    total = graph.op("ReduceSum", effects, first, keepdims=0)
+    if width == 1:  # ONNX Runtime sums the rows of a matrix several times as quickly as those of a cube
+        matrix = graph.op("Squeeze", effects, graph.constant([2], np.int64))
+        total = graph.op("ReduceSum", matrix, first, keepdims=1)
+    else:
+        total = graph.op("ReduceSum", effects, first, keepdims=0)
     score = graph.op("Add", total, graph.constant(model.intercept), output=prefix + "score")
     added: list[tuple[str, int, list[int]]] = [("score", real, [width])]
     mean = _mean(graph, model, score)
