@@ -269,3 +269,18 @@ def test_texts_for_a_column_of_numbers_are_refused_in_a_pipeline(table):
     types = [("a", StringTensorType([None, 1])), ("b", DoubleTensorType([None, 1])), ("c", StringTensorType([None, 1]))]
     with pytest.raises(ExportError, match="expected numbers where the model reads numbers, got texts for the number"):
         to_onnx(model, initial_types=types)
+
+
+def test_dictionaries_of_probabilities_which_are_single_are_refused_in_double(table):
+    from skl2onnx import to_onnx
+
+    X, y = table[0][["a", "b"]].to_numpy(), table[1]
+    register_skl2onnx()
+    model = SNAMClassifier(alpha=0.01, random_state=0).fit(X, y > 0)
+    with pytest.raises(ExportError, match=r'expected probabilities in double precision, got a ZipMap.*"zipmap": False'):
+        to_onnx(model, X[:1])
+    label, *columns = session_of(to_onnx(model, X[:1], options={"zipmap": "columns"}).SerializeToString()).run(
+        None, {"X": X}
+    )
+    assert np.array_equal(label, model.predict(X))
+    assert np.max(np.abs(np.column_stack(columns) - model.predict_proba(X))) <= TOLERANCE

@@ -35,7 +35,7 @@ def register_skl2onnx() -> None:
     register = cast(Any, update_registered_converter)
     for kind in KINDS:
         register(kind, f"Sparsenam{kind.__name__}", _shapes_of_regressor, _convert)
-    options = {"zipmap": [True, False, "columns"], "output_class_labels": [False, True], "nocl": [True, False]}
+    options = {"zipmap": [True, False, "columns"], "nocl": [True, False], "output_class_labels": [False, True]}
     for kind in CLASSIFIERS:
         register(kind, f"Sparsenam{kind.__name__}", _shapes_of_classifier, _convert, options=options)
 
@@ -83,6 +83,9 @@ def _convert(scope: Any, operator: Any, container: Any) -> None:
     answers(graph, model, InputCells(graph, model, inputs, texts), explained=False, prefix=prefix)
     outputs = [variable.full_name for variable in operator.outputs]
     if model.task in ("classes", "labels"):
+        if not single and container.get_options(operator.raw_operator, {"zipmap": True})["zipmap"] is True:
+            got, remedy = "a ZipMap, which is single", 'say options={"zipmap": False} or "columns" to to_onnx'
+            raise ExportError(describe("skl2onnx", "probabilities in double precision", got, remedy))
         if any(isinstance(label, float) for label in model.classes):
             expected, got = "classes that are texts or whole numbers", f"the numbers {list(model.classes)}"
             raise ExportError(describe("skl2onnx", expected, got, "use export, or fit with other labels"))
