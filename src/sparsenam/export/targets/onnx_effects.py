@@ -62,8 +62,8 @@ class GraphBuilder:
     def pieces(self, inputs: Sequence[str], knots: Sequence[Sequence[float]]) -> str:
         """Return how many knots are not above each input (rows, 1), int32 (rows, inputs).
 
-        The count of an input starts at the number of pieces of all before it. One tree for each input is a third
-        quicker than one operator with a target for each (benchmarks/export_speed_onnx.py).
+        The count of an input starts at the number of pieces of all before it. ONNX Runtime evaluates one tree for each
+        input more quickly than one operator with a target for each.
         """
         found: list[str] = []
         first = 0
