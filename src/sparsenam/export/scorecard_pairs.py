@@ -20,7 +20,7 @@ Matrix = NDArray[np.float64]
 MOST_CELLS = 20_000  # of a two-way table
 
 
-class Side(NamedTuple):
+class BinnedSide(NamedTuple):
     """One side of a table: its bins, and the weights of the nodes (bins, 2, nodes) at the start and the end of each."""
 
     bins: list[Bin]
@@ -58,7 +58,7 @@ def card_pair(model: PortableModel, pair: PortablePair, scale: Scale, rounding: 
     return CardPair(both[0], both[1], table, float(apart.max()), float(apart.mean()))
 
 
-def _side(axis: PortableAxis, column: PortableColumn, lines: Matrix, budget: float, name: str) -> Side:
+def _side(axis: PortableAxis, column: PortableColumn, lines: Matrix, budget: float, name: str) -> BinnedSide:
     """Return the bins of an axis; ``lines`` (nodes, others) are points along it."""
     if axis.reads == "number":
         cuts = _cuts(axis.knots, lines, budget, name)
@@ -77,9 +77,9 @@ def _side(axis: PortableAxis, column: PortableColumn, lines: Matrix, budget: flo
         both = [Bin(kind, "present", 0.0), Bin("missing", "missing", 0.0)]
         order = [0, 1] if kind == "range" else [1, 0]
         weights = [_weights(axis.knots, 0.0), _weights(axis.knots, 1.0)]
-        return Side([both[at] for at in order], np.array([[weights[at]] * 2 for at in order]))
+        return BinnedSide([both[at] for at in order], np.array([[weights[at]] * 2 for at in order]))
     nowhere = [0.0] * len(axis.knots) + [1.0]
-    return Side([*bins, *unknown], np.array([*known, *([[nowhere, nowhere]] * len(unknown))]))
+    return BinnedSide([*bins, *unknown], np.array([*known, *([[nowhere, nowhere]] * len(unknown))]))
 
 
 def _cuts(knots: Sequence[float], lines: Matrix, budget: float, name: str) -> list[float]:
