@@ -266,11 +266,14 @@ class FitResult:
 
 
 def read(
-    X: object, strategy: Strategy, feature_types: FeatureTypes | None, estimator_name: str
+    X: object, strategy: Strategy, feature_types: FeatureTypes | None, estimator_name: str, among: str = ""
 ) -> tuple[TableEncoder, Vector]:
-    """Decide what each column of a table is, and return it in terms, shape (rows, terms)."""
+    """Decide what each column of a table is, and return it in terms, shape (rows, terms).
+
+    ``among`` says in messages which rows these are, where they are a sample.
+    """
     split = strategy.splits_levels
-    return TableEncoder.fit(X, feature_types, split_levels=split, estimator_name=estimator_name)
+    return TableEncoder.fit(X, feature_types, split_levels=split, estimator_name=estimator_name, among=among)
 
 
 def fit(

@@ -59,7 +59,7 @@ class ArrowBlocks:
     def __iter__(self) -> Iterator[Block]:
         tables = tables_of(self.dataset, (*self.names, *self.columns.used), self.height)
         for number, table in enumerate(tables):
-            yield self.columns.block(table, number)
+            yield self.columns.block(table, number, number * self.height)
 
     def visit(self, numbers: Iterable[int]) -> Iterator[Block]:
         """Yield the blocks of these numbers, in this order; the next is read while the caller works on one.
@@ -69,7 +69,7 @@ class ArrowBlocks:
         """
         tables = _one_ahead(_ranges(self.dataset, (*self.names, *self.columns.used), self.height, numbers))
         for number, table in tables:
-            yield self.columns.block(table, number)
+            yield self.columns.block(table, number, number * self.height)
 
     def reduce(
         self,

@@ -10,7 +10,7 @@ from typing import Any, Literal, cast, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsenam.errors import InputError, describe
+from sparsenam.errors import InputError, RowError, describe
 from sparsenam.tables.cells import AS_NUMBERS, Cells, Codes, Mask, Vector
 from sparsenam.tables.sample import ROUNDING
 from sparsenam.tables.text import OddCellWarning, date_in, date_key, has_leading_zero, listed, number_in, number_key
@@ -203,9 +203,9 @@ def _parsed(cells: Cells, unit: Unit) -> Vector:
         if number is None and (cells.codes == code).any():
             row = int(np.argmax(cells.codes == code))
             expected = "dates written as 2024-01-31" if unit == "days" else "numbers"
-            got = f"the text {value!r} in row {row}"
+            got = f"the text {value!r}"
             remedy = f'mend these cells, or fit with feature_types={{{cells.name!r}: "category"}}'
-            raise InputError(describe(f"column {cells.name!r}", expected, got, remedy))
+            raise RowError(f"column {cells.name!r}", expected, ((got, row),), remedy)
     table = [np.nan if number is None else number for number in parsed]
     return np.array([*table, np.nan])[cells.codes]  # a missing cell's code is -1
 
@@ -214,9 +214,9 @@ def _require_finite(name: str, numbers: NDArray[Any]) -> None:
     infinite = np.isinf(numbers)
     if infinite.any():
         row, count = int(np.argmax(infinite)), int(infinite.sum())
-        got = f"infinity (inf) in row {row} ({count} such cell{'s' if count > 1 else ''})"
+        got, more = "infinity (inf)", f" ({count} such cell{'s' if count > 1 else ''})"
         remedy = "fill these cells or leave them empty"
-        raise InputError(describe(f"column {name!r}", "finite numbers", got, remedy))
+        raise RowError(f"column {name!r}", "finite numbers", ((got, row),), remedy, more)
 
 
 ODD = 0.05  # share of a column's different values that may be slips
@@ -225,12 +225,13 @@ TIED = 4  # times as many levels as wanted are kept where they are equally frequ
 MANY_LEVELS = 1_000  # with more than this it is one if a level has less than two rows on average
 
 
-def fit_column(cells: Cells, wanted: Wanted | None, max_levels: int) -> Column:
+def fit_column(cells: Cells, wanted: Wanted | None, max_levels: int, among: str = "") -> Column:
     """Return what the column is, its levels and its missing cells; a column without any cell is an error."""
     missing = cells.missing
     if missing.all():
         remedy = "leave the column out or fill it"
-        raise InputError(describe(f"column {cells.name!r}", "at least one value", "missing cells only", remedy))
+        expected = f"at least one value{among}"
+        raise InputError(describe(f"column {cells.name!r}", expected, "missing cells only", remedy))
     decision = decide(cells, wanted)
     if wanted is None and cells.stored == "text" and decision.kind == "category":
         _warn_of_odd_cells(cells)

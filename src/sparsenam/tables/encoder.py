@@ -32,6 +32,20 @@ class Term:
 
 
 @dataclass(frozen=True, slots=True)
+class News:
+    """What rows hold that the fit never saw: the levels of each column, and whether it now misses cells."""
+
+    unseen: tuple[frozenset[str], ...] = ()
+    missing: tuple[bool, ...] = ()
+
+    def __add__(self, other: News) -> News:
+        if not self.unseen or not other.unseen:
+            return self if self.unseen else other
+        unseen = tuple(one | two for one, two in zip(self.unseen, other.unseen, strict=True))
+        return News(unseen, tuple(one or two for one, two in zip(self.missing, other.missing, strict=True)))
+
+
+@dataclass(frozen=True, slots=True)
 class TableEncoder:
     """What each column of a table is, and the terms it becomes; printing it says what was done.
 
@@ -54,6 +68,7 @@ class TableEncoder:
         *,
         split_levels: bool = False,
         estimator_name: str = "TableEncoder",
+        among: str = "",
     ) -> tuple[Self, Matrix]:
         """Return the encoder of a table, and the table's terms, shape (rows, terms).
 
@@ -73,6 +88,8 @@ class TableEncoder:
             Whether a category of several levels becomes a 0/1 term for each of them, as a given architecture needs.
         estimator_name
             Name of the estimator that messages speak of.
+        among
+            Where the rows are a sample of a larger table, the words that say so in messages.
         """
         if max_levels is None:
             max_levels = SPLIT_LEVELS if split_levels else LEVELS
@@ -81,10 +98,10 @@ class TableEncoder:
             raise InputError(describe("max_levels", "a whole number of at least 2", got, remedy))
         frame = read_table(X, estimator_name=estimator_name, least_rows=2)
         wanted = check_feature_types(feature_types, frame.names, named=frame.named)
-        columns = [fit_column(cells, wanted.get(cells.name), max_levels) for cells in frame.columns]
+        columns = [fit_column(cells, wanted.get(cells.name), max_levels, among) for cells in frame.columns]
         columns = _with_missing_terms(columns, frame)
         encoder = cls(frame.names, frame.named, tuple(columns), tuple(_terms(columns, split_levels)), estimator_name)
-        encoder._warn_of_constants()
+        encoder._warn_of_constants(among)
         return encoder, encoder._assembled(encoder._readings(frame), frame)
 
     def encode(self, X: object) -> Matrix:
@@ -92,22 +109,27 @@ class TableEncoder:
 
         Warns of levels never seen and of missing cells in columns that missed none: both contribute nothing.
         """
+        terms, news = self.encode_with_news(X)
+        self.warn_of(news)
+        return terms
+
+    def encode_with_news(self, X: object) -> tuple[Matrix, News]:
+        """Return what `encode` does, and what it would have warned of."""
         table = read_table(X, estimator_name=self.estimator_name, least_rows=1)
         frame = matched(table, self.names, self.named, self.estimator_name)
         readings = self._readings(frame)
-        self._warn_of_news(readings)
-        return self._assembled(readings, frame)
+        return self._assembled(readings, frame), self._news(readings)
 
     def encode_in_parts(self, X: object) -> Iterator[Matrix]:
         """Yield what `encode` returns, some rows at a time, so that a long table takes little memory.
 
         What `encode` warns of is warned of once, after the last rows.
         """
-        news: list[Reading] = []
+        news = News()
         for part in parts_of(X):
             try:
                 table = read_table(part, estimator_name=self.estimator_name, least_rows=1)
-                if news:
+                if news.unseen:
                     frame = arranged(table, self.names, self.named)
                 else:
                     frame = matched(table, self.names, self.named, self.estimator_name)
@@ -116,9 +138,9 @@ class TableEncoder:
                 if part is not X:
                     self.encode(X)  # raises the same, with the cell's row in the whole table
                 raise
-            news = [_noted(*both) for both in zip(readings, news or readings, strict=True)]
+            news += self._news(readings)
             yield self._assembled(readings, frame)
-        self._warn_of_news(news)
+        self.warn_of(news)
 
     def few_terms(self, X: object) -> list[list[float]] | None:
         """Return the terms of a few rows of finite numbers as lists, None for any other table.
@@ -190,37 +212,37 @@ class TableEncoder:
                 values[:] = np.where(np.isnan(reading.values), np.nan, reading.values == code)
         return across.T
 
-    def _warn_of_constants(self) -> None:
+    def _warn_of_constants(self, among: str) -> None:
         constant = [column.name for column in self.columns if column.kind == "constant" and not column.n_missing]
         if constant:
-            message = f"{len(constant)} constant column(s) left out of the model: {listed(constant)}."
+            said = f"column(s) constant{among}" if among else "constant column(s)"
+            message = f"{len(constant)} {said} left out of the model: {listed(constant)}."
             warnings.warn(message, ConstantColumnWarning, stacklevel=3)
 
-    def _warn_of_news(self, readings: Sequence[Reading]) -> None:
-        for column, reading in zip(self.columns, readings, strict=True):
-            if reading.unseen:
+    def warn_of(self, news: News, seen: str = "during the fit", now: str = "now") -> None:
+        """Warn of news, in one warning for the levels of each column and one for missing cells."""
+        for column, unseen in zip(self.columns, news.unseen, strict=bool(news.unseen)):
+            if unseen:
                 message = (
-                    f"column {column.name!r}: {len(reading.unseen)} level(s) never seen during the fit contribute "
-                    f"nothing: {listed(sorted(reading.unseen))}."
+                    f"column {column.name!r}: {len(unseen)} level(s) never seen {seen} contribute "
+                    f"nothing: {listed(sorted(unseen))}."
                 )
                 warnings.warn(message, UnseenLevelWarning, stacklevel=3)
         missing = [
             column.name
-            for column, reading in zip(self.columns, readings, strict=True)
-            if column.kind != "constant" and not column.n_missing and reading.missing.any()
+            for column, misses in zip(self.columns, news.missing, strict=bool(news.missing))
+            if misses and column.kind != "constant" and not column.n_missing
         ]
         if missing:
             message = (
-                f"{len(missing)} column(s) without missing cells during the fit miss some now, which contribute "
+                f"{len(missing)} column(s) without missing cells {seen} miss some {now}, which contribute "
                 f"nothing: {listed(missing)}."
             )
             warnings.warn(message, UnseenMissingWarning, stacklevel=3)
 
-
-def _noted(reading: Reading, before: Reading) -> Reading:
-    """Return what is worth a warning in some rows of a column and those before, without the cells."""
-    missing = np.array([reading.missing.any() or before.missing.any()])
-    return Reading(np.empty(0), missing, tuple({*reading.unseen, *before.unseen}))
+    def _news(self, readings: Sequence[Reading]) -> News:
+        unseen = tuple(frozenset(reading.unseen) for reading in readings)
+        return News(unseen, tuple(bool(reading.missing.any()) for reading in readings))
 
 
 def _with_missing_terms(columns: list[Column], frame: Frame) -> list[Column]:
