@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -13,7 +14,16 @@ from numpy.typing import NDArray
 from sparsenam.errors import InputError, RowError, describe
 from sparsenam.tables.cells import AS_NUMBERS, Cells, Codes, Mask, Vector
 from sparsenam.tables.sample import ROUNDING
-from sparsenam.tables.text import OddCellWarning, date_in, date_key, has_leading_zero, listed, number_in, number_key
+from sparsenam.tables.text import (
+    OddCellWarning,
+    date_in,
+    date_key,
+    has_leading_zero,
+    is_marker,
+    listed,
+    number_in,
+    number_key,
+)
 
 Wanted = Literal["number", "category", "ordered", "date"]
 Kind = Literal["number", "category", "ordered", "date", "constant"]
@@ -141,6 +151,31 @@ def read_column(column: Column, cells: Cells) -> Reading:
     used = np.bincount(codes[codes >= 0], minlength=len(keys)) > 0
     unseen = tuple(key for key, present in zip(keys, used, strict=True) if present and key not in code_of)
     return Reading(looked_up[codes], cells.missing, unseen)
+
+
+PLAIN = (float, int, np.float64, np.int64)
+LARGEST_WHOLE = 2**63  # beyond it a whole number is no number of NumPy's
+
+
+def known_value(column: Column, cell: object) -> float | None:
+    """Return what `read_column` makes of a cell that is a finite number, or text or a truth value of a known level.
+
+    None for all others, which need its checks.
+    """
+    kind = type(cell)
+    if kind in PLAIN:
+        if column.kind not in ("number", "constant") or column.unit:
+            return None
+        if kind is int and abs(cast("int", cell)) >= LARGEST_WHOLE:
+            return None
+        number = float(cast("float", cell))
+        return number if math.isfinite(number) else None
+    if column.kind != "category" or kind not in (str, bool) or (kind is str and is_marker(cast("str", cell))):
+        return None
+    key = _level_key(cast("str", cell)) if kind is str else str(cell)
+    if key in column.levels:
+        return float(column.levels.index(key))
+    return float(len(column.levels) - 1) if key in column.pooled else None
 
 
 def as_numbers(cells: Cells, unit: Unit) -> Vector:

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsenam.errors import ConstantColumnWarning, InputError, check_number, describe
-from sparsenam.tables.columns import Column, Reading, check_feature_types, fit_column, read_column
+from sparsenam.tables.columns import Column, Reading, check_feature_types, fit_column, known_value, read_column
 from sparsenam.tables.frame import Frame, arranged, matched, read_table
-from sparsenam.tables.parts import few_numbers, parts_of
+from sparsenam.tables.parts import few_numbers, only_row, parts_of
 from sparsenam.tables.sample import Grouping, Matrix
 from sparsenam.tables.text import UnseenLevelWarning, UnseenMissingWarning, listed
 
@@ -143,16 +143,27 @@ class TableEncoder:
         self.warn_of(news)
 
     def few_terms(self, X: object) -> list[list[float]] | None:
-        """Return the terms of a few rows of finite numbers as lists, None for any other table.
+        """Return the terms of a few rows of finite numbers and known levels as lists, None for any other table.
 
         Such rows need none of the checks of `encode`, which take longer than the prediction.
         """
-        if any(column.kind not in ("number", "constant") or column.unit for column in self.columns):
-            return None
-        rows = few_numbers(X, self.names, self.named)
+        rows: list[list[float]] | None = None
+        if all(column.kind in ("number", "constant") and not column.unit for column in self.columns):
+            rows = few_numbers(X, self.names, self.named)
         if rows is None:
-            return None
-        return [[0.0 if term.kind == "missing" else row[term.column] for term in self.terms] for row in rows]
+            cells = only_row(X, self.names, self.named)
+            values = [] if cells is None else list(map(known_value, self.columns, cells))
+            if not values or None in values:
+                return None
+            rows = [cast("list[float]", values)]
+        return [[self._few_term(term, row[term.column]) for term in self.terms] for row in rows]
+
+    def _few_term(self, term: Term, value: float) -> float:
+        if term.kind == "missing":
+            return 0.0
+        if term.kind == "binary" and len(term.levels) == 1:  # one level of several
+            return float(value == self.columns[term.column].levels.index(term.levels[0]))
+        return value
 
     @property
     def term_columns(self) -> NDArray[np.intp]:
