@@ -11,6 +11,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.dataset
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 
 from fit_cases import small_blocks
 from sparsenam import SNAMClassifier, SNAMRegressor, predict_table
@@ -260,3 +261,32 @@ def test_columns_constant_or_empty_in_the_sample_are_said_to_be_so_there(table, 
     frame["rare"] = frame["rare"].replace(0.0, np.nan)
     with pytest.raises(InputError, match=r"column 'rare': expected at least one value in the sample of 600 rows"):
         quick().fit(written(frame, tmp_path), "y")
+
+
+def test_the_index_of_a_table_of_pandas_is_no_column_of_its_files(table, tmp_path):
+    frame = table[["a", "b", "y"]].set_index(pd.Index(table["y"].rank(), name="place"))
+    parts = [frame.iloc[:900], frame.iloc[900:]]
+    for number, part in enumerate(parts):
+        part.to_parquet(tmp_path / f"part-{number}.parquet")
+    expected = pd.read_parquet(tmp_path / "part-0.parquet").columns.drop("y").tolist()
+    for source in (str(tmp_path / "*.parquet"), pa.dataset.dataset(str(tmp_path))):
+        model = quick().fit(source, "y")
+        assert model.feature_names_in_.tolist() == expected == ["a", "b"]
+    out = predict_table(model, str(tmp_path / "part-*.parquet"), to=tmp_path / "out.parquet")
+    assert pd.read_parquet(out)["place"].tolist() == frame.index.tolist()  # the table again
+    assert quick().fit(str(tmp_path / "part-*.parquet"), "place").n_features_in_ == 3
+
+
+def test_predictions_are_written_into_no_other_kind_of_file(table, tmp_path):
+    model = quick().fit(table[["a", "b"]], table["y"])
+    with pytest.raises(InputError, match=r"to: expected a name that ends in .parquet, got 'out.csv'"):
+        predict_table(model, written(table, tmp_path), to=tmp_path / "out.csv")
+
+
+@pytest.mark.usefixtures("ticking")
+def test_a_budget_that_ends_before_the_choice_begins_still_finds_a_column(table, tmp_path):
+    path = written(table[["a", "b", "y"]], tmp_path)
+    with pytest.warns(ConvergenceWarning, match="max_seconds ran out"):
+        model = SNAMRegressor(max_seconds=1e-3, random_state=0).fit(path, "y")
+    assert "a" in model.get_feature_names_out()
+    assert len(model.path_) < 30

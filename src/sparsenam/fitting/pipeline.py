@@ -354,7 +354,8 @@ def choose(
         return unpack_choice(task, stored)
     choice = problem.choose(task, how, strategy.tol, strategy.quick, context)
     if not context.clock.has_room_for((1.0 - CHOOSING) * context.clock.seconds):
-        message = "max_seconds ran out while columns were chosen: the choice may be too sparse; allow more."
+        outcome = "the fit of the chosen columns is cut short" if choice.is_complete else "the choice may be too sparse"
+        message = f"max_seconds ran out while columns were chosen: {outcome}; allow more."
         warnings.warn(message, ConvergenceWarning, stacklevel=2)
     if choice.is_complete:  # a choice cut short is made again when the fit goes on
         packed = pack_choice(choice)
