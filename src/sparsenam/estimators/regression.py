@@ -244,7 +244,8 @@ class SNAMRegressor(SupportMixin, SNAMParameters, AdditiveRegressor):
     heredity : {"none", "weak", "strong"}, default "none"
         Whether a pair may be of any two columns, must hold a kept one, or two of them.
     max_seconds : float, optional
-        Time budget; the fit ends with what it has.
+        Time budget; the fit ends with what it has. Reading the table is not in it, and the choice of columns gets at
+        least as long as its preparation took.
     n_jobs : int, optional
         Threads of the linear algebra, -1 for all cores; None is 1, the fastest for nearly every table.
     verbose : bool, optional

@@ -106,7 +106,8 @@ def column_names(dataset: Any) -> tuple[str, ...]:
 def index_names(schema: Any) -> tuple[str, ...]:
     """Return the columns of a schema that pandas wrote as labels of the rows."""
     try:
-        described: list[Any] = json.loads((schema.metadata or {})[b"pandas"])["index_columns"]
+        metadata: dict[bytes, bytes] = schema.metadata or {}
+        described: list[Any] = json.loads(metadata[b"pandas"])["index_columns"]
     except (KeyError, TypeError, ValueError):
         return ()
     return tuple(name for name in described if isinstance(name, str))  # a range is no column

@@ -53,7 +53,7 @@ def only_row(X: object, names: tuple[str, ...], named: bool) -> Sequence[Any] | 
     """
     table: Any = X
     if not named:
-        row = table[0] if type(X) is list and len(table) == 1 else None
+        row: Any = table[0] if type(X) is list and len(table) == 1 else None
         return row if type(row) in (list, tuple) and len(row) == len(names) else None
     library = type(X).__module__.partition(".")[0]
     if type(X).__name__ != "DataFrame" or library not in ("pandas", "polars") or len(table) != 1:
