@@ -9,7 +9,7 @@ PINS := pyproject.toml constraints.txt
 # real data sets that lie beside the project are used; otherwise the loaders look into their cache, then download
 export SPARSENAM_DATA ?= $(abspath $(wildcard ../shared/data))
 
-.PHONY: help demo test check lint types imports unit browser-tests explore claims bench bench-quick bench-large bench-growth bench-path bench-environments bench-step signals pairs coverage reproduce docs clean
+.PHONY: help demo test check lint types imports unit browser-tests mlflow-tests sql-tests postgres explore claims bench bench-quick bench-large bench-growth bench-path bench-environments bench-step signals pairs coverage reproduce docs clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -20,7 +20,7 @@ demo: $(VENV)/runtime.stamp ## fit a model on embedded data and show what it fou
 
 test: check ## set up, then run every check: what CI runs
 
-check: lint types imports unit browser-tests ## lint, types, imports, unit and browser-tests, in this order
+check: lint types imports postgres unit browser-tests ## lint, types, imports, unit and browser-tests, in this order
 
 lint: $(VENV)/dev.stamp ## style and format
 	$(BIN)/ruff check
@@ -41,6 +41,18 @@ browser-tests: $(VENV)/browser.stamp ## the report in a headless Chromium, which
 		timeout 300 apt-get install -y -qq --no-install-recommends chromium >/dev/null; } || \
 		echo "no Chromium: the browser tests will be skipped"
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/browser -n 0 -rs
+
+mlflow-tests: build/mlflow-venv/stamp ## the MLflow flavour and interpret's pictures, in an environment of their libraries
+	OMP_NUM_THREADS=1 build/mlflow-venv/bin/python -m pytest -n 0 -p no:dash tests/exports/mlflow_checks.py tests/exports/test_interop.py
+
+sql-tests: $(VENV)/dev.stamp postgres ## exported SQL in DuckDB, SQLite and a private PostgreSQL
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/exports/test_sql.py tests/exports/test_sql_options.py -n 0 -rs
+
+postgres: ## the PostgreSQL server of the tests, which is installed where that can be
+	@command -v initdb >/dev/null || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || \
+		{ test "$$(id -u)" = 0 && timeout 60 apt-get update -qq && \
+		timeout 300 apt-get install -y -qq --no-install-recommends postgresql >/dev/null; } || \
+		echo "no PostgreSQL server: its tests will be skipped"
 
 explore: $(VENV)/dev.stamp ## the property tests on new random examples, five times as many
 	OMP_NUM_THREADS=1 HYPOTHESIS_PROFILE=explore $(BIN)/python -m pytest -n auto --dist loadgroup --ignore tests/browser -q --timeout 1200 \
@@ -130,4 +142,13 @@ $(VENV)/benchmark.stamp: $(VENV)/dev.stamp
 
 $(VENV)/dev.stamp: $(VENV)/runtime.stamp
 	$(PIP_INSTALL) -e ".[dev]"
+	@touch $@
+
+# MLflow asks for an older pandas than .venv has: what it needs goes before the libraries of .venv, which are used too
+build/mlflow-venv/stamp: $(VENV)/dev.stamp
+	$(BIN)/python -m venv build/mlflow-venv
+	$(BIN)/python -c 'import site; print("import site; site.addsitedir(%r)" % site.getsitepackages()[0])' \
+		> "$$(build/mlflow-venv/bin/python -c 'import site; print(site.getsitepackages()[0])')/beside.pth"
+	build/mlflow-venv/bin/python -m pip install -q --disable-pip-version-check \
+		"mlflow-skinny>=3" "pandas>=2.2,<3" sqlalchemy alembic plotly dash ipython
 	@touch $@

@@ -80,10 +80,11 @@ def same_bits(one, other):
 
 
 class CountedBlocks:
-    """Blocks whose passes and rows are counted, and which stop the fit before a pass like Ctrl-C does."""
+    """Blocks whose passes, visits and rows are counted, and which stop the fit before a pass like Ctrl-C does."""
 
     def __init__(self, inside, stop_before=None):
-        self.inside, self.stop_before, self.passes, self.rows = inside, stop_before, 0, 0
+        self.inside, self.stop_before = inside, stop_before
+        self.passes = self.visited = self.rows = 0
 
     @property
     def n_rows(self):
@@ -99,6 +100,7 @@ class CountedBlocks:
         self.passes += 1
 
         def counting(block, inner):
+            self.visited += 1
             self.rows += len(block)
             return function(block, inner)
 

@@ -5,6 +5,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import sparsenam
 from sparsenam.baselines import NAMClassifier, NAMRegressor
+from sparsenam.convex import path
 
 WEIGHTS = "check_sample_weight_equivalence_on_dense_data"
 # Weights are scaled to mean 1, so that their unit does not matter. Where nothing but the mean loss depends on them,
@@ -29,6 +30,10 @@ CASES = [
 ]
 
 
+# weights from 0.0001 to 1000 let no solution converge, however many rounds it is given: a few show as much
+HOPELESS, FEW_ROUNDS = "check_class_weight_classifiers", 5
+
+
 def known_exceptions(estimator):
     return next(reasons for case, reasons in CASES if repr(case) == repr(estimator))
 
@@ -40,7 +45,9 @@ def known_exceptions(estimator):
     "ignore:The convex solution has no certificate:sklearn.exceptions.ConvergenceWarning",
 )
 @parametrize_with_checks([case for case, _ in CASES], expected_failed_checks=known_exceptions)
-def test_estimator_passes_scikit_learns_check(estimator, check):
+def test_estimator_passes_scikit_learns_check(estimator, check, monkeypatch):
+    if check.func.__name__ == HOPELESS:
+        monkeypatch.setattr(path, "ROUNDS", FEW_ROUNDS)
     check(estimator)
 
 

@@ -1,7 +1,7 @@
 """Every parameter acts, or ``fit`` raises: each has a fit in which it shows, and one sentence where it could not."""
 
 import inspect
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 
 import numpy as np
@@ -56,6 +56,20 @@ def target_of(estimator):
 
 def fitted(estimator, settings, **fit_params):
     return estimator(**{"random_state": 0} | settings).fit(columns(), target_of(estimator), **fit_params)
+
+
+FITS = {}
+
+
+def fitted_once(estimator, settings):
+    """The fit with these settings: one for all parameters whose first value is the default."""
+    usual = {name: each.default for name, each in inspect.signature(estimator).parameters.items()}
+    given = {"random_state": 0} | settings
+    other = {name: value for name, value in given.items() if repr(value) != repr(usual[name])}
+    key = (estimator, repr(sorted(other.items())))
+    if key not in FITS:
+        FITS[key] = fitted(estimator, settings)
+    return FITS[key]
 
 
 # --- what shows a difference
@@ -139,10 +153,8 @@ OF_CLASSES = {
     "class_weight": Shows(None, {"no": 1.0, "yes": 5.0}, QUICK),
 }
 OF_REGRESSION = {"family": Shows("gaussian", "huber", QUICK)}
-OF_TIMES = {
-    "ties": Shows("efron", "breslow", QUICK),
-    "feature_groups": Shows(None, [["a", "noise"]], {"alpha": 0.3}, kept),  # its alpha is for one event
-}
+OF_TIMES = {"ties": Shows("efron", "breslow", QUICK)}
+SPARSE = {"alpha": 0.3}  # of times: alpha is for one event, and a smaller one takes many steps in each alternation
 OF_NETWORK = {
     "hidden": Shows((6,), (7,)),
     "activation": Shows("relu", "tanh"),
@@ -166,7 +178,10 @@ OF_NETWORK = {
 ACTS = {
     SNAMRegressor: OF_SNAM | OF_REGRESSION,
     SNAMClassifier: OF_SNAM | OF_CLASSES,
-    SNAMSurvival: OF_SNAM | OF_TIMES,
+    SNAMSurvival: {
+        name: replace(case, base=case.base | SPARSE) if "alpha" in case.base else case
+        for name, case in (OF_SNAM | OF_TIMES | {"alpha": Shows(SPARSE["alpha"], 50.0)}).items()
+    },
     RandomFeatureSNAMRegressor: OF_RANDOM_FEATURES | OF_REGRESSION,
     RandomFeatureSNAMClassifier: OF_RANDOM_FEATURES | OF_CLASSES,
     Network: OF_NETWORK,
@@ -195,8 +210,8 @@ def test_a_parameter_acts(owner, name):
         settings = case.base | {name: value}
         if owner is Network:
             network = {"hidden": (6,), "max_epochs": 5} | settings
-            return case.probe(fitted(SNAMRegressor, {"alpha": 0.01, "network": Network(**network)}))
-        return case.probe(fitted(owner, settings))
+            return case.probe(fitted_once(SNAMRegressor, {"alpha": 0.01, "network": Network(**network)}))
+        return case.probe(fitted_once(owner, settings))
 
     one, other = probed(case.one), probed(case.other)
     if one.shape != other.shape:
@@ -226,7 +241,7 @@ def test_n_jobs_is_the_number_of_threads_within_the_fit(estimator, monkeypatch):
 
     monkeypatch.setattr(pipeline, "build", spy)
     for n_jobs in (None, before + 1):
-        fitted(estimator, QUICK | {"n_jobs": n_jobs})
+        fitted(estimator, (SPARSE if estimator is SNAMSurvival else QUICK) | {"n_jobs": n_jobs})
     assert seen == [1, before + 1]
     assert torch.get_num_threads() == before
 

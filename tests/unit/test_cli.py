@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 from sparsenam.cli.app import app
 from sparsenam.cli.display import readable_errors
 
-COMMANDS = ("fit", "predict", "explain", "report", "edit", "path", "demo")
+COMMANDS = ("fit", "predict", "explain", "report", "edit", "export", "path", "demo")
 
 
 def run(code):

@@ -4,9 +4,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import PredefinedSplit
 
 import sparsenam
 from sparsenam import SNAMRegressor
+from sparsenam.fitting.detail import _Search
 from sparsenam.smooth import fit
 from sparsenam.smooth.detail import DetailProblem, DetailRows
 
@@ -129,3 +132,51 @@ def test_an_alpha_that_was_set_keeps_its_columns():
     model = fitted_with_few_ramps(X, y, alpha=0.05)
     assert set(model.get_feature_names_out()) >= {"x0", "x1"}
     assert model.readmitted_ == ()
+
+
+def small_first_fold(rows):
+    folds = 1 + np.arange(rows) % 4
+    folds[[8, 9]] = 0
+    return PredefinedSplit(folds)
+
+
+def test_a_first_fold_of_two_rows_decides_nothing():
+    generator = np.random.default_rng(5)
+    X = generator.uniform(-1, 1, (1500, 4))
+    y = np.sin(9 * X[:, 0]) + np.cos(11 * X[:, 1]) + 0.3 * generator.standard_normal(1500)
+    smooth = fitted_with_few_ramps(X, y, cv=small_first_fold(1500))
+    assert list(smooth.get_feature_names_out()) == ["x0", "x1"]
+    assert max(shape.knots.size for shape in smooth.model_.shapes()) <= 41
+    jagged = fitted_with_few_ramps(*jagged_table(0), cv=small_first_fold(3000))
+    assert jagged.model_.shapes()[0].knots.size == 300
+
+
+@pytest.fixture(scope="module")
+def many_codes():
+    """A default fit that runs out of ramps without help: 25 columns of codes, each with a number of its own."""
+    generator = np.random.default_rng(1)
+    X = generator.integers(0, 150, (9000, 50)).astype(float)
+    effects = generator.standard_normal((25, 150))
+    y = sum(effects[column][X[:, column].astype(int)] for column in range(25)) + generator.standard_normal(9000)
+    return SNAMRegressor(random_state=0).fit(X, y), X, y
+
+
+def test_evidence_and_reasons_are_those_of_the_fine_curves(many_codes):
+    model, _, _ = many_codes
+    assert model.evidence_.gain > 0.8
+    explanation = model.explain()
+    dropped = {each.name: each.reason for each in explanation.dropped}
+    assert {feature.name for feature in explanation.features} == {f"x{column}" for column in range(25)}
+    assert not any("training under the penalty" in reason for reason in dropped.values())
+    assert model.cv_curve_ is not None
+
+
+def test_time_that_runs_out_before_fine_curves_is_said(monkeypatch):
+    def timeless(search, groups, strengths):
+        search.context.clock.seconds = 0.0
+        return 1.0
+
+    monkeypatch.setattr(_Search, "best_strength", timeless)
+    with pytest.warns(ConvergenceWarning, match="max_seconds ran out before finer curves"):
+        model = fitted_with_few_ramps(*jagged_table(0), max_seconds=1000)
+    assert max(shape.knots.size for shape in model.model_.shapes()) <= 41

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from sparsenam.cli import edit, fit, models, support, trust
+from sparsenam.cli import edit, export, fit, models, support, trust
 from sparsenam.cli.display import readable_errors, say
 
 EPILOG = """\b
@@ -76,6 +76,7 @@ app.command(epilog=models.PREDICT_EPILOG)(models.predict)
 app.command(epilog=models.EXPLAIN_EPILOG)(models.explain)
 app.command(epilog=models.REPORT_EPILOG)(models.report)
 app.command(epilog=edit.EDIT_EPILOG)(edit.edit)
+app.command(epilog=export.EXPORT_EPILOG)(export.export)
 app.command(epilog=trust.AUDIT_EPILOG)(trust.audit)
 app.command(epilog=trust.COMPARE_EPILOG)(trust.compare)
 app.command(epilog=fit.PATH_EPILOG)(fit.path)

@@ -100,12 +100,13 @@ def alpha_max(
     batch_weights: Array,
     *,
     penalty: Penalty | None = None,
+    gram: GramCache | None = None,
 ) -> float:
-    """Return the smallest alpha at which batch 0 has no penalised group."""
+    """Return the smallest alpha at which batch 0 has no penalised group; ``gram`` is a cache of that batch alone."""
     penalty = GroupLasso() if penalty is None else penalty
     check_convex(penalty)
     problem = convex_problem(design, target, family, np.atleast_2d(batch_weights)[:1])
-    solver, norms = _null_solver(problem, penalty, None)
+    solver, norms = _null_solver(problem, penalty, gram)
     return _alpha_max(problem, solver, penalty, norms)
 
 

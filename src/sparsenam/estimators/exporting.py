@@ -17,6 +17,7 @@ from sparsenam.export.portable import PortableModel, Target, portable_model
 from sparsenam.model import AdditiveModel
 from sparsenam.survival.cox import Baseline
 from sparsenam.tables import TableEncoder
+from sparsenam.tables.columns import as_numbers
 
 Matrix = NDArray[np.float64]
 
@@ -50,7 +51,7 @@ class ExportMixin:
     def export_difference(
         self, path: str | PathLike[str], X: ArrayLike, *, to: str | None = None, **options: Any
     ) -> float:
-        """Return the largest difference between the scores of exported files and the model's own, over their scale.
+        """Return the largest difference between the scores of exported files and those of the model, over their scale.
 
         Parameters
         ----------
@@ -76,11 +77,15 @@ class ExportMixin:
 def cells_of(encoder: TableEncoder, model: PortableModel, X: ArrayLike) -> Rows:
     """Return the cells of the columns that a model reads, row by row, as other programs would give them."""
     wanted = {column.name: column for column in model.columns}
+    described = {column.name: column for column in encoder.columns}
     columns: dict[str, list[Cell]] = {}
     for cells in read_cells(encoder, X):
         if cells.name not in wanted:
             continue
-        if cells.stored == "truth":
+        if wanted[cells.name].kind != "category":  # texts of numbers and dates, too
+            numbers = as_numbers(cells, described[cells.name].unit)
+            columns[cells.name] = [None if np.isnan(value) else float(value) for value in numbers]
+        elif cells.stored == "truth":
             columns[cells.name] = [None if np.isnan(value) else bool(value) for value in cells.numbers]
         elif cells.numbers.size:
             columns[cells.name] = [None if np.isnan(value) else float(value) for value in cells.numbers]

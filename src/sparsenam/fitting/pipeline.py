@@ -314,7 +314,7 @@ def fit(
     fitted, scores = fit_terms(problem, choice, plan, context)
     if table is not None:
         fitted = on_all_rows(table, encoder, sample, fitted, context)
-    found = None
+    found = finer = None
     if choice is not None and plan.pairs.pairs != 0:
         asked, shaped = plan.pairs, shaped_terms(plan.strategy.shapes, problem)
         fitted, found = add_pairs(
@@ -323,13 +323,16 @@ def fit(
     elif table is None and tested is None and fitted.smooth is not None and fitted.smooth.fit.crowded:
         from sparsenam.fitting.detail import with_detail  # and what it needs, which few fits do
 
-        choice, fitted = with_detail(problem, choice, fitted, splits, context)
+        detailed = with_detail(problem, choice, fitted, splits, context)
+        choice, fitted, finer = detailed.choice, detailed.fitted, detailed.evidence
     residuals = residuals_of(encoder, sample, problem, choice, fitted, context)
     bands = bands_of(fitted, context)
     result = build(encoder, problem, choice, problem.finish(fitted), plan)
     result = replace(result, pairs=found, bands=bands, residuals=residuals)
     if tested is not None:  # point, evidence and columns that came back are those of the default rule's choice
         result = replace(result, taken=None, readmitted=(), evidence=None, tested=tested)
+    if finer is not None:  # the model is no point of the curve
+        result = replace(result, taken=None, evidence=finer)
     return result
 
 

@@ -56,7 +56,9 @@ def residuals_of(
         None if present.exposure is None else present.exposure[rows],
     )
     family = fitted.model.family
-    inflation = 1.0 if choice is None or choice.validated is None else choice.validated.optimism
+    inflation = 1.0
+    if choice is not None and choice.validated is not None and fitted.left_out is None:
+        inflation = choice.validated.optimism
     if is_of_classes(family):
         return class_residuals(given, family, "leave-one-out", inflation)
     spread = spread_of(_rows_of(prepared, rows), given.errors(family), given.scores[:, 0], support, context)

@@ -16,6 +16,7 @@ from sparsenam.convex.design import FREEDOM, GroupedDesign, grouped_design
 from sparsenam.convex.features import GroupedFeatures, RampFeatures, RandomFeatures
 from sparsenam.convex.path import alpha_max, convex_path
 from sparsenam.convex.problem import Certificate, ConvexPoint, certify, convex_problem
+from sparsenam.convex.squared import GramCache
 from sparsenam.errors import CertificateError, InputError, describe
 from sparsenam.families import Family
 from sparsenam.model import AdditiveModel
@@ -237,7 +238,12 @@ class ConvexTask:
         )
 
     def walk(
-        self, alphas: Vector | None, n_alphas: int, tol: float, out_of_time: Callable[[], bool] = lambda: False
+        self,
+        alphas: Vector | None,
+        n_alphas: int,
+        tol: float,
+        out_of_time: Callable[[], bool] = lambda: False,
+        gram: GramCache | None = None,
     ) -> list[ConvexPoint]:
         """Return the points of a path for the fit on all rows, by default from alpha_max down, while there is time."""
         path = convex_path(
@@ -249,6 +255,7 @@ class ConvexTask:
             alphas=alphas,
             n_alphas=n_alphas,
             tol=tol,
+            gram=gram,
         )
         points: list[ConvexPoint] = []
         for point in path:
@@ -265,14 +272,15 @@ class ConvexTask:
         Without time the point reached on the way is returned: a sparser one.
         """
         target, weights = self.prepared.target, self.prepared.weights
+        gram = GramCache(self.design, target, weights[None]) if self.family.is_quadratic else None
         try:
-            top = alpha_max(self.design, target, self.family, weights[None], penalty=self.penalty)
+            top = alpha_max(self.design, target, self.family, weights[None], penalty=self.penalty, gram=gram)
         except InputError:  # a penalty that no alpha makes empty: solve at the alpha itself
             top = 0.0
         alphas = np.geomspace(top, alpha, STEPS_DOWN) if 0 < alpha < top else np.array([alpha])
         certificate, names = None, self.group_names
         for inner in (0.5 * tol, 0.01 * tol):
-            (point,) = deque(self.walk(alphas, alphas.size, inner, out_of_time), maxlen=1)
+            (point,) = deque(self.walk(alphas, alphas.size, inner, out_of_time, gram), maxlen=1)
             if point.alpha != alphas[-1]:
                 message = (
                     f"max_seconds ran out on the way to alpha {alpha:.3g}: the model is that of {point.alpha:.3g}."

@@ -1,0 +1,131 @@
+"""What the targets that write code share: templates, numbers as literals, safe comments and names, programs to run."""
+
+from __future__ import annotations
+
+import math
+import re
+import shutil
+import subprocess
+from collections.abc import Iterable, Mapping, Sequence
+from importlib.resources import files as package_files
+from typing import Any
+
+from sparsenam.errors import describe
+from sparsenam.export.exporting import Cell
+from sparsenam.export.portable import ExportError, PortableColumn, PortableModel
+from sparsenam.tables.text import is_marker, number_in
+
+DATA = "@@DATA@@"
+LONGEST_NAME = 40  # of an identifier, so that lines stay readable; names beyond it are cut and numbered
+SECONDS = 600.0  # after which a compiler or a program is given up
+
+
+def refuse_options(target: str, options: Mapping[str, Any], known: Iterable[str] = ()) -> None:
+    """Raise for options that a target does not know."""
+    taken = sorted(known)
+    unknown = sorted(set(options) - set(taken))
+    if unknown:
+        expected = f"options of {taken}" if taken else "no options"
+        raise ExportError(describe(f"export to {target}", expected, f"the option(s) {unknown}", "leave them out"))
+
+
+def filled(name: str, data: str, **words: str) -> str:
+    """Return a template with words replaced and the data in its place; what the data say is never looked through."""
+    text = (package_files("sparsenam.export.targets") / "templates" / name).read_text("utf-8")
+    if words:
+        text = re.sub("|".join(words), lambda found: words[found[0]], text)
+    head, tail = text.split(DATA)
+    return head + data + tail
+
+
+def number_literal(value: float) -> str:
+    """Return the shortest decimal that gives the number back to the bit, as Python, JavaScript and C write it."""
+    if not math.isfinite(value):
+        remedy = "fit again on columns of a smaller range"
+        raise ExportError(describe("model to export", "finite numbers", repr(value), remedy))
+    return repr(float(value))
+
+
+def by_text(column: PortableColumn) -> dict[str, int]:
+    """Return the codes of a category's levels by their texts; of two of the same text the first counts."""
+    return {level.text: level.code for level in reversed(column.levels)}
+
+
+def by_number(column: PortableColumn) -> dict[float, int]:
+    """Return the codes of a category's levels by the numbers that they write."""
+    return {level.number: level.code for level in reversed(column.levels) if level.number is not None}
+
+
+def number_of_cell(column: str, cell: Cell) -> float:
+    """Return a cell of a column of numbers as a number, NaN where it is missing."""
+    if cell is None or (isinstance(cell, str) and is_marker(cell)):
+        return math.nan
+    number = number_in(cell) if isinstance(cell, str) else float(cell)
+    if number is None:
+        raise ExportError(describe(f"column {column!r}", "numbers", f"the text {cell!r}", "mend this cell"))
+    return number
+
+
+def effect_names(model: PortableModel) -> list[str]:
+    """Return the names of the effects, those of all columns and then those of pairs."""
+    names = [column.name for column in model.columns]
+    return names + [" × ".join(names[axis.column] for axis in pair.axes) for pair in model.pairs]
+
+
+def in_comment(text: str, longest: int = 60) -> str:
+    """Return a text as ASCII in quotes that ends no comment and no line, cut where it is long."""
+    shown = ascii(text if len(text) <= longest else text[:longest] + "...")
+    for sign in '?"*/':  # trigraphs, quotes, ends
+        shown = shown.replace(sign, f"\\x{ord(sign):02x}")
+    return shown
+
+
+def identifiers(names: Sequence[str], taken: Iterable[str], fallback: str) -> list[str]:
+    """Return an identifier for each name, of ASCII letters, digits and _, each once and none of those taken.
+
+    Names in capitals are written small, since macros are not; so is a single capital before _, which stands for a
+    prefix in the parts of the header.
+    """
+    used, result = set(taken), list[str]()
+    for name in names:
+        plain = re.sub(r"[^0-9A-Za-z]+", "_", name.lower() if name.upper() == name else name)[:LONGEST_NAME].strip("_")
+        start = plain if plain[:1].isalpha() else f"{fallback}_{plain}".strip("_")
+        start = start[:1].lower() + start[1:] if start[1:2] == "_" else start
+        candidate, number = start, 1
+        while candidate in used:
+            number += 1
+            candidate = f"{start}_{number}"
+        used.add(candidate)
+        result.append(candidate)
+    return result
+
+
+def prefixed(text: str, prefix: str) -> str:
+    """Return a text of C in which P_ and U_ at the start of a name became the prefix, as it is and in capitals.
+
+    What stands between double quotes is left as it is; names in comments have none.
+    """
+    words = {"P": f"{prefix}_", "U": f"{prefix.upper()}_"}
+    return re.sub(r"""("[^"]*")|\b([PU])_(?=\w)""", lambda found: found[1] or words[found[2]], text)
+
+
+def program(target: str, *names: str) -> str:
+    """Return the first program there is among some; raise where there is none."""
+    for name in names:
+        if (found := shutil.which(name)) is not None:
+            return found
+    got, remedy = "a machine without it", "install it, or check the export where it runs"
+    raise ExportError(describe(f"check of an export to {target}", f"the program {' or '.join(names)}", got, remedy))
+
+
+def run(target: str, command: Sequence[str], given: bytes = b"") -> bytes:
+    """Return what a program writes; raise with the first lines that it complains with."""
+    try:
+        done = subprocess.run(command, input=given, capture_output=True, timeout=SECONDS, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        got, remedy = type(error).__name__, "run it by hand to see why"
+        raise ExportError(describe(f"check of an export to {target}", f"{command[0]} to run", got, remedy)) from error
+    if done.returncode:
+        got = " ".join(done.stderr.decode("utf-8", "replace").split())[:500]
+        raise ExportError(describe(f"check of an export to {target}", f"{command[0]} to succeed", got, "mend this"))
+    return done.stdout

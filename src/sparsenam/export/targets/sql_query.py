@@ -1,0 +1,238 @@
+"""A model as one SQL query: effects of the columns of a table, scores, means, probabilities and classes.
+
+`docs/export_sql.md` says what types the columns of the table have and how effects are read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from sparsenam.errors import describe
+from sparsenam.export.exporting import Matrix, Rows
+from sparsenam.export.portable import HIGHEST_EXPONENT, ExportError, PortableCurve, PortableModel
+from sparsenam.export.targets.sql_dialects import Dialect, Names, cut
+from sparsenam.export.targets.sql_other_dialects import DIALECTS
+from sparsenam.export.targets.sql_run import run_query
+from sparsenam.export.targets.sql_stages import Columns, Stages
+
+LOWEST_EXPONENT = -700.0  # e⁻⁷⁰⁰ is the smallest mean; below e⁻⁷⁰⁸ PostgreSQL fails
+
+
+@dataclass(frozen=True, slots=True)
+class QueryOptions:
+    """What a query is written for: a dialect, the parts of the table's name, and columns handed through."""
+
+    dialect: Dialect
+    table: tuple[str, ...]
+    key: tuple[str, ...]
+    effects: bool
+
+
+def files(model: PortableModel, path: Path, options: Mapping[str, Any]) -> dict[Path, bytes]:
+    """Return the query.
+
+    Parameters
+    ----------
+    model : PortableModel
+        The model.
+    path : path
+        The file.
+    options : mapping
+        ``dialect``: "duckdb" (default), "postgres", "sqlite", "bigquery", "snowflake", "tsql" or "spark".
+        ``table``: the table to read, "rows" by default; dots part schema and table, a list gives parts with dots.
+        ``key``: a column or columns of the table to hand through. ``effects``: whether the effects are among the
+        columns of the result; True by default.
+    """
+    return {path: query_of(model, read_options(options)).encode()}
+
+
+def scores(model: PortableModel, path: Path, rows: Rows, options: Mapping[str, Any]) -> Matrix:
+    """Return the scores (rows, outputs) of the written query, run by DuckDB or SQLite in memory."""
+    chosen = read_options(options)
+    names = _score_names(model, chosen)
+    return run_query(path, chosen.dialect.name, model, chosen.table, chosen.key, rows, names)
+
+
+def read_options(options: Mapping[str, Any]) -> QueryOptions:
+    """Return the options with their defaults; one sentence says what is wrong with them."""
+    known = ("dialect", "table", "key", "effects")
+    if unknown := sorted(set(options) - set(known)):
+        raise _refusal("export to sql", f"the options {list(known)}", f"{unknown}", "leave it out")
+    dialect, effects = options.get("dialect", "duckdb"), options.get("effects", True)
+    if not isinstance(dialect, str) or dialect not in DIALECTS:
+        raise _refusal("dialect", f"one of {list(DIALECTS)}", repr(dialect), "choose one")
+    if not isinstance(effects, bool):
+        raise _refusal("effects", "True or False", repr(effects), "choose one")
+    given = options.get("table", "rows")
+    table = _names("table", given.split(".") if isinstance(given, str) else given)
+    if not 1 <= len(table) <= 3:
+        raise _refusal(
+            "table", "a name of one to three parts", repr(given), "give a list of the parts if dots are in them"
+        )
+    key = options.get("key") or ()
+    return QueryOptions(DIALECTS[dialect], table, _names("key", [key] if isinstance(key, str) else key), effects)
+
+
+def _refusal(where: str, expected: str, got: str, remedy: str) -> ExportError:
+    return ExportError(describe(where, expected, got, remedy))
+
+
+def _names(where: str, given: object) -> tuple[str, ...]:
+    """Return names of an option, checked."""
+    names = list(cast("Sequence[object]", given)) if isinstance(given, list | tuple) else [given]
+    for name in names:
+        if not isinstance(name, str) or not _writable(name) or not name:
+            raise _refusal(where, "names that SQL can quote", repr(name), "rename it")
+    if len(set(names)) < len(names) and where == "key":
+        raise _refusal(where, "columns that differ", f"{names}", "leave out those given twice")
+    return tuple(cast("list[str]", names))
+
+
+def _writable(text: str) -> bool:
+    """Return whether a text can be in a file of SQL: no NUL, no halves of characters."""
+    return "\0" not in text and not any("\ud800" <= character <= "\udfff" for character in text)
+
+
+def _check(model: PortableModel, chosen: QueryOptions) -> None:
+    """Refuse names and levels that the dialect cannot tell apart or write."""
+    dialect, found = chosen.dialect, dict[str, str]()
+    for name in dict.fromkeys([*(column.name for column in model.columns), *chosen.key]):
+        if not name or not _writable(name):
+            raise _refusal("export to sql", "columns whose names SQL can quote", repr(name), "rename it before the fit")
+        shown = cut(name, dialect.longest_name)
+        shown = shown.casefold() if dialect.folds else shown
+        if shown in found:
+            got = f"{found[shown]!r} and {name!r}, which are one name in {dialect.name}"
+            raise _refusal("export to sql", "columns whose names differ", got, "rename one before the fit")
+        found[shown] = name
+    texts = [level.text for column in model.columns for level in column.levels]
+    texts += [label for label in (*model.classes, *model.outputs) if isinstance(label, str)]
+    for text in texts:
+        if not _writable(text):
+            raise _refusal(
+                "export to sql", "levels and classes that SQL can write", repr(text), "rename it before the fit"
+            )
+
+
+def query_of(model: PortableModel, chosen: QueryOptions) -> str:
+    """Return the query as text, or refuse."""
+    stages, _, _, result = _stages(model, chosen)
+    dialect = chosen.dialect
+    widest = max(len(columns) for columns in [*stages.queries, result])
+    if widest > dialect.most_columns:
+        expected, got = f"a query of at most {dialect.most_columns} columns for {dialect.name}", f"{widest}"
+        raise _refusal("export to sql", expected, got, "keep fewer columns, or export for DuckDB")
+    table = ".".join(dialect.identifier(part) for part in chosen.table)
+    names = Names(dialect, [*chosen.table, "source"])
+    source, written = f"{table} AS {stages.source}", list[str]()
+    for index, columns in enumerate(stages.queries):
+        name = names.new("step", str(index + 1))
+        ends = ([dialect.fenced] if index else []) + [dialect.fence]
+        body = _select(columns, source, " ".join(end for end in ends if end), "  ")
+        written.append(f"{name} AS {dialect.inlined}(\n{body}\n)")
+        source = name
+    return "\n".join(
+        [*_header(model, dialect), "WITH " + ", ".join(written), _select(result, source, dialect.fenced, ""), ""]
+    )
+
+
+def _select(columns: Columns, source: str, end: str, margin: str) -> str:
+    parts = [name if name == expression else f"{expression} AS {name}" for name, expression in columns.items()]
+    lines = ["SELECT", ",\n".join(f"{margin}  {part}" for part in parts), f"{margin}FROM {source}"]
+    return margin + "\n".join([*lines, *([f"{margin}{end}"] if end else [])])
+
+
+def _header(model: PortableModel, dialect: Dialect) -> list[str]:
+    writer = re.sub(r"[^A-Za-z0-9 .+-]", " ", model.written_by).strip("- ")  # nothing that could end the comment
+    lines = [f"-- An additive model as a query for {dialect.name}, written by {writer}."]
+    if not dialect.tested:
+        lines.append(f"-- Written from the documentation of {dialect.name}: no test has run it there.")
+    return lines
+
+
+def _score_names(model: PortableModel, chosen: QueryOptions) -> list[str]:
+    _, _, names, _ = _stages(model, chosen)
+    return names
+
+
+def _stages(model: PortableModel, chosen: QueryOptions) -> tuple[Stages, list[str], list[str], Columns]:
+    """Return the queries, the names of effects and scores, and the columns of the result."""
+    _check(model, chosen)
+    curves = [term for term in model.terms if isinstance(term, PortableCurve)]
+    dialect = chosen.dialect.for_constants(sum(len(term.knots) * (1 + 3 * len(term.slopes)) for term in curves))
+    names = Names(dialect, [*(column.name for column in model.columns), *chosen.key])
+    keys = tuple(dialect.identifier(key) for key in chosen.key)
+    stages = Stages(model, dialect, names, keys, dialect.identifier("source"))
+    stages.add_cells()
+    stages.add_effects()
+    effects, found = stages.add_scores()
+    shown = [*(effects if chosen.effects else []), *found]
+    if model.link == "softmax":
+        result = _softmax(stages, shown, found)
+    elif model.task in ("classes", "labels"):
+        result = _logits(stages, shown, found)
+    else:
+        suffixes = zip(found, stages.suffixes, strict=True)
+        result = {names.new("prediction", *suffix): _mean(model, dialect, score) for score, suffix in suffixes}
+    return stages, effects, found, {**{name: name for name in (*keys, *shown)}, **result}
+
+
+def _logits(stages: Stages, shown: Sequence[str], found: Sequence[str]) -> Columns:
+    """Return the probabilities of two classes, or of several labels, and what is predicted."""
+    model, dialect, names = stages.model, stages.dialect, stages.names
+    half, one = dialect.number(0.5), dialect.number(1.0)
+    if model.task == "classes":
+        first, second = (names.new("probability", str(label)) for label in model.classes)
+        stages.add({second: _mean(model, dialect, found[0])}, shown)
+        no, yes = (dialect.label(label) for label in model.classes)
+        chosen = f"CASE WHEN {second} > {half} THEN {yes} WHEN {second} <= {half} THEN {no} END"
+        return {first: f"{one} - {second}", second: second, names.new("prediction"): chosen}
+    means = {
+        names.new("probability", label): _mean(model, dialect, score)
+        for label, score in zip(model.outputs, found, strict=True)
+    }
+    stages.add(means, shown)
+    chosen = [f"CASE WHEN {mean} > {half} THEN 1 WHEN {mean} <= {half} THEN 0 END" for mean in means]
+    labels = [names.new("prediction", label) for label in model.outputs]
+    return {**{mean: mean for mean in means}, **dict(zip(labels, chosen, strict=True))}
+
+
+def _softmax(stages: Stages, shown: Sequence[str], found: Sequence[str]) -> Columns:
+    """Return the probabilities of classes and the first of the most probable, whose power is e⁰."""
+    dialect, names, classes = stages.dialect, stages.names, stages.model.classes
+    top = names.new("largest")
+    stages.add({top: dialect.largest(found)}, shown)
+    powers = {
+        names.new("power"): f"EXP({_clamp(dialect, f'({score} - {top})', LOWEST_EXPONENT, 0.0)})" for score in found
+    }
+    stages.add(powers, shown)
+    total = names.new("total")
+    stages.add({total: " + ".join(powers)}, [*shown, *powers])
+    cases = " ".join(
+        f"WHEN {power} = {dialect.number(1.0)} THEN {dialect.label(label)}"
+        for power, label in zip(powers, classes, strict=True)
+    )
+    shares = {
+        names.new("probability", str(label)): f"{power} / {total}" for label, power in zip(classes, powers, strict=True)
+    }
+    return {**shares, names.new("prediction"): f"CASE {cases} END"}
+
+
+def _mean(model: PortableModel, dialect: Dialect, score: str) -> str:
+    """Return the mean of a score under a link of single outputs."""
+    if model.link == "identity":
+        return score
+    highest = HIGHEST_EXPONENT if model.link == "log" else -LOWEST_EXPONENT
+    clamped = _clamp(dialect, score, LOWEST_EXPONENT, highest)
+    one = dialect.number(1.0)
+    return f"EXP({clamped})" if model.link == "log" else f"{one} / ({one} + EXP(-({clamped})))"
+
+
+def _clamp(dialect: Dialect, x: str, lowest: float, highest: float) -> str:
+    """Return x between two numbers, NULL where it is NULL."""
+    low, high = dialect.number(lowest), dialect.number(highest)
+    return f"CASE WHEN {x} < {low} THEN {low} WHEN {x} > {high} THEN {high} ELSE {x} END"
