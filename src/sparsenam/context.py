@@ -132,15 +132,19 @@ class Clock:
         """Return whether so many seconds are left."""
         return self.elapsed() + seconds <= self.seconds
 
-    def laps(self, share: float = 1.0) -> Callable[[], bool]:
-        """Return for a loop whether another lap, as long as the last, would pass this share of the budget."""
+    def laps(self, share: float = 1.0, least: float = 0.0) -> Callable[[], bool]:
+        """Return for a loop whether another lap, as long as the last, would pass this share of the budget.
+
+        The loop has ``least`` seconds from now in any case.
+        """
         last = time.monotonic()
+        end = max(share * self.seconds, last - self.started + least)
 
         def out_of_time() -> bool:
             nonlocal last
             now = time.monotonic()
             lap, last = now - last, now
-            return self.elapsed() + lap > share * self.seconds
+            return self.elapsed() + lap > end
 
         return out_of_time
 

@@ -3,11 +3,50 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Generator
+from contextlib import contextmanager
 from numbers import Integral, Real
+from typing import Protocol, Self
 
 
 class InputError(ValueError):
     """Data or a setting is not usable as given."""
+
+
+class RowNumbers(Protocol):
+    """The number in the table of each of some rows, by its place among them."""
+
+    def __getitem__(self, place: int, /) -> int: ...
+
+
+class RowError(InputError):
+    """Some rows of a table are not usable; ``got`` has what was found and the row, from 0, of each of them."""
+
+    def __init__(
+        self, where: str, expected: str, got: tuple[tuple[str, int], ...], remedy: str, more: str = ""
+    ) -> None:
+        super().__init__(where, expected, got, remedy, more)
+
+    def __str__(self) -> str:
+        where, expected, got, remedy, more = self.args
+        found = " and ".join(f"{value} in row {row}" for value, row in got)
+        return describe(where, expected, found + more, remedy)
+
+    def at(self, rows: RowNumbers) -> Self:
+        """Return the same under the numbers that the rows have in a larger table; how many there are is left out."""
+        where, expected, got, remedy, _ = self.args
+        return type(self)(where, expected, tuple((value, int(rows[row])) for value, row in got), remedy)
+
+
+@contextmanager
+def rows_named_by(rows: RowNumbers | None) -> Generator[None]:
+    """Let errors within name rows by their numbers in the table that they are a part of; None for all of it."""
+    try:
+        yield
+    except RowError as error:
+        if rows is None:
+            raise
+        raise error.at(rows) from error
 
 
 class DivergenceError(ArithmeticError):
@@ -43,6 +82,11 @@ def describe(where: str, expected: str, got: str, remedy: str) -> str:
     return f"{where}: expected {expected}, got {got}; {remedy}."
 
 
+def shown(value: object) -> str:
+    """Return a value as it is written in Python: 9, not np.int64(9)."""
+    return repr(getattr(value, "item", lambda: value)() if type(value).__module__ == "numpy" else value)
+
+
 def check_number(
     name: str,
     value: object,
@@ -59,16 +103,16 @@ def check_number(
     if not (math.isfinite(number) and high_enough and low_enough):
         above = f"above {lowest:g}" if open_below else f"of at least {lowest:g}"
         below = "" if math.isinf(highest) else f" and below {highest:g}"
-        raise InputError(describe(name, f"a number {above}{below}", repr(value), "choose another"))
+        raise InputError(describe(name, f"a number {above}{below}", shown(value), "choose another"))
 
 
 def check_word(name: str, value: object, words: tuple[str, ...]) -> None:
     """Raise unless the value is one of the words of an option."""
     if value not in words:
-        raise InputError(describe(name, f"one of {list(words)}", repr(value), "choose one"))
+        raise InputError(describe(name, f"one of {list(words)}", shown(value), "choose one"))
 
 
 def check_whole(name: str, value: object) -> None:
     """Raise unless the value is a whole number of at least 1."""
     if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
-        raise InputError(describe(name, "a whole number of at least 1", repr(value), "choose another"))
+        raise InputError(describe(name, "a whole number of at least 1", shown(value), "choose another"))

@@ -10,7 +10,7 @@ from sparsenam.context import Context, Streams
 from sparsenam.errors import InputError
 from sparsenam.families import Gaussian, Multinomial, Poisson
 from sparsenam.smooth import all_rows
-from sparsenam.smooth.all_rows import AllRows, Passes
+from sparsenam.smooth.all_rows import AllRows, BlockProblem, Passes
 from sparsenam.smooth.fit import Start, Steps, as_fit, ramps_of, solve
 from sparsenam.smooth.newton import SmoothProblem
 from sparsenam.smooth.prior import Layout
@@ -45,7 +45,7 @@ class Reader:
 
     def __call__(self, block: Block):
         rows, task = block.X[:, 0], self.task
-        return SmoothProblem(task.x[:, rows], task.target[rows], task.weights[rows], task.family)
+        return BlockProblem(task.x[:, rows], task.target[rows], task.weights[rows], task.family)
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -3,6 +3,7 @@
 import json
 
 import numpy as np
+import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
@@ -184,7 +185,7 @@ def test_what_blocks_cannot_do_is_one_sentence(fitted, folder, tmp_path):
         (("fit", parts, "--target", "y", "--test", "1", *out), "--test: expected a share"),
         (("fit", folder / "none*.parquet", "--target", "y", *out), "expected Parquet files, got none"),
         (("fit", folder / "n", "--target", "n", "--exposure", "n", *out), "expected different columns, got one twice"),
-        (("predict", model, parts), "--out: expected a name that ends in .parquet"),
+        (("predict", model, parts, "--out", tmp_path / "p.csv"), "--out: expected a name that ends in .parquet"),
         (("predict", model, parts, "--out", tmp_path / "p.parquet", "--intervals", "0.9"), "--intervals: expected"),
         (("predict", model, parts, "--out", tmp_path / "no" / "p.parquet"), "--out: expected a file in a folder"),
         (("predict", model, tmp_path / "a.csv", "--out", tmp_path / "p.parquet"), "expected Parquet files, where one"),
@@ -206,3 +207,42 @@ def test_the_bar_shows_rows_and_the_time_left_of_this_pass(capsys, monkeypatch):
     assert "2.00M/4.00M" in shown
     assert " rows/s" in shown
     assert shown.rstrip().rpartition("rows: ")[2].startswith(" 25%")
+
+
+def test_predictions_of_several_files_are_parquet_where_no_name_is_given(fitted, folder, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    result = invoke("predict", fitted[0] / "model.snam", folder / "y" / "*.parquet")
+    assert result.exit_code == 0, result.output
+    assert f"{ROWS} predictions: predictions.parquet" in result.stdout
+    assert [path.name for path in tmp_path.iterdir()] == ["predictions.parquet"]
+
+
+def interrupting(*given, **more):
+    raise KeyboardInterrupt
+
+
+def test_ctrl_c_in_the_first_passes_is_said(fitted, folder, tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr("sparsenam.cli.large.count_rows", interrupting)
+        result = invoke("fit", folder / "y", "--target", "y", "--out", tmp_path / "model")
+    assert result.exit_code == 130
+    assert "Stopped before there was a model; the same command with --resume starts again." in result.stderr
+    with monkeypatch.context() as patch:
+        patch.setattr("sparsenam.cli.large.predict_table", interrupting)
+        result = invoke("predict", fitted[0] / "model.snam", folder / "y", "--out", tmp_path / "p.parquet")
+    assert result.exit_code == 130
+    assert result.stderr == "Stopped before the end; the same command starts again.\n"
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("sample", [1000, 10_000])
+def test_the_labels_of_rows_that_pandas_wrote_are_no_column(sample, table, tmp_path, monkeypatch):
+    small_blocks(monkeypatch, sample=sample)
+    frame = table[["a", "b", "y"]].dropna()
+    frame = frame.set_index(pd.Index(frame["y"].rank(), name="place"))
+    frame.to_parquet(tmp_path / "one.parquet")
+    result = invoke("fit", tmp_path / "one.parquet", "--target", "y", "--out", tmp_path / "model", *QUICK)
+    assert result.exit_code == 0, result.output
+    assert metrics_of(tmp_path / "model")["columns"] == 2
+    result = invoke("fit", tmp_path / "one.parquet", "--target", "place", "--out", tmp_path / "label", *QUICK)
+    assert metrics_of(tmp_path / "label")["columns"] == 3

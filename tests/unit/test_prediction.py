@@ -101,14 +101,19 @@ def test_named_rows_of_numbers_are_quick_only_with_the_names_of_the_fit_in_their
     table = pd.DataFrame(numbers(20), columns=list("abcde"))
     encoder, _ = TableEncoder.fit(table)
     row = table.iloc[:1]
-    assert encoder.few_terms(row) == row.to_numpy().tolist()
-    others = [row[list("edcba")], row.to_numpy(), row.astype(object), pl.DataFrame(row.to_dict("list")), row[:0]]
+    for same in (row, row.astype(object), pl.DataFrame(row.to_dict("list"))):
+        assert encoder.few_terms(same) == row.to_numpy().tolist()
+    others = [row[list("edcba")], row.to_numpy(), row.to_numpy().tolist(), row[:0]]
     others += [row.rename(columns={"a": "z"}), row.assign(a=np.nan), row.assign(a=np.inf), row.assign(a=True)]
     assert all(encoder.few_terms(other) is None for other in others)
     plain, _ = TableEncoder.fit(table.to_numpy())
     whole = numbers(3).astype(int)
     assert plain.few_terms(whole) == whole.astype(float).tolist()
+    assert (
+        plain.few_terms(whole[:1].tolist()) == plain.few_terms([tuple(whole[0].tolist())]) == plain.few_terms(whole[:1])
+    )
     others = [whole[:, :4], whole[:0], whole[0], whole > 0, whole.tolist(), np.ma.masked_array(whole), table.iloc[:1]]
+    others += [[[True, 1, 2, 3, 4]], [[2**64, 1, 2, 3, 4]], [["1", 1, 2, 3, 4]], [[None, 1, 2, 3, 4]], [], [[]]]
     assert all(plain.few_terms(other) is None for other in others)
 
 
@@ -131,6 +136,23 @@ def mixed(rows, levels="abc"):
             "truth": generator.uniform(size=rows) < 0.5,
         }
     )
+
+
+@pytest.mark.parametrize("split_levels", [False, True])
+@pytest.mark.parametrize("make", [lambda table: table, pl.DataFrame], ids=["pandas", "polars"])
+def test_one_row_of_known_levels_is_read_as_among_others(make, split_levels):
+    table = mixed(200).assign(code=[f"0{row % 5}" if row % 7 else "1.0" for row in range(200)])
+    encoder, terms = TableEncoder.fit(make(table), max_levels=3, split_levels=split_levels)
+    assert any(column.pooled for column in encoder.columns)
+    quick = [encoder.few_terms(make(table.iloc[row : row + 1])) for row in range(200)]
+    complete = table["size"].notna().to_numpy()
+    assert [found is not None for found in quick] == complete.tolist()
+    np.testing.assert_array_equal([found[0] for found in quick if found is not None], terms[complete])
+    row = make(table[complete].iloc[:1].astype({"kind": object, "text": object}))
+    assert encoder.few_terms(row) is not None
+    for changes in ({"text": "up"}, {"text": "NA"}, {"text": 1.0}, {"truth": 1}, {"count": "3"}):
+        other = make(table[complete].iloc[:1].assign(**changes))
+        assert encoder.few_terms(other) is None
 
 
 TABLES = {

@@ -63,6 +63,11 @@ def readable_errors(*, debug: bool) -> Generator[None]:
             yield
     except (typer.Exit, typer.Abort, BrokenPipeError):  # a pipe that its reader closed is no error
         raise
+    except KeyboardInterrupt as stop:
+        if debug:
+            raise
+        note("Stopped before the end; the same command starts again.")
+        raise typer.Exit(INTERRUPTED) from stop
     except Exception as error:
         if debug:
             raise

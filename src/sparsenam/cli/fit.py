@@ -100,8 +100,13 @@ def fit(
             shapes,
             fdr,
         )
-        problem, notes, content = _posed(table, request, in_cluster=scheduler is not None)
         folder = ModelFolder(out)
+        had_model = folder.model.exists()
+        try:
+            problem, notes, content = _posed(table, request, in_cluster=scheduler is not None)
+        except KeyboardInterrupt as stop:
+            note(_stopped_message("nothing", folder, had_model=had_model))
+            raise typer.Exit(INTERRUPTED) from stop
         fingerprint = request.fingerprint(content)
         _say_task(problem.kind, notes)
         if resume:
@@ -112,7 +117,6 @@ def fit(
                 return
             going_on = f"Going on from the chosen columns of the stopped fit in {out}."
             note(going_on if folder.stage.exists() else f"No stopped fit in {out}: starting from the beginning.")
-        had_model = folder.model.exists()
         try:
             metrics = run_fit(problem, request, folder, fingerprint, resume=resume)
         except FitStopped as stop:
@@ -137,7 +141,7 @@ def path(
     with readable_errors(debug=debug):
         from sparsenam.cli.problem import TargetRequest, fit_rows, pose
         from sparsenam.cli.run import FitRequest
-        from sparsenam.cli.tables import read_file
+        from sparsenam.cli.tables import read_columns
 
         if task == "survival":
             remedy = "see the path in the report of sparsenam fit"
@@ -145,7 +149,7 @@ def path(
         columns = TargetRequest(target, task, family, None, exposure)
         kinds = tuple(as_types(types).items())
         request = FitRequest(columns, seed=seed, keep=tuple(as_list(keep)), types=kinds)
-        problem = pose(read_file(table), columns)
+        problem = pose(read_columns(table, (target, exposure)), columns)
         if not as_json:
             _say_task(problem.kind, problem.notes)
         walker = request.convex_estimator(problem.kind, "auto")
@@ -225,13 +229,14 @@ def _posed(table: Path, request: FitRequest, *, in_cluster: bool) -> tuple[Posed
     """Return the problem of a table in memory or in blocks, what to say of it, and what stands for its content."""
     from sparsenam.cli.large import content_of, pose_large, reads_blocks, source_at
     from sparsenam.cli.problem import SplitProblem, pose, split
-    from sparsenam.cli.tables import read_file
+    from sparsenam.cli.tables import read_columns
 
     if in_cluster or reads_blocks(table, request):
         source = source_at(table, in_cluster=in_cluster)
         large = pose_large(source, request.target, request.test, request.seed)
         return large, large.notes, content_of(source, large)
-    problem = pose(read_file(table), request.target)
+    asked = request.target
+    problem = pose(read_columns(table, (asked.target, asked.event, asked.exposure)), asked)
     return SplitProblem(problem, *split(problem, request.test, request.seed)), problem.notes, table.read_bytes()
 
 

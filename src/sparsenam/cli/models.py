@@ -19,7 +19,7 @@ Examples:
   sparsenam predict sparsenam-model/model.snam new.csv
   sparsenam predict loans/model.snam new.parquet --out scored.csv.gz
   sparsenam predict sparsenam-model/model.snam new.csv --intervals 0.9
-  sparsenam predict sparsenam-model/model.snam 'trips/*.parquet' --out predictions.parquet"""
+  sparsenam predict sparsenam-model/model.snam 'trips/*.parquet'"""
 EXPLAIN_EPILOG = """\b
 Examples:
   sparsenam explain sparsenam-model/model.snam
@@ -39,7 +39,10 @@ Debug = Annotated[bool, typer.Option("--debug", help="Show the whole trace of an
 def predict(
     model: ModelFile,
     table: Annotated[Path, typer.Argument(help="CSV, TSV or Parquet file, .gz too.", show_default=False)],
-    out: Annotated[Path, typer.Option(help="CSV, TSV, with .gz too, or Parquet file.")] = Path("predictions.csv"),
+    out: Annotated[
+        Path | None,
+        typer.Option(help="CSV, TSV, with .gz too, or Parquet file; predictions.csv, or .parquet for several files."),
+    ] = None,
     exposure: Annotated[str | None, typer.Option(help="Column of exposures; else 1 for every row.")] = None,
     intervals: Annotated[float | None, typer.Option(help="Level, such as 0.9, of intervals or sets.")] = None,
     debug: Debug = False,
@@ -54,6 +57,8 @@ def predict(
         from sparsenam.cli.large import is_in_blocks, predict_blocks
         from sparsenam.cli.tables import PARQUET, check_writable, read_file, write_table
 
+        if out is None:
+            out = Path("predictions.parquet" if is_in_blocks(table) else "predictions.csv")
         if out.suffix.lower() in PARQUET or is_in_blocks(table):
             asked = {"--exposure": exposure, "--intervals": intervals}
             given = [name for name, value in asked.items() if value is not None]

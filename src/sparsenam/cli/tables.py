@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from sparsenam.errors import InputError, describe
 from sparsenam.files import write_atomically
+from sparsenam.tables.arrow_rows import index_names
 from sparsenam.tables.cells import Cells, coded
 from sparsenam.tables.frame import Frame, read_series
 from sparsenam.tables.text import listed
@@ -110,6 +111,19 @@ def read_file(path: Path) -> FileTable:
     if not table.names or not table.n_rows:
         raise InputError(describe(str(path), "a header and rows", "no rows", "give a table with rows"))
     return table
+
+
+def read_columns(path: Path, used: Collection[str | None]) -> FileTable:
+    """Return the table in a file without the labels of rows that pandas wrote into it, but with the columns used."""
+    table = read_file(path)
+    if path.suffix.lower() not in PARQUET:
+        return table
+    try:
+        schema = _library("pyarrow.parquet").read_schema(path)
+    except ImportError:
+        return table
+    labels = [name for name in index_names(schema) if name in table.names and name not in used]
+    return table.without(labels) if len(labels) < len(table.names) else table
 
 
 def check_writable(path: Path) -> None:

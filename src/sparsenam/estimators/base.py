@@ -237,9 +237,9 @@ class AdditiveEstimator(AuditingMixin, BandsMixin, EditingMixin, ExportMixin, Ch
     def _fit_in(self, surroundings: Surroundings, X: ArrayLike, y: ArrayLike, **fit_params: Any) -> Self:
         """Fit as ``fit`` does, with progress and a resume file of the caller's."""
 
-    def _read(self, X: ArrayLike, strategy: Strategy) -> tuple[TableEncoder, Matrix]:
+    def _read(self, X: ArrayLike, strategy: Strategy, among: str = "") -> tuple[TableEncoder, Matrix]:
         """Decide what each column is, and return the table in terms, shape (rows, terms)."""
-        return read(X, strategy, getattr(self, "feature_types", None), type(self).__name__)
+        return read(X, strategy, getattr(self, "feature_types", None), type(self).__name__, among)
 
     def _plan(self, pose: Pose, strategy: Strategy, penalty: Penalty) -> Plan:
         choosing = self._choosing()

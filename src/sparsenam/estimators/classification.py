@@ -12,7 +12,7 @@ from sklearn.utils import Tags, compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_array, check_consistent_length, column_or_1d
 
-from sparsenam.errors import InputError, describe
+from sparsenam.errors import InputError, describe, rows_named_by, shown
 from sparsenam.estimators.base import (
     AdditiveEstimator,
     RandomFeatureParameters,
@@ -24,7 +24,7 @@ from sparsenam.estimators.base import (
     require_target,
 )
 from sparsenam.estimators.intervals import SetMixin
-from sparsenam.estimators.rows import ClassTarget, given_table, is_matrix, with_all_classes
+from sparsenam.estimators.rows import ClassTarget, check_labels, given_table, is_matrix, with_all_classes
 from sparsenam.explain import Explanation, against_class
 from sparsenam.families import Binomial, Family, Multilabel, Multinomial, as_family
 from sparsenam.fitting.all_rows import LargeTable
@@ -56,11 +56,14 @@ class AdditiveClassifier(SetMixin, ClassifierMixin, AdditiveEstimator):
             progress = surroundings.shown(settings)
             given = given_table(X, y, sample_weight, None, strategy, settings, progress, at_once=at_once)
             given = with_all_classes(given)
-            encoder, terms = self._read(given.X, strategy)
-            labels = check_array(given.y, ensure_2d=False, dtype=None, input_name="y")
-            check_classification_targets(labels)
-            check_consistent_length(terms, labels)
-            check_target_not_inside(given.X, given.y)
+            with rows_named_by(given.places):
+                encoder, terms = self._read(given.X, strategy, given.among)
+                if given.places is not None:
+                    check_labels(np.asarray(given.y))
+                labels = check_array(given.y, ensure_2d=False, dtype=None, input_name="y")
+                check_classification_targets(labels)
+                check_consistent_length(terms, labels)
+                check_target_not_inside(given.X, given.y)
             weights = check_weights(given.weights, terms)
             factors = np.ones(0)
             if type_of_target(labels) == "multilabel-indicator":
@@ -127,7 +130,7 @@ class AdditiveClassifier(SetMixin, ClassifierMixin, AdditiveEstimator):
             return labels.astype(np.float64)
         known = np.isin(labels := column_or_1d(labels, warn=True), self.classes_)
         if not known.all():
-            got = repr(labels[~known][0])
+            got = shown(labels[~known][0])
             raise InputError(describe("y", f"the classes {self.classes_.tolist()}", got, "leave these rows out"))
         target = (labels[:, None] == self.classes_[None, :]).astype(np.float64)
         return target[:, 1:] if self.model_.family.name == "binomial" else target

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib import import_module
 from os import PathLike
@@ -15,11 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from sparsenam.errors import InputError, check_word, describe
+from sparsenam.errors import InputError, check_word, describe, rows_named_by
 from sparsenam.estimators.base import AdditiveEstimator
 from sparsenam.files import written_beside
-from sparsenam.tables.arrow_rows import arrow_library, column_names, tables_of
+from sparsenam.tables import TableEncoder
+from sparsenam.tables.arrow_rows import PARQUET, arrow_library, column_names, tables_of
 from sparsenam.tables.dask_rows import text_names
+from sparsenam.tables.encoder import News
 from sparsenam.tables.sources import source_of
 from sparsenam.tables.spark_rows import numbered
 
@@ -45,7 +48,8 @@ def predict_table(
     source
         A Parquet file, a folder, a pattern or a list of these, or a dataset of pyarrow; a table of Dask or Spark.
     to : path, for Parquet and pyarrow only
-        The Parquet file to write: the table again, with the predictions to its right. It appears whole or not at all.
+        The Parquet file to write, named .parquet or .pq: the table again, with the predictions to its right. It
+        appears whole or not at all.
     method : {"predict", "predict_proba", "decision_function"}, default "predict"
         What is predicted.
 
@@ -67,7 +71,7 @@ def predict_table(
     if found.engine == "arrow":
         if to is None:
             raise InputError(describe("to", "the name of a Parquet file", "none", "give the file to write"))
-        return _to_parquet(predictor, found.table, Path(to))
+        return _to_parquet(model, predictor, found.table, Path(to))
     if to is not None:
         remedy = "leave it out, and write the table that is returned"
         raise InputError(describe("to", "None for a table of Dask or Spark", repr(str(to)), remedy))
@@ -84,11 +88,14 @@ class Predictor:
     outputs: tuple[str, ...]
     kind: np.dtype[Any]
 
-    def predict(self, table: Any) -> NDArray[Any]:
-        """Return the predictions (rows, outputs) of a table of pandas or pyarrow with the columns that it reads."""
+    def predict(self, table: Any, model: AdditiveEstimator | None = None) -> NDArray[Any]:
+        """Return the predictions (rows, outputs) of a table of pandas or pyarrow with the columns that it reads.
+
+        They are those of ``model``, by default of the one that travels.
+        """
         if not len(table):  # a partition may be empty, and estimators want a row at least
             return np.empty((0, len(self.outputs)), self.kind)
-        found = np.asarray(getattr(_unpickled(self.content), self.method)(table))
+        found = np.asarray(getattr(_unpickled(self.content) if model is None else model, self.method)(table))
         stored = found.astype(str if self.kind.kind == "O" else self.kind).astype(self.kind)
         return stored.reshape(len(found), len(self.outputs))
 
@@ -138,29 +145,61 @@ def _predictor(model: AdditiveEstimator, method: Method) -> Predictor:
     return Predictor(pickle.dumps(model), method, inputs, tuple(outputs), kind)
 
 
-def _to_parquet(predictor: Predictor, dataset: Any, path: Path) -> Path:
+def _to_parquet(model: AdditiveEstimator, predictor: Predictor, dataset: Any, path: Path) -> Path:
     """Write the rows and their predictions, a row group for each block."""
+    if path.suffix.lower() not in PARQUET:
+        remedy = "choose another name, and convert the file that is written"
+        raise InputError(describe("to", "a name that ends in .parquet", repr(path.name), remedy))
     names = column_names(dataset)
     predictor.check(names)
     if not path.parent.is_dir() or path.is_dir():
         got = "a folder of that name" if path.is_dir() else f"{path.parent}, which is not there"
         raise InputError(describe("to", "a file in a folder", got, "make the folder or choose another name"))
     schema = arrow_library("pyarrow").schema([dataset.schema.field(name) for name in names])
+    news = list[News]()
+    noting = copy(model)
+    noting.encoder_ = NotingEncoder.of(model.encoder_, news)
     with written_beside(path) as temporary:
         # without rows the file has its columns nevertheless
-        tables = (with_predictions(predictor, table) for table in tables_of(dataset, names))
+        tables = _predicted(predictor, tables_of(dataset, names), noting)
         first = next(tables, with_predictions(predictor, schema.empty_table()))
         with arrow_library("pyarrow.parquet").ParquetWriter(temporary, first.schema) as writer:
             writer.write_table(first)
             for table in tables:
                 writer.write_table(table)
+    model.encoder_.warn_of(sum(news, News()))
     return path
 
 
-def with_predictions(predictor: Predictor, table: Any) -> Any:
+@dataclass(frozen=True, slots=True)
+class NotingEncoder(TableEncoder):
+    """An encoder that takes note of what it would warn of, so that a table in blocks is warned of once."""
+
+    news: list[News] = field(default_factory=list[News])
+
+    @classmethod
+    def of(cls, encoder: TableEncoder, news: list[News]) -> NotingEncoder:
+        """Return an encoder that does what another does, and takes its notes into a list."""
+        return cls(encoder.names, encoder.named, encoder.columns, encoder.terms, encoder.estimator_name, news)
+
+    def warn_of(self, news: News, seen: str = "during the fit", now: str = "now") -> None:
+        """Take note."""
+        self.news.append(news)
+
+
+def _predicted(predictor: Predictor, tables: Iterable[Any], model: AdditiveEstimator) -> Iterator[Any]:
+    """Yield tables with their predictions; an error names the row of all of them."""
+    done = 0
+    for table in tables:
+        with rows_named_by(range(done, done + table.num_rows)):
+            yield with_predictions(predictor, table, model)
+        done += table.num_rows
+
+
+def with_predictions(predictor: Predictor, table: Any, model: AdditiveEstimator | None = None) -> Any:
     """Return a table of Arrow with columns of predictions to its right."""
     arrow = arrow_library("pyarrow")
-    found = predictor.predict(table.select(list(predictor.inputs)))
+    found = predictor.predict(table.select(list(predictor.inputs)), model)
     kind = arrow.string() if predictor.kind.kind == "O" else arrow.from_numpy_dtype(predictor.kind)
     for name, column in zip(predictor.unused(table.column_names), found.T, strict=True):
         table = table.append_column(name, arrow.array(column, kind))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Self
 
@@ -11,7 +12,7 @@ from sklearn.base import RegressorMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_array, check_consistent_length
 
-from sparsenam.errors import InputError, describe
+from sparsenam.errors import InputError, RowError, describe, rows_named_by
 from sparsenam.estimators.base import (
     AdditiveEstimator,
     RandomFeatureParameters,
@@ -26,7 +27,7 @@ from sparsenam.estimators.editing import GivenRows
 from sparsenam.estimators.intervals import IntervalMixin
 from sparsenam.estimators.rows import NumberTarget, given_table
 from sparsenam.families import CustomLoss, Family, as_family
-from sparsenam.fitting.all_rows import LargeTable
+from sparsenam.fitting.all_rows import LargeTable, check_counts
 from sparsenam.tables import check_target_not_inside
 from sparsenam.tables.blocks import MemoryBlocks
 
@@ -83,16 +84,21 @@ class AdditiveRegressor(IntervalMixin, RegressorMixin, AdditiveEstimator):
             strategy, penalty = self._resolve()
             plan = self._plan(self._pose(strategy, chosen), strategy, penalty)
             y = require_target(self, y)
+            if exposure is not None:
+                _require_rates(chosen)
             settings, at_once = self._settings(), groups is not None
             progress = surroundings.shown(settings)
             given = given_table(X, y, sample_weight, exposure, strategy, settings, progress, at_once=at_once)
             if isinstance(given.blocks, MemoryBlocks):  # all at once, so that an error names the row of the table
                 check_target(given.blocks.y)
-            encoder, terms = self._read(given.X, strategy)
-            target = check_target(given.y)
-            check_consistent_length(terms, target)
-            check_target_not_inside(given.X, given.y)
-            units = None if given.exposure is None else check_exposure(given.exposure, target)
+            with rows_named_by(given.places):
+                encoder, terms = self._read(given.X, strategy, given.among)
+                target = check_target(given.y)
+                check_consistent_length(terms, target)
+                check_target_not_inside(given.X, given.y)
+                units = None if given.exposure is None else check_exposure(given.exposure, target)
+                if given.places is not None:
+                    NumberTarget(check_target, chosen)(target)
             weights = check_weights(given.weights, terms)
             sample = plan.sample(encoder, terms, target.reshape(len(target), -1), weights, units)
             table = None if given.blocks is None else LargeTable(given.blocks, NumberTarget(check_target, chosen))
@@ -108,9 +114,7 @@ class AdditiveRegressor(IntervalMixin, RegressorMixin, AdditiveEstimator):
         scores = self._scores(X)
         means = self.model_.family.mean(scores)
         if exposure is not None:
-            if self.model_.family.exposure_power is None:
-                got = f"the {self.model_.family.name} family"
-                raise InputError(describe("exposure", "a family of rates", got, "leave the exposure out"))
+            _require_rates(self.model_.family)
             means = means * check_exposure(exposure, np.zeros(len(means)))[:, None]
         return means[:, 0] if self._flat_target else means
 
@@ -138,9 +142,16 @@ class AdditiveRegressor(IntervalMixin, RegressorMixin, AdditiveEstimator):
         return tags
 
 
+def _require_rates(family: Family) -> None:
+    """Raise for an exposure under a family without rates."""
+    if family.exposure_power is None:
+        expected = "a family of rates, such as 'poisson', 'gamma' or 'tweedie'"
+        raise InputError(describe("exposure", expected, f"the {family.name} family", "leave the exposure out"))
+
+
 def check_exposure(exposure: ArrayLike, target: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the exposure as finite numbers; one that is 0 must have counted nothing."""
-    values = np.asarray(exposure, dtype=np.float64)
+    values = check_counts(np.atleast_1d(exposure), "exposure")
     if values.shape != (len(target),) or not np.isfinite(values).all() or (values < 0).any():
         expected = f"{len(target)} finite numbers of at least 0"
         got = f"shape {values.shape}" if values.shape != (len(target),) else "others"
@@ -148,7 +159,7 @@ def check_exposure(exposure: ArrayLike, target: NDArray[np.float64]) -> NDArray[
     counted = target.reshape(len(target), -1).any(axis=1)
     if (counted & (values == 0)).any():
         row = int(np.flatnonzero(counted & (values == 0))[0])
-        raise InputError(describe("exposure", "y = 0 where it is 0", f"another y in row {row}", "correct the row"))
+        raise RowError("exposure", "y = 0 where it is 0", (("another y", row),), "correct the row")
     return values
 
 
@@ -158,12 +169,17 @@ def check_target(y: ArrayLike) -> NDArray[np.float64]:
     try:
         numbers = target.astype(np.float64)
     except (TypeError, ValueError) as error:
-        raise InputError(describe("y", "numbers", f"{error}", "use SNAMClassifier for classes")) from error
+        raise InputError(describe("y", "numbers", _without_types(error), "use SNAMClassifier for classes")) from error
     if not np.isfinite(numbers).all():
         row = int(np.argwhere(~np.isfinite(numbers))[0, 0])
         value = "NaN" if np.isnan(numbers[row]).any() else "infinity (inf)"
-        raise InputError(describe("y", "finite numbers", f"{value} in row {row}", "drop these rows"))
+        raise RowError("y", "finite numbers", ((value, row),), "drop these rows")
     return numbers
+
+
+def _without_types(error: Exception) -> str:
+    """Return what NumPy says, without the names of its types around values."""
+    return re.sub(r"np\.\w+\((.*?)\)", r"\1", str(error))
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -228,7 +244,8 @@ class SNAMRegressor(SupportMixin, SNAMParameters, AdditiveRegressor):
     heredity : {"none", "weak", "strong"}, default "none"
         Whether a pair may be of any two columns, must hold a kept one, or two of them.
     max_seconds : float, optional
-        Time budget; the fit ends with what it has.
+        Time budget; the fit ends with what it has. Reading the table is not in it, and the choice of columns gets at
+        least as long as its preparation took.
     n_jobs : int, optional
         Threads of the linear algebra, -1 for all cores; None is 1, the fastest for nearly every table.
     verbose : bool, optional

@@ -11,24 +11,33 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import column_or_1d
 
 from sparsenam.context import Progress, Streams
-from sparsenam.errors import InputError, describe
+from sparsenam.errors import InputError, RowError, describe, rows_named_by, shown
 from sparsenam.families import Family
+from sparsenam.fitting.all_rows import check_counts
 from sparsenam.fitting.strategies import Strategy
 from sparsenam.tables.blocks import SAMPLE_ROWS, Blocks, MemoryBlocks, TargetColumns, VisitedBlocks, sample_of
-from sparsenam.tables.sources import blocks_of, source_of
+from sparsenam.tables.cells import cell_type_of
+from sparsenam.tables.sources import blocks_of, require_named_columns, source_of
 
 Matrix = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GivenTable:
-    """The rows that choose: all of them, or a sample of those in ``blocks``."""
+    """The rows that choose: all of them, or a sample of those in ``blocks``, with their numbers in the table."""
 
     X: Any
     y: ArrayLike
     weights: ArrayLike | None
     exposure: ArrayLike | None
     blocks: Blocks | None = None
+    places: NDArray[np.intp] | None = None
+
+    @property
+    def among(self) -> str:
+        """Where the rows that choose are a sample, the words that say so."""
+        drawn, blocks = _length(self.y), self.blocks
+        return "" if blocks is None or drawn >= blocks.n_rows else f" in the sample of {drawn:,} rows"
 
 
 def given_table(
@@ -49,6 +58,7 @@ def given_table(
     """
     given, blocks = GivenTable(X, y, weights, exposure), _outside(X, y, weights, exposure)
     if blocks is None and isinstance(y, str):
+        require_named_columns(X)
         inside = TargetColumns(y, _name(weights), _name(exposure)).block(X, 0)
         given = GivenTable(inside.X, inside.y, inside.weights, inside.exposure)
     pairs, cv = parameters.get("pairs", 0), parameters.get("cv")
@@ -79,13 +89,26 @@ def given_table(
         drawn = sample_of(blocks, seed, report=lambda done: progress.report("sample", done, rows))
     finally:
         progress.close()
-    return GivenTable(drawn.X, drawn.y, drawn.weights, drawn.exposure, blocks)
+    places = np.asarray(drawn.in_table, dtype=np.intp)
+    sample = GivenTable(drawn.X, drawn.y, drawn.weights, drawn.exposure, blocks, places)
+    for values, name in ((drawn.weights, "sample_weight"), (drawn.exposure, "exposure")):
+        if values is None:
+            continue
+        with rows_named_by(places):
+            counts = check_counts(values, name)
+        if not counts.any():
+            remedy = "leave out the rows where it is 0"
+            raise InputError(describe(name, f"some number above 0{sample.among}", "none", remedy))
+    return sample
 
 
 def with_all_classes(given: GivenTable) -> GivenTable:
     """Return a table in memory as it is, without a sample of its rows, where the sample lacks a class."""
     blocks = given.blocks
-    if not isinstance(blocks, MemoryBlocks) or np.unique(blocks.y).size == np.unique(np.asarray(given.y)).size:
+    if not isinstance(blocks, MemoryBlocks):
+        return given
+    check_labels(blocks.y)
+    if len(set(blocks.y.tolist())) == len(set(np.asarray(given.y).tolist())):
         return given
     return GivenTable(blocks.X, blocks.y, blocks.weights, blocks.exposure)
 
@@ -114,10 +137,10 @@ def _of_rows(values: ArrayLike | None, name: str, rows: int) -> Matrix | None:
     """Return one number for each row, where they are given."""
     if values is None:
         return None
-    numbers = np.asarray(values, dtype=np.float64)
-    if numbers.shape != (rows,):
-        raise InputError(describe(name, f"{rows} numbers", f"shape {numbers.shape}", "give one for each row"))
-    return numbers
+    given = np.asarray(values)
+    if given.shape != (rows,):
+        raise InputError(describe(name, f"{rows} numbers", f"shape {given.shape}", "give one for each row"))
+    return check_counts(given, name)
 
 
 def is_matrix(values: Any) -> bool:
@@ -136,6 +159,17 @@ def _length(values: Any) -> int:
     if isinstance(shape, tuple) and shape:
         return int(shape[0])  # pyright: ignore[reportUnknownArgumentType]
     return len(values) if hasattr(values, "__len__") else 0
+
+
+def check_labels(y: NDArray[Any]) -> None:
+    """Raise where a row has no class: None, NaN or another mark of a missing cell."""
+    if y.ndim != 1 or y.dtype.kind not in "fO":
+        return
+    labels: list[object] = y.tolist()
+    missing = np.array([cell_type_of(type(label)) == "missing" or label != label for label in labels], dtype=bool)
+    if missing.any():
+        got = (("none", int(np.argmax(missing))),)
+        raise RowError("y", "a class in every row", got, "leave out the rows without one")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -164,11 +198,12 @@ class ClassTarget:
     def __call__(self, y: NDArray[Any]) -> tuple[Matrix, Matrix]:
         """Return y as 0 and 1 (rows, outputs), and the factors of the rows' classes."""
         labels = column_or_1d(y)
+        check_labels(labels)
         places = np.clip(np.searchsorted(self.classes, labels), 0, self.classes.size - 1)
         unknown = self.classes[places] != labels
         if unknown.any():
             expected = f"the classes of a sample of {SAMPLE_ROWS:,} rows"
-            got = f"{labels[unknown][0]!r}, which it does not hold"
-            raise InputError(describe("y", expected, got, "leave out rows of so rare classes"))
+            got = ((f"{shown(labels[unknown][0])}, which it does not hold,", int(np.argmax(unknown))),)
+            raise RowError("y", expected, got, "leave out rows of so rare classes")
         target = (places[:, None] == np.arange(self.classes.size)).astype(np.float64)
         return target[:, 1:] if self.binary else target, self.factors[places]

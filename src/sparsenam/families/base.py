@@ -10,7 +10,7 @@ import numpy as np
 from array_api_compat import array_namespace
 from numpy.typing import NDArray
 
-from sparsenam.errors import InputError, describe
+from sparsenam.errors import InputError, RowError, describe
 
 if TYPE_CHECKING:
     from sparsenam.families.custom import CustomLoss
@@ -34,9 +34,9 @@ class TargetRange:
         wrong = ~((target >= self.lowest) & (target <= self.highest) & np.isfinite(target))
         if wrong.any():
             row = int(np.argwhere(wrong)[0, 0])
-            got = f"{target[wrong][0]} in row {row} ({int(wrong.sum())} such values)"
+            got, more = ((f"{target[wrong][0]}", row),), f" ({int(wrong.sum())} such values)"
             remedy = "correct y or choose another family"
-            raise InputError(describe(f"y of {where}", self.description, got, remedy))
+            raise RowError(f"y of {where}", self.description, got, remedy, more)
 
 
 class Family(Protocol):

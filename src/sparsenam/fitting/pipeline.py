@@ -266,11 +266,14 @@ class FitResult:
 
 
 def read(
-    X: object, strategy: Strategy, feature_types: FeatureTypes | None, estimator_name: str
+    X: object, strategy: Strategy, feature_types: FeatureTypes | None, estimator_name: str, among: str = ""
 ) -> tuple[TableEncoder, Vector]:
-    """Decide what each column of a table is, and return it in terms, shape (rows, terms)."""
+    """Decide what each column of a table is, and return it in terms, shape (rows, terms).
+
+    ``among`` says in messages which rows these are, where they are a sample.
+    """
     split = strategy.splits_levels
-    return TableEncoder.fit(X, feature_types, split_levels=split, estimator_name=estimator_name)
+    return TableEncoder.fit(X, feature_types, split_levels=split, estimator_name=estimator_name, among=among)
 
 
 def fit(
@@ -354,7 +357,8 @@ def choose(
         return unpack_choice(task, stored)
     choice = problem.choose(task, how, strategy.tol, strategy.quick, context)
     if not context.clock.has_room_for((1.0 - CHOOSING) * context.clock.seconds):
-        message = "max_seconds ran out while columns were chosen: the choice may be too sparse; allow more."
+        outcome = "the fit of the chosen columns is cut short" if choice.is_complete else "the choice may be too sparse"
+        message = f"max_seconds ran out while columns were chosen: {outcome}; allow more."
         warnings.warn(message, ConvergenceWarning, stacklevel=2)
     if choice.is_complete:  # a choice cut short is made again when the fit goes on
         packed = pack_choice(choice)

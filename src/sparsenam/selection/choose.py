@@ -230,7 +230,11 @@ def with_first_fit(
 
 
 def _walk(task: ConvexTask, plan: CrossValidation, loss: HeldOutLoss, context: Context) -> ValidatedPath:
-    """Walk with all folds at once until the held-out loss has clearly turned, or the time is up."""
+    """Walk with all folds at once until the held-out loss has clearly turned, or the time is up.
+
+    The walk is given at least as long as what came before it, and goes on until it keeps a group: on a large table the
+    first point may take longer than a short budget, and those after it hardly any time.
+    """
     prepared, family = task.prepared, task.family
     batches = batch_weights(prepared.weights, plan.splits)
     gram = GramCache(task.design, prepared.target, batches) if family.is_quadratic else None
@@ -247,7 +251,7 @@ def _walk(task: ConvexTask, plan: CrossValidation, loss: HeldOutLoss, context: C
     )
     points, losses = list[ConvexPoint](), list[Vector]()
     turning, in_time = Turning(loss.weights), True
-    out_of_time = context.clock.laps(plan.share)
+    out_of_time = context.clock.laps(plan.share, least=context.clock.elapsed())
     total = plan.n_alphas + 1  # and the empty model
     context.progress.report("choose", 0, total)
     for point in with_empty(walk, task.free_groups):
@@ -256,7 +260,7 @@ def _walk(task: ConvexTask, plan: CrossValidation, loss: HeldOutLoss, context: C
         context.progress.report("choose", len(points), total)
         if turning.has_passed(point, losses[-1]):
             break
-        if out_of_time():
+        if out_of_time() and point.supports[0].size:
             in_time = False
             break
     curve = _curve(task, points, np.array(losses), loss.weights)

@@ -8,8 +8,8 @@ Newton's steps.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
-from typing import TypeVar
+from dataclasses import dataclass, field, fields, replace
+from typing import Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +39,7 @@ from sparsenam.smooth.fit import (
 from sparsenam.smooth.newton import SHORTEST, SmoothProblem
 from sparsenam.smooth.prior import Layout, Posterior, posterior, updated_strengths
 from sparsenam.tables.blocks import Block, Blocks, Sum
+from sparsenam.tables.encoder import News
 from sparsenam.tables.sample import Matrix, Vector
 
 ROUNDS = 3  # sets of knots at most: with the pass that draws the sample, four passes for squared loss
@@ -48,25 +49,59 @@ MOST_STEPS = 25  # of Newton's method for one set of knots
 AT_REST, AT_REST_WITH_STRENGTHS = 1e-9, 1e-6
 ROUNDING = 1e-10  # of the objective: a sum over many rows
 
-Reader = Callable[[Block], SmoothProblem]
 State = TypeVar("State")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class BlockProblem(SmoothProblem):
+    """The rows of a block on the scale of the fit, and what they hold that the sample does not."""
+
+    news: News = field(default_factory=News)
+
+
+Reader = Callable[[Block], BlockProblem]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class AllRows:
-    """All rows of a table: its blocks, and how a block is read on the scale of the fit."""
+    """All rows of a table: its blocks, and how a block is read on the scale of the fit.
+
+    ``news`` has, after the first pass, what the rows hold that the sample does not.
+    """
 
     blocks: Blocks
     read: Reader
+    news: list[News] = field(default_factory=list[News])
 
-    def sums(self, function: Callable[[Block, State], Sum], state: State, context: Context) -> Sum:
+    def sums(self, function: Callable[[SmoothProblem, State], Sum], state: State, context: Context) -> Sum:
         """Return a sum over all rows, with progress by rows."""
         rows = self.blocks.n_rows
 
         def report(done: int) -> None:
             context.progress.report("rows", done, rows)
 
-        return self.blocks.reduce(function, state, report)
+        found = self.blocks.reduce(read_and_summed, (self.read, function, state), report)
+        if not self.news:  # further passes read the same
+            self.news.append(found.news)
+        return found.value
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PassSum(Generic[Sum]):
+    """A sum over the rows of some blocks, and what they hold that the sample does not."""
+
+    value: Sum
+    news: News
+
+    def __add__(self, other: PassSum[Sum]) -> PassSum[Sum]:
+        return PassSum(self.value + other.value, self.news + other.news)
+
+
+def read_and_summed(block: Block, given: tuple[Reader, Callable[[SmoothProblem, State], Sum], State]) -> PassSum[Sum]:
+    """Return the sum over a block's rows."""
+    read, function, state = given
+    rows = read(block)
+    return PassSum(function(rows, state), rows.news)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -207,7 +242,7 @@ class Passes:
 
     def _point(self, layout: Layout, coefficients: Matrix, base: Vector) -> NewtonPoint:
         self.made += 1
-        state = self.rows.read, layout.ramps, self.basis.at_knots(coefficients), base
+        state = layout.ramps, self.basis.at_knots(coefficients), base
         return NewtonPoint(coefficients, base, self.rows.sums(newton_sums, state, self.context))
 
     def _knot_sums(self, ramps: Sequence[Ramps]) -> KnotSums:
@@ -217,7 +252,7 @@ class Passes:
         if stored is not None and np.array_equal(stored.arrays["knots"], knots):
             kept = stored.arrays
             return KnotSums(kept["gram"], kept["sums"], kept["totals"], kept["squares"])
-        sums = self.rows.sums(knot_sums, (self.rows.read, tuple(ramps)), self.context)
+        sums = self.rows.sums(knot_sums, tuple(ramps), self.context)
         arrays = {"knots": knots, "gram": sums.gram, "sums": sums.sums, "totals": sums.totals, "squares": sums.squares}
         self.context.keep(stage, StageResult(arrays, {}))
         return sums
@@ -286,10 +321,8 @@ class SecondOrder:
         return np.concatenate([precision @ coefficients[place] for place, precision in parts])
 
 
-def knot_sums(block: Block, state: tuple[Reader, tuple[Ramps, ...]]) -> KnotSums:
+def knot_sums(rows: SmoothProblem, ramps: tuple[Ramps, ...]) -> KnotSums:
     """Return what squared loss needs of a block's rows."""
-    read, ramps = state
-    rows = read(block)
     return KnotSums.of(PlacedRows.of(ramps, rows.x), rows.weights, rows.target)
 
 
@@ -366,10 +399,9 @@ def _knots(ramps: Sequence[Ramps]) -> Vector:
     return np.concatenate([each.knots for each in ramps])
 
 
-def newton_sums(block: Block, state: tuple[Reader, tuple[Ramps, ...], Matrix, Vector]) -> NewtonSums:
+def newton_sums(rows: SmoothProblem, state: tuple[tuple[Ramps, ...], Matrix, Vector]) -> NewtonSums:
     """Return the sums over a block's rows at values (knots, outputs) of the terms and a base score (outputs,)."""
-    read, ramps, values, base = state
-    rows = read(block)
+    ramps, values, base = state
     placed = PlacedRows.of(ramps, rows.x)
     scores = base + placed.times(values)
     slopes = -rows.weights[:, None] * rows.family.gradient(scores, rows.target)

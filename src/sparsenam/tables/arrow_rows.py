@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -59,7 +60,7 @@ class ArrowBlocks:
     def __iter__(self) -> Iterator[Block]:
         tables = tables_of(self.dataset, (*self.names, *self.columns.used), self.height)
         for number, table in enumerate(tables):
-            yield self.columns.block(table, number)
+            yield self.columns.block(table, number, number * self.height)
 
     def visit(self, numbers: Iterable[int]) -> Iterator[Block]:
         """Yield the blocks of these numbers, in this order; the next is read while the caller works on one.
@@ -69,7 +70,7 @@ class ArrowBlocks:
         """
         tables = _one_ahead(_ranges(self.dataset, (*self.names, *self.columns.used), self.height, numbers))
         for number, table in tables:
-            yield self.columns.block(table, number)
+            yield self.columns.block(table, number, number * self.height)
 
     def reduce(
         self,
@@ -83,7 +84,8 @@ class ArrowBlocks:
 
 def arrow_blocks(dataset: Any, columns: TargetColumns, height: int | None = None) -> ArrowBlocks:
     """Return the rows of a dataset of Arrow; counting them reads the metadata of Parquet files only."""
-    names = columns.inputs(column_names(dataset))
+    labels = set(index_names(dataset.schema)) - set(columns.used)
+    names = columns.inputs(name for name in column_names(dataset) if name not in labels)
     with _readable():
         rows = int(dataset.count_rows())
     if not rows:
@@ -101,6 +103,16 @@ def column_names(dataset: Any) -> tuple[str, ...]:
     return tuple(name for name in names if not INDEX.fullmatch(name))
 
 
+def index_names(schema: Any) -> tuple[str, ...]:
+    """Return the columns of a schema that pandas wrote as labels of the rows."""
+    try:
+        metadata: dict[bytes, bytes] = schema.metadata or {}
+        described: list[Any] = json.loads(metadata[b"pandas"])["index_columns"]
+    except (KeyError, TypeError, ValueError):
+        return ()
+    return tuple(name for name in described if isinstance(name, str))  # a range is no column
+
+
 def parquet_dataset(paths: Sequence[str]) -> Any:
     """Return the dataset of Parquet files, folders of them and patterns of names such as ``part-*.parquet``.
 
@@ -114,7 +126,8 @@ def parquet_dataset(paths: Sequence[str]) -> Any:
         # the schema of the first file stands for all until they are compared
         dataset = datasets.dataset(files, format="parquet", **partitioned)
     schema = _common_schema(arrow, dataset)
-    return dataset.replace_schema(arrow.unify_schemas([schema, dataset.schema]))
+    common = arrow.unify_schemas([schema, dataset.schema])
+    return dataset.replace_schema(common.with_metadata(dataset.schema.metadata))  # pandas says there what is an index
 
 
 def _files(path: str) -> list[Path]:

@@ -36,7 +36,8 @@ Sum = TypeVar("Sum", bound=Summable)
 class Block:
     """Some rows of a table: columns X as they came, target y (rows,) or (rows, outputs), and what counts them.
 
-    ``number`` is the block's place among all, from 0; ``weights`` and ``exposure`` are (rows,) or None.
+    ``number`` is the block's place among all, from 0; ``weights`` and ``exposure`` are (rows,) or None. ``places`` are
+    the numbers of the rows in the table, from 0 on where it is None.
     """
 
     number: int
@@ -44,9 +45,15 @@ class Block:
     y: NDArray[Any]
     weights: NDArray[Any] | None = None
     exposure: NDArray[Any] | None = None
+    places: range | NDArray[np.intp] | None = None
 
     def __len__(self) -> int:
         return len(self.y)
+
+    @property
+    def in_table(self) -> range | NDArray[np.intp]:
+        """The number of each row in the table, from 0."""
+        return range(len(self)) if self.places is None else self.places
 
     def take(self, rows: NDArray[np.intp]) -> Block:
         """Return some of the rows."""
@@ -56,6 +63,7 @@ class Block:
             self.y[rows],
             None if self.weights is None else self.weights[rows],
             None if self.exposure is None else self.exposure[rows],
+            np.asarray(self.in_table, dtype=np.intp)[rows],
         )
 
 
@@ -129,6 +137,7 @@ class MemoryBlocks:
                 self.y[rows],
                 None if whole.weights is None else whole.weights[rows],
                 None if whole.exposure is None else whole.exposure[rows],
+                range(*rows.indices(len(self.y))),
             )
 
     def reduce(
@@ -177,15 +186,19 @@ class TargetColumns:
 
     def inputs(self, names: Iterable[str]) -> tuple[str, ...]:
         """Return the other names of a table's columns, in their order; raise unless these columns are among them."""
-        given = tuple(names)
+        given, used = tuple(names), self.used
+        twice = [name for place, name in enumerate(used) if name in used[:place]]
+        if twice:
+            where, got = "y, sample_weight and exposure", f"{twice[0]!r} twice"
+            raise InputError(describe(where, "different columns", got, "correct the names"))
         gone = [name for name in self.used if name not in given]
         if gone:
             expected = f"a column {gone[0]!r}"
             raise InputError(describe("table", expected, "none of that name", "correct the name"))
         return tuple(name for name in given if name not in self.used)
 
-    def block(self, table: Any, number: int) -> Block:
-        """Return the rows of a table of pandas, polars or pyarrow as a block."""
+    def block(self, table: Any, number: int, first: int = 0) -> Block:
+        """Return the rows of a table of pandas, polars or pyarrow as a block; ``first`` is the first row's number."""
         frame = cast("nw.DataFrame[Any]", nw.from_native(table, eager_only=True))
         inputs = self.inputs(frame.columns)
         values = {name: np.asarray(frame[name].to_numpy()) for name in self.used}
@@ -195,6 +208,7 @@ class TargetColumns:
             values[self.target],
             None if self.weights is None else values[self.weights],
             None if self.exposure is None else values[self.exposure],
+            range(first, first + len(frame)),
         )
 
 
@@ -252,6 +266,7 @@ def joined(blocks: Sequence[Block]) -> Block:
         np.concatenate([block.y for block in blocks]),
         None if weights[0] is None else np.concatenate(weights),
         None if exposure[0] is None else np.concatenate(exposure),
+        np.concatenate([np.asarray(block.in_table, dtype=np.intp) for block in blocks]),
     )
 
 

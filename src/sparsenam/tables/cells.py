@@ -12,7 +12,7 @@ from typing import Any, Literal, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsenam.errors import InputError, describe
+from sparsenam.errors import InputError, RowError, describe
 from sparsenam.tables.text import CellTypeError, days_since_epoch, is_marker, number_in
 
 Vector = NDArray[np.float64]
@@ -189,9 +189,9 @@ def _within_range(name: str, days: Vector) -> Vector:
     outside = (days < FIRST_DAY) | (days >= LAST_DAY)
     if outside.any():
         row = int(np.argmax(outside))
-        got = f"one {days[row] / 365.2425:+.0f} years from 1970 in row {row} ({int(outside.sum())} such cells)"
+        got, more = f"one {days[row] / 365.2425:+.0f} years from 1970", f" ({int(outside.sum())} such cells)"
         remedy = "mend these cells or leave them empty"
-        raise InputError(describe(f"column {name!r}", "dates in the years 1 to 9999", got, remedy))
+        raise RowError(f"column {name!r}", "dates in the years 1 to 9999", ((got, row),), remedy, more)
     return days
 
 
@@ -201,13 +201,13 @@ def _mixed(name: str, types: list[CellType], cells: Sequence[Any]) -> CellTypeEr
         first.setdefault(kind, row)
     if "other" in first:
         row = first["other"]
-        got = f"{_shown(cells[row])} of type {type(cells[row]).__name__} in row {row}"
+        got = f"{_shown(cells[row])} of type {type(cells[row]).__name__}"
         expected = "that every argument must be a string, a number, a truth value or a date"
-        return CellTypeError(describe(f"column {name!r}", expected, got, "turn these cells into one of them"))
+        return CellTypeError(f"column {name!r}", expected, ((got, row),), "turn these cells into one of them")
     rows = [row for kind, row in first.items() if kind != "missing"][:2]
-    examples = " and ".join(f"{_shown(cells[row])} in row {row}" for row in rows)
-    got = f"mixed types in one column: {examples}"
-    return CellTypeError(describe(f"column {name!r}", "cells of one type", got, "convert them all to one type"))
+    said = ["mixed types in one column: ", ""]
+    got = tuple((said[place] + _shown(cells[row]), row) for place, row in enumerate(rows))
+    return CellTypeError(f"column {name!r}", "cells of one type", got, "convert them all to one type")
 
 
 def _shown(cell: Any) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -10,10 +11,19 @@ from typing import Any, Literal, cast, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsenam.errors import InputError, describe
+from sparsenam.errors import InputError, RowError, describe
 from sparsenam.tables.cells import AS_NUMBERS, Cells, Codes, Mask, Vector
 from sparsenam.tables.sample import ROUNDING
-from sparsenam.tables.text import OddCellWarning, date_in, date_key, has_leading_zero, listed, number_in, number_key
+from sparsenam.tables.text import (
+    OddCellWarning,
+    date_in,
+    date_key,
+    has_leading_zero,
+    is_marker,
+    listed,
+    number_in,
+    number_key,
+)
 
 Wanted = Literal["number", "category", "ordered", "date"]
 Kind = Literal["number", "category", "ordered", "date", "constant"]
@@ -143,6 +153,31 @@ def read_column(column: Column, cells: Cells) -> Reading:
     return Reading(looked_up[codes], cells.missing, unseen)
 
 
+PLAIN = (float, int, np.float64, np.int64)
+LARGEST_WHOLE = 2**63  # beyond it a whole number is no number of NumPy's
+
+
+def known_value(column: Column, cell: object) -> float | None:
+    """Return what `read_column` makes of a cell that is a finite number, or text or a truth value of a known level.
+
+    None for all others, which need its checks.
+    """
+    kind = type(cell)
+    if kind in PLAIN:
+        if column.kind not in ("number", "constant") or column.unit:
+            return None
+        if kind is int and abs(cast("int", cell)) >= LARGEST_WHOLE:
+            return None
+        number = float(cast("float", cell))
+        return number if math.isfinite(number) else None
+    if column.kind != "category" or kind not in (str, bool) or (kind is str and is_marker(cast("str", cell))):
+        return None
+    key = _level_key(cast("str", cell)) if kind is str else str(cell)
+    if key in column.levels:
+        return float(column.levels.index(key))
+    return float(len(column.levels) - 1) if key in column.pooled else None
+
+
 def as_numbers(cells: Cells, unit: Unit) -> Vector:
     """Return the cells as finite numbers of this unit, NaN where missing (rows,)."""
     if STORED_UNITS.get(cells.stored) == unit and np.isfinite(cells.numbers).all():  # most columns, in one pass
@@ -203,9 +238,9 @@ def _parsed(cells: Cells, unit: Unit) -> Vector:
         if number is None and (cells.codes == code).any():
             row = int(np.argmax(cells.codes == code))
             expected = "dates written as 2024-01-31" if unit == "days" else "numbers"
-            got = f"the text {value!r} in row {row}"
+            got = f"the text {value!r}"
             remedy = f'mend these cells, or fit with feature_types={{{cells.name!r}: "category"}}'
-            raise InputError(describe(f"column {cells.name!r}", expected, got, remedy))
+            raise RowError(f"column {cells.name!r}", expected, ((got, row),), remedy)
     table = [np.nan if number is None else number for number in parsed]
     return np.array([*table, np.nan])[cells.codes]  # a missing cell's code is -1
 
@@ -214,9 +249,9 @@ def _require_finite(name: str, numbers: NDArray[Any]) -> None:
     infinite = np.isinf(numbers)
     if infinite.any():
         row, count = int(np.argmax(infinite)), int(infinite.sum())
-        got = f"infinity (inf) in row {row} ({count} such cell{'s' if count > 1 else ''})"
+        got, more = "infinity (inf)", f" ({count} such cell{'s' if count > 1 else ''})"
         remedy = "fill these cells or leave them empty"
-        raise InputError(describe(f"column {name!r}", "finite numbers", got, remedy))
+        raise RowError(f"column {name!r}", "finite numbers", ((got, row),), remedy, more)
 
 
 ODD = 0.05  # share of a column's different values that may be slips
@@ -225,12 +260,13 @@ TIED = 4  # times as many levels as wanted are kept where they are equally frequ
 MANY_LEVELS = 1_000  # with more than this it is one if a level has less than two rows on average
 
 
-def fit_column(cells: Cells, wanted: Wanted | None, max_levels: int) -> Column:
+def fit_column(cells: Cells, wanted: Wanted | None, max_levels: int, among: str = "") -> Column:
     """Return what the column is, its levels and its missing cells; a column without any cell is an error."""
     missing = cells.missing
     if missing.all():
         remedy = "leave the column out or fill it"
-        raise InputError(describe(f"column {cells.name!r}", "at least one value", "missing cells only", remedy))
+        expected = f"at least one value{among}"
+        raise InputError(describe(f"column {cells.name!r}", expected, "missing cells only", remedy))
     decision = decide(cells, wanted)
     if wanted is None and cells.stored == "text" and decision.kind == "category":
         _warn_of_odd_cells(cells)

@@ -12,6 +12,7 @@ from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib import import_module
+from itertools import accumulate
 from typing import Any, cast
 
 from sparsenam.errors import ClusterError, InputError, describe
@@ -61,7 +62,9 @@ class DaskBlocks:
         """Return the sum over all blocks, bit by bit what one process would get from the same partitions."""
         filled = [index for index, length in enumerate(self.lengths) if length]
         frame = self.frame[[*self.names, *self.columns.used]]
-        tasks = _tasks(frame, filled, _partial_sum, (function, state, self.columns))
+        before = [0, *accumulate(self.lengths)]
+        first = tuple(before[index] for index in filled)
+        tasks = _tasks(frame, filled, _partial_sum, (function, state, self.columns, first))
         parts = _in_order(tasks, self.client, self.patience)
         lengths = (self.lengths[index] for index in filled)
         return total(reported(((cast("Sum", part), rows) for part, rows in zip(parts, lengths, strict=True)), report))
@@ -91,8 +94,15 @@ def text_names(frame: Any) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _partial_sum(part: Any, number: int, function: Callable[[Block, State], Sum], state: State, columns: Any) -> Sum:
-    return function(columns.block(part, number), state)
+def _partial_sum(
+    part: Any,
+    number: int,
+    function: Callable[[Block, State], Sum],
+    state: State,
+    columns: TargetColumns,
+    first: tuple[int, ...],
+) -> Sum:
+    return function(columns.block(part, number, first[number]), state)
 
 
 def _count(part: Any, number: int) -> int:

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsenam.errors import ConstantColumnWarning, InputError, check_number, describe
-from sparsenam.tables.columns import Column, Reading, check_feature_types, fit_column, read_column
+from sparsenam.tables.columns import Column, Reading, check_feature_types, fit_column, known_value, read_column
 from sparsenam.tables.frame import Frame, arranged, matched, read_table
-from sparsenam.tables.parts import few_numbers, parts_of
+from sparsenam.tables.parts import few_numbers, only_row, parts_of
 from sparsenam.tables.sample import Grouping, Matrix
 from sparsenam.tables.text import UnseenLevelWarning, UnseenMissingWarning, listed
 
@@ -29,6 +29,20 @@ class Term:
     column: int
     kind: Literal["number", "binary", "levels", "missing"]
     levels: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """What rows hold that the fit never saw: the levels of each column, and whether it now misses cells."""
+
+    unseen: tuple[frozenset[str], ...] = ()
+    missing: tuple[bool, ...] = ()
+
+    def __add__(self, other: News) -> News:
+        if not self.unseen or not other.unseen:
+            return self if self.unseen else other
+        unseen = tuple(one | two for one, two in zip(self.unseen, other.unseen, strict=True))
+        return News(unseen, tuple(one or two for one, two in zip(self.missing, other.missing, strict=True)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +68,7 @@ class TableEncoder:
         *,
         split_levels: bool = False,
         estimator_name: str = "TableEncoder",
+        among: str = "",
     ) -> tuple[Self, Matrix]:
         """Return the encoder of a table, and the table's terms, shape (rows, terms).
 
@@ -73,6 +88,8 @@ class TableEncoder:
             Whether a category of several levels becomes a 0/1 term for each of them, as a given architecture needs.
         estimator_name
             Name of the estimator that messages speak of.
+        among
+            Where the rows are a sample of a larger table, the words that say so in messages.
         """
         if max_levels is None:
             max_levels = SPLIT_LEVELS if split_levels else LEVELS
@@ -81,10 +98,10 @@ class TableEncoder:
             raise InputError(describe("max_levels", "a whole number of at least 2", got, remedy))
         frame = read_table(X, estimator_name=estimator_name, least_rows=2)
         wanted = check_feature_types(feature_types, frame.names, named=frame.named)
-        columns = [fit_column(cells, wanted.get(cells.name), max_levels) for cells in frame.columns]
+        columns = [fit_column(cells, wanted.get(cells.name), max_levels, among) for cells in frame.columns]
         columns = _with_missing_terms(columns, frame)
         encoder = cls(frame.names, frame.named, tuple(columns), tuple(_terms(columns, split_levels)), estimator_name)
-        encoder._warn_of_constants()
+        encoder._warn_of_constants(among)
         return encoder, encoder._assembled(encoder._readings(frame), frame)
 
     def encode(self, X: object) -> Matrix:
@@ -92,22 +109,27 @@ class TableEncoder:
 
         Warns of levels never seen and of missing cells in columns that missed none: both contribute nothing.
         """
+        terms, news = self.encode_with_news(X)
+        self.warn_of(news)
+        return terms
+
+    def encode_with_news(self, X: object) -> tuple[Matrix, News]:
+        """Return what `encode` does, and what it would have warned of."""
         table = read_table(X, estimator_name=self.estimator_name, least_rows=1)
         frame = matched(table, self.names, self.named, self.estimator_name)
         readings = self._readings(frame)
-        self._warn_of_news(readings)
-        return self._assembled(readings, frame)
+        return self._assembled(readings, frame), self._news(readings)
 
     def encode_in_parts(self, X: object) -> Iterator[Matrix]:
         """Yield what `encode` returns, some rows at a time, so that a long table takes little memory.
 
         What `encode` warns of is warned of once, after the last rows.
         """
-        news: list[Reading] = []
+        news = News()
         for part in parts_of(X):
             try:
                 table = read_table(part, estimator_name=self.estimator_name, least_rows=1)
-                if news:
+                if news.unseen:
                     frame = arranged(table, self.names, self.named)
                 else:
                     frame = matched(table, self.names, self.named, self.estimator_name)
@@ -116,21 +138,32 @@ class TableEncoder:
                 if part is not X:
                     self.encode(X)  # raises the same, with the cell's row in the whole table
                 raise
-            news = [_noted(*both) for both in zip(readings, news or readings, strict=True)]
+            news += self._news(readings)
             yield self._assembled(readings, frame)
-        self._warn_of_news(news)
+        self.warn_of(news)
 
     def few_terms(self, X: object) -> list[list[float]] | None:
-        """Return the terms of a few rows of finite numbers as lists, None for any other table.
+        """Return the terms of a few rows of finite numbers and known levels as lists, None for any other table.
 
         Such rows need none of the checks of `encode`, which take longer than the prediction.
         """
-        if any(column.kind not in ("number", "constant") or column.unit for column in self.columns):
-            return None
-        rows = few_numbers(X, self.names, self.named)
+        rows: list[list[float]] | None = None
+        if all(column.kind in ("number", "constant") and not column.unit for column in self.columns):
+            rows = few_numbers(X, self.names, self.named)
         if rows is None:
-            return None
-        return [[0.0 if term.kind == "missing" else row[term.column] for term in self.terms] for row in rows]
+            cells = only_row(X, self.names, self.named)
+            values = [] if cells is None else list(map(known_value, self.columns, cells))
+            if not values or None in values:
+                return None
+            rows = [cast("list[float]", values)]
+        return [[self._few_term(term, row[term.column]) for term in self.terms] for row in rows]
+
+    def _few_term(self, term: Term, value: float) -> float:
+        if term.kind == "missing":
+            return 0.0
+        if term.kind == "binary" and len(term.levels) == 1:  # one level of several
+            return float(value == self.columns[term.column].levels.index(term.levels[0]))
+        return value
 
     @property
     def term_columns(self) -> NDArray[np.intp]:
@@ -190,37 +223,37 @@ class TableEncoder:
                 values[:] = np.where(np.isnan(reading.values), np.nan, reading.values == code)
         return across.T
 
-    def _warn_of_constants(self) -> None:
+    def _warn_of_constants(self, among: str) -> None:
         constant = [column.name for column in self.columns if column.kind == "constant" and not column.n_missing]
         if constant:
-            message = f"{len(constant)} constant column(s) left out of the model: {listed(constant)}."
+            said = f"column(s) constant{among}" if among else "constant column(s)"
+            message = f"{len(constant)} {said} left out of the model: {listed(constant)}."
             warnings.warn(message, ConstantColumnWarning, stacklevel=3)
 
-    def _warn_of_news(self, readings: Sequence[Reading]) -> None:
-        for column, reading in zip(self.columns, readings, strict=True):
-            if reading.unseen:
+    def warn_of(self, news: News, seen: str = "during the fit", now: str = "now") -> None:
+        """Warn of news, in one warning for the levels of each column and one for missing cells."""
+        for column, unseen in zip(self.columns, news.unseen, strict=bool(news.unseen)):
+            if unseen:
                 message = (
-                    f"column {column.name!r}: {len(reading.unseen)} level(s) never seen during the fit contribute "
-                    f"nothing: {listed(sorted(reading.unseen))}."
+                    f"column {column.name!r}: {len(unseen)} level(s) never seen {seen} contribute "
+                    f"nothing: {listed(sorted(unseen))}."
                 )
                 warnings.warn(message, UnseenLevelWarning, stacklevel=3)
         missing = [
             column.name
-            for column, reading in zip(self.columns, readings, strict=True)
-            if column.kind != "constant" and not column.n_missing and reading.missing.any()
+            for column, misses in zip(self.columns, news.missing, strict=bool(news.missing))
+            if misses and column.kind != "constant" and not column.n_missing
         ]
         if missing:
             message = (
-                f"{len(missing)} column(s) without missing cells during the fit miss some now, which contribute "
+                f"{len(missing)} column(s) without missing cells {seen} miss some {now}, which contribute "
                 f"nothing: {listed(missing)}."
             )
             warnings.warn(message, UnseenMissingWarning, stacklevel=3)
 
-
-def _noted(reading: Reading, before: Reading) -> Reading:
-    """Return what is worth a warning in some rows of a column and those before, without the cells."""
-    missing = np.array([reading.missing.any() or before.missing.any()])
-    return Reading(np.empty(0), missing, tuple({*reading.unseen, *before.unseen}))
+    def _news(self, readings: Sequence[Reading]) -> News:
+        unseen = tuple(frozenset(reading.unseen) for reading in readings)
+        return News(unseen, tuple(bool(reading.missing.any()) for reading in readings))
 
 
 def _with_missing_terms(columns: list[Column], frame: Frame) -> list[Column]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from dataclasses import dataclass, replace
+from os import PathLike
 from typing import Any, cast
 
 import narwhals.stable.v2 as nw
@@ -43,6 +44,12 @@ def read_table(X: object, *, estimator_name: str, least_rows: int) -> Frame:
         return X
     try:
         table: Any = nw.from_native(cast("Any", X), pass_through=True, allow_series=True)
+        library, kind = type(X).__module__.partition(".")[0], type(X).__name__
+        is_path, is_dataset = isinstance(X, str | PathLike), library == "pyarrow" and kind.endswith("Dataset")
+        if is_path or is_dataset or library in ("dask", "pyspark"):
+            got = f"the path {str(X)!r}" if is_path else f"a {kind} of {library}"
+            remedy = "call sparsenam.predict_table(model, …) for predictions of it, or read it into a table"
+            raise InputError(describe("X", "a table in memory", got, remedy))
         if isinstance(table, nw.LazyFrame):
             raise InputError(describe("X", "a table in memory", "a lazy one", "call its collect() first"))
         if isinstance(table, nw.Series):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
 import narwhals.stable.v2 as nw
@@ -44,6 +44,23 @@ def _frame_of(X: object) -> nw.DataFrame[Any] | None:
 
 def _is_declared(dtype: Any) -> bool:
     return dtype.is_numeric() or isinstance(dtype, nw.Boolean | nw.String | nw.Categorical | nw.Enum)
+
+
+def only_row(X: object, names: tuple[str, ...], named: bool) -> Sequence[Any] | None:
+    """Return the cells of a table of one row, with names or without as the fit had them, in its order.
+
+    It is a DataFrame of pandas or polars, or a list of one row; any other table is None.
+    """
+    table: Any = X
+    if not named:
+        row: Any = table[0] if type(X) is list and len(table) == 1 else None
+        return row if type(row) in (list, tuple) and len(row) == len(names) else None
+    library = type(X).__module__.partition(".")[0]
+    if type(X).__name__ != "DataFrame" or library not in ("pandas", "polars") or len(table) != 1:
+        return None
+    if tuple(table.columns) != names:
+        return None
+    return table.row(0) if library == "polars" else table.to_numpy().tolist()[0]
 
 
 def few_numbers(X: object, names: tuple[str, ...], named: bool) -> list[list[float]] | None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any, Literal, cast
+
+import narwhals.stable.v2 as nw
+import numpy as np
 
 from sparsenam.errors import InputError, describe
 from sparsenam.tables.arrow_rows import PARQUET, arrow_blocks, is_pattern, parquet_dataset
@@ -43,6 +47,32 @@ def blocks_of(X: object, columns: TargetColumns) -> Blocks | None:
     if source is None:
         return None
     return {"arrow": arrow_blocks, "dask": dask_blocks, "spark": spark_blocks}[source.engine](source.table, columns)
+
+
+def require_named_columns(X: object) -> None:
+    """Raise unless a table in memory has columns by name, one of which is the target."""
+    table: Any = nw.from_native(cast("Any", X), pass_through=True, allow_series=True)
+    if isinstance(table, nw.DataFrame):
+        return
+    got, remedy = f"{type(X).__module__}.{type(X).__qualname__}", "give a DataFrame, or y as an array"
+    if isinstance(X, np.ndarray):
+        got = "a numpy array, whose columns have no names"
+    elif isinstance(table, nw.LazyFrame):
+        got, remedy = "a lazy table", "call its collect() first, or write it to Parquet files"
+    elif type(X).__name__ in ("Scanner", "RecordBatchReader"):  # which can be read once only
+        how = "to_table()" if type(X).__name__ == "Scanner" else "read_all()"
+        remedy = f"give the dataset, or call its {how} first"
+    elif isinstance(X, list | tuple):
+        others = [one for one in cast("Sequence[object]", X) if not isinstance(one, str | PathLike)]
+        got, remedy = "a list without any", "name files of Parquet in it, or give a DataFrame"
+        if others:
+            got = f"a list with {reprlib.repr(others[0])}"
+        elif X:
+            got = f"the list {reprlib.repr(cast('object', X))}"
+    elif isinstance(X, bytes):
+        got, remedy = "bytes", "give the path as text"
+    expected = "a table with named columns or paths of Parquet files, since y is a name"
+    raise InputError(describe("X", expected, got, remedy))
 
 
 def source_of(X: object) -> RowSource | None:

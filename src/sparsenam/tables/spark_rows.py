@@ -53,11 +53,13 @@ class SparkBlocks:
         report: Callable[[int], None] | None = None,
     ) -> Sum:
         """Return the sum over all blocks, added in the order of partitions and of the blocks in them."""
-        columns, heights = self.columns, [-(-length // self.height) for length in self.lengths]
+        columns, height, heights = self.columns, self.height, [-(-length // self.height) for length in self.lengths]
         first = dict(enumerate([0, *accumulate(heights)]))  # the number of each partition's first block
+        before = dict(enumerate([0, *accumulate(self.lengths)]))  # and of its first row
 
         def worked_on(table: Any, partition: int, number: int) -> Any:
-            return function(columns.block(table, first.get(partition, 0) + number), state)
+            start = before.get(partition, 0) + number * height
+            return function(columns.block(table, first.get(partition, 0) + number, start), state)
 
         found = _run(self.frame, (*self.names, *columns.used), worked_on, self.height)
         return total(reported(_same_partitions(found, self.lengths), report))

@@ -6,7 +6,7 @@ import math
 import re
 from datetime import UTC, date, datetime, timedelta
 
-from sparsenam.errors import InputError
+from sparsenam.errors import RowError
 
 MARKERS = frozenset(("", "?", "NA", "N/A", "na", "n/a", "NaN", "nan", "null", "NULL", "None", "-"))
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -76,7 +76,7 @@ class OddCellWarning(UserWarning):
     """Nearly all cells of a text column read as numbers or dates, and a few do not."""
 
 
-class CellTypeError(InputError, TypeError):
+class CellTypeError(RowError, TypeError):
     """A column holds cells that no single kind describes."""
 
 
