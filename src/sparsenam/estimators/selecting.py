@@ -48,7 +48,7 @@ class KeptColumnsMixin(SelectorMixin):
         if not mask.any():
             return None  # scikit-learn warns
         validate_data(cast(BaseEstimator, self), X, reset=False, skip_check_array=True)  # names and number of columns
-        kept: Any = table.select([table.columns[index] for index in np.flatnonzero(mask)])
+        kept: Any = cast(Any, table).select([table.columns[index] for index in np.flatnonzero(mask)])
         try:
             return kept.to_pandas() if wanted == "pandas" else kept.to_polars()
         except ModuleNotFoundError:  # polars writes pandas through pyarrow
