@@ -5,7 +5,7 @@ import pytest
 from sklearn import config_context
 from sklearn.base import clone
 from sklearn.exceptions import UnsetMetadataPassedError
-from sklearn.metrics import r2_score
+from sklearn.metrics import make_scorer, r2_score
 from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -116,9 +116,10 @@ def test_a_grid_search_passes_weights_to_its_folds_and_its_last_fit(rows):
 def test_a_grid_search_over_a_pipeline_passes_weights_to_every_step_that_asks(rows):
     X, y, weights, _ = rows
     selector = FDRSelector(random_state=0).set_fit_request(sample_weight=True)
-    steps = make_pipeline(selector, weighted(RandomFeatureSNAMRegressor()))
+    steps = make_pipeline(selector, RandomFeatureSNAMRegressor().set_fit_request(sample_weight=True))
     grid = {"randomfeaturesnamregressor__alpha": [0.02, 0.3]}
-    search = GridSearchCV(steps, grid, cv=FOLDS).fit(X, y, sample_weight=weights)
+    scorer = make_scorer(r2_score).set_score_request(sample_weight=True)  # a pipeline's score cannot pass on in 1.6
+    search = GridSearchCV(steps, grid, cv=FOLDS, scoring=scorer).fit(X, y, sample_weight=weights)
     kept = FDRSelector(random_state=0).fit(X, y, sample_weight=weights)
     np.testing.assert_array_equal(search.best_estimator_[0].get_support(), kept.get_support())
     alpha = search.best_params_["randomfeaturesnamregressor__alpha"]

@@ -41,9 +41,15 @@ def known_exceptions(estimator):
     "ignore:alpha .* duality gap:sklearn.exceptions.ConvergenceWarning",
     "ignore:The convex solution has no certificate:sklearn.exceptions.ConvergenceWarning",
 )
-@parametrize_with_checks([case for case, _ in CASES], expected_failed_checks=known_exceptions)
+@parametrize_with_checks([case for case, _ in CASES])
 def test_estimator_passes_scikit_learns_check(estimator, check):
-    check(estimator)
+    reason = known_exceptions(estimator).get(check.func.__name__)
+    try:
+        check(estimator)
+    except Exception:  # a promise that was not made may be kept by chance, on one processor or version
+        if reason is None:
+            raise
+        pytest.xfail(reason)
 
 
 def test_a_network_is_an_object_of_parameters_that_scikit_learn_can_clone_and_search():
