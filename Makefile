@@ -113,6 +113,8 @@ package: $(VENV)/release.stamp ## wheel and sdist, checked, installed into an em
 # Packages named in LOWEST_PINNED keep the version of constraints.txt: the lowest torch is on the index with CUDA alone.
 LOWEST_PINNED ?= torch
 LOWEST := build/lowest
+# old libraries call new ones in ways that these deprecate; nobody can mend that
+OLD_LIBRARIES := -W ignore::DeprecationWarning -W ignore::PendingDeprecationWarning
 
 lowest: ## the tests of the library itself with the lowest versions that pyproject.toml allows
 	@mkdir -p $(LOWEST)
@@ -120,8 +122,6 @@ lowest: ## the tests of the library itself with the lowest versions that pyproje
 	$(PYTHON) -m venv $(LOWEST)/venv
 	$(LOWEST)/venv/bin/python -m pip install -q --disable-pip-version-check --constraint $(LOWEST)/constraints.txt -e ".[test-core]"
 	OMP_NUM_THREADS=1 $(LOWEST)/venv/bin/python -m pytest -n auto --dist loadgroup -p no:cacheprovider $(OLD_LIBRARIES) @tools/core_tests.txt
-# old libraries call new ones in ways that these deprecate; nobody can mend that
-OLD_LIBRARIES := -W ignore::DeprecationWarning -W ignore::PendingDeprecationWarning
 
 clean: ## remove .venv, caches and builds
 	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .import_linter_cache .hypothesis
