@@ -9,7 +9,7 @@ PINS := pyproject.toml constraints.txt
 # real data sets that lie beside the project are used; otherwise the loaders look into their cache, then download
 export SPARSENAM_DATA ?= $(abspath $(wildcard ../shared/data))
 
-.PHONY: help demo test check lint types imports unit browser-tests mlflow-tests sql-tests postgres explore claims bench bench-quick bench-large bench-growth bench-path bench-environments bench-step signals pairs coverage reproduce docs clean
+.PHONY: help demo test check lint types imports unit browser-tests mlflow-tests sql-tests postgres explore claims bench bench-quick bench-large bench-growth bench-path bench-environments bench-step signals pairs coverage reproduce docs gallery package lowest clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -116,6 +116,25 @@ reproduce: $(VENV)/dev.stamp ## every table and theorem of the paper: goes on fr
 docs: $(VENV)/docs.stamp ## the documentation site in build/docs; a warning is an error
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs build/docs
 
+gallery: $(VENV)/dev.stamp ## the pictures of the gallery, drawn anew in docs/images/gallery
+	$(BIN)/python docs/gallery/draw.py
+
+package: $(VENV)/release.stamp ## wheel and sdist, checked, installed into an empty environment and used there
+	$(BIN)/python tools/package.py
+
+# Packages named in LOWEST_PINNED keep the version of constraints.txt: the lowest torch is on the index with CUDA alone.
+LOWEST_PINNED ?= torch
+LOWEST := build/lowest
+# old libraries call new ones in ways that these deprecate; nobody can mend that
+OLD_LIBRARIES := -W ignore::DeprecationWarning -W ignore::PendingDeprecationWarning
+
+lowest: ## the tests of the library itself with the lowest versions that pyproject.toml allows
+	@mkdir -p $(LOWEST)
+	$(PYTHON) tools/lowest.py --pinned $(LOWEST_PINNED) > $(LOWEST)/constraints.txt
+	$(PYTHON) -m venv $(LOWEST)/venv
+	$(LOWEST)/venv/bin/python -m pip install -q --disable-pip-version-check --constraint $(LOWEST)/constraints.txt -e ".[test-core]"
+	OMP_NUM_THREADS=1 $(LOWEST)/venv/bin/python -m pytest -n auto --dist loadgroup -p no:cacheprovider $(OLD_LIBRARIES) @tools/core_tests.txt
+
 clean: ## remove .venv, caches and builds
 	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 	find src paper tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
@@ -134,6 +153,10 @@ $(VENV)/browser.stamp: $(VENV)/dev.stamp
 
 $(VENV)/docs.stamp: $(VENV)/dev.stamp
 	$(PIP_INSTALL) -e ".[dev,docs]"
+	@touch $@
+
+$(VENV)/release.stamp: $(VENV)/runtime.stamp
+	$(PIP_INSTALL) -e ".[cli,release]"
 	@touch $@
 
 $(VENV)/benchmark.stamp: $(VENV)/dev.stamp

@@ -8,6 +8,7 @@ from sparsenam.baselines import NAMClassifier, NAMRegressor
 from sparsenam.convex import path
 
 WEIGHTS = "check_sample_weight_equivalence_on_dense_data"
+SPARSE = "check_sample_weight_equivalence_on_sparse_data"  # scikit-learn 1.6 runs it for all, as the one above
 # Weights are scaled to mean 1, so that their unit does not matter. Where nothing but the mean loss depends on them,
 # a weight of 2 is then the row twice, and the check passes; below are the cases where something else does.
 # scikit-learn's check gives an estimator with a parameter cv folds that keep repeated rows together.
@@ -35,7 +36,8 @@ HOPELESS, FEW_ROUNDS = "check_class_weight_classifiers", 5
 
 
 def known_exceptions(estimator):
-    return next(reasons for case, reasons in CASES if repr(case) == repr(estimator))
+    reasons = next(reasons for case, reasons in CASES if repr(case) == repr(estimator))
+    return {**reasons, SPARSE: reasons[WEIGHTS]}
 
 
 @pytest.mark.filterwarnings(
@@ -44,11 +46,17 @@ def known_exceptions(estimator):
     "ignore:alpha .* duality gap:sklearn.exceptions.ConvergenceWarning",
     "ignore:The convex solution has no certificate:sklearn.exceptions.ConvergenceWarning",
 )
-@parametrize_with_checks([case for case, _ in CASES], expected_failed_checks=known_exceptions)
+@parametrize_with_checks([case for case, _ in CASES])
 def test_estimator_passes_scikit_learns_check(estimator, check, monkeypatch):
     if check.func.__name__ == HOPELESS:
         monkeypatch.setattr(path, "ROUNDS", FEW_ROUNDS)
-    check(estimator)
+    reason = known_exceptions(estimator).get(check.func.__name__)
+    try:
+        check(estimator)
+    except Exception:  # a promise that was not made may be kept by chance, on one processor or version
+        if reason is None:
+            raise
+        pytest.xfail(reason)
 
 
 def test_a_network_is_an_object_of_parameters_that_scikit_learn_can_clone_and_search():

@@ -90,6 +90,10 @@ class SPAMRegressor(SelectorMixin, RegressorMixin, BaseEstimator):
         Held-out losses of the fits without threshold when alpha is "auto".
     """
 
+    _doc_link_module = "sparsenam"  # whose page scikit-learn's HTML view links to
+    _doc_link_template = (
+        "https://sparsenam.readthedocs.io/en/stable/api/baselines.html#sparsenam.baselines.{estimator_name}"
+    )
     alpha_: float
     alpha_max_: float
     intercept_: float

@@ -16,7 +16,6 @@ from typing import Any, Literal, Self, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
-from sklearn.feature_selection import SelectorMixin
 from sklearn.utils.validation import (
     _check_sample_weight,  # pyright: ignore[reportPrivateUsage]
     check_is_fitted,
@@ -29,6 +28,7 @@ from sparsenam.estimators.auditing import AuditingMixin
 from sparsenam.estimators.bands import BandsMixin
 from sparsenam.estimators.editing import EditingMixin
 from sparsenam.estimators.exporting import ExportMixin
+from sparsenam.estimators.selecting import KeptColumnsMixin
 from sparsenam.estimators.support import ChoiceMixin
 from sparsenam.explain import (
     Discoveries,
@@ -83,6 +83,8 @@ RandomState = int | np.random.RandomState | None
 class AdditiveEstimator(AuditingMixin, BandsMixin, EditingMixin, ExportMixin, ChoiceMixin, BaseEstimator, ABC):
     """An estimator whose fitted state is an `AdditiveModel`."""
 
+    _doc_link_module = "sparsenam"  # whose page scikit-learn's HTML view links to
+    _doc_link_template = "https://sparsenam.readthedocs.io/en/stable/api/estimators.html#sparsenam.{estimator_name}"
     model_: AdditiveModel
     alpha_: float
     intercept_: float | NDArray[np.float64]
@@ -330,7 +332,7 @@ class AdditiveEstimator(AuditingMixin, BandsMixin, EditingMixin, ExportMixin, Ch
         )
 
 
-class SupportMixin(SelectorMixin):
+class SupportMixin(KeptColumnsMixin):
     """scikit-learn's selector interface, read from the fitted model: a column is kept for any of its terms."""
 
     model_: AdditiveModel

@@ -9,6 +9,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import RegressorMixin
+from sklearn.metrics import r2_score
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_array, check_consistent_length
 
@@ -117,6 +118,15 @@ class AdditiveRegressor(IntervalMixin, RegressorMixin, AdditiveEstimator):
             _require_rates(self.model_.family)
             means = means * check_exposure(exposure, np.zeros(len(means)))[:, None]
         return means[:, 0] if self._flat_target else means
+
+    def score(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None, exposure: ArrayLike | None = None
+    ) -> float:
+        """Return R² of the predictions: 1 is perfect, 0 as good as the mean of y, on average over several outputs.
+
+        ``exposure`` (rows,) is that over which y was counted, as for ``predict``.
+        """
+        return float(r2_score(y, self.predict(X, exposure), sample_weight=sample_weight))
 
     def _target_in(self, y: ArrayLike) -> NDArray[np.float64]:
         found, outputs = check_target(y), self.model_.intercept.size

@@ -7,7 +7,6 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
-from sklearn.feature_selection import SelectorMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
@@ -15,6 +14,7 @@ from sparsenam.errors import InputError, check_word, describe
 from sparsenam.estimators.base import AdditiveEstimator, RandomState, all_or_nothing, require_target
 from sparsenam.estimators.classification import SNAMClassifier
 from sparsenam.estimators.regression import REGRESSION_FAMILIES, SNAMRegressor
+from sparsenam.estimators.selecting import KeptColumnsMixin
 from sparsenam.estimators.survival import SNAMSurvival
 from sparsenam.explain import Discoveries
 from sparsenam.selection import FDR
@@ -23,7 +23,7 @@ from sparsenam.selection.discovery import Method
 CLASS_FAMILIES = ("binomial", "multinomial", "multilabel")
 
 
-class FDRSelector(SelectorMixin, BaseEstimator):
+class FDRSelector(KeptColumnsMixin, BaseEstimator):
     """Keep the columns of which, on average over tables, at most a share q has no effect given the others.
 
     Parameters
@@ -48,6 +48,8 @@ class FDRSelector(SelectorMixin, BaseEstimator):
         As for every estimator of scikit-learn.
     """
 
+    _doc_link_module = "sparsenam"  # whose page scikit-learn's HTML view links to
+    _doc_link_template = "https://sparsenam.readthedocs.io/en/stable/api/estimators.html#sparsenam.{estimator_name}"
     fdr_: Discoveries
     estimator_: AdditiveEstimator
     n_features_in_: int
@@ -100,18 +102,6 @@ class FDRSelector(SelectorMixin, BaseEstimator):
         if family in REGRESSION_FAMILIES:
             return SNAMRegressor(family=family, **given)
         return SNAMClassifier(family=family, **given)
-
-    def transform(self, X: Any) -> Any:
-        """Return the kept columns of a table (rows, features): an array, or a table where ``set_output`` asks for one.
-
-        The array holds objects where a pandas table has dates beside numbers, which have no dtype in common.
-        """
-        try:
-            return super().transform(X)
-        except TypeError:  # NumPy finds no such dtype
-            if not hasattr(X, "astype"):
-                raise
-            return super().transform(X.astype(object))
 
     def _get_support_mask(self) -> NDArray[np.bool_]:
         check_is_fitted(self)

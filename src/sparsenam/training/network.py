@@ -77,6 +77,8 @@ class Network(BaseEstimator):
         Where to train; "auto" takes CUDA where there is one.
     """
 
+    _doc_link_module = "sparsenam"  # whose page scikit-learn's HTML view links to
+    _doc_link_template = "https://sparsenam.readthedocs.io/en/stable/api/estimators.html#sparsenam.{estimator_name}"
     hidden: Hidden = (100, 50)
     activation: str = "relu"
     penalize: Penalize = "subnetwork"

@@ -1,0 +1,67 @@
+"""What a release says of itself is the same everywhere, and the workflows ask for no more than they need."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+
+
+def workflow(name):
+    return yaml.safe_load((ROOT / ".github" / "workflows" / name).read_text("utf-8"))
+
+
+def steps(path):
+    return [step for job in workflow(path.name)["jobs"].values() for step in job["steps"]]
+
+
+def test_the_citation_names_the_version_of_the_package_and_the_paper():
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))
+    assert citation["cff-version"] == "1.2.0"
+    assert citation["version"] == PROJECT["version"]
+    assert citation["license"] == PROJECT["license"]
+    names = [author["family-names"] for author in citation["references"][0]["authors"]]
+    assert names == ["Xu", "Bu", "Chaudhari", "Barnett"]
+
+
+def test_every_python_that_the_package_names_is_tested_on_every_system():
+    named = [found[1] for entry in PROJECT["classifiers"] if (found := re.search(r":: (3\.\d+)$", entry))]
+    matrix = workflow("test.yml")["jobs"]["library"]["strategy"]["matrix"]
+    assert matrix["python"] == named
+    assert {system.split("-")[0] for system in matrix["system"]} == {"ubuntu", "macos", "windows"}
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
+def test_a_workflow_reads_only_unless_a_job_says_otherwise(path):
+    assert workflow(path.name)["permissions"] == {"contents": "read"}
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
+def test_actions_are_pinned_by_major_version(path):
+    used = [step["uses"] for step in steps(path) if "uses" in step]
+    assert [name for name in used if not re.search(r"@(release/)?v\d+$", name)] == []
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
+def test_the_make_targets_of_a_workflow_are_there(path):
+    makefile = (ROOT / "Makefile").read_text("utf-8")
+    called = {found[1] for step in steps(path) if (found := re.match(r"make ([a-z-]+)", step.get("run", "")))}
+    assert [target for target in called if not re.search(rf"^{target}:", makefile, re.MULTILINE)] == []
+
+
+def test_only_the_job_that_publishes_may_ask_for_an_identity():
+    jobs = {name: job for path in WORKFLOWS for name, job in workflow(path.name)["jobs"].items()}
+    assert {name: job["permissions"] for name, job in jobs.items() if "permissions" in job} == {
+        "publish": {"id-token": "write"}
+    }
+    assert [step for step in jobs["publish"]["steps"] if "run" in step] == []  # nothing of ours runs with it
+
+
+def test_the_core_tests_are_there():
+    names = (ROOT / "tools" / "core_tests.txt").read_text("utf-8").split()
+    assert [name for name in names if not (ROOT / name).exists()] == []
