@@ -153,11 +153,11 @@ def test_a_first_fold_of_two_rows_decides_nothing():
 
 @pytest.fixture(scope="module")
 def many_codes():
-    """A default fit that runs out of ramps without help: 25 columns of codes, each with a number of its own."""
+    """A default fit that runs out of ramps without help: 16 columns of codes, each with a number of its own."""
     generator = np.random.default_rng(1)
-    X = generator.integers(0, 150, (9000, 50)).astype(float)
-    effects = generator.standard_normal((25, 150))
-    y = sum(effects[column][X[:, column].astype(int)] for column in range(25)) + generator.standard_normal(9000)
+    X = generator.integers(0, 200, (8000, 24)).astype(float)
+    effects = generator.standard_normal((16, 200))
+    y = sum(effects[column][X[:, column].astype(int)] for column in range(16)) + generator.standard_normal(8000)
     return SNAMRegressor(random_state=0).fit(X, y), X, y
 
 
@@ -166,7 +166,7 @@ def test_evidence_and_reasons_are_those_of_the_fine_curves(many_codes):
     assert model.evidence_.gain > 0.8
     explanation = model.explain()
     dropped = {each.name: each.reason for each in explanation.dropped}
-    assert {feature.name for feature in explanation.features} == {f"x{column}" for column in range(25)}
+    assert {feature.name for feature in explanation.features} == {f"x{column}" for column in range(16)}
     assert not any("training under the penalty" in reason for reason in dropped.values())
     assert model.cv_curve_ is not None
 
