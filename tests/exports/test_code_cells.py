@@ -81,7 +81,10 @@ DAYS = 19782.5
         ("date", "2024-02-29T12:00:00Z", DAYS), ("date", "2024-02-29 14:00:00+02:00", DAYS),
         ("date", pd.Timestamp(NOON), DAYS), ("date", pd.NaT, -1000.0), ("date", "", -1000.0),
         ("duration", datetime.timedelta(minutes=1.5), 90.0), ("duration", 90, 90.0), ("duration", "90", 90.0),
-        ("duration", datetime.time(0, 1, 30), 90.0),
+        ("duration", datetime.time(0, 1, 30), 90.0), ("duration", np.timedelta64(90, "s"), 90.0),
+        ("duration", np.timedelta64(90_000_000_000, "ns"), 90.0), ("duration", np.timedelta64(90_000_000, "us"), 90.0),
+        ("duration", np.timedelta64(2, "D"), 172_800.0), ("duration", np.timedelta64(1500, "ms"), 1.5),
+        ("duration", pd.Timedelta("90s"), 90.0), ("duration", np.timedelta64("NaT", "ns"), -1000.0),
     ],
 )  # fmt: skip
 def test_python_takes_a_cell_as_python_programs_have_it(kind, cell, number, tmp_path):
@@ -93,7 +96,9 @@ def test_python_takes_a_cell_as_python_programs_have_it(kind, cell, number, tmp_
     [
         ("number", "1_000"), ("number", "many"), ("number", [1]), ("number", NOON), ("number", 1j), ("number", "1,5"),
         ("date", "2024-02-30"), ("date", "29.2.2024"), ("date", "19782"), ("date", True), ("duration", NOON),
-        ("duration", True), ("category", NOON), ("category", b"a"), ("category", ("a",)),
+        ("duration", True), ("duration", np.timedelta64(1, "M")), ("number", np.timedelta64(1, "s")),
+        ("date", np.timedelta64(1, "ns")), ("category", np.timedelta64(1, "s")),
+        ("category", NOON), ("category", b"a"), ("category", ("a",)),
     ],
 )  # fmt: skip
 def test_python_refuses_a_cell_that_is_none_of_its_kind(kind, cell, tmp_path):
