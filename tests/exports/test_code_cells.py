@@ -18,10 +18,12 @@ from sparsenam import SNAMSurvival
 from sparsenam.export.exporting import write_export
 from sparsenam.export.portable import (
     ExportError,
+    PortableAxis,
     PortableColumn,
     PortableCurve,
     PortableLevel,
     PortableModel,
+    PortablePair,
     PortableTable,
 )
 
@@ -144,6 +146,20 @@ def test_names_that_objects_have_anyway_are_columns_like_others(tmp_path):
     found = javascript_says(model, tmp_path, *asked)
     assert found[0].startswith('TypeError: column "__proto__": expected a cell')
     assert found[1:] == [2, [["__proto__", 3]]]
+
+
+def test_a_pair_named_like_a_column_has_an_effect_of_its_own(tmp_path):
+    names = ("a", "b", "a × b", "a × b (2)")
+    curves = tuple(replace(line_of("number").terms[0], column=column) for column in range(4))
+    sides = tuple(PortableAxis(column, "number", (0.0, 1.0)) for column in (0, 1))
+    pair = PortablePair(sides, (((100.0,),) * 3,) * 3)
+    columns = tuple(PortableColumn(name, "number") for name in names)
+    model = replace(line_of("number"), columns=columns, terms=curves, pairs=(pair, pair))
+    row = dict(zip(names, (1.0, 2.0, 3.0, 4.0), strict=True))
+    expected = row | {"a × b (3)": 100.0, "a × b (4)": 100.0}
+    assert python_of(model, tmp_path)["effects"](row) == expected
+    if has("node"):
+        assert dict(javascript_says(model, tmp_path, f"m.effects({json.dumps(row)})")[0]) == expected
 
 
 @needs_c

@@ -61,7 +61,10 @@ export function probabilities(row) {
   return sharesOf(meansOf(scoresOf(read(row))));
 }
 
-/** Return what each column and each pair ("one × other") adds: a Map; with `intercept` it sums up to the score. */
+/**
+ * Return what each column and each pair adds: a Map; with `intercept` it sums up to the score. A pair's name is
+ * "one × other", with a number after it where a column has that name.
+ */
 export function effects(row) {
   const result = new Map();
   for (const [name, added] of parts(read(row))) {
@@ -106,7 +109,7 @@ function parts(cells) {
     }
     result.push([COLUMNS[column][0], added]);
   }
-  for (const [one, other, values] of PAIRS) {
+  for (const [name, one, other, values] of PAIRS) {
     const [i, k, u] = place(cells, ...one);
     const [j, m, v] = place(cells, ...other);
     const added = INTERCEPT.map((_, o) => {
@@ -114,7 +117,7 @@ function parts(cells) {
       const high = (1 - v) * values[k][j][o] + v * values[k][m][o];
       return (1 - u) * low + u * high;
     });
-    result.push([`${COLUMNS[one[0]][0]} \u00d7 ${COLUMNS[other[0]][0]}`, added]);
+    result.push([name, added]);
   }
   return result;
 }
