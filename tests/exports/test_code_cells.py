@@ -26,6 +26,7 @@ from sparsenam.export.portable import (
     PortablePair,
     PortableTable,
 )
+from sparsenam.tables.text import date_in
 
 needs_node = pytest.mark.skipif(not has("node"), reason="there is no node")
 needs_c = pytest.mark.skipif(not has("cc"), reason="there is no C compiler")
@@ -137,6 +138,45 @@ def test_javascript_takes_numbers_dates_and_durations_and_refuses_others(tmp_pat
     assert all(text.startswith('TypeError: column "x": expected a Date') for text in found[4:9])
     assert found[9:] == [19782, -719162]
     assert javascript_says(line_of("duration"), tmp_path, ask("90"), ask("'1.5'")) == [90, 1.5]
+
+
+MOMENTS = [
+    f"2023-05-05{sign}{time}{zone}"
+    for sign in "T x"
+    for time in ("12", "12:34", "1234", "12:34:56", "123456", "12:34:56,5", "123456.123456789")
+    for zone in ("", "Z", "+01", "-0130", "+05:45", "-23:59", "+01:02:03", "-010203.5", "+00:00:01.123456789")
+]
+MOMENTS += [
+    "2023-05-05",
+    "2023-05-05T23:59:59.999999999",
+    "0001-01-01T00:00+01:00",
+    "9999-12-31T23:59:59-05:00",
+    " 2024-02-29T12\n",
+    "1969-12-31T23:59",
+]
+NO_MOMENTS = [
+    "2023-05-05Z", "2023-05-05T", "2023-05-05T1", "2023-05-05T12:", "2023-05-05T12+", "2023-05-05T12:0000",
+    "2023-05-05T1200:00", "2023-05-05T12:00:00.", "2023-05-05T25:00", "2023-05-05T12:60", "2023-05-05T12:00:60",
+    "2023-05-05T12:00-24:00", "2023-05-05T12:00+0130:15", "2023-05-05T12:00z", "2023-02-30T12", "0000-01-01",
+    "2023-05-0512:00", "2023-5-05",
+]  # fmt: skip
+
+
+def test_python_reads_the_moments_that_the_library_reads(tmp_path):
+    predict = python_of(line_of("date"), tmp_path)["predict"]
+    assert {text: predict({"x": text}) for text in MOMENTS} == {text: date_in(text) for text in MOMENTS}
+    for text in NO_MOMENTS:
+        assert date_in(text) is None
+        with pytest.raises(ValueError, match="column 'x': expected a date"):
+            predict({"x": text})
+
+
+@needs_node
+def test_javascript_reads_the_moments_that_the_library_reads(tmp_path):
+    asked = [f"m.predict({{x: {json.dumps(text)}}})" for text in MOMENTS + NO_MOMENTS]
+    found = dict(zip(MOMENTS + NO_MOMENTS, javascript_says(line_of("date"), tmp_path, *asked), strict=True))
+    assert {text: found[text] for text in MOMENTS} == {text: date_in(text) for text in MOMENTS}
+    assert all(str(found[text]).startswith('TypeError: column "x": expected a Date') for text in NO_MOMENTS)
 
 
 @needs_node
