@@ -18,12 +18,15 @@ from sparsenam import SNAMSurvival
 from sparsenam.export.exporting import write_export
 from sparsenam.export.portable import (
     ExportError,
+    PortableAxis,
     PortableColumn,
     PortableCurve,
     PortableLevel,
     PortableModel,
+    PortablePair,
     PortableTable,
 )
+from sparsenam.tables.text import date_in
 
 needs_node = pytest.mark.skipif(not has("node"), reason="there is no node")
 needs_c = pytest.mark.skipif(not has("cc"), reason="there is no C compiler")
@@ -81,7 +84,10 @@ DAYS = 19782.5
         ("date", "2024-02-29T12:00:00Z", DAYS), ("date", "2024-02-29 14:00:00+02:00", DAYS),
         ("date", pd.Timestamp(NOON), DAYS), ("date", pd.NaT, -1000.0), ("date", "", -1000.0),
         ("duration", datetime.timedelta(minutes=1.5), 90.0), ("duration", 90, 90.0), ("duration", "90", 90.0),
-        ("duration", datetime.time(0, 1, 30), 90.0),
+        ("duration", datetime.time(0, 1, 30), 90.0), ("duration", np.timedelta64(90, "s"), 90.0),
+        ("duration", np.timedelta64(90_000_000_000, "ns"), 90.0), ("duration", np.timedelta64(90_000_000, "us"), 90.0),
+        ("duration", np.timedelta64(2, "D"), 172_800.0), ("duration", np.timedelta64(1500, "ms"), 1.5),
+        ("duration", pd.Timedelta("90s"), 90.0), ("duration", np.timedelta64("NaT", "ns"), -1000.0),
     ],
 )  # fmt: skip
 def test_python_takes_a_cell_as_python_programs_have_it(kind, cell, number, tmp_path):
@@ -93,7 +99,9 @@ def test_python_takes_a_cell_as_python_programs_have_it(kind, cell, number, tmp_
     [
         ("number", "1_000"), ("number", "many"), ("number", [1]), ("number", NOON), ("number", 1j), ("number", "1,5"),
         ("date", "2024-02-30"), ("date", "29.2.2024"), ("date", "19782"), ("date", True), ("duration", NOON),
-        ("duration", True), ("category", NOON), ("category", b"a"), ("category", ("a",)),
+        ("duration", True), ("duration", np.timedelta64(1, "M")), ("number", np.timedelta64(1, "s")),
+        ("date", np.timedelta64(1, "ns")), ("category", np.timedelta64(1, "s")),
+        ("category", NOON), ("category", b"a"), ("category", ("a",)),
     ],
 )  # fmt: skip
 def test_python_refuses_a_cell_that_is_none_of_its_kind(kind, cell, tmp_path):
@@ -132,6 +140,45 @@ def test_javascript_takes_numbers_dates_and_durations_and_refuses_others(tmp_pat
     assert javascript_says(line_of("duration"), tmp_path, ask("90"), ask("'1.5'")) == [90, 1.5]
 
 
+MOMENTS = [
+    f"2023-05-05{sign}{time}{zone}"
+    for sign in "T x"
+    for time in ("12", "12:34", "1234", "12:34:56", "123456", "12:34:56,5", "123456.123456789")
+    for zone in ("", "Z", "+01", "-0130", "+05:45", "-23:59", "+01:02:03", "-010203.5", "+00:00:01.123456789")
+]
+MOMENTS += [
+    "2023-05-05",
+    "2023-05-05T23:59:59.999999999",
+    "0001-01-01T00:00+01:00",
+    "9999-12-31T23:59:59-05:00",
+    " 2024-02-29T12\n",
+    "1969-12-31T23:59",
+]
+NO_MOMENTS = [
+    "2023-05-05Z", "2023-05-05T", "2023-05-05T1", "2023-05-05T12:", "2023-05-05T12+", "2023-05-05T12:0000",
+    "2023-05-05T1200:00", "2023-05-05T12:00:00.", "2023-05-05T25:00", "2023-05-05T12:60", "2023-05-05T12:00:60",
+    "2023-05-05T12:00-24:00", "2023-05-05T12:00+0130:15", "2023-05-05T12:00z", "2023-02-30T12", "0000-01-01",
+    "2023-05-0512:00", "2023-5-05",
+]  # fmt: skip
+
+
+def test_python_reads_the_moments_that_the_library_reads(tmp_path):
+    predict = python_of(line_of("date"), tmp_path)["predict"]
+    assert {text: predict({"x": text}) for text in MOMENTS} == {text: date_in(text) for text in MOMENTS}
+    for text in NO_MOMENTS:
+        assert date_in(text) is None
+        with pytest.raises(ValueError, match="column 'x': expected a date"):
+            predict({"x": text})
+
+
+@needs_node
+def test_javascript_reads_the_moments_that_the_library_reads(tmp_path):
+    asked = [f"m.predict({{x: {json.dumps(text)}}})" for text in MOMENTS + NO_MOMENTS]
+    found = dict(zip(MOMENTS + NO_MOMENTS, javascript_says(line_of("date"), tmp_path, *asked), strict=True))
+    assert {text: found[text] for text in MOMENTS} == {text: date_in(text) for text in MOMENTS}
+    assert all(str(found[text]).startswith('TypeError: column "x": expected a Date') for text in NO_MOMENTS)
+
+
 @needs_node
 def test_names_that_objects_have_anyway_are_columns_like_others(tmp_path):
     model = replace(line_of("number"), columns=(PortableColumn("__proto__", "number"),))
@@ -139,6 +186,20 @@ def test_names_that_objects_have_anyway_are_columns_like_others(tmp_path):
     found = javascript_says(model, tmp_path, *asked)
     assert found[0].startswith('TypeError: column "__proto__": expected a cell')
     assert found[1:] == [2, [["__proto__", 3]]]
+
+
+def test_a_pair_named_like_a_column_has_an_effect_of_its_own(tmp_path):
+    names = ("a", "b", "a × b", "a × b (2)")
+    curves = tuple(replace(line_of("number").terms[0], column=column) for column in range(4))
+    sides = tuple(PortableAxis(column, "number", (0.0, 1.0)) for column in (0, 1))
+    pair = PortablePair(sides, (((100.0,),) * 3,) * 3)
+    columns = tuple(PortableColumn(name, "number") for name in names)
+    model = replace(line_of("number"), columns=columns, terms=curves, pairs=(pair, pair))
+    row = dict(zip(names, (1.0, 2.0, 3.0, 4.0), strict=True))
+    expected = row | {"a × b (3)": 100.0, "a × b (4)": 100.0}
+    assert python_of(model, tmp_path)["effects"](row) == expected
+    if has("node"):
+        assert dict(javascript_says(model, tmp_path, f"m.effects({json.dumps(row)})")[0]) == expected
 
 
 @needs_c

@@ -87,6 +87,14 @@ def test_shap_features_are_the_columns_then_the_pairs_with_the_cells_as_data(wit
     assert np.array_equal(data[:, 0].astype(float), X["age"], equal_nan=True)
 
 
+def test_a_pair_named_like_a_column_is_a_feature_of_another_name():
+    generator = np.random.default_rng(0)
+    X = pd.DataFrame(generator.uniform(-1, 1, (500, 3)), columns=["a", "b", "a × b"])
+    y = X["a"] + 3.0 * X["a"] * X["b"] + 0.1 * generator.standard_normal(500)
+    model = SNAMRegressor(pairs=[("a", "b")], random_state=0).fit(X, y)
+    assert shap_explanation(model, X).feature_names == ["a", "b", "a × b", "a × b (2)"]
+
+
 def test_effects_are_the_shapley_values_with_the_training_rows_as_background():
     shap = pytest.importorskip("shap")
     generator = np.random.default_rng(0)

@@ -23,6 +23,7 @@ from sparsenam.export.portable import (
 from sparsenam.export.targets.sql_other_dialects import DIALECTS
 from sparsenam.export.targets.sql_query import files, scores
 from sparsenam.export.targets.sql_run import run_duckdb, run_sqlite
+from sparsenam.tables.text import number_key
 from sql_cases import create_in_postgres, server, why_no_server
 
 NO_SERVER = why_no_server()
@@ -165,6 +166,27 @@ def test_levels_are_found_as_text_and_as_numbers_and_missing_texts_are_missing(d
     assert dict(zip(texts, found["effect_city"], strict=True)) == texts
     stored = answers(request, dialect, model, [{"city": value, "age": 0.0} for value in (2.0, 5.0, 3.5, None)])
     assert list(stored["effect_city"]) == [4.0, 0.5, 0.5, 0.5]
+
+
+@pytest.mark.parametrize("dialect", ENGINES)
+def test_texts_of_large_whole_numbers_are_the_levels_of_the_nearest_doubles(dialect, request):
+    wholes = [
+        sign * (2**power + step) for power in (53, 54, 60, 62, 63, 64) for step in (-1, 1, 2, 3) for sign in (1, -1)
+    ]
+    texts = [
+        *map(str, wholes),
+        *(f" +{whole}.0 " for whole in wholes if whole > 0),
+        "9007199254740993x",
+        "12345678901234567890",
+    ]
+    known = list(dict.fromkeys(float(whole) for whole in wholes))
+    levels = tuple(PortableLevel(number_key(number), number, code) for code, number in enumerate(known))
+    table = PortableTable(1, "level", tuple((float(code),) for code in range(len(known))), (-1.0,))
+    columns = (PortableColumn("age", "number"), PortableColumn("city", "category", levels))
+    model = small_model(columns=columns, terms=(table,), pairs=())
+    found = answers(request, dialect, model, [{"city": text, "age": 0.0} for text in texts])
+    expected = [-1.0 if text.endswith(("x", "890")) else float(known.index(float(text))) for text in texts]
+    assert dict(zip(texts, found["effect_city"], strict=True)) == dict(zip(texts, expected, strict=True))
 
 
 @pytest.mark.parametrize("dialect", ENGINES)

@@ -11,6 +11,7 @@ import pytest
 from scipy import sparse
 
 from sparsenam.errors import ConstantColumnWarning, InputError
+from sparsenam.explain.local import CellTexts, read_cells
 from sparsenam.penalties import GroupLasso, spread
 from sparsenam.tables import (
     OTHER_LEVELS,
@@ -20,6 +21,7 @@ from sparsenam.tables import (
     UnseenMissingWarning,
     check_target_not_inside,
 )
+from sparsenam.tables.columns import known_value
 from sparsenam.tables.encoder import grouping_of
 from sparsenam.tables.sample import Grouping
 
@@ -225,6 +227,20 @@ def test_truth_values_written_as_0_and_1_are_the_same_levels():
     encoder, _ = TableEncoder.fit(pd.DataFrame({"x": [True, True, False]}))
     assert encoder.encode(pd.DataFrame({"x": [0, 1]}))[:, 0].tolist() == [1.0, 0.0]
     assert encoder.encode(pd.DataFrame({"x": ["False", "True"]}))[:, 0].tolist() == [1.0, 0.0]
+
+
+@pytest.mark.parametrize("train", [[True, True, False], ["True", "True", "False"]])
+def test_truth_values_written_as_texts_of_0_and_1_are_the_same_levels(train):
+    encoder, _ = TableEncoder.fit(pd.DataFrame({"x": train}))
+    texts, codes = ["0", "1", "0.0", " 1 ", "True", "False", "1e0"], [1.0, 0.0, 1.0, 0.0, 0.0, 1.0, 0.0]
+    assert encoder.encode(pd.DataFrame({"x": texts}))[:, 0].tolist() == codes
+    assert [encoder.encode(pd.DataFrame({"x": [text]}))[0, 0] for text in texts] == codes
+    assert [known_value(encoder.columns[0], text) for text in texts] == codes
+    (cells,) = read_cells(encoder, pd.DataFrame({"x": texts}))
+    shown = CellTexts.of(encoder.columns[0], cells)
+    assert [shown.quoted(row) for row in range(7)] == [f"'{bool(1 - code)}'" for code in codes]
+    with pytest.warns(UnseenLevelWarning):
+        assert np.isnan(encoder.encode(pd.DataFrame({"x": ["01", "2", "true"]}))[:, 0]).all()
 
 
 def test_text_that_is_different_in_too_many_rows_is_an_identifier():

@@ -17,7 +17,7 @@ from sparsenam.explain.summary import Numbers, against_average, interactions_of,
 from sparsenam.explain.text import MISSING, pair_text
 from sparsenam.tables import TableEncoder
 from sparsenam.tables.cells import Cells
-from sparsenam.tables.columns import Column, as_levels, as_numbers
+from sparsenam.tables.columns import Column, as_numbers, levels_of
 from sparsenam.tables.frame import matched, read_table
 from sparsenam.tables.text import date_key
 
@@ -198,10 +198,8 @@ class CellTexts:
             write = date_key if column.kind == "date" else _number
             values = tuple("" if np.isnan(value) else f"{write(float(value))}{unit}" for value in distinct)
             return cls(column.name, values, codes.astype(np.intp), missing, False, None)
-        codes, keys = as_levels(cells)
+        codes, keys = levels_of(column, cells)
         known = frozenset(column.levels) | frozenset(column.pooled)
-        if known == frozenset(("False", "True")) and cells.stored == "number":
-            keys = [{"0": "False", "1": "True"}.get(key, key) for key in keys]  # truth values kept as numbers
         seen = None if column.kind == "constant" else known
         return cls(column.name, tuple(keys), codes, missing, True, seen)
 

@@ -11,15 +11,16 @@ from sparsenam.estimators import AdditiveEstimator
 from sparsenam.explain.local import CellTexts, read_cells
 from sparsenam.explain.text import pair_text
 from sparsenam.interop.libraries import library
+from sparsenam.tables.text import numbered
 
 
 def shap_explanation(model: AdditiveEstimator, X: ArrayLike) -> Any:
     """Return what each column adds to each row's score as a ``shap.Explanation``.
 
-    The values are those of `effects`, with each pair as one more feature after the columns, named "a × b". With the
-    base values they add up to the score: the prediction of a regression with the identity link, elsewhere log odds or
-    log means. Without pairs they are the Shapley values with the training rows as background. Dropped columns
-    have 0.
+    The values are those of `effects`, with each pair as one more feature after the columns, named "a × b", or
+    "a × b (2)" where a column has that name. With the base values they add up to the score: the prediction of a
+    regression with the identity link, elsewhere log odds or log means. Without pairs they are the Shapley values with
+    the training rows as background. Dropped columns have 0.
 
     Parameters
     ----------
@@ -39,7 +40,7 @@ def shap_explanation(model: AdditiveEstimator, X: ArrayLike) -> Any:
     single = values.ndim == 2
     base = np.full(len(values), intercept[0]) if single else np.tile(intercept, (len(values), 1))
     names = [str(name) for name in model.encoder_.names]
-    names += [pair_text(one, other) for one, other in model.interactions_]
+    names = numbered(names + [pair_text(one, other) for one, other in model.interactions_])
     outputs = None if single else list(model.portable().outputs)
     return shap.Explanation(
         values=values, base_values=base, data=_data(model, X), feature_names=names, output_names=outputs

@@ -99,6 +99,8 @@ def check_feature_types(
 OTHER_LEVELS = "(other levels)"
 STORED_UNITS: dict[str, Unit] = {"number": "", "truth": "", "date": "days", "duration": "seconds"}
 EXACT = 2.0**53  # up to here float64 holds every whole number
+TRUTHS = {"False", "True"}
+AS_TRUTHS = {"0": "False", "1": "True"}  # truth values kept as numbers, or as texts that write them
 UNIT_NAMES = {"": "numbers", "days": "dates", "seconds": "durations"}
 
 
@@ -140,11 +142,7 @@ def read_column(column: Column, cells: Cells) -> Reading:
         return Reading(as_numbers(cells, column.unit), cells.missing)
     if column.kind == "constant":
         return Reading(np.full(cells.missing.size, np.nan), cells.missing)
-    codes, keys = as_levels(cells)
-    if set(column.levels) == {"False", "True"} and cells.stored == "number":
-        keys = [{"0": "False", "1": "True"}.get(key, key) for key in keys]  # truth values kept as numbers
-    if set(column.levels) == {"0", "1"} and cells.stored == "truth":
-        keys = [{"False": "0", "True": "1"}[key] for key in keys]
+    codes, keys = levels_of(column, cells)
     code_of = {level: float(code) for code, level in enumerate(column.levels)}
     code_of |= dict.fromkeys(column.pooled, float(len(column.levels) - 1))
     looked_up = np.array([code_of.get(key, np.nan) for key in keys] + [np.nan])  # a missing cell's code is -1
@@ -173,6 +171,8 @@ def known_value(column: Column, cell: object) -> float | None:
     if column.kind != "category" or kind not in (str, bool) or (kind is str and is_marker(cast("str", cell))):
         return None
     key = _level_key(cast("str", cell)) if kind is str else str(cell)
+    if set(column.levels) == TRUTHS:
+        key = AS_TRUTHS.get(key, key)
     if key in column.levels:
         return float(column.levels.index(key))
     return float(len(column.levels) - 1) if key in column.pooled else None
@@ -193,6 +193,16 @@ def as_numbers(cells: Cells, unit: Unit) -> Vector:
         numbers = _parsed(cells, unit)
     _require_finite(cells.name, numbers)
     return numbers
+
+
+def levels_of(column: Column, cells: Cells) -> tuple[Codes, list[str]]:
+    """Return what `as_levels` does, with 0 and 1 as False and True, or the reverse, where the column has those."""
+    codes, keys = as_levels(cells)
+    if set(column.levels) == TRUTHS:
+        return _merged(codes, [AS_TRUTHS.get(key, key) for key in keys])
+    if set(column.levels) == {"0", "1"} and cells.stored == "truth":
+        keys = [{"False": "0", "True": "1"}[key] for key in keys]
+    return codes, keys
 
 
 def as_levels(cells: Cells) -> tuple[Codes, list[str]]:

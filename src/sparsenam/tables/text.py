@@ -83,3 +83,15 @@ class CellTypeError(RowError, TypeError):
 def listed(names: list[str], most: int = 5) -> str:
     """Return the first few names, quoted, with … for the rest."""
     return ", ".join(repr(name) for name in names[:most]) + (" …" if len(names) > most else "")
+
+
+def numbered(names: list[str]) -> list[str]:
+    """Return the names, each once: of equal ones the later have a number, as in "a × b (2)"."""
+    given, result = set(names), dict[str, None]()
+    for name in names:
+        candidate, number = name, 1
+        while candidate in result or (number > 1 and candidate in given):
+            number += 1
+            candidate = f"{name} ({number})"
+        result[candidate] = None
+    return list(result)

@@ -13,7 +13,7 @@ from typing import Any
 from sparsenam.errors import describe
 from sparsenam.export.exporting import Cell
 from sparsenam.export.portable import ExportError, PortableColumn, PortableModel
-from sparsenam.tables.text import is_marker, number_in
+from sparsenam.tables.text import is_marker, number_in, numbered
 
 DATA = "@@DATA@@"
 LONGEST_NAME = 40  # of an identifier, so that lines stay readable; names beyond it are cut and numbered
@@ -67,9 +67,9 @@ def number_of_cell(column: str, cell: Cell) -> float:
 
 
 def effect_names(model: PortableModel) -> list[str]:
-    """Return the names of the effects, those of all columns and then those of pairs."""
+    """Return the names of the effects, each once, those of all columns and then those of pairs."""
     names = [column.name for column in model.columns]
-    return names + [" × ".join(names[axis.column] for axis in pair.axes) for pair in model.pairs]
+    return numbered(names + [" × ".join(names[axis.column] for axis in pair.axes) for pair in model.pairs])
 
 
 def in_comment(text: str, longest: int = 60) -> str:

@@ -16,7 +16,16 @@ import numpy as np
 
 from sparsenam.export.exporting import Cell, Matrix, Rows
 from sparsenam.export.portable import Label, PortableColumn, PortableCurve, PortableModel, PortablePair, PortableTerm
-from sparsenam.export.targets.code_parts import by_number, by_text, filled, number_literal, program, refuse_options, run
+from sparsenam.export.targets.code_parts import (
+    by_number,
+    by_text,
+    effect_names,
+    filled,
+    number_literal,
+    program,
+    refuse_options,
+    run,
+)
 from sparsenam.tables.text import MARKERS
 
 RUNNER = """
@@ -80,8 +89,8 @@ def data_of(model: PortableModel) -> str:
             "// a curve: column, knots, [anchor, slopes, bases] of each piece, what a missing number adds",
             "// a level or a cell's being missing: column, nothing, values by code, what an unknown one adds",
             f"const TERMS = {_lines(map(_term, model.terms))};",
-            "// two sides [column, what is read of it, nodes], values at the nodes, the last where a side is not known",
-            f"const PAIRS = {_lines(map(_pair, model.pairs))};",
+            "// name, two sides [column, what is read, nodes], values at nodes, the last where a side is not known",
+            f"const PAIRS = {_lines(map(_pair, effect_names(model)[len(model.columns) :], model.pairs))};",
             "// time, cumulative hazard up to it",
             f"const BASELINE = {_array(map(_numbers, model.baseline))};",
         ]
@@ -156,7 +165,7 @@ def _term(term: PortableTerm) -> str:
     return f"[{json.dumps(term.reads)},{term.column},[],{values},{_numbers(term.absent)}]"
 
 
-def _pair(pair: PortablePair) -> str:
+def _pair(name: str, pair: PortablePair) -> str:
     sides = [f"[{axis.column},{json.dumps(axis.reads)},{_numbers(axis.knots)}]" for axis in pair.axes]
     values = _array(_array(map(_numbers, row)) for row in pair.values)
-    return f"[{sides[0]},{sides[1]},{values}]"
+    return f"[{json.dumps(name)},{sides[0]},{sides[1]},{values}]"

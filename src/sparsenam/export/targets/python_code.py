@@ -15,7 +15,15 @@ import numpy as np
 
 from sparsenam.export.exporting import Matrix, Rows
 from sparsenam.export.portable import PortableColumn, PortableCurve, PortableModel, PortablePair, PortableTerm
-from sparsenam.export.targets.code_parts import by_number, by_text, filled, number_literal, refuse_options, run
+from sparsenam.export.targets.code_parts import (
+    by_number,
+    by_text,
+    effect_names,
+    filled,
+    number_literal,
+    refuse_options,
+    run,
+)
 from sparsenam.tables.text import MARKERS
 
 RUNNER = """
@@ -59,8 +67,8 @@ def data_of(model: PortableModel) -> str:
             "# a curve: column, knots, (anchor, slopes, bases) of each piece, what a missing number adds",
             "# a level or a cell's being missing: column, nothing, values by code, what an unknown one adds",
             f"TERMS = {_lines(map(_term, model.terms))}",
-            "# two sides (column, what is read of it, nodes), values at the nodes, the last where a side is not known",
-            f"PAIRS = {_lines(map(_pair, model.pairs))}",
+            "# name, two sides (column, what is read, nodes), values at nodes, the last where a side is not known",
+            f"PAIRS = {_lines(map(_pair, effect_names(model)[len(model.columns) :], model.pairs))}",
             "# time, cumulative hazard up to it",
             f"BASELINE = {baseline}",
         ]
@@ -102,7 +110,7 @@ def _term(term: PortableTerm) -> str:
     return f"({term.reads!a}, {term.column}, (), {values}, {_numbers(term.absent)})"
 
 
-def _pair(pair: PortablePair) -> str:
+def _pair(name: str, pair: PortablePair) -> str:
     sides = [f"({axis.column}, {axis.reads!a}, {_numbers(axis.knots)})" for axis in pair.axes]
     values = _tuple(_tuple(map(_numbers, row)) for row in pair.values)
-    return f"({sides[0]}, {sides[1]}, {values})"
+    return f"({name!a}, {sides[0]}, {sides[1]}, {values})"

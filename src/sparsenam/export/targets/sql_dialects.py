@@ -229,8 +229,10 @@ class SQLite(Dialect):
 
     def number_in(self, text: str) -> tuple[str, str]:
         zero = f"LTRIM({text}, '+-' || {self.blanks()}) GLOB '0[0-9]*'"
-        # beside a REAL a text that writes a number is compared as one, and any other is unequal
-        written = f"TYPEOF({text}) = 'text' AND NOT {zero} AND CAST({text} AS REAL) = {text}"
+        # beside a number a text that writes a number is compared as one, and any other is unequal; a whole number
+        # between 2^53 and 2^63 is compared as an integer, which may lie between two REALs
+        same = f"(CAST({text} AS REAL) = {text} OR CAST({text} AS INTEGER) = {text})"
+        written = f"TYPEOF({text}) = 'text' AND NOT {zero} AND {same}"
         return f"TYPEOF({text}) IN ('integer', 'real') OR {written}", self.as_double(text)
 
     def largest(self, expressions: Sequence[str]) -> str:

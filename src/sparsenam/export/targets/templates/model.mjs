@@ -26,8 +26,8 @@ const SEPARATORS = /[\x1c-\x1f]/; // blanks about words, not about numbers
 const DECIMAL = /^[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?$/;
 const ENDLESS = /^([+-]?)inf(?:inity)?$/i;
 const LEADING_ZERO = /^[+-]?0[0-9]/;
-const MOMENT =
-  /^(\d{4})-(\d{2})-(\d{2})(?:[T ](\d{2}):(\d{2})(?::(\d{2})(?:[.,](\d{1,6}))?)?)?(Z|([+-])(\d{2}):?(\d{2}))?$/;
+const clock = (colon) => `(\\d{2})(?:(:?)(\\d{2})(?:\\${colon}(\\d{2})(?:[.,](\\d+))?)?)?`;
+const MOMENT = new RegExp(`^(\\d{4})-(\\d{2})-(\\d{2})(?:\\D${clock(5)}(?:Z|([+-])${clock(11)})?)?$`, "u");
 const DAY = 86400000;
 const EXPECTED = {
   number: "a number",
@@ -61,7 +61,10 @@ export function probabilities(row) {
   return sharesOf(meansOf(scoresOf(read(row))));
 }
 
-/** Return what each column and each pair ("one × other") adds: a Map; with `intercept` it sums up to the score. */
+/**
+ * Return what each column and each pair adds: a Map; with `intercept` it sums up to the score. A pair's name is
+ * "one × other", with a number after it where a column has that name.
+ */
 export function effects(row) {
   const result = new Map();
   for (const [name, added] of parts(read(row))) {
@@ -106,7 +109,7 @@ function parts(cells) {
     }
     result.push([COLUMNS[column][0], added]);
   }
-  for (const [one, other, values] of PAIRS) {
+  for (const [name, one, other, values] of PAIRS) {
     const [i, k, u] = place(cells, ...one);
     const [j, m, v] = place(cells, ...other);
     const added = INTERCEPT.map((_, o) => {
@@ -114,7 +117,7 @@ function parts(cells) {
       const high = (1 - v) * values[k][j][o] + v * values[k][m][o];
       return (1 - u) * low + u * high;
     });
-    result.push([`${COLUMNS[one[0]][0]} \u00d7 ${COLUMNS[other[0]][0]}`, added]);
+    result.push([name, added]);
   }
   return result;
 }
@@ -216,13 +219,22 @@ function numberOf(cell, kind) {
 function daysIn(text) {
   const found = MOMENT.exec(text);
   if (found === null) return undefined;
-  const [year, month, day, hour, minute, second] = found.slice(1, 7).map((part) => Number(part ?? 0));
+  const number = (place) => Number(found[place] ?? 0);
+  const [year, month, day] = [number(1), number(2), number(3)];
   const date = new Date(0);
   date.setUTCFullYear(year, month - 1, day);
   if (date.getUTCMonth() !== month - 1 || date.getUTCDate() !== day) return undefined;
-  const away = 60 * Number(found[10] ?? 0) + Number(found[11] ?? 0);
-  if (year < 1 || hour > 23 || minute > 59 || second > 59 || away > 1439) return undefined;
-  const minutes = 60 * hour + minute - (found[9] === "-" ? -away : away);
-  const micros = Number((found[7] ?? "").padEnd(6, "0"));
-  return ((date.getTime() + 60000 * minutes + 1000 * second) * 1000 + micros) / (DAY * 1000);
+  const time = 3600 * number(4) + 60 * number(6) + number(7);
+  const away = 3600 * number(10) + 60 * number(12) + number(13);
+  if (year < 1 || number(4) > 23 || number(6) > 59 || number(7) > 59 || away >= 86400) return undefined;
+  const sign = found[9] === "-" ? -1 : 1;
+  const seconds = date.getTime() / 1000 + time - sign * away;
+  const micros = microsIn(found[8]) - sign * microsIn(found[14]);
+  // far from 1970 a number holds no microseconds: whole seconds are divided as they are
+  return micros === 0 ? seconds / 86400 : (seconds * 1e6 + micros) / (DAY * 1000);
+}
+
+/** Return the microseconds of the digits of a second; those beyond six are cut off. */
+function microsIn(digits = "") {
+  return Number(digits.slice(0, 6).padEnd(6, "0"));
 }
