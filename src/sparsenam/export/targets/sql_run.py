@@ -33,6 +33,8 @@ def run_query(
     """Return columns (rows, names) of a query's result on a table made of the rows; keys are numbers of rows."""
     columns = {column.name: [row[column.name] for row in rows] for column in model.columns}
     others = {key: list[Cell](range(len(rows))) for key in keys if key not in columns}
+    if not columns and not others:  # no engine has a table of rows without columns
+        others = {"row": list[Cell](range(len(rows)))}
     query = (
         f"SELECT {', '.join(names)} FROM (\n{path.read_bytes().decode()}\n) AS {DIALECTS[dialect].identifier('answer')}"
     )
@@ -69,7 +71,6 @@ def run_duckdb(
         parts = [_duckdb_column(column, columns[column.name]) for column in model.columns]
         given = [(name, "UNNEST(CAST(? AS BIGINT[]))", cells) for name, cells in others.items()]
         given += [(column.name, text, cells) for column, (text, cells) in zip(model.columns, parts, strict=True)]
-        given = given or [("row", "UNNEST(CAST(? AS BIGINT[]))", [])]
         made = ", ".join(f"{text} AS {DIALECTS['duckdb'].identifier(name)}" for name, text, _ in given)
         connection.execute(f"CREATE TABLE {'.'.join(quoted)} AS SELECT {made}", [cells for _, _, cells in given])
         return connection.execute(query).fetchall()

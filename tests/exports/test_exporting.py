@@ -1,0 +1,56 @@
+"""What all exports share: models without columns, files that are written all or not at all, and errors in a sentence."""
+
+import importlib.util
+from shutil import which
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from sparsenam import SNAMClassifier, SNAMRegressor
+
+RUNS = {
+    "model.py": True,
+    "model.mjs": which("node") is not None,
+    "model.h": which("cc") is not None,
+    "model.sql": importlib.util.find_spec("duckdb") is not None,
+    "model.onnx": importlib.util.find_spec("onnxruntime") is not None,
+    "model.pmml": which("java") is not None and importlib.util.find_spec("pypmml") is not None,
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def engine():
+    """End the JVM that runs PMML after the last test."""
+    yield
+    if RUNS["model.pmml"]:
+        from pypmml import PMMLContext
+
+        PMMLContext.shutdown()
+
+
+@pytest.fixture(scope="module", params=["constant", "classes"])
+def empty(request):
+    """A model that keeps no column, and the rows of its fit."""
+    generator = np.random.default_rng(0)
+    X = pd.DataFrame({"city": generator.choice(["a", "b", None], 100), "size": generator.standard_normal(100)})
+    if request.param == "constant":
+        model = SNAMRegressor(random_state=0).fit(X, np.full(100, 2.5))
+    else:
+        model = SNAMClassifier(random_state=0).fit(X, generator.integers(0, 3, 100))
+    assert model.portable().columns == ()
+    return model, X
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        *(pytest.param(name, {}, marks=pytest.mark.skipif(not runs, reason="not here")) for name, runs in RUNS.items()),
+        ("model.sql", {"dialect": "sqlite"}),
+        ("model.sql", {"dialect": "sqlite", "key": ["id"]}),
+    ],
+)
+def test_a_model_that_keeps_no_column_is_exported_and_has_a_score_for_each_row(empty, tmp_path, name, options):
+    model, X = empty
+    model.export(tmp_path / name, **options)
+    assert model.export_difference(tmp_path / name, X, **options) <= 1e-12
