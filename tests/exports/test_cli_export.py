@@ -84,11 +84,31 @@ def test_what_cannot_be_is_said_in_one_line_with_exit_code_2_and_nothing_is_writ
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_target_that_cannot_be_run_says_so_after_it_was_written(saved, tmp_path):
-    result = invoke(saved / "model.snam", tmp_path / "model.json", "--check", saved / "rows.csv")
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("model.json",), "expected a target that can be run, got JSON"),
+        (("model.sql", "--dialect", "snowflake"), "expected SQL for duckdb or sqlite, got SQL for snowflake"),
+    ],
+)
+def test_a_target_that_cannot_be_run_says_so_before_anything_is_written(saved, tmp_path, words, said):
+    result = invoke(saved / "model.snam", tmp_path / words[0], *words[1:], "--check", saved / "rows.csv")
     assert result.exit_code == 2
-    assert "expected a target that can be run, got JSON" in result.stderr
-    assert (tmp_path / "model.json").is_file()
+    (line,) = [line for line in result.stderr.splitlines() if line.startswith("sparsenam: ")]
+    assert said in line
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_rows_that_the_model_refuses_are_said_before_anything_is_written(saved, tmp_path):
+    folder = tmp_path / "exports"
+    folder.mkdir()
+    rows = pd.read_csv(saved / "rows.csv")
+    rows.loc[3, "age"] = np.inf
+    rows.to_csv(tmp_path / "rows.csv", index=False)
+    result = invoke(saved / "model.snam", folder / "model.py", "--check", tmp_path / "rows.csv")
+    assert result.exit_code == 2
+    assert "infinity (inf) in row 3" in result.stderr
+    assert list(folder.iterdir()) == []
 
 
 def test_a_regression_has_no_scorecard(tmp_path):

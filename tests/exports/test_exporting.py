@@ -1,4 +1,4 @@
-"""What all exports share: models without columns, files that are written all or not at all, and errors in a sentence."""
+"""What all exports share: models without columns, files written all or not at all, and errors in a sentence."""
 
 import importlib.util
 from shutil import which

@@ -50,11 +50,21 @@ def export(
         options = options_of(option or [], {name: value for name, value in named.items() if value is not None})
         estimator = load_model(model)
         rows = None if check is None else _rows(estimator, check)
+        if rows is not None:  # what speaks against the check is said before anything is written
+            _require_check(estimator, rows, path, to, options)
         for file in estimator.export(path, to=to, **options):
             say(f"written: {file}")
         if rows is not None:
             difference = estimator.export_difference(path, rows.native, to=to, **options)
             say(f"largest difference of the score over its scale: {difference:.3g}")
+
+
+def _require_check(estimator: Any, rows: Any, path: Path, to: str | None, options: dict[str, Any]) -> None:
+    """Raise where the target cannot be run here, or the model refuses the rows."""
+    from sparsenam.export.exporting import target_for
+
+    target_for(path, to).load().require_engine(path, options)
+    estimator.encoder_.encode(rows.native)
 
 
 def options_of(texts: list[str], named: dict[str, Any]) -> dict[str, Any]:

@@ -28,6 +28,10 @@ class TargetModule(Protocol):
         """Return what to write where; raise `ExportError` for what the target cannot carry or an unknown option."""
         ...
 
+    def require_engine(self, path: Path, options: Mapping[str, Any]) -> None:
+        """Raise `ExportError` where nothing here can run what would be written; no file is read."""
+        ...
+
     def scores(self, model: PortableModel, path: Path, rows: Rows, options: Mapping[str, Any]) -> Matrix:
         """Return the scores (rows, outputs) that the written files give; `ExportError` where nothing can run them."""
         ...

@@ -41,6 +41,11 @@ def files(model: PortableModel, path: Path, options: Mapping[str, Any]) -> dict[
     return {path: workbook(card)}
 
 
+def require_engine(path: Path, options: Mapping[str, Any]) -> None:
+    """Refuse unknown options; the points are added up here."""
+    _refuse_unknown(options)
+
+
 def scores(model: PortableModel, path: Path, rows: Rows, options: Mapping[str, Any]) -> Matrix:
     """Return the log odds (rows, 1) that the points of the written card stand for."""
     made = files(model, path, options)[path]
@@ -52,11 +57,15 @@ def scores(model: PortableModel, path: Path, rows: Rows, options: Mapping[str, A
 
 
 def _card(model: PortableModel, options: Mapping[str, Any]) -> Scorecard:
+    _refuse_unknown(options)
+    return scorecard(model, **options)
+
+
+def _refuse_unknown(options: Mapping[str, Any]) -> None:
     unknown = sorted(set(options) - set(OPTIONS))
     if unknown:
         expected = f"options among {list(OPTIONS)}"
         raise ExportError(describe("export to scorecard", expected, str(unknown), "leave them out"))
-    return scorecard(model, **options)
 
 
 def workbook(card: Scorecard) -> bytes:

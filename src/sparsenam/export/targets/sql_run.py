@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from contextlib import closing
 from datetime import datetime, timedelta
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,16 @@ from sparsenam.export.targets.sql_dialects import MICROSECONDS
 from sparsenam.export.targets.sql_other_dialects import DIALECTS
 
 EPOCH = datetime(1970, 1, 1)
+
+
+def require_database(path: Path, dialect: str) -> None:
+    """Raise unless an engine that is here runs queries of the dialect."""
+    if dialect not in ("duckdb", "sqlite"):
+        remedy = f"run it in {dialect}, or check an export for duckdb or sqlite"
+        raise ExportError(describe(f"check of {path}", "SQL for duckdb or sqlite", f"SQL for {dialect}", remedy))
+    if dialect == "duckdb" and find_spec("duckdb") is None:
+        got, remedy = "an environment without duckdb", "pip install duckdb"
+        raise ExportError(describe(f"check of {path}", "the engine DuckDB", got, remedy))
 
 
 def run_query(
@@ -38,13 +49,8 @@ def run_query(
     query = (
         f"SELECT {', '.join(names)} FROM (\n{path.read_bytes().decode()}\n) AS {DIALECTS[dialect].identifier('answer')}"
     )
-    if dialect == "duckdb":
-        answers = run_duckdb(query, model, table, columns, others)
-    elif dialect == "sqlite":
-        answers = run_sqlite(query, model, table, columns, others)
-    else:
-        remedy = f"run it in {dialect}, or check an export for duckdb or sqlite"
-        raise ExportError(describe(f"check of {path}", "SQL for duckdb or sqlite", f"SQL for {dialect}", remedy))
+    run = run_duckdb if dialect == "duckdb" else run_sqlite
+    answers = run(query, model, table, columns, others)
     cells = [[np.nan if cell is None else cell for cell in row] for row in answers]
     return np.array(cells, dtype=np.float64).reshape(len(rows), len(names))
 
@@ -57,11 +63,7 @@ def run_duckdb(
     others: dict[str, list[Cell]],
 ) -> list[tuple[Any, ...]]:
     """Return the rows of a query's result on a table of columns of the model and others, made in memory."""
-    try:
-        duckdb: Any = import_module("duckdb")
-    except ModuleNotFoundError as error:
-        got, remedy = "an environment without duckdb", "pip install duckdb"
-        raise ExportError(describe("check of SQL", "the engine DuckDB", got, remedy)) from error
+    duckdb: Any = import_module("duckdb")
     quoted = [DIALECTS["duckdb"].identifier(part) for part in table]
     with closing(duckdb.connect()) as connection:
         if len(quoted) == 3:
