@@ -99,6 +99,22 @@ def test_a_target_that_cannot_be_run_says_so_before_anything_is_written(saved, t
     assert list(tmp_path.iterdir()) == []
 
 
+def test_an_export_never_takes_the_place_of_the_model_or_of_the_rows_to_check_on(saved, tmp_path):
+    model, rows = tmp_path / "model.snam", tmp_path / "rows.csv"
+    model.write_bytes((saved / "model.snam").read_bytes())
+    rows.write_bytes((saved / "rows.csv").read_bytes())
+    (tmp_path / "folder").mkdir()
+    for path in (model, tmp_path / "folder" / ".." / "model.snam"):
+        result = invoke(model, path, "--to", "python")
+        assert result.exit_code == 2
+        assert "expected a file to write, got the model file; name another." in result.stderr
+    result = invoke(model, rows, "--to", "scorecard", "--check", rows)
+    assert result.exit_code == 2
+    assert "expected a file to write, got the table to check on; name another." in result.stderr
+    assert model.read_bytes() == (saved / "model.snam").read_bytes()
+    assert rows.read_bytes() == (saved / "rows.csv").read_bytes()
+
+
 def test_rows_that_the_model_refuses_are_said_before_anything_is_written(saved, tmp_path):
     folder = tmp_path / "exports"
     folder.mkdir()
