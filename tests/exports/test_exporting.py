@@ -1,13 +1,17 @@
 """What all exports share: models without columns, files written all or not at all, and errors in a sentence."""
 
 import importlib.util
+import sys
 from shutil import which
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from export_cases import random_case
 from sparsenam import SNAMClassifier, SNAMRegressor
+from sparsenam.export.exporting import write_export
+from sparsenam.export.portable import ExportError
 
 RUNS = {
     "model.py": True,
@@ -54,3 +58,18 @@ def test_a_model_that_keeps_no_column_is_exported_and_has_a_score_for_each_row(e
     model, X = empty
     model.export(tmp_path / name, **options)
     assert model.export_difference(tmp_path / name, X, **options) <= 1e-12
+
+
+def test_a_path_in_csv_is_told_to_name_the_scorecard(tmp_path):
+    with pytest.raises(ExportError, match=r"got '\.csv'; say to=\"scorecard\"\.$"):
+        write_export(random_case(0).portable, tmp_path / "points.csv", None, {})
+
+
+def test_points_in_csv_need_no_library_and_a_workbook_names_the_one_that_it_needs(tmp_path, monkeypatch):
+    case = random_case(0, family="binomial")
+    monkeypatch.setitem(sys.modules, "xlsxwriter", None)
+    monkeypatch.delitem(sys.modules, "sparsenam.export.targets.scorecard", raising=False)
+    assert write_export(case.portable, tmp_path / "points.csv", "scorecard", {}) == [tmp_path / "points.csv"]
+    with pytest.raises(ExportError, match="got an environment without xlsxwriter"):
+        write_export(case.portable, tmp_path / "card.xlsx", None, {})
+    assert not (tmp_path / "card.xlsx").exists()

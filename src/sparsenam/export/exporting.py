@@ -39,12 +39,16 @@ class TargetModule(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ExportTarget:
-    """A place where models run: its name, the suffixes of its files, its module, and the extra that it needs."""
+    """A place where models run: its name, the suffixes of its files, its module, and the extra that it needs.
+
+    ``shared`` are suffixes of files that many programs write: for these the target has to be named.
+    """
 
     name: str
     suffixes: tuple[str, ...]
     module: str
     extra: str = ""
+    shared: tuple[str, ...] = ()
 
     def load(self) -> TargetModule:
         """Return the module, imported with the first export that needs it."""
@@ -65,7 +69,7 @@ TARGETS: tuple[ExportTarget, ...] = (
     ExportTarget("sql", (".sql",), "sql_query", "sql"),
     ExportTarget("onnx", (".onnx",), "onnx_graph", "onnx"),
     ExportTarget("pmml", (".pmml",), "pmml_document"),
-    ExportTarget("scorecard", (".xlsx",), "scorecard", "scorecard"),
+    ExportTarget("scorecard", (".xlsx",), "scorecard", "scorecard", shared=(".csv",)),
 )
 
 
@@ -78,7 +82,9 @@ def target_for(path: str | PathLike[str], to: str | None) -> ExportTarget:
     if to is not None:
         raise ExportError(describe("to", f"one of {names}", repr(to), "choose one, or leave it to the path's suffix"))
     known = sorted(suffix for target in TARGETS for suffix in target.suffixes)
-    raise ExportError(describe(f"path {path}", f"a suffix of {known}", repr(suffix), "rename it, or say to="))
+    shared = [f'say to="{target.name}"' for target in TARGETS if suffix in target.shared]
+    remedy = " or ".join(shared) or "rename it, or say to="
+    raise ExportError(describe(f"path {path}", f"a suffix of {known}", repr(suffix), remedy))
 
 
 def write_export(
