@@ -1,6 +1,7 @@
 """What all exports share: models without columns, files written all or not at all, and errors in a sentence."""
 
 import importlib.util
+import os
 import sys
 from shutil import which
 
@@ -12,6 +13,7 @@ from export_cases import random_case
 from sparsenam import SNAMClassifier, SNAMRegressor
 from sparsenam.export.exporting import write_export
 from sparsenam.export.portable import ExportError
+from sparsenam.files import write_together
 
 RUNS = {
     "model.py": True,
@@ -73,3 +75,46 @@ def test_points_in_csv_need_no_library_and_a_workbook_names_the_one_that_it_need
     with pytest.raises(ExportError, match="got an environment without xlsxwriter"):
         write_export(case.portable, tmp_path / "card.xlsx", None, {})
     assert not (tmp_path / "card.xlsx").exists()
+
+
+def test_of_several_files_none_is_written_where_one_cannot_be(tmp_path):
+    path, types = tmp_path / "model.mjs", tmp_path / "model.d.mts"
+    path.write_text("older")
+    types.mkdir()
+    with pytest.raises(ExportError, match=r"model\.d\.mts: expected a file to write, got a folder; name a file in it\.$"):
+        write_export(random_case(0).portable, path, None, {})
+    assert path.read_text() == "older"
+    assert sorted(tmp_path.iterdir()) == [types, path]
+
+
+def test_files_written_together_appear_once_all_of_them_are_whole(tmp_path, monkeypatch):
+    paths = [tmp_path / "a", tmp_path / "b"]
+    calls, sync = [], os.fsync
+
+    def full_at_the_second(descriptor):
+        calls.append(descriptor)
+        if len(calls) == 2:
+            raise OSError(28, "No space left on device")
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", full_at_the_second)
+    with pytest.raises(OSError, match="No space left"):
+        write_together(dict.fromkeys(paths, b"new"))
+    assert list(tmp_path.iterdir()) == []
+    paths[1].mkdir()
+    with pytest.raises(IsADirectoryError):
+        write_together(dict.fromkeys(paths, b"new"))
+    assert list(tmp_path.iterdir()) == [paths[1]]
+    paths[1].rmdir()
+    write_together(dict.fromkeys(paths, b"new"))
+    assert [path.read_bytes() for path in paths] == [b"new", b"new"]
+
+
+def test_an_export_without_room_says_so_in_one_sentence(tmp_path, monkeypatch):
+    def full(descriptor):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(ExportError, match="expected a place that can be written to, got No space left on device; "):
+        write_export(random_case(0).portable, tmp_path / "model.py", None, {})
+    assert list(tmp_path.iterdir()) == []

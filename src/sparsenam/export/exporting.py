@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from sparsenam.errors import describe
 from sparsenam.export.portable import ExportError, PortableModel
-from sparsenam.files import write_atomically
+from sparsenam.files import write_together
 
 Cell = float | str | bool | None
 Rows = Sequence[Mapping[str, Cell]]
@@ -90,11 +90,26 @@ def target_for(path: str | PathLike[str], to: str | None) -> ExportTarget:
 def write_export(
     model: PortableModel, path: str | PathLike[str], to: str | None, options: Mapping[str, Any]
 ) -> list[Path]:
-    """Write a model for a target; return the files, each whole or not at all, and none where one cannot be made."""
+    """Write a model for a target; return the files, each whole, and none where one cannot be made or written."""
     files = target_for(path, to).load().files(model, Path(path), options)
-    for file, content in files.items():
-        write_atomically(file, content)
+    for file in files:
+        _refuse_place(file)
+    try:
+        write_together(files)
+    except OSError as error:
+        expected, got = "a place that can be written to", error.strerror or str(error)
+        raise ExportError(describe(f"path {path}", expected, got, "name another, or make room")) from error
     return list(files)
+
+
+def _refuse_place(file: Path) -> None:
+    """Raise where a file cannot be written because of what is there."""
+    if file.is_dir():
+        raise ExportError(describe(f"path {file}", "a file to write", "a folder", "name a file in it"))
+    for parent in file.parents:
+        if parent.is_file():
+            got = f"{parent}, which is a file"
+            raise ExportError(describe(f"path {file}", "a file in a folder", got, "name another"))
 
 
 def largest_difference(
