@@ -118,3 +118,25 @@ def test_an_export_without_room_says_so_in_one_sentence(tmp_path, monkeypatch):
     with pytest.raises(ExportError, match="expected a place that can be written to, got No space left on device; "):
         write_export(random_case(0).portable, tmp_path / "model.py", None, {})
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_path_that_cannot_be_a_file_is_refused_in_one_sentence(tmp_path):
+    portable = random_case(0).portable
+    (tmp_path / "folder.py").mkdir()
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ExportError, match=r"folder\.py: expected a file to write, got a folder; name a file in it\.$"):
+        write_export(portable, tmp_path / "folder.py", None, {})
+    with pytest.raises(ExportError, match=r"expected a file in a folder, got .*file, which is a file; name another\.$"):
+        write_export(portable, tmp_path / "file" / "below" / "model.py", None, {})
+
+
+@pytest.mark.parametrize("name", ["model.py", "model.mjs", "model.h", "model.sql", "model.onnx", "model.pmml"])
+def test_the_check_of_a_file_that_is_not_there_says_so(empty, tmp_path, name):
+    if not RUNS[name]:
+        pytest.skip("not here")
+    model, X = empty
+    with pytest.raises(ExportError, match="expected a file that export wrote, got nothing there; export the model"):
+        model.export_difference(tmp_path / name, X)
+    (tmp_path / name).mkdir()
+    with pytest.raises(ExportError, match="expected a file that export wrote, got a folder; export the model"):
+        model.export_difference(tmp_path / name, X)

@@ -121,7 +121,12 @@ def largest_difference(
     scores: Matrix,
 ) -> float:
     """Return how far the scores of the written files are from given ones (rows, outputs), in units of their scale."""
-    found = target_for(path, to).load().scores(model, Path(path), rows, options)
+    target, file = target_for(path, to).load(), Path(path)
+    target.require_engine(file, options)
+    if not file.is_file():
+        got = "a folder" if file.is_dir() else "nothing there"
+        raise ExportError(describe(f"check of {path}", "a file that export wrote", got, "export the model first"))
+    found = target.scores(model, file, rows, options)
     both = np.isnan(found) & np.isnan(scores)
     apart = np.where(both, 0.0, np.abs(found - scores))
     scale = max(1.0, float(np.nanmax(np.abs(scores), initial=0.0)))
