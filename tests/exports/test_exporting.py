@@ -11,7 +11,8 @@ import pytest
 
 from export_cases import random_case
 from sparsenam import SNAMClassifier, SNAMRegressor
-from sparsenam.export.exporting import write_export
+from sparsenam.estimators.exporting import cells_of
+from sparsenam.export.exporting import target_for, write_export
 from sparsenam.export.portable import ExportError
 from sparsenam.files import write_together
 
@@ -60,6 +61,9 @@ def test_a_model_that_keeps_no_column_is_exported_and_has_a_score_for_each_row(e
     model, X = empty
     model.export(tmp_path / name, **options)
     assert model.export_difference(tmp_path / name, X, **options) <= 1e-12
+    rows = cells_of(model.encoder_, model.portable(), X)
+    found = target_for(name, None).load().scores(model.portable(), tmp_path / name, rows, options)
+    assert found.shape == (len(X), len(model.portable().outputs))
 
 
 def test_a_path_in_csv_is_told_to_name_the_scorecard(tmp_path):
@@ -81,7 +85,7 @@ def test_of_several_files_none_is_written_where_one_cannot_be(tmp_path):
     path, types = tmp_path / "model.mjs", tmp_path / "model.d.mts"
     path.write_text("older")
     types.mkdir()
-    with pytest.raises(ExportError, match=r"model\.d\.mts: expected a file to write, got a folder; name a file in it\.$"):
+    with pytest.raises(ExportError, match=r"model\.d\.mts: expected a file to write, got a folder; name a file"):
         write_export(random_case(0).portable, path, None, {})
     assert path.read_text() == "older"
     assert sorted(tmp_path.iterdir()) == [types, path]

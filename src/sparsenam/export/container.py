@@ -110,7 +110,8 @@ def read_container(path: Path) -> tuple[dict[str, Any], Tensors]:
         with path.open("rb") as file:
             if not START.startswith(file.read(8 + len(START))[8:]):  # a file that was cut short may be one
                 expected, got = "a file written by save", "a file of another kind, which is no model file"
-                raise ModelFileError(describe(f"model file {path}", expected, got, "give the file that save wrote, or a copy"))
+                remedy = "give the file that save wrote, or a copy"
+                raise ModelFileError(describe(f"model file {path}", expected, got, remedy))
             file.seek(0)
             return _read(file)
     except (RefusalError, OSError) as error:

@@ -126,7 +126,7 @@ def largest_difference(
     if not file.is_file():
         got = "a folder" if file.is_dir() else "nothing there"
         raise ExportError(describe(f"check of {path}", "a file that export wrote", got, "export the model first"))
-    found = target.scores(model, file, rows, options)
+    found = target.scores(model, file, rows, options).reshape(scores.shape)  # too few would compare equal
     both = np.isnan(found) & np.isnan(scores)
     apart = np.where(both, 0.0, np.abs(found - scores))
     scale = max(1.0, float(np.nanmax(np.abs(scores), initial=0.0)))
