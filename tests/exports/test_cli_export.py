@@ -84,11 +84,47 @@ def test_what_cannot_be_is_said_in_one_line_with_exit_code_2_and_nothing_is_writ
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_target_that_cannot_be_run_says_so_after_it_was_written(saved, tmp_path):
-    result = invoke(saved / "model.snam", tmp_path / "model.json", "--check", saved / "rows.csv")
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("model.json",), "expected a target that can be run, got JSON"),
+        (("model.sql", "--dialect", "snowflake"), "expected SQL for duckdb or sqlite, got SQL for snowflake"),
+    ],
+)
+def test_a_target_that_cannot_be_run_says_so_before_anything_is_written(saved, tmp_path, words, said):
+    result = invoke(saved / "model.snam", tmp_path / words[0], *words[1:], "--check", saved / "rows.csv")
     assert result.exit_code == 2
-    assert "expected a target that can be run, got JSON" in result.stderr
-    assert (tmp_path / "model.json").is_file()
+    (line,) = [line for line in result.stderr.splitlines() if line.startswith("sparsenam: ")]
+    assert said in line
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_export_never_takes_the_place_of_the_model_or_of_the_rows_to_check_on(saved, tmp_path):
+    model, rows = tmp_path / "model.snam", tmp_path / "rows.csv"
+    model.write_bytes((saved / "model.snam").read_bytes())
+    rows.write_bytes((saved / "rows.csv").read_bytes())
+    (tmp_path / "folder").mkdir()
+    for path in (model, tmp_path / "folder" / ".." / "model.snam"):
+        result = invoke(model, path, "--to", "python")
+        assert result.exit_code == 2
+        assert "expected a file to write, got the model file; name another." in result.stderr
+    result = invoke(model, rows, "--to", "scorecard", "--check", rows)
+    assert result.exit_code == 2
+    assert "expected a file to write, got the table to check on; name another." in result.stderr
+    assert model.read_bytes() == (saved / "model.snam").read_bytes()
+    assert rows.read_bytes() == (saved / "rows.csv").read_bytes()
+
+
+def test_rows_that_the_model_refuses_are_said_before_anything_is_written(saved, tmp_path):
+    folder = tmp_path / "exports"
+    folder.mkdir()
+    rows = pd.read_csv(saved / "rows.csv")
+    rows.loc[3, "age"] = np.inf
+    rows.to_csv(tmp_path / "rows.csv", index=False)
+    result = invoke(saved / "model.snam", folder / "model.py", "--check", tmp_path / "rows.csv")
+    assert result.exit_code == 2
+    assert "infinity (inf) in row 3" in result.stderr
+    assert list(folder.iterdir()) == []
 
 
 def test_a_regression_has_no_scorecard(tmp_path):

@@ -124,6 +124,20 @@ def test_shap_draws_its_plots(request, name):
         plt.close("all")
 
 
+def test_shap_scatters_a_column_of_texts_with_missing_cells():
+    mpl.use("Agg")
+    plt = pytest.importorskip("matplotlib.pyplot")
+    shap = pytest.importorskip("shap")
+    X, y = table()
+    X.loc[::7, "city"] = None
+    model = SNAMRegressor(random_state=0).fit(X, y)
+    found = shap_explanation(model, X)
+    assert list(found.data[:, 2]) == list(X["city"].fillna("missing"))
+    shap.plots.scatter(found[:, "city"], show=False)
+    assert plt.gcf().axes
+    plt.close("all")
+
+
 def test_interpret_has_the_names_scores_and_densities_of_the_explanation(fitted):
     model, _ = fitted
     explanation = model.explain()

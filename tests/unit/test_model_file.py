@@ -422,6 +422,14 @@ def refuse(path):
     assert words.startswith(f"model file {path}: expected ") and words.endswith(".") and "\n" not in words
 
 
+@pytest.mark.parametrize("content", [b"size,city\n" + b"1.5,a\n" * 100, b'{"format": "a model"}\n' * 10, b"PK" * 9])
+def test_a_file_of_another_kind_is_said_to_be_no_model_file(content, tmp_path):
+    (tmp_path / "rows.csv").write_bytes(content)
+    refuse(tmp_path / "rows.csv")
+    with pytest.raises(ModelFileError, match=r"got a file of another kind, which is no model file; give the file that"):
+        sparsenam.load(tmp_path / "rows.csv")
+
+
 @pytest.mark.parametrize("seed", range(40))
 def test_a_truncated_file_is_refused(seed, whole, tmp_path):
     content = whole[0].read_bytes()

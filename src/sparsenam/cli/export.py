@@ -48,13 +48,31 @@ def export(
         named = {"dialect": dialect, "table": table, "precision": _value(precision), "pdo": pdo}
         named |= {"base_score": base_score, "base_odds": base_odds}
         options = options_of(option or [], {name: value for name, value in named.items() if value is not None})
+        for read, what in ((model, "the model file"), (check, "the table to check on")):
+            _refuse_overwriting(path, read, what)
         estimator = load_model(model)
         rows = None if check is None else _rows(estimator, check)
+        if rows is not None:  # what speaks against the check is said before anything is written
+            _require_check(estimator, rows, path, to, options)
         for file in estimator.export(path, to=to, **options):
             say(f"written: {file}")
         if rows is not None:
             difference = estimator.export_difference(path, rows.native, to=to, **options)
             say(f"largest difference of the score over its scale: {difference:.3g}")
+
+
+def _refuse_overwriting(path: Path, read: Path | None, what: str) -> None:
+    """Raise where the file to write is one that is read."""
+    if read is not None and path.exists() and read.exists() and path.samefile(read):
+        raise InputError(describe(f"path {path}", "a file to write", what, "name another"))
+
+
+def _require_check(estimator: Any, rows: Any, path: Path, to: str | None, options: dict[str, Any]) -> None:
+    """Raise where the target cannot be run here, or the model refuses the rows."""
+    from sparsenam.export.exporting import target_for
+
+    target_for(path, to).load().require_engine(path, options)
+    estimator.encoder_.encode(rows.native)
 
 
 def options_of(texts: list[str], named: dict[str, Any]) -> dict[str, Any]:

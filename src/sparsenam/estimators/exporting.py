@@ -79,7 +79,8 @@ def cells_of(encoder: TableEncoder, model: PortableModel, X: ArrayLike) -> Rows:
     wanted = {column.name: column for column in model.columns}
     described = {column.name: column for column in encoder.columns}
     columns: dict[str, list[Cell]] = {}
-    for cells in read_cells(encoder, X):
+    table = read_cells(encoder, X)
+    for cells in table:
         if cells.name not in wanted:
             continue
         if wanted[cells.name].kind != "category":  # texts of numbers and dates, too
@@ -91,4 +92,6 @@ def cells_of(encoder: TableEncoder, model: PortableModel, X: ArrayLike) -> Rows:
             columns[cells.name] = [None if np.isnan(value) else float(value) for value in cells.numbers]
         else:
             columns[cells.name] = [None if code < 0 else cells.values[code] for code in cells.codes]
+    if not columns:  # a model that kept none still has a score for each row
+        return [{} for _ in table[0].missing]
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]

@@ -108,6 +108,11 @@ def read_container(path: Path) -> tuple[dict[str, Any], Tensors]:
         raise ModelFileError(describe(f"model file {path}", expected, got, "correct the path"))
     try:
         with path.open("rb") as file:
+            if not START.startswith(file.read(8 + len(START))[8:]):  # a file that was cut short may be one
+                expected, got = "a file written by save", "a file of another kind, which is no model file"
+                remedy = "give the file that save wrote, or a copy"
+                raise ModelFileError(describe(f"model file {path}", expected, got, remedy))
+            file.seek(0)
             return _read(file)
     except (RefusalError, OSError) as error:
         raise refused(path, str(error)) from error

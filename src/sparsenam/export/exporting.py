@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from sparsenam.errors import describe
 from sparsenam.export.portable import ExportError, PortableModel
-from sparsenam.files import write_atomically
+from sparsenam.files import write_together
 
 Cell = float | str | bool | None
 Rows = Sequence[Mapping[str, Cell]]
@@ -28,6 +28,10 @@ class TargetModule(Protocol):
         """Return what to write where; raise `ExportError` for what the target cannot carry or an unknown option."""
         ...
 
+    def require_engine(self, path: Path, options: Mapping[str, Any]) -> None:
+        """Raise `ExportError` where nothing here can run what would be written; no file is read."""
+        ...
+
     def scores(self, model: PortableModel, path: Path, rows: Rows, options: Mapping[str, Any]) -> Matrix:
         """Return the scores (rows, outputs) that the written files give; `ExportError` where nothing can run them."""
         ...
@@ -35,12 +39,16 @@ class TargetModule(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ExportTarget:
-    """A place where models run: its name, the suffixes of its files, its module, and the extra that it needs."""
+    """A place where models run: its name, the suffixes of its files, its module, and the extra that it needs.
+
+    ``shared`` are suffixes of files that many programs write: for these the target has to be named.
+    """
 
     name: str
     suffixes: tuple[str, ...]
     module: str
     extra: str = ""
+    shared: tuple[str, ...] = ()
 
     def load(self) -> TargetModule:
         """Return the module, imported with the first export that needs it."""
@@ -61,7 +69,7 @@ TARGETS: tuple[ExportTarget, ...] = (
     ExportTarget("sql", (".sql",), "sql_query", "sql"),
     ExportTarget("onnx", (".onnx",), "onnx_graph", "onnx"),
     ExportTarget("pmml", (".pmml",), "pmml_document"),
-    ExportTarget("scorecard", (".xlsx",), "scorecard", "scorecard"),
+    ExportTarget("scorecard", (".xlsx",), "scorecard", "scorecard", shared=(".csv",)),
 )
 
 
@@ -74,17 +82,34 @@ def target_for(path: str | PathLike[str], to: str | None) -> ExportTarget:
     if to is not None:
         raise ExportError(describe("to", f"one of {names}", repr(to), "choose one, or leave it to the path's suffix"))
     known = sorted(suffix for target in TARGETS for suffix in target.suffixes)
-    raise ExportError(describe(f"path {path}", f"a suffix of {known}", repr(suffix), "rename it, or say to="))
+    shared = [f'say to="{target.name}"' for target in TARGETS if suffix in target.shared]
+    remedy = " or ".join(shared) or "rename it, or say to="
+    raise ExportError(describe(f"path {path}", f"a suffix of {known}", repr(suffix), remedy))
 
 
 def write_export(
     model: PortableModel, path: str | PathLike[str], to: str | None, options: Mapping[str, Any]
 ) -> list[Path]:
-    """Write a model for a target; return the files, each whole or not at all, and none where one cannot be made."""
+    """Write a model for a target; return the files, each whole, and none where one cannot be made or written."""
     files = target_for(path, to).load().files(model, Path(path), options)
-    for file, content in files.items():
-        write_atomically(file, content)
+    for file in files:
+        _refuse_place(file)
+    try:
+        write_together(files)
+    except OSError as error:
+        expected, got = "a place that can be written to", error.strerror or str(error)
+        raise ExportError(describe(f"path {path}", expected, got, "name another, or make room")) from error
     return list(files)
+
+
+def _refuse_place(file: Path) -> None:
+    """Raise where a file cannot be written because of what is there."""
+    if file.is_dir():
+        raise ExportError(describe(f"path {file}", "a file to write", "a folder", "name a file in it"))
+    for parent in file.parents:
+        if parent.is_file():
+            got = f"{parent}, which is a file"
+            raise ExportError(describe(f"path {file}", "a file in a folder", got, "name another"))
 
 
 def largest_difference(
@@ -96,7 +121,12 @@ def largest_difference(
     scores: Matrix,
 ) -> float:
     """Return how far the scores of the written files are from given ones (rows, outputs), in units of their scale."""
-    found = target_for(path, to).load().scores(model, Path(path), rows, options)
+    target, file = target_for(path, to).load(), Path(path)
+    target.require_engine(file, options)
+    if not file.is_file():
+        got = "a folder" if file.is_dir() else "nothing there"
+        raise ExportError(describe(f"check of {path}", "a file that export wrote", got, "export the model first"))
+    found = target.scores(model, file, rows, options).reshape(scores.shape)  # too few would compare equal
     both = np.isnan(found) & np.isnan(scores)
     apart = np.where(both, 0.0, np.abs(found - scores))
     scale = max(1.0, float(np.nanmax(np.abs(scores), initial=0.0)))

@@ -32,7 +32,8 @@ def shap_explanation(model: AdditiveEstimator, X: ArrayLike) -> Any:
     -------
     shap.Explanation
         ``values`` (rows, features + pairs) or, for several outputs, (rows, features + pairs, outputs); ``base_values``
-        (rows,) or (rows, outputs), the intercept; ``data`` with numbers, dates as days since 1970-01-01, and texts.
+        (rows,) or (rows, outputs), the intercept; ``data`` with numbers, dates as days since 1970-01-01, and
+        texts, "missing" where there is none.
     """
     shap = library("shap", "shap", "shap_explanation")
     values = np.concatenate([model.effects(X), model.interaction_effects(X)], axis=1)
@@ -55,7 +56,7 @@ def _data(model: AdditiveEstimator, X: ArrayLike) -> NDArray[Any]:
         if column.numbers.size:
             columns.append(column.numbers)
             continue
-        texts = np.array([*column.values, None], dtype=object)  # a missing cell's code is -1
+        texts = np.array([*column.values, "missing"], dtype=object)  # whose code is -1; SHAP sorts texts
         columns.append(texts[column.codes])
     if model.interactions_:
         texts = {

@@ -25,7 +25,7 @@ from sparsenam.export.portable import (
     PortableTerm,
 )
 from sparsenam.export.targets.c_parts import AFTER_SCORES, LINKS, OPENING, RESERVED, SCORES
-from sparsenam.export.targets.c_running import run_header
+from sparsenam.export.targets.c_running import compiler_of_headers, run_header
 from sparsenam.export.targets.code_parts import (
     by_number,
     by_text,
@@ -51,6 +51,12 @@ class Naming:
 def files(model: PortableModel, path: Path, options: Mapping[str, Any]) -> dict[Path, bytes]:
     """Return the header; ``prefix`` is what its names begin with, by default made from the file's name."""
     return {path: header(model, naming_of(model, path, options)).encode("ascii")}
+
+
+def require_engine(path: Path, options: Mapping[str, Any]) -> None:
+    """Raise where there is no compiler."""
+    refuse_options("c", options, ("prefix",))
+    compiler_of_headers()
 
 
 def scores(model: PortableModel, path: Path, rows: Rows, options: Mapping[str, Any]) -> Matrix:

@@ -55,9 +55,14 @@ CODE = """        P_read(&kind, sizeof kind);
 KINDS = {"missing": 0, "text": 1, "number": 2, "false": 3, "true": 4, "unknown": 5}
 
 
+def compiler_of_headers() -> str:
+    """Return the compiler of C that there is; raise where there is none."""
+    return program("c", "cc", "gcc", "clang")
+
+
 def run_header(model: PortableModel, path: Path, rows: Rows, prefix: str, members: Sequence[str]) -> Matrix:
     """Return the scores (rows, outputs) of a header; its names begin with the prefix, a row has the members."""
-    compiler = program("c", "cc", "gcc", "clang")
+    compiler = compiler_of_headers()
     with TemporaryDirectory() as folder:
         header, source, binary = (Path(folder) / name for name in ("model.h", "run.c", "run"))
         header.write_bytes(path.read_bytes())

@@ -50,6 +50,12 @@ def files(model: PortableModel, path: Path, options: Mapping[str, Any]) -> dict[
     }
 
 
+def require_engine(path: Path, options: Mapping[str, Any]) -> None:
+    """Raise where there is no node, which runs the module."""
+    refuse_options("javascript", options)
+    program("javascript", "node")
+
+
 def scores(model: PortableModel, path: Path, rows: Rows, options: Mapping[str, Any]) -> Matrix:
     """Return the scores (rows, outputs) of the written module, run by node."""
     refuse_options("javascript", options)

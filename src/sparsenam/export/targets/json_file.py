@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from sparsenam.errors import describe
 from sparsenam.export.exporting import Matrix, Rows
 from sparsenam.export.portable import ExportError, PortableModel
@@ -19,7 +21,13 @@ def files(model: PortableModel, path: Path, options: Mapping[str, Any]) -> dict[
     return {path: model.to_json().encode()}
 
 
-def scores(model: PortableModel, path: Path, rows: Rows, options: Mapping[str, Any]) -> Matrix:
+def require_engine(path: Path, options: Mapping[str, Any]) -> None:
     """Raise: data cannot be run."""
     got, remedy = "JSON, which is data", "check what is written from it, such as Python"
     raise ExportError(describe(f"check of {path}", "a target that can be run", got, remedy))
+
+
+def scores(model: PortableModel, path: Path, rows: Rows, options: Mapping[str, Any]) -> Matrix:
+    """Raise: data have no scores."""
+    require_engine(path, options)
+    return np.empty((0, len(model.outputs)))

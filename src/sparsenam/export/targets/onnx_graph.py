@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -37,14 +38,20 @@ def files(model: PortableModel, path: Path, options: Mapping[str, Any]) -> dict[
     return {path: graph_of(model, precision, explained).SerializeToString()}
 
 
+def require_engine(path: Path, options: Mapping[str, Any]) -> None:
+    """Raise where there is no ONNX Runtime."""
+    _options(options)
+    if find_spec("onnxruntime") is None:
+        got, remedy = "an environment without onnxruntime", "pip install onnxruntime"
+        raise ExportError(describe(f"check of {path}", "something that runs ONNX", got, remedy))
+
+
 def scores(model: PortableModel, path: Path, rows: Rows, options: Mapping[str, Any]) -> Matrix:
     """Return the scores that ONNX Runtime computes from the file."""
+    require_engine(path, options)
+    import onnxruntime  # pyright: ignore[reportMissingTypeStubs]
+
     precision, _ = _options(options)
-    try:
-        import onnxruntime  # pyright: ignore[reportMissingTypeStubs]
-    except ModuleNotFoundError as error:
-        got, remedy = "an environment without onnxruntime", "pip install onnxruntime"
-        raise ExportError(describe(f"check of {path}", "something that runs ONNX", got, remedy)) from error
     session: Any = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])  # pyright: ignore
     (found,) = session.run(["score"], feeds(model, rows, precision))
     return np.asarray(found, dtype=np.float64)

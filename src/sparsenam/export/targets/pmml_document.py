@@ -10,6 +10,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from shutil import which
 from typing import Any
@@ -40,15 +41,20 @@ def files(model: PortableModel, path: Path, options: Mapping[str, Any]) -> dict[
     return {path: tostring(document, encoding="utf-8", xml_declaration=True)}
 
 
-def scores(model: PortableModel, path: Path, rows: Rows, options: Mapping[str, Any]) -> Matrix:
-    """Return the scores that PMML4S computes from the file, by pypmml and Java."""
-    try:
-        from pypmml import Model  # pyright: ignore
-    except ModuleNotFoundError as error:
+def require_engine(path: Path, options: Mapping[str, Any]) -> None:
+    """Raise where there is no pypmml, or no Java for it."""
+    if find_spec("pypmml") is None:
         got, remedy = "an environment without pypmml", "pip install pypmml"
-        raise ExportError(describe(f"check of {path}", "something that runs PMML", got, remedy)) from error
+        raise ExportError(describe(f"check of {path}", "something that runs PMML", got, remedy))
     if which("java") is None:
         raise ExportError(describe(f"check of {path}", "Java, which runs PMML", "none", "install Java 8 or newer"))
+
+
+def scores(model: PortableModel, path: Path, rows: Rows, options: Mapping[str, Any]) -> Matrix:
+    """Return the scores that PMML4S computes from the file, by pypmml and Java."""
+    require_engine(path, options)
+    from pypmml import Model  # pyright: ignore
+
     loaded: Any = Model.fromFile(str(path))  # pyright: ignore
     wanted = output_names(model)["score"]
     cells = [{column.name: cell_of(column, row[column.name]) for column in model.columns} for row in rows]

@@ -42,6 +42,11 @@ def files(model: PortableModel, path: Path, options: Mapping[str, Any]) -> dict[
     return {path: filled("model.py.txt", data_of(model)).encode()}
 
 
+def require_engine(path: Path, options: Mapping[str, Any]) -> None:
+    """Refuse options; the Python that writes the module can run it."""
+    refuse_options("python", options)
+
+
 def scores(model: PortableModel, path: Path, rows: Rows, options: Mapping[str, Any]) -> Matrix:
     """Return the scores (rows, outputs) of the written module, run by a Python without any packages."""
     refuse_options("python", options)

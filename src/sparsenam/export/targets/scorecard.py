@@ -10,10 +10,9 @@ import io
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import xlsxwriter
 
 from sparsenam.errors import describe
 from sparsenam.export.exporting import Cell, Matrix, Rows
@@ -22,6 +21,9 @@ from sparsenam.export.scorecard_bins import CardBins
 from sparsenam.export.scorecard_build import scorecard
 from sparsenam.export.scorecard_points import Part, Scorecard
 from sparsenam.tables.text import MARKERS
+
+if TYPE_CHECKING:
+    from xlsxwriter import Workbook
 
 OPTIONS = ("pdo", "base_score", "base_odds", "good", "digits", "max_error")
 EXCEL_EPOCH = 25569.0  # the day 1970-01-01 in a spreadsheet
@@ -41,6 +43,11 @@ def files(model: PortableModel, path: Path, options: Mapping[str, Any]) -> dict[
     return {path: workbook(card)}
 
 
+def require_engine(path: Path, options: Mapping[str, Any]) -> None:
+    """Refuse unknown options; the points are added up here."""
+    _refuse_unknown(options)
+
+
 def scores(model: PortableModel, path: Path, rows: Rows, options: Mapping[str, Any]) -> Matrix:
     """Return the log odds (rows, 1) that the points of the written card stand for."""
     made = files(model, path, options)[path]
@@ -52,15 +59,24 @@ def scores(model: PortableModel, path: Path, rows: Rows, options: Mapping[str, A
 
 
 def _card(model: PortableModel, options: Mapping[str, Any]) -> Scorecard:
+    _refuse_unknown(options)
+    return scorecard(model, **options)
+
+
+def _refuse_unknown(options: Mapping[str, Any]) -> None:
     unknown = sorted(set(options) - set(OPTIONS))
     if unknown:
         expected = f"options among {list(OPTIONS)}"
         raise ExportError(describe("export to scorecard", expected, str(unknown), "leave them out"))
-    return scorecard(model, **options)
 
 
 def workbook(card: Scorecard) -> bytes:
     """Return the workbook of a scorecard; the same card gives the same bytes."""
+    try:
+        from xlsxwriter import Workbook
+    except ModuleNotFoundError as error:  # CSV is written without it
+        got, remedy = "an environment without xlsxwriter", 'pip install "sparsenam[scorecard]", or write .csv'
+        raise ExportError(describe("export to scorecard", "its libraries", got, remedy)) from error
     texts = [level.text for column in _columns(card) for level in column.levels]
     texts += [column.name for column in _columns(card)]
     longest = max(map(len, texts), default=0)
@@ -68,7 +84,7 @@ def workbook(card: Scorecard) -> bytes:
         expected, got = f"names and levels of at most {LONGEST_TEXT} characters", f"one of {longest}"
         raise ExportError(describe("export to scorecard", expected, got, "shorten it, or write .csv"))
     stream = io.BytesIO()
-    book = xlsxwriter.Workbook(stream, {"in_memory": True, "strings_to_formulas": False, "strings_to_urls": False})
+    book = Workbook(stream, {"in_memory": True, "strings_to_formulas": False, "strings_to_urls": False})
     book.set_properties({"title": "scorecard", "created": datetime(2000, 1, 1)})
     _Sheets(book, card).write()
     book.close()
@@ -78,7 +94,7 @@ def workbook(card: Scorecard) -> bytes:
 class _Sheets:
     """The three sheets of a workbook under way; rows and columns count from 0, those in formulas from 1."""
 
-    def __init__(self, book: xlsxwriter.Workbook, card: Scorecard) -> None:
+    def __init__(self, book: Workbook, card: Scorecard) -> None:
         self.card = card
         self.calculator, self.bins, self.lookup = (
             book.add_worksheet(name) for name in ("calculator", "scorecard", "lookup")

@@ -16,7 +16,7 @@ from sparsenam.export.exporting import Matrix, Rows
 from sparsenam.export.portable import HIGHEST_EXPONENT, ExportError, PortableCurve, PortableModel
 from sparsenam.export.targets.sql_dialects import Dialect, Names, cut
 from sparsenam.export.targets.sql_other_dialects import DIALECTS
-from sparsenam.export.targets.sql_run import run_query
+from sparsenam.export.targets.sql_run import require_database, run_query
 from sparsenam.export.targets.sql_stages import Columns, Stages
 
 LOWEST_EXPONENT = -700.0  # e⁻⁷⁰⁰ is the smallest mean; below e⁻⁷⁰⁸ PostgreSQL fails
@@ -50,8 +50,14 @@ def files(model: PortableModel, path: Path, options: Mapping[str, Any]) -> dict[
     return {path: query_of(model, read_options(options)).encode()}
 
 
+def require_engine(path: Path, options: Mapping[str, Any]) -> None:
+    """Raise unless the query's dialect is that of an engine that is here."""
+    require_database(path, read_options(options).dialect.name)
+
+
 def scores(model: PortableModel, path: Path, rows: Rows, options: Mapping[str, Any]) -> Matrix:
     """Return the scores (rows, outputs) of the written query, run by DuckDB or SQLite in memory."""
+    require_engine(path, options)
     chosen = read_options(options)
     names = _score_names(model, chosen)
     return run_query(path, chosen.dialect.name, model, chosen.table, chosen.key, rows, names)

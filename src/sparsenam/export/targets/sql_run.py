@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from contextlib import closing
 from datetime import datetime, timedelta
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,16 @@ from sparsenam.export.targets.sql_other_dialects import DIALECTS
 EPOCH = datetime(1970, 1, 1)
 
 
+def require_database(path: Path, dialect: str) -> None:
+    """Raise unless an engine that is here runs queries of the dialect."""
+    if dialect not in ("duckdb", "sqlite"):
+        remedy = f"run it in {dialect}, or check an export for duckdb or sqlite"
+        raise ExportError(describe(f"check of {path}", "SQL for duckdb or sqlite", f"SQL for {dialect}", remedy))
+    if dialect == "duckdb" and find_spec("duckdb") is None:
+        got, remedy = "an environment without duckdb", "pip install duckdb"
+        raise ExportError(describe(f"check of {path}", "the engine DuckDB", got, remedy))
+
+
 def run_query(
     path: Path,
     dialect: str,
@@ -33,16 +44,13 @@ def run_query(
     """Return columns (rows, names) of a query's result on a table made of the rows; keys are numbers of rows."""
     columns = {column.name: [row[column.name] for row in rows] for column in model.columns}
     others = {key: list[Cell](range(len(rows))) for key in keys if key not in columns}
+    if not columns and not others:  # no engine has a table of rows without columns
+        others = {"row": list[Cell](range(len(rows)))}
     query = (
         f"SELECT {', '.join(names)} FROM (\n{path.read_bytes().decode()}\n) AS {DIALECTS[dialect].identifier('answer')}"
     )
-    if dialect == "duckdb":
-        answers = run_duckdb(query, model, table, columns, others)
-    elif dialect == "sqlite":
-        answers = run_sqlite(query, model, table, columns, others)
-    else:
-        remedy = f"run it in {dialect}, or check an export for duckdb or sqlite"
-        raise ExportError(describe(f"check of {path}", "SQL for duckdb or sqlite", f"SQL for {dialect}", remedy))
+    run = run_duckdb if dialect == "duckdb" else run_sqlite
+    answers = run(query, model, table, columns, others)
     cells = [[np.nan if cell is None else cell for cell in row] for row in answers]
     return np.array(cells, dtype=np.float64).reshape(len(rows), len(names))
 
@@ -55,11 +63,7 @@ def run_duckdb(
     others: dict[str, list[Cell]],
 ) -> list[tuple[Any, ...]]:
     """Return the rows of a query's result on a table of columns of the model and others, made in memory."""
-    try:
-        duckdb: Any = import_module("duckdb")
-    except ModuleNotFoundError as error:
-        got, remedy = "an environment without duckdb", "pip install duckdb"
-        raise ExportError(describe("check of SQL", "the engine DuckDB", got, remedy)) from error
+    duckdb: Any = import_module("duckdb")
     quoted = [DIALECTS["duckdb"].identifier(part) for part in table]
     with closing(duckdb.connect()) as connection:
         if len(quoted) == 3:
@@ -69,7 +73,6 @@ def run_duckdb(
         parts = [_duckdb_column(column, columns[column.name]) for column in model.columns]
         given = [(name, "UNNEST(CAST(? AS BIGINT[]))", cells) for name, cells in others.items()]
         given += [(column.name, text, cells) for column, (text, cells) in zip(model.columns, parts, strict=True)]
-        given = given or [("row", "UNNEST(CAST(? AS BIGINT[]))", [])]
         made = ", ".join(f"{text} AS {DIALECTS['duckdb'].identifier(name)}" for name, text, _ in given)
         connection.execute(f"CREATE TABLE {'.'.join(quoted)} AS SELECT {made}", [cells for _, _, cells in given])
         return connection.execute(query).fetchall()
