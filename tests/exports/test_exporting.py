@@ -144,3 +144,13 @@ def test_the_check_of_a_file_that_is_not_there_says_so(empty, tmp_path, name):
     (tmp_path / name).mkdir()
     with pytest.raises(ExportError, match="expected a file that export wrote, got a folder; export the model"):
         model.export_difference(tmp_path / name, X)
+
+
+def test_a_category_of_dates_is_checked_by_the_texts_of_its_levels(tmp_path):
+    generator = np.random.default_rng(2)
+    days = pd.Series(pd.Timestamp("2024-01-31") + pd.to_timedelta(generator.integers(0, 3, 200), "D"))
+    y = days.dt.day + 0.1 * generator.standard_normal(200)
+    X = pd.DataFrame({"day": days})
+    model = SNAMRegressor(feature_types={"day": "category"}, random_state=0).fit(X, y)
+    model.export(tmp_path / "model.py")
+    assert model.export_difference(tmp_path / "model.py", X) == 0.0

@@ -18,6 +18,7 @@ from sparsenam.model import AdditiveModel
 from sparsenam.survival.cox import Baseline
 from sparsenam.tables import TableEncoder
 from sparsenam.tables.columns import as_numbers
+from sparsenam.tables.text import date_key
 
 Matrix = NDArray[np.float64]
 
@@ -88,6 +89,8 @@ def cells_of(encoder: TableEncoder, model: PortableModel, X: ArrayLike) -> Rows:
             columns[cells.name] = [None if np.isnan(value) else float(value) for value in numbers]
         elif cells.stored == "truth":
             columns[cells.name] = [None if np.isnan(value) else bool(value) for value in cells.numbers]
+        elif cells.stored == "date":  # the level of a date is its text
+            columns[cells.name] = [None if np.isnan(value) else date_key(float(value)) for value in cells.numbers]
         elif cells.numbers.size:
             columns[cells.name] = [None if np.isnan(value) else float(value) for value in cells.numbers]
         else:
