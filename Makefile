@@ -9,7 +9,7 @@ PINS := pyproject.toml constraints.txt
 # real data sets that lie beside the project are used; otherwise the loaders look into their cache, then download
 export SPARSENAM_DATA ?= $(abspath $(wildcard ../shared/data))
 
-.PHONY: help demo test check lint types imports unit browser-tests mlflow-tests sql-tests postgres explore claims bench bench-quick bench-large bench-growth bench-path bench-environments bench-step signals pairs coverage reproduce docs gallery package lowest clean
+.PHONY: help demo test check lint types imports unit browser-tests mlflow-tests sql-tests postgres explore fuzz mutants claims bench bench-quick bench-large bench-growth bench-path bench-environments bench-step signals pairs coverage reproduce docs gallery package lowest clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -57,6 +57,12 @@ postgres: ## the PostgreSQL server of the tests, which is installed where that c
 explore: $(VENV)/dev.stamp ## the property tests on new random examples, five times as many
 	OMP_NUM_THREADS=1 HYPOTHESIS_PROFILE=explore $(BIN)/python -m pytest -n auto --dist loadgroup --ignore tests/browser -q --timeout 1200 \
 		$$(grep -rl "^from hypothesis" tests --include 'test_*.py')
+
+fuzz: $(VENV)/dev.stamp ## attacks on files, tables, runs and threads: minutes; ARGS="files --seed 1 --count 20000" for more
+	OMP_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python -m fuzz $(ARGS)
+
+mutants: $(VENV)/dev.stamp ## changes of formulas, each of which a test must notice: minutes
+	$(BIN)/python tools/mutants.py $(ARGS)
 
 claims: $(VENV)/dev.stamp ## what README claims of choosing, on all its seeds: ten minutes
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto -m slow tests/slow --timeout 600
