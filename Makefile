@@ -3,13 +3,15 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-PIP_INSTALL := $(BIN)/python -m pip install -q --disable-pip-version-check --constraint constraints.txt
+PIP_INSTALL := $(BIN)/python -m pip install -q --disable-pip-version-check --no-build-isolation --constraint constraints.txt
 PINS := pyproject.toml constraints.txt
+# before an environment is made, so that every file but torch's has the hash that locked/ says
+PIP_HASHED := $(BIN)/python -m pip install -q --disable-pip-version-check --no-deps --require-hashes --requirement
 
 # real data sets that lie beside the project are used; otherwise the loaders look into their cache, then download
 export SPARSENAM_DATA ?= $(abspath $(wildcard ../shared/data))
 
-.PHONY: help demo test check lint types imports unit browser-tests mlflow-tests sql-tests postgres explore fuzz mutants claims bench bench-quick bench-large bench-growth bench-path bench-environments bench-step signals pairs coverage reproduce docs gallery package lowest clean
+.PHONY: help demo test check lint types imports unit browser-tests mlflow-tests sql-tests postgres explore fuzz mutants claims bench bench-quick bench-large bench-growth bench-path bench-environments bench-step signals pairs coverage reproduce docs gallery package lowest lock clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -141,6 +143,10 @@ lowest: ## the tests of the library itself with the lowest versions that pyproje
 	$(LOWEST)/venv/bin/python -m pip install -q --disable-pip-version-check --constraint $(LOWEST)/constraints.txt -e ".[test-core]"
 	OMP_NUM_THREADS=1 $(LOWEST)/venv/bin/python -m pytest -n auto --dist loadgroup -p no:cacheprovider $(OLD_LIBRARIES) @tools/core_tests.txt
 
+lock: $(VENV)/runtime.stamp ## locked/*.txt anew, after constraints.txt or an extra has changed
+	$(PIP_INSTALL) "uv>=0.9"
+	$(BIN)/python tools/lock.py
+
 clean: ## remove .venv, caches and builds
 	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 	find src paper tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
@@ -149,7 +155,8 @@ $(BIN)/pip:
 	@$(PYTHON) -c 'import sys; sys.exit("sparsenam needs Python 3.11 or newer, this is %d.%d: try make PYTHON=python3.11" % sys.version_info[:2] if sys.version_info < (3, 11) else 0)'
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/runtime.stamp: $(PINS) | $(BIN)/pip
+$(VENV)/runtime.stamp: $(PINS) locked/runtime.txt | $(BIN)/pip
+	$(PIP_HASHED) locked/runtime.txt
 	$(PIP_INSTALL) -e ".[cli]"
 	@touch $@
 
@@ -169,7 +176,8 @@ $(VENV)/benchmark.stamp: $(VENV)/dev.stamp
 	$(PIP_INSTALL) -e ".[dev,benchmark]"
 	@touch $@
 
-$(VENV)/dev.stamp: $(VENV)/runtime.stamp
+$(VENV)/dev.stamp: $(VENV)/runtime.stamp locked/dev.txt
+	$(PIP_HASHED) locked/dev.txt
 	$(PIP_INSTALL) -e ".[dev]"
 	@touch $@
 

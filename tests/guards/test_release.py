@@ -2,10 +2,13 @@
 
 import re
 import tomllib
+from importlib.metadata import requires
 from pathlib import Path
 
 import pytest
 import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parents[2]
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
@@ -65,3 +68,33 @@ def test_only_the_job_that_publishes_may_ask_for_an_identity():
 def test_the_core_tests_are_there():
     names = (ROOT / "tools" / "core_tests.txt").read_text("utf-8").split()
     assert [name for name in names if not (ROOT / name).exists()] == []
+
+
+def pins(name):
+    lines = (ROOT / name).read_text("utf-8").splitlines()
+    found = dict(line.rstrip(" \\").split("==") for line in lines if "==" in line and not line.startswith("#"))
+    return {re.sub(r"[-_.]+", "-", package).lower(): version for package, version in found.items()}
+
+
+def needed(extra):
+    """Return what is installed because the package needs it with an extra, at any depth, torch's needs aside."""
+    seen, queue = set(), [("sparsenam", frozenset({extra}))]
+    while queue:
+        name, extras = queue.pop()
+        for requirement in map(Requirement, requires(name) or ()):
+            entry = (canonicalize_name(requirement.name), frozenset(requirement.extras))
+            marker = requirement.marker
+            if marker is None or any(marker.evaluate({"extra": each}) for each in extras | {""}):
+                queue += [entry] if entry not in seen and entry[0] != "torch" else []
+                seen.add(entry)
+    return {name for name, _ in seen} - {"sparsenam", "torch"}
+
+
+@pytest.mark.parametrize(("name", "extra"), [("runtime", "cli"), ("dev", "dev")])
+def test_every_package_that_the_tests_install_has_its_pin_and_its_hashes(name, extra):
+    text = (ROOT / "locked" / f"{name}.txt").read_text("utf-8")
+    entries = re.findall(r"^\S+==.*?(?=^\S|\Z)", text, re.MULTILINE | re.DOTALL)
+    assert [entry for entry in entries if not re.search(r"--hash=sha256:[0-9a-f]{64}\b", entry)] == []
+    locked, pinned = pins(f"locked/{name}.txt"), pins("constraints.txt")
+    assert {package: version for package, version in locked.items() if pinned.get(package) != version} == {}
+    assert needed(extra) - set(locked) == set(), "make lock writes them"
