@@ -22,9 +22,10 @@ from sparsenam import Network, SNAMClassifier, SNAMRegressor, SNAMSurvival, surv
 from sparsenam.baselines import NAMRegressor
 from sparsenam.errors import InputError
 from sparsenam.export import ModelFileError, ModelFileWarning, StoredCurve
-from sparsenam.export.container import RefusalError, read_container, write_container
+from sparsenam.export.container import read_container, write_container
 from sparsenam.export.plain_data import curve_to_dict, pack_parameters, read_curve, unpack_parameters
 from sparsenam.families import Quantile, Tweedie
+from sparsenam.forms import RefusalError
 from sparsenam.selection import Compact
 
 DATA = Path(__file__).parent.parent / "data"

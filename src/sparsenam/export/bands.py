@@ -7,7 +7,8 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsenam.export.container import Tensors, require
+from sparsenam.container import Tensors
+from sparsenam.forms import require
 from sparsenam.model import AdditiveModel
 from sparsenam.model.bands import LEVELS, Bands, TermBand, Verdict
 

@@ -13,22 +13,14 @@ from typing import Any, Protocol, TypeVar, cast
 import numpy as np
 from sklearn.base import ClassifierMixin
 
+from sparsenam.container import Tensors
 from sparsenam.convex.problem import Certificate
 from sparsenam.errors import describe
 from sparsenam.explain.discoveries import Discoveries
 from sparsenam.explain.stability import Stability
 from sparsenam.explain.summary import TrainingSummary, interactions_of
 from sparsenam.export.bands import NAMES, bands_to_parts, read_bands
-from sparsenam.export.container import (
-    ModelFileError,
-    ModelFileWarning,
-    RefusalError,
-    Tensors,
-    read_container,
-    refused,
-    require,
-    write_container,
-)
+from sparsenam.export.container import ModelFileError, ModelFileWarning, read_container, refused, write_container
 from sparsenam.export.edits import edits_to_list, read_edits
 from sparsenam.export.models import PAIRS, model_to_parts, read_model
 from sparsenam.export.plain_data import (
@@ -44,6 +36,7 @@ from sparsenam.export.plain_data import (
     unpack_parameters,
 )
 from sparsenam.export.residuals import PREFIX, read_residuals, residuals_to_parts
+from sparsenam.forms import RefusalError, require
 from sparsenam.model import AdditiveModel
 from sparsenam.survival.cox import Baseline
 

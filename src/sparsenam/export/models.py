@@ -9,17 +9,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from sparsenam.container import Tensors
 from sparsenam.errors import InputError, describe
-from sparsenam.export.container import (
-    ModelFileError,
-    RefusalError,
-    Tensors,
-    as_record,
-    as_whole_numbers,
-    require,
-)
+from sparsenam.export.container import ModelFileError
 from sparsenam.export.plain_data import family_to_dict, read_family
 from sparsenam.families import Family
+from sparsenam.forms import RefusalError, as_record, as_whole_numbers, require
 from sparsenam.model import AdditiveModel, ShapeBank, ShapeFunction
 from sparsenam.model.pairs import PairFunction
 from sparsenam.networks import ACTIVATION_NAMES, MLPBank

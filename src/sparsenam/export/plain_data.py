@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from sparsenam.errors import InputError, describe
-from sparsenam.export.container import ModelFileError, RefusalError, as_list, as_record, as_texts, require
+from sparsenam.export.container import ModelFileError
 from sparsenam.families import FAMILIES, Family
+from sparsenam.forms import RefusalError, as_list, as_record, as_texts, require
 from sparsenam.selection import RULES, CVCurve
 from sparsenam.tables import TableEncoder
 from sparsenam.tables.columns import Column, Kind, Unit
