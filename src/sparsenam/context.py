@@ -235,9 +235,9 @@ class ResumeFile:
     def claim(self, identity: str) -> None:
         """Read the stages that are there; raise `CheckpointError` for a damaged file and one of another fit."""
         self._identity, self._stages = identity, {}
-        if not self.path.exists():
-            return
         try:
+            if not self.path.exists():
+                return
             document, arrays = unpacked(self.path, finite=False)
             CHECKPOINT(document, "")
             stages = {name: StageResult(_inside(arrays, name), facts) for name, facts in document["stages"].items()}

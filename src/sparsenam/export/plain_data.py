@@ -35,6 +35,7 @@ FAMILY_PARAMETERS: dict[str, tuple[str, ...]] = {
 }
 NUMBERS = ("bool", *(f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)), "float32", "float64")
 LONGEST = 10_000  # characters of a label
+MOST_PADDED = 1 << 20  # characters of all labels, each as long as the longest
 CURVE_COLUMNS: tuple[str, ...] = ("alpha", "features", "mean", "standard_error")
 
 
@@ -185,7 +186,15 @@ def labels_to_dict(classes: NDArray[np.generic]) -> dict[str, Any]:
     if kind not in NUMBERS and not (_are_texts(values) and (kind == "object" or kind.startswith("text"))):
         expected, got = "classes that are text, whole numbers, numbers or truth values", f"{classes.dtype}"
         raise ModelFileError(describe("classes of the model to save", expected, got, "fit with text labels"))
+    if kind.startswith("text") and not _fits(int(kind.removeprefix("text")), values):
+        expected, got = "labels of like length", f"{len(values)} of which one has {max(map(len, values))} characters"
+        raise ModelFileError(describe("classes of the model to save", expected, got, "shorten the longest"))
     return {"type": kind, "values": values}
+
+
+def _fits(width: int, labels: list[Any]) -> bool:
+    """Whether an array of labels of one width takes little, or not much more than the labels themselves."""
+    return width * len(labels) <= max(MOST_PADDED, 16 * sum(map(len, labels)))
 
 
 def read_labels(data: Any) -> NDArray[Any]:
@@ -207,7 +216,7 @@ def read_labels(data: Any) -> NDArray[Any]:
         if kind != "object":
             width = kind.removeprefix("text")
             require(kind.startswith("text") and width.isascii() and width.isdigit() and len(width) <= 6, damage)
-            require(max(map(len, values)) <= int(width) <= LONGEST, damage)
+            require(max(map(len, values)) <= int(width) and _fits(int(width), values), damage)
             labels = np.array(values, dtype=f"U{width}")
     require(np.unique(labels).size == labels.size, damage)
     return labels
@@ -279,10 +288,10 @@ class StoredCurve:
 
     def choose(self, rule: object) -> int:
         """Return the point that a rule takes: one by name, or the object with which the model was fitted."""
-        if _rule_name(rule) not in self.choices:
+        if rule_name(rule) not in self.choices:
             expected = f"one of {list(self.choices)}, as a saved curve has no losses of rows"
             raise InputError(describe("rule", expected, repr(rule), "choose one"))
-        return self.choices[_rule_name(rule)]
+        return self.choices[rule_name(rule)]
 
     def table(self) -> list[dict[str, float]]:
         """Return one row for each point: alpha, features, mean and standard error."""
@@ -296,7 +305,7 @@ def curve_to_dict(curve: CVCurve | StoredCurve, rule: Any) -> dict[str, Any]:
     """Return the table of a curve, and the points that the named rules and the rule of the fit take."""
     return {
         "rows": [[row[name] for name in CURVE_COLUMNS] for row in curve.table()],
-        "choices": {_rule_name(each): curve.choose(cast(Any, each)) for each in (*RULES, rule) if each is not None},
+        "choices": {rule_name(each): curve.choose(cast(Any, each)) for each in (*RULES, rule) if each is not None},
     }
 
 
@@ -314,5 +323,6 @@ def read_curve(data: Any) -> StoredCurve:
     return StoredCurve(tuple(dict(zip(CURVE_COLUMNS, map(float, row), strict=True)) for row in points), choices)
 
 
-def _rule_name(rule: object) -> str:
+def rule_name(rule: object) -> str:
+    """Return the name by which a curve knows a rule."""
     return rule if isinstance(rule, str) else repr(rule)
