@@ -45,13 +45,6 @@ def as_list(value: Any, got: str) -> list[Any]:
     return cast("list[Any]", value)
 
 
-def as_texts(value: Any, got: str) -> list[str]:
-    """Return the value once it is a list of texts."""
-    texts = as_list(value, got)
-    require(all(isinstance(text, str) for text in texts), got)
-    return cast("list[str]", texts)
-
-
 def as_whole_numbers(value: Any, got: str, lowest: int = 0) -> list[int]:
     """Return the value once it is a list of whole numbers, none below the lowest."""
     numbers = as_list(value, got)
@@ -78,7 +71,7 @@ def number(lowest: float = -math.inf, highest: float = math.inf, *, fraction: bo
     """Return the form of a finite number within bounds; ``fraction`` asks for one that was written as a fraction."""
 
     def check(value: Any, where: str) -> None:
-        kind = type(value)
+        kind = cast("type[object]", type(value))
         right = kind is float or (kind is int and not fraction and abs(value) <= LARGEST)
         if not (right and math.isfinite(value) and lowest <= value <= highest):
             raise damaged(where)
@@ -156,6 +149,18 @@ def many(form: Form, least: int = 0, most: int | None = None) -> Form:
         if len(items) < least or (most is not None and len(items) > most):
             raise damaged(where)
         for item in items:
+            form(item, where)
+
+    return check
+
+
+def each(*forms: Form) -> Form:
+    """Return the form of a list whose items have these forms, one after the other."""
+
+    def check(value: Any, where: str) -> None:
+        if type(value) is not list or len(cast("list[Any]", value)) != len(forms):
+            raise damaged(where)
+        for form, item in zip(forms, cast("list[Any]", value), strict=True):
             form(item, where)
 
     return check

@@ -19,6 +19,7 @@ import tempfile
 import time
 import traceback
 import warnings
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -48,20 +49,28 @@ class OutOfTimeError(BaseException):
 def attack(seed: int, count: int, say: Callable[[str], None]) -> list[str]:
     """Return what did not hold, a sentence each."""
     findings: list[str] = []
+    ends: Counter[str] = Counter()
+    slowest = largest = 0.0
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         models = [(kind, write_model(kind, folder / f"{kind.name}.snam")) for kind in MODELS]
         checkpoints = [(kind, write_checkpoint(kind, folder / f"{kind.name}.stages")) for kind in CHECKPOINTS]
         for start in range(0, count, BATCH):
             numbers = range(start, min(start + BATCH, count))
-            found = _in_child(lambda numbers=numbers: _batch(seed, numbers, models, checkpoints, folder))
-            findings += found
+            found, came, seconds, megabytes = _in_child(partial(_batch, seed, numbers, models, checkpoints, folder))
+            findings, ends = findings + found, ends + came
+            slowest, largest = max(slowest, seconds), max(largest, megabytes)
             if (start // BATCH) % 8 == 7 or found:
-                say(f"  files: {numbers.stop} cases, {len(findings)} findings")
+                say("\n".join([f"  files: {numbers.stop} cases, {len(findings)} findings", *found]))
+    tally = ", ".join(f"{number} {end}" for end, number in ends.most_common())
+    say(f"  files: {tally}; at most {slowest:.2f} s of the processor, and {largest:.0f} MB more in a process")
     return findings
 
 
-def _in_child(work: Callable[[], list[str]]) -> list[str]:
+Batch = tuple[list[str], Counter[str], float, float]  # findings, how cases ended, seconds of one and megabytes of all
+
+
+def _in_child(work: Callable[[], Batch]) -> Batch:
     """Return what the work says, done in a forked process, which may die of it."""
     near, far = multiprocessing.Pipe(duplex=False)
     context = multiprocessing.get_context("fork")
@@ -79,13 +88,14 @@ def _in_child(work: Callable[[], list[str]]) -> list[str]:
         return near.recv()
     except EOFError:
         child.join()
-        return [f"a process died with exit code {child.exitcode}"]
+        return [f"a process died with exit code {child.exitcode}"], Counter(), 0.0, 0.0
     finally:
         child.join()
 
 
-def _batch(seed, numbers, models, checkpoints, folder: Path) -> list[str]:
+def _batch(seed, numbers, models, checkpoints, folder: Path) -> Batch:
     findings, path = [], folder / f"case-{os.getpid()}"
+    ends, slowest, before = Counter(), 0.0, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     for number in numbers:
         generator = np.random.default_rng([seed, number])
         of_checkpoint = generator.random() < SHARE_OF_CHECKPOINTS
@@ -95,15 +105,18 @@ def _batch(seed, numbers, models, checkpoints, folder: Path) -> list[str]:
         said, changed = _signed_change(content, generator) if signed else _changed_bytes(content, generator)
         path.write_bytes(changed)
         try_case = partial(_try_checkpoint if of_checkpoint else _try_model, kind, path, answer, signed=signed)
-        found = _limited(try_case)
+        started = time.process_time()
+        end, found = _limited(try_case)
+        slowest = max(slowest, time.process_time() - started)
+        ends[end] += 1
         if found is not None:
             findings.append(f"case {number} of seed {seed}, {kind.name}, {said}: {found}")
         path.unlink(missing_ok=True)
-    return findings
+    return findings, ends, slowest, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
 
 
-def _limited(case: Callable[[], str | None]) -> str | None:
-    """Return what a case found; too much time or memory, and every error that is not documented, is a finding."""
+def _limited(case: Callable[[], tuple[str, str | None]]) -> tuple[str, str | None]:
+    """Return how a case ended, and what it found: too much time or memory, or an error that is not documented."""
 
     def stop(*_: object) -> None:
         raise OutOfTimeError
@@ -114,18 +127,18 @@ def _limited(case: Callable[[], str | None]) -> str | None:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            found = case()
+            end, found = case()
     except OutOfTimeError:
-        found = f"more than {4 * SECONDS} s"
+        end, found = "stopped", f"more than {4 * SECONDS} s"
     except Exception as error:  # what an attack is for
         frames = traceback.extract_tb(error.__traceback__)
         where = next((f"{Path(f.filename).name}:{f.lineno}" for f in reversed(frames) if "sparsenam" in f.filename), "")
-        found = f"{type(error).__name__} at {where}: {str(error)[:120]}"
+        end, found = "not held", f"{type(error).__name__} at {where}: {str(error)[:120]}"
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0.0)
         signal.signal(signal.SIGPROF, before)
     taken = time.process_time() - started
-    return found or (f"{taken:.1f} s" if taken > SECONDS else None)
+    return end, found or (f"{taken:.1f} s" if taken > SECONDS else None)
 
 
 def _one_sentence(error: Exception) -> str | None:
@@ -134,25 +147,33 @@ def _one_sentence(error: Exception) -> str | None:
     return None if right else f"no sentence: {words[:120]}"
 
 
-def _try_model(kind: Kind, path: Path, answer: np.ndarray, *, signed: bool) -> str | None:
+def _try_model(kind: Kind, path: Path, answer: np.ndarray, *, signed: bool) -> tuple[str, str | None]:
     import sparsenam
     from sparsenam.export import ModelFileError
 
     try:
         model = sparsenam.load(path)
     except ModelFileError as error:
-        return _one_sentence(error)
+        return "refused", _one_sentence(error)
     if not signed:
-        return None if np.array_equal(kind.predict(model), answer) else "changed bytes, and another prediction"
+        same = np.array_equal(kind.predict(model), answer)
+        return "the same", None if same else "changed bytes, and another prediction"
+    return _use(kind, model, path, answer)
+
+
+def _use(kind: Kind, model: Any, path: Path, answer: np.ndarray) -> tuple[str, str | None]:
+    """Predict, explain, report, save and load: whatever was loaded must do all of it."""
+    import sparsenam
+
     predicted = None
     try:
         predicted = np.asarray(kind.predict(model))
         model.effects(kind.table())
-    except InputError as error:  # another table was asked for, or numbers that leave the finite ones
+    except InputError as error:  # another table was asked for
         if found := _one_sentence(error):
-            return found
+            return "not held", found
     if predicted is not None and predicted.dtype.kind == "f" and not np.isfinite(predicted).all():
-        return "predictions that are not finite, without a word"
+        return "not held", "predictions that are not finite, without a word"
     explanation = model.explain()
     str(explanation)
     report = path.with_suffix(".html")
@@ -164,22 +185,27 @@ def _try_model(kind: Kind, path: Path, answer: np.ndarray, *, signed: bool) -> s
     model.save(again)
     loaded = sparsenam.load(again)
     again.unlink()
-    if predicted is not None and not np.array_equal(np.asarray(kind.predict(loaded)), predicted):
-        return "another prediction after a second save"
-    return None
+    if predicted is None:
+        return "a model of another table", None
+    if not np.array_equal(np.asarray(kind.predict(loaded)), predicted):
+        return "not held", "another prediction after a second save"
+    return "the same" if np.array_equal(predicted, answer) else "another model", None
 
 
-def _try_checkpoint(kind: Kind, path: Path, answer: np.ndarray, *, signed: bool) -> str | None:
+def _try_checkpoint(kind: Kind, path: Path, answer: np.ndarray, *, signed: bool) -> tuple[str, str | None]:
     try:
         model = resume(kind, path)
     except CheckpointError as error:
-        return _one_sentence(error)
+        return "refused", _one_sentence(error)
     except DivergenceError:
-        return None if signed else "changed bytes, and a fit that diverges"
+        return "diverged", None if signed else "changed bytes, and a fit that diverges"
     predicted = np.asarray(kind.predict(model))
+    if np.array_equal(predicted, answer):
+        return "the same", None
     if not signed:
-        return None if np.array_equal(predicted, answer) else "changed bytes, and another fit"
-    return None if np.isfinite(predicted).all() else "predictions that are not finite, without a word"
+        return "not held", "changed bytes, and another fit"
+    sound = bool(np.isfinite(predicted).all())
+    return "another model", None if sound else "predictions that are not finite, without a word"
 
 
 def _changed_bytes(content: bytes, generator: np.random.Generator) -> tuple[str, bytes]:
@@ -244,10 +270,11 @@ def _somewhere(value: Any, generator: np.random.Generator) -> tuple[Any, Any, st
     where = ""
     while True:
         keys = list(value) if isinstance(value, dict) else list(range(len(value)))
-        key = keys[generator.integers(len(keys))]
+        sizes = np.sqrt([len(str(value[key])) for key in keys])  # where more is said, more is changed
+        key = keys[generator.choice(len(keys), p=sizes / sizes.sum())] if sizes.any() else keys[0]
         inside = value[key]
         where += f"/{key}"[:40]
-        if not isinstance(inside, dict | list) or not inside or generator.random() < 0.15:
+        if not isinstance(inside, dict | list) or not inside or generator.random() < 0.05:
             return value, key, where
         value = inside
 
@@ -256,20 +283,10 @@ def _change_document(document: Any, generator: np.random.Generator) -> str:
     if not document:
         return "nothing left to change"
     owner, key, where = _somewhere(document, generator)
-    how = generator.choice(["hostile", "hostile", "other", "delete", "double", "number", "key"])
+    how = generator.choice(["hostile", "other", "like", "like", "like", "like", "delete", "double", "key"])
     value = owner[key]
-    if how == "number" and type(value) in (int, float):
-        changes = [
-            -value,
-            value + 1,
-            value * 1e6,
-            value * 1e-6,
-            float(value),
-            value * 1e300,
-            value - 1,
-            3 * value + 0.5,
-        ]
-        owner[key] = changes[generator.integers(len(changes))]
+    if how == "like":
+        owner[key] = _like(document, value, generator)
     elif how == "delete":
         del owner[key]
     elif how == "double" and isinstance(owner, list):
@@ -284,6 +301,29 @@ def _change_document(document: Any, generator: np.random.Generator) -> str:
     return f"{how} {where} = {str(owner[key])[:40]!r}" if _has(owner, key) else f"{how} {where}"
 
 
+def _like(document: Any, value: Any, generator: np.random.Generator) -> Any:
+    """Return another value of the same type: a number near by or far off, another text of the document, …"""
+    if type(value) is bool:
+        return not value
+    if type(value) is int:
+        return value + int(generator.integers(-3, 4)) * int(10 ** generator.integers(0, 5))
+    if type(value) is float:
+        changes = [
+            -value,
+            value * 1e6,
+            value * 1e-6,
+            value * generator.normal(),
+            value + generator.normal(),
+            1.0 - value,
+        ]
+        return float(changes[generator.integers(len(changes))])
+    for _ in range(50):
+        there, other, _ = _somewhere(document, generator)
+        if type(there[other]) is type(value):
+            return copy.deepcopy(there[other])
+    return value
+
+
 def _has(owner: Any, key: Any) -> bool:
     return key in owner if isinstance(owner, dict) else key < len(owner)
 
@@ -291,7 +331,7 @@ def _has(owner: Any, key: Any) -> bool:
 def _change_tensor(entries: dict[str, Any], data: bytes, generator: np.random.Generator) -> tuple[str, bytes]:
     name = list(entries)[generator.integers(len(entries))]
     entry, types = entries[name], {"F64": "<f8", "I64": "<i8", "F32": "<f4", "I32": "<i4", "U8": "|u1"}
-    how = generator.choice(["values", "values", "values", "entry", "drop", "rename", "shape", "type"])
+    how = generator.choice(["values"] * 8 + ["entry", "drop", "rename", "shape", "type"])
     if entry.keys() != {"dtype", "shape", "data_offsets"} or str(entry["dtype"]) not in types:
         how = "drop"
     if how == "entry":
@@ -323,7 +363,7 @@ def _change_tensor(entries: dict[str, Any], data: bytes, generator: np.random.Ge
         for _ in range(int(generator.integers(1, 4))):
             with np.errstate(all="ignore"):
                 new = np.array(NUMBERS[generator.integers(len(NUMBERS))])
-                if generator.random() < 0.4:
+                if generator.random() < 0.7:
                     new = array.flat[generator.integers(array.size)] * generator.normal()
                 array.flat[generator.integers(array.size)] = new.astype(array.dtype)
     parts, end = [], 0

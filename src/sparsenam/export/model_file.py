@@ -19,9 +19,16 @@ from sparsenam.explain.discoveries import Discoveries
 from sparsenam.explain.stability import Stability
 from sparsenam.explain.summary import TrainingSummary, interactions_of
 from sparsenam.export.bands import NAMES, bands_to_parts, read_bands
-from sparsenam.export.consistency import check_encoder, check_names, check_settings, check_summary
 from sparsenam.export.container import ModelFileError, ModelFileWarning, read_container, refused, write_container
-from sparsenam.export.document import OLDEST, SCHEMA, check_document
+from sparsenam.export.document import (
+    OLDEST,
+    SCHEMA,
+    check_document,
+    check_encoder,
+    check_names,
+    check_settings,
+    check_summary,
+)
 from sparsenam.export.edits import edits_to_list, read_edits
 from sparsenam.export.models import PAIRS, model_to_parts, read_model
 from sparsenam.export.plain_data import (
@@ -259,8 +266,10 @@ def _facts(data: Document, names: tuple[str, ...]) -> Document:
     readmitted, substitutes, history = facts["readmitted_"], facts["substitutes_"], facts.get("history_", [])
     require(isinstance(readmitted, tuple) and known.issuperset(cast("tuple[Any, ...]", readmitted)), "damaged facts")
     require(isinstance(substitutes, dict) and isinstance(history, list), "damaged facts of the fit")
-    for name, others in cast(Document, substitutes).items():
-        require(isinstance(others, dict) and known.issuperset((name, *others)), "damaged facts of the fit")
+    for name, found in cast(Document, substitutes).items():
+        require(isinstance(found, dict), "damaged facts of the fit")
+        others = cast("dict[str, Any]", found)
+        require(known.issuperset((name, *others)), "damaged facts of the fit")
         require(all(type(share) is float and 0.0 <= share <= 2.0 for share in others.values()), "damaged facts")
     for entry in cast("list[Any]", history):
         require(isinstance(entry, dict) and set(cast(Document, entry)) == HISTORY, "a damaged history")

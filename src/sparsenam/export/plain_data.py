@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from os import PathLike, fspath
-from typing import Any, cast, get_args
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,11 +18,9 @@ from sklearn.base import BaseEstimator
 from sparsenam.errors import InputError, describe
 from sparsenam.export.container import ModelFileError
 from sparsenam.families import FAMILIES, Family
-from sparsenam.forms import RefusalError, as_list, as_record, as_texts, require
+from sparsenam.forms import RefusalError, as_list, as_record, require
 from sparsenam.selection import RULES, CVCurve
 from sparsenam.tables import TableEncoder
-from sparsenam.tables.columns import Column, Kind, Unit
-from sparsenam.tables.encoder import Term
 
 ParameterClasses = Mapping[str, type]
 
@@ -226,37 +224,14 @@ def _are_texts(values: list[Any]) -> bool:
     return all(isinstance(value, str) and len(value) <= LONGEST for value in values)
 
 
-def read_encoder(data: Any) -> TableEncoder:
-    """Return the encoder whose ``to_dict`` is the data."""
-    record = _record_of(TableEncoder, data, "table")
-    names, columns, terms = as_texts(record["names"], "a damaged table"), record["columns"], record["terms"]
-    require(len(set(names)) == len(names) == len(columns), "a table whose columns do not match their names")
-    for name, entry in zip(names, columns, strict=True):
-        column = _record_of(Column, entry, "column")
-        require(column["name"] == name and column["kind"] in get_args(Kind), "a column of an unknown kind")
-        require(column["unit"] in get_args(Unit) and column["n_missing"] >= 0, "a damaged column")
-        as_texts(column["pooled"], "a damaged column")
-        levels = as_texts(column["levels"], "a damaged column")
-        require(bool(levels) or column["kind"] not in ("category", "ordered"), "a category without levels")
-    for entry in terms:
-        term = _record_of(Term, entry, "term")
-        known = term["kind"] in ("number", "binary", "levels", "missing")
-        require(known and 0 <= term["column"] < len(names), "a term of no column")
-        as_texts(term["levels"], "a damaged term")
+def read_encoder(data: Mapping[str, Any]) -> TableEncoder:
+    """Return the encoder whose ``to_dict`` is the data, each field of which is of its declared form."""
+    names, columns, terms = data["names"], data["columns"], data["terms"]
+    matching = len(set(names)) == len(names) and [column["name"] for column in columns] == names
+    require(matching, "a table whose columns do not match their names")
+    require(all(term["column"] < len(names) for term in terms), "a term of no column")
     require(len({term["name"] for term in terms}) == len(terms), "two terms of one name")
-    return TableEncoder.from_dict(record)
-
-
-def _record_of(kind: type, value: Any, name: str) -> dict[str, Any]:
-    """Return the value once it has the fields of a dataclass of texts, whole numbers, truth values and tuples."""
-    plain = {"int": int, "bool": bool}
-    expected = {
-        field.name: list if str(field.type).startswith("tuple") else plain.get(str(field.type), str)
-        for field in fields(kind)
-    }
-    record = as_record(value, expected, f"a damaged {name}")
-    require(all(type(record[key]) is kind for key, kind in expected.items()), f"a damaged {name}")
-    return record
+    return TableEncoder.from_dict(data)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

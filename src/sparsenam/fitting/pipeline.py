@@ -362,7 +362,7 @@ def choose(
         outcome = "the fit of the chosen columns is cut short" if choice.is_complete else "the choice may be too sparse"
         message = f"max_seconds ran out while columns were chosen: {outcome}; allow more."
         warnings.warn(message, ConvergenceWarning, stacklevel=2)
-    if choice.is_complete:  # a choice cut short is made again when the fit goes on
+    if context.resume is not None and choice.is_complete:  # one cut short is made again when the fit goes on
         packed = pack_choice(choice)
         context.keep("choice", replace(packed, facts={**packed.facts, "basis": basis}))
     return choice

@@ -75,6 +75,7 @@ def unpack_choice(task: ConvexTask, stored: StageResult) -> Choice:
     return Choice(task, alpha, point, certificate, groups, validated, arrays.get("start"))
 
 
+LARGEST_SCORE = 300.0  # of a row: hazards of two rows may differ by e to the double of it, which is still a number
 SHARE = number(0.0, 1.0)
 EVIDENCE = {
     "gain": number(),
@@ -126,7 +127,11 @@ def _check_choice(task: ConvexTask, stored: StageResult) -> None:
     forms = {prefix + name: form for prefix in prefixes for name, form in point.items()}
     weights = arrays.get("penalty_weights")
     shape = (groups,) if weights is not None and weights.ndim else ()
-    forms |= {"groups": index, "start?": ArrayForm((rows,)), "penalty_weights?": ArrayForm(shape, lowest=0.0)}
+    forms |= {
+        "groups": index,
+        "start?": ArrayForm((rows,), lowest=-LARGEST_SCORE, highest=LARGEST_SCORE),
+        "penalty_weights?": ArrayForm(shape, lowest=0.0),
+    }
     validated = facts["taken"] is not None
     require(validated == (facts["evidence"] is not None) == (points > 0), "a choice that cannot be")
     if validated:
