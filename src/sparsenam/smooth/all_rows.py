@@ -18,7 +18,7 @@ from sparsenam.context import Context, StageResult
 from sparsenam.convex.design import Ramps
 from sparsenam.convex.moments import PlacedRows
 from sparsenam.families.dispersion import dispersion
-from sparsenam.forms import FARTHEST, ArrayForm, record, require
+from sparsenam.forms import ArrayForm, record, require
 from sparsenam.smooth.design import KnotSums, RampBasis, RampDesign, WeightedGram
 from sparsenam.smooth.fit import (
     COLUMNS,
@@ -45,6 +45,8 @@ from sparsenam.tables.sample import Matrix, Vector
 
 ROUNDS = 3  # sets of knots at most: with the pass that draws the sample, four passes for squared loss
 ROUNDS_REWEIGHTED = 2
+NEARLY, TINY = 1.0 + 1e-6, 1e-12  # what rounding may add to a sum
+LARGEST_SUM = 1e70  # over rows on the scale of the fit: products of four such numbers are still numbers
 NOTHING = record({})  # plain data of the stages: they keep arrays alone
 MOST_STEPS = 25  # of Newton's method for one set of knots
 # of the objective, a step's gain at which coefficients are at their best: smoothness given, and while it is set
@@ -410,8 +412,8 @@ class KeptStep:
             "sums present": (knots,),
             **{f"strengths {index}": (None,) for index in range(terms)},
         }
-        forms = {name: ArrayForm(shape, lowest=-FARTHEST, highest=FARTHEST) for name, shape in shapes.items()}
-        forms |= {name: ArrayForm(shape, lowest=0.0, highest=FARTHEST) for name, shape in above.items()}
+        forms = {name: ArrayForm(shape, lowest=-LARGEST_SUM, highest=LARGEST_SUM) for name, shape in shapes.items()}
+        forms |= {name: ArrayForm(shape, lowest=0.0, highest=LARGEST_SUM) for name, shape in above.items()}
         stored.check(NOTHING, forms | {"sums loss": ArrayForm(())})
         loss, *sums = (kept[f"sums {each.name}"] for each in fields(NewtonSums))
         strengths = tuple(kept[f"strengths {index}"] for index in range(terms))
@@ -429,7 +431,7 @@ class KeptStep:
 
 def _read_sums(stored: StageResult, knots: int, outputs: int) -> KnotSums:
     """Return the sums that a resume file holds; raise `RefusalError` for what cannot be sums at so many knots."""
-    finite = ArrayForm(None, lowest=-FARTHEST, highest=FARTHEST)
+    finite = ArrayForm(None, lowest=-LARGEST_SUM, highest=LARGEST_SUM)
     forms = {
         "knots": replace(finite, shape=(knots,)),
         "gram": replace(finite, shape=(knots, knots)),
@@ -439,9 +441,15 @@ def _read_sums(stored: StageResult, knots: int, outputs: int) -> KnotSums:
     }
     stored.check(NOTHING, forms)
     kept = stored.arrays
-    weights = kept["totals"][0] > 0.0 and bool((kept["sums"][:, 0] >= 0.0).all())
-    require(weights and np.allclose(kept["gram"], kept["gram"].T), "sums that cannot be")
-    return KnotSums(kept["gram"], kept["sums"], kept["totals"], kept["squares"])
+    gram, sums, totals, squares = (kept[name] for name in ("gram", "sums", "totals", "squares"))
+    held, total = np.diag(gram), totals[0]
+    within = total > 0.0 and bool((gram >= 0.0).all() and (held <= NEARLY * total).all())
+    require(within and np.allclose(gram, gram.T), "sums that cannot be")
+    # Cauchy and Schwarz: no sum of products is larger than the root of the product of the sums of squares
+    largest = np.sqrt(np.outer(held, np.append(total, squares)))
+    right = bool((np.abs(sums) <= NEARLY * largest + TINY).all() and (sums[:, 0] >= 0.0).all())
+    require(right and bool((totals[1:] ** 2 <= NEARLY * total * squares + TINY).all()), "sums that cannot be")
+    return KnotSums(gram, sums, totals, squares)
 
 
 def _knots(ramps: Sequence[Ramps]) -> Vector:
