@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import sys
 import time
-from collections.abc import Callable, Generator
+import warnings
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from numbers import Integral
@@ -18,14 +18,14 @@ from typing import Any, Literal, Protocol, Self
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save
 from sklearn.utils import check_random_state
 from threadpoolctl import threadpool_limits
 from tqdm import tqdm
 
-from sparsenam.errors import CheckpointError, InputError, describe
+from sparsenam.container import packed, unpacked
+from sparsenam.errors import CheckpointError, CheckpointWarning, InputError, describe
 from sparsenam.files import write_atomically
+from sparsenam.forms import ArrayForm, Form, RefusalError, anything, by_name, record, require, text, whole, word
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +110,15 @@ Stage = Literal["sample", "choose", "smooth", "detail", "rows", "pairs", "train"
 Arrays = dict[str, NDArray[Any]]
 
 BAR_DELAY = 2.0  # seconds before a progress bar appears
+SCHEMA = 1  # of a resume file
+CHECKPOINT = record(
+    {
+        "kind": word("checkpoint"),
+        "schema": whole(SCHEMA, SCHEMA),
+        "identity": text(),
+        "stages": by_name(by_name(anything)),  # each stage declares its facts where they are read
+    }
+)
 BY_ROWS: tuple[Stage, ...] = ("sample", "rows")  # stages whose steps are rows, of which there may be millions
 
 
@@ -199,53 +208,75 @@ class StageResult:
     arrays: Arrays
     facts: dict[str, Any]
 
+    def check(self, facts: Form, arrays: Mapping[str, ArrayForm]) -> None:
+        """Raise `RefusalError` unless these are the declared facts and arrays; a ? ends the name of an optional one."""
+        facts(self.facts, "")
+        forms = {name.removesuffix("?"): form for name, form in arrays.items()}
+        needed = {name for name in arrays if not name.endswith("?")}
+        if not needed <= set(self.arrays) <= set(forms):
+            raise RefusalError("other arrays than those of its stage")
+        for name, array in self.arrays.items():
+            forms[name].check(array, name)
+
 
 class ResumeFile:
     """Results of the finished stages of one fit, in one file without pickle that is whole at every moment.
 
-    A fit claims the file with its identity, a digest of data and settings; a file of another fit is refused.
+    A fit claims the file with its identity, a digest of data and settings; a file of another fit is refused. A file
+    that cannot be written does not end the fit: one warning says so, and the fit goes on.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._identity = ""
         self._stages: dict[str, StageResult] = {}
+        self._warned = False
 
     def claim(self, identity: str) -> None:
         """Read the stages that are there; raise `CheckpointError` for a damaged file and one of another fit."""
         self._identity, self._stages = identity, {}
-        if not self.path.exists():
-            return
         try:
-            with safe_open(self.path, framework="np") as file:
-                document: dict[str, Any] = json.loads((file.metadata() or {})["sparsenam"])
-                arrays: Arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-            found, facts = document["identity"], document["stages"]
-            stages = {name: StageResult(_inside(arrays, name), dict(facts[name])) for name in facts}
-        except (SafetensorError, KeyError, TypeError, ValueError, OSError) as error:
-            got = f"a file that does not read ({error})"
-            message = describe(f"checkpoint {self.path}", "a checkpoint", got, "delete it to start anew")
-            raise CheckpointError(message) from error
-        if found != identity:
+            if not self.path.exists():
+                return
+            document, arrays = unpacked(self.path, finite=False)
+            CHECKPOINT(document, "")
+            stages = {name: StageResult(_inside(arrays, name), facts) for name, facts in document["stages"].items()}
+            known = sum(len(kept.arrays) for kept in stages.values())
+            require(known == len(arrays), "arrays of no stage")
+        except (RefusalError, OSError) as error:
+            raise self.refused(f"a file that does not read ({error})") from error
+        if document["identity"] != identity:
             expected, got = "a checkpoint of this fit", "one of other data or settings"
             remedy = "delete it or name another file"
             raise CheckpointError(describe(f"checkpoint {self.path}", expected, got, remedy))
         self._stages = stages
+
+    def refused(self, got: str) -> CheckpointError:
+        """Return the error for a file that no fit has written."""
+        return CheckpointError(describe(f"checkpoint {self.path}", "a checkpoint", got, "delete it to start anew"))
 
     def recall(self, stage: str) -> StageResult | None:
         """Return what a stage left, None when the fit had not come so far."""
         return self._stages.get(stage)
 
     def keep(self, stage: str, result: StageResult) -> None:
-        """Store the result of a stage, in place of what it left before."""
+        """Store the result of a stage, in place of what it left before; warn once where it cannot be written."""
         # ascontiguousarray would give a single number an axis
         contiguous = {name: np.asarray(array, order="C") for name, array in result.arrays.items()}
         self._stages[stage] = StageResult(contiguous, dict(result.facts))
         everything = {
             f"{name}:{key}": array for name, kept in self._stages.items() for key, array in kept.arrays.items()
         }
-        document = {"identity": self._identity, "stages": {name: kept.facts for name, kept in self._stages.items()}}
-        write_atomically(self.path, save(everything, metadata={"sparsenam": json.dumps(document)}))
+        stages = {name: kept.facts for name, kept in self._stages.items()}
+        document = {"kind": "checkpoint", "schema": SCHEMA, "identity": self._identity, "stages": stages}
+        try:
+            write_atomically(self.path, *packed(document, everything, finite=False))
+        except (RefusalError, OSError) as error:
+            if not self._warned:
+                self._warned = True
+                got, remedy = f"{error}; the fit goes on without it", "free the disk or name another file"
+                message = describe(f"checkpoint {self.path}", "a file that can be written", got, remedy)
+                warnings.warn(message, CheckpointWarning, stacklevel=2)
 
 
 def _inside(arrays: Arrays, stage: str) -> Arrays:
@@ -278,3 +309,14 @@ class Context:
         """Store the result of a stage in the resume file, if there is one."""
         if self.resume is not None:
             self.resume.keep(self.prefix + stage, result)
+
+    @contextmanager
+    def reading(self, stage: str) -> Generator[None]:
+        """Raise `CheckpointError` for what cannot be read of a stage within the block."""
+        try:
+            yield
+        except (RefusalError, KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
+            if self.resume is None or isinstance(error, CheckpointError):
+                raise
+            what = str(error) if isinstance(error, RefusalError) else f"{type(error).__name__}: {str(error)[:80]}"
+            raise self.resume.refused(f"a damaged stage {self.prefix + stage!r} ({what})") from error

@@ -57,6 +57,10 @@ class CheckpointError(InputError):
     """A checkpoint file is damaged or belongs to another fit."""
 
 
+class CheckpointWarning(UserWarning):
+    """A checkpoint cannot be written; the fit goes on, and could not be resumed from where it is."""
+
+
 class CertificateError(ValueError):
     """A solution is not as good as its certificate would say."""
 

@@ -106,6 +106,23 @@ def test_a_fit_that_is_stopped_between_passes_goes_on_to_the_bits_of_an_unbroken
     assert made[0].passes < unbroken
 
 
+def test_a_fit_that_took_all_its_steps_is_resumed_to_the_same_bits(parts, tmp_path, monkeypatch):
+    """The last step was kept too, and a fit that had it found nothing left to do."""
+    kind, usual, target, more = CASES["poisson"]
+    monkeypatch.setattr(all_rows, "MOST_STEPS", 2)
+    first, again = (
+        fit_with(
+            kind(random_state=0, n_alphas=6, **usual),
+            parts["poisson"],
+            target,
+            resume=ResumeFile(tmp_path / "stages"),
+            **more,
+        )
+        for _ in range(2)
+    )
+    assert same_bits(first, again)
+
+
 def test_what_needs_all_rows_at_once_is_one_sentence(parts, table):
     source = parts["gaussian"]
     for settings, got in (

@@ -12,10 +12,10 @@ from sparsenam import Network, SNAMClassifier, SNAMRegressor, SNAMSurvival
 from sparsenam.cli.app import app
 from sparsenam.context import Context, Streams
 from sparsenam.errors import InputError, SmallGroupWarning
-from sparsenam.export.container import RefusalError
 from sparsenam.export.residuals import read_residuals, residuals_to_parts
 from sparsenam.families import Binomial, Multinomial, NegativeBinomial, Poisson
 from sparsenam.fitting.spread import spread_of
+from sparsenam.forms import RefusalError
 from sparsenam.model.reliability import reliability_of
 from sparsenam.model.residuals import OrderStatistics, kept_ranks, tempered, unit_spread
 from sparsenam.tables import Sample

@@ -22,9 +22,10 @@ from sparsenam import Network, SNAMClassifier, SNAMRegressor, SNAMSurvival, surv
 from sparsenam.baselines import NAMRegressor
 from sparsenam.errors import InputError
 from sparsenam.export import ModelFileError, ModelFileWarning, StoredCurve
-from sparsenam.export.container import RefusalError, read_container, write_container
+from sparsenam.export.container import read_container, write_container
 from sparsenam.export.plain_data import curve_to_dict, pack_parameters, read_curve, unpack_parameters
 from sparsenam.families import Quantile, Tweedie
+from sparsenam.forms import RefusalError
 from sparsenam.selection import Compact
 
 DATA = Path(__file__).parent.parent / "data"
@@ -563,7 +564,10 @@ LIES = {
     "labels of endless width": set_in("classes", "type", value="text9999999999"),
     "labels of code": set_in("classes", "type", value="object_"),
     "too many classes": set_in("classes", "values", value=["a", "b", "c"]),
-    "a deep document": set_in("summary", value=json.loads("[" * 60 + "]" * 60)),
+    "settings left out that are no record": set_in("left_out", value=1),
+    "a version that is a list": set_in("schema", value=[]),
+    "no summary": set_in("summary", value=None),
+    "labels as wide as a book": set_in("classes", "type", value="text10000000"),
     "evidence that is a list": set_in("summary", "evidence", value=[1.0]),
     "evidence of words": set_in("summary", "evidence", value=EVIDENCE | {"gain": "much"}),
     "shares of folds that are words": set_in("summary", "evidence", value=EVIDENCE | {"kept_in": {"a": "often"}}),

@@ -7,11 +7,13 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsenam.export.container import Tensors, require
+from sparsenam.container import Tensors
+from sparsenam.forms import require
 from sparsenam.model import AdditiveModel
 from sparsenam.model.bands import LEVELS, Bands, TermBand, Verdict
 
 DAMAGE = "bands that cannot be"
+SHORT = {"float32", "float64"}  # single precision, unless the numbers are beyond its range
 NAMES = {"band_terms", "band_sizes", "band_knots", "band_deviations", "band_maxima", "band_pairs"}
 
 
@@ -34,11 +36,18 @@ def bands_to_parts(bands: Bands | None) -> tuple[dict[str, Any] | None, Tensors]
         "band_terms": np.array([band.term for band in bands.terms], dtype=np.int64),
         "band_sizes": np.array([band.knots.size for band in bands.terms], dtype=np.int64),
         "band_knots": np.concatenate([np.zeros(0), *(band.knots for band in bands.terms)]),
-        "band_deviations": np.concatenate([none, *(band.deviations for band in bands.terms)]).astype(np.float32),
-        "band_maxima": np.concatenate([none, *(band.maxima for band in bands.terms)]).astype(np.float32),
-        "band_pairs": np.concatenate([none, *(each.reshape(-1, outputs) for each in bands.pairs)]).astype(np.float32),
+        "band_deviations": _short(np.concatenate([none, *(band.deviations for band in bands.terms)])),
+        "band_maxima": _short(np.concatenate([none, *(band.maxima for band in bands.terms)])),
+        "band_pairs": _short(np.concatenate([none, *(each.reshape(-1, outputs) for each in bands.pairs)])),
     }
     return facts, tensors
+
+
+def _short(values: NDArray[np.float64]) -> NDArray[Any]:
+    """Return the values in single precision where that is all they have; not those beyond its range."""
+    with np.errstate(over="ignore", under="ignore"):
+        short = values.astype(np.float32)
+    return short if np.array_equal(short, values) else values
 
 
 def read_bands(facts: Any, tensors: Tensors, model: AdditiveModel) -> Bands | None:
@@ -73,7 +82,7 @@ def _term_bands(found: Tensors, model: AdditiveModel) -> tuple[TermBand, ...]:
         terms.dtype == sizes.dtype == np.int64
         and terms.ndim == sizes.ndim == knots.ndim == 1
         and knots.dtype == np.float64
-        and deviations.dtype == maxima.dtype == np.float32
+        and {deviations.dtype.name, maxima.dtype.name} <= SHORT
         and terms.shape == sizes.shape
         and bool(((terms >= 0) & (terms < model.n_terms)).all())
         and np.unique(terms).size == terms.size
@@ -97,7 +106,7 @@ def _term_bands(found: Tensors, model: AdditiveModel) -> tuple[TermBand, ...]:
 def _pair_bands(values: NDArray[Any], model: AdditiveModel) -> tuple[NDArray[np.float64], ...]:
     shapes = [pair.values.shape for pair in model.pairs]
     sizes = [shape[0] * shape[1] for shape in shapes]
-    require(values.dtype == np.float32 and values.shape == (sum(sizes), model.intercept.size), DAMAGE)
+    require(values.dtype.name in SHORT and values.shape == (sum(sizes), model.intercept.size), DAMAGE)
     require(bool((values >= 0).all() and np.isfinite(values).all()), DAMAGE)
     parts = np.split(values.astype(np.float64), np.cumsum(sizes)[:-1]) if sizes else []
     return tuple(part.reshape(shape) for part, shape in zip(parts, shapes, strict=True))

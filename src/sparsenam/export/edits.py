@@ -9,7 +9,7 @@ from typing import Any
 
 from sparsenam.errors import InputError
 from sparsenam.explain.summary import plain_data, read_plain
-from sparsenam.export.container import RefusalError, as_list, require
+from sparsenam.forms import RefusalError, as_list, require
 from sparsenam.model import AdditiveModel
 from sparsenam.model.editing import Edit, applied, column_shapes, terms_of
 from sparsenam.tables import TableEncoder

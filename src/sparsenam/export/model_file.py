@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Callable, Mapping
 from importlib.metadata import version
@@ -13,21 +12,22 @@ from typing import Any, Protocol, TypeVar, cast
 import numpy as np
 from sklearn.base import ClassifierMixin
 
+from sparsenam.container import Tensors, compact_json, parse_object
 from sparsenam.convex.problem import Certificate
 from sparsenam.errors import describe
 from sparsenam.explain.discoveries import Discoveries
 from sparsenam.explain.stability import Stability
 from sparsenam.explain.summary import TrainingSummary, interactions_of
 from sparsenam.export.bands import NAMES, bands_to_parts, read_bands
-from sparsenam.export.container import (
-    ModelFileError,
-    ModelFileWarning,
-    RefusalError,
-    Tensors,
-    read_container,
-    refused,
-    require,
-    write_container,
+from sparsenam.export.container import ModelFileError, ModelFileWarning, read_container, refused, write_container
+from sparsenam.export.document import (
+    OLDEST,
+    SCHEMA,
+    check_document,
+    check_encoder,
+    check_names,
+    check_settings,
+    check_summary,
 )
 from sparsenam.export.edits import edits_to_list, read_edits
 from sparsenam.export.models import PAIRS, model_to_parts, read_model
@@ -44,6 +44,7 @@ from sparsenam.export.plain_data import (
     unpack_parameters,
 )
 from sparsenam.export.residuals import PREFIX, read_residuals, residuals_to_parts
+from sparsenam.forms import RefusalError, require
 from sparsenam.model import AdditiveModel
 from sparsenam.survival.cox import Baseline
 
@@ -51,10 +52,8 @@ Estimator = TypeVar("Estimator")
 Found = TypeVar("Found")
 Document = dict[str, Any]
 
-SCHEMA = 5
-OLDEST = 3  # written before models had pairs and a log of edits; 4 before they knew their uncertainty
 FACTS = {"alpha_", "n_parameters_", "stationarity_", "history_", "readmitted_", "substitutes_"}
-OF_TRAINING = {"stationarity_", "history_"}  # absent from fits without training
+HISTORY = {"epoch", "loss", "penalty", "validation", "terms", "rate", "seconds"}
 OUTPUTS_OF_CLASSES: dict[str, Callable[[int], int]] = {
     "binomial": lambda classes: 1 if classes == 2 else 0,
     "multinomial": lambda classes: classes,
@@ -101,7 +100,7 @@ def save_estimator(estimator: Saveable, path: str | PathLike[str]) -> None:
         "bands": bands,
         "fdr": _to_dict(fitted.get("fdr_")),
         "edits": edits_to_list(fitted["edits_"]),
-        "summary": _to_dict(fitted.get("summary_")),
+        "summary": fitted["summary_"].to_dict(),
         "stability": _to_dict(fitted.get("stability_")),
         "classes": labels_to_dict(fitted["classes_"]) if "classes_" in fitted else None,
         "flat_target": fitted.get("_flat_target"),
@@ -109,10 +108,25 @@ def save_estimator(estimator: Saveable, path: str | PathLike[str]) -> None:
         "residuals": residuals,
     }
     tensors |= {"norms": fitted["norms_"]} | band_tensors | kept | _baseline_tensors(fitted)
+    _check_readable(document, tensors, type(estimator))
     write_container(Path(path), document, tensors)
     if left_out:
         message = f"settings that are no plain data are not in {path}: {', '.join(left_out)}."
         warnings.warn(message, ModelFileWarning, stacklevel=3)
+
+
+def _check_readable(document: Document, tensors: Tensors, kind: type[Any]) -> None:
+    """Raise `ModelFileError` unless `load` would read this, before anything is written."""
+    try:
+        for name, tensor in tensors.items():
+            require(bool(np.isfinite(tensor).all()), f"numbers that are not finite in {name!r}")
+        said = parse_object(compact_json(document))
+        check_document(said)
+        _read_fitted(said, dict(tensors), kind)
+    except (RefusalError, KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
+        got = str(error) if isinstance(error, RefusalError) else f"{type(error).__name__}: {str(error)[:80]}"
+        expected, remedy = "a model that load would read", "fit columns and targets of moderate size"
+        raise ModelFileError(describe("model to save", expected, got, remedy)) from error
 
 
 def _baseline_tensors(fitted: Mapping[str, Any]) -> Tensors:
@@ -153,22 +167,34 @@ def load_estimator(
     document, tensors = read_container(Path(path))
     _check_schema(path, document.get("schema"))
     try:
-        _bring_up_to_date(document, tensors)
-        name = document["estimator"]
-        require(isinstance(name, str) and name in classes, f"the unknown estimator {str(name)[:40]!r}")
-        fitted = _read_fitted(document, tensors, classes[name])
-        estimator = classes[name](**unpack_parameters(document["settings"], parameters or {}))
+        estimator = _read_estimator(document, tensors, classes, parameters or {})
     except RefusalError as error:
         raise refused(path, str(error)) from error
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
-        raise refused(path, f"a damaged record ({type(error).__name__}: {str(error)[:80]})") from error
-    for attribute, value in fitted.items():
-        setattr(estimator, attribute, value)
-    left_out = document.get("left_out")
+    left_out = document["left_out"]
     if left_out:
         names = ", ".join(str(name)[:40] for name in left_out)
         message = f"settings that are no plain data are not in {path} and have their defaults: {names}."
         warnings.warn(message, ModelFileWarning, stacklevel=3)
+    return estimator
+
+
+def _read_estimator(
+    document: Document, tensors: Tensors, classes: Mapping[str, type[Estimator]], parameters: ParameterClasses
+) -> Estimator:
+    """Return the estimator of a document and its tensors; raise `RefusalError` for what no estimator can be."""
+    try:
+        _bring_up_to_date(document, tensors)
+        check_document(document)
+        name = document["estimator"]
+        require(name in classes, f"the unknown estimator {name[:40]!r}")
+        fitted = _read_fitted(document, tensors, classes[name])
+        settings = unpack_parameters(document["settings"], parameters)
+        check_settings(settings, fitted["encoder_"], fitted["cv_curve_"])
+        estimator = classes[name](**settings)
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
+        raise RefusalError(f"a damaged record ({type(error).__name__}: {str(error)[:80]})") from error
+    for attribute, value in fitted.items():
+        setattr(estimator, attribute, value)
     return estimator
 
 
@@ -185,14 +211,14 @@ def _bring_up_to_date(document: Document, tensors: Tensors) -> None:
     """Add to a document of an earlier schema what it could not say."""
     if document["schema"] == OLDEST:
         require(not PAIRS & set(tensors), "pairs in a file of a schema without them")
-        document["pair_certificate"] = None
-        if document["summary"] is not None:
-            document["summary"]["data"]["pairs"] = []
+        document |= {"pair_certificate": None, "edits": []}
+        document["summary"]["data"]["pairs"] = []
 
 
 def _read_fitted(document: Document, tensors: Tensors, kind: type[Any]) -> Document:
     """Return the fitted attributes; they must fit each other and the estimator's class."""
     encoder = read_encoder(document["encoder"])
+    check_encoder(encoder)
     norms = tensors.pop("norms")
     require(norms.dtype == np.float64 and norms.shape == (len(encoder.columns),), "norms of another table")
     fitted: Document = {"encoder_": encoder, "n_features_in_": len(encoder.columns), "norms_": norms}
@@ -204,7 +230,7 @@ def _read_fitted(document: Document, tensors: Tensors, kind: type[Any]) -> Docum
     model = read_model(document["model"], tensors, len(encoder.terms))
     bands = read_bands(document.get("bands"), parts, model)
     intercept = model.intercept
-    fitted |= _facts(document["facts"])
+    fitted |= _facts(document["facts"], encoder.names)
     fitted |= {
         "model_": model,
         "intercept_": float(intercept[0]) if intercept.size == 1 else intercept.copy(),
@@ -217,41 +243,38 @@ def _read_fitted(document: Document, tensors: Tensors, kind: type[Any]) -> Docum
         "_taken": _taken(document),
         "bands_": bands,
         "residuals_": read_residuals(document.get("residuals"), kept, model),
-        "edits_": read_edits(document["edits"] if document["schema"] > OLDEST else [], encoder, model),
+        "edits_": read_edits(document["edits"], encoder, model),
         "_session": None,
         "stability_": _optional(document.get("stability"), Stability.from_dict),
         **_target(document, model, kind),
     }
     columns = [encoder.terms[term].column for pair in model.pairs for term in pair.terms]
     require(all(one != other for one, other in zip(columns[::2], columns[1::2], strict=True)), "a pair of one column")
-    summary = _optional(document["summary"], TrainingSummary.from_dict)
-    require(summary is None or len(summary.data.pairs) == len(model.pairs), "a summary of other pairs")
-    fitted["evidence_"] = None if summary is None else summary.evidence
-    if summary is not None:
-        fitted["summary_"] = summary
-    return fitted
+    summary = TrainingSummary.from_dict(document["summary"])
+    check_summary(summary, encoder, model, fitted["edits_"])
+    check_names(encoder, fitted["fdr_"], fitted["stability_"])
+    return fitted | {"summary_": summary, "evidence_": summary.evidence}
 
 
-def _facts(data: Any) -> Document:
-    """Return the attributes that are plain data."""
-    require(isinstance(data, dict), "damaged facts of the fit")
-    facts = {name: unpack(value) for name, value in cast(Document, data).items()}
-    alpha, stationarity, readmitted = facts["alpha_"], facts.get("stationarity_"), facts["readmitted_"]
-    substitutes, history = facts["substitutes_"], facts.get("history_", [])
-    right = (
-        FACTS - OF_TRAINING <= set(facts) <= FACTS
-        and type(facts["n_parameters_"]) is int
-        and (type(alpha) is float or type(alpha) is int)
-        and not math.isnan(alpha)
-        and (stationarity is None or type(stationarity) is float)
-        and isinstance(readmitted, tuple)
-        and all(isinstance(name, str) for name in cast("tuple[Any, ...]", readmitted))
-        and isinstance(substitutes, dict)
-        and all(isinstance(others, dict) for others in cast(Document, substitutes).values())
-        and isinstance(history, list)
-        and all(isinstance(entry, dict) for entry in cast("list[Any]", history))
-    )
-    require(right, "damaged facts of the fit")
+def _facts(data: Document, names: tuple[str, ...]) -> Document:
+    """Return the attributes that are plain data; they speak of columns by name."""
+    facts = {name: unpack(value) for name, value in data.items()}
+    alpha, stationarity = facts["alpha_"], facts.get("stationarity_")
+    require(type(alpha) in (int, float) and alpha >= 0.0, "damaged facts of the fit")
+    require(stationarity is None or type(stationarity) is float, "damaged facts of the fit")
+    known = set(names)
+    readmitted, substitutes, history = facts["readmitted_"], facts["substitutes_"], facts.get("history_", [])
+    require(isinstance(readmitted, tuple) and known.issuperset(cast("tuple[Any, ...]", readmitted)), "damaged facts")
+    require(isinstance(substitutes, dict) and isinstance(history, list), "damaged facts of the fit")
+    for name, found in cast(Document, substitutes).items():
+        require(isinstance(found, dict), "damaged facts of the fit")
+        others = cast("dict[str, Any]", found)
+        require(known.issuperset((name, *others)), "damaged facts of the fit")
+        require(all(type(share) is float and 0.0 <= share <= 2.0 for share in others.values()), "damaged facts")
+    for entry in cast("list[Any]", history):
+        require(isinstance(entry, dict) and set(cast(Document, entry)) == HISTORY, "a damaged history")
+        figures = cast(Document, entry).values()
+        require(all(figure is None or type(figure) in (int, float) for figure in figures), "a damaged history")
     return facts
 
 

@@ -9,17 +9,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from sparsenam.container import Tensors
 from sparsenam.errors import InputError, describe
-from sparsenam.export.container import (
-    ModelFileError,
-    RefusalError,
-    Tensors,
-    as_record,
-    as_whole_numbers,
-    require,
-)
+from sparsenam.export.container import ModelFileError
 from sparsenam.export.plain_data import family_to_dict, read_family
 from sparsenam.families import Family
+from sparsenam.forms import FARTHEST, RefusalError, as_record, as_whole_numbers, require
 from sparsenam.model import AdditiveModel, ShapeBank, ShapeFunction
 from sparsenam.model.pairs import PairFunction
 from sparsenam.networks import ACTIVATION_NAMES, MLPBank
@@ -28,7 +23,7 @@ from sparsenam.tables import Scaling
 FACTS = ("family", "n_terms", "kind")
 MOST_LAYERS = 64
 WIDEST = 1 << 24
-MOST_PADDED = 1 << 24  # numbers; a model in memory gives each feature the room of the one with most knots
+MOST_PADDED = 1 << 22  # numbers; a model in memory gives each feature the room of the one with most knots
 SHAPES = {"terms", "intercept", "absent", "sizes", "knots", "values", "left_slopes", "right_slopes"}
 NETWORK = {"terms", "intercept", "absent", "theta", "widths", "center", "scale", "offsets", "target_scale"}
 PAIRS = {"pair_terms", "pair_sizes", "pair_knots", "pair_values", "pair_weights"}  # of a model that has pairs
@@ -71,6 +66,8 @@ def read_model(facts: Any, tensors: Tensors, n_terms: int) -> AdditiveModel:
     require(record["kind"] == ("shapes" if by_shapes else "network"), "a model of an unknown kind")
     expected = (SHAPES if by_shapes else NETWORK) | (PAIRS if PAIRS & set(tensors) else set[str]())
     require(set(tensors) == expected, "other tensors than those of a model")
+    for name, tensor in tensors.items():
+        require(float(np.abs(tensor).max(initial=0.0)) <= FARTHEST, f"numbers out of range in the tensor {name!r}")
     terms, intercept = tensors["terms"], tensors["intercept"]
     require(terms.dtype == np.int64 and intercept.dtype == np.float64, "tensors of a wrong type")
     require(terms.ndim == 1 and intercept.ndim == 1 and intercept.size >= 1, "tensors of wrong shapes")
@@ -150,6 +147,10 @@ def _from_shapes(record: dict[str, Any], tensors: Tensors, family: Family, n_ter
     require(fitting and _fits(sizes, outputs), "numbers of knots that do not match the knots")
     shapes: list[ShapeFunction] = []
     ends = np.cumsum(sizes)
+    with np.errstate(all="ignore"):
+        steep = np.abs(np.diff(tensors["values"], axis=0)) / np.diff(knots)[:, None]
+    within = np.setdiff1d(np.arange(max(total - 1, 0)), ends - 1)  # not from the last knot of a term to the next term's
+    require(bool((steep[within] <= FARTHEST).all()), "a shape that is too steep")
     try:
         for index, (start, end) in enumerate(zip(ends - sizes, ends, strict=True)):
             left, right, absent = (tensors[name][index] for name in ("left_slopes", "right_slopes", "absent"))
@@ -207,7 +208,7 @@ def _from_network(record: dict[str, Any], tensors: Tensors, family: Family, n_te
 def _fits(sizes: NDArray[np.int64], outputs: int) -> bool:
     """Whether a small file would not become a huge model: few features with many knots among many with few."""
     padded = sizes.size * (int(sizes.max(initial=0)) + 2) * outputs
-    return padded <= max(MOST_PADDED, 16 * sum(sizes.tolist()) * outputs)
+    return padded <= max(MOST_PADDED, 64 * sum(sizes.tolist()) * outputs)
 
 
 def _check(tensors: Tensors, name: str, shape: tuple[int, ...], kind: type[np.generic] = np.float64) -> None:

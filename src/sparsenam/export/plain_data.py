@@ -9,19 +9,18 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from os import PathLike, fspath
-from typing import Any, cast, get_args
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from sparsenam.errors import InputError, describe
-from sparsenam.export.container import ModelFileError, RefusalError, as_list, as_record, as_texts, require
+from sparsenam.export.container import ModelFileError
 from sparsenam.families import FAMILIES, Family
+from sparsenam.forms import RefusalError, as_list, as_record, require
 from sparsenam.selection import RULES, CVCurve
 from sparsenam.tables import TableEncoder
-from sparsenam.tables.columns import Column, Kind, Unit
-from sparsenam.tables.encoder import Term
 
 ParameterClasses = Mapping[str, type]
 
@@ -34,6 +33,7 @@ FAMILY_PARAMETERS: dict[str, tuple[str, ...]] = {
 }
 NUMBERS = ("bool", *(f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)), "float32", "float64")
 LONGEST = 10_000  # characters of a label
+MOST_PADDED = 1 << 20  # characters of all labels, each as long as the longest
 CURVE_COLUMNS: tuple[str, ...] = ("alpha", "features", "mean", "standard_error")
 
 
@@ -184,7 +184,15 @@ def labels_to_dict(classes: NDArray[np.generic]) -> dict[str, Any]:
     if kind not in NUMBERS and not (_are_texts(values) and (kind == "object" or kind.startswith("text"))):
         expected, got = "classes that are text, whole numbers, numbers or truth values", f"{classes.dtype}"
         raise ModelFileError(describe("classes of the model to save", expected, got, "fit with text labels"))
+    if kind.startswith("text") and not _fits(int(kind.removeprefix("text")), values):
+        expected, got = "labels of like length", f"{len(values)} of which one has {max(map(len, values))} characters"
+        raise ModelFileError(describe("classes of the model to save", expected, got, "shorten the longest"))
     return {"type": kind, "values": values}
+
+
+def _fits(width: int, labels: list[Any]) -> bool:
+    """Whether an array of labels of one width takes little, or not much more than the labels themselves."""
+    return width * len(labels) <= max(MOST_PADDED, 16 * sum(map(len, labels)))
 
 
 def read_labels(data: Any) -> NDArray[Any]:
@@ -206,7 +214,7 @@ def read_labels(data: Any) -> NDArray[Any]:
         if kind != "object":
             width = kind.removeprefix("text")
             require(kind.startswith("text") and width.isascii() and width.isdigit() and len(width) <= 6, damage)
-            require(max(map(len, values)) <= int(width) <= LONGEST, damage)
+            require(max(map(len, values)) <= int(width) and _fits(int(width), values), damage)
             labels = np.array(values, dtype=f"U{width}")
     require(np.unique(labels).size == labels.size, damage)
     return labels
@@ -216,37 +224,14 @@ def _are_texts(values: list[Any]) -> bool:
     return all(isinstance(value, str) and len(value) <= LONGEST for value in values)
 
 
-def read_encoder(data: Any) -> TableEncoder:
-    """Return the encoder whose ``to_dict`` is the data."""
-    record = _record_of(TableEncoder, data, "table")
-    names, columns, terms = as_texts(record["names"], "a damaged table"), record["columns"], record["terms"]
-    require(len(set(names)) == len(names) == len(columns), "a table whose columns do not match their names")
-    for name, entry in zip(names, columns, strict=True):
-        column = _record_of(Column, entry, "column")
-        require(column["name"] == name and column["kind"] in get_args(Kind), "a column of an unknown kind")
-        require(column["unit"] in get_args(Unit) and column["n_missing"] >= 0, "a damaged column")
-        as_texts(column["pooled"], "a damaged column")
-        levels = as_texts(column["levels"], "a damaged column")
-        require(bool(levels) or column["kind"] not in ("category", "ordered"), "a category without levels")
-    for entry in terms:
-        term = _record_of(Term, entry, "term")
-        known = term["kind"] in ("number", "binary", "levels", "missing")
-        require(known and 0 <= term["column"] < len(names), "a term of no column")
-        as_texts(term["levels"], "a damaged term")
+def read_encoder(data: Mapping[str, Any]) -> TableEncoder:
+    """Return the encoder whose ``to_dict`` is the data, each field of which is of its declared form."""
+    names, columns, terms = data["names"], data["columns"], data["terms"]
+    matching = len(set(names)) == len(names) and [column["name"] for column in columns] == names
+    require(matching, "a table whose columns do not match their names")
+    require(all(term["column"] < len(names) for term in terms), "a term of no column")
     require(len({term["name"] for term in terms}) == len(terms), "two terms of one name")
-    return TableEncoder.from_dict(record)
-
-
-def _record_of(kind: type, value: Any, name: str) -> dict[str, Any]:
-    """Return the value once it has the fields of a dataclass of texts, whole numbers, truth values and tuples."""
-    plain = {"int": int, "bool": bool}
-    expected = {
-        field.name: list if str(field.type).startswith("tuple") else plain.get(str(field.type), str)
-        for field in fields(kind)
-    }
-    record = as_record(value, expected, f"a damaged {name}")
-    require(all(type(record[key]) is kind for key, kind in expected.items()), f"a damaged {name}")
-    return record
+    return TableEncoder.from_dict(data)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -278,10 +263,10 @@ class StoredCurve:
 
     def choose(self, rule: object) -> int:
         """Return the point that a rule takes: one by name, or the object with which the model was fitted."""
-        if _rule_name(rule) not in self.choices:
+        if rule_name(rule) not in self.choices:
             expected = f"one of {list(self.choices)}, as a saved curve has no losses of rows"
             raise InputError(describe("rule", expected, repr(rule), "choose one"))
-        return self.choices[_rule_name(rule)]
+        return self.choices[rule_name(rule)]
 
     def table(self) -> list[dict[str, float]]:
         """Return one row for each point: alpha, features, mean and standard error."""
@@ -295,7 +280,7 @@ def curve_to_dict(curve: CVCurve | StoredCurve, rule: Any) -> dict[str, Any]:
     """Return the table of a curve, and the points that the named rules and the rule of the fit take."""
     return {
         "rows": [[row[name] for name in CURVE_COLUMNS] for row in curve.table()],
-        "choices": {_rule_name(each): curve.choose(cast(Any, each)) for each in (*RULES, rule) if each is not None},
+        "choices": {rule_name(each): curve.choose(cast(Any, each)) for each in (*RULES, rule) if each is not None},
     }
 
 
@@ -313,5 +298,6 @@ def read_curve(data: Any) -> StoredCurve:
     return StoredCurve(tuple(dict(zip(CURVE_COLUMNS, map(float, row), strict=True)) for row in points), choices)
 
 
-def _rule_name(rule: object) -> str:
+def rule_name(rule: object) -> str:
+    """Return the name by which a curve knows a rule."""
     return rule if isinstance(rule, str) else repr(rule)

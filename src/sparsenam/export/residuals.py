@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from sparsenam.export.container import Tensors, as_list, as_record, as_whole_numbers, require
+from sparsenam.container import Tensors
 from sparsenam.export.models import model_to_parts, read_model
+from sparsenam.forms import as_list, as_record, as_whole_numbers, require
 from sparsenam.model.additive import AdditiveModel
 from sparsenam.model.reliability import Reliability
 from sparsenam.model.residuals import COARSE, FINE, ErrorTables, LevelTables, OrderStatistics, Residuals, kept_ranks

@@ -77,8 +77,9 @@ def bands_of(fitted: Fitted, context: Context) -> Bands:
 
 
 def _short(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return values with the digits that a model file keeps."""
-    return values.astype(np.float32).astype(np.float64)
+    """Return values with the digits that a model file keeps: those of single precision, of any size."""
+    digits, power = np.frexp(values)
+    return np.ldexp(np.rint(digits * 2.0**24) / 2.0**24, power)
 
 
 def _scarce(information: float) -> str:

@@ -37,9 +37,10 @@ from sparsenam.model.bands import Bands
 from sparsenam.model.residuals import Residuals
 from sparsenam.penalties import Penalty, as_penalty, spread
 from sparsenam.selection import CVCurve, RegularizationPath, Rule, RuleName, as_rule
-from sparsenam.selection.choose import Choice, CrossValidation, pack_choice, unpack_choice
+from sparsenam.selection.choose import Choice, CrossValidation
 from sparsenam.selection.curve import CrossValidator, Evidence, repeats_for, splits_of
 from sparsenam.selection.discovery import FDR, ColumnTests
+from sparsenam.selection.stored_choice import pack_choice, unpack_choice
 from sparsenam.selection.task import TOLERANCE, ConvexTask, Norm, Substitutes, by_column, substitutes_of, twins_of
 from sparsenam.tables import Sample, TableEncoder
 from sparsenam.tables.encoder import ColumnName, FeatureGroups, FeatureTypes, PenaltyWeights, grouping_of
@@ -353,14 +354,15 @@ def choose(
     basis, stored = "", None
     if context.resume is not None:  # what the choice rests on besides the settings: the family, and the folds
         basis, stored = choice_basis(problem.family, how), context.recall("choice")
-    if stored is not None and stored.facts["basis"] == basis:
-        return unpack_choice(task, stored)
+    if stored is not None and stored.facts.get("basis") == basis:
+        with context.reading("choice"):
+            return unpack_choice(task, stored)
     choice = problem.choose(task, how, strategy.tol, strategy.quick, context)
     if not context.clock.has_room_for((1.0 - CHOOSING) * context.clock.seconds):
         outcome = "the fit of the chosen columns is cut short" if choice.is_complete else "the choice may be too sparse"
         message = f"max_seconds ran out while columns were chosen: {outcome}; allow more."
         warnings.warn(message, ConvergenceWarning, stacklevel=2)
-    if choice.is_complete:  # a choice cut short is made again when the fit goes on
+    if context.resume is not None and choice.is_complete:  # one cut short is made again when the fit goes on
         packed = pack_choice(choice)
         context.keep("choice", replace(packed, facts={**packed.facts, "basis": basis}))
     return choice

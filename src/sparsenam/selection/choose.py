@@ -7,13 +7,13 @@ judged by smooth fits on what it keeps, fold by fold (`SmoothJudge`).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Protocol, TypeVar
+from dataclasses import dataclass, field, replace
+from typing import Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsenam.context import Context, StageResult
+from sparsenam.context import Context
 from sparsenam.convex.path import convex_path
 from sparsenam.convex.problem import Certificate, ConvexPoint
 from sparsenam.convex.squared import GramCache
@@ -34,7 +34,6 @@ from sparsenam.selection.curve import (
 from sparsenam.selection.task import TOLERANCE, ConvexTask, Indices, Vector
 from sparsenam.smooth.judge import SmoothJudge
 
-Arrays = dict[str, NDArray[Any]]
 Result = TypeVar("Result")
 
 PATH_TOL = 1e-3  # choosing a support needs no more; the chosen alpha is solved again to the user's tolerance
@@ -401,86 +400,3 @@ def with_empty(walk: Iterator[ConvexPoint], free: Indices) -> Iterator[ConvexPoi
     )
     yield first
     yield from walk
-
-
-def pack_choice(choice: Choice) -> StageResult:
-    """Return a choice as arrays and plain data, from which `unpack_choice` makes it again to the bit."""
-    certificate, validated = choice.certificate, choice.validated
-    arrays = _point_arrays(choice.point, "point/") | {"groups": choice.groups}
-    facts: dict[str, Any] = {
-        "alpha": choice.alpha,
-        "certificate": None if certificate is None else certificate.to_dict(),
-        "taken": None if validated is None else validated.taken,
-        "evidence": None if validated is None else asdict(validated.evidence),
-        "points": 0 if validated is None else len(validated.points),
-        "optimism": 1.0 if validated is None else validated.optimism,
-    }
-    if choice.start is not None:
-        arrays["start"] = choice.start
-    if isinstance(choice.task.penalty, GroupLasso):  # its weights may come from a first fit
-        arrays["penalty_weights"] = np.asarray(choice.task.penalty.weights, dtype=np.float64)
-    if validated is not None:
-        curve = validated.curve
-        for index, point in enumerate(validated.points):
-            arrays |= _point_arrays(point, f"points/{index}/")
-        arrays |= {
-            "curve/losses": curve.losses,
-            "curve/weights": curve.weights,
-            "curve/same_as": curve.same_as,
-            "readmitted": validated.readmitted,
-        }
-    return StageResult(arrays, facts)
-
-
-def unpack_choice(task: ConvexTask, stored: StageResult) -> Choice:
-    """Return the stored choice as one for this task."""
-    arrays, facts = stored.arrays, stored.facts
-    if "penalty_weights" in arrays:
-        weights = arrays["penalty_weights"]
-        task = task.with_penalty(GroupLasso(weights if weights.ndim else float(weights)))
-    validated = None
-    if facts["taken"] is not None:
-        points = tuple(_point(arrays, f"points/{index}/") for index in range(facts["points"]))
-        curve = CVCurve(
-            alphas=np.array([point.alpha for point in points]),
-            supports=tuple(task.columns(point.supports[0]) for point in points),
-            losses=arrays["curve/losses"],
-            weights=arrays["curve/weights"],
-            same_as=arrays["curve/same_as"],
-            n_columns=len(task.column_names),
-        )
-        evidence = Evidence(**facts["evidence"])
-        taken, optimism = int(facts["taken"]), float(facts.get("optimism", 1.0))
-        validated = ValidatedPath(task, points, curve, taken, arrays["readmitted"], evidence, optimism=optimism)
-    certificate = None if facts["certificate"] is None else Certificate.from_dict(facts["certificate"])
-    point = _point(arrays, "point/")
-    alpha, groups = float(facts["alpha"]), arrays["groups"]
-    return Choice(task, alpha, point, certificate, groups, validated, arrays.get("start"))
-
-
-def _point_arrays(point: ConvexPoint, prefix: str) -> Arrays:
-    """Return the fit on all rows, batch 0; the fits of the folds have given their losses and are not needed again."""
-    arrays: Arrays = {
-        "alpha": np.array([point.alpha]),
-        "n_groups": np.array([point.n_groups]),
-        "active": point.active,
-        "values": point.values[:1],
-        "intercepts": point.intercepts[:1],
-        "support": point.supports[0],
-        "gaps": point.gaps[:1],
-        "gradient_norms": point.gradient_norms,
-    }
-    return {prefix + name: array for name, array in arrays.items()}
-
-
-def _point(arrays: Arrays, prefix: str) -> ConvexPoint:
-    return ConvexPoint(
-        alpha=float(arrays[prefix + "alpha"][0]),
-        n_groups=int(arrays[prefix + "n_groups"][0]),
-        active=arrays[prefix + "active"],
-        values=arrays[prefix + "values"],
-        intercepts=arrays[prefix + "intercepts"],
-        supports=(arrays[prefix + "support"],),
-        gaps=arrays[prefix + "gaps"],
-        gradient_norms=arrays[prefix + "gradient_norms"],
-    )

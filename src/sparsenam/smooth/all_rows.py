@@ -18,6 +18,7 @@ from sparsenam.context import Context, StageResult
 from sparsenam.convex.design import Ramps
 from sparsenam.convex.moments import PlacedRows
 from sparsenam.families.dispersion import dispersion
+from sparsenam.forms import ArrayForm, record, require
 from sparsenam.smooth.design import KnotSums, RampBasis, RampDesign, WeightedGram
 from sparsenam.smooth.fit import (
     COLUMNS,
@@ -44,6 +45,9 @@ from sparsenam.tables.sample import Matrix, Vector
 
 ROUNDS = 3  # sets of knots at most: with the pass that draws the sample, four passes for squared loss
 ROUNDS_REWEIGHTED = 2
+NEARLY, TINY = 1.0 + 1e-6, 1e-12  # what rounding may add to a sum
+LARGEST_SUM = 1e70  # over rows on the scale of the fit: products of four such numbers are still numbers
+NOTHING = record({})  # plain data of the stages: they keep arrays alone
 MOST_STEPS = 25  # of Newton's method for one set of knots
 # of the objective, a step's gain at which coefficients are at their best: smoothness given, and while it is set
 AT_REST, AT_REST_WITH_STRENGTHS = 1e-9, 1e-6
@@ -222,7 +226,8 @@ class Passes:
                 scores = point.base + rows.placed.times(self.basis.at_knots(point.coefficients))
                 given = sample.target, sample.weights, freedoms[-1] + 1.0
                 noise = dispersion(sample.family, scores, *given)
-            self._keep_step(layout, KeptStep(point, noise, tuple(strengths), tuple(freedoms)))
+            if len(freedoms) < MOST_STEPS:  # after the last step nothing would be left to do
+                self._keep_step(layout, KeptStep(point, noise, tuple(strengths), tuple(freedoms)))
         assert model is not None
         intercept = point.base - self.basis.means @ point.coefficients
         used, loss = list(model.strengths), point.sums.loss
@@ -249,9 +254,10 @@ class Passes:
         stage, knots = f"rows/{self.made}", _knots(ramps)
         self.made += 1
         stored = self.context.recall(stage)
-        if stored is not None and np.array_equal(stored.arrays["knots"], knots):
-            kept = stored.arrays
-            return KnotSums(kept["gram"], kept["sums"], kept["totals"], kept["squares"])
+        if stored is not None and np.array_equal(stored.arrays.get("knots", np.zeros(0)), knots):
+            outputs = self.sample.target.shape[1]
+            with self.context.reading(stage):
+                return _read_sums(stored, knots.size, outputs)
         sums = self.rows.sums(knot_sums, tuple(ramps), self.context)
         arrays = {"knots": knots, "gram": sums.gram, "sums": sums.sums, "totals": sums.totals, "squares": sums.squares}
         self.context.keep(stage, StageResult(arrays, {}))
@@ -260,8 +266,10 @@ class Passes:
     def _kept_step(self, layout: Layout) -> KeptStep | None:
         """Return the last step that a fit which was stopped made with these ramps, if it made one."""
         stored, knots = self.context.recall(f"steps/{self.rounds}"), _knots(layout.ramps)
-        same = stored is not None and np.array_equal(stored.arrays["knots"], knots)
-        return KeptStep.unpacked(stored, len(layout.ramps)) if stored is not None and same else None
+        if stored is None or not np.array_equal(stored.arrays.get("knots", np.zeros(0)), knots):
+            return None
+        with self.context.reading(f"steps/{self.rounds}"):
+            return KeptStep.unpacked(stored, layout, self.sample.target.shape[1])
 
     def _keep_step(self, layout: Layout, step: KeptStep) -> None:
         self.context.keep(f"steps/{self.rounds}", step.packed(_knots(layout.ramps)))
@@ -383,16 +391,65 @@ class KeptStep:
         return StageResult(numbers | strengths | sums, {})
 
     @classmethod
-    def unpacked(cls, stored: StageResult, terms: int) -> KeptStep:
-        """Return the step that a resume file holds, to the bit."""
-        kept = stored.arrays
+    def unpacked(cls, stored: StageResult, layout: Layout, outputs: int) -> KeptStep:
+        """Return the step that a resume file holds, to the bit; raise `RefusalError` for what cannot be one."""
+        kept, terms, knots = stored.arrays, len(layout.ramps), sum(each.size + 1 for each in layout.ramps)
+        parts, steps, columns = kept["sums totals"].size, kept["freedoms"].size, layout.slices[-1].stop
+        require(parts in (1, outputs) and 1 <= steps < MOST_STEPS, "steps that cannot be")
+        shapes: dict[str, tuple[int | None, ...]] = {
+            "knots": (knots,),
+            "coefficients": (columns, outputs),
+            "base": (outputs,),
+            "sums slopes": (knots, outputs),
+            "sums lift": (outputs,),
+        }
+        above: dict[str, tuple[int | None, ...]] = {
+            "noise": (),
+            "freedoms": (steps,),
+            "sums grams": (parts, knots, knots),
+            "sums at_knots": (parts, knots),
+            "sums totals": (parts,),
+            "sums present": (knots,),
+            **{f"strengths {index}": (None,) for index in range(terms)},
+        }
+        forms = {name: ArrayForm(shape, lowest=-LARGEST_SUM, highest=LARGEST_SUM) for name, shape in shapes.items()}
+        forms |= {name: ArrayForm(shape, lowest=0.0, highest=LARGEST_SUM) for name, shape in above.items()}
+        stored.check(NOTHING, forms | {"sums loss": ArrayForm(())})
         loss, *sums = (kept[f"sums {each.name}"] for each in fields(NewtonSums))
+        strengths = tuple(kept[f"strengths {index}"] for index in range(terms))
+        blocks = zip(layout.ramps, layout.roughness, layout.jumping, strict=True)
+        expected = [each.size if jumps else len(matrices) for each, matrices, jumps in blocks]
+        require([each.size for each in strengths] == expected, "strengths of other terms")
+        require(float(kept["noise"]) > 0.0 and bool((kept["sums totals"] > 0.0).all()), "sums that cannot be")
         return cls(
             NewtonPoint(kept["coefficients"], kept["base"], NewtonSums(float(loss), *sums)),
             float(kept["noise"]),
-            tuple(kept[f"strengths {index}"] for index in range(terms)),
+            strengths,
             tuple(kept["freedoms"].tolist()),
         )
+
+
+def _read_sums(stored: StageResult, knots: int, outputs: int) -> KnotSums:
+    """Return the sums that a resume file holds; raise `RefusalError` for what cannot be sums at so many knots."""
+    finite = ArrayForm(None, lowest=-LARGEST_SUM, highest=LARGEST_SUM)
+    forms = {
+        "knots": replace(finite, shape=(knots,)),
+        "gram": replace(finite, shape=(knots, knots)),
+        "sums": replace(finite, shape=(knots, 1 + outputs)),
+        "totals": replace(finite, shape=(1 + outputs,)),
+        "squares": replace(finite, shape=(outputs,), lowest=0.0),
+    }
+    stored.check(NOTHING, forms)
+    kept = stored.arrays
+    gram, sums, totals, squares = (kept[name] for name in ("gram", "sums", "totals", "squares"))
+    held, total = np.diag(gram), totals[0]
+    within = total > 0.0 and bool((gram >= 0.0).all() and (held <= NEARLY * total).all())
+    require(within and np.allclose(gram, gram.T), "sums that cannot be")
+    # Cauchy and Schwarz: no sum of products is larger than the root of the product of the sums of squares
+    largest = np.sqrt(np.outer(held, np.append(total, squares)))
+    right = bool((np.abs(sums) <= NEARLY * largest + TINY).all() and (sums[:, 0] >= 0.0).all())
+    require(right and bool((totals[1:] ** 2 <= NEARLY * total * squares + TINY).all()), "sums that cannot be")
+    return KnotSums(gram, sums, totals, squares)
 
 
 def _knots(ramps: Sequence[Ramps]) -> Vector:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -13,13 +13,52 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sparsenam.context import Context, StageResult
-from sparsenam.training.solvers import Memory
+from sparsenam.forms import (
+    FARTHEST,
+    ArrayForm,
+    either,
+    infinite,
+    many,
+    maybe,
+    number,
+    record,
+    require,
+    text,
+    truth,
+    whole,
+)
+from sparsenam.training.solvers import Memory, Solver
 from sparsenam.training.state import Epoch, Parameters
 
 Arrays = dict[str, NDArray[Any]]
 History = list[dict[str, float | int | None]]
 
 SECONDS_BETWEEN = 5.0
+LOSS = either(number(), infinite)  # before the first epoch it is infinite
+EPOCH = record(
+    {
+        "number": whole(),
+        "loss": LOSS,
+        "penalty": number(0.0),
+        "rate": number(0.0),
+        "stationarity": maybe(number(0.0)),
+        "validation": maybe(LOSS),
+        "seconds": number(0.0),
+        "counts": many(whole(), 2, 2),
+    }
+)
+ENTRY = record(
+    {
+        "epoch": whole(1),
+        "loss": number(),
+        "penalty": number(0.0),
+        "validation": maybe(LOSS),
+        "terms": whole(),
+        "rate": number(0.0),
+        "seconds": number(0.0),
+    }
+)
+FACTS = record({"last": EPOCH, "best": EPOCH, "finished": truth, "basis": text(), "history": many(ENTRY)})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,10 +86,60 @@ def stored(journals: Iterable[Journal], context: Context, stage: str, basis: str
             _keep(context, stage, basis, journal)
 
 
-def read_journal(kept: StageResult, device: torch.device) -> Journal:
-    """Return the journal that a stage left, its tensors on a device."""
-    last, best = (_epoch(kept, name, device) for name in ("last", "best"))
+def read_journal(kept: StageResult, start: Parameters, solver: Solver) -> Journal:
+    """Return the journal that a stage left, on the device of the start; raise `RefusalError` for what cannot be one.
+
+    ``start`` are the parameters from which the training began, ``solver`` is what moved them.
+    """
+    FACTS(kept.facts, "")
+    forms: dict[str, ArrayForm] = {}
+    for name in ("last", "best"):
+        forms |= _epoch_forms(kept, name, start, solver)
+    kept.check(FACTS, forms)
+    last, best = (_epoch(kept, name, start.theta.device) for name in ("last", "best"))
+    require(best.number <= last.number, "a best epoch after the last one")
     return Journal(last, best, list(kept.facts["history"]), bool(kept.facts["finished"]))
+
+
+def epoch_of(kept: StageResult) -> int:
+    """Return the last epoch of the journal that a stage left, 0 where there is none."""
+    last: Any = kept.facts.get("last")
+    number: Any = cast("dict[str, Any]", last).get("number") if isinstance(last, dict) else None
+    return number if type(number) is int else 0
+
+
+def _epoch_forms(kept: StageResult, name: str, start: Parameters, solver: Solver) -> dict[str, ArrayForm]:
+    """Return what the arrays of an epoch must be, as many memories as the solver keeps."""
+    terms, size = start.theta.shape
+    outputs, kinds = start.intercept.shape[0], (str(start.theta.dtype).removeprefix("torch."),)
+    active = kept.arrays[f"{name}/active"]
+    require(active.ndim == 1 and bool((np.diff(active) > 0).all()), "terms that cannot be")
+    theta = (active.size, size)
+    finite = ArrayForm(None, kinds, -FARTHEST, FARTHEST)
+    forms = {
+        "theta": replace(finite, shape=theta),
+        "intercept": replace(finite, shape=(outputs,)),
+        "all": replace(finite, shape=(terms, size)),
+        "active": ArrayForm((None,), ("int64",), 0, terms - 1),
+    }
+    shapes = _memory_shapes(solver, start, theta)
+    for which, tensors in enumerate(shapes):
+        if any(key.startswith(f"{name}/memory{which}/") for key in kept.arrays):
+            forms |= {f"memory{which}/{index}": replace(finite, shape=shape) for index, shape in enumerate(tensors)}
+            require(kept.facts[name]["counts"][which] > 0, "a memory of no step")
+        else:
+            require(kept.facts[name]["counts"][which] == 0 or not tensors, "steps without a memory")
+    if solver.searches_step and f"{name}/memory1/1" in kept.arrays:
+        forms["memory1/1"] = replace(finite, lowest=1e-300, shape=(2,))  # momentum and step
+    return {f"{name}/{key}": form for key, form in forms.items()}
+
+
+def _memory_shapes(solver: Solver, start: Parameters, theta: tuple[int, int]) -> list[list[tuple[int, ...]]]:
+    """Return the shapes of what a solver remembers of θ and of the intercept."""
+    if solver.searches_step:
+        return [[theta], [tuple(start.intercept.shape), (2,)]]
+    gradients = start.theta.new_zeros(theta), torch.zeros_like(start.intercept)[None]
+    return [[tuple(each.shape) for each in solver.rule.move(part, Memory()).memory.tensors] for part in gradients]
 
 
 def _keep(context: Context, stage: str, basis: str, journal: Journal) -> None:

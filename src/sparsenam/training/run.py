@@ -82,8 +82,9 @@ def run(
     first = Epoch(0, float("inf"), 0.0, start)
     journal, kept = Journal(first, first, []), context.recall(stage)
     basis = "" if context.resume is None else _basis(problem, start)
-    if kept is not None and kept.facts["basis"] == basis:
-        journal = read_journal(kept, start.theta.device)
+    if kept is not None and kept.facts.get("basis") == basis:
+        with context.reading(stage):
+            journal = read_journal(kept, start, plan.solver)
     journals = _journals(problem, journal, plan, context, validate)
     if context.resume is not None:
         journals = stored(journals, context, stage, basis)

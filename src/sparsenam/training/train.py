@@ -18,6 +18,7 @@ from sparsenam.families import Family
 from sparsenam.networks import SubnetBank, UnitFunctions
 from sparsenam.penalties import Penalty
 from sparsenam.tables import PreparedSample
+from sparsenam.training.checkpoint import epoch_of
 from sparsenam.training.network import Network, Penalize
 from sparsenam.training.problem import Problem, Regularizers
 from sparsenam.training.processes import Processes, joined_processes
@@ -142,7 +143,7 @@ def _together(
             "x": float(problem.x.double().square().sum()),
             "y": float(problem.target.double().abs().sum()),
             "sample_weight": float(problem.weights.double().square().sum()),
-            "state in the checkpoint": 0 if kept is None else kept.facts["last"]["number"],
+            "state in the checkpoint": 0 if kept is None else epoch_of(kept),
         },
         problem.x.device,
     )

@@ -1,0 +1,194 @@
+"""The bytes of every file that is read again: safetensors, with a sha256 that sees every changed bit.
+
+A file is the length of the header (8 bytes), the header (JSON: what each tensor is, and under ``__metadata__`` the
+document and the sha256), then the numbers of all tensors. The sha256 is that of the whole file with zeros in the
+bytes of the sha256 itself, which is at the start of the header. Any reader of safetensors reads the file. Model files,
+checkpoints and stages of the command are such files; what their documents say is declared where they are read.
+
+Reading takes time and memory in proportion to the file: JSON is measured before it is parsed, and every size that
+a file states is compared with the bytes that are there before anything is made of it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparsenam.forms import RefusalError, as_record, as_whole_numbers, require
+
+Tensors = dict[str, NDArray[Any]]
+
+TYPES = {"F64": "<f8", "I64": "<i8", "F32": "<f4", "I32": "<i4", "U8": "|u1"}
+MOST_HEADER = 1 << 26  # bytes: 100,000 columns take about half of it
+MOST_VALUES = (
+    1 << 21
+)  # of the JSON, each of which takes up to a hundred bytes once it is read; 100,000 columns have 1.5 million
+MOST_DATA = 1 << 31
+MOST_AXES = 8
+START = b'{"__metadata__":{"sha256":"'
+DIGEST = slice(len(START), len(START) + 64)
+DEEPEST = 32  # nesting of the JSON
+AT_ONCE = 1 << 20  # characters of JSON that are measured together
+QUOTE, COMMA = b'",'
+NO_STRUCTURE = bytes(set(range(256)) - set(b'"[]{},'))
+STEPS = np.zeros(256, dtype=np.int8)  # how each character changes the depth
+STEPS[list(b"[{")], STEPS[list(b"]}")] = 1, -1
+
+
+class ForeignFileError(RefusalError):
+    """A file is of another kind."""
+
+
+def packed(
+    document: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]], *, finite: bool = True
+) -> tuple[bytes, ...]:
+    """Return the parts of a file with a document and tensors; raise `RefusalError` for what no file can hold.
+
+    ``finite`` says whether every number of the document must be finite.
+    """
+    header, data = _header(document, tensors, finite)
+    if len(header) > MOST_HEADER or len(data) > MOST_DATA:
+        raise RefusalError(f"{len(header)} bytes of names and settings and {len(data)} bytes of numbers")
+    length = len(header).to_bytes(8, "little")
+    digest = hashlib.sha256(length)
+    digest.update(header)
+    digest.update(data)
+    return length, header[: DIGEST.start], digest.hexdigest().encode(), header[DIGEST.stop :], data
+
+
+def unpacked(path: Path, *, finite: bool = True) -> tuple[dict[str, Any], Tensors]:
+    """Return the document and the tensors of a file; raise `RefusalError` unless it is whole and plain.
+
+    ``finite`` says whether every number must be finite.
+    """
+    with path.open("rb") as file:
+        if not START.startswith(file.read(8 + len(START))[8:]):  # a file that was cut short may be one
+            raise ForeignFileError("a file of another kind")
+        file.seek(0)
+        return _read(file, finite)
+
+
+def _header(document: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]], finite: bool) -> tuple[bytes, bytes]:
+    names = {np.dtype(stored).name: kind for kind, stored in TYPES.items()}
+    content = compact_json(document, finite=finite)
+    measure_json(content)
+    entries: dict[str, Any] = {"__metadata__": {"sha256": "0" * 64, "sparsenam": content.decode()}}
+    parts: list[bytes] = []
+    end = 0
+    # long numbers first, so that each lies at a multiple of its size
+    for name, tensor in sorted(tensors.items(), key=lambda item: -item[1].dtype.itemsize):
+        require(tensor.dtype.name in names, f"numbers of the type {tensor.dtype} in the array {name[:40]!r}")
+        kind = names[tensor.dtype.name]
+        parts.append(np.asarray(tensor, dtype=TYPES[kind], order="C").tobytes())
+        start, end = end, end + len(parts[-1])
+        entries[name] = {"dtype": kind, "shape": list(tensor.shape), "data_offsets": [start, end]}
+    header = compact_json(entries)
+    return header + b" " * (-len(header) % 8), b"".join(parts)
+
+
+def _read(file: BinaryIO, finite: bool) -> tuple[dict[str, Any], Tensors]:
+    size = os.fstat(file.fileno()).st_size
+    require(size > 8 + DIGEST.stop, f"one of {size} bytes")
+    length = int.from_bytes(file.read(8), "little")
+    require(length <= MOST_HEADER, f"a header of {length} bytes")
+    require(8 + length <= size and size - length <= MOST_DATA, f"one of {size} bytes with a header of {length}")
+    header, data = file.read(length), file.read(size - 8 - length)
+    require(header.startswith(START) and len(header) + len(data) + 8 == size, "one without the mark of sparsenam")
+    _check_digest(header, data)
+    entries = parse_object(header)
+    metadata = as_record(entries.pop("__metadata__", None), ("sha256", "sparsenam"), "a header without a document")
+    require(isinstance(metadata["sparsenam"], str), "a header without a document")
+    content: str = metadata.pop("sparsenam")
+    require(content.isascii(), "a document that is not ASCII")  # one other character would make all four times as long
+    return parse_object(content.encode(), finite=finite), _tensors(entries, data, finite)
+
+
+def _check_digest(header: bytes, data: bytes) -> None:
+    digest = hashlib.sha256(len(header).to_bytes(8, "little"))
+    for part in (header[: DIGEST.start], b"0" * 64, header[DIGEST.stop :], data):
+        digest.update(part)
+    require(digest.hexdigest().encode() == header[DIGEST], "changed bytes (the sha256 is another)")
+
+
+def _tensors(entries: Mapping[str, Any], data: bytes, finite: bool) -> Tensors:
+    """Return the tensors, which must fill the data one after the other."""
+    found: Tensors = {}
+    end = 0
+    for name, entry in entries.items():
+        damage = f"a damaged tensor {name[:40]!r}"
+        record = as_record(entry, ("dtype", "shape", "data_offsets"), damage)
+        shape, offsets = as_whole_numbers(record["shape"], damage), as_whole_numbers(record["data_offsets"], damage)
+        known = isinstance(record["dtype"], str) and record["dtype"] in TYPES
+        require(known and len(shape) <= MOST_AXES and len(offsets) == 2, damage)
+        # an axis of length 0 must not hide others that no array can have
+        require(math.prod(max(length, 1) for length in shape) <= MOST_DATA, damage)
+        count, size = math.prod(shape), np.dtype(TYPES[record["dtype"]]).itemsize
+        require(offsets == [end, end + size * count] and offsets[1] <= len(data), damage)
+        flat = np.frombuffer(data, TYPES[record["dtype"]], count, end)
+        found[name] = flat.astype(flat.dtype.newbyteorder("=")).reshape(shape)
+        sound = not finite or bool(np.isfinite(found[name]).all())
+        require(sound, f"numbers that are not finite in the tensor {name[:40]!r}")
+        end = offsets[1]
+    require(end == len(data), "bytes that belong to no tensor")
+    return found
+
+
+def parse_object(content: bytes, *, finite: bool = True) -> dict[str, Any]:
+    """Return the JSON object in some bytes; raise `RefusalError` unless it is plain, of moderate size and depth."""
+    require(content.isascii(), "a header that is not ASCII")
+    measure_json(content)
+    constant = _refuse_constant if finite else float
+    try:
+        value = json.loads(content, parse_constant=constant, object_pairs_hook=_without_doubles)
+    except (ValueError, RecursionError) as error:
+        raise RefusalError(f"a header that is not JSON ({str(error)[:80]})") from error
+    require(isinstance(value, dict), "a header that is not a JSON object")
+    return cast("dict[str, Any]", value)
+
+
+def compact_json(value: object, *, finite: bool = True) -> bytes:
+    """Return the value as JSON, the same text for the same value."""
+    try:
+        return json.dumps(value, allow_nan=not finite, separators=(",", ":")).encode()
+    except (ValueError, RecursionError) as error:
+        raise RefusalError(f"what JSON cannot hold ({str(error)[:80]})") from error
+
+
+def measure_json(content: bytes) -> None:
+    """Raise `RefusalError` for JSON that is nested too deep or has too many values, in time and memory of its size.
+
+    Two backslashes are one character of a text, and so are a backslash and a quote; without them every quote begins or
+    ends a text. Brackets and commas count between texts.
+    """
+    bare = content.replace(b"\\\\", b"").replace(b'\\"', b"").translate(None, delete=NO_STRUCTURE)
+    depth = values = 0
+    inside = False
+    for start in range(0, len(bare), AT_ONCE):
+        part = np.frombuffer(bare, dtype=np.uint8, count=min(AT_ONCE, len(bare) - start), offset=start)
+        within = (np.cumsum(part == QUOTE) + inside) % 2 == 1
+        steps = STEPS[part]
+        steps[within] = 0
+        depths = depth + np.cumsum(steps, dtype=np.int64)
+        values += int(np.count_nonzero(steps > 0)) + int(np.count_nonzero((part == COMMA) & ~within))
+        require(int(depths.max()) <= DEEPEST, f"a header nested more than {DEEPEST} deep")
+        require(values <= MOST_VALUES, f"a header of more than {MOST_VALUES} values")
+        inside, depth = bool(within[-1]), int(depths[-1])
+
+
+def _refuse_constant(word: str) -> float:
+    raise ValueError(f"{word} is no number")
+
+
+def _without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("one key twice")
+    return found
