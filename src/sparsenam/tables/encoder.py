@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from numbers import Integral
 from typing import Any, Literal, Self, TypeVar, cast
 
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from sparsenam.errors import ConstantColumnWarning, InputError, check_number, describe
 from sparsenam.tables.columns import Column, Reading, check_feature_types, fit_column, known_value, read_column
+from sparsenam.tables.extremes import find_far_cells
 from sparsenam.tables.frame import Frame, arranged, matched, read_table
 from sparsenam.tables.parts import few_numbers, only_row, parts_of
 from sparsenam.tables.sample import Grouping, Matrix
@@ -102,7 +103,8 @@ class TableEncoder:
         columns = _with_missing_terms(columns, frame)
         encoder = cls(frame.names, frame.named, tuple(columns), tuple(_terms(columns, split_levels)), estimator_name)
         encoder._warn_of_constants(among)
-        return encoder, encoder._assembled(encoder._readings(frame), frame)
+        readings = encoder._readings(frame)
+        return encoder._with_far_cells(readings, among), encoder._assembled(readings, frame)
 
     def encode(self, X: object) -> Matrix:
         """Return the terms of another table, shape (rows, terms); its columns are matched by name, in any order.
@@ -172,6 +174,9 @@ class TableEncoder:
 
     def table(self) -> list[dict[str, Any]]:
         """Return one record for each column: its kind, missing cells, levels, terms, and a description."""
+        terms: list[list[str]] = [[] for _ in self.columns]
+        for term in self.terms:
+            terms[term.column].append(term.name)
         return [
             {
                 "column": column.name,
@@ -179,7 +184,7 @@ class TableEncoder:
                 "missing": column.n_missing,
                 "levels": list(column.levels),
                 "pooled": list(column.pooled),
-                "terms": [term.name for term in self.terms if term.column == index],
+                "terms": terms[index],
                 "description": column.description,
             }
             for index, column in enumerate(self.columns)
@@ -222,6 +227,20 @@ class TableEncoder:
                 code = self.columns[term.column].levels.index(term.levels[0])
                 values[:] = np.where(np.isnan(reading.values), np.nan, reading.values == code)
         return across.T
+
+    def _with_far_cells(self, readings: Sequence[Reading], among: str) -> Self:
+        """Return the encoder whose descriptions name the values far from all others of their column."""
+        measured = [index for index, column in enumerate(self.columns) if column.kind in ("number", "date")]
+        said = find_far_cells(
+            [self.names[index] for index in measured],
+            [readings[index].values for index in measured],
+            [self.columns[index].unit == "days" for index in measured],
+            among,
+        )
+        columns = list(self.columns)
+        for place, note in said.items():
+            columns[measured[place]] = columns[measured[place]].noted(note)
+        return replace(self, columns=tuple(columns)) if said else self
 
     def _warn_of_constants(self, among: str) -> None:
         constant = [column.name for column in self.columns if column.kind == "constant" and not column.n_missing]
@@ -287,7 +306,7 @@ def _missing_mark(names: Sequence[str]) -> str:
 
 def _terms(columns: list[Column], split_levels: bool) -> list[Term]:
     terms: list[Term] = []
-    mark = _missing_mark([column.name for column in columns])
+    mark = _missing_mark([column.name for column in columns])  # a look at all names, once
     for index, column in enumerate(columns):
         if column.kind in ("number", "date", "ordered"):
             terms.append(Term(column.name, index, "number", column.levels))

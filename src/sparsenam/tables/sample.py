@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsenam.errors import ConstantColumnWarning, InputError, describe
+from sparsenam.tables.extremes import limited
 
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
@@ -241,16 +242,20 @@ def prepare(
     sample: Sample,
     *,
     standardize: bool,
+    limits: bool = False,
     measure_target: Callable[[Matrix, Vector], tuple[Vector, Vector]] | None = None,
     exposure_power: float | None = None,
 ) -> PreparedSample:
     """Return the sample without constant terms (with a warning), twins and rows of weight 0, and scaled.
 
+    With ``limits`` cells too far from all others are moved to where their column can still be told apart.
     ``measure_target`` gives center and scale (outputs,) of a target (rows, outputs) with weights (rows,); without
     it the target stays as it is. With an exposure E a family of ``exposure_power`` q sees y/E with weight E^q: the
     same likelihood.
     """
     present = sample.without_absent_rows()
+    if limits:
+        present = replace(present, terms=limited(present.terms, present.weights, present.levels))
     names, n_terms = [str(name) for name in present.names], present.terms.shape[1]
     scaling = Scaling.of(present.terms, present.weights)
     constant = [names[term] for term in np.flatnonzero(scaling.scale == 0)]
