@@ -88,6 +88,11 @@ def cell_type_of(kind: type) -> CellType:
     return "other"
 
 
+def is_nan(cell: Any) -> bool:
+    """Return whether a number is none; a signalling NaN of `Decimal` would raise where it is compared."""
+    return cell.is_nan() if isinstance(cell, Decimal) else cell != cell
+
+
 def from_objects(name: str, cells: Sequence[Any]) -> Cells:
     """Return the column of any Python objects; raise when they are of several kinds."""
     type_of: dict[type, CellType] = {kind: cell_type_of(kind) for kind in set(map(type, cells))}
@@ -96,7 +101,7 @@ def from_objects(name: str, cells: Sequence[Any]) -> Cells:
 
     def type_with_nan(cell: Any) -> CellType:
         cell_type = type_of[type(cell)]
-        return "missing" if cell_type == "number" and cell != cell else cell_type
+        return "missing" if cell_type == "number" and is_nan(cell) else cell_type
 
     types: list[CellType] = [type_with_nan(cell) for cell in cells]
     if {"text"} < set(types) - {"missing"}:  # a marker of a missing cell among cells of another kind

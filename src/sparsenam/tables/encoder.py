@@ -369,20 +369,21 @@ def _column_weights(
     if not isinstance(cast(object, penalty_weights), Mapping | None):
         got, remedy = repr(penalty_weights), "give {name: weight}"
         raise InputError(describe("penalty_weights", "a mapping of columns to numbers", got, remedy))
+    places = column_places(encoder)
     for column, weight in (penalty_weights or {}).items():
         check_number(f"penalty_weights[{column!r}]", weight, 0.0)
-        weights[column_index(encoder, column, "penalty_weights")] = float(weight)
+        weights[column_index(encoder, column, "penalty_weights", places)] = float(weight)
     for column in _sequence("always_keep", always_keep):
-        weights[column_index(encoder, column, "always_keep")] = 0.0
+        weights[column_index(encoder, column, "always_keep", places)] = 0.0
     return weights
 
 
 def _groups(encoder: TableEncoder, feature_groups: FeatureGroups | None) -> dict[int, int]:
     """Return the group of each grouped column, both by index."""
-    group_of: dict[int, int] = {}
+    group_of, places = dict[int, int](), column_places(encoder)
     for group, columns in enumerate(_sequence("feature_groups", feature_groups)):
         for column in _sequence("feature_groups", columns):
-            index = column_index(encoder, column, "feature_groups")
+            index = column_index(encoder, column, "feature_groups", places)
             if index in group_of:
                 expected = "each column in one group"
                 raise InputError(describe("feature_groups", expected, f"{column!r} twice", "take one out"))
@@ -390,15 +391,24 @@ def _groups(encoder: TableEncoder, feature_groups: FeatureGroups | None) -> dict
     return group_of
 
 
-def column_index(encoder: TableEncoder, column: ColumnName, where: str) -> int:
-    """Return the index of a column given by name or index; raise, naming the setting, for one that there is not."""
-    names = list(encoder.names)
-    if isinstance(column, str) and column in names:
-        return names.index(column)
+def column_index(encoder: TableEncoder, column: ColumnName, where: str, places: Mapping[str, int] | None = None) -> int:
+    """Return the index of a column given by name or index; raise, naming the setting, for one that there is not.
+
+    ``places`` are those of all names, for whoever asks often.
+    """
+    names = encoder.names
+    place = (column_places(encoder) if places is None else places).get(column) if isinstance(column, str) else None
+    if place is not None:
+        return place
     if isinstance(column, int | np.integer) and not isinstance(column, bool) and 0 <= column < len(names):
         return int(column)
     got = repr(int(column) if isinstance(column, np.integer) else column)  # 7, not np.int64(7)
-    raise InputError(describe(where, f"names of columns ({listed(names)})", got, "correct the name"))
+    raise InputError(describe(where, f"names of columns ({listed(list(names))})", got, "correct the name"))
+
+
+def column_places(encoder: TableEncoder) -> dict[str, int]:
+    """Return the index of each column by its name."""
+    return {name: index for index, name in enumerate(encoder.names)}
 
 
 def _sequence(where: str, values: Iterable[T] | None) -> list[T]:

@@ -154,10 +154,12 @@ def middle(values: Vector, counts: NDArray[np.floating] | NDArray[np.intp]) -> t
 def suspects(columns: Sequence[Vector], spreads: float) -> Iterator[int]:
     """Yield the columns, each (rows,), that may have a cell so many spreads from the median, in rising order."""
     rows = columns[0].size if columns else 0
-    step = max(1, CELLS_AT_ONCE // max(rows, 1)) if rows >= FEWEST_CELLS else 0
+    if rows < FEWEST_VALUES:
+        return
+    step = max(1, CELLS_AT_ONCE // rows)
     drawn = np.arange(rows) if rows <= QUARTILE_ROWS else np.random.default_rng(0).integers(0, rows, QUARTILE_ROWS)
     places = [drawn.size // 4, drawn.size // 2, (3 * drawn.size) // 4]
-    for start in range(0, len(columns) if step else 0, step):
+    for start in range(0, len(columns), step):
         block = np.array(columns[start : start + step])
         low, high = block.min(axis=1) / 2, block.max(axis=1) / 2  # halves, for huge numbers of both signs
         block = block if drawn.size == rows else block[:, drawn]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
 from typing import Self
 
 import numpy as np
@@ -80,16 +81,19 @@ class Grouping:
     """The groups of terms, and the penalty weight of each.
 
     ``members`` has the indices of each group's terms; ``weights`` (groups,) multiply the penalty, 0 is free.
-    ``is_trivial`` says whether group j is term j alone.
+    ``is_trivial`` says whether group j is term j alone; ``sizes`` has the number of terms in each term's group.
     """
 
     members: tuple[Indices, ...]
     weights: Vector
     is_trivial: bool = field(init=False)
+    sizes: dict[int, int] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         trivial = all(terms.size == 1 and terms[0] == group for group, terms in enumerate(self.members))
         object.__setattr__(self, "is_trivial", trivial)
+        sizes = {term: terms.size for terms in self.members for term in terms.tolist()}
+        object.__setattr__(self, "sizes", sizes)
 
     @classmethod
     def separate(cls, n_terms: int) -> Grouping:
@@ -98,9 +102,7 @@ class Grouping:
 
     def size_of(self, term: int) -> int:
         """Return the number of terms in a term's group."""
-        if term < len(self.members) and self.members[term].size == 1 and self.members[term][0] == term:
-            return 1  # the common case, without a search
-        return next(terms.size for terms in self.members if term in terms)
+        return self.sizes[term]
 
     def terms_of(self, groups: Indices) -> Indices:
         """Return the terms of some groups, in rising order."""
@@ -134,32 +136,59 @@ class Grouping:
 
 SAME = 1e-6  # less than this from a correlation of 1: a thousandth of a standard deviation apart
 PROJECTIONS, NEAR = 3, 0.01  # equal columns have equal products with random vectors; few others have
+CROWDED, ROUNDED = 1e-3, 1e-9  # distances of quartiles: of a column that few cells dominate, and of rounding
+BOX = 4 * NEAR  # side of the boxes into which columns are sorted by these products
 
 
 def equal_columns(columns: Matrix) -> list[tuple[int, int]]:
-    """Return the pairs (i, j), i < j, of equal columns (rows, k) of mean 0 and variance 1, sorted.
+    """Return (i, j) for each column j (rows, k) that equals an earlier one, i the first such that equals none itself.
 
-    Cells that are NaN must be NaN in both. All pairs of 10,000 columns would be too many to compare: only those are
-    whose products with three random vectors agree.
+    Columns have mean 0 and variance 1; cells that are NaN must be NaN in both. All pairs of 10,000 columns would be too
+    many to compare: only those are whose products with three random vectors agree, and of equal columns the first.
     """
-    absent = np.isnan(columns)
-    filled = np.where(absent, 0.0, columns)
-    counts = np.maximum((~absent).sum(axis=0), 1)
+    absent = np.ascontiguousarray(np.isnan(columns).T)
+    across = np.where(absent, 0.0, columns.T)
+    counts = np.maximum((~absent).sum(axis=1), 1)
     random = np.random.default_rng(0).normal(size=(columns.shape[0], PROJECTIONS))
-    products = filled.T @ random / np.sqrt(counts)[:, None]
+    products = across @ random / np.sqrt(counts)[:, None]
     products *= np.where(products[:, :1] < 0, -1.0, 1.0)  # a column and its negative are one
-    order = np.argsort(products[:, 0], kind="stable")
-    ranked, pairs = products[order], list[tuple[int, int]]()
-    for apart in range(1, len(order)):
-        gaps = ranked[apart:] - ranked[:-apart]
-        if gaps[:, 0].min() > NEAR:
-            break
-        for rank in np.flatnonzero(np.abs(gaps).max(axis=1) <= NEAR):
-            one, other = sorted((int(order[rank]), int(order[rank + apart])))
-            together = abs(float(filled[:, one] @ filled[:, other])) / counts[one]
-            if together >= 1.0 - SAME and np.array_equal(absent[:, one], absent[:, other]):
-                pairs.append((one, other))
+    lows, highs = (np.floor((products + side) / BOX).astype(np.int64).tolist() for side in (-NEAR, NEAR))
+    homes = np.floor(products / BOX).astype(np.int64).tolist()
+    boxes, pairs = dict[tuple[int, ...], list[int]](), list[tuple[int, int]]()
+    for column, (low, high, home) in enumerate(zip(lows, highs, homes, strict=True)):
+        near = [
+            one for box in product(*({*ends} for ends in zip(low, high, strict=True))) for one in boxes.get(box, ())
+        ]
+        if near:
+            others = np.sort(np.array(near))
+            others = others[np.abs(products[others] - products[column]).max(axis=1) <= NEAR]
+            same = others[_are_equal(across, absent, counts, column, others)]
+            if same.size:
+                pairs.append((int(same[0]), column))
+                continue
+        boxes.setdefault(tuple(home), []).append(column)
     return sorted(pairs)
+
+
+def _are_equal(
+    across: Matrix, absent: NDArray[np.bool_], counts: Indices, column: int, others: Indices
+) -> NDArray[np.bool_]:
+    """Return which of some columns equal one, given all as rows: up to sign, and absent in the same cells."""
+    together = across[others] @ across[column] / counts[column]
+    same = (np.abs(together) >= 1.0 - SAME) & (absent[others] == absent[column]).all(axis=1)
+    present = ~absent[column]
+    spread = _quartile_distance(across[column, present]) if same.any() else 1.0
+    if spread < CROWDED:  # a few far cells alone correlate: the others must agree too
+        for index in np.flatnonzero(same):
+            apart = across[column, present] - np.sign(together[index]) * across[others[index], present]
+            same[index] = _quartile_distance(apart) <= max(0.01 * spread, ROUNDED)
+    return same
+
+
+def _quartile_distance(values: Vector) -> float:
+    places = (values.size // 4, (3 * values.size) // 4)
+    first, third = np.partition(values, places)[list(places)]
+    return float(third - first)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -306,10 +335,8 @@ def _without_twins(
     twins: dict[int, list[int]] = {}
     gone: set[int] = set()
     for first, second in equal_columns(columns):  # the first comes before the second in order of weight and name
-        kept, twin = single[first], single[second]
-        if kept not in gone and twin not in gone:
-            twins.setdefault(kept, []).append(twin)
-            gone.add(twin)
+        twins.setdefault(single[first], []).append(single[second])
+        gone.add(single[second])
     names = {
         str(sample.names[kept]): tuple(sorted(str(sample.names[twin]) for twin in others))
         for kept, others in twins.items()
