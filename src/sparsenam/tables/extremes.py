@@ -167,7 +167,7 @@ def suspects(columns: Sequence[Vector], spreads: float) -> Iterator[int]:
         first, median, third = block[:, places].T / 2
         reach = np.maximum(high - median, median - low)
         near = reach <= 0.5 * spreads * (third - first)  # half: the quartiles may be those of some rows
-        yield from np.flatnonzero(~(near | (low == high))) + start  # also where cells are NaN
+        yield from (np.flatnonzero(~(near | (low == high))) + start).tolist()  # also where cells are NaN
 
 
 def limited(columns: Matrix, weights: Vector, skipped: NDArray[np.bool_] | None) -> Matrix:
@@ -190,9 +190,8 @@ def limited(columns: Matrix, weights: Vector, skipped: NDArray[np.bool_] | None)
 
 def _limits(column: Vector, weights: Vector) -> tuple[float, float]:
     values, inverse = np.unique(column[~np.isnan(column)], return_inverse=True)
-    spread = 0.0
-    if values.size:
-        median, spread = middle(values, np.bincount(inverse, weights[~np.isnan(column)]))
+    counts = np.bincount(inverse, weights[~np.isnan(column)])
+    median, spread = middle(values, counts) if values.size else (0.0, 0.0)
     if spread == 0.0:
         return -np.inf, np.inf
     with np.errstate(over="ignore"):  # a limit beyond float64 is none

@@ -88,8 +88,13 @@ def _read_frame(table: nw.DataFrame[Any], estimator_name: str, least_rows: int) 
     if block is not None:
         numbers = tuple(from_array(label, values) for label, values in zip(labels, block, strict=True))
         return Frame(labels, texts[0], rows, numbers, block)
-    columns = tuple(map(read_series, labels, table.iter_columns()))
+    columns = tuple(map(read_series, labels, series_of(table)))
     return Frame(labels, texts[0], rows, columns)
+
+
+def series_of(table: nw.DataFrame[Any]) -> Iterator[nw.Series[Any]]:
+    """Return the columns in one pass; to take one by its index looks at all of them."""
+    return cast("Iterator[nw.Series[Any]]", table.iter_columns())
 
 
 def _numbers_of(table: nw.DataFrame[Any]) -> NDArray[np.float64] | None:
@@ -294,7 +299,7 @@ def check_target_not_inside(X: object, y: object) -> None:
     if target is None or target.missing.size != len(frame) or target.missing.all():
         return
     few = len(frame) < FEWEST_ROWS
-    for column, series in zip(frame.columns, frame.iter_columns(), strict=True):
+    for column, series in zip(frame.columns, series_of(frame), strict=True):
         if few and (name is None or column != name):
             continue
         first_rows = read_series(column, series.head(FEWEST_ROWS))  # where most columns differ already

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsenam.errors import ConstantColumnWarning, InputError, describe
-from sparsenam.tables.extremes import limited
+from sparsenam.tables.extremes import CELLS_AT_ONCE, limited
 
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
@@ -140,47 +140,64 @@ CROWDED, ROUNDED = 1e-3, 1e-9  # distances of quartiles: of a column that few ce
 BOX = 4 * NEAR  # side of the boxes into which columns are sorted by these products
 
 
-def equal_columns(columns: Matrix) -> list[tuple[int, int]]:
-    """Return (i, j) for each column j (rows, k) that equals an earlier one, i the first such that equals none itself.
+def equal_columns(columns: Matrix, chosen: Sequence[int], scaling: Scaling) -> list[tuple[int, int]]:
+    """Return places (i, j) for each chosen column j that equals an earlier one, i the first such that equals none.
 
-    Columns have mean 0 and variance 1; cells that are NaN must be NaN in both. All pairs of 10,000 columns would be too
-    many to compare: only those are whose products with three random vectors agree, and of equal columns the first.
+    Columns (rows, k) are compared on the scale of ``scaling``; cells that are NaN must be NaN in both. All pairs of
+    10,000 columns would be too many to compare: only those are whose products with three random vectors agree, and of
+    equal columns the first.
     """
-    absent = np.ascontiguousarray(np.isnan(columns).T)
-    across = np.where(absent, 0.0, columns.T)
-    counts = np.maximum((~absent).sum(axis=1), 1)
-    random = np.random.default_rng(0).normal(size=(columns.shape[0], PROJECTIONS))
-    products = across @ random / np.sqrt(counts)[:, None]
-    products *= np.where(products[:, :1] < 0, -1.0, 1.0)  # a column and its negative are one
+    products = _projections(columns, chosen, scaling)
     lows, highs = (np.floor((products + side) / BOX).astype(np.int64).tolist() for side in (-NEAR, NEAR))
     homes = np.floor(products / BOX).astype(np.int64).tolist()
     boxes, pairs = dict[tuple[int, ...], list[int]](), list[tuple[int, int]]()
-    for column, (low, high, home) in enumerate(zip(lows, highs, homes, strict=True)):
-        near = [
-            one for box in product(*({*ends} for ends in zip(low, high, strict=True))) for one in boxes.get(box, ())
-        ]
-        if near:
-            others = np.sort(np.array(near))
-            others = others[np.abs(products[others] - products[column]).max(axis=1) <= NEAR]
-            same = others[_are_equal(across, absent, counts, column, others)]
+    for place, (low, high, home) in enumerate(zip(lows, highs, homes, strict=True)):
+        around = product(*({*ends} for ends in zip(low, high, strict=True)))
+        near = np.sort(np.array([other for box in around for other in boxes.get(box, ())], dtype=np.intp))
+        near = near[np.abs(products[near] - products[place]).max(axis=1, initial=0.0) <= NEAR]
+        if near.size:
+            across = _scaled(columns, np.array([chosen[index] for index in (place, *near)]), scaling)
+            same = near[_equal_to_first(across)]
             if same.size:
-                pairs.append((int(same[0]), column))
+                pairs.append((int(same[0]), place))
                 continue
-        boxes.setdefault(tuple(home), []).append(column)
+        boxes.setdefault(tuple(home), []).append(place)
     return sorted(pairs)
 
 
-def _are_equal(
-    across: Matrix, absent: NDArray[np.bool_], counts: Indices, column: int, others: Indices
-) -> NDArray[np.bool_]:
-    """Return which of some columns equal one, given all as rows: up to sign, and absent in the same cells."""
-    together = across[others] @ across[column] / counts[column]
-    same = (np.abs(together) >= 1.0 - SAME) & (absent[others] == absent[column]).all(axis=1)
-    present = ~absent[column]
-    spread = _quartile_distance(across[column, present]) if same.any() else 1.0
+def _projections(columns: Matrix, chosen: Sequence[int], scaling: Scaling) -> Matrix:
+    """Return the products of scaled columns with random vectors, the first not below 0, shape (chosen, vectors)."""
+    random = np.random.default_rng(0).normal(size=(columns.shape[0], PROJECTIONS))
+    products, step = np.zeros((len(chosen), PROJECTIONS)), max(1, CELLS_AT_ONCE // max(columns.shape[0], 1))
+    for start in range(0, len(chosen), step):
+        across = _scaled(columns, np.array(chosen[start : start + step]), scaling)
+        absent = np.isnan(across)
+        across[absent] = 0.0
+        counts = np.maximum(columns.shape[0] - absent.sum(axis=1), 1)
+        products[start : start + step] = across @ random / np.sqrt(counts)[:, None]
+    return products * np.where(products[:, :1] < 0, -1.0, 1.0)  # a column and its negative are one
+
+
+def _scaled(columns: Matrix, chosen: Indices, scaling: Scaling) -> Matrix:
+    """Return some columns of a matrix (rows, k) on a scale, each a row, without further copies of all cells."""
+    across = np.empty((chosen.size, columns.shape[0]))
+    for row, column in zip(across, chosen.tolist(), strict=True):
+        np.subtract(columns[:, column], scaling.center[column], out=row)
+        row /= scaling.scale[column]
+    return across
+
+
+def _equal_to_first(across: Matrix) -> NDArray[np.bool_]:
+    """Return which of the later rows (k, n) equal the first: up to sign, and absent in the same cells."""
+    absent = np.isnan(across)
+    across = np.where(absent, 0.0, across)
+    first, others, present = across[0], across[1:], ~absent[0]
+    together = others @ first / max(int(present.sum()), 1)
+    same = (np.abs(together) >= 1.0 - SAME) & (absent[1:] == absent[0]).all(axis=1)
+    spread = _quartile_distance(first[present]) if same.any() else 1.0
     if spread < CROWDED:  # a few far cells alone correlate: the others must agree too
         for index in np.flatnonzero(same):
-            apart = across[column, present] - np.sign(together[index]) * across[others[index], present]
+            apart = first[present] - np.sign(together[index]) * others[index, present]
             same[index] = _quartile_distance(apart) <= max(0.01 * spread, ROUNDED)
     return same
 
@@ -295,7 +312,8 @@ def prepare(
     varying = sorted(np.flatnonzero(scaling.scale).tolist(), key=lambda term: names[term])
     grouping = Grouping.separate(n_terms) if present.grouping is None else present.grouping
     terms, twins = _without_twins(present, scaling, varying, grouping)
-    scaling = scaling.take(terms) if standardize else Scaling.none(terms.size)
+    scaling = scaling if standardize else Scaling.none(n_terms)
+    x, scaling = _scaled(present.terms, terms, scaling), scaling.take(terms)
     target, weights, unit = _by_exposure(present, exposure_power)
     target_scaling = Scaling.none(target.shape[1])
     if measure_target is not None:
@@ -309,7 +327,7 @@ def prepare(
         n_terms=n_terms,
         scaling=scaling,
         target_scaling=target_scaling,
-        x=np.ascontiguousarray(scaling.apply(present.terms[:, terms]).T),
+        x=x,
         target=target_scaling.apply(target),
         weights=weights,
         levels=levels[terms],
@@ -331,10 +349,9 @@ def _without_twins(
     weight_of = {int(terms[0]): float(weight) for terms, weight in groups if terms.size == 1 and weight > 0}
     single = [term for term in varying if term in weight_of]
     single.sort(key=lambda term: weight_of[term])  # a stable sort: by name within a weight
-    columns = (sample.terms[:, single] - scaling.center[single]) / scaling.scale[single]
     twins: dict[int, list[int]] = {}
     gone: set[int] = set()
-    for first, second in equal_columns(columns):  # the first comes before the second in order of weight and name
+    for first, second in equal_columns(sample.terms, single, scaling):  # the first comes first by weight and name
         twins.setdefault(single[first], []).append(single[second])
         gone.add(single[second])
     names = {
