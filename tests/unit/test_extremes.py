@@ -11,7 +11,7 @@ from sparsenam.datasets import make_regression
 from sparsenam.errors import ExtremeCellWarning
 from sparsenam.explain.report import write_report
 from sparsenam.tables import Sample, TableEncoder, prepare
-from sparsenam.tables.extremes import LIMIT, far_cells, limited, looks_filled
+from sparsenam.tables.cells import LIMIT, far_cells, limited, looks_filled
 
 ROWS = 600
 

@@ -32,8 +32,8 @@ from sparsenam.model.bands import Bands, TermBand
 from sparsenam.model.editing import Edit
 from sparsenam.selection import CVCurve
 from sparsenam.tables import TableEncoder, Term
+from sparsenam.tables.cells import far_cells_note
 from sparsenam.tables.columns import Column
-from sparsenam.tables.extremes import far_cells_note
 from sparsenam.tables.text import date_in, number_in
 
 Matrix = NDArray[np.float64]

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsenam.errors import ConstantColumnWarning, InputError, check_number, describe
+from sparsenam.tables.cells import find_far_cells
 from sparsenam.tables.columns import Column, Reading, check_feature_types, fit_column, known_value, read_column
-from sparsenam.tables.extremes import find_far_cells
 from sparsenam.tables.frame import Frame, arranged, matched, read_table
 from sparsenam.tables.parts import few_numbers, only_row, parts_of
 from sparsenam.tables.sample import Grouping, Matrix

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsenam.errors import ConstantColumnWarning, InputError, describe
-from sparsenam.tables.extremes import CELLS_AT_ONCE, limited
+from sparsenam.tables.cells import CELLS_AT_ONCE, limited
 
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
