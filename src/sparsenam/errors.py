@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from numbers import Integral, Real
 from typing import Protocol, Self
@@ -79,6 +79,34 @@ class ChoiceWarning(UserWarning):
 
 class SmallGroupWarning(UserWarning):
     """A group has too few rows for an interval or a set of its level, and gets what all rows get."""
+
+
+MOST_COLUMNS = 3  # named in one warning
+
+
+class ExtremeCellWarning(UserWarning):
+    """Columns hold cells so far from all others that no tail reaches them.
+
+    ``found`` has the name, the value, the row and the number of such cells of each column; ``among`` says which rows
+    are counted, where they are a sample.
+    """
+
+    def __init__(self, found: Sequence[tuple[str, str, int, int]], among: str = "") -> None:
+        super().__init__(tuple(found), among)
+
+    def __str__(self) -> str:
+        """Return one sentence that names column, row and value."""
+        found, among = self.args
+        cells = [
+            f"{value} in row {row}{among} of column {name!r}" + (f" (and {count - 1} more)" if count > 1 else "")
+            for name, value, row, count in found[:MOST_COLUMNS]
+        ]
+        others = f" and {len(found) - len(cells)} more column(s)" if len(found) > len(cells) else ""
+        return f"cells beyond reason: {', '.join(cells)}{others}; correct these cells or leave them empty."
+
+    def at(self, rows: RowNumbers) -> ExtremeCellWarning:
+        """Return the same under the numbers that the rows have in a larger table."""
+        return ExtremeCellWarning([(name, value, int(rows[row]), n) for name, value, row, n in self.args[0]])
 
 
 def describe(where: str, expected: str, got: str, remedy: str) -> str:

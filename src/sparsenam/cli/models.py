@@ -160,11 +160,12 @@ def inputs_of(estimator: Any, whole: FileTable, path: Path, *, beside: tuple[str
     from sparsenam.tables.text import listed
 
     names = [str(name) for name in estimator.encoder_.names]
-    lacking = [name for name in names if name not in whole.names]
+    present, wanted = frozenset(whole.names), {*names, *beside}
+    lacking = [name for name in names if name not in present]
     if lacking:
         expected = f"the {len(names)} columns of the model"
         raise InputError(describe(str(path), expected, f"none of {listed(lacking)}", "add or rename these columns"))
-    unused = [name for name in whole.names if name not in names and name not in beside]
+    unused = [name for name in whole.names if name not in wanted]
     if unused:
         note(f"Not used by the model: {', '.join(unused[:8])}{' …' if len(unused) > 8 else ''}.")
     return whole.select(names)

@@ -86,7 +86,8 @@ def compare(
             labelled = read_labelled(models[0], table, target, event, exposure)
             rows, y, units = labelled.table, labelled.y, labelled.exposure
         names = list(dict.fromkeys(str(name) for each in models for name in each.encoder_.names))
-        inputs = rows.select([name for name in names if name in rows.names])
+        present = frozenset(rows.names)
+        inputs = rows.select([name for name in names if name in present])
         chosen = _groups(rows, inputs.names, groups)
         found = sparsenam.compare(models[0], models[1], inputs.native, y, chosen, exposure=units)
         show_result(found, models[1], report, as_json=as_json)

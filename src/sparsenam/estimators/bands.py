@@ -18,6 +18,7 @@ from sparsenam.model import AdditiveModel
 from sparsenam.model.bands import Bands, Verdict
 from sparsenam.model.editing import Edit
 from sparsenam.tables import TableEncoder
+from sparsenam.tables.encoder import column_places
 
 BandScale = Literal["link", "response"]
 
@@ -116,11 +117,12 @@ class BandsMixin:
         pair_half = point * bands.pair_deviations(model.pairs, terms)
         if outputs == 1:
             pair_effect, pair_half = pair_effect[:, :, 0], pair_half[:, :, 0]
+        places = column_places(self.encoder_)
         without = {self.encoder_.names[self.encoder_.terms[term].column]: why for term, why in bands.without.items()}
         for edit in self.edits_:
             if edit.column is not None:
                 without[edit.column] = "it was edited after the fit"
-        half[:, [self.encoder_.names.index(name) for name in without]] = np.nan
+        half[:, [places[name] for name in without]] = np.nan
         half[self._never_seen(terms)] = np.nan
         shown = [self._on_scale(effect + side * half, scale) for side in (0.0, -1.0, 1.0)]
         shown[0] = self._on_scale(effect, scale)  # also where there are no limits

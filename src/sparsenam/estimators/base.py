@@ -250,7 +250,7 @@ class AdditiveEstimator(AuditingMixin, BandsMixin, EditingMixin, ExportMixin, Ch
 
     def _pose(self, strategy: Strategy, family: Family) -> Pose:
         """Return how a sample becomes a problem."""
-        return partial(family_problem, family=family, standardize=strategy.standardize)
+        return partial(family_problem, family=family, standardize=strategy.standardize, limits=strategy.limits)
 
     def _choosing(self) -> ChoosingParameters:
         """Return the parameters of how columns are chosen."""

@@ -16,7 +16,7 @@ from sparsenam.explain.summary import against_average, kept_columns
 from sparsenam.explain.text import response_units
 from sparsenam.fitting.subgroups import Partition, names_in, read_partitions
 from sparsenam.tables.columns import Reading, read_column
-from sparsenam.tables.encoder import TableEncoder
+from sparsenam.tables.encoder import TableEncoder, column_places
 from sparsenam.tables.frame import Frame, read_table
 from sparsenam.tables.text import listed
 
@@ -126,7 +126,8 @@ def _columns_of(encoder: TableEncoder, frame: Frame) -> Frame:
     """Return the columns of a model in a table that may have more."""
     if not (frame.named and encoder.named):
         return frame
-    lacking = [name for name in encoder.names if name not in frame.names]
+    present = frozenset(frame.names)
+    lacking = [name for name in encoder.names if name not in present]
     if lacking:
         got = f"none of {listed(lacking)}"
         raise InputError(describe("X of compare", "the columns of both models", got, "add or rename these columns"))
@@ -176,9 +177,9 @@ def _partitions(
         names = list(dict.fromkeys([*_kept_names(models[0]), *_kept_names(models[1])]))
     if names is None:
         return read_partitions(models[0].encoder_, readings, groups, (), "compare")
-    second = [name for name in names if name in models[1].encoder_.names and name not in models[0].encoder_.names]
+    only = frozenset(models[1].encoder_.names) - frozenset(models[0].encoder_.names)
     found: list[Partition] = []
-    first = [name for name in names if name not in second]
+    first, second = [name for name in names if name not in only], [name for name in names if name in only]
     if first:
         found += read_partitions(models[0].encoder_, readings, first, (), "compare")
     if second:
@@ -203,9 +204,9 @@ def _curves(
         effects.append(against_average(model.model_.family, found))
         spreads.append(_deviations(model, frame))
     readings = _readings(models[0], frames[0])
-    changes: list[CurveChange] = []
+    changes, places = list[CurveChange](), [column_places(model.encoder_) for model in models]
     for name in both:
-        index = [model.encoder_.names.index(name) for model in models]
+        index = [of_model[name] for of_model in places]
         known = None
         if spreads[0] is not None and spreads[1] is not None:
             known = (spreads[0][:, index[0]], spreads[1][:, index[1]])

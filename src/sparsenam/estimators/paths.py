@@ -172,7 +172,7 @@ def _read(
         np.array([term.kind == "levels" for term in encoder.terms], dtype=np.bool_),
         grouping_of(encoder, None, None, None),
     )
-    problem = family_problem(sample, encoder, chosen, standardize=strategy.standardize)
+    problem = family_problem(sample, encoder, chosen, standardize=strategy.standardize, limits=strategy.limits)
     if not problem.prepared.terms.size:
         raise InputError(describe("X", "a column that varies", "constant ones", "give other columns"))
     return problem, encoder.names

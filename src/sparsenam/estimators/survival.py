@@ -154,7 +154,7 @@ class AdditiveSurvival(AdditiveEstimator):
         return -likelihood / risk_sets.n_events
 
     def _pose(self, strategy: Strategy, family: Family) -> Pose:
-        return partial(cox_problem, ties=self.ties, standardize=strategy.standardize)
+        return partial(cox_problem, ties=self.ties, standardize=strategy.standardize, limits=strategy.limits)
 
     def __sklearn_tags__(self) -> Tags:
         tags: Any = super().__sklearn_tags__()

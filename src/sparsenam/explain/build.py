@@ -32,6 +32,7 @@ from sparsenam.model.bands import Bands, TermBand
 from sparsenam.model.editing import Edit
 from sparsenam.selection import CVCurve
 from sparsenam.tables import TableEncoder, Term
+from sparsenam.tables.cells import far_cells_note
 from sparsenam.tables.columns import Column
 from sparsenam.tables.text import date_in, number_in
 
@@ -113,10 +114,7 @@ class FitRecord:
 
     def slack(self, name: str) -> float | None:
         """Return the certified share of the gradient at which a column, or its group, would enter."""
-        slack: Mapping[str, float] = {} if self.certificate is None else self.certificate.slack
-        if name in slack:
-            return slack[name]
-        return next((share for group, share in slack.items() if name in group.split(" + ")), None)
+        return None if self.certificate is None else self.certificate.slack.get(name)
 
 
 def explain_model(record: FitRecord, data: DataSummary) -> Explanation:
@@ -131,8 +129,7 @@ def explain_model(record: FitRecord, data: DataSummary) -> Explanation:
         for column, summary in zip(kept, data.columns, strict=True)
     ]
     features.sort(key=lambda feature: (-feature.mean_absolute, feature.name))
-    without = sorted(set(range(len(record.encoder.columns))) - set(kept))
-    dropped = [why_dropped(record, column) for column in without]
+    dropped = why_dropped(record, sorted(set(range(len(record.encoder.columns))) - set(kept)))
     dropped.sort(key=lambda column: (-1.0 if column.slack is None else -column.slack - 1.0, column.name))
     return Explanation(
         task=record.task,
@@ -364,6 +361,7 @@ def _card(record: FitRecord, data: DataSummary) -> dict[str, Any]:
                 *_edited(record),
                 *_tested(record),
                 *([] if evidence is None else evidence.notes()),
+                *far_cells_note((column.name, column.description) for column in record.encoder.columns),
                 *_of_bands(record),
             ],
             "created": record.summary.created,
@@ -418,23 +416,36 @@ def why_kept(record: FitRecord, column: int, entry: int | None) -> str:
     return "its effect is worth the penalty"
 
 
-def why_dropped(record: FitRecord, column: int) -> Dropped:
-    """Return a dropped column with the reason."""
-    encoder, summary = record.encoder, record.summary
-    name = encoder.columns[column].name
-    if encoder.columns[column].kind == "constant" and not any(term.column == column for term in encoder.terms):
-        return Dropped(name, f"constant: one single value ({encoder.columns[column].levels[0]})")
-    if name in summary.constant:
-        return Dropped(name, "constant in the rows that count")
-    edit = next((edit for edit in reversed(record.edits) if edit.column == name), None)
-    if edit is not None:
-        return Dropped(name, f"dropped by an edit: {edit.reason}")
-    slack, twin = record.slack(name), summary.twins.get(name)
-    if twin is not None:
-        kept = {encoder.columns[index].name for index in record.columns_kept}
-        too = "" if twin in kept else ", which is dropped too"
-        return Dropped(name, f"equal to {twin!r} in every row, up to unit and sign{too}", slack)
-    if record.discoveries is not None and name not in record.discoveries.kept:
+def why_dropped(record: FitRecord, columns: Sequence[int]) -> list[Dropped]:
+    """Return dropped columns with the reasons."""
+    encoder = record.encoder
+    with_terms, constant = {term.column for term in encoder.terms}, set(record.summary.constant)
+    kept = {encoder.columns[index].name for index in record.columns_kept}
+    found = frozenset[str]() if record.discoveries is None else frozenset(record.discoveries.kept)
+    reasons = {edit.column: edit.reason for edit in record.edits}
+    dropped = list[Dropped]()
+    for column in columns:
+        name, twin = encoder.columns[column].name, record.summary.twins.get(encoder.columns[column].name)
+        if encoder.columns[column].kind == "constant" and column not in with_terms:
+            dropped.append(Dropped(name, f"constant: one single value ({encoder.columns[column].levels[0]})"))
+        elif name in constant:
+            dropped.append(Dropped(name, "constant in the rows that count"))
+        elif name in reasons:
+            dropped.append(Dropped(name, f"dropped by an edit: {reasons[name]}"))
+        elif twin is not None:
+            too = "" if twin in kept else ", which is dropped too"
+            equal = f"equal to {twin!r} in every row, up to unit and sign{too}"
+            dropped.append(Dropped(name, equal, record.slack(name)))
+        else:
+            dropped.append(_why_left_out(record, column, found))
+    return dropped
+
+
+def _why_left_out(record: FitRecord, column: int, found: frozenset[str]) -> Dropped:
+    """Return why the fit left out a column that varies; ``found`` are the discoveries."""
+    name = record.encoder.columns[column].name
+    slack = record.slack(name)
+    if record.discoveries is not None and name not in found:
         return Dropped(name, f"no discovery at a false discovery rate of {record.discoveries.q:g}", slack)
     if column_asked(record, column) is not None and record.norms[column] == 0.0 and slack is None:
         return Dropped(name, "the data speak against the shape that was asked for")

@@ -301,7 +301,8 @@ def _edges_between(values: Vector) -> Vector:
 
 def _path_summary(path: RegularizationPath) -> PathSummary:
     names = path.entry_order()
-    norms = path.norms[:, [path.names.index(name) for name in names]]
+    place_of = {name: place for place, name in enumerate(path.names)}
+    norms = path.norms[:, [place_of[name] for name in names]]
     return PathSummary(numbers(path.alphas), tuple(names), rows_of_numbers(norms))
 
 
@@ -372,7 +373,8 @@ def _importances(
     """Return for each kept column the mean over rows and outputs of |effect|, and max - min of the effect."""
     if not kept:
         return []
-    columns = [kept.index(encoder.terms[int(term)].column) for term in model.terms]
+    place_of = {column: place for place, column in enumerate(kept)}
+    columns = [place_of[encoder.terms[int(term)].column] for term in model.terms]
     shape = (len(kept), model.intercept.size)
     total, low, high = np.zeros(shape), np.full(shape, np.inf), np.full(shape, -np.inf)
     for start in range(0, len(encoded), ROWS_AT_ONCE):

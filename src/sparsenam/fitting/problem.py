@@ -189,11 +189,14 @@ class FitProblem(Protocol):
     def finish(self, fitted: Fitted) -> Fitted: ...
 
 
-def family_problem(sample: Sample, encoder: TableEncoder, family: Family, *, standardize: bool) -> FamilyProblem:
+def family_problem(
+    sample: Sample, encoder: TableEncoder, family: Family, *, standardize: bool, limits: bool = False
+) -> FamilyProblem:
     """Check the target and bring the sample to the scale on which the family is fitted."""
     family.range.check(sample.target, f"the {family.name} family")
     measure = None
     if standardize and family.standardizes_target:
         measure = robust_center_and_scale if family.robust_scale else mean_and_deviation
-    prepared = prepare(sample, standardize=standardize, measure_target=measure, exposure_power=family.exposure_power)
+    power = family.exposure_power
+    prepared = prepare(sample, standardize=standardize, limits=limits, measure_target=measure, exposure_power=power)
     return FamilyProblem(prepared, family, encoder.term_columns, encoder.names, sample.present)

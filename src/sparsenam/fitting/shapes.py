@@ -8,7 +8,7 @@ from sparsenam.errors import InputError, describe
 from sparsenam.fitting.problem import FitProblem
 from sparsenam.smooth.constraints import Shape, read_shape
 from sparsenam.tables import TableEncoder
-from sparsenam.tables.encoder import ColumnName, column_index
+from sparsenam.tables.encoder import ColumnName, column_index, column_places
 
 
 def read_shapes(shapes: Mapping[ColumnName, str]) -> dict[ColumnName, Shape]:
@@ -21,9 +21,10 @@ def read_shapes(shapes: Mapping[ColumnName, str]) -> dict[ColumnName, Shape]:
 
 def check_shapes(shapes: Mapping[ColumnName, Shape], encoder: TableEncoder, problem: FitProblem) -> None:
     """Raise for a shape of a column that is absent, given twice, constant or no number, and of several classes."""
-    seen: set[int] = set()
+    seen, places = set[int](), column_places(encoder)
+    varying = {*problem.prepared.names, *(name for twins in problem.prepared.twins.values() for name in twins)}
     for column, shape in shapes.items():
-        index = column_index(encoder, column, "shapes")
+        index = column_index(encoder, column, "shapes", places)
         where, kind = f"shapes of column {encoder.names[index]!r}", encoder.columns[index].kind
         if index in seen:
             raise InputError(describe(where, "one shape", "two, by name and by position", "take one out"))
@@ -31,7 +32,7 @@ def check_shapes(shapes: Mapping[ColumnName, Shape], encoder: TableEncoder, prob
         if kind == "category":
             remedy = "leave it out, or say in feature_types that it is a number or ordered"
             raise InputError(describe(where, "a column of numbers, dates or ordered levels", "a category", remedy))
-        if kind == "constant" or _is_constant(encoder.names[index], problem):
+        if kind == "constant" or encoder.names[index] not in varying:
             raise InputError(describe(where, "a column that varies", "a constant column", "leave it out"))
         outputs = problem.prepared.target.shape[1]
         if problem.family.couples_outputs and outputs > 1 and not shape.is_free:
@@ -39,12 +40,6 @@ def check_shapes(shapes: Mapping[ColumnName, Shape], encoder: TableEncoder, prob
             raise InputError(
                 describe(where, expected, f"{outputs} classes", "leave it out, or ask for 'linear' or 'steps'")
             )
-
-
-def _is_constant(name: str, problem: FitProblem) -> bool:
-    """Return whether a column of numbers has one value in the rows that count; a twin of another has more."""
-    prepared = problem.prepared
-    return name not in prepared.names and not any(name in twins for twins in prepared.twins.values())
 
 
 def shaped_terms(shapes: Mapping[ColumnName, Shape], problem: FitProblem) -> dict[int, Shape]:

@@ -50,6 +50,8 @@ class Strategy:
         Whether a category becomes a 0/1 term for each level, as sub-networks need.
     standardize
         Whether terms and target are brought to mean 0 and variance 1.
+    limits
+        Whether cells far beyond all others are moved nearer first: right where effects are level beyond the data.
     chooses
         Whether the convex problem chooses terms.
     readmits
@@ -69,6 +71,7 @@ class Strategy:
     quick: Fitter
     splits_levels: bool = False
     standardize: bool = True
+    limits: bool = False
     chooses: bool = True
     readmits: bool = True
     shapes: Mapping[ColumnName, Shape] = field(default_factory=dict[ColumnName, Shape])
@@ -86,6 +89,7 @@ def smooth_strategy(shapes: Mapping[ColumnName, Shape]) -> Strategy:
         _ramps,
         lambda choice: smooth,
         smooth,
+        limits=True,
         shapes=shapes,
         fits_all_rows=not shapes,
         at_once="shapes" if shapes else "",
@@ -122,6 +126,7 @@ def convex_strategy(
         fitter,
         SmoothFitter(),
         splits_levels=kind == "random",
+        limits=kind == "ramps",
         readmits=False,
         least_shrinkage=True,
         norm=norm,

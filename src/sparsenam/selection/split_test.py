@@ -105,9 +105,10 @@ def _curves(
         owner_of[groups] = hypothesis
     keys = [(int(owner_of[group]), -1 if owner_of[group] >= 0 else int(group)) for group in support]
     distinct = sorted(set(keys))
+    place_of = {key: place for place, key in enumerate(distinct)}
     curves = np.zeros((design.n_rows, len(distinct), prepared.target.shape[1]))
     for group, part, key in zip(support, theta, keys, strict=True):
-        curves[:, distinct.index(key)] += design.exact(np.array([group])).T @ part
+        curves[:, place_of[key]] += design.exact(np.array([group])).T @ part
     return curves, np.array([owner for owner, _ in distinct], dtype=np.intp)
 
 

@@ -238,7 +238,9 @@ class CoxProblem:
             alpha, scores = (LOWER * alpha if fits else alpha / LOWER), solved.scores
 
 
-def cox_problem(sample: Sample, encoder: TableEncoder, ties: Ties, *, standardize: bool) -> CoxProblem:
+def cox_problem(
+    sample: Sample, encoder: TableEncoder, ties: Ties, *, standardize: bool, limits: bool = False
+) -> CoxProblem:
     """Return the problem of censored times; the target's columns are event, 0 or 1, and time.
 
     Rows that were at risk at no event are in no term of the partial likelihood, and left out.
@@ -251,7 +253,7 @@ def cox_problem(sample: Sample, encoder: TableEncoder, ties: Ties, *, standardiz
         expected = "two rows or more at risk at the first event"
         raise InputError(describe("y", expected, "one, all others censored before", "give more events"))
     at_risk = replace(sample, target=sample.target[:, :1], weights=np.where(counted, sample.weights, 0.0))
-    prepared = prepare(at_risk, standardize=standardize)
+    prepared = prepare(at_risk, standardize=standardize, limits=limits)
     risk_sets = RiskSets.of(event[counted], time[counted], prepared.weights)
     hazard = risk_sets.hazard(np.zeros(risk_sets.event.size), ties).rows
     prepared = replace(prepared, target=(risk_sets.event - hazard)[:, None])

@@ -286,13 +286,14 @@ def _decoded(fragment: Any, schema: Any, only: int | None = None) -> Iterator[An
     parquet = arrow_library("pyarrow.parquet")
     file = parquet.ParquetFile(fragment.open(), metadata=fragment.metadata, buffer_size=BUFFER, pre_buffer=False)
     with file:
-        present = [name for name in schema.names if name in file.schema_arrow.names]
+        inside = frozenset(file.schema_arrow.names)
+        present = [name for name in schema.names if name in inside]
         groups = [group.id for group in fragment.row_groups] if only is None else [only]
         batches = file.iter_batches(AT_ONCE, row_groups=groups, columns=present, use_threads=False)
         for batch in batches:
             arrays = [
                 batch.column(field.name).cast(field.type)
-                if field.name in present
+                if field.name in inside
                 else arrow.repeat(arrow.scalar(constant.get(field.name), field.type), batch.num_rows)
                 for field in schema
             ]

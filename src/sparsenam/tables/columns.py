@@ -83,10 +83,10 @@ def check_feature_types(
         got, remedy = repr(feature_types), 'write for example {"zip": "category"}'
         raise InputError(describe("feature_types", "a dictionary from column to kind", got, remedy))
     wanted: dict[str, Wanted] = {}
-    by_index = {} if named else dict(enumerate(names))
+    by_index, known = {} if named else dict(enumerate(names)), frozenset(names)
     for key, kind in cast("Mapping[object, str]", feature_types).items():
         name = by_index.get(cast("int", key), key)
-        if name not in names:
+        if name not in known:
             expected = f"names of columns ({listed(list(names))})" if named else f"positions below {len(names)}"
             raise InputError(describe("feature_types", expected, repr(key), "correct or drop this key"))
         if kind not in WANTED:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from numbers import Integral
 from typing import Any, Literal, Self, TypeVar, cast
 
@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsenam.errors import ConstantColumnWarning, InputError, check_number, describe
+from sparsenam.tables.cells import find_far_cells
 from sparsenam.tables.columns import Column, Reading, check_feature_types, fit_column, known_value, read_column
 from sparsenam.tables.frame import Frame, arranged, matched, read_table
 from sparsenam.tables.parts import few_numbers, only_row, parts_of
@@ -102,7 +103,8 @@ class TableEncoder:
         columns = _with_missing_terms(columns, frame)
         encoder = cls(frame.names, frame.named, tuple(columns), tuple(_terms(columns, split_levels)), estimator_name)
         encoder._warn_of_constants(among)
-        return encoder, encoder._assembled(encoder._readings(frame), frame)
+        readings = encoder._readings(frame)
+        return encoder._with_far_cells(readings, among), encoder._assembled(readings, frame)
 
     def encode(self, X: object) -> Matrix:
         """Return the terms of another table, shape (rows, terms); its columns are matched by name, in any order.
@@ -172,6 +174,9 @@ class TableEncoder:
 
     def table(self) -> list[dict[str, Any]]:
         """Return one record for each column: its kind, missing cells, levels, terms, and a description."""
+        terms: list[list[str]] = [[] for _ in self.columns]
+        for term in self.terms:
+            terms[term.column].append(term.name)
         return [
             {
                 "column": column.name,
@@ -179,7 +184,7 @@ class TableEncoder:
                 "missing": column.n_missing,
                 "levels": list(column.levels),
                 "pooled": list(column.pooled),
-                "terms": [term.name for term in self.terms if term.column == index],
+                "terms": terms[index],
                 "description": column.description,
             }
             for index, column in enumerate(self.columns)
@@ -222,6 +227,20 @@ class TableEncoder:
                 code = self.columns[term.column].levels.index(term.levels[0])
                 values[:] = np.where(np.isnan(reading.values), np.nan, reading.values == code)
         return across.T
+
+    def _with_far_cells(self, readings: Sequence[Reading], among: str) -> Self:
+        """Return the encoder whose descriptions name the values far from all others of their column."""
+        measured = [index for index, column in enumerate(self.columns) if column.kind in ("number", "date")]
+        said = find_far_cells(
+            [self.names[index] for index in measured],
+            [readings[index].values for index in measured],
+            [self.columns[index].unit == "days" for index in measured],
+            among,
+        )
+        columns = list(self.columns)
+        for place, note in said.items():
+            columns[measured[place]] = columns[measured[place]].noted(note)
+        return replace(self, columns=tuple(columns)) if said else self
 
     def _warn_of_constants(self, among: str) -> None:
         constant = [column.name for column in self.columns if column.kind == "constant" and not column.n_missing]
@@ -287,7 +306,7 @@ def _missing_mark(names: Sequence[str]) -> str:
 
 def _terms(columns: list[Column], split_levels: bool) -> list[Term]:
     terms: list[Term] = []
-    mark = _missing_mark([column.name for column in columns])
+    mark = _missing_mark([column.name for column in columns])  # a look at all names, once
     for index, column in enumerate(columns):
         if column.kind in ("number", "date", "ordered"):
             terms.append(Term(column.name, index, "number", column.levels))
@@ -350,20 +369,21 @@ def _column_weights(
     if not isinstance(cast(object, penalty_weights), Mapping | None):
         got, remedy = repr(penalty_weights), "give {name: weight}"
         raise InputError(describe("penalty_weights", "a mapping of columns to numbers", got, remedy))
+    places = column_places(encoder)
     for column, weight in (penalty_weights or {}).items():
         check_number(f"penalty_weights[{column!r}]", weight, 0.0)
-        weights[column_index(encoder, column, "penalty_weights")] = float(weight)
+        weights[column_index(encoder, column, "penalty_weights", places)] = float(weight)
     for column in _sequence("always_keep", always_keep):
-        weights[column_index(encoder, column, "always_keep")] = 0.0
+        weights[column_index(encoder, column, "always_keep", places)] = 0.0
     return weights
 
 
 def _groups(encoder: TableEncoder, feature_groups: FeatureGroups | None) -> dict[int, int]:
     """Return the group of each grouped column, both by index."""
-    group_of: dict[int, int] = {}
+    group_of, places = dict[int, int](), column_places(encoder)
     for group, columns in enumerate(_sequence("feature_groups", feature_groups)):
         for column in _sequence("feature_groups", columns):
-            index = column_index(encoder, column, "feature_groups")
+            index = column_index(encoder, column, "feature_groups", places)
             if index in group_of:
                 expected = "each column in one group"
                 raise InputError(describe("feature_groups", expected, f"{column!r} twice", "take one out"))
@@ -371,15 +391,24 @@ def _groups(encoder: TableEncoder, feature_groups: FeatureGroups | None) -> dict
     return group_of
 
 
-def column_index(encoder: TableEncoder, column: ColumnName, where: str) -> int:
-    """Return the index of a column given by name or index; raise, naming the setting, for one that there is not."""
-    names = list(encoder.names)
-    if isinstance(column, str) and column in names:
-        return names.index(column)
+def column_index(encoder: TableEncoder, column: ColumnName, where: str, places: Mapping[str, int] | None = None) -> int:
+    """Return the index of a column given by name or index; raise, naming the setting, for one that there is not.
+
+    ``places`` are those of all names, for whoever asks often.
+    """
+    names = encoder.names
+    place = (column_places(encoder) if places is None else places).get(column) if isinstance(column, str) else None
+    if place is not None:
+        return place
     if isinstance(column, int | np.integer) and not isinstance(column, bool) and 0 <= column < len(names):
         return int(column)
     got = repr(int(column) if isinstance(column, np.integer) else column)  # 7, not np.int64(7)
-    raise InputError(describe(where, f"names of columns ({listed(names)})", got, "correct the name"))
+    raise InputError(describe(where, f"names of columns ({listed(list(names))})", got, "correct the name"))
+
+
+def column_places(encoder: TableEncoder) -> dict[str, int]:
+    """Return the index of each column by its name."""
+    return {name: index for index, name in enumerate(encoder.names)}
 
 
 def _sequence(where: str, values: Iterable[T] | None) -> list[T]:

@@ -4,18 +4,30 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from os import PathLike
 from typing import Any, cast
 
 import narwhals.stable.v2 as nw
 import numpy as np
+import scipy.sparse
 from narwhals.exceptions import DuplicateError
 from numpy.typing import NDArray
 from sklearn.utils import check_array
 
 from sparsenam.errors import InputError, describe
-from sparsenam.tables.cells import AS_NUMBERS, Cells, cell_type_of, coded, days_of, from_array, in_order
+from sparsenam.tables.cells import (
+    AS_NUMBERS,
+    Cells,
+    cell_type_of,
+    coded,
+    days_of,
+    from_array,
+    from_objects,
+    in_order,
+    is_nan,
+)
 from sparsenam.tables.columns import as_levels
 from sparsenam.tables.text import date_key, listed, number_key
 
@@ -76,13 +88,20 @@ def _read_frame(table: nw.DataFrame[Any], estimator_name: str, least_rows: int) 
     if block is not None:
         numbers = tuple(from_array(label, values) for label, values in zip(labels, block, strict=True))
         return Frame(labels, texts[0], rows, numbers, block)
-    columns = tuple(read_series(label, table[:, index]) for index, label in enumerate(labels))
+    columns = tuple(map(read_series, labels, series_of(table)))
     return Frame(labels, texts[0], rows, columns)
+
+
+def series_of(table: nw.DataFrame[Any]) -> Iterator[nw.Series[Any]]:
+    """Return the columns in one pass; to take one by its index looks at all of them."""
+    return cast("Iterator[nw.Series[Any]]", table.iter_columns())
 
 
 def _numbers_of(table: nw.DataFrame[Any]) -> NDArray[np.float64] | None:
     """Return a table of plain numbers as one array (columns, rows), in a small part of the time of one by one."""
     if not all(dtype.is_float() or dtype.is_integer() for dtype in table.schema.values()):
+        return None
+    if any(isinstance(dtype, nw.Int128 | nw.UInt128) for dtype in table.schema.values()):  # NumPy has no such
         return None
     array = table.to_numpy()
     return _transposed(array) if array.dtype.kind in "fiu" else None
@@ -92,10 +111,15 @@ def read_series(name: str, series: nw.Series[Any]) -> Cells:
     """Return one column of a table of narwhals."""
     dtype = series.dtype
     if dtype.is_numeric() or dtype == nw.Boolean:
-        numbers = np.array(series.cast(nw.Float64()).to_numpy(), dtype=np.float64)
+        array = series.to_numpy() if isinstance(dtype, nw.Int64 | nw.UInt64) else None
+        if array is None or array.dtype.kind not in "fiu":  # Arrow's cast would refuse to round integers above 2⁵³
+            array = series.cast(nw.Float64()).to_numpy()
+        numbers = np.array(array, dtype=np.float64)
         return Cells(name, "truth" if dtype == nw.Boolean else "number", numbers=numbers)
     if isinstance(dtype, nw.Categorical | nw.Enum):
         return _read_levels(name, series)
+    if dtype.is_nested():  # as objects: some libraries make one array of more dimensions of it
+        return from_objects(name, series.to_list())
     if dtype == nw.String:
         return coded(name, "text", [cell if isinstance(cell, str) else None for cell in series.to_list()])
     return from_array(name, np.asarray(series.to_numpy()))
@@ -103,6 +127,8 @@ def read_series(name: str, series: nw.Series[Any]) -> Cells:
 
 def _read_levels(name: str, series: nw.Series[Any]) -> Cells:
     cells = series.to_list()
+    if any(kind.__hash__ is None for kind in set(map(type, cells))):  # structs and lists are no levels
+        return from_objects(name, cells)
     keys = {cell: level_key(cell) for cell in dict.fromkeys(cells)}
     texts = [keys[cell] for cell in cells]
     try:
@@ -117,7 +143,7 @@ def _read_levels(name: str, series: nw.Series[Any]) -> Cells:
 def level_key(cell: object) -> str | None:
     """Return the name of a level, the same whatever the dtype of its category; None when it is missing."""
     cell_type = cell_type_of(type(cell))
-    if cell_type == "missing" or (cell_type == "number" and cell != cell):
+    if cell_type == "missing" or (cell_type == "number" and is_nan(cell)):
         return None
     if cell_type == "date":
         return date_key(days_of(cell))
@@ -128,7 +154,7 @@ def _read_array(X: object, estimator_name: str, least_rows: int) -> Frame:
     array = cast(
         "NDArray[Any]",
         check_array(
-            _as_array(X),
+            _two_dimensional(_as_array(X)),
             dtype=None,
             ensure_all_finite=False,
             ensure_min_samples=0,
@@ -143,6 +169,27 @@ def _read_array(X: object, estimator_name: str, least_rows: int) -> Frame:
     across = array.T if block is None else block
     columns = tuple(from_array(name, values) for name, values in zip(names, across, strict=True))
     return Frame(names, False, rows, columns, block)
+
+
+def _two_dimensional(X: Any) -> Any:
+    """Return what is, or becomes, an array of two dimensions and real cells; raise for all else."""
+    if scipy.sparse.issparse(X):
+        remedy = "call its toarray() first"
+        raise InputError(describe("X", "a dense table", f"a sparse one ({type(X).__name__})", remedy))
+    array = np.asarray(X)
+    if array.dtype.kind == "c":
+        got, remedy = "complex ones (Complex data not supported)", "give their parts as two columns"
+        raise InputError(describe("X", "real numbers", got, remedy))
+    if array.ndim == 2:
+        return array
+    # scikit-learn's words, which its users and its checks know
+    got, remedy = f"Expected 2D array, got {array.ndim}D array instead", "give rows of cells (Reshape your data)"
+    if array.dtype.names is not None:
+        got, remedy = "a structured array", "make a DataFrame of it"
+    elif array.ndim == 0:
+        got = "a generator" if isinstance(X, Iterator) else f"an object of type {type(X).__name__}"
+        remedy = "give a DataFrame, an array or a list of rows (Reshape your data)"
+    raise InputError(describe("X", "a table", got, remedy))
 
 
 def _transposed(array: NDArray[Any]) -> NDArray[np.float64]:
@@ -251,11 +298,10 @@ def check_target_not_inside(X: object, y: object) -> None:
     target, name = _target(y)
     if target is None or target.missing.size != len(frame) or target.missing.all():
         return
-    for index, column in enumerate(frame.columns):
-        same_name = name is not None and column == name
-        if not same_name and len(frame) < FEWEST_ROWS:
+    few = len(frame) < FEWEST_ROWS
+    for column, series in zip(frame.columns, series_of(frame), strict=True):
+        if few and (name is None or column != name):
             continue
-        series = frame[:, index]
         first_rows = read_series(column, series.head(FEWEST_ROWS))  # where most columns differ already
         if _equal(first_rows, _first_rows(target)) and _equal(read_series(column, series), target):
             remedy = "drop this column from X"

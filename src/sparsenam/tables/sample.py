@@ -5,12 +5,14 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
 from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sparsenam.errors import ConstantColumnWarning, InputError, describe
+from sparsenam.tables.cells import CELLS_AT_ONCE, limited
 
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
@@ -79,16 +81,19 @@ class Grouping:
     """The groups of terms, and the penalty weight of each.
 
     ``members`` has the indices of each group's terms; ``weights`` (groups,) multiply the penalty, 0 is free.
-    ``is_trivial`` says whether group j is term j alone.
+    ``is_trivial`` says whether group j is term j alone; ``sizes`` has the number of terms in each term's group.
     """
 
     members: tuple[Indices, ...]
     weights: Vector
     is_trivial: bool = field(init=False)
+    sizes: dict[int, int] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         trivial = all(terms.size == 1 and terms[0] == group for group, terms in enumerate(self.members))
         object.__setattr__(self, "is_trivial", trivial)
+        sizes = {term: terms.size for terms in self.members for term in terms.tolist()}
+        object.__setattr__(self, "sizes", sizes)
 
     @classmethod
     def separate(cls, n_terms: int) -> Grouping:
@@ -97,9 +102,7 @@ class Grouping:
 
     def size_of(self, term: int) -> int:
         """Return the number of terms in a term's group."""
-        if term < len(self.members) and self.members[term].size == 1 and self.members[term][0] == term:
-            return 1  # the common case, without a search
-        return next(terms.size for terms in self.members if term in terms)
+        return self.sizes[term]
 
     def terms_of(self, groups: Indices) -> Indices:
         """Return the terms of some groups, in rising order."""
@@ -133,32 +136,76 @@ class Grouping:
 
 SAME = 1e-6  # less than this from a correlation of 1: a thousandth of a standard deviation apart
 PROJECTIONS, NEAR = 3, 0.01  # equal columns have equal products with random vectors; few others have
+CROWDED, ROUNDED = 1e-3, 1e-9  # distances of quartiles: of a column that few cells dominate, and of rounding
+BOX = 4 * NEAR  # side of the boxes into which columns are sorted by these products
 
 
-def equal_columns(columns: Matrix) -> list[tuple[int, int]]:
-    """Return the pairs (i, j), i < j, of equal columns (rows, k) of mean 0 and variance 1, sorted.
+def equal_columns(columns: Matrix, chosen: Sequence[int], scaling: Scaling) -> list[tuple[int, int]]:
+    """Return places (i, j) for each chosen column j that equals an earlier one, i the first such that equals none.
 
-    Cells that are NaN must be NaN in both. All pairs of 10,000 columns would be too many to compare: only those are
-    whose products with three random vectors agree.
+    Columns (rows, k) are compared on the scale of ``scaling``; cells that are NaN must be NaN in both. All pairs of
+    10,000 columns would be too many to compare: only those are whose products with three random vectors agree, and of
+    equal columns the first.
     """
-    absent = np.isnan(columns)
-    filled = np.where(absent, 0.0, columns)
-    counts = np.maximum((~absent).sum(axis=0), 1)
-    random = np.random.default_rng(0).normal(size=(columns.shape[0], PROJECTIONS))
-    products = filled.T @ random / np.sqrt(counts)[:, None]
-    products *= np.where(products[:, :1] < 0, -1.0, 1.0)  # a column and its negative are one
-    order = np.argsort(products[:, 0], kind="stable")
-    ranked, pairs = products[order], list[tuple[int, int]]()
-    for apart in range(1, len(order)):
-        gaps = ranked[apart:] - ranked[:-apart]
-        if gaps[:, 0].min() > NEAR:
-            break
-        for rank in np.flatnonzero(np.abs(gaps).max(axis=1) <= NEAR):
-            one, other = sorted((int(order[rank]), int(order[rank + apart])))
-            together = abs(float(filled[:, one] @ filled[:, other])) / counts[one]
-            if together >= 1.0 - SAME and np.array_equal(absent[:, one], absent[:, other]):
-                pairs.append((one, other))
+    products = _projections(columns, chosen, scaling)
+    lows, highs = (np.floor((products + side) / BOX).astype(np.int64).tolist() for side in (-NEAR, NEAR))
+    homes = np.floor(products / BOX).astype(np.int64).tolist()
+    boxes, pairs = dict[tuple[int, ...], list[int]](), list[tuple[int, int]]()
+    for place, (low, high, home) in enumerate(zip(lows, highs, homes, strict=True)):
+        around = product(*({*ends} for ends in zip(low, high, strict=True)))
+        near = np.sort(np.array([other for box in around for other in boxes.get(box, ())], dtype=np.intp))
+        near = near[np.abs(products[near] - products[place]).max(axis=1, initial=0.0) <= NEAR]
+        if near.size:
+            across = _scaled(columns, np.array([chosen[index] for index in (place, *near)]), scaling)
+            same = near[_equal_to_first(across)]
+            if same.size:
+                pairs.append((int(same[0]), place))
+                continue
+        boxes.setdefault(tuple(home), []).append(place)
     return sorted(pairs)
+
+
+def _projections(columns: Matrix, chosen: Sequence[int], scaling: Scaling) -> Matrix:
+    """Return the products of scaled columns with random vectors, the first not below 0, shape (chosen, vectors)."""
+    random = np.random.default_rng(0).normal(size=(columns.shape[0], PROJECTIONS))
+    products, step = np.zeros((len(chosen), PROJECTIONS)), max(1, CELLS_AT_ONCE // max(columns.shape[0], 1))
+    for start in range(0, len(chosen), step):
+        across = _scaled(columns, np.array(chosen[start : start + step]), scaling)
+        absent = np.isnan(across)
+        across[absent] = 0.0
+        counts = np.maximum(columns.shape[0] - absent.sum(axis=1), 1)
+        products[start : start + step] = across @ random / np.sqrt(counts)[:, None]
+    return products * np.where(products[:, :1] < 0, -1.0, 1.0)  # a column and its negative are one
+
+
+def _scaled(columns: Matrix, chosen: Indices, scaling: Scaling) -> Matrix:
+    """Return some columns of a matrix (rows, k) on a scale, each a row, without further copies of all cells."""
+    across = np.empty((chosen.size, columns.shape[0]))
+    for row, column in zip(across, chosen.tolist(), strict=True):
+        np.subtract(columns[:, column], scaling.center[column], out=row)
+        row /= scaling.scale[column]
+    return across
+
+
+def _equal_to_first(across: Matrix) -> NDArray[np.bool_]:
+    """Return which of the later rows (k, n) equal the first: up to sign, and absent in the same cells."""
+    absent = np.isnan(across)
+    across = np.where(absent, 0.0, across)
+    first, others, present = across[0], across[1:], ~absent[0]
+    together = others @ first / max(int(present.sum()), 1)
+    same = (np.abs(together) >= 1.0 - SAME) & (absent[1:] == absent[0]).all(axis=1)
+    spread = _quartile_distance(first[present]) if same.any() else 1.0
+    if spread < CROWDED:  # a few far cells alone correlate: the others must agree too
+        for index in np.flatnonzero(same):
+            apart = first[present] - np.sign(together[index]) * others[index, present]
+            same[index] = _quartile_distance(apart) <= max(0.01 * spread, ROUNDED)
+    return same
+
+
+def _quartile_distance(values: Vector) -> float:
+    places = (values.size // 4, (3 * values.size) // 4)
+    first, third = np.partition(values, places)[list(places)]
+    return float(third - first)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -241,16 +288,20 @@ def prepare(
     sample: Sample,
     *,
     standardize: bool,
+    limits: bool = False,
     measure_target: Callable[[Matrix, Vector], tuple[Vector, Vector]] | None = None,
     exposure_power: float | None = None,
 ) -> PreparedSample:
     """Return the sample without constant terms (with a warning), twins and rows of weight 0, and scaled.
 
+    With ``limits`` cells too far from all others are moved to where their column can still be told apart.
     ``measure_target`` gives center and scale (outputs,) of a target (rows, outputs) with weights (rows,); without
     it the target stays as it is. With an exposure E a family of ``exposure_power`` q sees y/E with weight E^q: the
     same likelihood.
     """
     present = sample.without_absent_rows()
+    if limits:
+        present = replace(present, terms=limited(present.terms, present.weights, present.levels))
     names, n_terms = [str(name) for name in present.names], present.terms.shape[1]
     scaling = Scaling.of(present.terms, present.weights)
     constant = [names[term] for term in np.flatnonzero(scaling.scale == 0)]
@@ -261,7 +312,8 @@ def prepare(
     varying = sorted(np.flatnonzero(scaling.scale).tolist(), key=lambda term: names[term])
     grouping = Grouping.separate(n_terms) if present.grouping is None else present.grouping
     terms, twins = _without_twins(present, scaling, varying, grouping)
-    scaling = scaling.take(terms) if standardize else Scaling.none(terms.size)
+    scaling = scaling if standardize else Scaling.none(n_terms)
+    x, scaling = _scaled(present.terms, terms, scaling), scaling.take(terms)
     target, weights, unit = _by_exposure(present, exposure_power)
     target_scaling = Scaling.none(target.shape[1])
     if measure_target is not None:
@@ -275,7 +327,7 @@ def prepare(
         n_terms=n_terms,
         scaling=scaling,
         target_scaling=target_scaling,
-        x=np.ascontiguousarray(scaling.apply(present.terms[:, terms]).T),
+        x=x,
         target=target_scaling.apply(target),
         weights=weights,
         levels=levels[terms],
@@ -297,14 +349,11 @@ def _without_twins(
     weight_of = {int(terms[0]): float(weight) for terms, weight in groups if terms.size == 1 and weight > 0}
     single = [term for term in varying if term in weight_of]
     single.sort(key=lambda term: weight_of[term])  # a stable sort: by name within a weight
-    columns = (sample.terms[:, single] - scaling.center[single]) / scaling.scale[single]
     twins: dict[int, list[int]] = {}
     gone: set[int] = set()
-    for first, second in equal_columns(columns):  # the first comes before the second in order of weight and name
-        kept, twin = single[first], single[second]
-        if kept not in gone and twin not in gone:
-            twins.setdefault(kept, []).append(twin)
-            gone.add(twin)
+    for first, second in equal_columns(sample.terms, single, scaling):  # the first comes first by weight and name
+        twins.setdefault(single[first], []).append(single[second])
+        gone.add(single[second])
     names = {
         str(sample.names[kept]): tuple(sorted(str(sample.names[twin]) for twin in others))
         for kept, others in twins.items()

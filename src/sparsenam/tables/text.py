@@ -87,11 +87,11 @@ def listed(names: list[str], most: int = 5) -> str:
 
 def numbered(names: list[str]) -> list[str]:
     """Return the names, each once: of equal ones the later have a number, as in "a × b (2)"."""
-    given, result = set(names), dict[str, None]()
+    given, result, last = set(names), dict[str, None](), dict[str, int]()
     for name in names:
-        candidate, number = name, 1
+        candidate, number = name, last.get(name, 1)  # an equal name before this one took all numbers up to here
         while candidate in result or (number > 1 and candidate in given):
             number += 1
             candidate = f"{name} ({number})"
-        result[candidate] = None
+        result[candidate], last[name] = None, number
     return list(result)
