@@ -3,11 +3,28 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
-from io import TextIOWrapper
+
+TYPE_CHECKING = False  # as in typing, which is not loaded yet
+if TYPE_CHECKING:
+    from typing import NoReturn
 
 INTERRUPTED = 130  # exit code
+
+
+def leave_at_once(number: int, frame: object) -> NoReturn:
+    """End the process in one sentence: libraries are being loaded, which an exception could leave half loaded."""
+    try:
+        os.write(2, b"Stopped before anything was done; the same command starts again.\n")
+    finally:
+        os._exit(INTERRUPTED)
+
+
+try:  # what Python has not loaded yet takes some milliseconds
+    import signal
+    from io import TextIOWrapper
+except KeyboardInterrupt:
+    leave_at_once(2, None)
 
 
 def main() -> None:
@@ -36,14 +53,6 @@ def main() -> None:
             signal.signal(signal.SIGINT, signal.SIG_IGN)  # the work is done; let the interpreter end in peace
 
 
-def leave_at_once(number: int, frame: object) -> None:
-    """End the process in one sentence: libraries are being loaded, which an exception could leave half loaded."""
-    try:
-        os.write(2, b"Stopped before anything was done; the same command starts again.\n")
-    finally:
-        os._exit(INTERRUPTED)
-
-
 def _open_streams() -> None:
     """Let closed standard streams lead nowhere, and characters that a stream cannot write be written as escapes.
 
@@ -58,4 +67,7 @@ def _open_streams() -> None:
         sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
+            try:
+                stream.reconfigure(errors="backslashreplace")
+            except OSError:  # the stream is of no use, which is said where it is used
+                continue

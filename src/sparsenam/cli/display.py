@@ -13,7 +13,7 @@ from _thread import interrupt_main
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from importlib import import_module
-from threading import Timer
+from threading import Timer, main_thread
 from typing import Annotated, Any, TextIO
 
 import typer
@@ -141,9 +141,16 @@ def _stoppable() -> Generator[None]:
 def _raised_again(lost: Any) -> None:
     """Send a Ctrl-C again that came where Python only prints exceptions: in a callback, or as an object is deleted."""
     if lost.exc_type is not None and issubclass(lost.exc_type, KeyboardInterrupt):
-        Timer(0.05, interrupt_main).start()
+        Timer(0.05, _interrupt).start()
     else:
         sys.__unraisablehook__(lost)
+
+
+def _interrupt() -> None:
+    if hasattr(signal, "pthread_kill"):
+        signal.pthread_kill(main_thread().ident or 0, signal.SIGINT)  # which wakes a sleeping call, too
+    else:
+        interrupt_main()
 
 
 @contextmanager

@@ -1,0 +1,219 @@
+"""Kills at random moments: of ``sparsenam fit``, its loading included, and of a training with ``checkpoint=``.
+
+Every case starts in an empty folder or in that of an older fit, is killed once or twice, and then runs to its end.
+Nothing partial may be found after a kill, nothing of the older fit beside a new model, and in the end the predictions
+must have the bits of a run that nobody killed, with no other files than its.
+"""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+import sparsenam
+
+KINDS = ("command", "network", "command", "network", "loading")  # one case in five is killed while it loads, or later
+FILES = {"command": ["metrics.json", "model.snam", "report.html"], "network": ["checkpoint", "model.snam"]}
+LATEST = 1.15  # of a whole run's time: some kills come too late
+COLUMNS, ROWS = 6, 160
+
+
+def table(folder):
+    """Write a table of which three columns matter; return its path and the columns."""
+    random = np.random.default_rng(7)
+    X = random.normal(size=(ROWS, COLUMNS))
+    y = np.sin(2 * X[:, 0]) + X[:, 1] ** 2 + X[:, 2] + 0.3 * random.normal(size=ROWS)
+    path = folder / "table.csv"
+    names = ",".join([*(f"x{index}" for index in range(COLUMNS)), "y"])
+    np.savetxt(path, np.column_stack([X, y]), delimiter=",", header=names, comments="")
+    return path
+
+
+def words(path, out, seed=0, *more):
+    return ["fit", str(path), "--target", "y", "--seed", str(seed), "--out", str(out), *more]
+
+
+def train(path, out):
+    """Train a small network with a checkpoint, and save it: what a user's script would do."""
+    rows = np.loadtxt(path, delimiter=",", skiprows=1)
+    network = sparsenam.Network(hidden=(16, 8), max_epochs=60, batch_size=32, checkpoint=Path(out, "checkpoint"))
+    model = sparsenam.SNAMRegressor(alpha=0.02, network=network, random_state=0)
+    model.fit(rows[:, :COLUMNS], rows[:, COLUMNS]).save(Path(out, "model.snam"))
+
+
+def serve():
+    """Run jobs, each in a fork of this process, which has loaded everything; say how each ended."""
+    from sparsenam.cli import tables
+    from sparsenam.cli.app import app
+
+    def none(name):  # the threads of such libraries do not outlive a fork
+        raise ImportError(name)
+
+    tables._library = none
+    printed = os.dup(1)
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    with tempfile.TemporaryDirectory() as folder:  # some libraries are only loaded when they are used
+        path = table(Path(folder))
+        app(words(path, folder), standalone_mode=False)
+        train(path, folder)
+    os.dup2(printed, 1)
+    for line in sys.stdin:
+        job = json.loads(line)
+        child = os.fork()
+        if child == 0:
+            nowhere = os.open(os.devnull, os.O_RDWR)
+            for stream in (0, 1, 2):
+                os.dup2(nowhere, stream)
+            try:
+                train(*job["train"]) if "train" in job else app(job["fit"], standalone_mode=False)
+            except BaseException:
+                os._exit(1)
+            os._exit(0)
+        if job["seconds"] is not None:
+            time.sleep(job["seconds"])
+            os.kill(child, signal.SIGKILL)  # if it has ended, its number is not yet that of another process
+        print(os.waitpid(child, 0)[1], flush=True)
+
+
+class Runs:
+    """Jobs in forks of a process that has loaded everything, or in processes that load it themselves."""
+
+    def __init__(self):
+        place = Path(__file__).resolve().parents[1]
+        paths = [str(place), str(Path(sparsenam.__file__).parents[1])]
+        self.environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(paths)}
+        code = "from fuzz.kills import serve; serve()"
+        self.server = subprocess.Popen(
+            [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=self.environment
+        )
+
+    def run(self, job, seconds=None, *, loading=False):
+        """Run a job, killed after some seconds; return how it ended, 0 for well, and the seconds that it took."""
+        started = time.monotonic()
+        if loading:
+            nowhere = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "env": self.environment}
+            process = subprocess.Popen([sys.executable, "-m", "sparsenam.cli", *job["fit"]], **nowhere)
+            try:
+                process.wait(seconds)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+            return process.returncode, time.monotonic() - started
+        self.server.stdin.write(json.dumps({**job, "seconds": seconds}) + "\n")
+        self.server.stdin.flush()
+        return int(self.server.stdout.readline()), time.monotonic() - started
+
+    def close(self):
+        self.server.stdin.close()
+        self.server.wait()
+        self.server.stdout.close()
+
+
+class Reference:
+    """What an unbroken run leaves: the bits of its predictions, its fingerprint, and how long it takes."""
+
+    def __init__(self, runs, kind, path, folder):
+        folder.mkdir()
+        self.kind, self.path = kind, path
+        self.rows = np.loadtxt(path, delimiter=",", skiprows=1)[:, :COLUMNS]
+        ended, self.seconds = runs.run(self.job(folder, resume=False), loading=kind == "loading")
+        assert ended == 0, f"the unbroken run of {kind} failed"
+        self.bits = self.predictions(folder)
+        self.files = sorted(file.name for file in folder.iterdir())
+        self.fingerprint = self.metrics(folder).get("fingerprint")
+
+    def job(self, folder, *, resume):
+        if self.kind == "network":
+            return {"train": [str(self.path), str(folder)]}
+        return {"fit": words(self.path, folder, 0, *(["--resume"] if resume else []))}
+
+    def predictions(self, folder):
+        model = sparsenam.load(folder / "model.snam")
+        names = getattr(model, "feature_names_in_", None)
+        if names is None:
+            return model.predict(self.rows).tobytes()
+        import pandas as pd
+
+        return model.predict(pd.DataFrame(self.rows, columns=list(names))).tobytes()
+
+    @staticmethod
+    def metrics(folder):
+        path = folder / "metrics.json"
+        return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+
+
+def after_kill(reference, folder, older):
+    """Return what is wrong in a folder after a kill."""
+    model, report = folder / "model.snam", folder / "report.html"
+    if not model.exists():
+        return ["a model went"] if older is not None else []
+    is_new = older is None or model.read_bytes() != (older / "model.snam").read_bytes()
+    if is_new and reference.predictions(folder) != reference.bits:
+        return ["the model predicts other bits"]
+    if older is None or reference.kind == "network":
+        return []
+    found = []
+    if report.exists() and is_new == (report.read_bytes() == (older / "report.html").read_bytes()):
+        found.append("a report stands beside the model of another fit")
+    metrics = reference.metrics(folder)
+    if metrics and is_new != (metrics["fingerprint"] == reference.fingerprint):
+        found.append("figures stand beside the model of another fit")
+    return found
+
+
+def at_end(reference, folder):
+    """Return what is wrong in a folder when a killed fit has gone on to its end."""
+    found = []
+    if reference.predictions(folder) != reference.bits:
+        found.append("the resumed model predicts other bits")
+    files = sorted(file.name for file in folder.iterdir())
+    if files != reference.files:
+        found.append(f"there are {files}, after an unbroken run {reference.files}")
+    if reference.fingerprint != reference.metrics(folder).get("fingerprint"):
+        found.append("the figures are those of another fit")
+    return found
+
+
+def attack(seed, count, say):
+    """Kill so many runs; return what did not hold."""
+    random, findings, kills, landed = np.random.default_rng(seed), [], 0, 0
+    place, runs = Path(tempfile.mkdtemp(prefix="kills")), Runs()
+    try:
+        path = table(place)
+        references = {kind: Reference(runs, kind, path, place / kind) for kind in dict.fromkeys(KINDS)}
+        older = place / "older"
+        assert runs.run({"fit": words(path, older, 1)})[0] == 0
+        case = 0
+        while kills < count:
+            kind = KINDS[case % len(KINDS)]
+            reference, folder = references[kind], place / f"case{case}"
+            beside = older if kind != "network" and random.random() < 0.5 else None
+            shutil.copytree(beside, folder) if beside is not None else folder.mkdir()
+            for turn in range(min(count - kills, 1 + int(random.random() < 0.3))):
+                moment = float(random.uniform(0, LATEST)) * reference.seconds
+                job = reference.job(folder, resume=turn > 0)
+                ended, _ = runs.run(job, moment, loading=kind == "loading")
+                kills, landed = kills + 1, landed + int(ended != 0)
+                findings += [
+                    f"{kind} {case}, {moment:.2f} s: {wrong}" for wrong in after_kill(reference, folder, beside)
+                ]
+            if runs.run(reference.job(folder, resume=True))[0] != 0:
+                findings.append(f"{kind} {case}: it does not go on")
+            else:
+                findings += [f"{kind} {case}: {wrong}" for wrong in at_end(reference, folder)]
+            shutil.rmtree(folder)
+            case += 1
+            if case % 20 == 0:
+                say(f"  {kills} kills, of which {landed} came before the end, {len(findings)} findings")
+        say(f"  {kills} kills in {case} runs, {landed} before the end of the run")
+    finally:
+        runs.close()
+        shutil.rmtree(place, ignore_errors=True)
+    return findings
