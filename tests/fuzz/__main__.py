@@ -13,6 +13,7 @@ from pathlib import Path
 # attack(seed: int, count: int, say: Callable[[str], None]) -> list[str], one sentence for each thing that did not hold
 ATTACKS = {
     "kills": 20,
+    "signals": 20,
 }
 
 

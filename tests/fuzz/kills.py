@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import traceback
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +21,6 @@ import numpy as np
 import sparsenam
 
 KINDS = ("command", "network", "command", "network", "loading")  # one case in five is killed while it loads, or later
-FILES = {"command": ["metrics.json", "model.snam", "report.html"], "network": ["checkpoint", "model.snam"]}
 LATEST = 1.15  # of a whole run's time: some kills come too late
 COLUMNS, ROWS = 6, 160
 
@@ -64,22 +64,40 @@ def serve():
         app(words(path, folder), standalone_mode=False)
         train(path, folder)
     os.dup2(printed, 1)
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])  # until a child listens
     for line in sys.stdin:
         job = json.loads(line)
         child = os.fork()
         if child == 0:
-            nowhere = os.open(os.devnull, os.O_RDWR)
-            for stream in (0, 1, 2):
-                os.dup2(nowhere, stream)
-            try:
-                train(*job["train"]) if "train" in job else app(job["fit"], standalone_mode=False)
-            except BaseException:
-                os._exit(1)
-            os._exit(0)
+            _work(job)
         if job["seconds"] is not None:
             time.sleep(job["seconds"])
-            os.kill(child, signal.SIGKILL)  # if it has ended, its number is not yet that of another process
-        print(os.waitpid(child, 0)[1], flush=True)
+            os.kill(child, job["signal"])  # if it has ended, its number is not yet that of another process
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+
+
+def _work(job):
+    """Do a job in a child, and leave."""
+    from sparsenam.cli import leave_at_once, main
+
+    code = 0
+    try:
+        signal.signal(signal.SIGINT, leave_at_once)
+        for stream, place in enumerate((os.devnull, os.devnull, job["log"])):
+            os.dup2(os.open(place, os.O_RDWR | os.O_CREAT), stream)
+        sys.stdout, sys.stderr = open(1, "w", closefd=False), open(2, "w", closefd=False)  # noqa: SIM115
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
+        if "train" in job:
+            train(*job["train"])
+        else:
+            sys.argv = ["sparsenam", *job["fit"]]
+            main()
+    except SystemExit as end:
+        code = int(end.code or 0)
+    except BaseException:
+        traceback.print_exc()
+        code = 1
+    os._exit(code)
 
 
 class Runs:
@@ -94,21 +112,23 @@ class Runs:
             [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=self.environment
         )
 
-    def run(self, job, seconds=None, *, loading=False):
-        """Run a job, killed after some seconds; return how it ended, 0 for well, and the seconds that it took."""
+    def run(self, job, seconds=None, *, loading=False, number=signal.SIGKILL, log=os.devnull):
+        """Run a job, which gets a signal after some seconds; return its exit code, and the seconds that it took."""
         started = time.monotonic()
-        if loading:
-            nowhere = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "env": self.environment}
-            process = subprocess.Popen([sys.executable, "-m", "sparsenam.cli", *job["fit"]], **nowhere)
+        if not loading:
+            job = {**job, "seconds": seconds, "signal": int(number), "log": str(log)}
+            self.server.stdin.write(json.dumps(job) + "\n")
+            self.server.stdin.flush()
+            return int(self.server.stdout.readline()), time.monotonic() - started
+        with open(log, "wb") as errors:
+            streams = {"stdout": subprocess.DEVNULL, "stderr": errors, "env": self.environment}
+            process = subprocess.Popen([sys.executable, "-m", "sparsenam.cli", *job["fit"]], **streams)
             try:
                 process.wait(seconds)
             except subprocess.TimeoutExpired:
-                process.kill()
+                process.send_signal(number)
                 process.wait()
-            return process.returncode, time.monotonic() - started
-        self.server.stdin.write(json.dumps({**job, "seconds": seconds}) + "\n")
-        self.server.stdin.flush()
-        return int(self.server.stdout.readline()), time.monotonic() - started
+        return process.returncode, time.monotonic() - started
 
     def close(self):
         self.server.stdin.close()
@@ -187,12 +207,14 @@ def attack(seed, count, say):
     place, runs = Path(tempfile.mkdtemp(prefix="kills")), Runs()
     try:
         path = table(place)
-        references = {kind: Reference(runs, kind, path, place / kind) for kind in dict.fromkeys(KINDS)}
+        references = {}
         older = place / "older"
         assert runs.run({"fit": words(path, older, 1)})[0] == 0
         case = 0
         while kills < count:
             kind = KINDS[case % len(KINDS)]
+            if kind not in references:
+                references[kind] = Reference(runs, kind, path, place / kind)
             reference, folder = references[kind], place / f"case{case}"
             beside = older if kind != "network" and random.random() < 0.5 else None
             shutil.copytree(beside, folder) if beside is not None else folder.mkdir()
