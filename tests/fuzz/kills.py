@@ -70,10 +70,29 @@ def serve():
         child = os.fork()
         if child == 0:
             _work(job)
-        if job["seconds"] is not None:
-            time.sleep(job["seconds"])
-            os.kill(child, job["signal"])  # if it has ended, its number is not yet that of another process
-        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+        worked = watch(child, job["seconds"], job["signal"])
+        print(json.dumps([os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), worked]), flush=True)
+
+
+def watch(child, seconds, number):
+    """Send a signal to a child once it has worked for some seconds; return how long it worked until its end.
+
+    Seconds are those of the processor, so that a busy machine does not move the moment to the start of the run.
+    """
+    started = time.monotonic()
+    while True:
+        # a child that has ended and is not yet waited for keeps its number
+        ended = os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        try:
+            worked = int(Path(f"/proc/{child}/schedstat").read_text(encoding="ascii").split()[0]) / 1e9
+        except OSError:
+            worked = time.monotonic() - started
+        if ended is not None:
+            return worked
+        if seconds is not None and worked >= seconds:
+            os.kill(child, number)
+            seconds = None
+        time.sleep(0.001)
 
 
 def _work(job):
@@ -113,22 +132,17 @@ class Runs:
         )
 
     def run(self, job, seconds=None, *, loading=False, number=signal.SIGKILL, log=os.devnull):
-        """Run a job, which gets a signal after some seconds; return its exit code, and the seconds that it took."""
-        started = time.monotonic()
+        """Run a job, which gets a signal after some seconds; return its exit code, and the seconds that it worked."""
         if not loading:
             job = {**job, "seconds": seconds, "signal": int(number), "log": str(log)}
             self.server.stdin.write(json.dumps(job) + "\n")
             self.server.stdin.flush()
-            return int(self.server.stdout.readline()), time.monotonic() - started
+            return json.loads(self.server.stdout.readline())
         with open(log, "wb") as errors:
             streams = {"stdout": subprocess.DEVNULL, "stderr": errors, "env": self.environment}
             process = subprocess.Popen([sys.executable, "-m", "sparsenam.cli", *job["fit"]], **streams)
-            try:
-                process.wait(seconds)
-            except subprocess.TimeoutExpired:
-                process.send_signal(number)
-                process.wait()
-        return process.returncode, time.monotonic() - started
+            worked = watch(process.pid, seconds, number)
+            return process.wait(), worked
 
     def close(self):
         self.server.stdin.close()
