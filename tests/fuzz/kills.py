@@ -15,12 +15,14 @@ import tempfile
 import time
 import traceback
 from pathlib import Path
+from threading import RLock
 
 import numpy as np
+from tqdm import tqdm
 
 import sparsenam
 
-KINDS = ("command", "network", "command", "network", "loading")  # one case in five is killed while it loads, or later
+KINDS = (*("command", "network") * 4, "loading")  # one case in nine loads everything, and may be killed at that
 LATEST = 1.15  # of a whole run's time: some kills come too late
 COLUMNS, ROWS = 6, 160
 
@@ -43,7 +45,7 @@ def words(path, out, seed=0, *more):
 def train(path, out):
     """Train a small network with a checkpoint, and save it: what a user's script would do."""
     rows = np.loadtxt(path, delimiter=",", skiprows=1)
-    network = sparsenam.Network(hidden=(16, 8), max_epochs=60, batch_size=32, checkpoint=Path(out, "checkpoint"))
+    network = sparsenam.Network(hidden=(16, 8), max_epochs=40, batch_size=32, checkpoint=Path(out, "checkpoint"))
     model = sparsenam.SNAMRegressor(alpha=0.02, network=network, random_state=0)
     model.fit(rows[:, :COLUMNS], rows[:, COLUMNS]).save(Path(out, "model.snam"))
 
@@ -57,6 +59,9 @@ def serve():
         raise ImportError(name)
 
     tables._library = none
+    # forks share the lock of progress bars, which a killed one may hold, and their thread does not outlive a fork
+    tqdm.monitor_interval = 0
+    tqdm.set_lock(RLock())
     printed = os.dup(1)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     with tempfile.TemporaryDirectory() as folder:  # some libraries are only loaded when they are used

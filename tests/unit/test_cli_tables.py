@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 import sparsenam
 from sparsenam.cli import tables
 from sparsenam.cli.app import app
+from sparsenam.cli.csv_text import Metered, read_rows
 from sparsenam.cli.display import say, say_json, show_table
 from sparsenam.cli.tables import FileTable, read_file, write_table
 from sparsenam.errors import InputError
@@ -112,6 +113,13 @@ def test_a_file_that_unpacks_to_too_much_is_refused_before_it_is_in_memory(tmp_p
         tracemalloc.stop()
     result = invoke("fit", path, "--target", "b", "--max-bytes", "1000000", "--out", tmp_path / "m")
     assert result.exit_code == 2 and "bomb.csv.gz" in result.stderr and "--max-bytes" in result.stderr
+
+
+def test_equal_cells_share_their_memory(tmp_path):
+    path = written(tmp_path / "a.csv", "a,b\n" + "12.5,\n" * 20_000)
+    with path.open("rb") as file:
+        names, (repeated, empty) = read_rows(path, Metered(file, None, path), None)
+    assert names == ["a", "b"] and len({id(cell) for cell in repeated}) == 1 and set(empty) == {None}
 
 
 def test_a_parquet_file_is_refused_by_the_number_of_its_cells(library, tmp_path):

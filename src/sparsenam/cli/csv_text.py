@@ -12,14 +12,19 @@ import io
 import re
 from collections import Counter
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from sparsenam.errors import InputError, describe
 
-MAX_BYTES = 1_000_000_000  # of a table once it is unpacked; cells of one byte take some ten times as much memory
+if TYPE_CHECKING:
+    from _csv import Reader as CsvReader
+
+MAX_BYTES = 1_000_000_000  # of a table once it is unpacked, which takes up to ten times as much memory
 GUESSED = ",;\t|"  # separators looked for in the first line of a .csv or .txt
 ROWS_AT_ONCE = 4096
+SHARED_CELLS = 5000  # different cells of a column that are kept once; a file that packs to next to nothing has few
 LINE_END = re.compile(r"\r\n|\r|\n")
 LONE_RETURN = re.compile(r"(?<=\r)(?!\n)")  # the line ends of old Macs
 LONGEST_CELL = 2**31 - 1
@@ -53,33 +58,17 @@ class Metered(io.RawIOBase):
         return self._digest.digest()
 
 
-class _Lines:
-    """The lines of a stream as text; ``recent`` are those since it was last cleared."""
-
-    def __init__(self, stream: Metered, path: Path) -> None:
-        self._lines = self._decoded(io.BufferedReader(stream, 1 << 16), path)
-        self.recent: list[str] = []
-
-    def __iter__(self) -> Iterator[str]:
-        return self
-
-    def __next__(self) -> str:
-        line = next(self._lines)
-        self.recent.append(line)
-        return line
-
-    @staticmethod
-    def _decoded(stream: io.BufferedReader, path: Path) -> Iterator[str]:
-        for number, content in enumerate(stream, start=1):
-            try:
-                line = content.decode("utf-8-sig" if number == 1 else "utf-8")
-            except UnicodeDecodeError as error:
-                got = f"another encoding in line {number}"
-                raise InputError(describe(str(path), "text in UTF-8", got, "save the file as UTF-8")) from error
-            if "\r" in line[:-2]:
-                yield from LONE_RETURN.split(line)
-            else:
-                yield line
+def _lines(stream: io.BufferedReader, path: Path, recent: list[str]) -> Iterator[str]:
+    """Give the lines of a stream as text, and put each into a list of recent ones."""
+    for number, content in enumerate(stream, start=1):
+        try:
+            line = content.decode("utf-8-sig" if number == 1 else "utf-8")
+        except UnicodeDecodeError as error:
+            got = f"another encoding in line {number}"
+            raise InputError(describe(str(path), "text in UTF-8", got, "save the file as UTF-8")) from error
+        for part in LONE_RETURN.split(line) if "\r" in line[:-2] else (line,):
+            recent.append(part)
+            yield part
 
 
 def read_rows(path: Path, stream: Metered, separator: str | None) -> tuple[list[str], list[list[str | None]]]:
@@ -87,36 +76,34 @@ def read_rows(path: Path, stream: Metered, separator: str | None) -> tuple[list[
 
     Raise `InputError` with the number of the line that has too many or too few cells, or a quotation mark not closed.
     """
-    lines = _Lines(stream, path)
+    recent: list[str] = []  # lines since the last whole row
+    lines = _lines(io.BufferedReader(stream, 1 << 16), path, recent)
     skipped, first = 0, ""
     for first in lines:
         if first.strip("\r\n"):
             break
         skipped += 1
+        recent.clear()
     if separator is None:
         separator = "," if "," in first else max(GUESSED, key=first.count)
     limit = csv.field_size_limit()
     try:
         csv.field_size_limit(LONGEST_CELL)  # a cell may hold a whole document
-        return _parsed(path, first, lines, separator, skipped)
+        return _parsed(path, csv.reader(chain([first], lines), delimiter=separator, strict=True), recent, skipped)
     finally:
         csv.field_size_limit(limit)
 
 
-def _parsed(
-    path: Path, first: str, lines: _Lines, separator: str, skipped: int
-) -> tuple[list[str], list[list[str | None]]]:
-    reader = csv.reader(_chained(first, lines), delimiter=separator, strict=True)
-    lines.recent = [first]
+def _parsed(path: Path, reader: CsvReader, recent: list[str], skipped: int) -> tuple[list[str], list[list[str | None]]]:
     names: list[str] | None = None
-    columns: list[list[str | None]] = []
+    columns: list[_Column] = []
     rows: list[list[str]] = []
     line = 0  # where the last whole row ended
     try:
         for row in reader:
             if names is None:
                 names = _header(path, row)
-                columns = [[] for _ in names]
+                columns = [_Column() for _ in names]
             elif len(row) == len(columns):
                 rows.append(row)
                 if len(rows) == ROWS_AT_ONCE:
@@ -126,21 +113,30 @@ def _parsed(
                 expected, got = f"{len(columns)} cells in every line, as in the header", f"{len(row)} in line {started}"
                 raise InputError(describe(str(path), expected, got, "mend this line"))
             line = reader.line_num
-            lines.recent.clear()
+            recent.clear()
     except csv.Error as error:
-        raise InputError(_quotation(path, "".join(lines.recent), separator, skipped + line + 1)) from error
+        raise InputError(_quotation(path, "".join(recent), reader.dialect.delimiter, skipped + line + 1)) from error
     _add(rows, columns)
-    return names or [], columns
+    return names or [], [column.cells for column in columns]
 
 
-def _chained(first: str, lines: _Lines) -> Iterator[str]:
-    yield first
-    yield from lines
+class _Column:
+    """The cells of a column, None where empty; equal ones share their memory while few are different."""
+
+    def __init__(self) -> None:
+        self.cells: list[str | None] = []
+        self._known: dict[str, str | None] = {"": None}
+
+    def add(self, cells: tuple[str, ...]) -> None:
+        if len(self._known) < SHARED_CELLS:
+            self._known |= {cell: cell for cell in set(cells).difference(self._known)}
+        known = self._known.get
+        self.cells.extend([known(cell, cell) for cell in cells])
 
 
-def _add(rows: list[list[str]], columns: list[list[str | None]]) -> None:
+def _add(rows: list[list[str]], columns: list[_Column]) -> None:
     for column, cells in zip(columns, zip(*rows, strict=True), strict=bool(rows)):
-        column.extend(cell or None for cell in cells)
+        column.add(cells)
     rows.clear()
 
 

@@ -169,7 +169,7 @@ def check_writable(path: Path) -> None:
 def check_place(path: Path) -> None:
     """Raise unless a file can be there."""
     if not path.parent.is_dir() or path.is_dir():
-        got = f"{path.parent}, which is not there" if not path.is_dir() else "a folder of that name"
+        got = f"{path.parent}, which is not there" if not path.is_dir() else f"{path}, which is a folder"
         raise InputError(describe("--out", "a file in a folder", got, "make the folder or choose another"))
 
 
