@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import logging
 from importlib import import_module
-from importlib.metadata import version
-from typing import TYPE_CHECKING
 
+TYPE_CHECKING = False  # as in typing, which is not loaded: the command must hear Ctrl-C at once
 if TYPE_CHECKING:
     from os import PathLike
 
@@ -27,7 +25,7 @@ if TYPE_CHECKING:
     )
     from sparsenam.selection import FDR
 
-__version__ = version("sparsenam")
+    __version__: str
 __all__ = [
     "FDR",
     "FDRSelector",
@@ -46,11 +44,11 @@ __all__ = [
     "survival_target",
 ]
 
-logging.getLogger(__name__).addHandler(logging.NullHandler())
-
 
 def __getattr__(name: str) -> object:
     """Load the estimators, and with them PyTorch, on first use."""
+    if name == "__version__":
+        return import_module("importlib.metadata").version("sparsenam")
     if name in __all__:
         return getattr(import_module("sparsenam.selection" if name == "FDR" else "sparsenam.estimators"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,12 +1,29 @@
-"""Files that appear whole or not at all."""
+"""Files that appear whole or not at all.
+
+A file is written beside its place and then renamed. One that was there before keeps its permissions; where the path is
+a symbolic link, the file that it leads to is written and the link stays. What a killed process left of a file that it
+was writing is removed by the next write into the same folder.
+"""
 
 from __future__ import annotations
 
+import errno
 import os
+import re
 import secrets
-from collections.abc import Generator, Mapping
-from contextlib import ExitStack, contextmanager
+import shutil
+import stat
+import time
+import zlib
+from collections.abc import Callable, Generator, Iterable, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+
+PART = re.compile(r"\..+\.([0-9a-f]{8})-([0-9]+)-[0-9a-f]{8}\.part", re.DOTALL)  # machine and process that write it
+LONGEST_NAME = 180  # bytes of a name that are repeated in that of its part, of the 255 that most disks allow
+ABANDONED = 24 * 3600.0  # seconds after which a part is taken for left over, whichever machine wrote it
 
 
 def write_atomically(path: Path, *parts: bytes, make_folder: bool = True) -> None:
@@ -16,42 +33,166 @@ def write_atomically(path: Path, *parts: bytes, make_folder: bool = True) -> Non
     """
     if make_folder:
         path.parent.mkdir(parents=True, exist_ok=True)
-    with written_beside(path) as temporary, temporary.open("xb") as file:
+    with written_beside(path) as temporary, temporary.open("wb") as file:
         file.writelines(parts)
 
 
-def write_together(contents: Mapping[Path, bytes]) -> None:
-    """Write several files beside their paths, then rename all; a failure before that leaves what was there."""
+def write_together(contents: Mapping[Path, bytes | Callable[[Path], object]], replaced: Iterable[Path] = ()) -> None:
+    """Write several files beside their paths, then rename all, in this order; a failure before leaves what was there.
+
+    A content is bytes, or a function that writes a file at the path it is given. The files in ``replaced`` are removed
+    before the first is renamed, so that none of them ever stands beside a new file.
+    """
     with ExitStack() as stack:
-        written: list[tuple[Path, Path]] = []
+        parts: list[_Part] = []
         for path, content in contents.items():
             path.parent.mkdir(parents=True, exist_ok=True)
-            temporary = _name_beside(path)
-            stack.callback(temporary.unlink, missing_ok=True)
-            with temporary.open("xb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            written.append((temporary, path))
-        for path in contents:
-            if path.is_dir():  # the one thing that stops a rename beside a file that could be written
-                raise IsADirectoryError(f"{path} is a folder")
-        for temporary, path in written:
-            os.replace(temporary, path)
+            part = _begin(path)
+            stack.callback(part.temporary.unlink, missing_ok=True)
+            with _named(part):
+                if callable(content):
+                    content(part.temporary)
+                else:
+                    part.temporary.write_bytes(content)
+                part.complete()
+            parts.append(part)
+        for path in replaced:
+            remove(path)
+        for part in parts:
+            with _named(part):
+                os.replace(part.temporary, part.place)
 
 
 @contextmanager
 def written_beside(path: Path) -> Generator[Path]:
     """Give the name of a file to write beside ``path``, which becomes ``path`` at the end; a failure removes it."""
-    temporary = _name_beside(path)
+    part = _begin(path)
     try:
-        yield temporary
-        with temporary.open("rb+") as file:
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
+        with _named(part):
+            yield part.temporary
+            part.complete()
+            os.replace(part.temporary, part.place)
     finally:
-        temporary.unlink(missing_ok=True)
+        part.temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def folder_beside(path: Path) -> Generator[Path]:
+    """Give a folder beside ``path`` for what is only needed on the way to it; it is removed at the end."""
+    remove_leftovers(path.parent)
+    folder = _name_beside(path)
+    folder.mkdir()
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def remove(path: Path) -> None:
+    """Remove a file, if it is there; of a symbolic link the file that it leads to."""
+    Path(os.path.realpath(path)).unlink(missing_ok=True)
+
+
+def check_folder(folder: Path) -> None:
+    """Raise `OSError` unless a file can be written into a folder that is there."""
+    probe = _name_beside(folder / "probe")
+    try:
+        with probe.open("xb") as file:
+            file.write(b"\0")
+    except OSError as error:
+        error.filename = str(folder)
+        raise
+    finally:
+        with suppress(OSError):
+            probe.unlink(missing_ok=True)
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Remove what processes that are gone left of files that they were writing into a folder."""
+    with suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            found = PART.fullmatch(entry.name)
+            if found is None or not _is_left_over(entry, found[1], int(found[2])):
+                continue
+            with suppress(OSError):
+                if entry.is_dir(follow_symlinks=False):
+                    shutil.rmtree(entry.path)
+                else:
+                    os.unlink(entry.path)
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A file that is being written: the path that was asked for, where links lead, and the permissions to keep."""
+
+    path: Path
+    place: Path
+    temporary: Path
+    before: os.stat_result | None
+
+    def complete(self) -> None:
+        """Bring the content to the disk, and give it the permissions of what was there before."""
+        with self.temporary.open("rb+") as file:
+            os.fsync(file.fileno())
+        if self.before is not None:
+            if hasattr(os, "chown"):
+                with suppress(OSError):  # only the system's user may give files away
+                    os.chown(self.temporary, self.before.st_uid, self.before.st_gid)
+            os.chmod(self.temporary, stat.S_IMODE(self.before.st_mode))
+
+
+def _begin(path: Path) -> _Part:
+    place = Path(os.path.realpath(path))
+    remove_leftovers(place.parent)
+    temporary = _name_beside(place)
+    with _named(_Part(path, place, temporary, None)):
+        before = place.stat() if place.exists() else None
+        if before is not None and stat.S_ISDIR(before.st_mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+        if before is not None and not stat.S_ISREG(before.st_mode):
+            raise OSError(errno.EINVAL, "not a regular file", str(path))
+        # nobody may read what will replace a file before it has the permissions of that file
+        mode = 0o666 if before is None else 0o600
+        os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode))
+    return _Part(path, place, temporary, before)
+
+
+@contextmanager
+def _named(part: _Part) -> Generator[None]:
+    """Let errors within name the file that was asked for, not the part of it that is being written."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is not None and (error.filename is None or str(error.filename) == str(part.temporary)):
+            error.filename, error.filename2 = str(part.path), None
+        raise
 
 
 def _name_beside(path: Path) -> Path:
-    return path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
+    name = path.name if len(os.fsencode(path.name)) <= LONGEST_NAME else f"{zlib.crc32(os.fsencode(path.name)):08x}"
+    return path.with_name(f".{name}.{_machine()}-{os.getpid()}-{secrets.token_hex(4)}.part")
+
+
+@cache
+def _machine() -> str:
+    """Return what stands for this machine since its start, and for the processes that can be seen from this one."""
+    facts = [os.uname().nodename if hasattr(os, "uname") else os.environ.get("COMPUTERNAME", "")]
+    with suppress(OSError):
+        facts.append(Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii"))
+    with suppress(OSError):
+        facts.append(os.readlink("/proc/self/ns/pid"))
+    return f"{zlib.crc32(repr(facts).encode()):08x}"
+
+
+def _is_left_over(entry: os.DirEntry[str], machine: str, process: int) -> bool:
+    """Return whether nobody is writing a part any more: its process is gone, or it has not grown for a day."""
+    if machine == _machine() and os.name == "posix":
+        try:
+            os.kill(process, 0)  # sends nothing, only asks
+        except ProcessLookupError:
+            return True
+        except (OSError, OverflowError):
+            return False
+    with suppress(OSError):
+        return time.time() - entry.stat(follow_symlinks=False).st_mtime > ABANDONED
+    return False

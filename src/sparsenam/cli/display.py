@@ -3,34 +3,71 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import signal
+import sys
+import traceback
 import warnings
+from _thread import interrupt_main
 from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import Any, TextIO
+from contextlib import contextmanager, suppress
+from importlib import import_module
+from threading import Timer, main_thread
+from typing import Annotated, Any, TextIO
 
 import typer
 
-from sparsenam.errors import ClusterError
+from sparsenam.cli import INTERRUPTED, leave_at_once
+from sparsenam.errors import ClusterError, describe
 
 INTERNAL = 1  # exit codes
 BAD_INPUT = 2
-INTERRUPTED = 130
 FILE_WIDTH = 200  # columns of text where stdout is no terminal and has no edge to wrap at
+# characters that move the cursor, colour the text or turn its direction, but for line ends and tabs
+COMMANDING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+
+
+MaxBytes = Annotated[int, typer.Option(help="Most bytes of a table in memory, once unpacked.", min=1)]
 
 
 def say(message: str = "") -> None:
-    """Write a line on stdout."""
-    typer.echo(message)
+    """Write a line on stdout; characters that command a terminal are written as escapes."""
+    _echo(visible(message))
 
 
 def note(message: str) -> None:
-    """Write a line on stderr."""
-    typer.echo(message, err=True)
+    """Write a line on stderr; characters that command a terminal are written as escapes."""
+    _echo(visible(message), err=True)
+
+
+def note_trace() -> None:
+    """Write the trace of the exception that is being handled on stderr."""
+    note(traceback.format_exc().rstrip())
 
 
 def say_json(content: Mapping[str, Any]) -> None:
     """Write plain data as JSON on stdout."""
-    typer.echo(json.dumps(content, indent=2, ensure_ascii=False))
+    text = json.dumps(content, indent=2, ensure_ascii=False)
+    _echo(COMMANDING.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
+
+
+def visible(text: str) -> str:
+    """Return a text with escapes in place of characters that command a terminal."""
+    return COMMANDING.sub(lambda found: ascii(found[0])[1:-1], text)
+
+
+def _echo(text: str, *, err: bool = False) -> None:
+    """Write a line; where nobody reads any more, the work goes on without a word."""
+    try:
+        typer.echo(text, err=err)
+    except OSError as error:
+        with suppress(OSError):  # what waits to be written goes nowhere, at the end of the process too
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, 2 if err else 1)
+            os.close(nowhere)
+        if not err and not isinstance(error, BrokenPipeError):
+            raise OSError(error.errno, error.strerror, "standard output") from error
 
 
 def show_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
@@ -43,25 +80,27 @@ def show_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
     table = Table(box=box.SIMPLE_HEAD)
     for index, heading in enumerate(headings):
-        table.add_column(Text(heading), justify="left" if index == 0 else "right", no_wrap=index == 0)
+        table.add_column(Text(visible(heading)), justify="left" if index == 0 else "right", no_wrap=index == 0)
     for row in rows:
-        table.add_row(*(Text(cell) for cell in row))
+        table.add_row(*(Text(visible(cell)) for cell in row))
     console = Console(highlight=False)
     if not console.is_terminal:
         console.width = FILE_WIDTH
-    console.print(table)
+    with console.capture() as drawn:
+        console.print(table)
+    _echo(drawn.get().removesuffix("\n"))
 
 
 @contextmanager
 def readable_errors(*, debug: bool) -> Generator[None]:
     """Turn errors that a reader can mend into one line on stderr and exit code 2; with ``debug`` let them pass.
 
-    Warnings within become single lines too, each said once.
+    Warnings within become single lines too, each said once, and Ctrl-C stops the work instead of the process.
     """
     try:
-        with _readable_warnings(debug=debug):
+        with _readable_warnings(debug=debug), _stoppable():
             yield
-    except (typer.Exit, typer.Abort, BrokenPipeError):  # a pipe that its reader closed is no error
+    except (typer.Exit, typer.Abort):
         raise
     except KeyboardInterrupt as stop:
         if debug:
@@ -72,11 +111,46 @@ def readable_errors(*, debug: bool) -> Generator[None]:
         if debug:
             raise
         if isinstance(error, ValueError | ImportError | OSError | ArithmeticError | ClusterError):
-            note(f"sparsenam: {_one_line(error) or type(error).__name__}")
+            note(f"sparsenam: {_sentence(error)}")
             raise typer.Exit(BAD_INPUT) from error
         cause = f"{type(error).__name__}: {_one_line(error)}"
         note(f"sparsenam: an error inside the program ({cause}); --debug shows where")
         raise typer.Exit(INTERNAL) from error
+
+
+@contextmanager
+def _stoppable() -> Generator[None]:
+    """Let Ctrl-C raise KeyboardInterrupt within, once all that the commands need is loaded."""
+    import_module("sparsenam.cli.run")
+    try:
+        ends_process = signal.getsignal(signal.SIGINT) is leave_at_once
+    except ValueError:
+        ends_process = False
+    if not ends_process:
+        yield
+        return
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    sys.unraisablehook = _raised_again
+    try:
+        yield
+    finally:
+        sys.unraisablehook = sys.__unraisablehook__
+        signal.signal(signal.SIGINT, leave_at_once)
+
+
+def _raised_again(lost: Any) -> None:
+    """Send a Ctrl-C again that came where Python only prints exceptions: in a callback, or as an object is deleted."""
+    if lost.exc_type is not None and issubclass(lost.exc_type, KeyboardInterrupt):
+        Timer(0.05, _interrupt).start()
+    else:
+        sys.__unraisablehook__(lost)
+
+
+def _interrupt() -> None:
+    if hasattr(signal, "pthread_kill"):
+        signal.pthread_kill(main_thread().ident or 0, signal.SIGINT)  # which wakes a sleeping call, too
+    else:
+        interrupt_main()
 
 
 @contextmanager
@@ -105,6 +179,14 @@ def _readable_warnings(*, debug: bool) -> Generator[None]:
         warnings.simplefilter("always", UserWarning)
         warnings.showwarning = show
         yield
+
+
+def _sentence(error: Exception) -> str:
+    """Return what an error says, in one sentence; that of the system with the file that it is about."""
+    if isinstance(error, OSError) and error.strerror and error.filename is not None:
+        expected, got = "a file or folder that can be used", error.strerror.lower()
+        return describe(_one_line(str(error.filename)), expected, got, "mend that or name another")
+    return _one_line(error) or type(error).__name__
 
 
 def _one_line(message: object) -> str:

@@ -7,7 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from sparsenam.cli.display import readable_errors, say
+from sparsenam.cli.csv_text import MAX_BYTES
+from sparsenam.cli.display import MaxBytes, readable_errors, say
 from sparsenam.cli.models import Debug, ModelFile, inputs_of, load_model
 from sparsenam.errors import InputError, describe
 
@@ -37,6 +38,7 @@ def export(
         float | None, typer.Option(help="Scorecard: the odds, good to bad, at the base score.")
     ] = None,
     option: Annotated[list[str] | None, typer.Option(help="Any other option, as name=value.")] = None,
+    max_bytes: MaxBytes = MAX_BYTES,
     debug: Debug = False,
 ) -> None:
     """Write a saved model for the place where predictions run: code, SQL, ONNX, PMML, a scorecard.
@@ -51,7 +53,7 @@ def export(
         for read, what in ((model, "the model file"), (check, "the table to check on")):
             _refuse_overwriting(path, read, what)
         estimator = load_model(model)
-        rows = None if check is None else _rows(estimator, check)
+        rows = None if check is None else _rows(estimator, check, max_bytes)
         if rows is not None:  # what speaks against the check is said before anything is written
             _require_check(estimator, rows, path, to, options)
         for file in estimator.export(path, to=to, **options):
@@ -72,7 +74,8 @@ def _require_check(estimator: Any, rows: Any, path: Path, to: str | None, option
     from sparsenam.export.exporting import target_for
 
     target_for(path, to).load().require_engine(path, options)
-    estimator.encoder_.encode(rows.native)
+    with rows.naming_rows():
+        estimator.encoder_.encode(rows.native)
 
 
 def options_of(texts: list[str], named: dict[str, Any]) -> dict[str, Any]:
@@ -101,8 +104,8 @@ def _value(text: str | None) -> Any:
     return text
 
 
-def _rows(estimator: Any, path: Path) -> Any:
+def _rows(estimator: Any, path: Path, max_bytes: int) -> Any:
     """Return the rows of a table to compare on, the model's columns of it."""
     from sparsenam.cli.tables import read_file
 
-    return inputs_of(estimator, read_file(path), path)
+    return inputs_of(estimator, read_file(path, max_bytes), path)

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from sparsenam.cli import INTERRUPTED
 from sparsenam.cli.cluster import connected
-from sparsenam.cli.display import INTERRUPTED, note, readable_errors, say, say_json, show_table
+from sparsenam.cli.csv_text import MAX_BYTES
+from sparsenam.cli.display import MaxBytes, note, readable_errors, say, say_json, show_table
 from sparsenam.errors import InputError, describe
 
 if TYPE_CHECKING:
@@ -64,6 +66,7 @@ def fit(
     shape: Annotated[
         list[str] | None, typer.Option(help="Shape of a column, as in age=increasing; repeatable.")
     ] = None,
+    max_bytes: MaxBytes = MAX_BYTES,
     scheduler: Annotated[str | None, typer.Option(help="Address of a Dask scheduler that reads the files.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with a fit that was stopped.")] = False,
     debug: Debug = False,
@@ -103,7 +106,7 @@ def fit(
         folder = ModelFolder(out)
         had_model = folder.model.exists()
         try:
-            problem, notes, content = _posed(table, request, in_cluster=scheduler is not None)
+            problem, notes, content = _posed(table, request, max_bytes, in_cluster=scheduler is not None)
         except KeyboardInterrupt as stop:
             note(_stopped_message("nothing", folder, had_model=had_model))
             raise typer.Exit(INTERRUPTED) from stop
@@ -134,6 +137,7 @@ def path(
     types: Types = None,
     exposure: Exposure = None,
     family: FamilyName = None,
+    max_bytes: MaxBytes = MAX_BYTES,
     as_json: Annotated[bool, typer.Option("--json", help="JSON instead of a table.")] = False,
     debug: Debug = False,
 ) -> None:
@@ -141,7 +145,7 @@ def path(
     with readable_errors(debug=debug):
         from sparsenam.cli.problem import TargetRequest, fit_rows, pose
         from sparsenam.cli.run import FitRequest
-        from sparsenam.cli.tables import read_columns
+        from sparsenam.cli.tables import read_file
 
         if task == "survival":
             remedy = "see the path in the report of sparsenam fit"
@@ -149,7 +153,7 @@ def path(
         columns = TargetRequest(target, task, family, None, exposure)
         kinds = tuple(as_types(types).items())
         request = FitRequest(columns, seed=seed, keep=tuple(as_list(keep)), types=kinds)
-        problem = pose(read_columns(table, (target, exposure)), columns)
+        problem = pose(read_file(table, max_bytes, (target, exposure)), columns)
         if not as_json:
             _say_task(problem.kind, problem.notes)
         walker = request.convex_estimator(problem.kind, "auto")
@@ -225,19 +229,22 @@ def as_alpha(text: str) -> float | Literal["auto"]:
     return alpha
 
 
-def _posed(table: Path, request: FitRequest, *, in_cluster: bool) -> tuple[Posed, tuple[str, ...], bytes]:
+def _posed(
+    table: Path, request: FitRequest, max_bytes: int, *, in_cluster: bool
+) -> tuple[Posed, tuple[str, ...], bytes]:
     """Return the problem of a table in memory or in blocks, what to say of it, and what stands for its content."""
     from sparsenam.cli.large import content_of, pose_large, reads_blocks, source_at
     from sparsenam.cli.problem import SplitProblem, pose, split
-    from sparsenam.cli.tables import read_columns
+    from sparsenam.cli.tables import read_file
 
     if in_cluster or reads_blocks(table, request):
         source = source_at(table, in_cluster=in_cluster)
-        large = pose_large(source, request.target, request.test, request.seed)
+        large = pose_large(source, request.target, request.test, request.seed, table)
         return large, large.notes, content_of(source, large)
     asked = request.target
-    problem = pose(read_columns(table, (asked.target, asked.event, asked.exposure)), asked)
-    return SplitProblem(problem, *split(problem, request.test, request.seed)), problem.notes, table.read_bytes()
+    read = read_file(table, max_bytes, (asked.target, asked.event, asked.exposure))
+    problem = pose(read, asked)
+    return SplitProblem(problem, *split(problem, request.test, request.seed)), problem.notes, read.digest
 
 
 def _say_task(kind: TargetKind, notes: Sequence[str]) -> None:

@@ -27,14 +27,16 @@ Report = Annotated[Path | None, typer.Option(help="HTML page to write: the model
 AsJson = Annotated[bool, typer.Option("--json", help="JSON instead of text.")]
 
 
-def read_labelled(estimator: Any, path: Path, target: str, event: str | None, exposure: str | None) -> LabelledRows:
+def read_labelled(
+    estimator: Any, path: Path, target: str, event: str | None, exposure: str | None, max_bytes: int
+) -> LabelledRows:
     """Return the rows of a file whose target is known, with the target and exposures as the model reads them."""
     from dataclasses import replace
 
     from sparsenam.cli.problem import pose
     from sparsenam.cli.tables import read_file
 
-    problem = pose(read_file(path), request_for(estimator, target, event, exposure))
+    problem = pose(read_file(path, max_bytes), request_for(estimator, target, event, exposure))
     for sentence in problem.notes:
         note(sentence)
     if not hasattr(estimator, "classes_"):
@@ -67,9 +69,7 @@ def show_result(found: Any, estimator: Any, report: Path | None, *, as_json: boo
     """Print what was found, and write it into a report of the model."""
     say_json(found.to_dict()) if as_json else say(str(found))
     if report is not None:
-        from sparsenam.cli.run import write_report
-
-        write_report(estimator.explain(), report, beside=[found])
+        estimator.explain().report(report, beside=[found])
         note(f"report: {report}")
 
 

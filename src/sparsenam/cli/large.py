@@ -6,16 +6,17 @@ from dataclasses import dataclass
 from importlib import import_module
 from os import stat
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, cast
 
 import narwhals.stable.v2 as nw
+import numpy as np
 
 from sparsenam.cli.problem import FEWEST_ROWS, LabelledRows, TargetKind, TargetRequest, check_share, find_kind
 from sparsenam.cli.tables import PARQUET, FileTable, check_place
 from sparsenam.context import ProgressBar, ResumeFile, Streams
 from sparsenam.errors import InputError, describe
 from sparsenam.estimators import fit_with, predict_table
+from sparsenam.files import folder_beside
 from sparsenam.tables import blocks as rows_of_tables
 from sparsenam.tables.arrow_rows import is_pattern
 from sparsenam.tables.blocks import Block, TargetColumns, sample_of
@@ -63,6 +64,7 @@ class LargeProblem:
     seen: LabelledRows
     seed: int
     notes: tuple[str, ...]
+    path: Path
 
     @property
     def target(self) -> str:
@@ -83,7 +85,8 @@ class LargeProblem:
         """Fit an estimator on all rows to fit, with a progress bar on a terminal."""
         exposure = self.request.exposure
         more = {} if exposure is None else {"exposure": exposure}
-        fit_with(estimator, cast("Any", self.fitted), self.target, progress=ProgressBar(), resume=resume, **more)
+        with self.seen.table.naming_rows():
+            fit_with(estimator, cast("Any", self.fitted), self.target, progress=ProgressBar(), resume=resume, **more)
 
     def held(self) -> LabelledRows | None:
         """Return the rows held out, at most 200,000 of them."""
@@ -94,15 +97,18 @@ class LargeProblem:
         return self._drawn(self.fitted, count, "shown rows")
 
     def _drawn(self, rows: SomeRows, size: int | None, stream: str) -> LabelledRows:
-        return labelled(sample_of(rows, Streams(self.seed).integer(stream), size))
+        return labelled(sample_of(rows, Streams(self.seed).integer(stream), size), self.path)
 
 
-def labelled(block: Block) -> LabelledRows:
+def labelled(block: Block, path: Path) -> LabelledRows:
     """Return rows in memory as the commands use them."""
-    return LabelledRows(FileTable(nw.from_native(block.X, eager_only=True)), block.y, block.exposure)
+    table = FileTable(nw.from_native(block.X, eager_only=True), path)
+    return LabelledRows(table, block.y, block.exposure, np.asarray(block.in_table, dtype=np.intp))
 
 
-def pose_large(source: RowSource, request: TargetRequest, share: float, seed: int) -> LargeProblem:
+def pose_large(
+    source: RowSource, request: TargetRequest, share: float, seed: int, path: Path = Path("the table")
+) -> LargeProblem:
     """Return the problem that a request makes of a table in blocks; rows without a target are left out.
 
     Two passes over target and exposure count the rows and draw those by which the kind of target is decided.
@@ -110,19 +116,19 @@ def pose_large(source: RowSource, request: TargetRequest, share: float, seed: in
     check_share(share)
     if request.event is not None or request.task == "survival":
         expected, remedy = "regression, count or classification", "give one file that fits into memory"
-        raise InputError(describe("a table in blocks", expected, "survival", remedy))
+        raise InputError(describe(f"{path}, a table in blocks", expected, "survival", remedy))
     columns = TargetColumns(request.target, None, request.exposure)
     if len(set(columns.used)) < len(columns.used):
         raise InputError(describe("--target and --exposure", "different columns", "one twice", "correct the names"))
     blocks = cast("ColumnBlocks", blocks_of(source.table, columns))
     if not blocks.names:
-        raise InputError(describe("the table", "columns besides the target", "none", "give a wider table"))
+        raise InputError(describe(str(path), "columns besides the target", "none", "give a wider table"))
     draw = Draw(columns, share, Streams(seed).integer("held out"))
     counts = count_rows(blocks, draw)
     known = counts.fit + counts.held
     if counts.fit < FEWEST_ROWS:
         expected, got = f"at least {FEWEST_ROWS} rows with a target", f"{known} rows"
-        raise InputError(describe("the table", expected, got, "give more rows"))
+        raise InputError(describe(str(path), expected, got, "give more rows"))
     parts: list[tuple[Part, int]] = [("fit", counts.fit), ("held", counts.held)]
     fitted, held = (SomeRows(blocks, draw, part, count) for part, count in parts)
     drawn = sample_of(fitted.only(blocks.names[:1]), Streams(seed).integer("target"))
@@ -130,8 +136,11 @@ def pose_large(source: RowSource, request: TargetRequest, share: float, seed: in
     if counts.unknown:
         without = f"{counts.unknown:,} row{'s' if counts.unknown > 1 else ''} without {listed(list(columns.used))}"
         notes.append(f"{without} left out.")
-    kind = find_kind(from_array(request.target, drawn.y), request)
-    return LargeProblem(kind, request, fitted, held if counts.held else None, labelled(drawn), seed, tuple(notes))
+    seen = labelled(drawn, path)
+    with seen.named():
+        kind = find_kind(from_array(request.target, drawn.y), request)
+    held_out = held if counts.held else None
+    return LargeProblem(kind, request, fitted, held_out, seen, seed, tuple(notes), path)
 
 
 def source_at(table: Path, *, in_cluster: bool) -> RowSource:
@@ -171,7 +180,7 @@ def predict_blocks(estimator: Any, table: Path, out: Path, asked: list[str]) -> 
     if not hasattr(estimator, "classes_"):
         predict_table(estimator, table, to=out)
     else:
-        with TemporaryDirectory(dir=out.parent, prefix=".predictions") as folder:
-            classes = predict_table(estimator, table, to=Path(folder, "classes.parquet"))
+        with folder_beside(out) as folder:
+            classes = predict_table(estimator, table, to=folder / "classes.parquet")
             predict_table(estimator, classes, to=out, method="predict_proba")
     return int(import_module("pyarrow.parquet").read_metadata(out).num_rows)

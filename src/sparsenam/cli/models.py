@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sparsenam.cli.display import note, readable_errors, say, say_json, show_table
+from sparsenam.cli.csv_text import MAX_BYTES
+from sparsenam.cli.display import MaxBytes, note, readable_errors, say, say_json, show_table
 from sparsenam.errors import InputError, describe
 
 if TYPE_CHECKING:
@@ -45,6 +46,11 @@ def predict(
     ] = None,
     exposure: Annotated[str | None, typer.Option(help="Column of exposures; else 1 for every row.")] = None,
     intervals: Annotated[float | None, typer.Option(help="Level, such as 0.9, of intervals or sets.")] = None,
+    quote_formulas: Annotated[
+        bool,
+        typer.Option("--quote-formulas", help="An apostrophe before texts such as =1+1, for spreadsheets (CSV, TSV)."),
+    ] = False,
+    max_bytes: MaxBytes = MAX_BYTES,
     debug: Debug = False,
 ) -> None:
     """Predict each row of a table: the table again, with a column of predictions and one for each probability.
@@ -60,19 +66,20 @@ def predict(
         if out is None:
             out = Path("predictions.parquet" if is_in_blocks(table) else "predictions.csv")
         if out.suffix.lower() in PARQUET or is_in_blocks(table):
-            asked = {"--exposure": exposure, "--intervals": intervals}
+            asked = {"--exposure": exposure, "--intervals": intervals, "--quote-formulas": quote_formulas or None}
             given = [name for name, value in asked.items() if value is not None]
             say(f"{predict_blocks(load_model(model), table, out, given)} predictions: {out}")
             return
         check_writable(out)
         estimator = load_model(model)
-        whole = read_file(table)
+        whole = read_file(table, max_bytes)
         inputs = inputs_of(estimator, whole, table, beside=() if exposure is None else (exposure,))
-        units = _exposures(estimator, whole, exposure)
-        columns = _predictions(estimator, inputs, units)
-        if intervals is not None:
-            columns |= _intervals(estimator, inputs, units, intervals)
-        write_table(out, whole, columns)
+        with whole.naming_rows():
+            units = _exposures(estimator, whole, exposure)
+            columns = _predictions(estimator, inputs, units)
+            if intervals is not None:
+                columns |= _intervals(estimator, inputs, units, intervals)
+        write_table(out, whole, columns, quote_formulas=quote_formulas)
         say(f"{whole.n_rows} predictions: {out}")
 
 
@@ -81,15 +88,16 @@ def explain(
     table: Annotated[Path | None, typer.Argument(help="Rows to explain; else those of the fit.")] = None,
     rows: RowNumbers = None,
     reference: Annotated[str | None, typer.Option(help="Of several classes, the one to compare with.")] = None,
+    max_bytes: MaxBytes = MAX_BYTES,
     as_json: Annotated[bool, typer.Option("--json", help="JSON instead of text.")] = False,
     debug: Debug = False,
 ) -> None:
     """Say which columns a model uses and how much each matters; with --rows, what each adds to single rows."""
     with readable_errors(debug=debug):
-        estimator, inputs = _model_and_inputs(model, table, rows)
+        estimator, inputs = _model_and_inputs(model, table, rows, max_bytes)
         if rows is None or inputs is None:
             more = {} if reference is None else {"reference": _class_of(estimator, reference)}
-            explanation = estimator.explain(None if inputs is None else inputs.native, **more)
+            explanation = _explained(estimator, inputs, **more)
             say_json(explanation.to_dict()) if as_json else _show_columns(explanation)
             stability = getattr(estimator, "stability_", None)
             if stability is not None and not as_json:
@@ -109,21 +117,21 @@ def report(
     table: Annotated[Path | None, typer.Argument(help="Rows to show; else those of the fit.")] = None,
     out: Annotated[Path, typer.Option(help="HTML file to write.")] = Path("report.html"),
     rows: RowNumbers = None,
+    max_bytes: MaxBytes = MAX_BYTES,
     debug: Debug = False,
 ) -> None:
     """Write a page that shows what the model does with each column; it opens without a network."""
     with readable_errors(debug=debug):
-        from sparsenam.cli.run import SHOWN_ROWS, findings_of, write_report
+        from sparsenam.cli.run import SHOWN_ROWS, findings_of
 
         if not out.parent.is_dir() or out.is_dir():
             raise InputError(describe("--out", "a file in a folder", str(out), "make the folder or choose another"))
-        estimator, inputs = _model_and_inputs(model, table, rows)
+        estimator, inputs = _model_and_inputs(model, table, rows, max_bytes)
         local = None
         if inputs is not None:
             first = list(range(min(SHOWN_ROWS, inputs.n_rows)))
             local = _explain_rows(estimator, inputs, first if rows is None else as_rows(rows, inputs.n_rows))
-        explanation = estimator.explain(None if inputs is None else inputs.native)
-        write_report(explanation, out, local, findings_of(estimator))
+        _explained(estimator, inputs).report(out, local, findings_of(estimator))
         say(f"report: {out}")
 
 
@@ -171,20 +179,30 @@ def inputs_of(estimator: Any, whole: FileTable, path: Path, *, beside: tuple[str
     return whole.select(names)
 
 
-def _model_and_inputs(model: Path, table: Path | None, rows: str | None) -> tuple[Any, FileTable | None]:
+def _model_and_inputs(
+    model: Path, table: Path | None, rows: str | None, max_bytes: int
+) -> tuple[Any, FileTable | None]:
     """Return a saved model, and its columns of a table where one is named."""
     from sparsenam.cli.tables import read_file
 
     if rows is not None and table is None:
         raise InputError(describe("--rows", "a table to take the rows from", "none", "name it after the model"))
     estimator = load_model(model)
-    return estimator, None if table is None else inputs_of(estimator, read_file(table), table)
+    return estimator, None if table is None else inputs_of(estimator, read_file(table, max_bytes), table)
 
 
 def _explain_rows(estimator: Any, inputs: FileTable, indices: list[int]) -> Any:
     import numpy as np
 
-    return estimator.explain_local(inputs.take(np.array(indices, dtype=np.intp)).native)
+    with inputs.naming_rows(indices):
+        return estimator.explain_local(inputs.take(np.array(indices, dtype=np.intp)).native)
+
+
+def _explained(estimator: Any, inputs: FileTable | None, **more: Any) -> Explanation:
+    if inputs is None:
+        return estimator.explain(**more)
+    with inputs.naming_rows():
+        return estimator.explain(inputs.native, **more)
 
 
 def _class_of(estimator: Any, reference: str) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Literal, cast, get_args
 
@@ -10,11 +12,11 @@ from numpy.typing import NDArray
 
 from sparsenam.cli.tables import FileTable
 from sparsenam.context import ProgressBar, ResumeFile, Streams
-from sparsenam.errors import InputError, describe
+from sparsenam.errors import InputError, RowError, describe
 from sparsenam.estimators import fit_with, survival_target
 from sparsenam.tables.cells import Cells
 from sparsenam.tables.columns import as_levels, as_numbers, decide
-from sparsenam.tables.text import listed
+from sparsenam.tables.text import date_in, has_leading_zero, listed, number_in
 
 TaskName = Literal["regression", "count", "classification", "survival"]
 
@@ -52,16 +54,21 @@ class TargetKind:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LabelledRows:
-    """The table (rows, columns), y (rows,), and the exposure (rows,), if there is one."""
+    """The table (rows, columns), y (rows,), the exposure (rows,) if there is one, and the rows' numbers in the file."""
 
     table: FileTable
     y: NDArray[Any]
     exposure: NDArray[np.float64] | None
+    numbers: NDArray[np.intp]
 
     def take(self, rows: NDArray[np.intp]) -> LabelledRows:
         """Return some of the rows."""
         exposure = None if self.exposure is None else self.exposure[rows]
-        return LabelledRows(self.table.take(rows), self.y[rows], exposure)
+        return LabelledRows(self.table.take(rows), self.y[rows], exposure, self.numbers[rows])
+
+    def named(self) -> AbstractContextManager[None]:
+        """Let errors within name the file, and rows by their numbers in it."""
+        return self.table.naming_rows(self.numbers)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -81,25 +88,28 @@ def pose(table: FileTable, request: TargetRequest) -> TableProblem:
     if len(set(named)) < len(named):
         where = "--target, --event and --exposure"
         raise InputError(describe(where, "different columns", "one twice", "correct the names"))
-    missing = np.any([table.cells(name).missing for name in named], axis=0)
+    with table.naming_rows():
+        missing = np.any([table.cells(name).missing for name in named], axis=0)
+    numbers = np.flatnonzero(~missing)
     notes: list[str] = []
     if missing.any():
         count = int(missing.sum())
         notes.append(f"{count} row{'s' if count > 1 else ''} without {listed(named)} left out.")
-        table = table.take(np.flatnonzero(~missing))
+        table = table.take(numbers)
     if table.n_rows < FEWEST_ROWS:
         expected, got = f"at least {FEWEST_ROWS} rows with a target", f"{table.n_rows} rows"
-        raise InputError(describe("the table", expected, got, "give more rows"))
+        raise InputError(describe(str(table.path), expected, got, "give more rows"))
     inputs = table.without(named)
     if not inputs.names:
-        raise InputError(describe("the table", "columns besides the target", "none", "give a wider table"))
-    cells = table.cells(request.target)
-    kind = find_kind(cells, request)
-    y = classes_of(cells) if kind.task == "classification" else numbers_of(cells, "--target")
-    if request.event is not None:
-        y = survival_target(_events_of(table.cells(request.event)), y)
-    exposure = None if request.exposure is None else numbers_of(table.cells(request.exposure), "--exposure")
-    return TableProblem(kind, request.target, LabelledRows(inputs, y, exposure), tuple(notes))
+        raise InputError(describe(str(table.path), "columns besides the target", "none", "give a wider table"))
+    with table.naming_rows(numbers):
+        cells = table.cells(request.target)
+        kind = find_kind(cells, request)
+        y = classes_of(cells) if kind.task == "classification" else numbers_of(cells, "--target")
+        if request.event is not None:
+            y = survival_target(_events_of(table.cells(request.event)), y)
+        exposure = None if request.exposure is None else numbers_of(table.cells(request.exposure), "--exposure")
+    return TableProblem(kind, request.target, LabelledRows(inputs, y, exposure, numbers), tuple(notes))
 
 
 def split(problem: TableProblem, share: float, seed: int) -> tuple[LabelledRows, LabelledRows | None]:
@@ -178,7 +188,8 @@ class SplitProblem:
 def fit_rows(estimator: Any, rows: LabelledRows, resume: ResumeFile | None = None) -> None:
     """Fit an estimator on some rows, with a progress bar on a terminal."""
     more = {} if rows.exposure is None else {"exposure": rows.exposure}
-    fit_with(estimator, rows.table.native, rows.y, progress=ProgressBar(), resume=resume, **more)
+    with rows.named():
+        fit_with(estimator, rows.table.native, rows.y, progress=ProgressBar(), resume=resume, **more)
 
 
 def find_kind(cells: Cells, request: TargetRequest) -> TargetKind:
@@ -223,6 +234,7 @@ def _guess(cells: Cells, request: TargetRequest) -> tuple[TaskName, str]:
         remedy = "name a column of numbers or classes"
         raise InputError(describe(f"target {cells.name!r}", "numbers or classes", "dates", remedy))
     if kind != "number":
+        _refuse_slips(cells)
         levels = np.unique(cells.numbers[~cells.missing]).size if cells.stored == "truth" else len(cells.values)
         return "classification", f"the target holds {levels} classes that are no numbers"
     numbers = as_numbers(cells, "")
@@ -238,11 +250,39 @@ def _guess(cells: Cells, request: TargetRequest) -> tuple[TaskName, str]:
     return "regression", f"the target holds {values.size} different numbers"
 
 
+def _refuse_slips(cells: Cells) -> None:
+    """Raise where a target is of classes only because of a few texts among many different numbers, or dates."""
+    if cells.stored != "text":
+        return
+    counts = np.bincount(cells.codes[cells.codes >= 0], minlength=len(cells.values))
+    for name, read in (("numbers", _plain_number), ("dates", date_in)):
+        values = [read(value) for value in cells.values]
+        reads = np.array([value is not None for value in values], dtype=np.bool_)
+        different = {value for value in values if value is not None}
+        are_classes = len(different) <= FEW_VALUES and all(value == round(value) for value in different)
+        if are_classes or counts[reads].sum() <= counts[~reads].sum():
+            continue
+        row = int(np.argmax(np.isin(cells.codes, np.flatnonzero(~reads))))
+        got, more = f"the text {cells.values[cells.codes[row]]!r}", f" among {len(different)} different {name}"
+        remedy = "mend this cell or leave it empty, or say --task classification"
+        raise RowError(f"target {cells.name!r}", f"{name}, or classes", ((got, row),), remedy, more)
+
+
+def _plain_number(text: str) -> float | None:
+    number = None if has_leading_zero(text) else number_in(text)
+    return number if number is not None and math.isfinite(number) else None
+
+
 def numbers_of(cells: Cells, option: str) -> NDArray[np.float64]:
-    """Return the cells as numbers (rows,), NaN where missing; raise one sentence when they are none."""
+    """Return the cells as numbers (rows,), NaN where missing; raise one sentence that names a row which has none."""
     kind = decide(cells, None).kind
+    if cells.stored == "text" and kind != "number" and cells.values:
+        odd = np.array([_plain_number(value) is None for value in cells.values], dtype=np.bool_)
+        row = int(np.argmax((cells.codes >= 0) & odd[cells.codes]))
+        got = f"the text {cells.values[cells.codes[row]]!r}"
+        raise RowError(f"{option} {cells.name!r}", "numbers", ((got, row),), "mend this cell or name another column")
     if kind not in ("number", "category") or (cells.stored == "text" and kind != "number"):
-        got = f"{cells.values[0]!r}" if cells.values else f"a column of kind {kind}"
+        got = f"a column of kind {kind}"
         raise InputError(describe(f"{option} {cells.name!r}", "numbers", got, "name another column"))
     return as_numbers(cells, "")
 
@@ -261,8 +301,8 @@ def _events_of(cells: Cells) -> NDArray[np.bool_]:
     """Return whether the event happened in each row (rows,): from 0/1, false/true or no/yes."""
     codes, names = as_levels(cells)
     keys = [name.strip().lower().removesuffix(".0") for name in names]
-    unknown = [name for name, key in zip(names, keys, strict=True) if key not in EVENTS]
+    unknown = [code for code, key in enumerate(keys) if key not in EVENTS]
     if unknown:
-        expected = "0 or 1, false or true, no or yes"
-        raise InputError(describe(f"--event {cells.name!r}", expected, repr(unknown[0]), "correct these cells"))
+        got = ((repr(names[unknown[0]]), int(np.argmax(codes == unknown[0]))),)
+        raise RowError(f"--event {cells.name!r}", "0 or 1, false or true, no or yes", got, "correct these cells")
     return np.array([EVENTS[key] for key in keys], dtype=np.bool_)[codes]

@@ -5,12 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import os
 import time
 import warnings
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -24,7 +23,9 @@ from sparsenam.cli.large import LargeProblem
 from sparsenam.cli.problem import LabelledRows, SplitProblem, TargetKind, TargetRequest, fit_rows
 from sparsenam.context import ResumeFile
 from sparsenam.errors import ChoiceWarning, InputError, describe
-from sparsenam.files import write_atomically
+from sparsenam.explain.report import render_report
+from sparsenam.export import ModelFileError
+from sparsenam.files import check_folder, remove, remove_leftovers, write_together
 from sparsenam.fitting.strategies import RAMPS
 from sparsenam.selection import FDR
 
@@ -73,19 +74,24 @@ class ModelFolder:
         return metrics if metrics and is_finished else None
 
     def make(self) -> None:
-        """Make the folder."""
+        """Make the folder; raise before the work where nothing can be written into it."""
         if self.path.exists() and not self.path.is_dir():
             raise InputError(describe("--out", "a folder", f"the file {self.path}", "name another"))
         self.path.mkdir(parents=True, exist_ok=True)
+        remove_leftovers(self.path)
+        check_folder(self.path)
 
-    def write_model(self, estimator: Any) -> None:
-        """Write a model; the figures of an older one go first, so that none is beside another model."""
-        self.metrics.unlink(missing_ok=True)
-        estimator.save(self.model)
+    def write(self, estimator: Any, metrics: Mapping[str, Any] | None = None, report: str | None = None) -> None:
+        """Write a model with what there is about it; report and figures of an older one never stand beside it.
 
-    def write_metrics(self, metrics: Mapping[str, Any]) -> None:
-        """Write what was measured."""
-        write_atomically(self.metrics, (json.dumps(metrics, indent=2, ensure_ascii=False) + "\n").encode())
+        All files are written beside their places first, so that a full disk leaves the older fit as it was.
+        """
+        contents: dict[Path, bytes | Callable[[Path], object]] = {self.model: partial(_save, estimator)}
+        if report is not None:
+            contents[self.report] = report.encode()
+        if metrics is not None:
+            contents[self.metrics] = (json.dumps(metrics, indent=2, ensure_ascii=False) + "\n").encode()
+        write_together(contents, replaced=(self.metrics, self.report))
 
     def _read_metrics(self) -> Mapping[str, Any]:
         """Return the metrics, empty where there are none that read: they only help, the model is what counts."""
@@ -96,15 +102,14 @@ class ModelFolder:
         return cast("Mapping[str, Any]", metrics) if isinstance(metrics, dict) else {}
 
 
-def write_report(explanation: Any, path: Path, local: Any = None, beside: Sequence[Any] = ()) -> None:
-    """Write the report of an explanation, whole or not at all."""
-    partial = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
+def _save(estimator: Any, path: Path) -> None:
+    """Save a model at a path that is not the one to name where it cannot be written."""
     try:
-        explanation.report(partial, local, beside)
-        os.replace(partial, path)
-    finally:
-        with suppress(FileNotFoundError):
-            partial.unlink()
+        estimator.save(path)
+    except ModelFileError as error:
+        if not isinstance(error.__cause__, OSError):
+            raise
+        raise OSError(error.__cause__.errno, error.__cause__.strerror) from error
 
 
 def findings_of(estimator: Any) -> list[Any]:
@@ -133,7 +138,7 @@ class FitRequest:
     fdr: float | None = None
 
     def fingerprint(self, content: bytes) -> str:
-        """Return a digest of the table's file and of what decides the numbers."""
+        """Return a digest of what stands for the table's content, and of what decides the numbers."""
         settings = asdict(replace(self, max_seconds=None))
         digest = hashlib.sha256(json.dumps([sparsenam.__version__, settings], sort_keys=True).encode())
         digest.update(content)
@@ -193,7 +198,7 @@ def run_fit(
     """Fit, measure and write; return the metrics, or raise `FitStopped` when the user stops it."""
     folder.make()
     if not resume:
-        folder.stage.unlink(missing_ok=True)
+        remove(folder.stage)
     stage = ResumeFile(folder.stage)
     estimator = request.estimator(problem.kind)
     metrics: dict[str, Any] = {"fingerprint": fingerprint, "seed": request.seed, "seconds": None}
@@ -203,18 +208,17 @@ def run_fit(
             warnings.simplefilter("ignore", ChoiceWarning)  # the notes say the same
             problem.fit(estimator, stage)
         metrics["seconds"] = round(time.perf_counter() - started, 3)
-        folder.write_model(estimator)
         held = problem.held()
         metrics |= _facts(problem, estimator, held)
         shown = problem.some(SHOWN_ROWS) if held is None else held
         explanation, local = _explained(problem, estimator, shown, metrics)
-        write_report(explanation, folder.report, local, findings_of(estimator))
-        folder.write_metrics(metrics)
+        folder.write(estimator, metrics, render_report(explanation, local, findings_of(estimator)))
     except KeyboardInterrupt as interrupt:
         choice = stage.recall("choice")
         left: Left = "nothing"
         if hasattr(estimator, "model_"):
-            folder.write_model(estimator)
+            if folder.finished_fit() != json.loads(json.dumps(metrics)):  # else all was written when it came
+                folder.write(estimator)
             left = "complete"
         elif folder.finished_fit() is not None:
             left = "older"  # a finished model is worth more than a preliminary one
@@ -224,11 +228,10 @@ def run_fit(
             # the penalised convex solution of the choice is there at once, only shrunken
             quick = request.convex_estimator(problem.kind, float(choice.facts["alpha"]))
             fit_rows(quick, problem.fitted)
-            folder.write_model(quick)
-            folder.write_metrics({**metrics, **_facts(problem, quick, None), "preliminary": True})
+            folder.write(quick, {**metrics, **_facts(problem, quick, None), "preliminary": True})
             left = "preliminary"
         raise FitStopped(left) from interrupt
-    folder.stage.unlink(missing_ok=True)
+    remove(folder.stage)
     return metrics
 
 
@@ -275,7 +278,9 @@ def _finite(values: Mapping[str, Any]) -> dict[str, Any]:
 def _explained(problem: Posed, estimator: Any, shown: LabelledRows, metrics: Mapping[str, Any]) -> tuple[Any, Any]:
     """Return the explanation, with the target's name and the errors on held-out rows, and that of a few rows."""
     explanation, errors = estimator.explain(), metrics["test"]
-    local = estimator.explain_local(shown.take(np.arange(min(SHOWN_ROWS, len(shown.y)))).table.native)
+    few = shown.take(np.arange(min(SHOWN_ROWS, len(shown.y))))
+    with few.named():
+        local = estimator.explain_local(few.table.native)
     card = explanation.card
     if errors is not None:
         local = replace(local, rows=tuple(replace(row, row=f"{row.row} held out") for row in local.rows))
@@ -293,13 +298,14 @@ def _explained(problem: Posed, estimator: Any, shown: LabelledRows, metrics: Map
 def measure(estimator: Any, kind: TargetKind, fitted: LabelledRows, held: LabelledRows) -> dict[str, Any]:
     """Return the errors on held-out rows, of the model and of a prediction that looks at no column."""
     errors: dict[str, Any] = {"higher_is_better": kind.task == "survival"}
-    if kind.task == "survival":
-        concordance = float(estimator.score(held.table.native, held.y))
-        main = {"measure": "concordance", "model": concordance, "baseline": 0.5, "baseline_is": "a random order"}
-        return main | errors
-    if kind.task == "classification":
-        return _class_errors(estimator, fitted, held) | errors
-    return _number_errors(estimator, kind, fitted, held) | errors
+    with held.named():
+        if kind.task == "survival":
+            concordance = float(estimator.score(held.table.native, held.y))
+            main = {"measure": "concordance", "model": concordance, "baseline": 0.5, "baseline_is": "a random order"}
+            return main | errors
+        if kind.task == "classification":
+            return _class_errors(estimator, fitted, held) | errors
+        return _number_errors(estimator, kind, fitted, held) | errors
 
 
 def _class_errors(estimator: Any, fitted: LabelledRows, held: LabelledRows) -> dict[str, Any]:

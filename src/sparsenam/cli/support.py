@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sparsenam.cli.display import note, readable_errors
+from sparsenam.cli.csv_text import MAX_BYTES
+from sparsenam.cli.display import MaxBytes, note, readable_errors
 from sparsenam.cli.labelled import (
     AsJson,
     Event,
@@ -20,6 +21,9 @@ from sparsenam.cli.labelled import (
     show_result,
 )
 from sparsenam.cli.models import Debug, ModelFile, inputs_of, load_model
+
+if TYPE_CHECKING:
+    from sparsenam.cli.problem import LabelledRows
 
 STABILITY_EPILOG = """\b
 Examples:
@@ -40,14 +44,16 @@ def stability(
     exposure: Exposure = None,
     out: Annotated[Path | None, typer.Option(help="Model file to write, with the result in it.")] = None,
     report: Report = None,
+    max_bytes: MaxBytes = MAX_BYTES,
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> None:
     """Say how often half of the rows would choose each column, and which columns replace one another."""
     with readable_errors(debug=debug):
         check_report(report)
-        estimator, rows, y, more = _asked(model, table, target, event, exposure)
-        found = estimator.stability(rows, y, n_pairs=pairs, **more)
+        estimator, rows, inputs, more = _asked(model, table, target, event, exposure, max_bytes)
+        with rows.named():
+            found = estimator.stability(inputs, rows.y, n_pairs=pairs, **more)
         show_result(found, estimator, report, as_json=as_json)
         if out is not None:
             estimator.save(out)
@@ -65,22 +71,25 @@ def alternatives(
     event: Event = None,
     exposure: Exposure = None,
     report: Report = None,
+    max_bytes: MaxBytes = MAX_BYTES,
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> None:
     """List other sets of columns that predict about as well as those of the model."""
     with readable_errors(debug=debug):
         check_report(report)
-        estimator, rows, y, more = _asked(model, table, target, event, exposure)
+        estimator, rows, inputs, more = _asked(model, table, target, event, exposure, max_bytes)
         allowed = "auto" if tolerance is None else tolerance
-        show_result(estimator.alternatives(rows, y, allowed, most, **more), estimator, report, as_json=as_json)
+        with rows.named():
+            found = estimator.alternatives(inputs, rows.y, allowed, most, **more)
+        show_result(found, estimator, report, as_json=as_json)
 
 
 def _asked(
-    model: Path, table: Path, target: str, event: str | None, exposure: str | None
-) -> tuple[Any, Any, Any, dict[str, Any]]:
-    """Return a saved model, its columns of a table, the target, and the exposure where one is named."""
+    model: Path, table: Path, target: str, event: str | None, exposure: str | None, max_bytes: int
+) -> tuple[Any, LabelledRows, Any, dict[str, Any]]:
+    """Return a saved model, rows with their target, the model's columns of them, and the exposure where it is named."""
     estimator = load_model(model)
-    rows = read_labelled(estimator, table, target, event, exposure)
+    rows = read_labelled(estimator, table, target, event, exposure, max_bytes)
     more = {} if rows.exposure is None else {"exposure": rows.exposure}
-    return estimator, inputs_of(estimator, rows.table, table).native, rows.y, more
+    return estimator, rows, inputs_of(estimator, rows.table, table).native, more

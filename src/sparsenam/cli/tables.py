@@ -1,7 +1,7 @@
 """Tables from files and back: CSV, TSV and Parquet, plain or compressed.
 
 Cells of a text file stay text: whether a column is a number, a category or a date is decided once, in `tables`, by
-the same rules whichever library is installed, and a postal code keeps its zero.
+the same rules whichever library is installed, and a postal code keeps its zero. A file is read once, as a stream.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ import csv
 import gzip
 import io
 import zlib
-from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -21,25 +21,31 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsenam.errors import InputError, describe
+from sparsenam.cli.csv_text import MAX_BYTES, Metered, read_rows
+from sparsenam.errors import InputError, RowError, RowNumbers, describe
 from sparsenam.files import write_atomically
 from sparsenam.tables.arrow_rows import index_names
 from sparsenam.tables.cells import Cells, coded
 from sparsenam.tables.frame import Frame, read_series
-from sparsenam.tables.text import listed
+from sparsenam.tables.text import listed, number_in
 
 Texts = dict[str, list[str | None]]
 
 SEPARATORS = {".csv": ",", ".tsv": "\t", ".txt": ","}
 PARQUET = (".parquet", ".pq")
-GUESSED = ",;\t|"  # separators looked for in the first line of a .csv or .txt
+FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")  # what a spreadsheet may take for the start of a formula
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FileTable:
-    """Columns of a file; ``data`` is a frame of narwhals, or lists of text where no such library is installed."""
+    """Columns of a file; ``data`` is a frame of narwhals, or lists of text where no such library is installed.
+
+    ``digest`` is that of the file's bytes, as they were when they were read.
+    """
 
     data: nw.DataFrame[Any] | Texts
+    path: Path = Path("the table")
+    digest: bytes = b""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -74,14 +80,15 @@ class FileTable:
         """Return some rows."""
         indices = rows.tolist()
         if isinstance(self.data, dict):
-            return FileTable({name: [cells[index] for index in indices] for name, cells in self.data.items()})
-        return FileTable(self.data[indices])
+            taken: Texts = {name: [cells[index] for index in indices] for name, cells in self.data.items()}
+            return replace(self, data=taken)
+        return replace(self, data=self.data[indices])
 
     def select(self, names: Sequence[str]) -> FileTable:
         """Return some columns, in this order."""
         if isinstance(self.data, dict):
-            return FileTable({name: self.data[name] for name in names})
-        return FileTable(self.data.select(*names))
+            return replace(self, data={name: self.data[name] for name in names})
+        return replace(self, data=self.data.select(*names))
 
     def without(self, names: Collection[str]) -> FileTable:
         """Return all columns but some."""
@@ -91,39 +98,64 @@ class FileTable:
         """Return the name of a column; raise when there is none of it."""
         if name in self.names:
             return name
-        expected = f"the name of a column ({listed(list(self.names), 12)})"
+        expected = f"the name of a column of {self.path} ({listed(list(self.names), 12)})"
         raise InputError(describe(option, expected, repr(name), "correct the name"))
 
+    @contextmanager
+    def naming_rows(self, rows: RowNumbers | None = None) -> Generator[None]:
+        """Let errors within name this file, and rows by their numbers in it; None where all rows are here."""
+        try:
+            yield
+        except RowError as error:
+            where, *more = (error if rows is None else error.at(rows)).args
+            raise type(error)(f"{self.path}: {where}", *more) from error
 
-def read_file(path: Path) -> FileTable:
-    """Return the table in a file; the end of its name says what it is."""
+
+def read_file(path: Path, max_bytes: int = MAX_BYTES, used: Collection[str | None] | None = None) -> FileTable:
+    """Return the table in a file; the end of its name says what it is.
+
+    The file may have ``max_bytes`` bytes once it is unpacked. Where the columns are known that will be ``used``, the
+    labels of rows that pandas wrote into a Parquet file are left out, but for those.
+    """
     if not path.is_file():
-        got = "a folder" if path.is_dir() else "none of that name"
+        got = "a folder" if path.is_dir() else "a device or pipe" if path.exists() else "none of that name"
         raise InputError(describe(str(path), "a file", got, "correct the path"))
     ending, is_compressed = _ending(path)
-    content = path.read_bytes()
-    if is_compressed:
-        try:
-            content = gzip.decompress(content)
-        except (OSError, EOFError, zlib.error) as error:
-            raise InputError(describe(str(path), "a gzip file", str(error), "compress it again")) from error
-    table = FileTable(_parquet(path, content)) if ending in PARQUET else _text(path, content, ending)
+    with path.open("rb") as file:
+        packed = Metered(file, None if is_compressed else max_bytes, path)
+        if not is_compressed:
+            data = _read(path, packed, ending, used, max_bytes)
+        else:
+            try:
+                unpacked = Metered(gzip.GzipFile(fileobj=io.BufferedReader(packed)), max_bytes, path)
+                data = _read(path, unpacked, ending, used, max_bytes)
+            except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+                raise InputError(describe(str(path), "a gzip file", str(error), "compress it again")) from error
+    table = FileTable(data, path, packed.digest())
     if not table.names or not table.n_rows:
         raise InputError(describe(str(path), "a header and rows", "no rows", "give a table with rows"))
     return table
 
 
-def read_columns(path: Path, used: Collection[str | None]) -> FileTable:
-    """Return the table in a file without the labels of rows that pandas wrote into it, but with the columns used."""
-    table = read_file(path)
-    if path.suffix.lower() not in PARQUET:
-        return table
-    try:
-        schema = _library("pyarrow.parquet").read_schema(path)
-    except ImportError:
-        return table
-    labels = [name for name in index_names(schema) if name in table.names and name not in used]
-    return table.without(labels) if len(labels) < len(table.names) else table
+def _read(
+    path: Path, stream: Metered, ending: str, used: Collection[str | None] | None, max_bytes: int
+) -> nw.DataFrame[Any] | Texts:
+    if ending in PARQUET:
+        return _parquet(path, stream.readall(), used, max_bytes)
+    names, columns = read_rows(path, stream, None if ending != ".tsv" else SEPARATORS[ending])
+    return _framed(dict(zip(names, columns, strict=True)))
+
+
+def _framed(columns: Texts) -> nw.DataFrame[Any] | Texts:
+    """Return columns of text as a frame of the first library that is there, else as they are."""
+    for library in ("polars", "pandas"):
+        try:
+            frames = _library(library)
+        except ImportError:
+            continue
+        kind: dict[str, Any] = {"schema": dict.fromkeys(columns, frames.String)} if library == "polars" else {}
+        return nw.from_native(frames.DataFrame(columns, **(kind or {"dtype": object})), eager_only=True)
+    return columns
 
 
 def check_writable(path: Path) -> None:
@@ -137,24 +169,33 @@ def check_writable(path: Path) -> None:
 def check_place(path: Path) -> None:
     """Raise unless a file can be there."""
     if not path.parent.is_dir() or path.is_dir():
-        got = f"{path.parent}, which is not there" if not path.is_dir() else "a folder of that name"
+        got = f"{path.parent}, which is not there" if not path.is_dir() else f"{path}, which is a folder"
         raise InputError(describe("--out", "a file in a folder", got, "make the folder or choose another"))
 
 
-def write_table(path: Path, table: FileTable, more: Mapping[str, list[str]]) -> None:
-    """Write a table with further columns to its right; a name that the table has gets an underscore."""
+def write_table(path: Path, table: FileTable, more: Mapping[str, list[str]], *, quote_formulas: bool = False) -> None:
+    """Write a table with further columns to its right; a name that the table has gets an underscore.
+
+    ``quote_formulas`` puts an apostrophe before texts that a spreadsheet would take for formulas.
+    """
     columns = {name: table.texts(name) for name in table.names}
     for name, cells in more.items():
         unused = name
         while unused in columns:
             unused += "_"
         columns[unused] = cells
+    if quote_formulas:
+        columns = {_no_formula(name): [_no_formula(cell) for cell in cells] for name, cells in columns.items()}
     buffer = io.StringIO(newline="")
     writer = csv.writer(buffer, delimiter=SEPARATORS[_ending(path)[0]], lineterminator="\n")
     writer.writerow(columns)
     writer.writerows(zip(*columns.values(), strict=True))
     content = buffer.getvalue().encode()
     write_atomically(path, gzip.compress(content, mtime=0) if path.suffix.lower() == ".gz" else content)
+
+
+def _no_formula(text: str) -> str:
+    return f"'{text}" if text.startswith(FORMULA_STARTS) and number_in(text) is None else text
 
 
 def _ending(path: Path) -> tuple[str, bool]:
@@ -172,87 +213,41 @@ def _library(name: str) -> Any:
     return import_module(name)
 
 
-def _parquet(path: Path, content: bytes) -> nw.DataFrame[Any]:
+def _parquet(path: Path, content: bytes, used: Collection[str | None] | None, max_bytes: int) -> nw.DataFrame[Any]:
     """Return the frame of the first library that is there: polars, pyarrow or pandas."""
     readers = (("polars", "read_parquet"), ("pyarrow.parquet", "read_table"), ("pandas", "read_parquet"))
     for library, reader in readers:
         try:
-            return nw.from_native(getattr(_library(library), reader)(io.BytesIO(content)), eager_only=True)
+            read = getattr(_library(library), reader)
+            labels = _check_parquet(path, content, max_bytes)
+            frame = nw.from_native(read(io.BytesIO(content)), eager_only=True)
         except ImportError:  # the next library may be there
             continue
+        except InputError:
+            raise
         except Exception as error:  # each library has errors of another class for a damaged file
             got = str(error).splitlines()[0] if str(error) else type(error).__name__
             raise InputError(describe(str(path), "a Parquet file", got, "write the file again")) from error
+        left_out = [] if used is None else [name for name in labels if name in frame.columns and name not in used]
+        return frame.drop(left_out) if len(left_out) < len(frame.columns) else frame
     remedy = "install polars, pyarrow or pandas with pyarrow, or convert the file to CSV"
     raise InputError(describe(str(path), "a library that reads Parquet", "none installed", remedy))
 
 
-def _text(path: Path, content: bytes, ending: str) -> FileTable:
+def _check_parquet(path: Path, content: bytes, max_bytes: int) -> tuple[str, ...]:
+    """Raise where a Parquet file says that it is too large; return the labels of rows that pandas wrote into it.
+
+    Repeated cells take next to no room in such a file, so eight bytes are counted for each.
+    """
     try:
-        text = content.decode("utf-8-sig").lstrip("\r\n")
-    except UnicodeDecodeError as error:
-        got = f"another encoding at byte {error.start}"
-        raise InputError(describe(str(path), "text in UTF-8", got, "save the file as UTF-8")) from error
-    if "\n" not in text:
-        text = text.replace("\r", "\n")  # the line ends of old Macs
-    first = text.split("\n", 1)[0]
-    separator = "," if "," in first else max(GUESSED, key=first.count)
-    if ending == ".tsv":
-        separator = SEPARATORS[ending]
-    limit = csv.field_size_limit()
-    try:
-        csv.field_size_limit(max(len(text), limit))  # a cell may hold a whole document
-        return _parsed(path, text, separator)
-    finally:
-        csv.field_size_limit(limit)
-
-
-def _parsed(path: Path, text: str, separator: str) -> FileTable:
-    names = _header(path, text, separator)
-    for read in (_polars_text, _pandas_text):
-        try:
-            frame = read(text, separator)
-        except ImportError:
-            continue
-        except Exception:  # a ragged line, for which the slow reader has a message with its number
-            break
-        renamed = {old: new for old, new in zip(frame.columns, names, strict=True) if old != new}
-        return FileTable(nw.from_native(frame, eager_only=True).rename(renamed))
-    return FileTable(_plain_text(path, text, separator, names))
-
-
-def _header(path: Path, text: str, separator: str) -> list[str]:
-    first: list[str] = next(csv.reader(io.StringIO(text), delimiter=separator), list[str]())
-    names = [name.strip() for name in first]
-    repeated = [name for name, times in Counter(names).items() if times > 1]
-    if repeated or "" in names:
-        got = f"{repeated[0]!r} more than once" if repeated and repeated[0] else "a column without a name"
-        expected = "a header with a different name for each column"
-        raise InputError(describe(str(path), expected, got, "mend the first line"))
-    return names
-
-
-def _polars_text(text: str, separator: str) -> Any:
-    return _library("polars").read_csv(io.StringIO(text), separator=separator, infer_schema=False)
-
-
-def _pandas_text(text: str, separator: str) -> Any:
-    return _library("pandas").read_csv(
-        io.StringIO(text), sep=separator, dtype=str, keep_default_na=False, index_col=False, on_bad_lines="error"
-    )
-
-
-def _plain_text(path: Path, text: str, separator: str, names: list[str]) -> Texts:
-    reader = csv.reader(io.StringIO(text), delimiter=separator)
-    columns: list[list[str | None]] = [[] for _ in names]
-    next(reader, None)
-    for row in reader:
-        if not row:
-            continue
-        if len(row) > len(names):
-            got, expected = f"{len(row)} in line {reader.line_num}", f"at most {len(names)} cells in a line"
-            raise InputError(describe(str(path), expected, got, "mend this line"))
-        row += [""] * (len(names) - len(row))  # cells that a line lacks at its end are missing
-        for column, cell in zip(columns, row, strict=True):
-            column.append(cell or None)
-    return dict(zip(names, columns, strict=True))
+        footer = _library("pyarrow.parquet").read_metadata(io.BytesIO(content))
+        cells, labels = footer.num_rows * footer.num_columns, index_names(footer.schema.to_arrow_schema())
+        packed = sum(footer.row_group(index).total_byte_size for index in range(footer.num_row_groups))
+    except ImportError:
+        lazy = _library("polars").scan_parquet(io.BytesIO(content))
+        rows = lazy.select(_library("polars").len()).collect().item()
+        cells, labels, packed = rows * len(lazy.collect_schema()), (), 0
+    if max(8 * cells, packed) > max_bytes:
+        got, remedy = f"{max(8 * cells, packed):,}", "raise --max-bytes if the memory is there"
+        raise InputError(describe(str(path), f"at most {max_bytes:,} bytes once unpacked", got, remedy))
+    return tuple(labels)

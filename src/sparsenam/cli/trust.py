@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sparsenam.cli.display import readable_errors
+from sparsenam.cli.csv_text import MAX_BYTES
+from sparsenam.cli.display import MaxBytes, readable_errors
 from sparsenam.cli.labelled import (
     AsJson,
     Event,
@@ -45,6 +46,7 @@ def audit(
     event: Event = None,
     exposure: Exposure = None,
     report: Report = None,
+    max_bytes: MaxBytes = MAX_BYTES,
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> None:
@@ -52,10 +54,11 @@ def audit(
     with readable_errors(debug=debug):
         check_report(report)
         estimator = load_model(model)
-        rows = read_labelled(estimator, table, target, event, exposure)
+        rows = read_labelled(estimator, table, target, event, exposure, max_bytes)
         inputs = inputs_of(estimator, rows.table, table, beside=_beside(groups, target, event, exposure))
         chosen = _groups(rows.table, inputs.names, groups)
-        found = estimator.audit(inputs.native, rows.y, chosen, exposure=rows.exposure)
+        with rows.named():
+            found = estimator.audit(inputs.native, rows.y, chosen, exposure=rows.exposure)
         show_result(found, estimator, report, as_json=as_json)
 
 
@@ -68,6 +71,7 @@ def compare(
     event: Event = None,
     exposure: Exposure = None,
     report: Report = None,
+    max_bytes: MaxBytes = MAX_BYTES,
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> None:
@@ -81,15 +85,16 @@ def compare(
             raise InputError(describe("--target", "a column, for --event or --exposure", "none", "name it"))
         models = [load_model(path) for path in (model_a, model_b)]
         if target is None:
-            rows, y, units = read_file(table), None, None
+            rows, y, units, numbers = read_file(table, max_bytes), None, None, None
         else:
-            labelled = read_labelled(models[0], table, target, event, exposure)
-            rows, y, units = labelled.table, labelled.y, labelled.exposure
+            labelled = read_labelled(models[0], table, target, event, exposure, max_bytes)
+            rows, y, units, numbers = labelled.table, labelled.y, labelled.exposure, labelled.numbers
         names = list(dict.fromkeys(str(name) for each in models for name in each.encoder_.names))
         present = frozenset(rows.names)
         inputs = rows.select([name for name in names if name in present])
         chosen = _groups(rows, inputs.names, groups)
-        found = sparsenam.compare(models[0], models[1], inputs.native, y, chosen, exposure=units)
+        with rows.naming_rows(numbers):
+            found = sparsenam.compare(models[0], models[1], inputs.native, y, chosen, exposure=units)
         show_result(found, models[1], report, as_json=as_json)
 
 

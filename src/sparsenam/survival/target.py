@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sparsenam.errors import InputError, describe
+from sparsenam.errors import InputError, RowError, describe
 
 Matrix = NDArray[np.float64]
 REMEDY = "make y with sparsenam.survival_target(event, time)"
@@ -60,5 +60,5 @@ def _check_times(time: NDArray[np.float64]) -> None:
     wrong = ~(np.isfinite(time) & (time > 0))
     if wrong.any():
         row = int(np.argmax(wrong))
-        got = f"{time[row]} in row {row} ({int(wrong.sum())} such rows)"
-        raise InputError(describe("the times in y", "finite numbers above 0", got, "correct or drop these rows"))
+        got, more = ((f"{time[row]}", row),), f" ({int(wrong.sum())} such rows)"
+        raise RowError("the times in y", "finite numbers above 0", got, "correct or drop these rows", more)
