@@ -55,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if given.methods is not None:
         methods = tuple(part.strip() for part in given.methods.split(",") if part.strip())
     request = Request(
-        given.out, given.quick, given.figures, given.recipe, methods, given.splits, given.data, given.retry
+        given.out, given.quick, given.figures, given.recipe, methods, given.splits, given.data, given.retry, given.renew
     )
     reporter, code = Terminal(), 0
     if given.name == ALL and (given.recipe, methods, given.splits) != (None, None, None):
@@ -94,6 +94,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--splits", type=int, help="how many splits")
     parser.add_argument("--data", type=Path, help="folder with the data files; else fetched once")
     parser.add_argument("--retry", action="store_true", help="try again what failed, whatever the reason")
+    parser.add_argument("--renew", action="store_true", help="make records again that are there, by the present code")
     parser.add_argument("--debug", action="store_true", help="show the whole trace of an error")
     return parser
 

@@ -21,6 +21,7 @@ PUBLISHED = Path(__file__).parent / "published.toml"
 OPTIMIZERS = "optimizers"  # the section of the training histories
 PAPER_EPOCHS = 300  # of the paper's figure of optimizers
 MISSING = "–"
+NO_COMMIT = "not recorded"
 QUICK = "A quick run, with fewer rows, epochs and candidates than the notes say: it shows that all works, no more."
 SECONDS = "Seconds are those of a whole fit, the search for the tuned settings included."
 RULE = (
@@ -171,10 +172,17 @@ def _note(method: MethodRecipe, records: Sequence[Record]) -> str:
         for name, value in record["chosen"].items():
             chosen.setdefault(name, []).append(f"{value:.3g}")
     parts += [f"{name}: {', '.join(dict.fromkeys(values))}" for name, values in chosen.items()]
+    parts.append(commits_of(records))
     if failed:
         reasons = ", ".join(dict.fromkeys(str(record["reason"]) for record in failed))
         parts.append(f"{MISSING} failed on {len(failed)} of {len(records)} splits: {reasons.rstrip('.')}")
     return f"{method.name}: {'; '.join(parts)}."
+
+
+def commits_of(records: Sequence[Record]) -> str:
+    """Return which commits of the code made the records; one that names none was made before records did."""
+    found = dict.fromkeys(str(record.get("commit") or NO_COMMIT) for record in records)
+    return f"commit: {', '.join(found)}"
 
 
 def _paper_row(row: Settings, keys: Sequence[str]) -> tuple[str, ...]:
