@@ -62,8 +62,8 @@ def make_paper_snam(kind: Kind, penalty: float, settings: Settings, seed: int) -
 
 
 def make_regressor(name: str, seed: int) -> SNAMRegressor | RandomFeatureSNAMRegressor:
-    """Return the default for "network", else random features with the alpha of the lowest held-out loss."""
-    if name == "network":
+    """Return the library's default for "default" and "network", else random features by the lowest held-out loss."""
+    if name in ("default", "network"):
         return SNAMRegressor(random_state=seed)
     return RandomFeatureSNAMRegressor(rule="best", random_state=seed)
 

@@ -218,6 +218,31 @@ def _identification(summary: Result) -> Iterator[Table]:
         yield Table(f"Identification error: {_text(name)}", ("effect", *_sizes(points)), rows, (_slope(points),))
 
 
+def _consistency(summary: Result) -> Iterator[Table]:
+    levels, effect_level = summary["epsilons"], summary["effect_epsilon"]
+    for name, points in summary["by_estimator"].items():
+        rows = [_across(f"|f - h| ≥ {level:g}", points["share"], i) for i, level in enumerate(levels)]
+        rows += [_across(f"training rows: ≥ {level:g}", points["train_share"], i) for i, level in enumerate(levels)]
+        for part in ("printed_bound", "corrected_bound"):
+            if part in points:
+                label = f"{part.replace('_', ' ')}, ε ="
+                rows += [_across(f"{label} {level:g}", points[part], i) for i, level in enumerate(levels)]
+        rows += [_across("‖f - h‖²/n, training rows", points["train_error"], 0)]
+        rows += [_across("‖f - h‖²/n, fresh rows", points["fresh_error"], 0)]
+        heading = f"Theorem 5.1, share of fresh rows far from f: {_text(name)}"
+        yield Table(heading, ("mean over repeats", *_sizes(points)), tuple(rows), (_slope(points),))
+    for name, points in summary["by_estimator"].items():
+        rows = [_across("sum of effects", points["whole"], 0)]
+        rows += [(effect, *map(shown, values)) for effect, values in points["effects"].items()]
+        heading = f"Theorem 5.2, share of fresh rows {effect_level:g} or more from fⱼ and a constant: {_text(name)}"
+        yield Table(heading, ("effect", *_sizes(points)), tuple(rows))
+
+
+def _across(label: str, values: Sequence[Sequence[float]], position: int) -> tuple[str, ...]:
+    """Return a row of one entry of the list for each n."""
+    return label, *(shown(entries[position]) for entries in values)
+
+
 def _recovery(summary: Result) -> Iterator[Table]:
     for name, grid in summary["by_design"].items():
         lines = zip(grid["multipliers"], grid["probability"], strict=True)
@@ -268,5 +293,6 @@ THEORY_TABLES: Mapping[str, Callable[[Result], Iterator[Table]]] = {
     "estimation": _estimation,
     "recovery": _recovery,
     "identification": _identification,
+    "consistency": _consistency,
     "flows": _flows,
 }
