@@ -47,7 +47,9 @@ def run_cell(cell: Result, inputs: Result) -> Result:
     on_train, on_fresh, facts = run(cell, inputs)
     levels = inputs["epsilons"]
     shares = identification(*on_fresh.effects, inputs["effect_epsilon"])
-    effects = dict(zip(EFFECTS, shares.effects, strict=False)) | {"others": max(shares.effects[len(EFFECTS) :])}
+    effects = dict(zip(EFFECTS, shares.effects, strict=False)) | {
+        "others": max(shares.effects[len(EFFECTS) :], default=0.0)
+    }
     return {
         "cell": cell,
         "share": [exceedance(*on_fresh.sums, level) for level in levels],
