@@ -226,7 +226,7 @@ def attempt(work: Work, job: Job, time_limit: float | None = None) -> tuple[Reco
     record: dict[str, Any] = {"section": work.section, "method": work.method, "seed": work.seed}
     record["recipe"] = work.recipe
     drawing = None
-    started = time.perf_counter()
+    started, worked = time.perf_counter(), time.process_time()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
@@ -239,7 +239,7 @@ def attempt(work: Work, job: Job, time_limit: float | None = None) -> tuple[Reco
             reason = (str(error).splitlines() or [""])[0]
             record |= {"status": "failed", "reason": reason or type(error).__name__, "error": type(error).__name__}
             drawing = None
-    record["wall_seconds"] = time.perf_counter() - started
+    record["wall_seconds"], record["cpu_seconds"] = time.perf_counter() - started, time.process_time() - worked
     messages = dict.fromkeys(str(warning.message).splitlines()[0] for warning in caught if str(warning.message))
     record["warnings"] = list(messages)[:MOST_WARNINGS]
     machine = {"cores": os.cpu_count() or 1, "threads": torch.get_num_threads()}

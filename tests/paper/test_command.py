@@ -259,7 +259,7 @@ def test_of_all_names_one_without_its_data_keeps_no_other_waiting(tmp_path, monk
 
     monkeypatch.setattr("paper.__main__.reproduce", refuse)
     assert main(["all", "--quick", "--out", str(tmp_path)]) == 2
-    assert len(capsys.readouterr().err.strip().splitlines()) == len(NAMES)
+    assert len(capsys.readouterr().err.strip().splitlines()) == len(NAMES) + 1  # and the claims, without reports
 
 
 def test_control_c_says_what_is_saved_and_the_same_command_goes_on(tmp_path, monkeypatch, capsys):
