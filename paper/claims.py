@@ -109,7 +109,8 @@ def zero_loss(evidence: Evidence) -> Claim:
     """Claim of the abstract about descents."""
     flows = evidence.theory["flows"]
     proximal, plain = flows["proximal"], flows["shrinking subgradient"]
-    reached = max(abs(flow["objective"] / flow["optimum"] - 1) for flow in (proximal, plain)) < 1e-3
+    excess = [float(flow["objective"] / flow["optimum"]) - 1 for flow in (proximal, plain)]
+    reached = max(excess) < 1e-3
     measured = (
         f"convex problem, 1000 rows: objective {shown(proximal['objective'])} by proximal and "
         f"{shown(plain['objective'])} by shrinking subgradient steps; the minimum is {shown(proximal['optimum'])}, "
@@ -122,7 +123,7 @@ def zero_loss(evidence: Evidence) -> Claim:
 
 def vanishing_error(evidence: Evidence) -> Claim:
     """Claim of the abstract about the estimation error."""
-    kinds = evidence.theory["estimation"]["by_estimator"]
+    kinds: Settings = evidence.theory["estimation"]["by_estimator"]
     ends = {name: [float(np.mean(kinds[name]["error"][place])) for place in (0, -1)] for name in kinds}
     well, fixed = ends["well_specified"], ends["fixed_features"]
     floor = kinds["fixed_features"]["approximation"][-1]
@@ -152,7 +153,7 @@ def generalisation(evidence: Evidence) -> Claim:
     """Claim of the abstract about fresh rows."""
     summary = evidence.theory["consistency"]
     level = summary["epsilons"].index(FAR_LEVEL)
-    kinds = summary["by_estimator"]
+    kinds: Settings = summary["by_estimator"]
     ends = {name: [kinds[name]["share"][place][level] for place in (0, -1)] for name in kinds}
     sizes = next(iter(kinds.values()))["n"]
     parts = [f"{name.replace('_', ' ')} {shown(first)} to {shown(last)}" for name, (first, last) in ends.items()]
@@ -163,7 +164,7 @@ def generalisation(evidence: Evidence) -> Claim:
 
 def identifiability(evidence: Evidence) -> Claim:
     """Claim of the abstract about effects."""
-    kinds = evidence.theory["identification"]["by_estimator"]
+    kinds: Settings = evidence.theory["identification"]["by_estimator"]
     slopes = {"default": kinds["network"], "random features": kinds["random_features"]}
     lines = [
         f"{name} {points['slope']:.2f} ({points['interval'][0]:.2f} to {points['interval'][1]:.2f})"
