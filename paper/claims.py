@@ -124,8 +124,10 @@ def zero_loss(evidence: Evidence) -> Claim:
 def vanishing_error(evidence: Evidence) -> Claim:
     """Claim of the abstract about the estimation error."""
     kinds: Settings = evidence.theory["estimation"]["by_estimator"]
-    ends = {name: [float(np.mean(kinds[name]["error"][place])) for place in (0, -1)] for name in kinds}
-    well, fixed = ends["well_specified"], ends["fixed_features"]
+    well, fixed = (
+        [sum(repeats) / len(repeats) for repeats in (kinds[name]["error"][0], kinds[name]["error"][-1])]
+        for name in ("well_specified", "fixed_features")
+    )
     floor = kinds["fixed_features"]["approximation"][-1]
     sizes = kinds["well_specified"]["n"]
     measured = (
