@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -82,8 +83,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     shape = argparse.RawDescriptionHelpFormatter
-    parser = argparse.ArgumentParser("python -m paper", description=ABOUT, formatter_class=shape)
-    parser.add_argument("name", metavar="NAME", help=f"one of {', '.join(NAMES)}; claims, from their reports; or all")
+    names = textwrap.fill(", ".join(NAMES), 78, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False)
+    about = f"{ABOUT}\n\nNAME is one of\n{names};\nclaims: the paper's claims, from the reports of these; or all."
+    parser = argparse.ArgumentParser("python -m paper", description=about, formatter_class=shape)
+    parser.add_argument("name", metavar="NAME", help="what to run")
     parser.add_argument("--quick", action="store_true", help="small data, few epochs: seconds, not minutes")
     parser.add_argument(
         "--figures", action="store_true", help="draw too; fits whose curves are not in OUT/cache are made again"
