@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -198,6 +199,10 @@ def theory_tables(report: Report) -> list[Table]:
         for record in report["records"]
         if record["status"] != "done"
     ]
+    done = [record for record in report["records"] if record["status"] == "done"]
+    for name in dict.fromkeys(record["section"] for record in done):
+        found = Counter(str(record.get("commit") or NO_COMMIT) for record in done if record["section"] == name)
+        notes.append(f"{name}, cells by commit: {', '.join(f'{commit} ({n})' for commit, n in found.items())}.")
     return [*tables, Table("Notes", (), (), tuple(notes))] if notes else tables
 
 
@@ -222,7 +227,8 @@ def _consistency(summary: Result) -> Iterator[Table]:
     levels, effect_level = summary["epsilons"], summary["effect_epsilon"]
     for name, points in summary["by_estimator"].items():
         rows = [_across(f"|f - h| ≥ {level:g}", points["share"], i) for i, level in enumerate(levels)]
-        rows += [_across(f"training rows: ≥ {level:g}", points["train_share"], i) for i, level in enumerate(levels)]
+        if "printed_bound" in points:  # it bounds the share of the training rows
+            rows += [_across(f"training rows: ≥ {level:g}", points["train_share"], i) for i, level in enumerate(levels)]
         for part in ("printed_bound", "corrected_bound"):
             if part in points:
                 label = f"{part.replace('_', ' ')}, ε ="

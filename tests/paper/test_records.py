@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from paper import NAMES, records
-from paper.recipe import load_recipe, parse_recipe
+from paper.recipe import FOLDER, load_recipe, parse_recipe
 from paper.records import Reporter, Store, Work, run_all
 from sparsenam.errors import InputError
 
@@ -221,6 +221,12 @@ def test_quick_overrides_with_a_mistake_are_refused(quick, tmp_path):
     path.write_text(f'{whole}[[methods]]\nname = "a"\nkind = "snam"\n[quick]\n{quick}\n')
     with pytest.raises(InputError):
         load_recipe("compas", quick=True, file=path)
+
+
+def test_the_recipe_of_figure_2_has_the_papers_settings():
+    recipe = load_recipe("california", file=FOLDER / "figure-2.toml")
+    printed = {"solvers": ["gd", "sgd", "adam"], "lambda": 1.0, "learning_rate": 1e-6, "max_epochs": 300}
+    assert printed.items() <= recipe.optimizers.items()
 
 
 def test_more_splits_than_the_recipe_has_count_on():
