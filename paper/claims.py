@@ -194,8 +194,8 @@ def faster_than_spam(evidence: Evidence) -> Claim:
 def half_of_the_parameters(evidence: Evidence) -> Claim:
     """Claims of the introduction and section 6.3 about NAM's parameters on COMPAS."""
     printed, measured, _ = _share_of_nam(evidence, "compas", ("snam-paper", "snam-notebook", "snam-paper-tuned"))
-    own = evidence.printed("compas", "SNAM", "parameters") / evidence.printed("compas", "NAM", "parameters")
-    verdict = HOLDS if abs(own - 0.54) < NEAR else f"{FAILS}: by its table it is {_percent(own)}"
+    share = evidence.printed("compas", "SNAM", "parameters") / evidence.printed("compas", "NAM", "parameters")
+    verdict = HOLDS if abs(share - 0.54) < NEAR else f"{FAILS}: by its table it is {_percent(share)}"
     text = "SNAM has 54 % of NAM's parameters on COMPAS (saves roughly half)"
     return Claim(text, "introduction, section 6.3", printed, measured, verdict)
 
