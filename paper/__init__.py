@@ -10,6 +10,7 @@ NAMES = (
     "compas",
     "superconductivity",
     "penalties",
+    "joint-penalties",
     "notebook",
     "theory",
 )

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import argparse
 import sys
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
 from paper import NAMES
+from paper.claims import claims_table
 from paper.records import Record, Reporter
 from paper.reproduce import Reproduction, Request, reproduce
 
-ALL = "all"
+ALL, CLAIMS = "all", "claims"
 NOT_DRAWN = 1
 BAD_INPUT = 2
 INTERRUPTED = 130
@@ -55,13 +57,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if given.methods is not None:
         methods = tuple(part.strip() for part in given.methods.split(",") if part.strip())
     request = Request(
-        given.out, given.quick, given.figures, given.recipe, methods, given.splits, given.data, given.retry
+        given.out, given.quick, given.figures, given.recipe, methods, given.splits, given.data, given.retry, given.renew
     )
     reporter, code = Terminal(), 0
     if given.name == ALL and (given.recipe, methods, given.splits) != (None, None, None):
         reporter.say("paper: all: expected no --recipe, --methods or --splits; give a single name with them.")
         return BAD_INPUT
-    for name in NAMES if given.name == ALL else (given.name,):
+    for name in (*NAMES, CLAIMS) if given.name == ALL else (given.name,):
         try:
             complete = _run(name, request, reporter, debug=given.debug)
             code = code or (0 if complete else NOT_DRAWN)
@@ -81,8 +83,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     shape = argparse.RawDescriptionHelpFormatter
-    parser = argparse.ArgumentParser("python -m paper", description=ABOUT, formatter_class=shape)
-    parser.add_argument("name", metavar="NAME", help=f"one of {', '.join(NAMES)}, or all")
+    names = textwrap.fill(", ".join(NAMES), 78, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False)
+    about = f"{ABOUT}\n\nNAME is one of\n{names};\nclaims: the paper's claims, from the reports of these; or all."
+    parser = argparse.ArgumentParser("python -m paper", description=about, formatter_class=shape)
+    parser.add_argument("name", metavar="NAME", help="what to run")
     parser.add_argument("--quick", action="store_true", help="small data, few epochs: seconds, not minutes")
     parser.add_argument(
         "--figures", action="store_true", help="draw too; fits whose curves are not in OUT/cache are made again"
@@ -94,17 +98,30 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--splits", type=int, help="how many splits")
     parser.add_argument("--data", type=Path, help="folder with the data files; else fetched once")
     parser.add_argument("--retry", action="store_true", help="try again what failed, whatever the reason")
+    parser.add_argument("--renew", action="store_true", help="make records again that are there, by the present code")
     parser.add_argument("--debug", action="store_true", help="show the whole trace of an error")
     return parser
 
 
 def _run(name: str, request: Request, reporter: Terminal, *, debug: bool) -> bool:
     """Run, print and draw one name; return whether every figure could be drawn."""
+    if name == CLAIMS:
+        return _judge(request.out, reporter)
     result = reproduce(name, request, reporter)
     for table in result.tables:
         print(f"\n{table.text()}", end="", flush=True)
     reporter.say(f"Written: {result.store.path}, {result.markdown}.")
     return _draw(result, reporter, debug=debug) if request.figures else True
+
+
+def _judge(folder: Path, reporter: Terminal) -> bool:
+    """Print and write the table of the paper's claims from the reports in a folder."""
+    table = claims_table(folder)
+    print(f"\n{table.text()}", end="", flush=True)
+    path = folder / f"{CLAIMS}.md"
+    path.write_text(table.markdown(), encoding="utf-8")
+    reporter.say(f"Written: {path}.")
+    return True
 
 
 def _draw(result: Reproduction, reporter: Terminal, *, debug: bool) -> bool:

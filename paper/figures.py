@@ -259,6 +259,16 @@ def theory_figures(store: Store) -> Iterator[Drawn]:
     for name, points in summaries.get("identification", {}).get("by_estimator", {}).items():
         lines = {effect: (points["n"], errors) for effect, errors in points["error"].items() if any(errors)}
         yield f"identification-{name}", partial(draw_lines, [Lines("rows n", "error of the effect", lines)])
+    levels = summaries.get("consistency", {}).get("epsilons", [])
+    for name, points in summaries.get("consistency", {}).get("by_estimator", {}).items():
+        shares = {
+            f"ε = {level:g}": (points["n"], [entries[i] for entries in points["share"]])
+            for i, level in enumerate(levels)
+        }
+        yield (
+            f"consistency-{name}",
+            partial(draw_lines, [Lines("rows n", "share of fresh rows with |f - h| ≥ ε", shares)]),
+        )
     for kind in ("convex", "network"):
         traces = {}
         for record in store.records():

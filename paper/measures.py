@@ -26,6 +26,7 @@ COLUMNS: dict[str, tuple[str, float]] = {
     "features": ("features", 1.0),
     "parameters": ("parameters", 1.0),
     "alpha": ("α", 1.0),
+    "lambda": ("λ", 1.0),
     "seconds": ("seconds", 1.0),
 }
 

@@ -17,7 +17,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import StandardScaler
 
 from paper.baselines import fit_boosting, fit_lasso, fit_logistic, fit_support_vectors
-from paper.fitted import ALL_KEPT, BY_THRESHOLD, FittedMethod, choose, indices_of
+from paper.fitted import ALL_KEPT, BY_THRESHOLD, EXACT_ZEROS, FittedMethod, choose, indices_of
 from paper.recipe import Settings
 from paper.tasks import Kind, Rows, Split
 from sparsenam import (
@@ -62,8 +62,8 @@ def make_paper_snam(kind: Kind, penalty: float, settings: Settings, seed: int) -
 
 
 def make_regressor(name: str, seed: int) -> SNAMRegressor | RandomFeatureSNAMRegressor:
-    """Return the default for "network", else random features with the alpha of the lowest held-out loss."""
-    if name == "network":
+    """Return the library's default for "default" and "network", else random features by the lowest held-out loss."""
+    if name in ("default", "network"):
         return SNAMRegressor(random_state=seed)
     return RandomFeatureSNAMRegressor(rule="best", random_state=seed)
 
@@ -96,16 +96,17 @@ def fit_nam(split: Split, settings: Settings, seed: int) -> FittedMethod:
 def fit_paper_snam(split: Split, settings: Settings, seed: int) -> FittedMethod:
     """Fit the paper's model; of several ``lambdas`` the one with the lowest loss on held-out rows is taken.
 
-    ``columns`` is "raw" or "standardised".
+    ``columns`` is "raw" or "standardised". A proximal ``solver`` instead of Adam's subgradient steps has exact zeros.
     """
     rest = {key: value for key, value in settings.items() if key not in ("lambdas", "columns")}
     scaler = StandardScaler().fit(split.train.X)
     scaled = settings.get("columns", "raw") == "standardised"
     rows = Rows(scaler.transform(split.train.X), split.train.y) if scaled else split.train
+    rule = EXACT_ZEROS if str(settings.get("solver", "")).startswith("prox") else BY_THRESHOLD
 
     def fit(penalty: float, rows: Rows) -> FittedMethod:
         fitted = additive_method(make_paper_snam(split.kind, penalty, rest, seed), split.kind, rows)
-        return replace(fitted, support_rule=BY_THRESHOLD)
+        return replace(fitted, support_rule=rule)
 
     best = choose(settings["lambdas"], fit, rows, split.kind, seed)
     fitted = fit(best, rows).having_chosen(**{"lambda": best})

@@ -10,6 +10,7 @@ import json
 import os
 import platform
 import signal
+import subprocess
 import threading
 import time
 import warnings
@@ -17,6 +18,7 @@ from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from types import FrameType
@@ -35,6 +37,9 @@ PACKAGES = ("sparsenam", "numpy", "torch", "scikit-learn", "scipy", "interpret-c
 MOST_WARNINGS = 5
 # failures that another state of the machine may mend; the rest would only fail again
 MENDABLE = ("MissingPackageError", "ImportError", "ModuleNotFoundError", "MemoryError", "OSError")
+ROOT = Path(__file__).resolve().parents[1]
+CODE = ("src", "paper/*.py", "pyproject.toml")  # what a number depends on besides its recipe
+COMMIT_DIGITS = 12
 ENTRIES = {"section": str, "method": str, "seed": int, "recipe": str, "status": str}
 
 
@@ -191,16 +196,19 @@ def run_all(
     time_limit: float | None = None,
     *,
     retry: bool = False,
+    renew: bool = False,
 ) -> None:
     """Make the records that are missing; ``current`` has the recipe of every method there may be.
 
     A record that failed for want of a package, of memory or of a file is made again; any other that failed, by
-    divergence or by the time limit say, only with ``retry``.
+    divergence or by the time limit say, only with ``retry``. ``renew`` makes all of ``works`` again, because the
+    code is another now.
     """
+    code_commit()  # before the first fit: the code at hand is the one that was read at the start
     outdated = store.drop_outdated(current)
     if outdated:
         reporter.say(f"The recipe has changed for {', '.join(outdated)}: their old records are dropped.")
-    pending = [work for work in works if not store.has(work, retry=retry)]
+    pending = [work for work in works if renew or not store.has(work, retry=retry)]
     store.write()
     reporter.begin(store.path.stem, len(works) - len(pending), len(works))
     left = store.failed({work.key for work in works} - {work.key for work in pending})
@@ -218,7 +226,7 @@ def attempt(work: Work, job: Job, time_limit: float | None = None) -> tuple[Reco
     record: dict[str, Any] = {"section": work.section, "method": work.method, "seed": work.seed}
     record["recipe"] = work.recipe
     drawing = None
-    started = time.perf_counter()
+    started, worked = time.perf_counter(), time.process_time()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
@@ -231,12 +239,28 @@ def attempt(work: Work, job: Job, time_limit: float | None = None) -> tuple[Reco
             reason = (str(error).splitlines() or [""])[0]
             record |= {"status": "failed", "reason": reason or type(error).__name__, "error": type(error).__name__}
             drawing = None
-    record["wall_seconds"] = time.perf_counter() - started
+    record["wall_seconds"], record["cpu_seconds"] = time.perf_counter() - started, time.process_time() - worked
     messages = dict.fromkeys(str(warning.message).splitlines()[0] for warning in caught if str(warning.message))
     record["warnings"] = list(messages)[:MOST_WARNINGS]
     machine = {"cores": os.cpu_count() or 1, "threads": torch.get_num_threads()}
-    record |= {"date": datetime.now(UTC).date().isoformat(), "versions": versions(), "machine": machine}
+    record |= {"date": datetime.now(UTC).date().isoformat(), "commit": code_commit()}
+    record |= {"versions": versions(), "machine": machine}
     return record, drawing
+
+
+@cache
+def code_commit() -> str | None:
+    """Return the commit of the code that runs, "… with changes" where files differ from it; None outside git."""
+    try:
+        head = _git("rev-parse", f"--short={COMMIT_DIGITS}", "HEAD")
+        return f"{head} with changes" if _git("status", "--porcelain", "--", *CODE) else head
+    except (OSError, subprocess.CalledProcessError):
+        return None
+
+
+def _git(*words: str) -> str:
+    found = subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=True)
+    return found.stdout.strip()
 
 
 def versions() -> dict[str, str]:

@@ -33,6 +33,7 @@ class Request:
     splits: int | None = None
     data: Path | None = None
     retry: bool = False
+    renew: bool = False
 
     def report_path(self, name: str) -> Path:
         """Return where the report of a name is written; a recipe of the user's has a report to itself."""
@@ -98,7 +99,7 @@ def _run_comparison(name: str, request: Request, reporter: Reporter) -> Store:
     works = list(comparison_works(asked, request.data, drawn=request.figures))
     header = _header(recipe.name, recipe.title, request, recipe.content) | {"seeds": list(asked.seeds)}
     store = Store(request.report_path(name), header)
-    run_all(works, store, reporter, current, recipe.time_limit, retry=request.retry)
+    run_all(works, store, reporter, current, recipe.time_limit, retry=request.retry, renew=request.renew)
     return store
 
 
@@ -113,7 +114,7 @@ def _run_theory(name: str, request: Request, reporter: Reporter) -> Store:
         check_known(request.methods, list(settings), "experiments of theory")
         works = [work for work in works if work.section in request.methods]
     store = Store(request.report_path(name), _header(name, "Theory", request, settings))
-    run_all(works, store, reporter, current, retry=request.retry)
+    run_all(works, store, reporter, current, retry=request.retry, renew=request.renew)
     return store
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +22,7 @@ PUBLISHED = Path(__file__).parent / "published.toml"
 OPTIMIZERS = "optimizers"  # the section of the training histories
 PAPER_EPOCHS = 300  # of the paper's figure of optimizers
 MISSING = "–"
+NO_COMMIT = "not recorded"
 QUICK = "A quick run, with fewer rows, epochs and candidates than the notes say: it shows that all works, no more."
 SECONDS = "Seconds are those of a whole fit, the search for the tuned settings included."
 RULE = (
@@ -171,10 +173,17 @@ def _note(method: MethodRecipe, records: Sequence[Record]) -> str:
         for name, value in record["chosen"].items():
             chosen.setdefault(name, []).append(f"{value:.3g}")
     parts += [f"{name}: {', '.join(dict.fromkeys(values))}" for name, values in chosen.items()]
+    parts.append(commits_of(records))
     if failed:
         reasons = ", ".join(dict.fromkeys(str(record["reason"]) for record in failed))
         parts.append(f"{MISSING} failed on {len(failed)} of {len(records)} splits: {reasons.rstrip('.')}")
     return f"{method.name}: {'; '.join(parts)}."
+
+
+def commits_of(records: Sequence[Record]) -> str:
+    """Return which commits of the code made the records; one that names none was made before records did."""
+    found = dict.fromkeys(str(record.get("commit") or NO_COMMIT) for record in records)
+    return f"commit: {', '.join(found)}"
 
 
 def _paper_row(row: Settings, keys: Sequence[str]) -> tuple[str, ...]:
@@ -190,6 +199,10 @@ def theory_tables(report: Report) -> list[Table]:
         for record in report["records"]
         if record["status"] != "done"
     ]
+    done = [record for record in report["records"] if record["status"] == "done"]
+    for name in dict.fromkeys(record["section"] for record in done):
+        found = Counter(str(record.get("commit") or NO_COMMIT) for record in done if record["section"] == name)
+        notes.append(f"{name}, cells by commit: {', '.join(f'{commit} ({n})' for commit, n in found.items())}.")
     return [*tables, Table("Notes", (), (), tuple(notes))] if notes else tables
 
 
@@ -208,6 +221,32 @@ def _identification(summary: Result) -> Iterator[Table]:
     for name, points in summary["by_estimator"].items():
         rows = tuple((effect, *map(shown, values)) for effect, values in points["error"].items())
         yield Table(f"Identification error: {_text(name)}", ("effect", *_sizes(points)), rows, (_slope(points),))
+
+
+def _consistency(summary: Result) -> Iterator[Table]:
+    levels, effect_level = summary["epsilons"], summary["effect_epsilon"]
+    for name, points in summary["by_estimator"].items():
+        rows = [_across(f"|f - h| ≥ {level:g}", points["share"], i) for i, level in enumerate(levels)]
+        if "printed_bound" in points:  # it bounds the share of the training rows
+            rows += [_across(f"training rows: ≥ {level:g}", points["train_share"], i) for i, level in enumerate(levels)]
+        for part in ("printed_bound", "corrected_bound"):
+            if part in points:
+                label = f"{part.replace('_', ' ')}, ε ="
+                rows += [_across(f"{label} {level:g}", points[part], i) for i, level in enumerate(levels)]
+        rows += [_across("‖f - h‖²/n, training rows", points["train_error"], 0)]
+        rows += [_across("‖f - h‖²/n, fresh rows", points["fresh_error"], 0)]
+        heading = f"Theorem 5.1, share of fresh rows far from f: {_text(name)}"
+        yield Table(heading, ("mean over repeats", *_sizes(points)), tuple(rows), (_slope(points),))
+    for name, points in summary["by_estimator"].items():
+        rows = [_across("sum of effects", points["whole"], 0)]
+        rows += [(effect, *map(shown, values)) for effect, values in points["effects"].items()]
+        heading = f"Theorem 5.2, share of fresh rows {effect_level:g} or more from fⱼ and a constant: {_text(name)}"
+        yield Table(heading, ("effect", *_sizes(points)), tuple(rows))
+
+
+def _across(label: str, values: Sequence[Sequence[float]], position: int) -> tuple[str, ...]:
+    """Return a row of one entry of the list for each n."""
+    return label, *(shown(entries[position]) for entries in values)
 
 
 def _recovery(summary: Result) -> Iterator[Table]:
@@ -260,5 +299,6 @@ THEORY_TABLES: Mapping[str, Callable[[Result], Iterator[Table]]] = {
     "estimation": _estimation,
     "recovery": _recovery,
     "identification": _identification,
+    "consistency": _consistency,
     "flows": _flows,
 }

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, cast
 
-from paper.experiments import estimation, flows, identification, recovery
+from paper.experiments import consistency, estimation, flows, identification, recovery
 from paper.experiments.cells import Result
 from paper.recipe import Settings, fingerprint, read_recipe
 from paper.records import Job, Record, Report, Work, key_of
@@ -30,6 +30,7 @@ EXPERIMENTS: Mapping[str, Experiment] = {
     "estimation": cast(Experiment, estimation),
     "recovery": cast(Experiment, recovery),
     "identification": cast(Experiment, identification),
+    "consistency": cast(Experiment, consistency),
     "flows": cast(Experiment, flows),
 }
 

@@ -55,7 +55,7 @@ def run_cell(cell: Result, inputs: Result) -> Result:
         return {"cell": cell, **_theory_cell(cell, inputs, seed)}
     task = make_regression(cell["n"], inputs["n_features"], noise=inputs["sigma"], seed=seed)
     model = make_regressor(cell["estimator"], seed).fit(task.X, task.y)
-    error = _mean_square(task.effects.sum(axis=1) - model.predict(task.X))
+    error = mean_square(task.effects.sum(axis=1) - model.predict(task.X))
     return {"cell": cell, "error": error, "kept": int(model.get_support().sum())}
 
 
@@ -88,7 +88,7 @@ def _theory_cell(cell: Result, inputs: Result, seed: int) -> Result:
         effects = np.stack([block @ (block.T @ effects[:, j]) / n for j, block in enumerate(blocks)], axis=1)
     truth: Vector = effects.sum(axis=1)
     y = truth + noise
-    solution = _solution(cell["estimator"], blocks, y, truth, sigma, inputs)
+    solution = theory_solution(cell["estimator"], blocks, y, truth, sigma, inputs)
 
     def bound(corrected: bool) -> float:
         return slow_rate_bound(
@@ -102,7 +102,7 @@ def _theory_cell(cell: Result, inputs: Result, seed: int) -> Result:
         )
 
     return {
-        "error": _mean_square(truth - solution.fitted),
+        "error": mean_square(truth - solution.fitted),
         "kept": len(solution.support),
         "lambda_ratio": solution.lam / lambda_max(blocks, y),
         "mu": solution.mu,
@@ -113,9 +113,10 @@ def _theory_cell(cell: Result, inputs: Result, seed: int) -> Result:
     }
 
 
-def _solution(
+def theory_solution(
     estimator: str, blocks: Sequence[Vector], y: Vector, truth: Vector, sigma: float, inputs: Result
 ) -> PaperSolution:
+    """Return the solution at the λ of an estimator of the theory's problem."""
     top = lambda_max(blocks, y)
     if estimator == "fixed_features":
         # ‖Gⱼᵀε‖₂ is about σ√n(√mⱼ + √(2 log p)) for the largest of p features
@@ -141,8 +142,9 @@ def _approximation_error(blocks: Sequence[Vector], truth: Vector) -> float:
     columns = np.hstack(centred_blocks(blocks[:TRUE_FEATURES]))
     target = truth - truth.mean()
     coefficients = np.asarray(np.linalg.lstsq(columns, target, rcond=None)[0], dtype=np.float64)
-    return _mean_square(target - columns @ coefficients)
+    return mean_square(target - columns @ coefficients)
 
 
-def _mean_square(values: Vector) -> float:
+def mean_square(values: Vector) -> float:
+    """Return Σ v² / rows, v of shape (rows,)."""
     return float(values @ values) / values.size

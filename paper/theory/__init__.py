@@ -1,5 +1,12 @@
 """The paper's theorems as functions one can evaluate, as printed and as they can be proved."""
 
+from paper.theory.consistency import (
+    Identification,
+    consistency_bound,
+    exceedance,
+    identification,
+    least_exceedance,
+)
 from paper.theory.descents import DescentTrace, proximal_descent, subgradient_descent
 from paper.theory.problem import (
     Blocks,
@@ -25,13 +32,18 @@ from paper.theory.slow_rate import overfits, slow_rate_bound, slow_rate_bound_an
 __all__ = [
     "Blocks",
     "DescentTrace",
+    "Identification",
     "Incoherence",
     "PaperSolution",
     "RecoveryConditions",
     "centred",
+    "consistency_bound",
+    "exceedance",
+    "identification",
     "kkt_violation",
     "lambda_max",
     "largest_dense_lambda",
+    "least_exceedance",
     "mutual_incoherence",
     "objective",
     "overfits",

@@ -53,7 +53,7 @@ def test_every_name_runs_quickly_draws_its_figures_and_runs_only_once(name, tabl
     records = json.loads(path.read_text())["records"]
     assert records and all(record["status"] == "done" for record in records), records
     assert "quick run" in (tmp_path / f"{name}-quick.md").read_text() and "quick run" in printed
-    assert ("paper: SNAM" in printed) == (name not in ("penalties", "notebook", "theory"))
+    assert ("paper: SNAM" in printed) == (name not in ("penalties", "joint-penalties", "notebook", "theory"))
     drawn = list((tmp_path / "figures").iterdir())
     assert drawn and all(file.name.startswith(f"{name}-quick-") and file.suffix == ".png" for file in drawn)
     assert main(command) == 0
@@ -259,7 +259,7 @@ def test_of_all_names_one_without_its_data_keeps_no_other_waiting(tmp_path, monk
 
     monkeypatch.setattr("paper.__main__.reproduce", refuse)
     assert main(["all", "--quick", "--out", str(tmp_path)]) == 2
-    assert len(capsys.readouterr().err.strip().splitlines()) == len(NAMES)
+    assert len(capsys.readouterr().err.strip().splitlines()) == len(NAMES) + 1  # and the claims, without reports
 
 
 def test_control_c_says_what_is_saved_and_the_same_command_goes_on(tmp_path, monkeypatch, capsys):

@@ -22,6 +22,8 @@ def smallest(name):
     if name == "flows":
         network = {"hidden": [4], "alpha": 0.02, "learning_rate": 0.05, "epochs": 30}
         return {**settings, "n": 150, "n_features": 5, "hidden": [6], "iterations": 300, "network": network}
+    if name == "consistency":
+        return {**settings, "n": [150, 250], "fresh_rows": 400, "n_features": 5}
     return {**settings, "n": [150, 250], "repeats": 2, "n_features": 5}
 
 
@@ -128,6 +130,26 @@ def test_identification_adds_up(results):
     for record in records:
         parts = {name: value for name, value in record["error"].items() if name != "total"}
         assert sum(parts.values()) == pytest.approx(record["error"]["total"])
+
+
+def test_consistency_is_judged_on_fresh_rows_and_shares_fall_with_epsilon(results):
+    settings, records, summary = results["consistency"]
+    assert {record["cell"]["estimator"] for record in records} == set(settings["estimators"])
+    for record in records:
+        assert record["share"] == sorted(record["share"], reverse=True)
+        assert record["fresh_error"] != record["train_error"]
+        # a constant more can only help
+        assert record["whole"] <= record["share"][settings["epsilons"].index(settings["effect_epsilon"])]
+    assert np.shape(summary["by_estimator"]["default"]["share"]) == (2, len(settings["epsilons"]))
+
+
+def test_consistency_where_the_assumptions_hold_stays_below_the_corrected_bound(results):
+    _, records, _ = results["consistency"]
+    found = [record for record in records if record["cell"]["estimator"] == "well_specified"]
+    for record in found:
+        assert all(share <= bound for share, bound in zip(record["share"], record["corrected_bound"], strict=True))
+        shares = zip(record["train_share"], record["printed_bound"], strict=True)
+        assert all(share <= bound for share, bound in shares)  # Markov's inequality, on the training rows
 
 
 def test_flows_never_fall_below_the_optimum_and_only_proximal_ones_have_zeros(results):

@@ -5,8 +5,8 @@ import pytest
 from sklearn.linear_model import QuantileRegressor
 
 from paper.baselines import insensitive_objective, insensitive_path
-from paper.fitted import FittedMethod, choose
-from paper.methods import METHODS
+from paper.fitted import BY_THRESHOLD, EXACT_ZEROS, FittedMethod, choose
+from paper.methods import METHODS, fit_paper_snam
 from paper.tasks import Rows, Task
 
 PAPER = {"hidden": [8], "learning_rate": 5e-3, "max_epochs": 2}
@@ -133,3 +133,12 @@ def test_a_setting_whose_answers_are_not_finite_is_never_chosen():
         return FittedMethod(lambda X: np.full(len(X), level), np.zeros_like, (), None)
 
     assert choose([np.nan, 7.0], fit, rows, "regression", 0) == 7.0
+
+
+def test_the_papers_model_has_exact_zeros_under_a_proximal_solver_and_says_so():
+    split = Task({"dataset": "synthetic-regression", "n_rows": 200, "n_features": 4}).split(0)
+    settings = {"penalty": "two_level_slope", "hidden": [4], "max_epochs": 3, "lambdas": [1e6]}
+    proximal = fit_paper_snam(split, {**settings, "solver": "prox_adam"}, 0)
+    assert proximal.support_rule == EXACT_ZEROS and proximal.support == ()
+    assert proximal.chosen["lambda"] == 1e6
+    assert fit_paper_snam(split, settings, 0).support_rule == BY_THRESHOLD

@@ -2,13 +2,14 @@
 
 import json
 import signal
+import subprocess
 import time
 from dataclasses import replace
 
 import pytest
 
-from paper import NAMES
-from paper.recipe import load_recipe, parse_recipe
+from paper import NAMES, records
+from paper.recipe import FOLDER, load_recipe, parse_recipe
 from paper.records import Reporter, Store, Work, run_all
 from sparsenam.errors import InputError
 
@@ -222,6 +223,67 @@ def test_quick_overrides_with_a_mistake_are_refused(quick, tmp_path):
         load_recipe("compas", quick=True, file=path)
 
 
+def test_the_recipe_of_figure_2_has_the_papers_settings():
+    recipe = load_recipe("california", file=FOLDER / "figure-2.toml")
+    printed = {"solvers": ["gd", "sgd", "adam"], "lambda": 1.0, "learning_rate": 1e-6, "max_epochs": 300}
+    assert printed.items() <= recipe.optimizers.items()
+
+
 def test_more_splits_than_the_recipe_has_count_on():
     assert load_recipe("california").with_splits(5).seeds == (1, 2, 3, 4, 5)
     assert load_recipe("california").with_splits(1).seeds == (1,)
+
+
+# --- commits ---
+
+
+def git(folder, *words):
+    identity = ["-c", "user.name=n", "-c", "user.email=n@example.org", "-c", "commit.gpgsign=false"]
+    subprocess.run(["git", *identity, *words], cwd=folder, check=True, capture_output=True)
+
+
+@pytest.fixture
+def repository(tmp_path, monkeypatch):
+    """A repository with one file of code, where the records look for their commit."""
+    folder = tmp_path / "repository"
+    (folder / "src").mkdir(parents=True)
+    (folder / "src" / "code.py").write_text("x = 1\n")
+    git(folder, "init", "-q")
+    git(folder, "add", ".")
+    git(folder, "commit", "-q", "-m", "first")
+    monkeypatch.setattr(records, "ROOT", folder)
+    records.code_commit.cache_clear()
+    yield folder
+    records.code_commit.cache_clear()
+
+
+def test_a_record_names_the_commit_of_its_code(repository, tmp_path):
+    _, store = run(tmp_path / "n.json", [work("a", 0, {}), work("b", 0, ArithmeticError("diverged"))])
+    head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=repository, capture_output=True, text=True, check=True)
+    for record in store.records():
+        assert len(record["commit"]) >= 12 and head.stdout.startswith(record["commit"])
+
+
+def test_a_record_of_code_that_is_not_committed_says_so_and_results_are_no_code(repository, tmp_path):
+    (repository / "results.json").write_text("{}")
+    assert "changes" not in records.code_commit()
+    records.code_commit.cache_clear()
+    (repository / "src" / "code.py").write_text("x = 2\n")
+    assert records.code_commit().endswith("with changes")
+
+
+def test_a_record_made_outside_git_names_no_commit(tmp_path, monkeypatch):
+    monkeypatch.setattr(records, "ROOT", tmp_path)
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+    records.code_commit.cache_clear()
+    try:
+        assert records.code_commit() is None
+    finally:
+        records.code_commit.cache_clear()
+
+
+def test_renew_makes_again_what_is_asked_for_and_leaves_the_rest(tmp_path):
+    run(tmp_path / "n.json", [work("a", 0, {"x": 1}), work("b", 0, {"x": 1})])
+    store, current = Store(tmp_path / "n.json", {"name": "n"}), {("", "a"): "r1", ("", "b"): "r1"}
+    run_all([work("a", 0, {"x": 2})], store, Hearer(), current, renew=True)
+    assert {record["method"]: record["x"] for record in store.records()} == {"a": 2, "b": 1}

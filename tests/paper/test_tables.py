@@ -111,3 +111,10 @@ def test_a_table_in_the_terminal_has_aligned_columns_and_its_notes():
 
 def test_numbers_have_four_digits():
     assert [shown(value) for value in (127201.0, 0.0123456, 10.61, 0.0)] == ["127201", "0.01235", "10.61", "0"]
+
+
+def test_every_row_names_the_commit_of_its_records_and_old_ones_say_that_they_name_none():
+    records = [record("lasso", 0, mse=1.0) | {"commit": "abc"}, record("lasso", 1, mse=1.0), record("ebm", 0, mse=1.0)]
+    notes = comparison_tables(report(records))[0].notes
+    assert any(note.startswith("lasso") and "commit: abc, not recorded" in note for note in notes)
+    assert any(note.startswith("ebm") and "commit: not recorded" in note for note in notes)
