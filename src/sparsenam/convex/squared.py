@@ -11,7 +11,6 @@ from sparsenam.convex.knots import KnotDesign
 from sparsenam.convex.problem import TINY, ConvexProblem, group_lengths, lasso_duals, lasso_values
 
 SMALLEST_CURVATURE = 1e-10
-SHORTEST = 1e-300  # of a group's vector: dividing by it stays finite
 
 
 def inverse_curvatures(hessian: Array, n_groups: int, width: int, first: int = 0) -> Array:
@@ -86,7 +85,7 @@ def _shrunk_step(old: Array, pull: Array, inverse: Array, bar: Array, decay: Arr
     """
     target = old + pull * inverse[:, None, None]
     length = np.sqrt(np.einsum("fom,fom->f", target, target))
-    share = np.maximum(0.0, 1.0 - bar / np.maximum(length, SHORTEST)) * decay
+    share = (1.0 - np.divide(bar, length, out=np.ones_like(length), where=length > bar)) * decay
     return target * share[:, None, None] - old if share.any() or old.any() else None
 
 

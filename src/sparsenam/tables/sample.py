@@ -10,7 +10,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsenam.errors import ConstantColumnWarning, InputError, describe
+from sparsenam.errors import LEAST, ConstantColumnWarning, InputError, describe
 
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
@@ -258,6 +258,8 @@ def prepare(
         listed = ", ".join(constant[:5]) + (" …" if len(constant) > 5 else "")
         message = f"{len(constant)} constant column(s) left out of the model: {listed}."
         warnings.warn(message, ConstantColumnWarning, stacklevel=6)
+    for term in np.flatnonzero((scaling.scale > 0) & (scaling.scale < LEAST)):
+        raise _too_close(f"column {names[term]!r}", "column", float(scaling.scale[term]))
     varying = sorted(np.flatnonzero(scaling.scale).tolist(), key=lambda term: names[term])
     grouping = Grouping.separate(n_terms) if present.grouping is None else present.grouping
     terms, twins = _without_twins(present, scaling, varying, grouping)
@@ -266,6 +268,8 @@ def prepare(
     target_scaling = Scaling.none(target.shape[1])
     if measure_target is not None:
         center, scale = measure_target(target, weights)
+        if ((scale > 0) & (scale < LEAST)).any():
+            raise _too_close("y", "target", float(scale[scale > 0].min()))
         target_scaling = Scaling(center, np.where(scale == 0, 1.0, scale))
         target = np.where(scale == 0, center, target)  # what rounding leaves of a constant is no signal
     levels = np.zeros(n_terms, dtype=np.bool_) if present.levels is None else present.levels
@@ -283,6 +287,12 @@ def prepare(
         twins=twins,
         exposure_unit=unit,
     )
+
+
+def _too_close(where: str, what: str, scale: float) -> InputError:
+    """Return the error of numbers that differ by so little that their inverse is no number to work with."""
+    expected, got = f"numbers that are equal or differ by {LEAST:g} or more", f"a standard deviation of {scale:g}"
+    return InputError(describe(where, expected, got, f"multiply the {what} by a power of ten"))
 
 
 def _without_twins(
