@@ -9,24 +9,23 @@ import time
 import traceback
 import warnings
 from collections.abc import Callable
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from fuzz.table_cases import Case, draw
 
 import sparsenam
+from fuzz.table_cases import Case, draw
 
 PLOTTED = 12  # one table in so many is drawn, too: a figure takes longer than a fit
 SLOW = 10.0  # CPU seconds of one table that are worth a line
-NO_COORDINATE = re.compile(
-    r'\s(d|x|y|x1|x2|y1|y2|cx|cy|r|width|height|points|transform)="[^"]*\b(nan|inf|NaN|Infinity)\b'
-)
+PLACES = "d|x|y|x1|x2|y1|y2|cx|cy|r|width|height|points|transform"
+NO_COORDINATE = re.compile(rf'\s({PLACES})="[^"]*\b(nan|inf|NaN|Infinity)\b')
 INTERNAL = re.compile(r"(ShapeFunction|PairShape|AdditiveModel|PreparedSample|Scaling|Bands|Residuals|SummaryData)\b")
 
 
-class Held(Exception):
+class RefusedError(Exception):
     """A refusal in one sentence: nothing further is asked of this table."""
 
 
@@ -56,13 +55,11 @@ def examine(case: Case, folder: Path, *, plots: bool = False) -> tuple[list[str]
     try:
         with watched("fit", problems, refuses=True):
             model.fit(case.X, case.y, **case.arguments)
-    except Held:
+    except RefusedError:
         return list(dict.fromkeys(problems)), False
     for check in (_numbers, _uncertainty, _pages, _files, _fresh_rows, *((_plots,) if plots else ())):
-        try:
+        with suppress(RefusedError):
             check(model, case, folder, problems)
-        except Held:
-            pass
     return list(dict.fromkeys(problems)), True
 
 
@@ -76,7 +73,7 @@ def watched(step: str, problems: list[str], *, refuses: bool):
         except Exception as error:
             if fault := _fault(error, refuses=refuses):
                 problems.append(f"{step}: {fault}")
-            raise Held from error
+            raise RefusedError from error
         finally:
             for warning in heard:
                 if not issubclass(warning.category, UserWarning):
@@ -151,26 +148,15 @@ def _finite(values: Any) -> bool:
 
 
 def _uncertainty(model: Any, case: Case, folder: Path, problems: list[str]) -> None:
-    """Check bands and intervals where they are given at all."""
-    for step, ask in (
-        ("bands", lambda: model.effect_bands(case.X)),
-        ("intervals", lambda: model.predict_interval(case.X)),
-        ("sets", lambda: model.predict_set(case.X)),
-    ):
-        if step == "sets" and not hasattr(model, "predict_set"):
+    """Check bands, intervals and sets where they are given at all."""
+    for ask in ("effect_bands", "predict_interval", "predict_set"):
+        if not hasattr(model, ask):
             continue
-        if step == "intervals" and not hasattr(model, "predict_interval"):
-            continue
-        try:
-            with watched(step, problems, refuses=True):
-                found = ask()
-                for name in ("lower", "upper"):
-                    values = getattr(found, name, None)
-                    if values is not None and np.isnan(np.asarray(values, dtype=float)).any():
-                        if step == "intervals":
-                            problems.append(f"{step}: NaN in {name}")
-        except Held:
-            continue
+        with suppress(RefusedError), watched(ask, problems, refuses=True):
+            found = getattr(model, ask)(case.X)
+            ends = [getattr(found, name) for name in ("lower", "upper") if ask != "predict_set"]
+            if any(np.isnan(np.asarray(values, dtype=float)).any() for values in ends):
+                problems.append(f"{ask}: NaN")
 
 
 def _no_constant(text: str) -> None:

@@ -31,7 +31,7 @@ def dispersion(family: Family, scores: Matrix, target: Matrix, weights: Vector, 
     left = max(rows - freedom, 1.0) * target.shape[1]
     if family.dispersion == "pearson":
         means = family.mean(scores)
-        with np.errstate(over="ignore", invalid="ignore"):  # means of fits that went astray
+        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):  # means of fits that went astray
             squares = (target - means) ** 2 / np.maximum(means, np.finfo(float).tiny) ** family.variance_power
         squares = np.where(squares <= MOST, squares, MOST)
         return max(float(np.sum(weights @ squares)) / left, LEAST)

@@ -128,7 +128,7 @@ def screen(
     p_values = np.where(tested, betainc(0.5 * below, 0.5 * np.maximum(freed, 1.0), ratio), 1.0)
     log_p = np.minimum(np.log(np.maximum(p_values.min(axis=0, initial=1.0), SMALLEST) * len(CUTS)), 0.0)
     gain = np.max(gains - freed * noise, axis=0, initial=0.0)
-    return Screened(pairs, log_p, gain / max(total, TINY))
+    return Screened(pairs, log_p, gain / total if total > 0 else np.zeros_like(gain))
 
 
 def clipped(residual: Matrix, weights: Matrix) -> Matrix:
