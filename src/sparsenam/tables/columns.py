@@ -11,7 +11,7 @@ from typing import Any, Literal, cast, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsenam.errors import LARGEST, InputError, RowError, describe
+from sparsenam.errors import InputError, RowError, describe
 from sparsenam.tables.cells import AS_NUMBERS, Cells, Codes, Mask, Vector
 from sparsenam.tables.sample import ROUNDING
 from sparsenam.tables.text import (
@@ -255,14 +255,17 @@ def _parsed(cells: Cells, unit: Unit) -> Vector:
     return np.array([*table, np.nan])[cells.codes]  # a missing cell's code is -1
 
 
+HUGE = 1e300  # in size
+
+
 def _require_size(name: str, numbers: NDArray[Any]) -> None:
-    """Raise for numbers whose products would leave the range of float64."""
-    huge = np.abs(numbers) > LARGEST
+    """Raise for numbers whose differences and sums would leave the range of float64."""
+    huge = np.abs(numbers) > HUGE
     if huge.any():
         row, count = int(np.argmax(huge)), int(huge.sum())
         got, more = f"{numbers[row]:g}", f" ({count} such cell{'s' if count > 1 else ''})"
         remedy = "leave these cells empty, or divide the column by a power of ten"
-        raise RowError(f"column {name!r}", f"numbers of at most {LARGEST:g} in size", ((got, row),), remedy, more)
+        raise RowError(f"column {name!r}", f"numbers of at most {HUGE:g} in size", ((got, row),), remedy, more)
 
 
 def _require_finite(name: str, numbers: NDArray[Any]) -> None:

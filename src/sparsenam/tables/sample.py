@@ -10,7 +10,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsenam.errors import LEAST, ConstantColumnWarning, InputError, describe
+from sparsenam.errors import LARGEST, LEAST, ConstantColumnWarning, InputError, describe
 
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
@@ -252,6 +252,7 @@ def prepare(
     """
     present = sample.without_absent_rows()
     names, n_terms = [str(name) for name in present.names], present.terms.shape[1]
+    _require_size(present.terms, names)
     scaling = Scaling.of(present.terms, present.weights)
     constant = [names[term] for term in np.flatnonzero(scaling.scale == 0)]
     if constant:
@@ -287,6 +288,14 @@ def prepare(
         twins=twins,
         exposure_unit=unit,
     )
+
+
+def _require_size(terms: Matrix, names: list[str]) -> None:
+    """Raise for a term (rows, terms) whose numbers times others would leave the range of float64."""
+    sizes = np.maximum(np.fmax.reduce(terms, axis=0, initial=0.0), -np.fmin.reduce(terms, axis=0, initial=0.0))
+    for term in np.flatnonzero(sizes > LARGEST):
+        expected, remedy = f"numbers of at most {LARGEST:g} in size", "divide the column by a power of ten"
+        raise InputError(describe(f"column {names[term]!r}", expected, f"{sizes[term]:g}", remedy))
 
 
 def _too_close(where: str, what: str, scale: float) -> InputError:
