@@ -83,8 +83,11 @@ def test_a_column_beyond_the_range_of_products_is_refused_by_its_name_and_row():
     X, y = table(), table(seed=1)[:, 0]
     X[7, 1] = -1e308
     with pytest.raises(
-        RowError, match=r"^column 'x1': expected numbers of at most 1e\+100 in size, got -1e\+308 in row 7"
+        RowError, match=r"^column 'x1': expected numbers of at most 1e\+300 in size, got -1e\+308 in row 7"
     ):
+        SNAMRegressor().fit(X, y)
+    X[:, 1] = 1e200 * table(seed=2)[:, 0]
+    with pytest.raises(InputError, match=r"^column 'x1': expected numbers of at most 1e\+100 in size, got"):
         SNAMRegressor().fit(X, y)
 
 
