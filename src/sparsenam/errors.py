@@ -119,6 +119,10 @@ def shown(value: object) -> str:
     return repr(getattr(value, "item", lambda: value)() if type(value).__module__ == "numpy" else value)
 
 
+LARGEST = 1e100  # of cells, targets and exposures, in size: the product of three such numbers is still finite
+LEAST = 1 / LARGEST  # of what they are divided by
+
+
 def check_number(
     name: str,
     value: object,

@@ -623,3 +623,15 @@ def test_a_request_for_pairs_that_cannot_be_is_refused_in_one_line(words, messag
     result = invoke("fit", with_pairs, "--target", "price", *words, "--out", with_pairs.parent / "refused")
     assert result.exit_code == 2, result.output
     assert message in result.stderr and len(result.stderr.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize("words", [(), ("--task", "count"), ("--family", "huber"), ("--event", "died")])
+@pytest.mark.parametrize("value", [0, 3])
+def test_a_constant_target_is_fitted_and_reported(words, value, tmp_path):
+    value = value or 1 if "--event" in words else value  # times are above 0
+    cells = {"x": np.random.default_rng(0).normal(size=40), "died": np.arange(40) % 2, "y": np.full(40, value)}
+    path = write(tmp_path / "table.csv", {name: column.tolist() for name, column in cells.items()})
+    result = invoke("fit", path, "--target", "y", "--out", tmp_path / "model", *words)
+    assert result.exit_code == 0, result.output
+    assert "error inside" not in result.output and (tmp_path / "model" / "report.html").exists()
+    assert "classification" not in result.output

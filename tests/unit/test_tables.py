@@ -369,7 +369,7 @@ def test_constant_columns_are_left_out_with_a_warning():
 
 
 def test_numbers_of_huge_spread_are_no_constant():
-    assert only([-1.7e308, 1.7e308])[0].kind == "number"
+    assert only([-1e300, 1e300])[0].kind == "number"
 
 
 @pytest.mark.parametrize(

@@ -282,10 +282,8 @@ def _error_line(test: Mapping[str, Any] | None, rows: int) -> str:
         for name in ("log_loss", "auc", "r2")
         if test.get(name) is not None
     )
-    return (
-        f"test {test['measure']}: {test['model']:.4g} on {rows} rows "
-        f"(baseline, {test['baseline_is']}: {test['baseline']:.4g}){more}"
-    )
+    model, baseline = ("infinite" if test[name] is None else f"{test[name]:.4g}" for name in ("model", "baseline"))
+    return f"test {test['measure']}: {model} on {rows} rows (baseline, {test['baseline_is']}: {baseline}){more}"
 
 
 def _stopped_message(left: Left, folder: ModelFolder, *, had_model: bool) -> str:

@@ -243,8 +243,10 @@ def _guess(cells: Cells, request: TargetRequest) -> tuple[TaskName, str]:
     if values.size == 2:
         return "classification", f"the target holds two values, {values[0]:g} and {values[1]:g}"
     is_whole = bool((values == np.round(values)).all())
-    if is_whole and values.size <= FEW_VALUES and numbers.size >= ROWS_A_VALUE * values.size:
+    if is_whole and 1 < values.size <= FEW_VALUES and numbers.size >= ROWS_A_VALUE * values.size:
         return "classification", f"the target holds {values.size} whole numbers; --task regression if they measure"
+    if values.size == 1:
+        return "regression", f"the target holds one value, {values[0]:g}"
     if is_whole and values.size and values[0] >= 0:
         return "regression", f"{values.size} different whole numbers; --task count if they count something"
     return "regression", f"the target holds {values.size} different numbers"

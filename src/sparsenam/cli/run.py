@@ -368,6 +368,8 @@ def _mean_absolute(y: Vector, predicted: Vector) -> float:
 
 def _poisson_deviance(y: Vector, predicted: Vector) -> float:
     """Return the mean of 2(y log(y/ŷ) - y + ŷ); rows of exposure 0, which predict 0, have none."""
+    if not predicted.any():  # the mean of counts that are all 0
+        return math.inf if y.any() else 0.0
     y, predicted = y[predicted > 0], predicted[predicted > 0]
     return float(np.mean(2.0 * (xlogy(y, y / predicted) - y + predicted)))
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sparsenam.convex.design import Array, Floats, Indices, WorkingColumns
 from sparsenam.convex.problem import ConvexProblem, group_lengths, lasso_duals, lasso_values, softmax_inverse
@@ -13,6 +15,8 @@ from sparsenam.convex.squared import descend, inverse_curvatures, rows_left_out
 
 MAX_SWEEPS = 100
 HALVINGS = 20
+DOUBLINGS = 20
+PATIENCE = 8  # steps at one alpha after which longer ones are tried
 SMALLEST_BEND = 1e-5  # a floor on the loss's second derivative keeps steps finite where it is flat
 TALL = 10  # rows for each column from which a Gram matrix costs less than descent on the rows
 STALE = 0.05  # relative change of the curvature up to which a Hessian serves on: steps still shrink the error by it
@@ -50,6 +54,8 @@ class NewtonSolver:
         nothing = np.zeros(0, np.intp)
         self._held: tuple[Indices, WorkingColumns] = (nothing, design.working(nothing))
         self._model: GramModel | None = None  # of the columns held
+        self._solved: Array = np.zeros(0)  # the thresholds of the last step, and how many steps they have seen
+        self._steps = 0
 
     def improve(self, thresholds: Array, ridge: float, working: Indices, tol: float) -> None:
         """Take one Newton step on the working groups, with a line search, and move the intercepts."""
@@ -69,6 +75,8 @@ class NewtonSolver:
         step = new - old
         change = columns.times(step.reshape(step.shape[0] * step.shape[1], -1)).reshape(self.scores.shape)
         change += shift[:, :, None]
+        self._steps = self._steps + 1 if np.array_equal(self._solved, thresholds) else 0
+        self._solved = thresholds
         sizes = self._line_search(old, step, change, bars, ridge)
         # batches that leave rows out of batch 0 have nearly its curvature; where a step fell short they have not
         self._shares_curvature = self._nested and bool(np.all(sizes == 1.0))
@@ -187,7 +195,24 @@ class NewtonSolver:
             if not worse.any():
                 break
             sizes[worse] *= 0.5
+        if self._steps >= PATIENCE:
+            self._lengthen(sizes, (group_lengths(old) > 0) == (group_lengths(old + step) > 0), objective)
         return np.where(worse, 0.0, sizes)
+
+    def _lengthen(self, sizes: Array, stays: NDArray[np.bool_], objective: Callable[[Array], Array]) -> None:
+        """Double full steps in place while the objective falls, where ``stays`` says that no group comes or goes.
+
+        A loss that is flat far from y, as that of a quantile, has curvatures whose steps are safe and too short.
+        """
+        growing = (sizes == 1.0) & stays.all(axis=1)
+        lowest = objective(sizes)
+        for _ in range(DOUBLINGS):
+            if not growing.any():
+                return
+            longer = np.where(growing, 2.0 * sizes, sizes)
+            found = objective(longer)
+            growing &= found < lowest
+            sizes[growing], lowest[growing] = longer[growing], found[growing]
 
 
 def _suits_a_gram(n_columns: int, n_rows: int) -> bool:

@@ -31,6 +31,7 @@ from sparsenam.penalties import GroupLasso, Penalty, WeightedLasso
 SMALL_DESIGN = 512  # so few columns are all put into the Gram at once
 SMALL_AT_KNOTS = 2500  # the same where sums are taken at knots, which costs less than reading the rows for gradients
 ROUNDS = 60
+STALL = 10  # rounds in which the gap must halve, twice as many before the first point that does not
 NULL_ROUNDS = 30
 FIRST_STEP = 8  # groups that may enter the working set at once, before any is active
 ENTERING = 1.0 + 1e-6
@@ -175,7 +176,7 @@ def _screened_walk(
     previous = max(float(entering[0].max(initial=0.0)), float(alphas[0]))
     free, shut = weights == 0.0, np.isinf(weights)
     finite = np.where(shut, 0.0, weights)  # 0 · ∞ would be NaN
-    working = free.copy()
+    working, patience = free.copy(), 2 * STALL
     for alpha in alphas:
         thresholds, ridge = np.where(shut, np.inf, alpha * finite), alpha * ridge_share
         active = np.asarray(solver.lengths().any(axis=0))
@@ -183,8 +184,8 @@ def _screened_walk(
             working = free | active
         working |= _strongest((entering >= 2 * alpha - previous).any(axis=0) & ~working, entering, active)
         inner = 1e-2 * tol
-        gaps = np.full(norms.shape[0], np.inf)
-        for _ in range(ROUNDS):
+        gaps, reached = np.full(norms.shape[0], np.inf), list[float]()
+        for number in range(ROUNDS):
             solver.improve(thresholds, ridge, np.flatnonzero(working), inner)
             gaps, norms = solver.measure(thresholds, ridge)
             entering = _relative(norms, weights) / scales
@@ -198,6 +199,10 @@ def _screened_walk(
                 inner *= 0.1
             elif not fresh.any():
                 inner *= 0.1
+            reached.append(float(gaps.max()))
+            if number >= patience and not fresh.any() and reached[-1] > 0.5 * reached[-1 - STALL]:
+                patience = STALL  # points farther down are no easier
+                break
             working |= _strongest(fresh, entering, active)
         previous = float(alpha)
         yield _point(solver, float(alpha), gaps, entering[0], tol)

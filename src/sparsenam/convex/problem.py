@@ -16,6 +16,7 @@ from sparsenam.families.base import increasing_root
 from sparsenam.penalties import NeedsFirstFit, Penalty, Vector, WeightedLasso
 
 TINY = float(np.finfo(float).tiny)
+ROUNDING = 1e-15  # of a loss: what its difference from another may be wrong by
 INTERCEPT_STEPS = 60
 INTERCEPT_TOLERANCE = 1e-12
 
@@ -121,8 +122,8 @@ class ConvexProblem:
 
     def explainable_loss(self, scores: Array) -> Array:
         """Return how far the loss is above a perfect fit's, which need not be 0 (Poisson), shape (batches,)."""
-        perfect = self.dual(np.zeros_like(scores), np.zeros(self.n_batches))
-        return np.maximum(self.loss(scores) - perfect, TINY)
+        perfect, loss = self.dual(np.zeros_like(scores), np.zeros(self.n_batches)), self.loss(scores)
+        return np.maximum(loss - perfect, np.maximum(TINY, ROUNDING * np.abs(loss)))
 
     def best_shifts(self, scores: Array) -> Array:
         """Return the shifts of the intercepts, shape (batches, outputs), after which Σᵢ wᵢ rᵢ = 0.

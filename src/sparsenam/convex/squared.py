@@ -11,7 +11,7 @@ from sparsenam.convex.knots import KnotDesign
 from sparsenam.convex.problem import TINY, ConvexProblem, group_lengths, lasso_duals, lasso_values
 
 SMALLEST_CURVATURE = 1e-10
-SHORTEST = 1e-300  # of a group's vector: dividing by it stays finite
+LITTLE = 1e-4  # share of the weight that a batch must keep
 
 
 def inverse_curvatures(hessian: Array, n_groups: int, width: int, first: int = 0) -> Array:
@@ -86,7 +86,7 @@ def _shrunk_step(old: Array, pull: Array, inverse: Array, bar: Array, decay: Arr
     """
     target = old + pull * inverse[:, None, None]
     length = np.sqrt(np.einsum("fom,fom->f", target, target))
-    share = np.maximum(0.0, 1.0 - bar / np.maximum(length, SHORTEST)) * decay
+    share = (1.0 - np.divide(bar, length, out=np.ones_like(length), where=length > bar)) * decay
     return target * share[:, None, None] - old if share.any() or old.any() else None
 
 
@@ -250,9 +250,10 @@ def _weighted_product(left: Floats, right: Floats, weights: Array, rows: Indices
 def rows_left_out(whole: Array, batch: Array) -> tuple[Indices, float] | None:
     """Return the rows a batch leaves out and its factor on the others, or None if it is not such a batch."""
     out = (batch == 0) & (whole > 0)
-    if 2 * np.count_nonzero(out) > whole.size:
-        return None  # summing what is kept is cheaper
-    factor = 1.0 / (1.0 - whole[out].sum())
+    left = 1.0 - float(whole[out].sum())
+    if 2 * np.count_nonzero(out) > whole.size or left < LITTLE:
+        return None  # summing what is kept is cheaper, or what is left of a difference would be rounding
+    factor = 1.0 / left
     if not np.allclose(batch, np.where(out, 0.0, factor * whole), rtol=1e-9, atol=0.0):
         return None
     return np.flatnonzero(out), float(factor)

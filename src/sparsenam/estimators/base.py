@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 import warnings
 from abc import ABC, abstractmethod
@@ -23,7 +24,7 @@ from sklearn.utils.validation import (
 
 from sparsenam.context import Clock, Context, Progress, ProgressBar, ResumeFile, Streams, threads
 from sparsenam.convex.problem import Certificate
-from sparsenam.errors import ChoiceWarning, InputError, check_number, describe
+from sparsenam.errors import LARGEST, LEAST, ChoiceWarning, InputError, check_number, describe, rows_named_by
 from sparsenam.estimators.auditing import AuditingMixin
 from sparsenam.estimators.bands import BandsMixin
 from sparsenam.estimators.editing import EditingMixin
@@ -141,7 +142,7 @@ class AdditiveEstimator(AuditingMixin, BandsMixin, EditingMixin, ExportMixin, Ch
         """
         check_is_fitted(self)
         encoded = self.encoder_.encode(X)
-        is_value = np.array([term.kind != "missing" for term in self.encoder_.terms])
+        is_value = np.array([term.kind != "missing" for term in self.encoder_.terms], dtype=np.bool_)
         present = ~np.isnan(encoded)[:, :, None] & is_value[:, None]
         return self._by_column(np.where(present, 0.0, self.model_.effects(encoded)))
 
@@ -191,7 +192,11 @@ class AdditiveEstimator(AuditingMixin, BandsMixin, EditingMixin, ExportMixin, Ch
         few = self.encoder_.few_terms(X) if self.model_.exact_shapes else None
         if few is not None:
             return self.model_.scores_of_few(few)
-        parts = [self.model_.scores(terms) for terms in self.encoder_.encode_in_parts(X)]
+        parts, rows = list[Matrix](), 0
+        for terms in self.encoder_.encode_in_parts(X):
+            with rows_named_by(range(rows, rows + len(terms))):
+                parts.append(self.model_.scores(terms))
+            rows += len(terms)
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     def _by_column(self, effects: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -449,8 +454,15 @@ def require_target(estimator: BaseEstimator, y: ArrayLike | None) -> ArrayLike:
 
 
 def check_weights(sample_weight: ArrayLike | None, X: object) -> NDArray[np.float64]:
-    """Return the weights of the rows, shape (rows,)."""
-    return _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+    """Return the weights of the rows, shape (rows,), in a unit in which their sum is a number.
+
+    Weights are relative: those that are all huge or all tiny are multiplied by a power of two, which is exact.
+    """
+    weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+    largest = float(weights.max(initial=0.0))
+    if largest > 0 and not LEAST <= largest <= LARGEST:
+        return np.ldexp(weights, -math.frexp(largest)[1])
+    return weights
 
 
 def _attributes(result: FitResult, encoder: TableEncoder) -> dict[str, object]:

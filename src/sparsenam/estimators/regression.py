@@ -13,7 +13,7 @@ from sklearn.metrics import r2_score
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_array, check_consistent_length
 
-from sparsenam.errors import InputError, RowError, describe, rows_named_by
+from sparsenam.errors import LARGEST, LEAST, InputError, RowError, describe, rows_named_by
 from sparsenam.estimators.base import (
     AdditiveEstimator,
     RandomFeatureParameters,
@@ -166,6 +166,10 @@ def check_exposure(exposure: ArrayLike, target: NDArray[np.float64]) -> NDArray[
         expected = f"{len(target)} finite numbers of at least 0"
         got = f"shape {values.shape}" if values.shape != (len(target),) else "others"
         raise InputError(describe("exposure", expected, got, "correct them"))
+    if (values > LARGEST).any() or ((values > 0) & (values < LEAST)).any():
+        got = f"{values.max():g}" if (values > LARGEST).any() else f"{values[values > 0].min():g}"
+        expected = f"0 or numbers between {LEAST:g} and {LARGEST:g}"
+        raise InputError(describe("exposure", expected, got, "count in another unit"))
     counted = target.reshape(len(target), -1).any(axis=1)
     if (counted & (values == 0)).any():
         row = int(np.flatnonzero(counted & (values == 0))[0])
@@ -184,6 +188,11 @@ def check_target(y: ArrayLike) -> NDArray[np.float64]:
         row = int(np.argwhere(~np.isfinite(numbers))[0, 0])
         value = "NaN" if np.isnan(numbers[row]).any() else "infinity (inf)"
         raise RowError("y", "finite numbers", ((value, row),), "drop these rows")
+    if (np.abs(numbers) > LARGEST).any():
+        row = int(np.argwhere(np.abs(numbers) > LARGEST)[0, 0])
+        got = ((f"{np.abs(numbers[row]).max():g}", row),)
+        remedy = "drop these rows, or divide y by a power of ten"
+        raise RowError("y", f"numbers of at most {LARGEST:g} in size", got, remedy)
     return numbers
 
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from sparsenam.families.base import Family, Matrix, Vector, robust_center_and_scale
 
+MOST = 1e200  # of a row's squared error, whose sum is then a number
 LEAST = 1e-8  # of φ, and of the mean curvature that it is divided by
 
 
@@ -30,7 +31,9 @@ def dispersion(family: Family, scores: Matrix, target: Matrix, weights: Vector, 
     left = max(rows - freedom, 1.0) * target.shape[1]
     if family.dispersion == "pearson":
         means = family.mean(scores)
-        squares = (target - means) ** 2 / np.maximum(means, np.finfo(float).tiny) ** family.variance_power
+        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):  # means of fits that went astray
+            squares = (target - means) ** 2 / np.maximum(means, np.finfo(float).tiny) ** family.variance_power
+        squares = np.where(squares <= MOST, squares, MOST)
         return max(float(np.sum(weights @ squares)) / left, LEAST)
     squares = float(np.sum(weights @ family.gradient(scores, target) ** 2)) / left
     bends = float(np.sum(weights @ mean_bends(family, scores, target, weights))) / (rows * target.shape[1])

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from sparsenam.errors import InputError, describe
+from sparsenam.errors import InputError, RowError, describe
 from sparsenam.families import Family, best_intercept
 from sparsenam.model.few import PlainModel
 from sparsenam.model.pairs import PairFunction
@@ -172,15 +172,17 @@ class AdditiveModel:
     def effects(self, terms: Matrix) -> NDArray[np.float64]:
         """Return every term's effect, 0 for dropped ones, shape (rows, n_terms, outputs)."""
         effects = np.zeros((terms.shape[0], self.n_terms, self.intercept.size))
-        effects[:, self.terms] = self.kept_effects(terms)
-        return effects
+        with np.errstate(over="ignore", invalid="ignore"):
+            effects[:, self.terms] = self.kept_effects(terms)
+        return _finite_rows("effects", effects)
 
     def pair_effects(self, terms: Matrix) -> NDArray[np.float64]:
         """Return the joint effects of the pairs, shape (rows, pairs, outputs)."""
         effects = np.zeros((len(self.pairs), terms.shape[0], self.intercept.size))
-        for effect, pair in zip(effects, self.pairs, strict=True):
-            pair.add_to(effect, terms)
-        return effects.swapaxes(0, 1)
+        with np.errstate(over="ignore", invalid="ignore"):
+            for effect, pair in zip(effects, self.pairs, strict=True):
+                pair.add_to(effect, terms)
+        return _finite_rows("effects", effects.swapaxes(0, 1))
 
     def scores(self, terms: Matrix) -> Matrix:
         """Return the linear predictor β + Σⱼ hⱼ(xⱼ) + Σ hⱼₖ(xⱼ, xₖ), shape (rows, outputs).
@@ -188,21 +190,22 @@ class AdditiveModel:
         Effects are added one after the other, so that a term whose effect is zero changes no bit.
         """
         total = np.zeros((terms.shape[0], self.intercept.size))
-        if self.exact_shapes:
-            for shape, term in zip(self.shapes(), self.terms, strict=True):
-                shape.add_to(total, np.ascontiguousarray(terms[:, term]))
-        else:
-            for effect in self.network_effects(terms).swapaxes(0, 1):
-                total += effect
-        for pair in self.pairs:
-            pair.add_to(total, terms)
-        return total + self.intercept
+        with np.errstate(over="ignore", invalid="ignore"):
+            if self.exact_shapes:
+                for shape, term in zip(self.shapes(), self.terms, strict=True):
+                    shape.add_to(total, np.ascontiguousarray(terms[:, term]))
+            else:
+                for effect in self.network_effects(terms).swapaxes(0, 1):
+                    total += effect
+            for pair in self.pairs:
+                pair.add_to(total, terms)
+            return _finite_rows("scores", total + self.intercept)
 
     def scores_of_few(self, rows: Sequence[Sequence[float]]) -> Matrix:
         """Return the same as `scores` for a few rows of finite terms as lists, to the bit; shapes must be exact."""
         if not self._plain:
             self._plain.append(PlainModel.of(self.shapes(), self.terms, self.pairs, self.intercept))
-        return self._plain[0].scores(rows)
+        return _finite_rows("scores", self._plain[0].scores(rows))
 
     def _shape(self, index: int) -> ShapeFunction:
         """Return the shape of one kept term, from its parameters alone: it is the same beside any others."""
@@ -223,6 +226,15 @@ class AdditiveModel:
 
         assert isinstance(bank, MLPBank)
         return shape_through(kinks_of(bank, theta), center, scale, effect, absent)
+
+
+def _finite_rows(name: str, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return values (rows, …), or raise where a cell is so far from the training rows that its effect is no number."""
+    if not np.isfinite(values).all():
+        row = int(np.argwhere(~np.isfinite(values))[0, 0])
+        got = (("one beyond the range of float64", row),)
+        raise RowError(name, "finite numbers", got, "correct the huge cells of this row or leave them empty")
+    return values
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -27,6 +27,7 @@ CLUMPED = 0.3  # robust over standard deviation below which residuals are those 
 AT_ONCE = 2**17  # rows × pairs counted together: they and their indices stay in the cache
 TESTED = 512  # pairs whose tables are held together
 SMALLEST = 1e-300  # p-value that is told from 0
+TINY = float(np.finfo(np.float64).tiny)
 EXACT = 2**16  # rows whose number and sum fit into one double
 
 
@@ -109,7 +110,7 @@ def screen(
     total = float(np.sum(residual**2 / weights))
     rows = max(x.shape[1] - freedom, 10.0)
     found = total / (rows * outputs)
-    noise = found if dispersion is None else max(dispersion, found)
+    noise = max(found, TINY) if dispersion is None else max(dispersion, found)  # of a perfect fit it is 0
     binned = Binned.of(x, levels)
     shape = (len(CUTS), len(pairs))
     gains, freed = np.zeros(shape), np.zeros(shape)
@@ -127,7 +128,7 @@ def screen(
     p_values = np.where(tested, betainc(0.5 * below, 0.5 * np.maximum(freed, 1.0), ratio), 1.0)
     log_p = np.minimum(np.log(np.maximum(p_values.min(axis=0, initial=1.0), SMALLEST) * len(CUTS)), 0.0)
     gain = np.max(gains - freed * noise, axis=0, initial=0.0)
-    return Screened(pairs, log_p, gain / max(total, np.finfo(float).tiny))
+    return Screened(pairs, log_p, gain / total if total > 0 else np.zeros_like(gain))
 
 
 def clipped(residual: Matrix, weights: Matrix) -> Matrix:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sparsenam.errors import InputError, RowError, describe
+from sparsenam.errors import LARGEST, LEAST, InputError, RowError, describe
 
 Matrix = NDArray[np.float64]
 REMEDY = "make y with sparsenam.survival_target(event, time)"
@@ -62,3 +62,7 @@ def _check_times(time: NDArray[np.float64]) -> None:
         row = int(np.argmax(wrong))
         got, more = ((f"{time[row]}", row),), f" ({int(wrong.sum())} such rows)"
         raise RowError("the times in y", "finite numbers above 0", got, "correct or drop these rows", more)
+    if time.size and (time.max() > LARGEST or time.min() < LEAST):
+        expected = f"numbers between {LEAST:g} and {LARGEST:g}"
+        got = f"{time.max() if time.max() > LARGEST else time.min():g}"
+        raise InputError(describe("the times in y", expected, got, "count time in another unit"))

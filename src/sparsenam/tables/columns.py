@@ -255,6 +255,19 @@ def _parsed(cells: Cells, unit: Unit) -> Vector:
     return np.array([*table, np.nan])[cells.codes]  # a missing cell's code is -1
 
 
+HUGE = 1e300  # in size
+
+
+def _require_size(name: str, numbers: NDArray[Any]) -> None:
+    """Raise for numbers whose differences and sums would leave the range of float64."""
+    huge = np.abs(numbers) > HUGE
+    if huge.any():
+        row, count = int(np.argmax(huge)), int(huge.sum())
+        got, more = f"{numbers[row]:g}", f" ({count} such cell{'s' if count > 1 else ''})"
+        remedy = "leave these cells empty, or divide the column by a power of ten"
+        raise RowError(f"column {name!r}", f"numbers of at most {HUGE:g} in size", ((got, row),), remedy, more)
+
+
 def _require_finite(name: str, numbers: NDArray[Any]) -> None:
     infinite = np.isinf(numbers)
     if infinite.any():
@@ -304,6 +317,7 @@ def _warn_of_odd_cells(cells: Cells) -> None:
 
 def _fit_numbers(column: Column, cells: Cells) -> Column:
     numbers = as_numbers(cells, column.unit)
+    _require_size(cells.name, numbers)
     value = _single_value(numbers)
     return column if value is None else _constant(column, f"{value:g}")
 

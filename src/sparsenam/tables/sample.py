@@ -11,7 +11,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsenam.errors import ConstantColumnWarning, InputError, describe
+from sparsenam.errors import LARGEST, LEAST, ConstantColumnWarning, InputError, describe
 from sparsenam.tables.cells import CELLS_AT_ONCE, limited
 
 Matrix = NDArray[np.float64]
@@ -303,12 +303,15 @@ def prepare(
     if limits:
         present = replace(present, terms=limited(present.terms, present.weights, present.levels))
     names, n_terms = [str(name) for name in present.names], present.terms.shape[1]
+    _require_size(present.terms, names)
     scaling = Scaling.of(present.terms, present.weights)
     constant = [names[term] for term in np.flatnonzero(scaling.scale == 0)]
     if constant:
         listed = ", ".join(constant[:5]) + (" …" if len(constant) > 5 else "")
         message = f"{len(constant)} constant column(s) left out of the model: {listed}."
         warnings.warn(message, ConstantColumnWarning, stacklevel=6)
+    for term in np.flatnonzero((scaling.scale > 0) & (scaling.scale < LEAST)):
+        raise _too_close(f"column {names[term]!r}", "column", float(scaling.scale[term]))
     varying = sorted(np.flatnonzero(scaling.scale).tolist(), key=lambda term: names[term])
     grouping = Grouping.separate(n_terms) if present.grouping is None else present.grouping
     terms, twins = _without_twins(present, scaling, varying, grouping)
@@ -318,6 +321,8 @@ def prepare(
     target_scaling = Scaling.none(target.shape[1])
     if measure_target is not None:
         center, scale = measure_target(target, weights)
+        if ((scale > 0) & (scale < LEAST)).any():
+            raise _too_close("y", "target", float(scale[scale > 0].min()))
         target_scaling = Scaling(center, np.where(scale == 0, 1.0, scale))
         target = np.where(scale == 0, center, target)  # what rounding leaves of a constant is no signal
     levels = np.zeros(n_terms, dtype=np.bool_) if present.levels is None else present.levels
@@ -335,6 +340,20 @@ def prepare(
         twins=twins,
         exposure_unit=unit,
     )
+
+
+def _require_size(terms: Matrix, names: list[str]) -> None:
+    """Raise for a term (rows, terms) whose numbers times others would leave the range of float64."""
+    sizes = np.maximum(np.fmax.reduce(terms, axis=0, initial=0.0), -np.fmin.reduce(terms, axis=0, initial=0.0))
+    for term in np.flatnonzero(sizes > LARGEST):
+        expected, remedy = f"numbers of at most {LARGEST:g} in size", "divide the column by a power of ten"
+        raise InputError(describe(f"column {names[term]!r}", expected, f"{sizes[term]:g}", remedy))
+
+
+def _too_close(where: str, what: str, scale: float) -> InputError:
+    """Return the error of numbers that differ by so little that their inverse is no number to work with."""
+    expected, got = f"numbers that are equal or differ by {LEAST:g} or more", f"a standard deviation of {scale:g}"
+    return InputError(describe(where, expected, got, f"multiply the {what} by a power of ten"))
 
 
 def _without_twins(
