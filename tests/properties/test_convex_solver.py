@@ -202,3 +202,21 @@ def test_a_fold_at_a_multiple_of_alpha_is_the_fold_alone_at_that_alpha(case):
         alone = convex_path(design, target, family, weights[batch : batch + 1], alphas=given, tol=1e-8)
         for point, expected in zip(together, alone, strict=True):
             np.testing.assert_allclose(point.theta[batch], expected.theta[0], atol=2e-3)
+
+
+@pytest.mark.parametrize("tol", [0.5, 0.3, 0.1])
+def test_a_dropped_group_may_be_beyond_its_bound_by_the_root_of_tol_and_no_more(tol):
+    """The empty model at alpha_max/s has slack s and a relative gap of (1 - 1/s)² at most, which tol excuses here."""
+    design, family = grouped(), family_of("gaussian")
+    target, weights = target_of("gaussian", design), np.ones(design.n_rows)
+    top, names = alpha_max(design, target, family, weights), list("abcdef")
+    empty = np.zeros((design.n_groups, design.width, 1)), np.average(target, axis=0)
+
+    def certificate(slack):
+        return certify(design, target, family, weights, *empty, top / slack, GroupLasso(), names, tol)
+
+    allowed = 1.0 + np.sqrt(tol)
+    assert max(certificate(0.99 * allowed).slack.values()) == 1.0
+    for slack in (1.01 * allowed, 1.1 * allowed):
+        with pytest.raises(CertificateError, match="too small to enter"):
+            certificate(slack)

@@ -1,0 +1,277 @@
+"""Change formulas one at a time, in a copy of the tree, and see whether a test notices: ``make mutants``.
+
+``python tools/mutants.py [--only TEXT] [--jobs 1|2] [--list]``; the exit code is 1 when a change lives. A change is a
+text that occurs exactly once in its file, what takes its place, and the tests that are about this formula. Tests that
+merely print a number of the formula are not named here, even where they would notice.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+COPIED = ("src", "tests", "paper", "tools", "pyproject.toml", "README.md", "CHANGELOG.md")
+LONGEST = 900  # seconds of one change's tests, after which the change counts as noticed: it made something endless
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """A change of ``file``: ``before`` becomes ``after``; ``tests`` are arguments of pytest."""
+
+    name: str
+    file: str
+    before: str
+    after: str
+    tests: tuple[str, ...]
+
+
+PENALTIES = ("tests/properties/test_penalties.py",)
+FAMILIES = ("tests/properties/test_families.py",)
+CERTIFICATES = ("tests/properties/test_convex_solver.py", "-k", "certificate or dropped_group")
+OPTIMUM = ("tests/oracles/test_convex_cvxpy.py", "-k", "certificate")
+COX = ("tests/properties/test_cox.py", "tests/oracles/test_cox.py")
+TESTS_OF_COLUMNS = ("tests/oracles/test_discoveries.py",)
+LEVELS = ("tests/properties/test_ramps.py", "-k", "rare_levels")
+THEORY = ("tests/paper/test_theory.py", "-k", "slow_rate")
+SUMS = ("tests/oracles/test_smooth.py", "tests/engines/test_fit_rows.py")
+INTERVALS = ("tests/oracles/test_intervals.py",)
+LASSO, SLOPE = "src/sparsenam/penalties/lasso.py", "src/sparsenam/penalties/slope.py"
+REAL, COUNTS = "src/sparsenam/families/real.py", "src/sparsenam/families/counts.py"
+CLASSES, AMOUNTS = "src/sparsenam/families/classes.py", "src/sparsenam/families/amounts.py"
+PROBLEM, PRIOR = "src/sparsenam/convex/problem.py", "src/sparsenam/smooth/prior.py"
+RISK = "src/sparsenam/survival/cox.py"
+
+MUTANTS = (
+    # --- penalties
+    Mutant("bridge threshold", LASSO, "threshold = 1.5 *", "threshold = 1.4 *", PENALTIES),
+    Mutant("bridge root", LASSO, "(np.pi - np.arccos(cosine)) / 3.0", "(np.pi + np.arccos(cosine)) / 3.0", PENALTIES),
+    Mutant("first fit by NAM", LASSO, '0.0 if self.first == "nam" else alpha', "alpha", PENALTIES),
+    Mutant(
+        "alpha of the first fit",
+        "src/sparsenam/fitting/strategies.py",
+        "alpha=penalty.first_alpha(self.alpha)",
+        "alpha=self.alpha",
+        PENALTIES,
+    ),
+    Mutant("adaptive power", LASSO, "GroupLasso(ratios**self.power)", "GroupLasso(ratios)", PENALTIES),
+    Mutant("elastic net's shrinkage", LASSO, "lasso / (1.0 + step * alpha", "lasso / (1.0 + alpha", PENALTIES),
+    Mutant(
+        "joint group's share", LASSO, "return high / (high + pull)", "return high / (high + pull.mean())", PENALTIES
+    ),
+    Mutant("SLOPE's level", SLOPE, ") - allowed.sum()) / np.sum", ") - allowed.mean()) / np.sum", PENALTIES),
+    Mutant("SLOPE's rank", SLOPE, "before + worst + 1))", "before))", PENALTIES),
+    # --- certificate and solver
+    Mutant("slack unchecked", PROBLEM, "    _check_slack(slack, dropped, names, tol)\n", "", CERTIFICATES),
+    Mutant("slack × 10", PROBLEM, "1.0 + float(np.sqrt(tol))", "1.0 + 10.0 * float(np.sqrt(tol))", CERTIFICATES),
+    Mutant("dual point of free groups", PROBLEM, "if (free := _free", "if 0 and (free := _free", OPTIMUM),
+    Mutant("dual scaling", PROBLEM, "1.0 / np.maximum(worst, 1.0)", "1.0 / np.maximum(worst, 1.0) ** 0.5", OPTIMUM),
+    Mutant("shut groups of a sorted norm", PROBLEM, "np.max(sums / allowed)", "np.min(sums / allowed)", CERTIFICATES),
+    Mutant(
+        "path of unequal weights",
+        "src/sparsenam/convex/path.py",
+        "min(float(usable.max() / usable.min()), LONGEST)",
+        "min(1.0, LONGEST)",
+        ("tests/unit/test_selection.py", "-k", "adaptive or long_path"),
+    ),
+    # --- categories
+    Mutant(
+        "rare levels in rows",
+        "src/sparsenam/convex/features.py",
+        "self.means[rare % PARTS, codes[rare]]",
+        "self.overall[codes[rare]]",
+        LEVELS,
+    ),
+    Mutant(
+        "rare levels at knots",
+        "src/sparsenam/convex/features.py",
+        "self.means[:parts, rare]",
+        "self.overall[rare]",
+        LEVELS,
+    ),
+    # --- families
+    Mutant(
+        "Gaussian noise divisor", "src/sparsenam/families/dispersion.py", "rows - freedom, 1.0", "rows, 1.0", FAMILIES
+    ),
+    Mutant("Huber's loss", REAL, "over - 0.5 * inner", "over - 0.4 * inner", FAMILIES),
+    Mutant("Huber's curvature", REAL, "bound / xp.clip(", "0.5 * bound / xp.clip(", FAMILIES),
+    Mutant("quantile's conjugate", REAL, "slope * target - self.smoothing *", "slope * target - 0.5 *", FAMILIES),
+    Mutant("softmax's bound", CLASSES, "top * (2.0 - 2.0 * top)", "top * (1.0 - top)", FAMILIES),
+    Mutant("logistic curvature", CLASSES, "return mean * (1.0 - mean)", "return mean * (1.1 - mean)", FAMILIES),
+    Mutant("Poisson's conjugate", COUNTS, "entr(mean) + mean,", "entr(mean) - mean,", FAMILIES),
+    Mutant("negative binomial slope", COUNTS, "(mean - target) / (1.0 +", "(mean - target) / (2.0 +", FAMILIES),
+    Mutant("gamma's conjugate", AMOUNTS, "rest * (1.0 + np.log(target))", "rest * np.log(target)", FAMILIES),
+    # --- survival
+    Mutant("Efron's ties", RISK, "at_risk[moment] - gone *", "at_risk[moment] - 0.5 * gone *", COX),
+    Mutant("events after censoring", RISK, 'time, side="right").astype', 'time, side="left").astype', COX),
+    Mutant("tied risks", "src/sparsenam/survival/concordance.py", "+ 0.5 * tied", "+ tied", COX),
+    # --- smooth fits, bands, judging, intervals
+    Mutant(
+        "Fellner-Schall",
+        PRIOR,
+        "gained -= np.array",
+        "gained -= 0.9 * np.array",
+        ("tests/properties/test_judge.py", SUMS[0]),
+    ),
+    Mutant("scatter of levels", PRIOR, "    values -= values.mean(axis=0)\n", "", SUMS[:1]),
+    Mutant(
+        "products of knots",
+        "src/sparsenam/convex/few_rows.py",
+        "cells + room, high - high_right",
+        "cells + room, high",
+        SUMS[:1],
+    ),
+    Mutant(
+        "left-out scores",
+        "src/sparsenam/smooth/leave_one_out.py",
+        "follow / (1.0 - follow) * slopes",
+        "follow * slopes",
+        INTERVALS,
+    ),
+    Mutant(
+        "conformal index",
+        "src/sparsenam/model/residuals.py",
+        "ceil((self.count + 1) * level",
+        "ceil(self.count * level",
+        INTERVALS,
+    ),
+    Mutant(
+        "uncertainty of smoothness",
+        "src/sparsenam/smooth/bands.py",
+        "hessian += 2.0 * pulls.T @ slopes[-1]",
+        "hessian += pulls.T @ slopes[-1]",
+        ("tests/unit/test_bands.py", "-k", "smoothness or freedom"),
+    ),
+    Mutant(
+        "stationarity of zero groups",
+        "src/sparsenam/training/run.py",
+        "theta = parameters.complete().double()\n",
+        "problem, theta = problem.restricted_to(parameters.active), parameters.theta.double()\n",
+        ("tests/limits/test_stationarity.py", "-k", "zero"),
+    ),
+    # --- false discoveries
+    Mutant(
+        "knockoff+",
+        "src/sparsenam/selection/discovery.py",
+        "if 1 + np.count_nonzero",
+        "if np.count_nonzero",
+        TESTS_OF_COLUMNS,
+    ),
+    Mutant(
+        "Benjamini and Hochberg",
+        "src/sparsenam/selection/discovery.py",
+        "q * np.arange(1, count + 1) / max",
+        "q * np.arange(count) / max",
+        TESTS_OF_COLUMNS,
+    ),
+    # --- threads
+    Mutant(
+        "limit of another thread",
+        "src/sparsenam/context.py",
+        "    let_all(force=True)\n    library.set_num_threads(number)\n",
+        "    library.set_num_threads(number)\n",
+        ("tests/guards/test_threads.py", "-k", "whoever"),
+    ),
+    # --- the paper
+    Mutant(
+        "union over all units",
+        "paper/theory/slow_rate.py",
+        "2 * units.sum() / delta1",
+        "2 * units.max() / delta1",
+        THEORY,
+    ),
+    Mutant(
+        "sum over features",
+        "paper/theory/slow_rate.py",
+        "pieces.sum() if corrected",
+        "pieces.max() if corrected",
+        THEORY,
+    ),
+    Mutant("published number", "paper/published.toml", "mse = 139.7", "mse = 138.7", ("tests/paper/test_measures.py",)),
+    Mutant(
+        "synthetic f₂",
+        "src/sparsenam/datasets/synthetic.py",
+        "np.sin(x) * np.cos(x) + x**2",
+        "np.sin(x) + np.cos(x) + x**2",
+        ("tests/unit/test_datasets.py", "-k", "by_hand"),
+    ),
+)
+
+
+def changed(mutant: Mutant, root: Path = ROOT) -> str:
+    """Return the file with the change; raise unless the text to change is there exactly once."""
+    text = (root / mutant.file).read_text(encoding="utf-8")
+    count = text.count(mutant.before)
+    if count != 1:
+        raise LookupError(f"{mutant.name}: {mutant.before!r} occurs {count} times in {mutant.file}; renew the list")
+    return text.replace(mutant.before, mutant.after)
+
+
+def tested(mutant: Mutant, folder: Path) -> tuple[bool, str]:
+    """Return whether the tests pass on a copy of the tree in ``folder`` with the change, and what they said last."""
+    text = changed(mutant)
+    for name in COPIED:
+        source = ROOT / name
+        if source.is_dir():
+            shutil.copytree(source, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(source, folder / name)
+    (folder / mutant.file).write_text(text, encoding="utf-8")
+    surroundings = os.environ | {
+        "PYTHONPATH": str(folder / "src"),
+        "OMP_NUM_THREADS": "1",
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+    command = [sys.executable, "-m", "pytest", "-n", "0", "-x", "-q", "-p", "no:cacheprovider", *mutant.tests]
+    try:
+        done = subprocess.run(command, cwd=folder, env=surroundings, capture_output=True, text=True, timeout=LONGEST)
+    except subprocess.TimeoutExpired:
+        return False, "no end"
+    if done.returncode not in (0, 1):  # neither passed nor failed: no test was found, or none could be read
+        raise RuntimeError(
+            f"{mutant.name}: pytest ended with {done.returncode}\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
+        )
+    failed = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
+    return done.returncode == 0, failed[0].split(" - ")[0].split("::")[-1] if failed else ""
+
+
+def lives(mutant: Mutant) -> bool:
+    """Try one change and say what came of it."""
+    started = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="mutant-") as folder:
+        survived, said = tested(mutant, Path(folder))
+    state = "LIVES" if survived else "dies"
+    print(f"{state:6}{mutant.name:32}{time.monotonic() - started:6.1f} s  {said}", flush=True)
+    return survived
+
+
+def main() -> int:
+    """Try the changes that were asked for."""
+    parser = argparse.ArgumentParser(prog="make mutants", description=__doc__)
+    parser.add_argument("--only", default="", help="changes whose name or file has this text")
+    parser.add_argument("--jobs", type=int, choices=(1, 2), default=1, help="changes tried at once")
+    parser.add_argument("--list", action="store_true", help="show the changes and try none")
+    asked = parser.parse_args()
+    chosen = [each for each in MUTANTS if asked.only in each.name or asked.only in each.file]
+    for each in chosen:
+        changed(each)  # the whole list first, before minutes are spent
+    if asked.list:
+        for each in chosen:
+            print(f"{each.name}: {each.file}: {each.before.strip()!r} → {each.after.strip()!r}")
+        return 0
+    with ThreadPoolExecutor(asked.jobs) as executor:
+        survivors = sum(executor.map(lives, chosen))
+    print(f"{len(chosen)} changes, {survivors} live")
+    return int(survivors > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
