@@ -34,16 +34,12 @@ class Mutant:
     tests: tuple[str, ...]
 
 
-PENALTIES = ("tests/properties/test_penalties.py",)
-FAMILIES = ("tests/properties/test_families.py",)
-CERTIFICATES = ("tests/properties/test_convex_solver.py", "-k", "certificate or dropped_group")
-OPTIMUM = ("tests/oracles/test_convex_cvxpy.py", "-k", "certificate")
-COX = ("tests/properties/test_cox.py", "tests/oracles/test_cox.py")
-TESTS_OF_COLUMNS = ("tests/oracles/test_discoveries.py",)
+PENALTIES, FAMILIES = "tests/properties/test_penalties.py", "tests/properties/test_families.py"
+CERTIFICATES, OPTIMUM = "tests/properties/test_convex_solver.py", "tests/oracles/test_convex_cvxpy.py"
+COX, INTERVALS = "tests/properties/test_cox.py", "tests/oracles/test_intervals.py"
+TESTS_OF_COLUMNS, SUMS = "tests/oracles/test_discoveries.py", "tests/oracles/test_smooth.py"
 LEVELS = ("tests/properties/test_ramps.py", "-k", "rare_levels")
 THEORY = ("tests/paper/test_theory.py", "-k", "slow_rate")
-SUMS = ("tests/oracles/test_smooth.py", "tests/engines/test_fit_rows.py")
-INTERVALS = ("tests/oracles/test_intervals.py",)
 LASSO, SLOPE = "src/sparsenam/penalties/lasso.py", "src/sparsenam/penalties/slope.py"
 REAL, COUNTS = "src/sparsenam/families/real.py", "src/sparsenam/families/counts.py"
 CLASSES, AMOUNTS = "src/sparsenam/families/classes.py", "src/sparsenam/families/amounts.py"
@@ -52,29 +48,89 @@ RISK = "src/sparsenam/survival/cox.py"
 
 MUTANTS = (
     # --- penalties
-    Mutant("bridge threshold", LASSO, "threshold = 1.5 *", "threshold = 1.4 *", PENALTIES),
-    Mutant("bridge root", LASSO, "(np.pi - np.arccos(cosine)) / 3.0", "(np.pi + np.arccos(cosine)) / 3.0", PENALTIES),
-    Mutant("first fit by NAM", LASSO, '0.0 if self.first == "nam" else alpha', "alpha", PENALTIES),
+    Mutant("bridge threshold", LASSO, "threshold = 1.5 *", "threshold = 1.4 *", (PENALTIES, "-k", "bridge_goes")),
+    Mutant(
+        "bridge root",
+        LASSO,
+        "(np.pi - np.arccos(cosine)) / 3.0",
+        "(np.pi + np.arccos(cosine)) / 3.0",
+        (PENALTIES, "-k", "minimises_its_definition and bridge"),
+    ),
+    Mutant(
+        "first fit by NAM", LASSO, '0.0 if self.first == "nam" else alpha', "alpha", (PENALTIES, "-k", "first_fit_of")
+    ),
     Mutant(
         "alpha of the first fit",
         "src/sparsenam/fitting/strategies.py",
         "alpha=penalty.first_alpha(self.alpha)",
         "alpha=self.alpha",
-        PENALTIES,
+        (PENALTIES, "-k", "first_fit_of"),
     ),
-    Mutant("adaptive power", LASSO, "GroupLasso(ratios**self.power)", "GroupLasso(ratios)", PENALTIES),
-    Mutant("elastic net's shrinkage", LASSO, "lasso / (1.0 + step * alpha", "lasso / (1.0 + alpha", PENALTIES),
     Mutant(
-        "joint group's share", LASSO, "return high / (high + pull)", "return high / (high + pull.mean())", PENALTIES
+        "adaptive power",
+        LASSO,
+        "GroupLasso(ratios**self.power)",
+        "GroupLasso(ratios)",
+        (PENALTIES, "-k", "adaptive_weights"),
     ),
-    Mutant("SLOPE's level", SLOPE, ") - allowed.sum()) / np.sum", ") - allowed.mean()) / np.sum", PENALTIES),
-    Mutant("SLOPE's rank", SLOPE, "before + worst + 1))", "before))", PENALTIES),
+    Mutant(
+        "elastic net's shrinkage",
+        LASSO,
+        "lasso / (1.0 + step * alpha",
+        "lasso / (1.0 + alpha",
+        (PENALTIES, "-k", "minimises_its_definition and elastic"),
+    ),
+    Mutant(
+        "joint group's share",
+        LASSO,
+        "return high / (high + pull)",
+        "return high / (high + pull.mean())",
+        (PENALTIES, "-k", "joint_group"),
+    ),
+    Mutant(
+        "SLOPE's level",
+        SLOPE,
+        ") - allowed.sum()) / np.sum",
+        ") - allowed.mean()) / np.sum",
+        (PENALTIES, "-k", "isotonic"),
+    ),
+    Mutant("SLOPE's rank", SLOPE, "before + worst + 1))", "before))", (PENALTIES, "-k", "isotonic")),
     # --- certificate and solver
-    Mutant("slack unchecked", PROBLEM, "    _check_slack(slack, dropped, names, tol)\n", "", CERTIFICATES),
-    Mutant("slack × 10", PROBLEM, "1.0 + float(np.sqrt(tol))", "1.0 + 10.0 * float(np.sqrt(tol))", CERTIFICATES),
-    Mutant("dual point of free groups", PROBLEM, "if (free := _free", "if 0 and (free := _free", OPTIMUM),
-    Mutant("dual scaling", PROBLEM, "1.0 / np.maximum(worst, 1.0)", "1.0 / np.maximum(worst, 1.0) ** 0.5", OPTIMUM),
-    Mutant("shut groups of a sorted norm", PROBLEM, "np.max(sums / allowed)", "np.min(sums / allowed)", CERTIFICATES),
+    Mutant(
+        "slack unchecked",
+        PROBLEM,
+        "    _check_slack(slack, dropped, names, tol)\n",
+        "",
+        (CERTIFICATES, "-k", "dropped_group"),
+    ),
+    Mutant(
+        "slack × 10",
+        PROBLEM,
+        "1.0 + float(np.sqrt(tol))",
+        "1.0 + 10.0 * float(np.sqrt(tol))",
+        (CERTIFICATES, "-k", "dropped_group"),
+    ),
+    Mutant(
+        "dual point of free groups",
+        PROBLEM,
+        "if (free := _free",
+        "if 0 and (free := _free",
+        (OPTIMUM, "-k", "empty_solution"),
+    ),
+    Mutant(
+        "dual scaling",
+        PROBLEM,
+        "1.0 / np.maximum(worst, 1.0)",
+        "1.0 / np.maximum(worst, 1.0) ** 0.5",
+        (OPTIMUM, "-k", "smaller_gap"),
+    ),
+    Mutant(
+        "shut groups of a sorted norm",
+        PROBLEM,
+        "np.max(sums / allowed)",
+        "np.min(sums / allowed)",
+        (CERTIFICATES, "-k", "wrong_solution"),
+    ),
     Mutant(
         "path of unequal weights",
         "src/sparsenam/convex/path.py",
@@ -99,56 +155,114 @@ MUTANTS = (
     ),
     # --- families
     Mutant(
-        "Gaussian noise divisor", "src/sparsenam/families/dispersion.py", "rows - freedom, 1.0", "rows, 1.0", FAMILIES
+        "Gaussian noise divisor",
+        "src/sparsenam/families/dispersion.py",
+        "rows - freedom, 1.0",
+        "rows, 1.0",
+        (FAMILIES, "-k", "noise_of_least"),
     ),
-    Mutant("Huber's loss", REAL, "over - 0.5 * inner", "over - 0.4 * inner", FAMILIES),
-    Mutant("Huber's curvature", REAL, "bound / xp.clip(", "0.5 * bound / xp.clip(", FAMILIES),
-    Mutant("quantile's conjugate", REAL, "slope * target - self.smoothing *", "slope * target - 0.5 *", FAMILIES),
-    Mutant("softmax's bound", CLASSES, "top * (2.0 - 2.0 * top)", "top * (1.0 - top)", FAMILIES),
-    Mutant("logistic curvature", CLASSES, "return mean * (1.0 - mean)", "return mean * (1.1 - mean)", FAMILIES),
-    Mutant("Poisson's conjugate", COUNTS, "entr(mean) + mean,", "entr(mean) - mean,", FAMILIES),
-    Mutant("negative binomial slope", COUNTS, "(mean - target) / (1.0 +", "(mean - target) / (2.0 +", FAMILIES),
-    Mutant("gamma's conjugate", AMOUNTS, "rest * (1.0 + np.log(target))", "rest * np.log(target)", FAMILIES),
+    Mutant("Huber's loss", REAL, "over - 0.5 * inner", "over - 0.4 * inner", (FAMILIES, "-k", "gradient_is and huber")),
+    Mutant(
+        "Huber's curvature",
+        REAL,
+        "bound / xp.clip(",
+        "0.5 * bound / xp.clip(",
+        (FAMILIES, "-k", "hessian_diagonal and huber"),
+    ),
+    Mutant(
+        "quantile's conjugate",
+        REAL,
+        "slope * target - self.smoothing *",
+        "slope * target - 0.5 *",
+        (FAMILIES, "-k", "fenchel and quantile"),
+    ),
+    Mutant("softmax's bound", CLASSES, "top * (2.0 - 2.0 * top)", "top * (1.0 - top)", (FAMILIES, "-k", "softmax_has")),
+    Mutant(
+        "logistic curvature",
+        CLASSES,
+        "return mean * (1.0 - mean)",
+        "return mean * (1.1 - mean)",
+        (FAMILIES, "-k", "hessian_diagonal and binomial"),
+    ),
+    Mutant(
+        "Poisson's conjugate",
+        COUNTS,
+        "entr(mean) + mean,",
+        "entr(mean) - mean,",
+        (FAMILIES, "-k", "fenchel and poisson"),
+    ),
+    Mutant(
+        "negative binomial slope",
+        COUNTS,
+        "(mean - target) / (1.0 +",
+        "(mean - target) / (2.0 +",
+        (FAMILIES, "-k", "gradient_is and negative"),
+    ),
+    Mutant(
+        "gamma's conjugate",
+        AMOUNTS,
+        "rest * (1.0 + np.log(target))",
+        "rest * np.log(target)",
+        (FAMILIES, "-k", "fenchel and gamma"),
+    ),
     # --- survival
-    Mutant("Efron's ties", RISK, "at_risk[moment] - gone *", "at_risk[moment] - 0.5 * gone *", COX),
-    Mutant("events after censoring", RISK, 'time, side="right").astype', 'time, side="left").astype', COX),
-    Mutant("tied risks", "src/sparsenam/survival/concordance.py", "+ 0.5 * tied", "+ tied", COX),
+    Mutant(
+        "Efron's ties",
+        RISK,
+        "at_risk[moment] - gone *",
+        "at_risk[moment] - 0.5 * gone *",
+        (COX, "-k", "likelihood_is_its_definition"),
+    ),
+    Mutant(
+        "events after censoring",
+        RISK,
+        'time, side="right").astype',
+        'time, side="left").astype',
+        (COX, "-k", "likelihood_is_its_definition"),
+    ),
+    Mutant(
+        "tied risks",
+        "src/sparsenam/survival/concordance.py",
+        "+ 0.5 * tied",
+        "+ tied",
+        (COX, "-k", "concordance_is_its"),
+    ),
     # --- smooth fits, bands, judging, intervals
     Mutant(
         "Fellner-Schall",
         PRIOR,
         "gained -= np.array",
         "gained -= 0.9 * np.array",
-        ("tests/properties/test_judge.py", SUMS[0]),
+        ("tests/properties/test_judge.py", SUMS),
     ),
-    Mutant("scatter of levels", PRIOR, "    values -= values.mean(axis=0)\n", "", SUMS[:1]),
+    Mutant("scatter of levels", PRIOR, "    values -= values.mean(axis=0)\n", "", (SUMS, "-k", "scatter")),
     Mutant(
         "products of knots",
         "src/sparsenam/convex/few_rows.py",
         "cells + room, high - high_right",
         "cells + room, high",
-        SUMS[:1],
+        (SUMS, "-k", "sums_over_rows"),
     ),
     Mutant(
         "left-out scores",
         "src/sparsenam/smooth/leave_one_out.py",
         "follow / (1.0 - follow) * slopes",
         "follow * slopes",
-        INTERVALS,
+        (INTERVALS, "-k", "left_out_scores"),
     ),
     Mutant(
         "conformal index",
         "src/sparsenam/model/residuals.py",
         "ceil((self.count + 1) * level",
         "ceil(self.count * level",
-        INTERVALS,
+        (INTERVALS, "-k", "mapies_split or jackknife"),
     ),
     Mutant(
         "uncertainty of smoothness",
         "src/sparsenam/smooth/bands.py",
         "hessian += 2.0 * pulls.T @ slopes[-1]",
         "hessian += pulls.T @ slopes[-1]",
-        ("tests/unit/test_bands.py", "-k", "smoothness or freedom"),
+        ("tests/unit/test_bands.py", "-k", "that_of_refits"),
     ),
     Mutant(
         "stationarity of zero groups",
@@ -163,14 +277,14 @@ MUTANTS = (
         "src/sparsenam/selection/discovery.py",
         "if 1 + np.count_nonzero",
         "if np.count_nonzero",
-        TESTS_OF_COLUMNS,
+        (TESTS_OF_COLUMNS, "-k", "threshold_of_knockoffs"),
     ),
     Mutant(
         "Benjamini and Hochberg",
         "src/sparsenam/selection/discovery.py",
         "q * np.arange(1, count + 1) / max",
         "q * np.arange(count) / max",
-        TESTS_OF_COLUMNS,
+        (TESTS_OF_COLUMNS, "-k", "rejections"),
     ),
     # --- threads
     Mutant(
@@ -195,7 +309,13 @@ MUTANTS = (
         "pieces.max() if corrected",
         THEORY,
     ),
-    Mutant("published number", "paper/published.toml", "mse = 139.7", "mse = 138.7", ("tests/paper/test_measures.py",)),
+    Mutant(
+        "published number",
+        "paper/published.toml",
+        "mse = 139.7",
+        "mse = 138.7",
+        ("tests/paper/test_measures.py", "-k", "transcriptions"),
+    ),
     Mutant(
         "synthetic f₂",
         "src/sparsenam/datasets/synthetic.py",
@@ -229,6 +349,7 @@ def tested(mutant: Mutant, folder: Path) -> tuple[bool, str]:
         "PYTHONPATH": str(folder / "src"),
         "OMP_NUM_THREADS": "1",
         "PYTHONDONTWRITEBYTECODE": "1",
+        "HYPOTHESIS_PROFILE": "mutants",
     }
     command = [sys.executable, "-m", "pytest", "-n", "0", "-x", "-q", "-p", "no:cacheprovider", *mutant.tests]
     try:
