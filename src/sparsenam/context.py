@@ -14,15 +14,15 @@ from dataclasses import dataclass, field, replace
 from numbers import Integral
 from pathlib import Path
 from threading import Condition, Lock, get_ident
-from typing import Any, Literal, Protocol, Self
+from typing import Any, Literal, Protocol, Self, cast
 
 import numpy as np
+import threadpoolctl
 import torch
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 from sklearn.utils import check_random_state
-from threadpoolctl import ThreadpoolController
 from tqdm import tqdm
 
 from sparsenam.errors import CheckpointError, InputError, describe
@@ -103,7 +103,7 @@ _TORCH = Lock()
 
 def _libraries() -> tuple[list[Any], list[Any]]:
     """Return the loaded libraries with one number of threads for the process, and those with one a Python thread."""
-    found: Any = ThreadpoolController()
+    found: Any = cast(Any, threadpoolctl).ThreadpoolController()
     shared, here = list[Any](), list[Any]()
     for library in found.lib_controllers:
         is_shared = library.internal_api in SHARED and getattr(library, "threading_layer", "") != "openmp"
@@ -113,10 +113,14 @@ def _libraries() -> tuple[list[Any], list[Any]]:
 
 def _set_threads(library: Any, number: int) -> None:
     """Set a library's threads; since 3.7 threadpoolctl does nothing in any Python thread but the first that asked."""
-    let_all: Any = getattr(type(library), "clear_controlling_thread", lambda force: None)
-    let_all(force=True)
+    _let_all_set(library)
     library.set_num_threads(number)
-    let_all(force=True)
+    _let_all_set(library)
+
+
+def _let_all_set(library: Any) -> None:
+    if hasattr(library, "clear_controlling_thread"):
+        library.clear_controlling_thread(force=True)
 
 
 def _in_another_thread(call: Callable[..., Any], *given: Any) -> Any:

@@ -17,6 +17,7 @@ from sparsenam.convex import (
     grouped_design,
 )
 from sparsenam.convex import path as path_solver
+from sparsenam.convex.problem import sorted_dual_norm
 from sparsenam.errors import CertificateError, InputError
 from sparsenam.penalties import AdaptiveGroupLasso, GroupBridge, GroupElasticNet, GroupLasso, GroupSLOPE
 
@@ -220,3 +221,16 @@ def test_a_dropped_group_may_be_beyond_its_bound_by_the_root_of_tol_and_no_more(
     for slack in (1.01 * allowed, 1.1 * allowed):
         with pytest.raises(CertificateError, match="too small to enter"):
             certificate(slack)
+
+
+@given(seed=st.integers(0, 10_000), size=st.integers(1, 6))
+def test_the_dual_of_the_sorted_norm_bounds_every_product_and_is_reached(seed, size):
+    """Σ gⱼrⱼ ≤ dual(g) Σ wᵢr₍ᵢ₎ for every r, with equality for the first k of the order of g, for some k."""
+    generator = np.random.default_rng(seed)
+    norms, sequence = generator.exponential(size=size), np.sort(generator.exponential(size=size))[::-1]
+    dual = sorted_dual_norm(norms, sequence)
+    for r in generator.exponential(size=(30, size)) ** 2:
+        assert norms @ r <= dual * (sequence @ np.sort(r)[::-1]) * (1 + 1e-12)
+    order = np.argsort(-norms)
+    ratios = [norms[order[: k + 1]].sum() / sequence[: k + 1].sum() for k in range(size)]
+    assert any(ratio == pytest.approx(dual, rel=1e-12) for ratio in ratios)

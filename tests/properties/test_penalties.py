@@ -212,3 +212,10 @@ def test_the_first_fit_of_an_adaptive_penalty_has_the_alpha_that_first_says(firs
     network = Network((3,), solver="prox_adam", max_epochs=2)
     SNAMRegressor(alpha=0.3, penalty=AdaptiveGroupLasso(first=first), network=network, random_state=0).fit(X, X[:, 0])
     assert seen == [(expected, AdaptiveGroupLasso), (0.3, GroupLasso)]
+
+
+@given(norms=arrays(float, 5, elements=st.floats(0.1, 10)), power=st.floats(0.2, 3))
+def test_the_power_of_an_adaptive_penalty_is_that_of_its_weights(norms, power):
+    """wⱼ ∝ ‖Θ⁰ⱼ‖^-power, with weight 1 for the largest."""
+    weights = AdaptiveGroupLasso(power=power).adapted_to(norms).weights
+    np.testing.assert_allclose(np.log(weights), power * (np.log(norms.max()) - np.log(norms)), atol=1e-9)

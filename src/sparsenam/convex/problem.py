@@ -421,11 +421,12 @@ def _orthogonal(problem: ConvexProblem, residuals: Array, scores: Array, free: I
     sizes = np.sqrt(columns**2 @ weights)[:, None] * np.sqrt(residuals[0] ** 2 @ weights)
     system = (columns * (weights * bends)) @ columns.T
     for _ in range(ORTHOGONAL_STEPS):
-        sums = columns @ (weights * residuals[0]).T
+        sums: Array = columns @ (weights * residuals[0]).T
         if np.all(np.abs(sums) <= ORTHOGONAL * sizes):
             return residuals
-        steps: Array = np.linalg.lstsq(system, sums, rcond=None)[0]
-        residuals = residuals - (bends * (steps.T @ columns))[None]
+        steps = np.asarray(np.linalg.lstsq(system, sums, rcond=None)[0], dtype=np.float64)
+        moved: Array = bends * (steps.T @ columns)
+        residuals = residuals - moved[None]
     expected, got = "a dual point for the unpenalised groups", "none"
     raise CertificateError(describe("certificate", expected, got, "solve to a smaller tol"))
 
