@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from hypothesis import settings
+from hypothesis import Phase, settings
 
 from sparsenam import context
 
@@ -12,6 +12,8 @@ from sparsenam import context
 # `make explore` draws new ones
 settings.register_profile("steady", deadline=None, derandomize=True)
 settings.register_profile("explore", deadline=None, max_examples=500, print_blob=True)
+# `make mutants` wants to know that something fails, not the simplest example of it
+settings.register_profile("mutants", deadline=None, derandomize=True, phases=[Phase.explicit, Phase.generate])
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
 
 

@@ -7,19 +7,20 @@ import os
 import sys
 import time
 import warnings
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from numbers import Integral
 from pathlib import Path
-from threading import Lock
-from typing import Any, Literal, Protocol, Self
+from threading import Condition, Lock, get_ident
+from typing import Any, Literal, Protocol, Self, cast
 
 import numpy as np
+import threadpoolctl
 import torch
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
-from threadpoolctl import threadpool_limits
 from tqdm import tqdm
 
 from sparsenam.container import packed, unpacked
@@ -52,36 +53,89 @@ class Streams:
         return int(self.generator(name).integers(2**63 - 1))
 
 
-class _ProcessLimits:
-    """The limits on the threads of BLAS that are in force in this process, which all its Python threads share.
+class _SharedLibraries:
+    """The threads of libraries that have one number for the whole process, which all its Python threads share.
 
-    The lowest limit of the fits under way holds; the last to end puts back what was there before the first.
+    Sums of such a library depend on the number of its threads, so fits with one number run together, and a fit with
+    another waits for them, in the order of arrival; what a thread asks for within its fit is that fit's number. The
+    last fit to end puts back what was there before the first.
     """
 
     def __init__(self) -> None:
-        self._lock = Lock()
-        self._active: list[int] = []
-        self._pools: threadpool_limits | None = None
+        self._turn = Condition()
+        self._limit = 0
+        self._holders = dict[object, int]()  # the Python thread of each fit under way
+        self._waiting = list[object]()
+        self._before = dict[str, tuple[Any, int]]()  # each library and its threads before these fits, by its file
 
-    def enter(self, limit: int) -> None:
-        with self._lock:
-            self._active.append(limit)
-            self._apply()
+    def enter(self, holder: object, limit: int, libraries: Sequence[Any]) -> int:
+        """Wait until fits with this limit may run, set it, and return the limit that holds."""
+        with self._turn:
+            if get_ident() not in self._holders.values():
+                self._waiting.append(holder)
+                while self._waiting[0] is not holder or (self._holders and limit != self._limit):
+                    self._turn.wait()
+                self._limit = limit
+                self._waiting.remove(holder)
+                self._turn.notify_all()
+            self._holders[holder] = get_ident()
+            for library in libraries:  # some may have been loaded since the first of these fits began
+                self._before.setdefault(library.filepath, (library, library.num_threads))
+                _set_threads(library, self._limit)
+            return self._limit
 
-    def leave(self, limit: int) -> None:
-        with self._lock:
-            self._active.remove(limit)
-            self._apply()
+    def leave(self, holder: object) -> None:
+        """Put back what was there before, if no other fit is under way; to leave twice changes nothing."""
+        with self._turn:
+            self._waiting = [each for each in self._waiting if each is not holder]
+            self._holders.pop(holder, None)
+            if not self._holders:
+                for library, number in self._before.values():
+                    _set_threads(library, number)
+                self._before.clear()
+            self._turn.notify_all()
 
-    def _apply(self) -> None:
-        if self._pools is not None:
-            self._pools.restore_original_limits()
-            self._pools = None
-        if self._active:
-            self._pools = threadpool_limits(limits=min(self._active))
+
+SHARED = ("openblas", "blis", "flexiblas")  # of these, unless they use OpenMP, all Python threads share one pool
+_LIMITS = _SharedLibraries()
+_TORCH = Lock()
 
 
-_LIMITS = _ProcessLimits()
+def _libraries() -> tuple[list[Any], list[Any]]:
+    """Return the loaded libraries with one number of threads for the process, and those with one a Python thread."""
+    found: Any = cast(Any, threadpoolctl).ThreadpoolController()
+    shared, here = list[Any](), list[Any]()
+    for library in found.lib_controllers:
+        is_shared = library.internal_api in SHARED and getattr(library, "threading_layer", "") != "openmp"
+        (shared if is_shared else here).append(library)
+    return shared, here
+
+
+def _set_threads(library: Any, number: int) -> None:
+    """Set a library's threads; since 3.7 threadpoolctl does nothing in any Python thread but the first that asked."""
+    _let_all_set(library)
+    library.set_num_threads(number)
+    _let_all_set(library)
+
+
+def _let_all_set(library: Any) -> None:
+    if hasattr(library, "clear_controlling_thread"):
+        library.clear_controlling_thread(force=True)
+
+
+def _in_another_thread(call: Callable[..., Any], *given: Any) -> Any:
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(call, *given).result()
+
+
+def _set_torch_threads(number: int) -> None:
+    """Set torch's threads in this Python thread, and leave the number that new Python threads get as it is."""
+    with _TORCH:
+        of_new_threads: int = _in_another_thread(torch.get_num_threads)
+        try:
+            torch.set_num_threads(number)
+        finally:
+            _in_another_thread(torch.set_num_threads, of_new_threads)
 
 
 @contextmanager
@@ -90,20 +144,39 @@ def threads(n_jobs: int | None) -> Generator[None]:
 
     All folds of a cross-validation are solved together in one batch of small products. Of ten tables on two cores one
     gained from a second thread (Superconductivity, 15 %), and networks took twice the time: waiting threads cost more.
+    Blocks with one number may run at once in several Python threads; a block with another number waits for them.
     """
     n_jobs = 1 if n_jobs is None else n_jobs
     if isinstance(n_jobs, bool) or not isinstance(n_jobs, Integral) or n_jobs == 0:
         expected = "a number of threads, or -1 for all cores"
         raise InputError(describe("n_jobs", expected, repr(n_jobs), "choose another"))
     limit = n_jobs if n_jobs > 0 else max(1, (os.cpu_count() or 1) + 1 + n_jobs)
-    before = torch.get_num_threads()  # a number that each Python thread has for itself
-    _LIMITS.enter(limit)
+    holder, torch_threads = object(), torch.get_num_threads()  # torch's, as OpenMP's, are of this Python thread
+    shared, others = _libraries()
+    here = [(library, library.num_threads) for library in others]
+
+    left = False
+
+    def put_back() -> None:
+        nonlocal left
+        _LIMITS.leave(holder)
+        for library, number in here:
+            library.set_num_threads(number)
+        _set_torch_threads(torch_threads)
+        left = True
+
     try:
-        torch.set_num_threads(limit)
-        yield
+        try:
+            limit = _LIMITS.enter(holder, int(limit), shared)
+            for library, _ in here:
+                library.set_num_threads(limit)
+            _set_torch_threads(limit)
+            yield
+        finally:
+            put_back()
     finally:
-        torch.set_num_threads(before)
-        _LIMITS.leave(limit)
+        if not left:  # an interrupt came in the midst of it
+            put_back()
 
 
 Stage = Literal["sample", "choose", "smooth", "detail", "rows", "pairs", "train", "halves", "other models", "audit"]

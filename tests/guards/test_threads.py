@@ -1,14 +1,19 @@
 """A fit leaves the process as it found it, also when several run at once or one fails."""
 
+import linecache
+import sys
 from concurrent.futures import ThreadPoolExecutor
-from threading import Barrier
+from itertools import count, takewhile
+from threading import Event
 
 import numpy as np
 import pytest
 import torch
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from sparsenam import Network, SNAMClassifier, SNAMRegressor
+from fuzz.threads import attack, cases, counts_in_a_new_thread
+from sparsenam import SNAMRegressor
+from sparsenam.context import threads
 from sparsenam.fitting import pipeline
 
 
@@ -26,36 +31,100 @@ def threads_now():
     return torch.get_num_threads(), [(pool["filepath"], pool["num_threads"]) for pool in threadpool_info()]
 
 
+def blas_now():
+    return {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"}
+
+
 def data(seed):
     generator = np.random.default_rng(seed)
     X = generator.normal(size=(150, 4))
     return X, 2.0 * np.sin(2.0 * X[:, 0]) + X[:, 1] + 0.3 * generator.normal(size=150)
 
 
-def fits():
-    X, y = data(0)
-    other, target = data(1)
-    return [
-        lambda: SNAMRegressor(random_state=0).fit(X, y).predict(X),
-        lambda: SNAMRegressor(alpha=0.01, network=Network((8,), max_epochs=20), random_state=0).fit(X, y).predict(X),
-        lambda: SNAMClassifier(n_jobs=1, random_state=0).fit(other, target > 0).decision_function(other),
-        lambda: SNAMRegressor(n_jobs=2, random_state=1).fit(other, target).predict(other),
-    ]
+def test_fits_at_once_give_the_bits_of_fits_alone_and_leave_all_counts_as_they_were():
+    names = ("regression", "random features", "network", "fista", "poisson", "predictions", "failure None", "failure 2")
+    known = cases()
+    assert attack(0, 16, lambda line: None, {name: known[name] for name in names}) == []
 
 
-def test_fits_at_once_give_the_models_of_fits_one_after_the_other():
-    alone, before = [fit() for fit in fits()], threads_now()
-    start = Barrier(len(fits()))
+def test_a_block_with_another_number_of_threads_waits_for_those_under_way():
+    seen, entered, leave = [], Event(), Event()
 
-    def together(fit):
-        start.wait()
-        return fit()
+    def first():
+        with threads(1):
+            entered.set()
+            leave.wait(60)
+            seen.append(("one", blas_now()))
 
-    with ThreadPoolExecutor(len(fits())) as executor:
-        at_once = list(executor.map(together, fits()))
-    for one, other in zip(alone, at_once, strict=True):
-        np.testing.assert_allclose(other, one, rtol=1e-9, atol=1e-9)
-    assert threads_now() == before
+    def second():
+        with threads(2):
+            seen.append(("two", blas_now()))
+
+    with ThreadPoolExecutor(3) as executor:
+        running = [executor.submit(first)]
+        assert entered.wait(60)
+        running += [executor.submit(second), executor.submit(leave.set)]
+        for each in running:
+            each.result(60)
+    assert seen == [("one", {1}), ("two", {2})]
+
+
+def test_blocks_within_a_block_of_the_same_thread_keep_its_number():
+    with threads(1), threads(2):
+        assert blas_now() == {1}
+    assert blas_now() == {2}
+
+
+def test_a_limit_holds_in_every_thread_whoever_set_one_before():
+    with ThreadPoolExecutor(1) as executor, threadpool_limits(limits=2):  # which makes this thread the one that may set
+
+        def within():
+            with threads(1):
+                return blas_now()
+
+        assert executor.submit(within).result() == {1}
+        assert blas_now() == {2}
+
+
+def test_a_new_thread_has_as_many_threads_of_torch_during_a_fit_as_without():
+    before = counts_in_a_new_thread()[0]
+    with threads(1):
+        assert torch.get_num_threads() == 1
+        assert counts_in_a_new_thread()[0] == before
+
+
+def interrupted_at(place):
+    """Enter and leave a block with an interrupt at the ``place``-th line of its code; return whether there was one."""
+    lines = count(1)
+
+    def tracer(frame, event, argument):
+        if not frame.f_code.co_filename.endswith("sparsenam/context.py"):
+            return None
+        text = linecache.getline(frame.f_code.co_filename, frame.f_lineno).strip()
+        # Python looks for interrupts where code is called: none comes at the beginning or the exit of a block
+        if event == "line" and not text.startswith(("with ", "try:")) and next(lines) == place:
+            raise KeyboardInterrupt
+        return tracer
+
+    sys.settrace(tracer)
+    try:
+        with threads(1):
+            pass
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.settrace(None)
+    return False
+
+
+@pytest.mark.skipif(sys.gettrace() is not None, reason="a debugger or coverage traces")
+def test_an_interrupt_at_any_line_leaves_the_threads_as_they_were():
+    before, new = threads_now(), counts_in_a_new_thread()
+    places = takewhile(interrupted_at, count(1))
+    assert sum(threads_now() == before and counts_in_a_new_thread() == new for _ in places) >= 40
+    assert (threads_now(), counts_in_a_new_thread()) == (before, new)
+    with threads(2):  # nothing waits for the interrupted ones
+        assert blas_now() == {2}
 
 
 @pytest.mark.parametrize("n_jobs", [None, 1])

@@ -3,9 +3,12 @@
 import cvxpy as cp
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from convex_cases import OUTPUTS, family_of, grouped, objective, target_of
 from sparsenam.convex import alpha_max, certify, convex_path, refit_on
+from sparsenam.errors import CertificateError
 from sparsenam.penalties import GroupElasticNet, GroupLasso, GroupSLOPE, KLevelSLOPE
 
 # the word of the oracle on its last digits, which depend on the processor; the comparisons have a tolerance
@@ -103,3 +106,49 @@ def test_relaxed_fit_is_that_of_cvxpy(case):
     np.testing.assert_allclose(theta, np.stack([group.value for group in groups]), atol=1e-3)
     fitted = design.scores(np.array(support), theta, intercept)
     assert np.abs(np.average(family.gradient(fitted, target), axis=0)).max() < 1e-6
+
+
+FREE = np.array([0.0, 1.0, 0.0, 2.0, 1.0, np.inf])
+points = st.fixed_dictionaries(
+    {
+        "weights": st.permutations(FREE.tolist()),
+        "near": st.sampled_from([0.0, 1e-4, 1e-2, 0.3, 1.0]),
+        "zeros": st.sets(st.integers(0, 5)),
+        "seed": st.integers(0, 1000),
+    }
+)
+
+
+@every_loss
+@settings(max_examples=8)
+@given(chosen=points)
+def test_no_certificate_claims_a_smaller_gap_than_the_distance_to_the_optimum_of_cvxpy(case, chosen):
+    design, family = grouped(rows=40), family_of(case)
+    target, weights = target_of(case, design), np.full(design.n_rows, 1 / design.n_rows)
+    penalty, generator = GroupLasso(np.array(chosen["weights"])), np.random.default_rng(chosen["seed"])
+    alpha, outputs = 0.05, target.shape[1]
+    value, solution = solved_by_cvxpy(case, design, target, weights, alpha, penalty)
+    theta = solution + chosen["near"] * generator.normal(size=solution.shape)
+    out = sorted(chosen["zeros"] | set(np.flatnonzero(np.isinf(penalty.weights)).tolist()))
+    theta[out] = 0.0
+    intercept = chosen["near"] * generator.normal(size=outputs)
+    names = [f"x{j}" for j in range(design.n_groups)]
+    above = objective(design, target, family, weights, theta, intercept, alpha, penalty) - value
+    try:
+        certificate = certify(design, target, family, weights, theta, intercept, alpha, penalty, names, np.inf)
+    except CertificateError:
+        return  # what cannot be proved is not claimed
+    constant = np.tile(family.best_constant(target, weights), (design.n_rows, 1))
+    null = np.average(family.loss(constant, target) + family.conjugate(target, target), weights=weights)
+    assert certificate.gap * null >= above - 1e-7
+
+
+@every_loss
+def test_an_empty_solution_beside_a_strong_unpenalised_group_gets_no_certificate(case):
+    design, family = grouped(), family_of(case)
+    target, weights = target_of(case, design), np.ones(design.n_rows)
+    penalty = GroupLasso(np.array([0.0, 0.0, 1.0, 1.0, 1.0, 1.0]))  # the groups of the target
+    theta = np.zeros((design.n_groups, design.width, target.shape[1]))
+    arguments = (theta, family.best_constant(target, weights), 10.0, penalty, list("abcdef"))
+    with pytest.raises(CertificateError):
+        certify(design, target, family, weights, *arguments, 1e-2)

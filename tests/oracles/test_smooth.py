@@ -2,12 +2,13 @@
 
 import numpy as np
 import pytest
+from scipy.stats import multivariate_normal
 
 from sparsenam.convex.design import Ramps, place_ramps
 from sparsenam.families import Multinomial
 from sparsenam.smooth.design import RampDesign
 from sparsenam.smooth.newton import Curvatures, NewtonStep, SmoothProblem
-from sparsenam.smooth.prior import Layout, posterior, scatter
+from sparsenam.smooth.prior import WIDEST, Layout, posterior, scatter, updated_strengths
 
 
 def table(rows=150, seed=0):
@@ -121,3 +122,28 @@ def test_a_newton_step_of_softmax_solves_with_the_whole_hessian(monkeypatch, cla
     wanted = -np.linalg.pinv(hessian, rcond=1e-11) @ slope.T.ravel()
     assert np.allclose(np.vstack([move, lift]), wanted.reshape(classes, size).T, atol=1e-5)
     assert np.allclose(move.sum(axis=1), 0.0, atol=1e-9)
+
+
+@pytest.mark.parametrize("strength", [0.4, 1.0, 2.0])
+def test_an_update_of_the_smoothness_follows_the_slope_of_the_restricted_likelihood(strength):
+    """With y ~ N(0, φI + ZS⁻¹Zᵀ/λ) and l its log-density, λg - λq = 2 dl/dlog λ, and the update is λ g/q."""
+    generator, noise = np.random.default_rng(0), 0.5
+    layout = Layout.of([Ramps(np.array([0.0, 1.0, 2.0]))], [False])
+    (matrix,) = layout.roughness[0]
+    Z = generator.normal(size=(40, 2))
+    y = Z @ np.array([1.0, -0.5]) + np.sqrt(noise) * generator.normal(size=40)
+
+    def density(log_strength):
+        covariance = noise * np.eye(40) + Z @ np.linalg.solve(np.exp(log_strength) * matrix, Z.T)
+        return multivariate_normal(np.zeros(40), covariance).logpdf(y)
+
+    slope = (density(np.log(strength) + 1e-4) - density(np.log(strength) - 1e-4)) / 2e-4
+    precisions = (strength * matrix,)
+    found = posterior(layout, Z.T @ Z, precisions, noise)
+    beta = found.solve((Z.T @ y / noise)[:, None])
+    squares = float(beta[:, 0] @ matrix @ beta[:, 0])
+    (updated,) = updated_strengths(layout, [np.array([strength])], precisions, [found], beta, 1)
+    gained = (2.0 * slope + strength * squares) / strength  # at least 1/λ here, where nothing is pulled to 0
+    assert strength * gained >= 1.0
+    expected = (gained + WIDEST * 2 / strength**2) / squares
+    assert updated[0] == pytest.approx(strength * expected, rel=1e-4)

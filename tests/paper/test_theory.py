@@ -290,3 +290,29 @@ def test_other_unusable_arguments_are_refused():
         recovery_lambda(blocks, y, [0], reading="sums")
     with pytest.raises(InputError, match="one vector for each block"):
         kkt_violation(blocks, y, [np.zeros(1)], 1.0)
+
+
+@pytest.mark.parametrize("bound", [slow_rate_bound, slow_rate_bound_any_noise])
+def test_the_corrected_slow_rate_holds_for_all_of_many_features_at_once(bound):
+    """Pure noise on one unit a feature: the error is at most 2μ maxⱼ|gⱼᵀε|/n, which grows with their number."""
+    n, features, mu, delta = 500, 400, 3.0, 0.5
+    generator = np.random.default_rng(0)
+    given = {
+        "n": n,
+        "sigma": 1.0,
+        "mu": mu,
+        "second_moments": np.ones(features),
+        "widths": np.ones(features, dtype=int),
+    }
+    limit = bound(**given, bounds=np.full(features, 1e-9), delta1=delta, delta2=0.5, corrected=True)
+    units = np.sqrt(n) * np.linalg.qr(generator.normal(size=(n, features)))[0]
+    errors = 2.0 * mu * np.abs(units.T @ generator.normal(size=(n, 200))).max(axis=0) / n
+    assert np.mean(errors > limit) <= delta
+
+
+@pytest.mark.parametrize("bound", [slow_rate_bound, slow_rate_bound_any_noise])
+def test_the_corrected_slow_rate_is_no_larger_than_its_proof_needs(bound):
+    """Of one feature with one unit: √(2 log(2/δ)) for Gaussian noise, √(1/δ) for any."""
+    given = {"n": 100, "sigma": 1.0, "mu": 1.0, "bounds": [1e-12], "second_moments": [1.0], "widths": [1]}
+    expected = {slow_rate_bound: np.sqrt(2 * np.log(2 / 0.1)), slow_rate_bound_any_noise: np.sqrt(1 / 0.1)}[bound]
+    assert bound(**given, delta1=0.1, delta2=0.5, corrected=True) == pytest.approx(0.2 * expected, rel=1e-6)

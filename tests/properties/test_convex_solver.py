@@ -17,6 +17,7 @@ from sparsenam.convex import (
     grouped_design,
 )
 from sparsenam.convex import path as path_solver
+from sparsenam.convex.problem import sorted_dual_norm
 from sparsenam.errors import CertificateError, InputError
 from sparsenam.penalties import AdaptiveGroupLasso, GroupBridge, GroupElasticNet, GroupLasso, GroupSLOPE
 
@@ -202,3 +203,34 @@ def test_a_fold_at_a_multiple_of_alpha_is_the_fold_alone_at_that_alpha(case):
         alone = convex_path(design, target, family, weights[batch : batch + 1], alphas=given, tol=1e-8)
         for point, expected in zip(together, alone, strict=True):
             np.testing.assert_allclose(point.theta[batch], expected.theta[0], atol=2e-3)
+
+
+@pytest.mark.parametrize("tol", [0.5, 0.3, 0.1])
+def test_a_dropped_group_may_be_beyond_its_bound_by_the_root_of_tol_and_no_more(tol):
+    """The empty model at alpha_max/s has slack s and a relative gap of (1 - 1/s)² at most, which tol excuses here."""
+    design, family = grouped(), family_of("gaussian")
+    target, weights = target_of("gaussian", design), np.ones(design.n_rows)
+    top, names = alpha_max(design, target, family, weights), list("abcdef")
+    empty = np.zeros((design.n_groups, design.width, 1)), np.average(target, axis=0)
+
+    def certificate(slack):
+        return certify(design, target, family, weights, *empty, top / slack, GroupLasso(), names, tol)
+
+    allowed = 1.0 + np.sqrt(tol)
+    assert max(certificate(0.99 * allowed).slack.values()) == 1.0
+    for slack in (1.01 * allowed, 1.1 * allowed):
+        with pytest.raises(CertificateError, match="too small to enter"):
+            certificate(slack)
+
+
+@given(seed=st.integers(0, 10_000), size=st.integers(1, 6))
+def test_the_dual_of_the_sorted_norm_bounds_every_product_and_is_reached(seed, size):
+    """Σ gⱼrⱼ ≤ dual(g) Σ wᵢr₍ᵢ₎ for every r, with equality for the first k of the order of g, for some k."""
+    generator = np.random.default_rng(seed)
+    norms, sequence = generator.exponential(size=size), np.sort(generator.exponential(size=size))[::-1]
+    dual = sorted_dual_norm(norms, sequence)
+    for r in generator.exponential(size=(30, size)) ** 2:
+        assert norms @ r <= dual * (sequence @ np.sort(r)[::-1]) * (1 + 1e-12)
+    order = np.argsort(-norms)
+    ratios = [norms[order[: k + 1]].sum() / sequence[: k + 1].sum() for k in range(size)]
+    assert any(ratio == pytest.approx(dual, rel=1e-12) for ratio in ratios)

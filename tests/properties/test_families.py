@@ -476,3 +476,14 @@ def test_a_whole_family_that_does_not_declare_its_capabilities_is_refused():
 
     with pytest.raises(InputError, match="got no robust_scale and no is_quadratic and no"):
         as_family(Undeclared(), ())
+
+
+@pytest.mark.parametrize("freedom", [1, 5, 20])
+def test_the_noise_of_least_squares_is_unbiased_whatever_the_degrees_of_freedom(freedom):
+    """E RSS/(n - p) = σ² for a regression on p columns; with n as divisor it would be (n - p)/n of that."""
+    generator, found = np.random.default_rng(freedom), []
+    for _ in range(300):
+        columns, y = generator.normal(size=(40, freedom)), 3.0 * generator.normal(size=(40, 1))
+        scores = columns @ np.linalg.lstsq(columns, y, rcond=None)[0]
+        found.append(dispersion(Gaussian(), scores, y, np.ones(40), float(freedom)))
+    assert np.mean(found) == pytest.approx(9.0, abs=4.0 * np.std(found) / np.sqrt(300))

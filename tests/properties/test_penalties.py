@@ -7,13 +7,17 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.optimize import isotonic_regression
 
+from sparsenam import Network, SNAMRegressor
 from sparsenam.errors import InputError
+from sparsenam.fitting import strategies
 from sparsenam.penalties import (
     PENALTIES,
     AdaptiveGroupLasso,
+    GroupBridge,
     GroupElasticNet,
     GroupLasso,
     GroupSLOPE,
+    JointGroupLasso,
     KLevelSLOPE,
     NeedsFirstFit,
     WeightedLasso,
@@ -166,3 +170,52 @@ def test_only_the_group_lasso_takes_weights():
     assert weighted(GroupSLOPE(), np.ones(2)) is not None
     with pytest.raises(InputError, match="penalty_weights and always_keep"):
         weighted(GroupSLOPE(), np.array([1.0, 3.0]))
+
+
+@pytest.mark.parametrize("strength", [0.01, 0.3, 1.0, 20.0])
+def test_bridge_goes_to_zero_exactly_where_zero_is_the_lower_of_its_two_minima(strength):
+    threshold = 1.5 * strength ** (2 / 3)
+    norms = threshold * np.linspace(0.9, 1.1, 41)
+    shrunk = GroupBridge().shrink(norms, strength, 1.0)
+    grid = np.linspace(0.0, 1.2 * threshold, 20_001)
+    energies = 0.5 * (grid - norms[:, None]) ** 2 + strength * np.sqrt(grid)
+    reached = 0.5 * (shrunk - norms) ** 2 + strength * np.sqrt(shrunk)
+    assert np.all(reached <= energies.min(axis=1) * (1.0 + 1e-12))
+    assert shrunk[0] == 0.0
+    assert shrunk[-1] > 0.0
+
+
+def test_a_joint_group_moves_as_the_minimiser_of_its_definition_does():
+    penalty = JointGroupLasso((np.array([0, 1]), np.array([2])), np.array([1.0, 2.0]))
+    norms, steps, generator = np.array([1.0, 0.7, 1.5]), np.array([0.5, 0.2, 0.3]), np.random.default_rng(0)
+
+    def energy(r):
+        return np.sum((r - norms) ** 2 / (2 * steps)) + penalty.value(r, 0.8)
+
+    shrunk = penalty.shrink(norms, 0.8, steps)
+    for size in (1e-1, 1e-2, 1e-3):
+        for move in generator.normal(size=(50, 3)):
+            assert energy(shrunk) <= energy(np.abs(shrunk + size * move)) + 1e-12
+
+
+@pytest.mark.parametrize(("first", "expected"), [("nam", 0.0), ("snam", 0.3)])
+def test_the_first_fit_of_an_adaptive_penalty_has_the_alpha_that_first_says(first, expected, monkeypatch):
+    seen, train = [], strategies.train_network
+
+    def spy(objective, *given):
+        seen.append((objective.alpha, type(objective.penalty)))
+        return train(objective, *given)
+
+    monkeypatch.setattr(strategies, "train_network", spy)
+    generator = np.random.default_rng(0)
+    X = generator.normal(size=(60, 3))
+    network = Network((3,), solver="prox_adam", max_epochs=2)
+    SNAMRegressor(alpha=0.3, penalty=AdaptiveGroupLasso(first=first), network=network, random_state=0).fit(X, X[:, 0])
+    assert seen == [(expected, AdaptiveGroupLasso), (0.3, GroupLasso)]
+
+
+@given(norms=arrays(float, 5, elements=st.floats(0.1, 10)), power=st.floats(0.2, 3))
+def test_the_power_of_an_adaptive_penalty_is_that_of_its_weights(norms, power):
+    """wⱼ ∝ ‖Θ⁰ⱼ‖^-power, with weight 1 for the largest."""
+    weights = AdaptiveGroupLasso(power=power).adapted_to(norms).weights
+    np.testing.assert_allclose(np.log(weights), power * (np.log(norms.max()) - np.log(norms)), atol=1e-9)

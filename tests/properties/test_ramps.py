@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from sparsenam.context import Streams
 from sparsenam.convex.design import Ramps, place_ramps, ramp_bank
-from sparsenam.convex.features import FrozenFeatures
+from sparsenam.convex.features import FrozenFeatures, LevelColumns
 from sparsenam.errors import InputError
 from sparsenam.networks import build_bank, initial_parameters
 
@@ -126,3 +126,27 @@ def test_means_are_those_of_the_columns(x, seed, count):
     weights = np.append(weights, [0.5, 2.0])
     expected = np.average(ramps.columns(outside), axis=0, weights=weights)
     assert np.allclose(ramps.means(outside, weights), expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("form", ["columns", "at_knots"])
+def test_the_column_of_rare_levels_does_not_know_the_target_of_its_row(form):
+    """A mean with the row in it would follow the noise of a category without effect."""
+    generator = np.random.default_rng(0)
+    codes, weights = generator.integers(0, 80, 240).astype(float), np.ones(240)
+    target = generator.normal(size=(240, 1))
+
+    def columns(y):
+        found = LevelColumns.of(codes, y, weights, 4)
+        if form == "columns":
+            return found.columns(codes)
+        at = found.at_knots(codes)
+        return at.values[at.places]
+
+    before = columns(target)
+    assert before.shape[1] < 80
+    for row in range(0, 240, 24):
+        moved, other = target.copy(), np.flatnonzero(codes != codes[row])[0]
+        moved[[row, other]] += [[100.0], [-100.0]]  # the mean of all rows stays
+        after = columns(moved)
+        np.testing.assert_allclose(after[row], before[row], atol=1e-12)
+        assert np.abs(after - before).max() > 1.0  # rows of other parts that have the level do see it

@@ -25,6 +25,7 @@ from sparsenam.datasets import (
     load_superconductivity,
     published,
     store,
+    true_effects,
 )
 from sparsenam.datasets.download import unpack
 from sparsenam.datasets.store import Copy, DataFile, Source, read_files
@@ -430,3 +431,22 @@ def test_superconductivity_has_81_summaries_and_50_elements():
     assert data.X.var(axis=0).min() >= 0.05
     assert (data.y.mean(), data.y.std()) == pytest.approx((34.4212, 34.254), abs=1e-3)
     assert (data.y.min(), data.y.max()) == (0.00021, 185)
+
+
+def test_the_effects_of_the_paper_have_the_values_that_its_formulas_have_by_hand():
+    """2x² tanh x; sin x cos x + x²; 20/(1 + e^(-5 sin x)); 20 sin³ 2x - 6 cos x + x², where these are known numbers."""
+    quarter, half = np.pi / 4, np.pi / 2
+    expected = {
+        0.0: (0.0, 0.0, 10.0, -6.0),
+        np.log(3.0): (1.6 * np.log(3.0) ** 2, None, None, None),  # tanh(log 3) = 4/5
+        quarter: (None, 0.5 + quarter**2, None, 20.0 - 6.0 * np.sqrt(0.5) + quarter**2),
+        -quarter: (None, -0.5 + quarter**2, None, -20.0 - 6.0 * np.sqrt(0.5) + quarter**2),
+        half: (None, half**2, 20.0 / (1.0 + np.exp(-5.0)), half**2),
+        -half: (None, half**2, 20.0 / (1.0 + np.exp(5.0)), half**2),
+        np.pi: (None, np.pi**2, 10.0, 6.0 + np.pi**2),
+    }
+    for x, values in expected.items():
+        found = true_effects(np.full((1, 6), x))[0]
+        assert list(found[4:]) == [0.0, 0.0]
+        for effect, value in zip(found, values, strict=False):
+            assert value is None or effect == pytest.approx(value, abs=1e-12)

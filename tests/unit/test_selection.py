@@ -5,7 +5,12 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from convex_cases import grouped
+from sparsenam import SNAMRegressor
+from sparsenam.convex.path import long_path, lowest_ratio
+from sparsenam.datasets import make_regression
 from sparsenam.errors import InputError
+from sparsenam.penalties import GroupLasso
 from sparsenam.selection import Compact, CVCurve, OneSE, PathPoint, RegularizationPath
 from sparsenam.selection.curve import Evidence, balanced_splits, repeats_for
 
@@ -221,3 +226,26 @@ def test_evidence_says_what_is_doubtful():
 
 def test_an_empty_model_is_no_doubtful_one():
     assert evidence(gain=0.0, gain_error=0.0, best_gain=-0.1, kept_in={}).notes() == []
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_an_adaptive_penalty_keeps_weak_effects_that_equal_weights_keep(seed):
+    task = make_regression(1000, 8, seed=seed)
+    plain, adaptive = (
+        SNAMRegressor(penalty=penalty, refit=False, random_state=0).fit(task.X, task.y).get_support()
+        for penalty in ("group_lasso", "adaptive")
+    )
+    assert plain[:4].all()
+    assert adaptive[:4].all()
+
+
+@pytest.mark.parametrize("weights", [1.0, np.array([1.0, 30.0, np.inf, 0.0]), np.array([1.0, 1e9, 1.0, 1.0])])
+def test_a_long_path_has_the_steps_of_a_plain_one_and_goes_down_by_the_spread_of_the_weights(weights):
+    design = grouped(rows=80, groups=4)
+    plain, (n_alphas, ratio) = lowest_ratio(design), long_path(design, GroupLasso(weights), 30)
+    steps = np.geomspace(1.0, ratio, n_alphas)
+    np.testing.assert_allclose(steps[:30], np.geomspace(1.0, plain, 30))
+    finite = np.broadcast_to(weights, 4)[np.isin(weights, [0.0, np.inf], invert=True)] if np.ndim(weights) else [1.0]
+    spread = min(np.max(finite) / np.min(finite), 1e4)
+    step = steps[0] / steps[1]
+    assert plain / spread / step <= ratio <= plain / spread * (1 + 1e-9)

@@ -37,6 +37,7 @@ FIRST_STEP = 8  # groups that may enter the working set at once, before any is a
 ENTERING = 1.0 + 1e-6
 TIED = 1e-5  # of the largest gradient norm: a difference that single precision may make or miss
 NOTHING = 1e-14  # an alpha_max below this is what rounding leaves of a target that no group explains
+LONGEST = 1e4  # times lower than with equal weights: as far as unequal ones may take a path
 CANDIDATES = 64  # groups whose gradient is recomputed in double precision for alpha_max
 
 
@@ -80,8 +81,7 @@ def convex_path(
     solver, norms = _null_solver(problem, penalty, gram)
     if alphas is None:
         top = _alpha_max(problem, solver, penalty, norms)
-        if ratio is None:
-            ratio = 1e-2 if design.n_rows > design.n_groups * design.width else 5e-2
+        ratio = lowest_ratio(design) if ratio is None else ratio
         steps = np.geomspace(1.0, ratio, n_alphas, dtype=np.float64)
         grid: Array = top * steps if top > NOTHING else np.zeros(1)
     else:
@@ -92,6 +92,27 @@ def convex_path(
     for alpha in grid:
         gaps, norms = solver.solve(float(alpha), tol)
         yield _point(solver, float(alpha), gaps, norms[0], tol)
+
+
+def lowest_ratio(design: GroupedDesign) -> float:
+    """Return the last alpha of a path over its first, by default."""
+    return 1e-2 if design.n_rows > design.n_groups * design.width else 5e-2
+
+
+def long_path(design: GroupedDesign, penalty: Penalty, n_alphas: int) -> tuple[int, float]:
+    """Return number of alphas and ratio of a path that goes on, in the same steps, until it has reached every group.
+
+    A group of weight w enters at its gradient's norm over w: what equal weights reach at the lowest alpha, unequal ones
+    reach at that alpha over the ratio of the largest weight to the smallest, as far as `LONGEST`.
+    """
+    ratio = lowest_ratio(design)
+    if not isinstance(penalty, WeightedLasso) or n_alphas < 2:
+        return n_alphas, ratio
+    weights, _ = penalty.lasso_and_ridge(design.n_groups, 1.0)
+    usable = weights[(weights > 0) & np.isfinite(weights)]
+    spread = min(float(usable.max() / usable.min()), LONGEST) if usable.size else 1.0
+    more = int(np.ceil(np.log(spread) / -np.log(ratio) * (n_alphas - 1)))
+    return n_alphas + more, float(ratio ** (1.0 + more / (n_alphas - 1)))
 
 
 def alpha_max(

@@ -19,6 +19,8 @@ TINY = float(np.finfo(float).tiny)
 ROUNDING = 1e-15  # of a loss: what its difference from another may be wrong by
 INTERCEPT_STEPS = 60
 INTERCEPT_TOLERANCE = 1e-12
+ORTHOGONAL_STEPS = 5
+ORTHOGONAL = 1e-11  # of the product of two sizes: what rounding leaves of a sum of 0
 
 
 @runtime_checkable
@@ -244,7 +246,8 @@ def lasso_duals(dual: Callable[[Array], Array], norms: Array, lengths: Array, th
 
     The dual point is s r with the largest s ≤ 1 for which s‖gⱼ‖ ≤ aⱼ in every penalised group, and with b > 0 also
     r itself, less the conjugate Σⱼ (‖gⱼ‖ - aⱼ)₊²/(2b). The constraint gⱼ = 0 of an unpenalised group is reached by
-    no scaling; by convexity the bound falls by at most ‖gⱼ‖‖θⱼ - θⱼ*‖, taken as 2‖gⱼ‖‖θⱼ‖.
+    no scaling; by convexity the bound falls by at most ‖gⱼ‖‖θⱼ - θⱼ*‖, taken as 2‖gⱼ‖(‖θⱼ‖ + ‖gⱼ‖): enough to know when
+    to stop, and no proof unless gⱼ = 0, which `certify` sees to.
 
     Parameters
     ----------
@@ -260,7 +263,7 @@ def lasso_duals(dual: Callable[[Array], Array], norms: Array, lengths: Array, th
     scales = 1.0 / np.maximum(worst, 1.0)
     if ridge == 0:
         free = thresholds[0] == 0.0
-        return dual(scales) - 2.0 * np.sum(norms[:, free] * lengths[:, free], axis=1)
+        return dual(scales) - 2.0 * np.sum(norms[:, free] * (lengths + norms)[:, free], axis=1)
 
     def conjugate(point: Array) -> Array:
         return np.sum(np.maximum(point - thresholds, 0.0) ** 2, axis=1) / (2.0 * ridge)
@@ -352,14 +355,18 @@ def certify(
     Raises
     ------
     CertificateError
-        When the relative gap exceeds ``tol`` or a dropped group's gradient is too large to stay out.
+        When the relative gap exceeds ``tol``, a dropped group's gradient is too large to stay out, or no dual point was
+        found at which the gradients of all unpenalised groups vanish: the gap would prove nothing.
     """
     check_convex(penalty)
     problem = convex_problem(design, target, family, weights[None])
     scores = _effects(design, theta)[None] + intercept[None, :, None]
     lengths = np.sqrt(np.sum(theta**2, axis=(1, 2)))
     # The dual point comes from the best intercept; the primal value from the one that was given.
-    residuals = problem.residuals(scores + problem.best_shifts(scores)[:, :, None])
+    shifted = scores + problem.best_shifts(scores)[:, :, None]
+    residuals = problem.residuals(shifted)
+    if (free := _free_groups(penalty, design.n_groups, alpha)).size:
+        residuals = _orthogonal(problem, residuals, shifted, free)
     norms = problem.exact_norms(residuals, np.arange(design.n_groups))
     primal = float(problem.loss(scores)[0]) + penalty.value(lengths, alpha)
     dual, slack = _dual_and_slack(problem, residuals, norms, lengths, alpha, penalty)
@@ -388,9 +395,41 @@ def _dual_and_slack(
         return float(dual[0]), _sorted_slack(norms, lengths == 0.0, sequence)
     assert isinstance(penalty, WeightedLasso)
     bars, ridge = penalty.lasso_and_ridge(norms.size, alpha)
-    dual = lasso_duals(lambda scales: problem.dual(residuals, scales), norms[None], lengths[None], bars[None], ridge)
+    known = np.where(bars == 0.0, 0.0, norms) if ridge == 0 else norms  # unpenalised groups have gradient 0 by now
+    dual = lasso_duals(lambda scales: problem.dual(residuals, scales), known[None], lengths[None], bars[None], ridge)
     bound = np.isfinite(bars) & (bars > 0)
     return float(dual[0]), np.where(bound, norms / np.where(bound, bars, 1.0), 0.0)
+
+
+def _free_groups(penalty: Penalty, n_groups: int, alpha: float) -> Indices:
+    """Return the groups without any penalty."""
+    if not isinstance(penalty, WeightedLasso):
+        return np.zeros(0, dtype=np.intp)
+    bars, ridge = penalty.lasso_and_ridge(n_groups, alpha)
+    return np.flatnonzero((bars == 0.0) & (ridge == 0.0))
+
+
+def _orthogonal(problem: ConvexProblem, residuals: Array, scores: Array, free: Indices) -> Array:
+    """Return residuals near the given ones, (1, outputs, rows), at which the gradients of free groups vanish.
+
+    With A the free groups' columns and a constant, r - D A (AᵀWDA)⁻¹ AᵀW r; with D the curvature of the loss this is a
+    Newton step of their fit, which hardly leaves the range of the means. D is the same for all outputs of a row, so
+    that residuals that add up to 0 over the classes still do.
+    """
+    columns = np.vstack([np.ones(problem.design.n_rows), problem.design.exact(free)])
+    weights = problem.weights[0]
+    bends = np.maximum(problem.curvatures(scores)[0].mean(axis=0), TINY)
+    sizes = np.sqrt(columns**2 @ weights)[:, None] * np.sqrt(residuals[0] ** 2 @ weights)
+    system = (columns * (weights * bends)) @ columns.T
+    for _ in range(ORTHOGONAL_STEPS):
+        sums: Array = columns @ (weights * residuals[0]).T
+        if np.all(np.abs(sums) <= ORTHOGONAL * sizes):
+            return residuals
+        steps = np.asarray(np.linalg.lstsq(system, sums, rcond=None)[0], dtype=np.float64)
+        moved: Array = bends * (steps.T @ columns)
+        residuals = residuals - moved[None]
+    expected, got = "a dual point for the unpenalised groups", "none"
+    raise CertificateError(describe("certificate", expected, got, "solve to a smaller tol"))
 
 
 def _effects(design: GroupedDesign, theta: Array) -> Array:

@@ -267,6 +267,7 @@ class SNAMRegressor(SupportMixin, SNAMParameters, AdditiveRegressor):
         least as long as its preparation took.
     n_jobs : int, optional
         Threads of the linear algebra, -1 for all cores; None is 1, the fastest for nearly every table.
+        Fits at once in several Python threads run together if theirs agree; others wait, so that no bit changes.
     verbose : bool, optional
         Progress bar for fits of more than two seconds; by default only on a terminal.
     random_state : int, RandomState or None

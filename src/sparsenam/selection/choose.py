@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsenam.context import Context
-from sparsenam.convex.path import convex_path
+from sparsenam.convex.path import convex_path, long_path
 from sparsenam.convex.problem import Certificate, ConvexPoint
 from sparsenam.convex.squared import GramCache
 from sparsenam.families import Family
@@ -240,10 +240,12 @@ def _walk(task: ConvexTask, plan: CrossValidation, loss: HeldOutLoss, context: C
     given = (task.design, prepared.target, family, batches)
     held_out, totals = [test for _, test in plan.splits], batches.sum(axis=1)
     fits = SmoothJudge(*given, count=loss.count, gram=gram, held_out=held_out)
+    n_alphas, ratio = long_path(task.design, task.penalty, plan.n_alphas)
     walk = convex_path(
         *given,
         penalty=task.penalty,
-        n_alphas=plan.n_alphas,
+        n_alphas=n_alphas,
+        ratio=ratio,
         tol=PATH_TOL,
         gram=gram,
         alpha_scales=np.sqrt(totals[0] / totals),
@@ -251,7 +253,7 @@ def _walk(task: ConvexTask, plan: CrossValidation, loss: HeldOutLoss, context: C
     points, losses = list[ConvexPoint](), list[Vector]()
     turning, in_time = Turning(loss.weights), True
     out_of_time = context.clock.laps(plan.share, least=context.clock.elapsed())
-    total = plan.n_alphas + 1  # and the empty model
+    total = n_alphas + 1  # and the empty model
     context.progress.report("choose", 0, total)
     for point in with_empty(walk, task.free_groups):
         points.append(point)

@@ -109,17 +109,16 @@ def _basis(problem: Problem, start: Parameters) -> str:
 
 
 def measure_stationarity(problem: Problem, parameters: Parameters, step: float) -> float:
-    """Return the largest entry of (Θ - prox(Θ - step ∇loss))/step over the active terms and the intercept.
+    """Return the largest entry of (Θ - prox(Θ - step ∇loss))/step over all terms, zero ones too, and the intercept.
 
     Zero exactly at a stationary point of the objective, whatever the penalty. Steps above 1e-3 are cut to it,
     so that penalties that are not convex are judged near the point and not by a jump to another minimum.
     """
     step = min(max(step, 1e-8), 1e-3)
-    active = problem.restricted_to(parameters.active)
-    active = replace(active, x=active.x.double(), target=active.target.double(), weights=active.weights.double())
-    theta = parameters.theta.double()
-    smooth = active.gradient(theta, parameters.intercept.double())
-    moved = proximal_step(active, theta - step * smooth.theta, step)
+    exact = replace(problem, x=problem.x.double(), target=problem.target.double(), weights=problem.weights.double())
+    theta = parameters.complete().double()
+    smooth = exact.gradient(theta, parameters.intercept.double())
+    moved = proximal_step(exact, theta - step * smooth.theta, step)
     by_theta = float((theta - moved).abs().max()) / step if theta.numel() else 0.0
     return max(by_theta, float(smooth.intercept.abs().max()))
 
