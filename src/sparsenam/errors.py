@@ -105,8 +105,11 @@ class ExtremeCellWarning(UserWarning):
         return f"cells beyond reason: {', '.join(cells)}{others}; correct these cells or leave them empty."
 
     def at(self, rows: RowNumbers) -> ExtremeCellWarning:
-        """Return the same under the numbers that the rows have in a larger table."""
-        return ExtremeCellWarning([(name, value, int(rows[row]), n) for name, value, row, n in self.args[0]])
+        """Return the same under the numbers that the rows have in a larger table; rows of a sample keep theirs."""
+        found, among = self.args
+        if among:
+            return self
+        return ExtremeCellWarning([(name, value, int(rows[row]), count) for name, value, row, count in found])
 
 
 def describe(where: str, expected: str, got: str, remedy: str) -> str:

@@ -154,8 +154,11 @@ def _uncertainty(model: Any, case: Case, folder: Path, problems: list[str]) -> N
             continue
         with suppress(RefusedError), watched(ask, problems, refuses=True):
             found = getattr(model, ask)(case.X)
-            ends = [getattr(found, name) for name in ("lower", "upper") if ask != "predict_set"]
-            if any(np.isnan(np.asarray(values, dtype=float)).any() for values in ends):
+            ends = [np.asarray(getattr(found, name)) for name in ("lower", "upper") if ask != "predict_set"]
+            if ask == "effect_bands":  # columns that the answer itself names have no limits
+                limited = [name not in found.without for name in model.encoder_.names]
+                ends = [values[:, limited] for values in ends]
+            if any(np.isnan(values.astype(float)).any() for values in ends):
                 problems.append(f"{ask}: NaN")
 
 

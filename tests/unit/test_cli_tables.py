@@ -4,7 +4,9 @@ import gzip
 import io
 import json
 import os
+import re
 import tracemalloc
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -163,6 +165,22 @@ def test_an_error_names_the_row_in_the_file_and_the_file(test, tmp_path):
     assert result.exit_code == 2
     (line,) = [line for line in result.stderr.splitlines() if line.startswith("sparsenam: ")]
     assert line.startswith(f"sparsenam: {path}: column 'x'") and "in row 50" in line
+
+
+@pytest.mark.parametrize("test", ["0", "0.2"])
+def test_a_warning_names_the_row_in_the_file(test, tmp_path):
+    cells = numbers()
+    cells["y"][3] = cells["y"][8] = ""
+    for index in range(50, 60):  # some of them are in the training part
+        cells["x"][index] = f"1e{index}"
+    path = written(tmp_path / "a.csv", as_csv(cells))
+    before = warnings.showwarning
+    result = invoke("fit", path, "--target", "y", "--test", test, "--out", tmp_path / "m")
+    assert result.exit_code == 0, result.output
+    found = re.search(r"warning: cells beyond reason: 1e\+(\d+) in row (\d+) of column 'x'", result.stderr)
+    assert found is not None, result.stderr
+    assert found[1] == found[2]
+    assert warnings.showwarning is before
 
 
 def test_an_error_at_prediction_names_the_row_in_the_file(tmp_path):

@@ -194,6 +194,8 @@ def test_the_spread_that_families_expect_is_the_root_of_their_variance():
     assert np.allclose(unit_spread(NegativeBinomial(0.5), scores, None), np.sqrt(mean + 0.5 * mean**2))
     exposure = np.array([2.0, 3.0, 4.0])
     assert np.allclose(unit_spread(Poisson(), scores, exposure), np.sqrt(exposure[:, None] * mean))
+    far = np.array([[500.0]])  # the square of this mean is no number
+    assert np.allclose(np.log(unit_spread(Poisson(), far, None)), 250.0)
 
 
 def test_exposure_widens_counts_by_its_root():

@@ -681,3 +681,13 @@ def test_a_foreign_file_is_refused(content, tmp_path):
 def test_a_path_without_a_file_is_refused(tmp_path):
     refuse(tmp_path / "model.snam")
     refuse(tmp_path)
+
+
+def test_columns_that_a_group_expresses_are_read_back(tmp_path):
+    random = np.random.default_rng(0)
+    X = pd.DataFrame(random.normal(size=(60, 3)), columns=["a + b", "c", "d"])
+    X["twin"] = X["d"] + 1e-3 * random.normal(size=60)
+    model = SNAMRegressor(alpha=0.05, feature_groups=[["a + b", "d"]], random_state=0).fit(X, X["twin"] ** 2)
+    assert "a + b + d" in model.substitutes_["twin"]
+    model.save(tmp_path / "model.snam")
+    assert sparsenam.load(tmp_path / "model.snam").substitutes_ == model.substitutes_

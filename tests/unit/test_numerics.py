@@ -91,11 +91,12 @@ def test_a_column_beyond_the_range_of_products_is_refused_by_its_name_and_row():
         SNAMRegressor().fit(X, y)
 
 
-@pytest.mark.parametrize("scale", [1e-300, 1e-308])
-def test_a_column_whose_values_hardly_differ_is_refused_by_its_name(scale):
+@pytest.mark.parametrize("network", [None, Network(hidden=(4,), max_epochs=2)])
+@pytest.mark.parametrize("scale", [1e-300, 1e-308, 1e-320])
+def test_a_column_whose_values_hardly_differ_is_refused_by_its_name(scale, network):
     X, y = table() * [1.0, scale], table(seed=1)[:, 0]
     with pytest.raises(InputError, match=r"^column 'x1': expected numbers that are equal or differ by 1e-100 or more"):
-        SNAMRegressor().fit(X, y)
+        SNAMRegressor(network=network).fit(X, y)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from sparsenam.datasets import make_regression
 from sparsenam.errors import InputError
 from sparsenam.penalties import GroupLasso
 from sparsenam.selection import Compact, CVCurve, OneSE, PathPoint, RegularizationPath
-from sparsenam.selection.curve import Evidence, balanced_splits, repeats_for
+from sparsenam.selection.curve import Evidence, balanced_splits, mean_and_error, repeats_for
 
 
 def curve(losses, sizes, weights=None, n_columns=30):
@@ -249,3 +249,18 @@ def test_a_long_path_has_the_steps_of_a_plain_one_and_goes_down_by_the_spread_of
     spread = min(np.max(finite) / np.min(finite), 1e4)
     step = steps[0] / steps[1]
     assert plain / spread / step <= ratio <= plain / spread * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("family", ["poisson", "tweedie"])
+def test_a_constant_target_is_not_predicted_better_by_all_columns(family):
+    X = np.random.default_rng(0).normal(size=(60, 3))
+    model = SNAMRegressor(family=family, random_state=0).fit(X, np.zeros(60))
+    assert model.evidence_.behind_all == 0.0
+    assert "predict better" not in str(model.explain())
+
+
+def test_the_error_of_a_mean_has_the_unit_of_the_values_however_large_they_are():
+    values, weights = np.random.default_rng(0).normal(size=20), np.ones(20)
+    mean, error = mean_and_error(values, weights)
+    np.testing.assert_allclose(mean_and_error(1e250 * values, weights), (1e250 * mean, 1e250 * error), rtol=1e-12)
+    assert mean_and_error(np.zeros(20), weights) == (0.0, 0.0)

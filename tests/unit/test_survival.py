@@ -15,7 +15,7 @@ from sparsenam.errors import InputError
 from sparsenam.fitting import pipeline
 from sparsenam.survival.alternation import CoxLikelihood, alternate
 from sparsenam.survival.concordance import concordance
-from sparsenam.survival.cox import RiskSets
+from sparsenam.survival.cox import Baseline, RiskSets
 
 
 @cache
@@ -193,6 +193,29 @@ def test_an_alternation_that_never_converges_ends_with_the_smallest_move_and_a_w
     with pytest.warns(ConvergenceWarning, match="did not converge in 5 iterations"):
         reached = alternate(likelihood, restless, np.zeros(len(y)), exact=False, out_of_time=lambda: False)
     assert reached.result == 0.5
+
+
+def test_an_exact_alternation_that_hardly_comes_nearer_ends_soon():
+    y = task().y
+    likelihood = CoxLikelihood(RiskSets.of(y["event"], y["time"]), "efron")
+    unit = np.random.default_rng(0).choice([-1.0, 1.0], size=len(y))
+
+    def creeping(scores, iteration):
+        return iteration, scores + 0.99**iteration * unit
+
+    with pytest.warns(ConvergenceWarning, match="did not converge in 6 iterations"):
+        reached = alternate(likelihood, creeping, np.zeros(len(y)), exact=True, out_of_time=lambda: False)
+    assert reached.result == 6
+
+
+def test_hazards_of_scores_beyond_all_exponents_are_finite_and_leave_no_survivors():
+    baseline = Baseline(np.array([1.0, 2.0]), np.array([0.1, 0.3]))
+    scores = np.array([-800.0, 0.0, 299.0, 301.0, 1e6])
+    hazards = baseline.cumulative_hazards(scores, [0.5, 1.0, 2.0])
+    assert np.isfinite(hazards).all()
+    assert np.all(hazards[:, 0] == 0.0)
+    np.testing.assert_allclose(np.log(hazards[2:4, 1:]), scores[2:4, None] + np.log([0.1, 0.3]), rtol=1e-12)
+    np.testing.assert_array_equal(baseline.survival(scores, [0.5, 2.0])[3:], [[1.0, 0.0]] * 2)
 
 
 def test_scikit_learn_can_cross_validate_and_select():

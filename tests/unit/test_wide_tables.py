@@ -171,3 +171,14 @@ def test_reasons_for_dropped_columns_are_found_in_one_pass():
         return lambda: build.why_dropped(record, dropped)
 
     assert is_linear(work)
+
+
+@pytest.mark.filterwarnings("error")
+def test_equal_columns_are_found_where_rows_of_little_weight_are_beyond_all_whole_numbers():
+    X = np.random.default_rng(0).normal(size=(30, 3))
+    X[:, 2] = X[:, 0]
+    X[0] = 1e25
+    weights = np.where(np.arange(30) == 0, 0.0, 1.0)
+    found = equal_columns(X[1:], [0, 1, 2], Scaling.of(X, weights))
+    assert found == [(0, 2)]
+    equal_columns(X, [0, 1, 2], Scaling.of(X, weights))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import warnings
 import zlib
 from collections.abc import Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager
@@ -22,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsenam.cli.csv_text import MAX_BYTES, Metered, read_rows
-from sparsenam.errors import InputError, RowError, RowNumbers, describe
+from sparsenam.errors import ExtremeCellWarning, InputError, RowError, RowNumbers, describe
 from sparsenam.files import write_atomically
 from sparsenam.tables.arrow_rows import index_names
 from sparsenam.tables.cells import Cells, coded
@@ -103,12 +104,21 @@ class FileTable:
 
     @contextmanager
     def naming_rows(self, rows: RowNumbers | None = None) -> Generator[None]:
-        """Let errors within name this file, and rows by their numbers in it; None where all rows are here."""
+        """Let errors within name this file, and rows by their numbers in it, as warnings do; None for all rows."""
+        shown = warnings.showwarning
+
+        def show(message: Warning | str, *place: Any, **more: Any) -> None:
+            is_numbered = rows is not None and isinstance(message, ExtremeCellWarning)
+            shown(message.at(rows) if is_numbered else message, *place, **more)
+
+        warnings.showwarning = show
         try:
             yield
         except RowError as error:
             where, *more = (error if rows is None else error.at(rows)).args
             raise type(error)(f"{self.path}: {where}", *more) from error
+        finally:
+            warnings.showwarning = shown
 
 
 def read_file(path: Path, max_bytes: int = MAX_BYTES, used: Collection[str | None] | None = None) -> FileTable:

@@ -53,6 +53,7 @@ Found = TypeVar("Found")
 Document = dict[str, Any]
 
 FACTS = {"alpha_", "n_parameters_", "stationarity_", "history_", "readmitted_", "substitutes_"}
+JOINED = " + "  # the names of columns that are kept or dropped as one
 HISTORY = {"epoch", "loss", "penalty", "validation", "terms", "rate", "seconds"}
 OUTPUTS_OF_CLASSES: dict[str, Callable[[int], int]] = {
     "binomial": lambda classes: 1 if classes == 2 else 0,
@@ -266,10 +267,11 @@ def _facts(data: Document, names: tuple[str, ...]) -> Document:
     readmitted, substitutes, history = facts["readmitted_"], facts["substitutes_"], facts.get("history_", [])
     require(isinstance(readmitted, tuple) and known.issuperset(cast("tuple[Any, ...]", readmitted)), "damaged facts")
     require(isinstance(substitutes, dict) and isinstance(history, list), "damaged facts of the fit")
+    parts = {part for name in names for part in name.split(JOINED)}  # a name may hold what joins those of a group
     for name, found in cast(Document, substitutes).items():
-        require(isinstance(found, dict), "damaged facts of the fit")
+        require(name in known and isinstance(found, dict), "damaged facts of the fit")
         others = cast("dict[str, Any]", found)
-        require(known.issuperset((name, *others)), "damaged facts of the fit")
+        require(all(parts.issuperset(other.split(JOINED)) for other in others), "damaged facts of the fit")
         require(all(type(share) is float and 0.0 <= share <= 2.0 for share in others.values()), "damaged facts")
     for entry in cast("list[Any]", history):
         require(isinstance(entry, dict) and set(cast(Document, entry)) == HISTORY, "a damaged history")

@@ -276,11 +276,12 @@ def unit_spread(family: Family, scores: Matrix, exposure: Vector | None) -> Matr
         return np.ones_like(scores)
     means = np.maximum(family.mean(scores), np.finfo(float).tiny)
     slopes = family.gradient(scores, 0.5 * means)
-    variances = np.where(slopes > 0, 0.5 * means**2 / np.where(slopes > 0, slopes, 1.0), 1.0)
+    # roots before products: the square of a mean that a far row has may be no number
+    spreads = np.where(slopes > 0, means * np.sqrt(0.5 / np.where(slopes > 0, slopes, 1.0)), 1.0)
     if exposure is not None and family.exposure_power is not None:
         units = np.maximum(exposure, np.finfo(float).tiny)[:, None]
-        variances = variances * units ** (2.0 - family.exposure_power)
-    return np.sqrt(np.maximum(variances, np.finfo(float).tiny))
+        spreads = spreads * units ** (1.0 - 0.5 * family.exposure_power)
+    return np.maximum(spreads, np.sqrt(np.finfo(float).tiny))
 
 
 def predicted_mean(family: Family, scores: Matrix, exposure: Vector | None) -> Matrix:

@@ -330,7 +330,10 @@ class JudgedPoint:
         gain, gain_error = mean_and_error(curve.losses[0] - self.losses, weights)
         behind, behind_error = None, None
         design = task.design
-        if design.n_groups * design.width <= LARGEST:
+        counted = task.prepared.target[task.prepared.weights > 0.0]
+        if np.all(counted == counted[:1]):
+            behind, behind_error = 0.0, 0.0  # a constant is all there is to predict; a loss beyond it is rounding
+        elif design.n_groups * design.width <= LARGEST:
             everything = [np.arange(design.n_groups)] * len(self.point.supports)
             difference = mean_and_error(self.losses - self.loss.losses(self.fits, everything), weights)
             behind, behind_error = difference[0] / unit, difference[1] / unit

@@ -295,7 +295,9 @@ class ConvexTask:
                 break
             except CertificateError as error:
                 refusal = error
-        else:
+            if point.gaps[0] > tol:  # a walk that came to rest before comes no further with a lower aim
+                break
+        if certificate is None:
             warnings.warn(f"The convex solution has no certificate. {refusal}", ConvergenceWarning, stacklevel=2)
         return point, certificate
 

@@ -25,8 +25,10 @@ SMALL_MOVE, SMALL_CHANGE = 1e-2, 1e-6
 # A fit that chooses its smoothness anew each time, or trains a network, may never come to rest: on simulated data the
 # worst row moves by 0.005, but by 0.4 (root mean square 0.1) where two choices of smoothness alternate. It ends when
 # so many iterations in a row came no nearer, with the one that moved least, and with a warning where even that one
-# moved by more than `ROUGH` in the root mean square.
-PATIENCE, ROUGH = 3, 0.1
+# moved by more than `ROUGH` in the root mean square. Nor does an exact fit where few columns separate the events and
+# the penalty hardly holds the scores: it ends when its iterations come nearer by less than a tenth, and gets more
+# patience, since mixing may move back before it comes nearer.
+PATIENCE, EXACT_PATIENCE, NEARER, ROUGH = 3, 5, 0.9, 0.1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -91,10 +93,11 @@ def alternate(
         reached = Converged(result, scores, iteration)
         if np.abs(move).max() <= small or abs(value - last) <= same * abs(value) or out_of_time():
             return reached
-        size, since = float(np.sqrt(np.mean(move**2))), since + 1
+        size = float(np.sqrt(np.mean(move**2)))
+        since = 0 if size < (NEARER if exact else 1.0) * least else since + 1
         if best is None or size < least:
-            least, best, since = size, reached, 0
-        if iteration == ITERATIONS or (not exact and since == PATIENCE):
+            least, best = size, reached
+        if iteration == ITERATIONS or since == (EXACT_PATIENCE if exact else PATIENCE):
             if exact or least > ROUGH:
                 _warn(least, iteration)
             return best

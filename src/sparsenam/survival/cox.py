@@ -131,6 +131,9 @@ class StepFunction:
         return values[np.searchsorted(self.x, np.asarray(times, dtype=np.float64), side="right")]
 
 
+FAR_SCORE, LARGEST_LOG = 300.0, float(np.log(np.finfo(np.float64).max))
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Baseline:
     """The cumulative hazard Λ₀(t) of a row whose score is 0.
@@ -146,8 +149,14 @@ class Baseline:
         return StepFunction(self.times, self.cumulative_hazard, 0.0)(times)
 
     def cumulative_hazards(self, scores: Vector, times: ArrayLike) -> Matrix:
-        """Return Λ(t|x) = Λ₀(t) eˢ, shape (rows, times), for scores of shape (rows,)."""
-        return np.exp(scores)[:, None] * np.atleast_1d(self.at(times))
+        """Return Λ(t|x) = Λ₀(t) eˢ, shape (rows, times), for scores of shape (rows,); at most the largest float."""
+        baseline, far = np.atleast_1d(self.at(times)), scores > FAR_SCORE
+        hazards = np.exp(np.where(far, 0.0, scores))[:, None] * baseline
+        if far.any():  # eˢ alone may be no finite number, and 0 times it none at all
+            with np.errstate(divide="ignore"):
+                logs = np.log(baseline) + scores[far, None]
+            hazards[far] = np.exp(np.minimum(logs, LARGEST_LOG))
+        return hazards
 
     def survival(self, scores: Vector, times: ArrayLike) -> Matrix:
         """Return S(t|x) = exp(-Λ₀(t) eˢ), shape (rows, times), for scores of shape (rows,)."""

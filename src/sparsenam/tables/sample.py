@@ -148,9 +148,10 @@ def equal_columns(columns: Matrix, chosen: Sequence[int], scaling: Scaling) -> l
     equal columns the first.
     """
     products = _projections(columns, chosen, scaling)
-    lows, highs = (np.floor((products + side) / BOX).astype(np.int64).tolist() for side in (-NEAR, NEAR))
-    homes = np.floor(products / BOX).astype(np.int64).tolist()
-    boxes, pairs = dict[tuple[int, ...], list[int]](), list[tuple[int, int]]()
+    # whole numbers as floats: a row of small weight may be so far out that no int64 holds its box
+    lows, highs = (np.floor((products + side) / BOX).tolist() for side in (-NEAR, NEAR))
+    homes = np.floor(products / BOX).tolist()
+    boxes, pairs = dict[tuple[float, ...], list[int]](), list[tuple[int, int]]()
     for place, (low, high, home) in enumerate(zip(lows, highs, homes, strict=True)):
         around = product(*({*ends} for ends in zip(low, high, strict=True)))
         near = np.sort(np.array([other for box in around for other in boxes.get(box, ())], dtype=np.intp))
