@@ -95,10 +95,19 @@ class _SharedLibraries:
                 self._before.clear()
             self._turn.notify_all()
 
+    def forget_other_threads(self) -> None:
+        """Let go of the fits of Python threads that a forked process does not have."""
+        self._turn = Condition()
+        self._waiting.clear()
+        self._holders = {holder: thread for holder, thread in self._holders.items() if thread == get_ident()}
+        self.leave(object())  # puts back what was there before, if this thread is in no fit
+
 
 SHARED = ("openblas", "blis", "flexiblas")  # of these, unless they use OpenMP, all Python threads share one pool
 _LIMITS = _SharedLibraries()
 _TORCH = Lock()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_LIMITS.forget_other_threads)
 
 
 def _libraries() -> tuple[list[Any], list[Any]]:

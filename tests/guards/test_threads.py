@@ -1,10 +1,12 @@
 """A fit leaves the process as it found it, also when several run at once or one fails."""
 
 import linecache
+import os
+import signal
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count, takewhile
-from threading import Event
+from threading import Event, Thread
 
 import numpy as np
 import pytest
@@ -145,3 +147,28 @@ def test_a_fit_that_fails_leaves_the_threads_as_they_were(error, monkeypatch):
     with pytest.raises(error):
         SNAMRegressor(alpha=0.1, n_jobs=1, random_state=0).fit(*data(0))
     assert threads_now() == before
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of a fork with other threads about, which is the case here
+def test_a_process_forked_during_a_fit_waits_for_no_thread_that_it_does_not_have():
+    inside, end = Event(), Event()
+
+    def hold():
+        with threads(1):
+            inside.set()
+            end.wait()
+
+    holder = Thread(target=hold)
+    holder.start()
+    inside.wait()
+    child = os.fork()
+    if child == 0:
+        signal.alarm(20)  # ends a process that waits
+        with threads(2):
+            os._exit(0)
+    try:
+        assert os.waitpid(child, 0)[1] == 0
+    finally:
+        end.set()
+        holder.join()
