@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from numbers import Integral
 from pathlib import Path
-from threading import Condition, Lock, get_ident
+from threading import Lock, get_ident
 from typing import Any, Literal, Protocol, Self, cast
 
 import numpy as np
@@ -56,28 +56,20 @@ class Streams:
 class _SharedLibraries:
     """The threads of libraries that have one number for the whole process, which all its Python threads share.
 
-    Sums of such a library depend on the number of its threads, so fits with one number run together, and a fit with
-    another waits for them, in the order of arrival; what a thread asks for within its fit is that fit's number. The
-    last fit to end puts back what was there before the first.
+    The first fit sets the number and the last to end puts back what was there before; a fit that begins in between has
+    the number of those under way. To wait for its turn instead would be a deadlock where one of them waits for it.
     """
 
     def __init__(self) -> None:
-        self._turn = Condition()
+        self._lock = Lock()
         self._limit = 0
         self._holders = dict[object, int]()  # the Python thread of each fit under way
-        self._waiting = list[object]()
         self._before = dict[str, tuple[Any, int]]()  # each library and its threads before these fits, by its file
 
     def enter(self, holder: object, limit: int, libraries: Sequence[Any]) -> int:
-        """Wait until fits with this limit may run, set it, and return the limit that holds."""
-        with self._turn:
-            if get_ident() not in self._holders.values():
-                self._waiting.append(holder)
-                while self._waiting[0] is not holder or (self._holders and limit != self._limit):
-                    self._turn.wait()
-                self._limit = limit
-                self._waiting.remove(holder)
-                self._turn.notify_all()
+        """Set the limit, unless fits with another are under way, and return the one that holds."""
+        with self._lock:
+            self._limit = self._limit if self._holders else limit
             self._holders[holder] = get_ident()
             for library in libraries:  # some may have been loaded since the first of these fits began
                 self._before.setdefault(library.filepath, (library, library.num_threads))
@@ -86,19 +78,16 @@ class _SharedLibraries:
 
     def leave(self, holder: object) -> None:
         """Put back what was there before, if no other fit is under way; to leave twice changes nothing."""
-        with self._turn:
-            self._waiting = [each for each in self._waiting if each is not holder]
+        with self._lock:
             self._holders.pop(holder, None)
             if not self._holders:
                 for library, number in self._before.values():
                     _set_threads(library, number)
                 self._before.clear()
-            self._turn.notify_all()
 
     def forget_other_threads(self) -> None:
         """Let go of the fits of Python threads that a forked process does not have."""
-        self._turn = Condition()
-        self._waiting.clear()
+        self._lock = Lock()
         self._holders = {holder: thread for holder, thread in self._holders.items() if thread == get_ident()}
         self.leave(object())  # puts back what was there before, if this thread is in no fit
 
@@ -153,7 +142,7 @@ def threads(n_jobs: int | None) -> Generator[None]:
 
     All folds of a cross-validation are solved together in one batch of small products. Of ten tables on two cores one
     gained from a second thread (Superconductivity, 15 %), and networks took twice the time: waiting threads cost more.
-    Blocks with one number may run at once in several Python threads; a block with another number waits for them.
+    BLAS has one number for the process: a block that begins in another Python thread has that of those under way.
     """
     n_jobs = 1 if n_jobs is None else n_jobs
     if isinstance(n_jobs, bool) or not isinstance(n_jobs, Integral) or n_jobs == 0:
