@@ -588,3 +588,14 @@ def test_noise_columns_of_near_separable_classes_do_not_all_come_back():
     X[:, 1] -= 4.0 * classes
     model = SNAMClassifier(random_state=0).fit(X, classes)
     assert model.get_support()[:2].any() and model.get_support().sum() <= 6
+
+
+@pytest.mark.parametrize("slope", [2.0, 3.0, 4.0])
+def test_a_steep_effect_on_amounts_is_kept(slope):
+    # beside a constant mean the largest amounts have all the curvature, and no step that they allow was short enough
+    generator = np.random.default_rng(0)
+    X = generator.normal(size=(300, 4))
+    y = np.exp(slope * X[:, 0]) * generator.gamma(5.0, 0.2, size=300)
+    model = SNAMRegressor(family="gamma", random_state=0).fit(X, y)
+    assert model.get_support()[0]
+    assert np.corrcoef(np.log(model.predict(X)), X[:, 0])[0, 1] > 0.99

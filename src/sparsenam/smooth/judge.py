@@ -30,6 +30,7 @@ WEAK = 0.05  # share of the data's information in the first prior
 STALE = 0.1  # relative change of the curvature after which a Hessian is summed anew
 SMALL_MOVE = 0.01  # of a score, root mean square
 LIGHTEST = 1e-6  # of a working weight
+FLOOR = 0.06  # of the mean curvature: from a quarter on it is tried where no step is short enough, down to this
 FIRST_NOISE, LEAST_NOISE = 0.5, 1e-8  # of σ², on the scale of a standardised target
 HALVINGS = 8
 SINGLE_JITTER = 1e-4  # share of the mean diagonal where sums are in single precision and columns nearly agree
@@ -292,10 +293,12 @@ class WorkingProblem:
         self._means = np.zeros(size)
         self._losses: Array | None = None  # where the last step ended
         self._stretch = np.ones(len(weights))  # of the Hessians: softmax's is a bound, and longer steps are tried
+        self._floor = np.zeros(len(weights))  # of a row's curvature, as a share of the mean
 
     def keep(self, batches: NDArray[np.bool_]) -> None:
         """Leave out the batches that are at rest."""
-        self._weights, self._bends, self._stretch = self._weights[batches], self._bends[batches], self._stretch[batches]
+        self._weights, self._bends = self._weights[batches], self._bends[batches]
+        self._stretch, self._floor = self._stretch[batches], self._floor[batches]
         self._sums, self._means = self._sums[batches], self._means[batches]
         self._losses = None if self._losses is None else self._losses[batches]
 
@@ -317,6 +320,8 @@ class WorkingProblem:
         """Make the model about θ (batches, columns, outputs), its scores (batches, rows, outputs) and intercepts."""
         starts = [part.start for part in self._parts]
         bends = np.maximum(self._family.hessian_diagonal(scores, self._target)[:, :, starts], LIGHTEST)
+        if self._floor.any():
+            bends = np.maximum(bends, self._floor[:, None, None] * bends.mean(axis=1, keepdims=True))
         bends = self._weights[:, None, :] * bends.transpose(0, 2, 1)
         moved = np.abs(bends - self._bends).sum(axis=(1, 2)) > STALE * self._bends.sum(axis=(1, 2))
         for batch in np.flatnonzero(moved).tolist():
@@ -382,10 +387,17 @@ class WorkingProblem:
         return np.where(worse, 0.0, steps)
 
     def adapt(self, steps: Array) -> None:
-        """Shorten the next steps of batches whose last one (batches,) had to be shortened, lengthen the others'."""
+        """Shorten the next steps of batches whose last one (batches,) had to be shortened, lengthen the others'.
+
+        Far from a fit a few rows may have all the curvature, as the largest y of a Gamma beside a constant mean: steps
+        along the other rows then lead nowhere at any length, and take a share of the mean curvature for theirs.
+        """
         if self._family.couples_outputs:
             least = np.minimum(self._mean_curvatures(), 1.0)
             self._stretch = np.clip(self._stretch * np.where(steps < 1.0, 4.0, 0.5), least, 1.0)
+        else:
+            floor = np.where(steps == 0.0, 4.0 * np.maximum(self._floor, FLOOR), 0.25 * self._floor)
+            self._floor = np.where(floor < FLOOR, 0.0, np.minimum(floor, 1.0))
 
     def _mean_curvatures(self) -> Array:
         """Return the mean curvature over the free directions of softmax, relative to the bound, shape (batches,)."""
