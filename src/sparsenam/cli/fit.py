@@ -76,7 +76,8 @@ def fit(
     A folder of Parquet files, a pattern such as 'big/*.parquet', or one file of more than 200,000 rows is read block by
     block and never held in memory.
 
-    Ctrl-C leaves the best model so far; the same command with --resume goes on to the model of an unbroken run.
+    Ctrl-C leaves the best model so far, marked as preliminary; none of survival, of a table read by the block, and in
+    the first moments. The same command with --resume goes on to the model of an unbroken run.
     """
     with readable_errors(debug=debug), connected(scheduler):
         # the heavy rooms are loaded here and not at the top: "sparsenam --help" must not wait for PyTorch
@@ -114,7 +115,8 @@ def fit(
         _say_task(problem.kind, notes)
         if resume:
             finished = folder.finished_fit()
-            if finished is not None and finished.get("fingerprint") == fingerprint:
+            is_whole = finished is not None and finished.get("cut_short") is None  # else more time may be allowed now
+            if finished is not None and is_whole and finished.get("fingerprint") == fingerprint:
                 note("This fit is finished already.")
                 _say_outcome(finished, folder)
                 return
@@ -293,6 +295,9 @@ def _stopped_message(left: Left, folder: ModelFolder, *, had_model: bool) -> str
         return f"Stopped before there was a model{older}; the same command with --resume starts again."
     if left == "stages":
         return "Stopped while all rows were read; the same command with --resume goes on where it was."
+    if left == "early":
+        state = f"{folder.model} is a preliminary model of the best columns so far"
+        return f"Stopped while columns were chosen: {state}; the same command with --resume starts again."
     state = {
         "older": "is still that of the earlier fit",
         "complete": "is complete, its report is not",

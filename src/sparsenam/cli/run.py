@@ -30,7 +30,7 @@ from sparsenam.fitting.strategies import RAMPS
 from sparsenam.selection import FDR
 
 Vector = NDArray[np.float64]
-Left = Literal["nothing", "older", "stages", "preliminary", "complete"]
+Left = Literal["nothing", "older", "stages", "early", "preliminary", "complete"]
 Posed = SplitProblem | LargeProblem
 
 SHOWN_ROWS = 5  # held-out rows explained one by one in the report
@@ -210,29 +210,70 @@ def run_fit(
         metrics["seconds"] = round(time.perf_counter() - started, 3)
         held = problem.held()
         metrics |= _facts(problem, estimator, held)
+        _remember(estimator, problem, metrics)
         shown = problem.some(SHOWN_ROWS) if held is None else held
-        explanation, local = _explained(problem, estimator, shown, metrics)
-        folder.write(estimator, metrics, render_report(explanation, local, findings_of(estimator)))
+        local = _shown_rows(estimator, shown, held_out=held is not None)
+        folder.write(estimator, metrics, render_report(estimator.explain(), local, findings_of(estimator)))
     except KeyboardInterrupt as interrupt:
-        choice = stage.recall("choice")
-        left: Left = "nothing"
-        if hasattr(estimator, "model_"):
-            if folder.finished_fit() != json.loads(json.dumps(metrics)):  # else all was written when it came
-                folder.write(estimator)
-            left = "complete"
-        elif folder.finished_fit() is not None:
-            left = "older"  # a finished model is worth more than a preliminary one
-        elif choice is not None and isinstance(problem, LargeProblem):
-            left = "stages"  # a preliminary model would need one more pass
-        elif choice is not None and isinstance(problem, SplitProblem) and problem.kind.task != "survival":
-            # the penalised convex solution of the choice is there at once, only shrunken
-            quick = request.convex_estimator(problem.kind, float(choice.facts["alpha"]))
-            fit_rows(quick, problem.fitted)
-            folder.write(quick, {**metrics, **_facts(problem, quick, None), "preliminary": True})
-            left = "preliminary"
-        raise FitStopped(left) from interrupt
-    remove(folder.stage)
+        if not hasattr(estimator, "model_"):
+            raise FitStopped(_leave_preliminary(problem, request, folder, stage, metrics)) from interrupt
+        if folder.finished_fit() != json.loads(json.dumps(metrics)):  # else all was written when it came
+            folder.write(estimator)
+        raise FitStopped("complete") from interrupt
+    if metrics["cut_short"] is None:  # else --resume with more time goes on from what is complete
+        remove(folder.stage)
     return metrics
+
+
+def _leave_preliminary(
+    problem: Posed, request: FitRequest, folder: ModelFolder, stage: ResumeFile, metrics: Mapping[str, Any]
+) -> Left:
+    """Write the model of the columns chosen so far, where there are any, and say what a stopped fit leaves.
+
+    The penalised convex solution is there at once, only shrunken.
+    """
+    choice = stage.recall("choice")
+    alpha = stage.reached if choice is None else float(choice.facts["alpha"])
+    if folder.finished_fit() is not None:
+        return "older"  # a finished model is worth more than a preliminary one
+    if isinstance(problem, LargeProblem):  # a preliminary model would need one more pass
+        return "nothing" if choice is None else "stages"
+    if alpha is None or problem.kind.task == "survival":
+        return "nothing"
+    when = "while columns were chosen" if choice is None else "after columns were chosen"
+    quick = request.convex_estimator(problem.kind, alpha)
+    fit_rows(quick, problem.fitted)
+    sentence = f"The fit was stopped {when}: this is a preliminary model, whose effects are too small."
+    quick.summary_ = replace(quick.summary_, cut_short=sentence)
+    told = {**metrics, **_facts(problem, quick, None), "preliminary": True}
+    _remember(quick, problem, told)
+    folder.write(quick, told)
+    return "early" if choice is None else "preliminary"
+
+
+def _remember(estimator: Any, problem: Posed, metrics: Mapping[str, Any]) -> None:
+    """Let a model know its target, its scores on held-out rows and where its rows came from, as its file will."""
+    counts = metrics["rows"]
+    source = {"rows fitted": f"{counts['fit']}", "rows held out": f"{counts['test']}"}
+    if isinstance(problem, SplitProblem):
+        table = problem.fitted.table
+        source = {"file": table.path.name, "digest": table.digest.hex()} | source
+        source |= {"left out": " ".join(problem.problem.notes)} if problem.problem.notes else {}
+    else:
+        source = {"file": problem.path.name} | source
+    scores = None if metrics["test"] is None else _named_scores(metrics["test"])
+    estimator.summary_ = replace(estimator.summary_, target=problem.target, scores=scores, source=source)
+
+
+def _named_scores(errors: Mapping[str, Any]) -> dict[str, float | None]:
+    """Return what was measured on held-out rows, by names to read."""
+    name, baseline = errors["measure"], errors["baseline_is"]
+    scores = {
+        f"{name} on held-out rows": errors["model"],
+        f"{name} of the baseline ({baseline})": errors["baseline"],
+    }
+    known = {"measure", "model", "baseline", "baseline_is", "higher_is_better", name.replace(" ", "_")}
+    return scores | {key.replace("_", " "): value for key, value in errors.items() if key not in known}
 
 
 def _facts(problem: Posed, estimator: Any, held: LabelledRows | None) -> dict[str, Any]:
@@ -240,11 +281,13 @@ def _facts(problem: Posed, estimator: Any, held: LabelledRows | None) -> dict[st
     support = np.asarray(estimator.get_support())
     names = np.array(problem.names, dtype=object)
     evidence, found = estimator.evidence_, estimator.fdr_
+    cut_short = estimator.summary_.cut_short
     told = [] if found is None else [found.sentence(), *found.notes()]
     return {
         "schema": 2,
         "sparsenam": sparsenam.__version__,
         "preliminary": False,
+        "cut_short": cut_short,
         "task": problem.kind.task,
         "reason": problem.kind.reason,
         "family": estimator.model_.family.name,
@@ -256,7 +299,7 @@ def _facts(problem: Posed, estimator: Any, held: LabelledRows | None) -> dict[st
         "pairs": [list(pair) for pair in estimator.interactions_],
         "alpha": float(estimator.alpha_),
         "explained": None if evidence is None else {"share": evidence.gain, "error": evidence.gain_error},
-        "notes": [*told, *([] if evidence is None else evidence.notes())],
+        "notes": [*([] if cut_short is None else [cut_short]), *told, *([] if evidence is None else evidence.notes())],
         "fdr": None if found is None else found.to_dict(),
         "test": None if held is None else _finite(measure(estimator, problem.kind, problem.seen, held)),
     }
@@ -275,24 +318,13 @@ def _finite(values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: None if name in bad else value for name, value in values.items()}
 
 
-def _explained(problem: Posed, estimator: Any, shown: LabelledRows, metrics: Mapping[str, Any]) -> tuple[Any, Any]:
-    """Return the explanation, with the target's name and the errors on held-out rows, and that of a few rows."""
-    explanation, errors = estimator.explain(), metrics["test"]
+def _shown_rows(estimator: Any, shown: LabelledRows, *, held_out: bool) -> Any:
+    """Return the explanation of a few rows, which say whether they were held out."""
     few = shown.take(np.arange(min(SHOWN_ROWS, len(shown.y))))
     with few.named():
         local = estimator.explain_local(few.table.native)
-    card = explanation.card
-    if errors is not None:
-        local = replace(local, rows=tuple(replace(row, row=f"{row.row} held out") for row in local.rows))
-        name, baseline = errors["measure"], errors["baseline_is"]
-        scores = {
-            f"{name} on held-out rows": errors["model"],
-            f"{name} of the baseline ({baseline})": errors["baseline"],
-        }
-        known = {"measure", "model", "baseline", "baseline_is", "higher_is_better", name.replace(" ", "_")}
-        scores |= {key.replace("_", " "): value for key, value in errors.items() if key not in known}
-        card = {**card, "scores": scores}
-    return replace(explanation, target=problem.target, card=card), local
+    named = tuple(replace(row, row=f"{row.row} held out") for row in local.rows)
+    return replace(local, rows=named) if held_out else local
 
 
 def measure(estimator: Any, kind: TargetKind, fitted: LabelledRows, held: LabelledRows) -> dict[str, Any]:
