@@ -19,12 +19,14 @@ from scipy.special import xlogy
 from scipy.stats import rankdata
 
 import sparsenam
+from sparsenam.cli.advice import advise
 from sparsenam.cli.large import LargeProblem
 from sparsenam.cli.problem import LabelledRows, SplitProblem, TargetKind, TargetRequest, fit_rows
 from sparsenam.context import ResumeFile
 from sparsenam.errors import ChoiceWarning, InputError, describe
 from sparsenam.explain.report import render_report
 from sparsenam.export import ModelFileError
+from sparsenam.families import Family, Quantile
 from sparsenam.files import check_folder, remove, remove_leftovers, write_together
 from sparsenam.fitting.strategies import RAMPS
 from sparsenam.selection import FDR
@@ -33,6 +35,7 @@ Vector = NDArray[np.float64]
 Left = Literal["nothing", "older", "stages", "early", "preliminary", "complete"]
 Posed = SplitProblem | LargeProblem
 
+ADVICE_SECONDS = 1.0  # for advice on the family, where the fit took less
 SHOWN_ROWS = 5  # held-out rows explained one by one in the report
 
 
@@ -166,14 +169,14 @@ class FitRequest:
             return sparsenam.SNAMSurvival(**settings)
         if kind.task == "classification":
             return sparsenam.SNAMClassifier(family=kind.family or "auto", **settings)
-        return sparsenam.SNAMRegressor(family=kind.family or "gaussian", **settings)
+        return sparsenam.SNAMRegressor(family=_family_of(kind), **settings)
 
     def convex_estimator(self, kind: TargetKind, alpha: float | Literal["auto"]) -> Any:
         """Return the unfitted convex model that chooses the columns of such a fit, with nothing after it."""
         settings = self._settings(alpha=alpha, width=RAMPS)
         if kind.task == "classification":
             return sparsenam.RandomFeatureSNAMClassifier(family=kind.family or "auto", **settings)
-        return sparsenam.RandomFeatureSNAMRegressor(family=kind.family or "gaussian", **settings)
+        return sparsenam.RandomFeatureSNAMRegressor(family=_family_of(kind), **settings)
 
     def _settings(self, **more: Any) -> dict[str, Any]:
         return more | {
@@ -182,6 +185,11 @@ class FitRequest:
             "random_state": self.seed,
             "verbose": False,
         }
+
+
+def _family_of(kind: TargetKind) -> str | Family:
+    """Return the family for a target of numbers, with the level of a quantile."""
+    return Quantile(kind.quantile) if kind.quantile is not None else kind.family or "gaussian"
 
 
 class FitStopped(Exception):  # noqa: N818  # it is no error
@@ -210,6 +218,7 @@ def run_fit(
         metrics["seconds"] = round(time.perf_counter() - started, 3)
         held = problem.held()
         metrics |= _facts(problem, estimator, held)
+        metrics["advice"] = _advice(problem, request, metrics)
         _remember(estimator, problem, metrics)
         shown = problem.some(SHOWN_ROWS) if held is None else held
         local = _shown_rows(estimator, shown, held_out=held is not None)
@@ -223,6 +232,18 @@ def run_fit(
     if metrics["cut_short"] is None:  # else --resume with more time goes on from what is complete
         remove(folder.stage)
     return metrics
+
+
+def _advice(problem: Posed, request: FitRequest, metrics: Mapping[str, Any]) -> str | None:
+    """Return the advice to take another family, in about as much time as the fit took; None where there is none."""
+    seconds = metrics["seconds"]
+    left = math.inf if request.max_seconds is None else request.max_seconds - seconds
+    left = min(left, max(seconds, ADVICE_SECONDS))
+    given = request.target.family is not None or problem.kind.task != "regression"
+    if given or metrics["cut_short"] is not None or not isinstance(problem, SplitProblem):
+        return None
+    found = advise(problem.fitted, metrics["kept"], dict(request.types), request.seed, left)
+    return None if found is None else found.sentence
 
 
 def _leave_preliminary(
@@ -342,9 +363,9 @@ def measure(estimator: Any, kind: TargetKind, fitted: LabelledRows, held: Labell
 
 def _class_errors(estimator: Any, fitted: LabelledRows, held: LabelledRows) -> dict[str, Any]:
     probabilities = np.asarray(estimator.predict_proba(held.table.native))
-    classes = np.asarray(estimator.classes_)
-    names, counts = np.unique(fitted.y, return_counts=True)
-    majority: object = names.tolist()[int(counts.argmax())]
+    classes, mean = np.asarray(estimator.classes_), _Mean(held.weights)
+    names, places = np.unique(fitted.y, return_inverse=True)
+    majority: object = names.tolist()[int(np.bincount(places.ravel(), weights=fitted.weights).argmax())]
     known = np.isin(held.y, classes)
     codes: NDArray[np.intp] = np.searchsorted(classes, held.y[known]).astype(np.intp)
     # no probability is below the rounding of a float
@@ -352,10 +373,10 @@ def _class_errors(estimator: Any, fitted: LabelledRows, held: LabelledRows) -> d
     wrong = np.asarray(classes[probabilities.argmax(axis=1)] != held.y)
     errors = {
         "measure": "share of wrong classes",
-        "model": float(wrong.mean()),
-        "baseline": float(np.mean([label != majority for label in held.y.tolist()])),
+        "model": mean(wrong),
+        "baseline": mean(np.array([label != majority for label in held.y.tolist()])),
         "baseline_is": f"always {str(majority)!r}",
-        "log_loss": float(-np.mean(np.log(chances))) if chances.size else math.nan,
+        "log_loss": -mean(np.log(chances), known) if chances.size else math.nan,
     }
     if classes.size == 2 and np.unique(codes).size == 2:
         errors["auc"] = _area_under_curve(codes == 1, probabilities[known, 1])
@@ -363,52 +384,86 @@ def _class_errors(estimator: Any, fitted: LabelledRows, held: LabelledRows) -> d
 
 
 def _number_errors(estimator: Any, kind: TargetKind, fitted: LabelledRows, held: LabelledRows) -> dict[str, Any]:
-    y = held.y.astype(np.float64)
-    constant: Vector = np.full(y.size, float(np.mean(fitted.y)))
+    y, seen, mean = held.y.astype(np.float64), fitted.y.astype(np.float64), _Mean(held.weights)
+    constant: Vector = np.full(y.size, _Mean(fitted.weights)(seen))
     if held.exposure is None or fitted.exposure is None:
         predicted, baseline = np.asarray(estimator.predict(held.table.native)), "the mean"
     else:
         predicted = np.asarray(estimator.predict(held.table.native, exposure=held.exposure))
-        constant, baseline = held.exposure * float(fitted.y.sum() / fitted.exposure.sum()), "the mean rate"
+        weights = np.ones(seen.size) if fitted.weights is None else fitted.weights
+        constant = held.exposure * float(weights @ seen / (weights @ fitted.exposure))
+        baseline = "the mean rate"
     name, error = "root mean squared error", _root_mean_square
     if kind.task == "count":
         name, error = "Poisson deviance", _poisson_deviance
     elif kind.family == "gamma":
         name, error = "gamma deviance", _gamma_deviance
     elif kind.family in ("quantile", "huber"):
-        name, error = "mean absolute error", _mean_absolute
-        constant, baseline = np.full(y.size, float(np.median(fitted.y))), "the median"
-    spread = float(np.sum((y - y.mean()) ** 2))
+        level = 0.5 if kind.quantile is None else kind.quantile
+        name, error, baseline = "mean absolute error", _mean_absolute, "the median"
+        if level != 0.5:
+            name, error, baseline = f"pinball loss at {level:g}", partial(_pinball, level), f"the {level:g} quantile"
+        constant = np.full(y.size, _weighted_quantile(seen, fitted.weights, level))
+    spread = mean((y - mean(y)) ** 2)
     return {
         "measure": name,
-        "model": error(y, predicted),
-        "baseline": error(y, constant),
+        "model": error(y, predicted, mean),
+        "baseline": error(y, constant, mean),
         "baseline_is": baseline,
-        "root_mean_squared_error": _root_mean_square(y, predicted),
-        "mean_absolute_error": _mean_absolute(y, predicted),
-        "r2": 1.0 - float(np.sum((y - predicted) ** 2)) / spread if spread > 0 else math.nan,
+        "root_mean_squared_error": _root_mean_square(y, predicted, mean),
+        "mean_absolute_error": _mean_absolute(y, predicted, mean),
+        "r2": 1.0 - mean((y - predicted) ** 2) / spread if spread > 0 else math.nan,
     }
 
 
-def _root_mean_square(y: Vector, predicted: Vector) -> float:
-    return float(np.sqrt(np.mean((y - predicted) ** 2)))
+@dataclass(frozen=True, slots=True, eq=False)
+class _Mean:
+    """The mean of values (rows,) under weights (rows,); None for equal ones."""
+
+    weights: Vector | None
+
+    def __call__(self, values: NDArray[Any], rows: NDArray[np.bool_] | None = None) -> float:
+        """Return the mean over all rows, or over those marked, which the values are of."""
+        if self.weights is None:
+            return float(np.mean(values))
+        weights = self.weights if rows is None else self.weights[rows]
+        total = float(weights.sum())
+        return float(weights @ values) / total if total > 0 else math.nan
 
 
-def _mean_absolute(y: Vector, predicted: Vector) -> float:
-    return float(np.mean(np.abs(y - predicted)))
+def _weighted_quantile(y: Vector, weights: Vector | None, level: float) -> float:
+    if weights is None:
+        return float(np.quantile(y, level))
+    order = np.argsort(y, kind="stable")
+    share = np.cumsum(weights[order]) / weights.sum()
+    return float(y[order][min(int(np.searchsorted(share, level)), y.size - 1)])
 
 
-def _poisson_deviance(y: Vector, predicted: Vector) -> float:
+def _root_mean_square(y: Vector, predicted: Vector, mean: _Mean) -> float:
+    return math.sqrt(mean((y - predicted) ** 2))
+
+
+def _mean_absolute(y: Vector, predicted: Vector, mean: _Mean) -> float:
+    return mean(np.abs(y - predicted))
+
+
+def _pinball(level: float, y: Vector, predicted: Vector, mean: _Mean) -> float:
+    """Return the mean of (level - [y < ŷ])(y - ŷ), which the quantile of this level makes least."""
+    return mean((level - (y < predicted)) * (y - predicted))
+
+
+def _poisson_deviance(y: Vector, predicted: Vector, mean: _Mean) -> float:
     """Return the mean of 2(y log(y/ŷ) - y + ŷ); rows of exposure 0, which predict 0, have none."""
     if not predicted.any():  # the mean of counts that are all 0
         return math.inf if y.any() else 0.0
-    y, predicted = y[predicted > 0], predicted[predicted > 0]
-    return float(np.mean(2.0 * (xlogy(y, y / predicted) - y + predicted)))
+    counted = predicted > 0
+    y, predicted = y[counted], predicted[counted]
+    return mean(2.0 * (xlogy(y, y / predicted) - y + predicted), counted)
 
 
-def _gamma_deviance(y: Vector, predicted: Vector) -> float:
+def _gamma_deviance(y: Vector, predicted: Vector, mean: _Mean) -> float:
     """Return the mean of 2(y/ŷ - 1 - log(y/ŷ))."""
-    return float(np.mean(2.0 * (y / predicted - 1.0 - np.log(y / predicted))))
+    return mean(2.0 * (y / predicted - 1.0 - np.log(y / predicted)))
 
 
 def _area_under_curve(positive: NDArray[np.bool_], scores: Vector) -> float:
