@@ -47,7 +47,7 @@ def candidate(y: Vector) -> tuple[str, str] | None:
     """Return the family that the values of a target (rows,) suggest, and the reason; None for no other than Gauss's."""
     if not y.size or y.min() < 0 or y.max() == y.min():
         return None
-    zeros = float(np.mean(y == 0))
+    zeros = np.count_nonzero(y == 0) / y.size
     if bool((y == np.round(y)).all()) and y.mean() < 1000:
         return "poisson", "the target holds whole numbers from 0 on"
     if zeros >= HEAVY:

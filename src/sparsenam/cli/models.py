@@ -278,7 +278,8 @@ def _show_columns(explanation: Explanation) -> None:
     if explanation.explained is not None:
         fitted = ", before the edits" if explanation.edits else ""
         say(f"Explained in rows held out{fitted}: {explanation.explained} of the loss.")
-    for name, value in (card.get("scores") or {}).items() if explanation.target is not None else ():
+    scores: dict[str, Any] = card.get("scores") or {}
+    for name, value in scores.items() if explanation.target is not None else ():
         say(f"{name}: {'unknown' if value is None else f'{value:.4g}'}")
     for edit in explanation.edits:
         say_wrapped(f"edited {edit.sentence}")
