@@ -17,7 +17,7 @@ BLOCK = re.compile(
 )
 NUMBER = re.compile(r"(?<![\w.])[-+]?\d+(?:\.\d+)?(?:e-?\d+)?")  # x12 is a name
 RELATIVE, ABSOLUTE = 0.05, 0.03  # far above what processors and versions of the libraries round differently
-COMMANDS_RUN_IN = ("tutorials", "guides")  # whose tables are small
+COMMANDS_RUN_IN = ("tutorials", "guides", "command.md")  # whose tables are small
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ def run_page(page: Path, **given: object) -> None:
             with contextlib.redirect_stdout(io.StringIO()) as stream:
                 exec(code, namespace)
             printed = stream.getvalue()
-        elif block.language == "sh" and page.parent.name in COMMANDS_RUN_IN:
+        elif block.language == "sh" and {page.parent.name, page.name} & set(COMMANDS_RUN_IN):
             printed = run_commands(block.text)
 
 

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from numbers import Integral
 from pathlib import Path
-from threading import Lock, get_ident
+from threading import Event, Lock, Thread, get_ident
 from typing import Any, Literal, Protocol, Self, cast
 
 import numpy as np
@@ -191,14 +191,22 @@ CHECKPOINT = record(
     }
 )
 BY_ROWS: tuple[Stage, ...] = ("sample", "rows")  # stages whose steps are rows, of which there may be millions
+# stages that mostly end before their last step, by steps that take unequal times: nobody knows the time left
+UP_TO: tuple[Stage, ...] = ("choose", "pairs", "train")
+NO_TIME_LEFT = "{desc}: {n_fmt} of at most {total_fmt} steps [{elapsed}{postfix}]"
 
 
 class Clock:
-    """A budget of seconds, running from its making; without a budget it never ends."""
+    """A budget of seconds, running from its making; without a budget it never ends.
+
+    It remembers that it has refused more time (``ran_out``), and ``cut_short`` names the parts that it was refused to.
+    """
 
     def __init__(self, seconds: float | None = None) -> None:
         self.started = time.monotonic()
         self.seconds = np.inf if seconds is None else seconds
+        self.ran_out = False
+        self.cut_short: list[str] = []
 
     def elapsed(self) -> float:
         """Return the seconds since the start."""
@@ -206,11 +214,25 @@ class Clock:
 
     def passed(self) -> bool:
         """Return whether the budget is used up."""
-        return self.elapsed() >= self.seconds
+        return self._refuses(self.elapsed() >= self.seconds)
 
     def has_room_for(self, seconds: float) -> bool:
-        """Return whether so many seconds are left."""
-        return self.elapsed() + seconds <= self.seconds
+        """Return whether so many seconds are left for what the fit would need."""
+        return not self._refuses(self.elapsed() + seconds > self.seconds)
+
+    def remaining(self) -> float:
+        """Return the seconds that are left, infinite without a budget."""
+        return self.seconds - self.elapsed()
+
+    def end_part(self, name: str) -> None:
+        """Note that a part of the fit was cut short, if more time was refused since the part before it ended."""
+        if self.ran_out and name not in self.cut_short:
+            self.cut_short.append(name)
+        self.ran_out = False
+
+    def _refuses(self, refused: bool) -> bool:
+        self.ran_out = self.ran_out or refused
+        return refused
 
     def laps(self, share: float = 1.0, least: float = 0.0) -> Callable[[], bool]:
         """Return for a loop whether another lap, as long as the last, would pass this share of the budget.
@@ -224,7 +246,7 @@ class Clock:
             nonlocal last
             now = time.monotonic()
             lap, last = now - last, now
-            return self.elapsed() + lap > end
+            return self._refuses(self.elapsed() + lap > end)
 
         return out_of_time
 
@@ -249,6 +271,7 @@ class ProgressBar:
         self._made = time.monotonic()
         self._stage: Stage | None = None
         self._bar: tqdm[Any] | None = None
+        self._closed = Event()
 
     def report(self, stage: Stage, done: int, total: int | None = None, note: str = "") -> None:
         """Draw the stage; a new stage takes the place of the one before."""
@@ -257,8 +280,12 @@ class ProgressBar:
             self._stage = stage
             delay = max(0.0, BAR_DELAY - (time.monotonic() - self._made))
             units: dict[str, Any] = {"unit": " rows", "unit_scale": True} if stage in BY_ROWS else {}
+            units |= {"bar_format": NO_TIME_LEFT} if stage in UP_TO and total is not None else {}
             shown: dict[str, Any] = {"disable": self._hidden, "leave": False, "file": sys.stderr}
             self._bar = tqdm(total=total, desc=stage, delay=delay, **shown, **units)
+            if not self._bar.disable:
+                self._closed = Event()
+                Thread(target=_keep_drawn, args=(self._bar, self._closed, delay), daemon=True).start()
         elif done < self._bar.n:  # a further pass over the rows: its time left is that of this pass
             self._bar.reset(total)
         if note:
@@ -267,9 +294,18 @@ class ProgressBar:
 
     def close(self) -> None:
         """Remove the bar."""
+        self._closed.set()
         if self._bar is not None:
             self._bar.close()
         self._bar = self._stage = None
+
+
+def _keep_drawn(bar: tqdm[Any], closed: Event, delay: float) -> None:
+    """Draw a bar each second, as its time goes on, from its delay until it is closed: a step may take long."""
+    if closed.wait(delay):
+        return
+    while not closed.wait(1.0):
+        bar.refresh()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -294,11 +330,13 @@ class ResumeFile:
     """Results of the finished stages of one fit, in one file without pickle that is whole at every moment.
 
     A fit claims the file with its identity, a digest of data and settings; a file of another fit is refused. A file
-    that cannot be written does not end the fit: one warning says so, and the fit goes on.
+    that cannot be written does not end the fit: one warning says so, and the fit goes on. ``reached`` is the best alpha
+    of a choice that is under way, for who stops the fit; it is in memory only.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.reached: float | None = None
         self._identity = ""
         self._stages: dict[str, StageResult] = {}
         self._warned = False

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
+from difflib import get_close_matches
 from numbers import Integral, Real
 from typing import Protocol, Self
 
@@ -114,7 +115,14 @@ class ExtremeCellWarning(UserWarning):
 
 def describe(where: str, expected: str, got: str, remedy: str) -> str:
     """Return one sentence: where, what was expected, what was got, what to do."""
-    return f"{where}: expected {expected}, got {got}; {remedy}."
+    return f"{where}: expected {expected}, got {got}; {remedy}{'' if remedy.endswith('?') else '.'}"
+
+
+def nearest(name: object, known: Iterable[object], otherwise: str) -> str:
+    """Return what to do about a name that is not known: the most similar one, else ``otherwise``."""
+    folded = {str(other).casefold(): str(other) for other in known}
+    close = get_close_matches(str(name).casefold(), folded, 1)
+    return f"did you mean {folded[close[0]]!r}?" if close and isinstance(name, str) else otherwise
 
 
 def shown(value: object) -> str:
@@ -148,7 +156,7 @@ def check_number(
 def check_word(name: str, value: object, words: tuple[str, ...]) -> None:
     """Raise unless the value is one of the words of an option."""
     if value not in words:
-        raise InputError(describe(name, f"one of {list(words)}", shown(value), "choose one"))
+        raise InputError(describe(name, f"one of {list(words)}", shown(value), nearest(value, words, "choose one")))
 
 
 def check_whole(name: str, value: object) -> None:

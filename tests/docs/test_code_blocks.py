@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from page_cases import run_page, small_table
+from sparsenam.cli.app import app
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -30,6 +31,12 @@ def test_the_code_of_the_readme_runs(tmp_path, monkeypatch):
 def test_the_links_of_a_page_lead_to_files_that_are_there(page):
     targets = [found["target"] for found in LINK.finditer(page.read_text(encoding="utf-8"))]
     assert [target for target in targets if not (page.parent / target).exists()] == []
+
+
+def test_every_command_has_an_example_on_the_page_of_the_command():
+    page = (DOCS / "command.md").read_text(encoding="utf-8")
+    shown = {words.split()[0] for words in re.findall(r"^sparsenam (.+)$", page, re.MULTILINE)}
+    assert shown == {command.name or command.callback.__name__ for command in app.registered_commands}
 
 
 def write_page(folder: Path, *parts: str) -> Path:

@@ -13,8 +13,10 @@ from _thread import interrupt_main
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from importlib import import_module
+from shutil import get_terminal_size
+from textwrap import fill
 from threading import Timer, main_thread
-from typing import Annotated, Any, TextIO
+from typing import Annotated, Any, Literal, TextIO
 
 import typer
 
@@ -34,6 +36,13 @@ MaxBytes = Annotated[int, typer.Option(help="Most bytes of a table in memory, on
 def say(message: str = "") -> None:
     """Write a line on stdout; characters that command a terminal are written as escapes."""
     _echo(visible(message))
+
+
+def say_wrapped(message: str) -> None:
+    """Write a line on stdout; on a terminal it is broken between words, where the terminal would break it anywhere."""
+    if sys.stdout.isatty():
+        message = fill(visible(message), get_terminal_size().columns, subsequent_indent="  ", break_on_hyphens=False)
+    say(message)
 
 
 def note(message: str) -> None:
@@ -70,8 +79,8 @@ def _echo(text: str, *, err: bool = False) -> None:
             raise OSError(error.errno, error.strerror, "standard output") from error
 
 
-def show_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print a table on stdout, the first column to the left and numbers to the right."""
+def show_table(headings: Sequence[str], rows: Sequence[Sequence[str]], width: int = FILE_WIDTH) -> None:
+    """Print a table on stdout, the first column to the left and numbers to the right, at most so wide."""
     # loaded here and not at the top: "sparsenam --help" must not wait for it
     from rich import box
     from rich.console import Console
@@ -80,12 +89,13 @@ def show_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
     table = Table(box=box.SIMPLE_HEAD)
     for index, heading in enumerate(headings):
-        table.add_column(Text(visible(heading)), justify="left" if index == 0 else "right", no_wrap=index == 0)
+        side: Literal["left", "right"] = "left" if index == 0 else "right"
+        # names are broken where the table would be too wide, numbers never are
+        table.add_column(Text(visible(heading)), justify=side, no_wrap=index > 0, overflow="fold")
     for row in rows:
         table.add_row(*(Text(visible(cell)) for cell in row))
     console = Console(highlight=False)
-    if not console.is_terminal:
-        console.width = FILE_WIDTH
+    console.width = width if not console.is_terminal else min(width, console.width)
     with console.capture() as drawn:
         console.print(table)
     _echo(drawn.get().removesuffix("\n"))

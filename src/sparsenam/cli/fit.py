@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -16,7 +17,7 @@ from sparsenam.cli.display import MaxBytes, note, readable_errors, say, say_json
 from sparsenam.errors import InputError, describe
 
 if TYPE_CHECKING:
-    from sparsenam.cli.problem import TargetKind
+    from sparsenam.cli.problem import TargetKind, TargetRequest
     from sparsenam.cli.run import FitRequest, Left, ModelFolder, Posed
 
 FIT_EPILOG = """\b
@@ -26,6 +27,7 @@ Examples:
   sparsenam fit genes.csv --target dose --fdr 0.1
   sparsenam fit loans.parquet --target default --types zip=category --out loans
   sparsenam fit claims.csv.gz --target claims --task count --exposure years --shape age=decreasing
+  sparsenam fit survey.csv --target income --weights persons --quantile 0.9
   sparsenam fit patients.tsv --target months --event died --max-seconds 60
   sparsenam fit 'trips/*.parquet' --target minutes"""
 PATH_EPILOG = """\b
@@ -37,6 +39,8 @@ TableFile = Annotated[Path, typer.Argument(help="CSV, TSV or Parquet file, .gz t
 Keep = Annotated[str | None, typer.Option(help="Columns never to drop, with commas between.")]
 Types = Annotated[str | None, typer.Option(help="What columns are, as in zip=category,day=date.")]
 Exposure = Annotated[str | None, typer.Option(help="Column of time or size over which y was counted.")]
+Weights = Annotated[str | None, typer.Option(help="Column of weights of the rows; 0 leaves a row out.")]
+Quantile = Annotated[float | None, typer.Option(help="Predict this quantile, such as 0.9, instead of the mean.")]
 FamilyName = Annotated[str | None, typer.Option(help="gaussian, huber, quantile, gamma, poisson, …")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the whole trace of an error.")]
 
@@ -54,6 +58,7 @@ def fit(
     keep: Keep = None,
     types: Types = None,
     exposure: Exposure = None,
+    weights: Weights = None,
     event: Annotated[str | None, typer.Option(help="Column of 0/1: the event happened (survival).")] = None,
     alpha: Annotated[str, typer.Option(help="Weight of the penalty; auto chooses by cross-validation.")] = "auto",
     rule: Annotated[str, typer.Option(help="compact, one_se or best: which point of the path to take.")] = "compact",
@@ -63,6 +68,7 @@ def fit(
     pair: Annotated[list[str] | None, typer.Option(help="A pair that must be in: one,other; may be repeated.")] = None,
     heredity: Annotated[str, typer.Option(help="none, weak or strong: which kept columns a pair needs.")] = "none",
     family: FamilyName = None,
+    quantile: Quantile = None,
     shape: Annotated[
         list[str] | None, typer.Option(help="Shape of a column, as in age=increasing; repeatable.")
     ] = None,
@@ -76,7 +82,8 @@ def fit(
     A folder of Parquet files, a pattern such as 'big/*.parquet', or one file of more than 200,000 rows is read block by
     block and never held in memory.
 
-    Ctrl-C leaves the best model so far; the same command with --resume goes on to the model of an unbroken run.
+    Ctrl-C leaves the best model so far, marked as preliminary; none of survival, of a table read by the block, and in
+    the first moments. The same command with --resume goes on to the model of an unbroken run.
     """
     with readable_errors(debug=debug), connected(scheduler):
         # the heavy rooms are loaded here and not at the top: "sparsenam --help" must not wait for PyTorch
@@ -85,7 +92,7 @@ def fit(
 
         if fdr is not None and rule != "compact":
             raise InputError(describe("--fdr", "no other rule beside it", f"--rule {rule}", "leave one of them out"))
-        columns = TargetRequest(target, task, family, event, exposure)
+        columns = _asked(TargetRequest(target, task, family, event, exposure, weights, quantile))
         kinds = tuple(as_types(types).items())
         shapes = tuple(as_shapes(shape or []).items())
         request = FitRequest(
@@ -114,7 +121,8 @@ def fit(
         _say_task(problem.kind, notes)
         if resume:
             finished = folder.finished_fit()
-            if finished is not None and finished.get("fingerprint") == fingerprint:
+            is_whole = finished is not None and finished.get("cut_short") is None  # else more time may be allowed now
+            if finished is not None and is_whole and finished.get("fingerprint") == fingerprint:
                 note("This fit is finished already.")
                 _say_outcome(finished, folder)
                 return
@@ -136,7 +144,9 @@ def path(
     keep: Keep = None,
     types: Types = None,
     exposure: Exposure = None,
+    weights: Weights = None,
     family: FamilyName = None,
+    quantile: Quantile = None,
     max_bytes: MaxBytes = MAX_BYTES,
     as_json: Annotated[bool, typer.Option("--json", help="JSON instead of a table.")] = False,
     debug: Debug = False,
@@ -150,16 +160,22 @@ def path(
         if task == "survival":
             remedy = "see the path in the report of sparsenam fit"
             raise InputError(describe("--task", "regression, count or classification", "survival", remedy))
-        columns = TargetRequest(target, task, family, None, exposure)
+        columns = _asked(TargetRequest(target, task, family, None, exposure, weights, quantile))
         kinds = tuple(as_types(types).items())
         request = FitRequest(columns, seed=seed, keep=tuple(as_list(keep)), types=kinds)
-        problem = pose(read_file(table, max_bytes, (target, exposure)), columns)
+        problem = pose(read_file(table, max_bytes, [name for _, name in columns.used]), columns)
         if not as_json:
             _say_task(problem.kind, problem.notes)
         walker = request.convex_estimator(problem.kind, "auto")
         fit_rows(walker, problem.rows)
         walked = _path_to_dict(walker)
         say_json(walked) if as_json else _show_path(walked)
+
+
+def _asked(request: TargetRequest) -> TargetRequest:
+    """Return a request whose family is that of quantiles where a level is asked for."""
+    is_level = request.quantile is not None and request.family is None
+    return replace(request, family="quantile") if is_level else request
 
 
 def as_list(text: str | None) -> list[str]:
@@ -242,7 +258,7 @@ def _posed(
         large = pose_large(source, request.target, request.test, request.seed, table)
         return large, large.notes, content_of(source, large)
     asked = request.target
-    read = read_file(table, max_bytes, (asked.target, asked.event, asked.exposure))
+    read = read_file(table, max_bytes, [name for _, name in asked.used])
     problem = pose(read, asked)
     return SplitProblem(problem, *split(problem, request.test, request.seed)), problem.notes, read.digest
 
@@ -267,6 +283,8 @@ def _say_outcome(metrics: Mapping[str, Any], folder: ModelFolder) -> None:
     say(_error_line(metrics["test"], rows.get("measured", rows["test"])))
     for sentence in metrics.get("notes", ()):
         say(f"note: {sentence}")
+    if metrics.get("advice") is not None:
+        say(f"advice: {metrics['advice']}")
     say(f"fit: {rows['fit']} rows in {metrics['seconds']:.1f} s")
     say(f"model: {folder.model}")
     say(f"report: {folder.report}")
@@ -293,6 +311,9 @@ def _stopped_message(left: Left, folder: ModelFolder, *, had_model: bool) -> str
         return f"Stopped before there was a model{older}; the same command with --resume starts again."
     if left == "stages":
         return "Stopped while all rows were read; the same command with --resume goes on where it was."
+    if left == "early":
+        state = f"{folder.model} is a preliminary model of the best columns so far"
+        return f"Stopped while columns were chosen: {state}; the same command with --resume starts again."
     state = {
         "older": "is still that of the earlier fit",
         "complete": "is complete, its report is not",

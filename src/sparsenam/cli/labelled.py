@@ -24,11 +24,18 @@ Target = Annotated[
 Event = Annotated[str | None, typer.Option(help="Column that says whether the event happened, for survival.")]
 Exposure = Annotated[str | None, typer.Option(help="Column of exposures, for rates; else 1 for every row.")]
 Report = Annotated[Path | None, typer.Option(help="HTML page to write: the model's report, with the result in it.")]
+Weights = Annotated[str | None, typer.Option(help="Column of weights of the rows, as in the fit.")]
 AsJson = Annotated[bool, typer.Option("--json", help="JSON instead of text.")]
 
 
 def read_labelled(
-    estimator: Any, path: Path, target: str, event: str | None, exposure: str | None, max_bytes: int
+    estimator: Any,
+    path: Path,
+    target: str,
+    event: str | None,
+    exposure: str | None,
+    weights: str | None,
+    max_bytes: int,
 ) -> LabelledRows:
     """Return the rows of a file whose target is known, with the target and exposures as the model reads them."""
     from dataclasses import replace
@@ -36,7 +43,8 @@ def read_labelled(
     from sparsenam.cli.problem import pose
     from sparsenam.cli.tables import read_file
 
-    problem = pose(read_file(path, max_bytes), request_for(estimator, target, event, exposure))
+    request = replace(request_for(estimator, target, event, exposure), weights=weights)
+    problem = pose(read_file(path, max_bytes), request)
     for sentence in problem.notes:
         note(sentence)
     if not hasattr(estimator, "classes_"):

@@ -83,8 +83,8 @@ class LargeProblem:
 
     def fit(self, estimator: Any, resume: ResumeFile | None = None) -> None:
         """Fit an estimator on all rows to fit, with a progress bar on a terminal."""
-        exposure = self.request.exposure
-        more = {} if exposure is None else {"exposure": exposure}
+        named = {"exposure": self.request.exposure, "sample_weight": self.request.weights}
+        more = {name: column for name, column in named.items() if column is not None}
         with self.seen.table.naming_rows():
             fit_with(estimator, cast("Any", self.fitted), self.target, progress=ProgressBar(), resume=resume, **more)
 
@@ -103,7 +103,8 @@ class LargeProblem:
 def labelled(block: Block, path: Path) -> LabelledRows:
     """Return rows in memory as the commands use them."""
     table = FileTable(nw.from_native(block.X, eager_only=True), path)
-    return LabelledRows(table, block.y, block.exposure, np.asarray(block.in_table, dtype=np.intp))
+    numbers = np.asarray(block.in_table, dtype=np.intp)
+    return LabelledRows(table, block.y, block.exposure, numbers, block.weights)
 
 
 def pose_large(
@@ -117,9 +118,10 @@ def pose_large(
     if request.event is not None or request.task == "survival":
         expected, remedy = "regression, count or classification", "give one file that fits into memory"
         raise InputError(describe(f"{path}, a table in blocks", expected, "survival", remedy))
-    columns = TargetColumns(request.target, None, request.exposure)
+    columns = TargetColumns(request.target, request.weights, request.exposure)
     if len(set(columns.used)) < len(columns.used):
-        raise InputError(describe("--target and --exposure", "different columns", "one twice", "correct the names"))
+        where = ", ".join(option for option, _ in request.used)
+        raise InputError(describe(where, "different columns", "one twice", "correct the names"))
     blocks = cast("ColumnBlocks", blocks_of(source.table, columns))
     if not blocks.names:
         raise InputError(describe(str(path), "columns besides the target", "none", "give a wider table"))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sparsenam.cli.csv_text import MAX_BYTES
-from sparsenam.cli.display import MaxBytes, note, readable_errors, say, say_json, show_table
+from sparsenam.cli.display import MaxBytes, note, readable_errors, say, say_json, say_wrapped, show_table
 from sparsenam.errors import InputError, describe
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ Examples:
 EXPLAIN_EPILOG = """\b
 Examples:
   sparsenam explain sparsenam-model/model.snam
-  sparsenam explain sparsenam-model/model.snam houses.csv --rows 0,5
+  sparsenam explain sparsenam-model/model.snam houses.csv --rows 1-3
   sparsenam explain sparsenam-model/model.snam --reference setosa
   sparsenam explain sparsenam-model/model.snam --json > explanation.json"""
 REPORT_EPILOG = """\b
@@ -32,8 +32,11 @@ Examples:
   sparsenam report sparsenam-model/model.snam
   sparsenam report sparsenam-model/model.snam houses.csv --rows 0,5 --out houses.html"""
 
+TABLE_WIDTH = 80
+MOST_DROPPED = 20  # named in one line
+
 ModelFile = Annotated[Path, typer.Argument(help="A model.snam of sparsenam fit.", show_default=False)]
-RowNumbers = Annotated[str | None, typer.Option(help="Rows of the table to explain one by one, from 0.")]
+RowNumbers = Annotated[str | None, typer.Option(help="Rows of the table to explain, from 0: 0,5 or 1-3.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the whole trace of an error.")]
 
 
@@ -101,7 +104,7 @@ def explain(
             say_json(explanation.to_dict()) if as_json else _show_columns(explanation)
             stability = getattr(estimator, "stability_", None)
             if stability is not None and not as_json:
-                say(f"stability: {stability.finding().sentence}")
+                say_wrapped(f"stability: {stability.finding().sentence}")
             return
         if reference is not None:
             raise InputError(describe("--reference", "whole models", "--rows", "leave one of them out"))
@@ -139,12 +142,17 @@ def as_rows(text: str, n_rows: int) -> list[int]:
     """Return the numbers of rows, from 0, of a table with so many."""
     parts = [part.strip() for part in text.split(",") if part.strip()]
     if not parts:
-        raise InputError(describe("--rows", "at least one number", repr(text), "write for example 0,5"))
+        raise InputError(describe("--rows", "at least one number", repr(text), "write for example 0,5 or 1-3"))
+    rows = list[int]()
     for part in parts:
-        if not part.isdecimal() or int(part) >= n_rows:
-            expected = f"numbers from 0 to {n_rows - 1}, with commas between"
-            raise InputError(describe("--rows", expected, repr(part), "correct the number"))
-    return [int(part) for part in parts]
+        first, _, last = (end.strip() for end in part.partition("-"))
+        ends = [end for end in (first, last) if end] if "-" not in part or last else []
+        known = bool(first) and all(end.isascii() and end.isdecimal() for end in ends)
+        if not ends or not known or not int(ends[0]) <= int(ends[-1]) < n_rows:
+            expected = f"numbers from 0 to {n_rows - 1}, with commas between, or first-last"
+            raise InputError(describe("--rows", expected, repr(part), "write for example 0,5 or 1-3"))
+        rows += range(int(ends[0]), int(ends[-1]) + 1)
+    return rows
 
 
 def load_model(path: Path) -> Any:
@@ -258,59 +266,74 @@ def written(values: Any) -> list[str]:
 
 def _show_columns(explanation: Explanation) -> None:
     """Print what is kept, largest first, the dropped columns with the reason, and what to know of the choice."""
-    from sparsenam.explain.text import count_text, share_text
+    from sparsenam.explain.text import count_text
 
-    kept, dropped = explanation.features, explanation.dropped
+    kept, dropped, card = explanation.features, explanation.dropped, explanation.card
     pairs = f" and {count_text(len(explanation.pairs), 'pair')}" if explanation.pairs else ""
-    say(f"{count_text(len(kept), 'column')}{pairs} kept, {len(dropped)} dropped; effects are in {explanation.units}.")
+    if explanation.target is not None:
+        rows = "" if card.get("rows") is None else f", {card['rows']} rows"
+        say(f"{explanation.task} of {explanation.target} ({card.get('family')}{rows})")
+    units = f"effects are in {explanation.units}."
+    say_wrapped(f"{count_text(len(kept), 'column')}{pairs} kept, {len(dropped)} dropped; {units}")
     if explanation.explained is not None:
         fitted = ", before the edits" if explanation.edits else ""
         say(f"Explained in rows held out{fitted}: {explanation.explained} of the loss.")
+    scores: dict[str, Any] = card.get("scores") or {}
+    for name, value in scores.items() if explanation.target is not None else ():
+        say(f"{name}: {'unknown' if value is None else f'{value:.4g}'}")
     for edit in explanation.edits:
-        say(f"edited {edit.sentence}")
-    headings = ["kept", "kind", "mean absolute effect", "largest difference", "order of entry", "kept in folds"]
-    in_halves = any(column.stability is not None for column in kept)
-    lines = [
-        (
-            column.mean_absolute,
-            column.name,
-            column.kind_and_form,
-            f"{column.mean_absolute:.4g}",
-            f"{column.variation:.4g}",
-            "" if column.entry is None else str(column.entry),
-            "" if column.kept_in is None else share_text(column.kept_in),
-            *(["" if column.stability is None else share_text(column.stability)] if in_halves else []),
-        )
-        for column in kept
-    ]
-    lines += [
-        (
-            pair.mean_absolute,
-            pair.name,
-            "pair",
-            f"{pair.mean_absolute:.4g}",
-            f"{pair.variation:.4g}",
-            *([""] * (2 + in_halves)),
-        )
-        for pair in explanation.pairs
-    ]
-    headings += ["kept in half-samples"] if in_halves else []
-    if lines:
-        show_table(headings, [line[1:] for line in sorted(lines, key=lambda line: -line[0])])
+        say_wrapped(f"edited {edit.sentence}")
+    _show_kept(explanation)
+    near = [column for column in dropped if column.reason.startswith("its gradient") and column.slack is not None]
+    if near:
+        named = [f"{column.name} {column.slack:.2f}" for column in near[:MOST_DROPPED]]
+        more = f" and {len(near) - MOST_DROPPED} more (--json has all)" if len(near) > MOST_DROPPED else ""
+        say_wrapped(f"dropped, with the share of the gradient that would let each in: {', '.join(named)}{more}")
     for column in dropped:
-        say(f"dropped {column.name}: {column.reason}")
+        if column not in near:
+            say_wrapped(f"dropped {column.name}: {column.reason}")
     for sentence in explanation.notes:
-        say(f"note: {sentence}")
+        say_wrapped(f"note: {sentence}")
+
+
+def _show_kept(explanation: Explanation) -> None:
+    """Print kept columns and pairs as a table of at most 80 characters a line, names broken where they are long."""
+    from sparsenam.explain.text import share_text
+
+    kept = explanation.features
+    parts = [*kept, *explanation.pairs]
+    if not parts:
+        return
+    cells: dict[str, list[str]] = {
+        "kept": [part.name for part in parts],
+        "kind": [*(column.kind_and_form for column in kept), *("pair" for _ in explanation.pairs)],
+        "mean size": [f"{part.mean_absolute:.4g}" for part in parts],
+        "range": [f"{part.variation:.4g}" for part in parts],
+        "entered": ["" if column.entry is None else str(column.entry) for column in kept],
+        "in folds": ["" if column.kept_in is None else share_text(column.kept_in) for column in kept],
+        "in halves": ["" if column.stability is None else share_text(column.stability) for column in kept],
+    }
+    order = sorted(range(len(parts)), key=lambda place: -parts[place].mean_absolute)
+    shown = {name: [*column, *[""] * (len(parts) - len(column))] for name, column in cells.items() if any(column)}
+    show_table(list(shown), [[column[place] for column in shown.values()] for place in order], width=TABLE_WIDTH)
+    legend = {
+        "mean size": "mean absolute effect",
+        "range": "largest less smallest effect",
+        "entered": "order of entry",
+        "in folds": "share of folds that keep it",
+        "in halves": "share of half-samples that keep it",
+    }
+    say_wrapped("; ".join(f"{name}: {meaning}" for name, meaning in legend.items() if name in shown))
 
 
 def _show_rows(local: dict[str, Any]) -> None:
     """Print what each column adds to each row."""
-    say(f"Effects are in {local['units']}, from {local['reference']}.")
+    say_wrapped(f"Effects are in {local['units']}, from {local['reference']}.")
     for row in local["rows"]:
         values = [f"{value:.4g}" for value in row["prediction"]]
         if len(values) > 1:  # one alone is explained by the units
             values = [f"{name} {value}" for name, value in zip(local["outputs"], values, strict=True)]
         say()
-        say(f"row {row['row']}: prediction {', '.join(values)}")
+        say_wrapped(f"row {row['row']}: prediction {', '.join(values)}")
         for contribution in row["contributions"]:
             say(f"  {contribution['text']}")

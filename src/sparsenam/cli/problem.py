@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from sparsenam.cli.tables import FileTable
 from sparsenam.context import ProgressBar, ResumeFile, Streams
-from sparsenam.errors import InputError, RowError, describe
+from sparsenam.errors import InputError, RowError, describe, nearest
 from sparsenam.estimators import fit_with, survival_target
 from sparsenam.tables.cells import Cells
 from sparsenam.tables.columns import as_levels, as_numbers, decide
@@ -41,6 +41,15 @@ class TargetRequest:
     family: str | None = None
     event: str | None = None
     exposure: str | None = None
+    weights: str | None = None
+    quantile: float | None = None  # level of the family quantile
+
+    @property
+    def used(self) -> tuple[tuple[str, str], ...]:
+        """The columns that are not inputs, each after the option that names it."""
+        options = {"--target": self.target, "--event": self.event, "--exposure": self.exposure}
+        named = options | {"--weights": self.weights}
+        return tuple((option, name) for option, name in named.items() if name is not None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,21 +59,29 @@ class TargetKind:
     task: TaskName
     family: str | None
     reason: str
+    quantile: float | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LabelledRows:
-    """The table (rows, columns), y (rows,), the exposure (rows,) if there is one, and the rows' numbers in the file."""
+    """The table (rows, columns), y (rows,), exposure and weights (rows,) if there are, and the rows' numbers."""
 
     table: FileTable
     y: NDArray[Any]
     exposure: NDArray[np.float64] | None
     numbers: NDArray[np.intp]
+    weights: NDArray[np.float64] | None = None
+
+    @property
+    def beside(self) -> dict[str, Any]:
+        """Exposure and weights as methods of estimators take them."""
+        given = {"exposure": self.exposure, "sample_weight": self.weights}
+        return {name: values for name, values in given.items() if values is not None}
 
     def take(self, rows: NDArray[np.intp]) -> LabelledRows:
         """Return some of the rows."""
-        exposure = None if self.exposure is None else self.exposure[rows]
-        return LabelledRows(self.table.take(rows), self.y[rows], exposure, self.numbers[rows])
+        exposure, weights = (None if each is None else each[rows] for each in (self.exposure, self.weights))
+        return LabelledRows(self.table.take(rows), self.y[rows], exposure, self.numbers[rows], weights)
 
     def named(self) -> AbstractContextManager[None]:
         """Let errors within name the file, and rows by their numbers in it."""
@@ -83,10 +100,9 @@ class TableProblem:
 
 def pose(table: FileTable, request: TargetRequest) -> TableProblem:
     """Return the problem that a request makes of a table; rows without a target are dropped."""
-    options = [("--target", request.target), ("--event", request.event), ("--exposure", request.exposure)]
-    named = [table.require(name, option) for option, name in options if name is not None]
+    named = [table.require(name, option) for option, name in request.used]
     if len(set(named)) < len(named):
-        where = "--target, --event and --exposure"
+        where = ", ".join(option for option, _ in request.used)
         raise InputError(describe(where, "different columns", "one twice", "correct the names"))
     with table.naming_rows():
         missing = np.any([table.cells(name).missing for name in named], axis=0)
@@ -109,7 +125,9 @@ def pose(table: FileTable, request: TargetRequest) -> TableProblem:
         if request.event is not None:
             y = survival_target(_events_of(table.cells(request.event)), y)
         exposure = None if request.exposure is None else numbers_of(table.cells(request.exposure), "--exposure")
-    return TableProblem(kind, request.target, LabelledRows(inputs, y, exposure, numbers), tuple(notes))
+        weights = None if request.weights is None else weights_of(table.cells(request.weights))
+    rows = LabelledRows(inputs, y, exposure, numbers, weights)
+    return TableProblem(kind, request.target, rows, tuple(notes))
 
 
 def split(problem: TableProblem, share: float, seed: int) -> tuple[LabelledRows, LabelledRows | None]:
@@ -187,9 +205,8 @@ class SplitProblem:
 
 def fit_rows(estimator: Any, rows: LabelledRows, resume: ResumeFile | None = None) -> None:
     """Fit an estimator on some rows, with a progress bar on a terminal."""
-    more = {} if rows.exposure is None else {"exposure": rows.exposure}
     with rows.named():
-        fit_with(estimator, rows.table.native, rows.y, progress=ProgressBar(), resume=resume, **more)
+        fit_with(estimator, rows.table.native, rows.y, progress=ProgressBar(), resume=resume, **rows.beside)
 
 
 def find_kind(cells: Cells, request: TargetRequest) -> TargetKind:
@@ -197,17 +214,24 @@ def find_kind(cells: Cells, request: TargetRequest) -> TargetKind:
     names = get_args(TaskName)
     if request.task != "auto" and request.task not in names:
         expected = f"auto, {', '.join(names[:-1])} or {names[-1]}"
-        raise InputError(describe("--task", expected, repr(request.task), "choose one"))
+        raise InputError(describe("--task", expected, repr(request.task), nearest(request.task, names, "choose one")))
     task, reason = cast("TaskName", request.task), "as asked for"
     if request.task == "auto":
         task, reason = _guess(cells, request)
     _check_options(task, request)
-    return TargetKind(task, request.family or next(iter(FAMILIES[task]), None), reason)
+    family = request.family or next(iter(FAMILIES[task]), None)
+    return TargetKind(task, family, reason, request.quantile)
 
 
 def _check_options(task: TaskName, request: TargetRequest) -> None:
     """Raise where the event, the exposure or the family does not go with the task."""
     family, families = request.family, FAMILIES[task]
+    if request.quantile is not None and family != "quantile":
+        got = f"--family {family or next(iter(families), task)}"
+        raise InputError(describe("--quantile", "--family quantile or no other", got, "leave one of them out"))
+    if request.quantile is not None and not 0.0 < request.quantile < 1.0:
+        expected, got = "a level above 0 and below 1", f"{request.quantile:g}"
+        raise InputError(describe("--quantile", expected, got, "0.5 is the median"))
     if (request.event is not None) != (task == "survival"):
         got = "no column of events" if task == "survival" else f"--event for {task}"
         remedy = "name the column that says whether the event happened" if task == "survival" else "leave it out"
@@ -217,7 +241,9 @@ def _check_options(task: TaskName, request: TargetRequest) -> None:
         raise InputError(describe("--exposure", expected, task, "leave it out or choose one of these"))
     if family is not None and family not in families:
         expected = f"one of {', '.join(families)} for {task}" if families else f"none for {task}"
-        raise InputError(describe("--family", expected, repr(family), "choose one or leave it out"))
+        every = [name for names in FAMILIES.values() for name in names]
+        remedy = nearest(family, set(every) - {family}, "choose one or leave it out")
+        raise InputError(describe("--family", expected, repr(family), remedy))
 
 
 def _guess(cells: Cells, request: TargetRequest) -> tuple[TaskName, str]:
@@ -287,6 +313,16 @@ def numbers_of(cells: Cells, option: str) -> NDArray[np.float64]:
         got = f"a column of kind {kind}"
         raise InputError(describe(f"{option} {cells.name!r}", "numbers", got, "name another column"))
     return as_numbers(cells, "")
+
+
+def weights_of(cells: Cells) -> NDArray[np.float64]:
+    """Return the cells as weights (rows,); raise one sentence that names a row whose number is none."""
+    weights = numbers_of(cells, "--weights")
+    if (weights < 0).any():
+        row = int(np.argmax(weights < 0))
+        got = ((f"{weights[row]:g}", row),)
+        raise RowError(f"--weights {cells.name!r}", "numbers of at least 0", got, "correct these cells")
+    return weights
 
 
 def classes_of(cells: Cells) -> NDArray[np.generic]:

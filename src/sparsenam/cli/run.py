@@ -19,20 +19,23 @@ from scipy.special import xlogy
 from scipy.stats import rankdata
 
 import sparsenam
+from sparsenam.cli.advice import advise
 from sparsenam.cli.large import LargeProblem
 from sparsenam.cli.problem import LabelledRows, SplitProblem, TargetKind, TargetRequest, fit_rows
 from sparsenam.context import ResumeFile
 from sparsenam.errors import ChoiceWarning, InputError, describe
 from sparsenam.explain.report import render_report
 from sparsenam.export import ModelFileError
+from sparsenam.families import Family, Quantile
 from sparsenam.files import check_folder, remove, remove_leftovers, write_together
 from sparsenam.fitting.strategies import RAMPS
 from sparsenam.selection import FDR
 
 Vector = NDArray[np.float64]
-Left = Literal["nothing", "older", "stages", "preliminary", "complete"]
+Left = Literal["nothing", "older", "stages", "early", "preliminary", "complete"]
 Posed = SplitProblem | LargeProblem
 
+ADVICE_SECONDS = 1.0  # for advice on the family, where the fit took less
 SHOWN_ROWS = 5  # held-out rows explained one by one in the report
 
 
@@ -166,14 +169,14 @@ class FitRequest:
             return sparsenam.SNAMSurvival(**settings)
         if kind.task == "classification":
             return sparsenam.SNAMClassifier(family=kind.family or "auto", **settings)
-        return sparsenam.SNAMRegressor(family=kind.family or "gaussian", **settings)
+        return sparsenam.SNAMRegressor(family=_family_of(kind), **settings)
 
     def convex_estimator(self, kind: TargetKind, alpha: float | Literal["auto"]) -> Any:
         """Return the unfitted convex model that chooses the columns of such a fit, with nothing after it."""
         settings = self._settings(alpha=alpha, width=RAMPS)
         if kind.task == "classification":
             return sparsenam.RandomFeatureSNAMClassifier(family=kind.family or "auto", **settings)
-        return sparsenam.RandomFeatureSNAMRegressor(family=kind.family or "gaussian", **settings)
+        return sparsenam.RandomFeatureSNAMRegressor(family=_family_of(kind), **settings)
 
     def _settings(self, **more: Any) -> dict[str, Any]:
         return more | {
@@ -182,6 +185,11 @@ class FitRequest:
             "random_state": self.seed,
             "verbose": False,
         }
+
+
+def _family_of(kind: TargetKind) -> str | Family:
+    """Return the family for a target of numbers, with the level of a quantile."""
+    return Quantile(kind.quantile) if kind.quantile is not None else kind.family or "gaussian"
 
 
 class FitStopped(Exception):  # noqa: N818  # it is no error
@@ -210,29 +218,83 @@ def run_fit(
         metrics["seconds"] = round(time.perf_counter() - started, 3)
         held = problem.held()
         metrics |= _facts(problem, estimator, held)
+        metrics["advice"] = _advice(problem, request, metrics)
+        _remember(estimator, problem, metrics)
         shown = problem.some(SHOWN_ROWS) if held is None else held
-        explanation, local = _explained(problem, estimator, shown, metrics)
-        folder.write(estimator, metrics, render_report(explanation, local, findings_of(estimator)))
+        local = _shown_rows(estimator, shown, held_out=held is not None)
+        folder.write(estimator, metrics, render_report(estimator.explain(), local, findings_of(estimator)))
     except KeyboardInterrupt as interrupt:
-        choice = stage.recall("choice")
-        left: Left = "nothing"
-        if hasattr(estimator, "model_"):
-            if folder.finished_fit() != json.loads(json.dumps(metrics)):  # else all was written when it came
-                folder.write(estimator)
-            left = "complete"
-        elif folder.finished_fit() is not None:
-            left = "older"  # a finished model is worth more than a preliminary one
-        elif choice is not None and isinstance(problem, LargeProblem):
-            left = "stages"  # a preliminary model would need one more pass
-        elif choice is not None and isinstance(problem, SplitProblem) and problem.kind.task != "survival":
-            # the penalised convex solution of the choice is there at once, only shrunken
-            quick = request.convex_estimator(problem.kind, float(choice.facts["alpha"]))
-            fit_rows(quick, problem.fitted)
-            folder.write(quick, {**metrics, **_facts(problem, quick, None), "preliminary": True})
-            left = "preliminary"
-        raise FitStopped(left) from interrupt
-    remove(folder.stage)
+        if not hasattr(estimator, "model_"):
+            raise FitStopped(_leave_preliminary(problem, request, folder, stage, metrics)) from interrupt
+        if folder.finished_fit() != json.loads(json.dumps(metrics)):  # else all was written when it came
+            folder.write(estimator)
+        raise FitStopped("complete") from interrupt
+    if metrics["cut_short"] is None:  # else --resume with more time goes on from what is complete
+        remove(folder.stage)
     return metrics
+
+
+def _advice(problem: Posed, request: FitRequest, metrics: Mapping[str, Any]) -> str | None:
+    """Return the advice to take another family, in about as much time as the fit took; None where there is none."""
+    seconds = metrics["seconds"]
+    left = math.inf if request.max_seconds is None else request.max_seconds - seconds
+    left = min(left, max(seconds, ADVICE_SECONDS))
+    given = request.target.family is not None or problem.kind.task != "regression"
+    if given or metrics["cut_short"] is not None or not isinstance(problem, SplitProblem):
+        return None
+    found = advise(problem.fitted, metrics["kept"], dict(request.types), request.seed, left)
+    return None if found is None else found.sentence
+
+
+def _leave_preliminary(
+    problem: Posed, request: FitRequest, folder: ModelFolder, stage: ResumeFile, metrics: Mapping[str, Any]
+) -> Left:
+    """Write the model of the columns chosen so far, where there are any, and say what a stopped fit leaves.
+
+    The penalised convex solution is there at once, only shrunken.
+    """
+    choice = stage.recall("choice")
+    alpha = stage.reached if choice is None else float(choice.facts["alpha"])
+    if folder.finished_fit() is not None:
+        return "older"  # a finished model is worth more than a preliminary one
+    if isinstance(problem, LargeProblem):  # a preliminary model would need one more pass
+        return "nothing" if choice is None else "stages"
+    if alpha is None or problem.kind.task == "survival":
+        return "nothing"
+    when = "while columns were chosen" if choice is None else "after columns were chosen"
+    quick = request.convex_estimator(problem.kind, alpha)
+    fit_rows(quick, problem.fitted)
+    sentence = f"The fit was stopped {when}: this is a preliminary model, whose effects are too small."
+    quick.summary_ = replace(quick.summary_, cut_short=sentence)
+    told = {**metrics, **_facts(problem, quick, None), "preliminary": True}
+    _remember(quick, problem, told)
+    folder.write(quick, told)
+    return "early" if choice is None else "preliminary"
+
+
+def _remember(estimator: Any, problem: Posed, metrics: Mapping[str, Any]) -> None:
+    """Let a model know its target, its scores on held-out rows and where its rows came from, as its file will."""
+    counts = metrics["rows"]
+    source = {"rows fitted": f"{counts['fit']}", "rows held out": f"{counts['test']}"}
+    if isinstance(problem, SplitProblem):
+        table = problem.fitted.table
+        source = {"file": table.path.name, "digest": table.digest.hex()} | source
+        source |= {"left out": " ".join(problem.problem.notes)} if problem.problem.notes else {}
+    else:
+        source = {"file": problem.path.name} | source
+    scores = None if metrics["test"] is None else _named_scores(metrics["test"])
+    estimator.summary_ = replace(estimator.summary_, target=problem.target, scores=scores, source=source)
+
+
+def _named_scores(errors: Mapping[str, Any]) -> dict[str, float | None]:
+    """Return what was measured on held-out rows, by names to read."""
+    name, baseline = errors["measure"], errors["baseline_is"]
+    scores = {
+        f"{name} on held-out rows": errors["model"],
+        f"{name} of the baseline ({baseline})": errors["baseline"],
+    }
+    known = {"measure", "model", "baseline", "baseline_is", "higher_is_better", name.replace(" ", "_")}
+    return scores | {key.replace("_", " "): value for key, value in errors.items() if key not in known}
 
 
 def _facts(problem: Posed, estimator: Any, held: LabelledRows | None) -> dict[str, Any]:
@@ -240,11 +302,13 @@ def _facts(problem: Posed, estimator: Any, held: LabelledRows | None) -> dict[st
     support = np.asarray(estimator.get_support())
     names = np.array(problem.names, dtype=object)
     evidence, found = estimator.evidence_, estimator.fdr_
+    cut_short = estimator.summary_.cut_short
     told = [] if found is None else [found.sentence(), *found.notes()]
     return {
         "schema": 2,
         "sparsenam": sparsenam.__version__,
         "preliminary": False,
+        "cut_short": cut_short,
         "task": problem.kind.task,
         "reason": problem.kind.reason,
         "family": estimator.model_.family.name,
@@ -256,7 +320,7 @@ def _facts(problem: Posed, estimator: Any, held: LabelledRows | None) -> dict[st
         "pairs": [list(pair) for pair in estimator.interactions_],
         "alpha": float(estimator.alpha_),
         "explained": None if evidence is None else {"share": evidence.gain, "error": evidence.gain_error},
-        "notes": [*told, *([] if evidence is None else evidence.notes())],
+        "notes": [*([] if cut_short is None else [cut_short]), *told, *([] if evidence is None else evidence.notes())],
         "fdr": None if found is None else found.to_dict(),
         "test": None if held is None else _finite(measure(estimator, problem.kind, problem.seen, held)),
     }
@@ -275,24 +339,13 @@ def _finite(values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: None if name in bad else value for name, value in values.items()}
 
 
-def _explained(problem: Posed, estimator: Any, shown: LabelledRows, metrics: Mapping[str, Any]) -> tuple[Any, Any]:
-    """Return the explanation, with the target's name and the errors on held-out rows, and that of a few rows."""
-    explanation, errors = estimator.explain(), metrics["test"]
+def _shown_rows(estimator: Any, shown: LabelledRows, *, held_out: bool) -> Any:
+    """Return the explanation of a few rows, which say whether they were held out."""
     few = shown.take(np.arange(min(SHOWN_ROWS, len(shown.y))))
     with few.named():
         local = estimator.explain_local(few.table.native)
-    card = explanation.card
-    if errors is not None:
-        local = replace(local, rows=tuple(replace(row, row=f"{row.row} held out") for row in local.rows))
-        name, baseline = errors["measure"], errors["baseline_is"]
-        scores = {
-            f"{name} on held-out rows": errors["model"],
-            f"{name} of the baseline ({baseline})": errors["baseline"],
-        }
-        known = {"measure", "model", "baseline", "baseline_is", "higher_is_better", name.replace(" ", "_")}
-        scores |= {key.replace("_", " "): value for key, value in errors.items() if key not in known}
-        card = {**card, "scores": scores}
-    return replace(explanation, target=problem.target, card=card), local
+    named = tuple(replace(row, row=f"{row.row} held out") for row in local.rows)
+    return replace(local, rows=named) if held_out else local
 
 
 def measure(estimator: Any, kind: TargetKind, fitted: LabelledRows, held: LabelledRows) -> dict[str, Any]:
@@ -310,9 +363,9 @@ def measure(estimator: Any, kind: TargetKind, fitted: LabelledRows, held: Labell
 
 def _class_errors(estimator: Any, fitted: LabelledRows, held: LabelledRows) -> dict[str, Any]:
     probabilities = np.asarray(estimator.predict_proba(held.table.native))
-    classes = np.asarray(estimator.classes_)
-    names, counts = np.unique(fitted.y, return_counts=True)
-    majority: object = names.tolist()[int(counts.argmax())]
+    classes, mean = np.asarray(estimator.classes_), _Mean(held.weights)
+    names, places = np.unique(fitted.y, return_inverse=True)
+    majority: object = names.tolist()[int(np.bincount(places.ravel(), weights=fitted.weights).argmax())]
     known = np.isin(held.y, classes)
     codes: NDArray[np.intp] = np.searchsorted(classes, held.y[known]).astype(np.intp)
     # no probability is below the rounding of a float
@@ -320,10 +373,10 @@ def _class_errors(estimator: Any, fitted: LabelledRows, held: LabelledRows) -> d
     wrong = np.asarray(classes[probabilities.argmax(axis=1)] != held.y)
     errors = {
         "measure": "share of wrong classes",
-        "model": float(wrong.mean()),
-        "baseline": float(np.mean([label != majority for label in held.y.tolist()])),
+        "model": mean(wrong),
+        "baseline": mean(np.array([label != majority for label in held.y.tolist()])),
         "baseline_is": f"always {str(majority)!r}",
-        "log_loss": float(-np.mean(np.log(chances))) if chances.size else math.nan,
+        "log_loss": -mean(np.log(chances), known) if chances.size else math.nan,
     }
     if classes.size == 2 and np.unique(codes).size == 2:
         errors["auc"] = _area_under_curve(codes == 1, probabilities[known, 1])
@@ -331,52 +384,86 @@ def _class_errors(estimator: Any, fitted: LabelledRows, held: LabelledRows) -> d
 
 
 def _number_errors(estimator: Any, kind: TargetKind, fitted: LabelledRows, held: LabelledRows) -> dict[str, Any]:
-    y = held.y.astype(np.float64)
-    constant: Vector = np.full(y.size, float(np.mean(fitted.y)))
+    y, seen, mean = held.y.astype(np.float64), fitted.y.astype(np.float64), _Mean(held.weights)
+    constant: Vector = np.full(y.size, _Mean(fitted.weights)(seen))
     if held.exposure is None or fitted.exposure is None:
         predicted, baseline = np.asarray(estimator.predict(held.table.native)), "the mean"
     else:
         predicted = np.asarray(estimator.predict(held.table.native, exposure=held.exposure))
-        constant, baseline = held.exposure * float(fitted.y.sum() / fitted.exposure.sum()), "the mean rate"
+        weights = np.ones(seen.size) if fitted.weights is None else fitted.weights
+        constant = held.exposure * float(weights @ seen / (weights @ fitted.exposure))
+        baseline = "the mean rate"
     name, error = "root mean squared error", _root_mean_square
     if kind.task == "count":
         name, error = "Poisson deviance", _poisson_deviance
     elif kind.family == "gamma":
         name, error = "gamma deviance", _gamma_deviance
     elif kind.family in ("quantile", "huber"):
-        name, error = "mean absolute error", _mean_absolute
-        constant, baseline = np.full(y.size, float(np.median(fitted.y))), "the median"
-    spread = float(np.sum((y - y.mean()) ** 2))
+        level = 0.5 if kind.quantile is None else kind.quantile
+        name, error, baseline = "mean absolute error", _mean_absolute, "the median"
+        if level != 0.5:
+            name, error, baseline = f"pinball loss at {level:g}", partial(_pinball, level), f"the {level:g} quantile"
+        constant = np.full(y.size, _weighted_quantile(seen, fitted.weights, level))
+    spread = mean((y - mean(y)) ** 2)
     return {
         "measure": name,
-        "model": error(y, predicted),
-        "baseline": error(y, constant),
+        "model": error(y, predicted, mean),
+        "baseline": error(y, constant, mean),
         "baseline_is": baseline,
-        "root_mean_squared_error": _root_mean_square(y, predicted),
-        "mean_absolute_error": _mean_absolute(y, predicted),
-        "r2": 1.0 - float(np.sum((y - predicted) ** 2)) / spread if spread > 0 else math.nan,
+        "root_mean_squared_error": _root_mean_square(y, predicted, mean),
+        "mean_absolute_error": _mean_absolute(y, predicted, mean),
+        "r2": 1.0 - mean((y - predicted) ** 2) / spread if spread > 0 else math.nan,
     }
 
 
-def _root_mean_square(y: Vector, predicted: Vector) -> float:
-    return float(np.sqrt(np.mean((y - predicted) ** 2)))
+@dataclass(frozen=True, slots=True, eq=False)
+class _Mean:
+    """The mean of values (rows,) under weights (rows,); None for equal ones."""
+
+    weights: Vector | None
+
+    def __call__(self, values: NDArray[Any], rows: NDArray[np.bool_] | None = None) -> float:
+        """Return the mean over all rows, or over those marked, which the values are of."""
+        if self.weights is None:
+            return float(np.mean(values))
+        weights = self.weights if rows is None else self.weights[rows]
+        total = float(weights.sum())
+        return float(weights @ values) / total if total > 0 else math.nan
 
 
-def _mean_absolute(y: Vector, predicted: Vector) -> float:
-    return float(np.mean(np.abs(y - predicted)))
+def _weighted_quantile(y: Vector, weights: Vector | None, level: float) -> float:
+    if weights is None:
+        return float(np.quantile(y, level))
+    order = np.argsort(y, kind="stable")
+    share = np.cumsum(weights[order]) / weights.sum()
+    return float(y[order][min(int(np.searchsorted(share, level)), y.size - 1)])
 
 
-def _poisson_deviance(y: Vector, predicted: Vector) -> float:
+def _root_mean_square(y: Vector, predicted: Vector, mean: _Mean) -> float:
+    return math.sqrt(mean((y - predicted) ** 2))
+
+
+def _mean_absolute(y: Vector, predicted: Vector, mean: _Mean) -> float:
+    return mean(np.abs(y - predicted))
+
+
+def _pinball(level: float, y: Vector, predicted: Vector, mean: _Mean) -> float:
+    """Return the mean of (level - [y < ŷ])(y - ŷ), which the quantile of this level makes least."""
+    return mean((level - (y < predicted)) * (y - predicted))
+
+
+def _poisson_deviance(y: Vector, predicted: Vector, mean: _Mean) -> float:
     """Return the mean of 2(y log(y/ŷ) - y + ŷ); rows of exposure 0, which predict 0, have none."""
     if not predicted.any():  # the mean of counts that are all 0
         return math.inf if y.any() else 0.0
-    y, predicted = y[predicted > 0], predicted[predicted > 0]
-    return float(np.mean(2.0 * (xlogy(y, y / predicted) - y + predicted)))
+    counted = predicted > 0
+    y, predicted = y[counted], predicted[counted]
+    return mean(2.0 * (xlogy(y, y / predicted) - y + predicted), counted)
 
 
-def _gamma_deviance(y: Vector, predicted: Vector) -> float:
+def _gamma_deviance(y: Vector, predicted: Vector, mean: _Mean) -> float:
     """Return the mean of 2(y/ŷ - 1 - log(y/ŷ))."""
-    return float(np.mean(2.0 * (y / predicted - 1.0 - np.log(y / predicted))))
+    return mean(2.0 * (y / predicted - 1.0 - np.log(y / predicted)))
 
 
 def _area_under_curve(positive: NDArray[np.bool_], scores: Vector) -> float:

@@ -16,6 +16,7 @@ from sparsenam.cli.labelled import (
     Report,
     TableFile,
     Target,
+    Weights,
     check_report,
     read_labelled,
     show_result,
@@ -42,6 +43,7 @@ def stability(
     pairs: Annotated[int, typer.Option(help="Pairs of random halves of the rows.")] = 25,
     event: Event = None,
     exposure: Exposure = None,
+    weights: Weights = None,
     out: Annotated[Path | None, typer.Option(help="Model file to write, with the result in it.")] = None,
     report: Report = None,
     max_bytes: MaxBytes = MAX_BYTES,
@@ -51,7 +53,7 @@ def stability(
     """Say how often half of the rows would choose each column, and which columns replace one another."""
     with readable_errors(debug=debug):
         check_report(report)
-        estimator, rows, inputs, more = _asked(model, table, target, event, exposure, max_bytes)
+        estimator, rows, inputs, more = _asked(model, table, target, event, exposure, weights, max_bytes)
         with rows.named():
             found = estimator.stability(inputs, rows.y, n_pairs=pairs, **more)
         show_result(found, estimator, report, as_json=as_json)
@@ -70,6 +72,7 @@ def alternatives(
     most: Annotated[int, typer.Option(help="Most models to list.")] = 20,
     event: Event = None,
     exposure: Exposure = None,
+    weights: Weights = None,
     report: Report = None,
     max_bytes: MaxBytes = MAX_BYTES,
     as_json: AsJson = False,
@@ -78,7 +81,7 @@ def alternatives(
     """List other sets of columns that predict about as well as those of the model."""
     with readable_errors(debug=debug):
         check_report(report)
-        estimator, rows, inputs, more = _asked(model, table, target, event, exposure, max_bytes)
+        estimator, rows, inputs, more = _asked(model, table, target, event, exposure, weights, max_bytes)
         allowed = "auto" if tolerance is None else tolerance
         with rows.named():
             found = estimator.alternatives(inputs, rows.y, allowed, most, **more)
@@ -86,10 +89,15 @@ def alternatives(
 
 
 def _asked(
-    model: Path, table: Path, target: str, event: str | None, exposure: str | None, max_bytes: int
+    model: Path,
+    table: Path,
+    target: str,
+    event: str | None,
+    exposure: str | None,
+    weights: str | None,
+    max_bytes: int,
 ) -> tuple[Any, LabelledRows, Any, dict[str, Any]]:
-    """Return a saved model, rows with their target, the model's columns of them, and the exposure where it is named."""
+    """Return a saved model, rows with their target, the model's columns, and exposure and weights where named."""
     estimator = load_model(model)
-    rows = read_labelled(estimator, table, target, event, exposure, max_bytes)
-    more = {} if rows.exposure is None else {"exposure": rows.exposure}
-    return estimator, rows, inputs_of(estimator, rows.table, table).native, more
+    rows = read_labelled(estimator, table, target, event, exposure, weights, max_bytes)
+    return estimator, rows, inputs_of(estimator, rows.table, table).native, rows.beside

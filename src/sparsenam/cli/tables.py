@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsenam.cli.csv_text import MAX_BYTES, Metered, read_rows
-from sparsenam.errors import ExtremeCellWarning, InputError, RowError, RowNumbers, describe
+from sparsenam.errors import ExtremeCellWarning, InputError, RowError, RowNumbers, describe, nearest
 from sparsenam.files import write_atomically
 from sparsenam.tables.arrow_rows import index_names
 from sparsenam.tables.cells import Cells, coded
@@ -100,7 +100,7 @@ class FileTable:
         if name in self.names:
             return name
         expected = f"the name of a column of {self.path} ({listed(list(self.names), 12)})"
-        raise InputError(describe(option, expected, repr(name), "correct the name"))
+        raise InputError(describe(option, expected, repr(name), nearest(name, self.names, "correct the name")))
 
     @contextmanager
     def naming_rows(self, rows: RowNumbers | None = None) -> Generator[None]:

@@ -16,6 +16,7 @@ from sparsenam.cli.labelled import (
     Report,
     TableFile,
     Target,
+    Weights,
     check_report,
     read_labelled,
     show_result,
@@ -45,6 +46,7 @@ def audit(
     groups: Groups = None,
     event: Event = None,
     exposure: Exposure = None,
+    weights: Weights = None,
     report: Report = None,
     max_bytes: MaxBytes = MAX_BYTES,
     as_json: AsJson = False,
@@ -54,11 +56,11 @@ def audit(
     with readable_errors(debug=debug):
         check_report(report)
         estimator = load_model(model)
-        rows = read_labelled(estimator, table, target, event, exposure, max_bytes)
-        inputs = inputs_of(estimator, rows.table, table, beside=_beside(groups, target, event, exposure))
+        rows = read_labelled(estimator, table, target, event, exposure, weights, max_bytes)
+        inputs = inputs_of(estimator, rows.table, table, beside=_beside(groups, target, event, exposure, weights))
         chosen = _groups(rows.table, inputs.names, groups)
         with rows.named():
-            found = estimator.audit(inputs.native, rows.y, chosen, exposure=rows.exposure)
+            found = estimator.audit(inputs.native, rows.y, chosen, **rows.beside)
         show_result(found, estimator, report, as_json=as_json)
 
 
@@ -70,6 +72,7 @@ def compare(
     groups: Groups = None,
     event: Event = None,
     exposure: Exposure = None,
+    weights: Weights = None,
     report: Report = None,
     max_bytes: MaxBytes = MAX_BYTES,
     as_json: AsJson = False,
@@ -81,20 +84,21 @@ def compare(
         from sparsenam.cli.tables import read_file
 
         check_report(report)
-        if target is None and (event is not None or exposure is not None):
-            raise InputError(describe("--target", "a column, for --event or --exposure", "none", "name it"))
+        if target is None and (event, exposure, weights) != (None, None, None):
+            expected = "a column, for --event, --exposure or --weights"
+            raise InputError(describe("--target", expected, "none", "name it"))
         models = [load_model(path) for path in (model_a, model_b)]
         if target is None:
-            rows, y, units, numbers = read_file(table, max_bytes), None, None, None
+            rows, y, numbers, beside = read_file(table, max_bytes), None, None, dict[str, Any]()
         else:
-            labelled = read_labelled(models[0], table, target, event, exposure, max_bytes)
-            rows, y, units, numbers = labelled.table, labelled.y, labelled.exposure, labelled.numbers
+            labelled = read_labelled(models[0], table, target, event, exposure, weights, max_bytes)
+            rows, y, numbers, beside = labelled.table, labelled.y, labelled.numbers, labelled.beside
         names = list(dict.fromkeys(str(name) for each in models for name in each.encoder_.names))
         present = frozenset(rows.names)
         inputs = rows.select([name for name in names if name in present])
         chosen = _groups(rows, inputs.names, groups)
         with rows.naming_rows(numbers):
-            found = sparsenam.compare(models[0], models[1], inputs.native, y, chosen, exposure=units)
+            found = sparsenam.compare(models[0], models[1], inputs.native, y, chosen, **beside)
         show_result(found, models[1], report, as_json=as_json)
 
 

@@ -6,9 +6,9 @@ import math
 import time
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from os import PathLike
 from pathlib import Path
@@ -50,6 +50,7 @@ from sparsenam.explain import (
     summarize_training,
 )
 from sparsenam.explain.edits import data_after_edits
+from sparsenam.explain.summary import cut_short_sentence
 from sparsenam.export import save_estimator
 from sparsenam.families import Family
 from sparsenam.fitting import family_problem
@@ -289,7 +290,8 @@ class AdditiveEstimator(AuditingMixin, BandsMixin, EditingMixin, ExportMixin, Ch
         finally:
             context.progress.close()
         seconds = time.perf_counter() - started
-        fitted = _attributes(result, encoder) | {"summary_": _summary(result, encoder, sample, seconds)}
+        summary = _summary(result, encoder, sample, seconds, context.clock.cut_short)
+        fitted = _attributes(result, encoder) | {"summary_": summary}
         for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("__")]:
             delattr(self, name)  # nothing of an earlier fit stays
         for name, value in fitted.items():
@@ -499,7 +501,10 @@ def _attributes(result: FitResult, encoder: TableEncoder) -> dict[str, object]:
     return attributes
 
 
-def _summary(result: FitResult, encoder: TableEncoder, sample: Sample, seconds: float) -> TrainingSummary:
+def _summary(
+    result: FitResult, encoder: TableEncoder, sample: Sample, seconds: float, cut_short: Sequence[str]
+) -> TrainingSummary:
     weights = sample.weights if sample.exposure is None else sample.weights * (sample.exposure > 0)
     prepared, path, evidence = result.problem.prepared, result.path, result.evidence
-    return summarize_training(encoder, prepared, result.model, sample.terms, weights, path, evidence, seconds)
+    summary = summarize_training(encoder, prepared, result.model, sample.terms, weights, path, evidence, seconds)
+    return replace(summary, cut_short=cut_short_sentence(cut_short))

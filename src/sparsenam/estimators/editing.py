@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
-from sparsenam.errors import InputError, check_word, describe
+from sparsenam.errors import InputError, check_word, describe, nearest
 from sparsenam.explain import TrainingSummary
 from sparsenam.explain.edits import points_of
 from sparsenam.families import Family
@@ -245,7 +245,7 @@ class EditingMixin:
         index = names.index(column) if isinstance(column, str) and column in names else column
         if isinstance(index, bool) or not isinstance(index, int | np.integer) or not 0 <= index < len(names):
             expected = f"a column of the table ({listed(names)})"
-            raise InputError(describe(where, expected, repr(column), "correct the name"))
+            raise InputError(describe(where, expected, repr(column), nearest(column, names, "correct the name")))
         shapes = column_shapes(self.model_, terms_of(encoder, int(index)))
         kinds = [encoder.terms[shape.term].kind for shape in shapes]
         if not kinds or (not any_terms and all(kind == "missing" for kind in kinds)):

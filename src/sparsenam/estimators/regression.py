@@ -264,7 +264,7 @@ class SNAMRegressor(SupportMixin, SNAMParameters, AdditiveRegressor):
         Whether a pair may be of any two columns, must hold a kept one, or two of them.
     max_seconds : float, optional
         Time budget; the fit ends with what it has. Reading the table is not in it, and the choice of columns gets at
-        least as long as its preparation took.
+        least as long as its preparation took. ``summary_.cut_short`` says what was ended early.
     n_jobs : int, optional
         Threads of the linear algebra, -1 for all cores; None is 1, the fastest for nearly every table.
         Fits at once in several Python threads run together if theirs agree; others wait, so that no bit changes.

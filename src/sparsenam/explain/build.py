@@ -133,7 +133,7 @@ def explain_model(record: FitRecord, data: DataSummary) -> Explanation:
     dropped.sort(key=lambda column: (-1.0 if column.slack is None else -column.slack - 1.0, column.name))
     return Explanation(
         task=record.task,
-        target=None,
+        target=record.summary.target,
         outputs=record.outputs,
         link=model.family.link,
         units=record.units,
@@ -340,14 +340,17 @@ def _kind(column: Column) -> FeatureKind:
 
 def _card(record: FitRecord, data: DataSummary) -> dict[str, Any]:
     certificate, curve, taken, evidence = record.certificate, record.curve, record.taken, record.summary.evidence
-    scores = None
-    if curve is not None and taken is not None:
+    scores = record.summary.scores
+    if scores is None and curve is not None and taken is not None:
         loss, without = float(curve.mean[taken]), float(curve.mean[0])
         scores = {"held-out loss": loss, "held-out loss without features": without}
     return plain_data(
         {
             "rows": data.rows,
             "columns": len(record.encoder.columns),
+            "family": record.model.family.name,
+            "source": record.summary.source,
+            "cut_short": record.summary.cut_short,
             "seconds": record.summary.seconds,
             "estimator": record.estimator,
             "settings": record.settings,
@@ -358,6 +361,7 @@ def _card(record: FitRecord, data: DataSummary) -> dict[str, Any]:
             "scores": scores,
             "explained": None if evidence is None else {"share": evidence.gain, "error": evidence.gain_error},
             "notes": [
+                *([] if record.summary.cut_short is None else [record.summary.cut_short]),
                 *_edited(record),
                 *_tested(record),
                 *([] if evidence is None else evidence.notes()),
@@ -451,6 +455,8 @@ def _why_left_out(record: FitRecord, column: int, found: frozenset[str]) -> Drop
         return Dropped(name, "the data speak against the shape that was asked for")
     if slack is not None:
         return Dropped(name, f"its gradient is {slack:.2f} of the alpha at which it would enter", slack)
+    if record.summary.cut_short is not None:
+        return Dropped(name, "the fit was cut short before it could enter")
     if record.has_fine_curves:
         return Dropped(name, "the convex problem kept it, but beside finer curves of the others it adds nothing")
     if record.certificate is not None:

@@ -16,7 +16,7 @@ from typing import (
     cast,
 )
 
-from sparsenam.errors import InputError, describe
+from sparsenam.errors import InputError, describe, nearest
 from sparsenam.explain.findings import Found
 from sparsenam.explain.pairs import Pair
 from sparsenam.explain.summary import Density, Numbers, plain_data, read_plain
@@ -274,9 +274,11 @@ class Explanation:
                 return feature
         dropped = any(column.name == name for column in self.dropped)
         got = f"{name!r}, which was dropped" if dropped else repr(name)
+        known = [] if dropped else [each.name for each in self.features]
         more = " …" if len(self.features) > 5 else ""
         kept = ", ".join(feature.name for feature in self.features[:5]) + more
-        raise InputError(describe("feature", f"one of the kept features ({kept})", got, "choose one of them"))
+        remedy = nearest(name, known, "choose one of them")
+        raise InputError(describe("feature", f"one of the kept features ({kept})", got, remedy))
 
     def pair(self, one: str, other: str) -> Pair:
         """Return a pair by the names of its columns, in either order."""

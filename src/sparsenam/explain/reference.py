@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsenam.errors import InputError, describe
+from sparsenam.errors import InputError, describe, nearest
 from sparsenam.explain.explanation import Curve, EditRecord, Explanation, Feature
 from sparsenam.explain.pairs import Pair
 from sparsenam.explain.summary import Numbers, numbers, rows_of_numbers
@@ -29,7 +29,8 @@ def against_class(explanation: Explanation, reference: str) -> Explanation:
         expected, remedy = "a model of three classes or more", "leave it out: the effects have a reference already"
         raise InputError(describe("reference", expected, got, remedy))
     if reference not in names:
-        raise InputError(describe("reference", f"one of the classes {list(names)}", repr(reference), "choose one"))
+        remedy = nearest(reference, names, "choose one")
+        raise InputError(describe("reference", f"one of the classes {list(names)}", repr(reference), remedy))
     index = names.index(reference)
     features = [_feature(feature, index) for feature in explanation.features]
     features.sort(key=lambda feature: (-feature.mean_absolute, feature.name))

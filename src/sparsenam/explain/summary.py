@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import platform
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, is_dataclass
+from dataclasses import MISSING, asdict, dataclass, fields, is_dataclass
 from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import version
@@ -66,7 +66,9 @@ def plain_data(value: object) -> Any:
 def read_plain(kind: Any, data: Any) -> Any:
     """Return the object of an annotated type that ``plain_data(asdict(...))`` wrote, or raise."""
     if is_dataclass(kind):
-        return cast("Any", kind)(**{name: read_plain(hint, data[name]) for name, hint in _hints(kind).items()})
+        later = {each.name for each in fields(kind) if each.default is not MISSING} - set(data)  # of an older file
+        hints = {name: hint for name, hint in _hints(kind).items() if name not in later}
+        return cast("Any", kind)(**{name: read_plain(hint, data[name]) for name, hint in hints.items()})
     origin, parts = get_origin(kind), get_args(kind)
     if origin in (UnionType, Union):
         if type(None) not in parts:
@@ -148,6 +150,8 @@ class TrainingSummary:
 
     ``twins`` names, for a column left out, the column that equals it in every row; ``constant`` the columns that do
     not vary over the rows that count; ``evidence`` is what held-out rows know of the choice, None where there was none.
+    ``cut_short`` says what ended the fit early, None where nothing did. Who fits may add the name of the ``target``,
+    ``scores`` on rows held out, by their names, and the ``source`` of the rows, such as file and digest.
     """
 
     data: DataSummary
@@ -158,6 +162,10 @@ class TrainingSummary:
     seconds: float
     created: str
     versions: dict[str, str]
+    cut_short: str | None = None
+    target: str | None = None
+    scores: dict[str, float | None] | None = None
+    source: dict[str, str] | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data, ready for JSON."""
@@ -206,6 +214,15 @@ def summarize_training(
         created=datetime.now(UTC).date().isoformat(),
         versions=dict(_versions()),
     )
+
+
+def cut_short_sentence(parts: Sequence[str]) -> str | None:
+    """Return what ``max_seconds`` ended early, in a sentence; None where it ended nothing."""
+    if not parts:
+        return None
+    *most, last = parts
+    named = f"{', '.join(most)} and {last}" if most else last
+    return f"max_seconds ended {named} early: the model is the best that was reached by then."
 
 
 def summarize_data(

@@ -145,7 +145,12 @@ SUMMARY = record(
         "seconds": SIZE,
         "created": text(100),
         "versions": by_name(text(1000)),
-    }
+        "cut_short": maybe(text(1000)),
+        "target": maybe(text()),
+        "scores": maybe(by_name(maybe(FIGURE))),
+        "source": maybe(by_name(text(1000))),
+    },
+    optional=("cut_short", "target", "scores", "source"),
 )
 STABILITY = record(
     {

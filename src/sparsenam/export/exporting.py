@@ -12,7 +12,7 @@ from typing import Any, Protocol, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsenam.errors import describe
+from sparsenam.errors import describe, nearest
 from sparsenam.export.portable import ExportError, PortableModel
 from sparsenam.files import write_together
 
@@ -80,7 +80,8 @@ def target_for(path: str | PathLike[str], to: str | None) -> ExportTarget:
         if target.name == to or (to is None and suffix in target.suffixes):
             return target
     if to is not None:
-        raise ExportError(describe("to", f"one of {names}", repr(to), "choose one, or leave it to the path's suffix"))
+        remedy = nearest(to, names, "choose one, or leave it to the path's suffix")
+        raise ExportError(describe("to", f"one of {names}", repr(to), remedy))
     known = sorted(suffix for target in TARGETS for suffix in target.suffixes)
     shared = [f'say to="{target.name}"' for target in TARGETS if suffix in target.shared]
     remedy = " or ".join(shared) or "rename it, or say to="

@@ -10,7 +10,7 @@ import numpy as np
 from array_api_compat import array_namespace
 from numpy.typing import NDArray
 
-from sparsenam.errors import InputError, RowError, describe
+from sparsenam.errors import InputError, RowError, describe, nearest
 
 if TYPE_CHECKING:
     from sparsenam.families.custom import CustomLoss
@@ -298,6 +298,6 @@ def as_family(family: str | Family | CustomLoss, allowed: tuple[str, ...], *, es
             raise InputError(describe(where, "the attributes of a family", got, "inherit Family or declare them"))
         return cast(Family, family)
     if family not in allowed:
-        remedy = "choose a name or an object"
+        remedy = nearest(family, allowed, "choose a name or an object")
         raise InputError(describe("family", f"one of {sorted(allowed)}", repr(family), remedy))
     return (ESTIMATING if estimates and family in ESTIMATING else FAMILIES)[family]()

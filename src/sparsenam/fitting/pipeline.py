@@ -302,11 +302,13 @@ def fit(
         within = context.within("first")
         first = problem.with_family(first_family)
         _, scores = fit_terms(first, choose(first, plan, splits, within), plan, within)
+        context.clock.end_part("the first fit")
         prepared = problem.prepared
         problem = problem.with_family(problem.family.estimated(scores, prepared.target, prepared.weights))
     if table is not None and isinstance(problem, FamilyProblem) and not plan.strategy.fits_all_rows:
         problem = replace(problem, all_rows=partial(trained_on, table, encoder, sample))
     choice = choose(problem, plan, splits, context)
+    context.clock.end_part("the choice of columns")
     tested = None
     if isinstance(plan.rule, FDR):
         from sparsenam.fitting.discoveries import discover  # and what it needs, which no other fit does
@@ -315,17 +317,20 @@ def fit(
     fitted, scores = fit_terms(problem, choice, plan, context)
     if table is not None:
         fitted = on_all_rows(table, encoder, sample, fitted, context)
+    context.clock.end_part("the fit of the chosen columns")
     found = finer = None
     if choice is not None and plan.pairs.pairs != 0:
         asked, shaped = plan.pairs, shaped_terms(plan.strategy.shapes, problem)
         fitted, found = add_pairs(
             encoder, problem, choice, fitted, scores, asked.pairs, asked.heredity, shaped, splits, context
         )
+        context.clock.end_part("the choice of pairs")
     elif table is None and tested is None and fitted.smooth is not None and fitted.smooth.fit.crowded:
         from sparsenam.fitting.detail import with_detail  # and what it needs, which few fits do
 
         detailed = with_detail(problem, choice, fitted, splits, context)
         choice, fitted, finer = detailed.choice, detailed.fitted, detailed.evidence
+        context.clock.end_part("the search for finer curves")
     residuals = residuals_of(encoder, sample, problem, choice, fitted, context)
     bands = bands_of(fitted, context)
     result = build(encoder, problem, choice, problem.finish(fitted), plan)
@@ -358,7 +363,7 @@ def choose(
         with context.reading("choice"):
             return unpack_choice(task, stored)
     choice = problem.choose(task, how, strategy.tol, strategy.quick, context)
-    if not context.clock.has_room_for((1.0 - CHOOSING) * context.clock.seconds):
+    if context.clock.remaining() < (1.0 - CHOOSING) * context.clock.seconds:
         outcome = "the fit of the chosen columns is cut short" if choice.is_complete else "the choice may be too sparse"
         message = f"max_seconds ran out while columns were chosen: {outcome}; allow more."
         warnings.warn(message, ConvergenceWarning, stacklevel=2)

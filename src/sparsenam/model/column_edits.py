@@ -12,7 +12,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sparsenam.errors import InputError, describe
+from sparsenam.errors import InputError, describe, nearest
 from sparsenam.model.editing import Direction, TermShape, column_effect, flattened, monotone, terms_of, through
 from sparsenam.model.shapes import ShapeFunction
 from sparsenam.tables import Column, TableEncoder
@@ -208,7 +208,7 @@ class EditedColumn:
         if name in self.column.pooled:
             got, remedy = f"{name!r}, a rare one", f"name {levels[-1]!r}, which it belongs to"
             raise InputError(describe(self.where, expected, got, remedy))
-        raise InputError(describe(self.where, expected, repr(level), "correct the name"))
+        raise InputError(describe(self.where, expected, repr(level), nearest(level, levels, "correct the name")))
 
     def _names(self, codes: list[int]) -> str:
         more = f" and {len(codes) - MOST_NAMES} more" if len(codes) > MOST_NAMES else ""

@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsenam.errors import InputError, describe
+from sparsenam.errors import InputError, describe, nearest
 from sparsenam.penalties.base import Penalty, Vector
 from sparsenam.penalties.slope import GroupSLOPE, KLevelSLOPE
 
@@ -238,7 +238,7 @@ def as_penalty(penalty: str | Penalty) -> Penalty:
             raise InputError(describe("penalty", expected, got, "see sparsenam.penalties"))
         return penalty
     if penalty not in PENALTIES:
-        remedy = "choose a name or an object"
+        remedy = nearest(penalty, PENALTIES, "choose a name or an object")
         raise InputError(describe("penalty", f"one of {sorted(PENALTIES)}", repr(penalty), remedy))
     return PENALTIES[penalty]()
 

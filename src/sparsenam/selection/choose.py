@@ -6,6 +6,7 @@ judged by smooth fits on what it keeps, fold by fold (`SmoothJudge`).
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeVar
@@ -195,6 +196,8 @@ def choose_by_cross_validation(
     counts = held_out_counts(plan.splits, task.prepared.weights.size)
     validated = cross_validate(task, plan, lambda given: FamilyLoss.of(given, counts), context)
     alpha = validated.point.alpha
+    if not validated.in_time and context.clock.passed():  # what the walk has found must do
+        return Choice(validated.task, alpha, validated.point, None, validated.groups, validated)
     point, certificate = validated.task.solve(alpha, tol)
     return Choice(validated.task, alpha, point, certificate, validated.groups, validated)
 
@@ -255,11 +258,17 @@ def _walk(task: ConvexTask, plan: CrossValidation, loss: HeldOutLoss, context: C
     out_of_time = context.clock.laps(plan.share, least=context.clock.elapsed())
     total = n_alphas + 1  # and the empty model
     context.progress.report("choose", 0, total)
+    judging = 0.0  # seconds that the fits of one group took at the last point, which the fits of all groups multiply
     for point in with_empty(walk, task.free_groups):
+        started = time.monotonic()
         points.append(point)
         losses.append(loss.losses(fits, point.supports))
+        judging = (time.monotonic() - started) / max(1.0, float(np.mean([each.size for each in point.supports]))) ** 2
         context.progress.report("choose", len(points), total)
-        if turning.has_passed(point, losses[-1]):
+        has_turned = turning.has_passed(point, losses[-1])
+        if context.resume is not None:
+            context.resume.reached = turning.alpha
+        if has_turned:
             break
         if out_of_time() and point.supports[0].size:
             in_time = False
@@ -273,7 +282,8 @@ def _walk(task: ConvexTask, plan: CrossValidation, loss: HeldOutLoss, context: C
     judged = JudgedPoint(task, loss, fits, points[taken], curve.losses[taken])
     if in_time and plan.readmits:
         judged = judged.with_readmitted(plan.max_features)
-    evidence, optimism = judged.evidence(curve), judged.optimism()
+    affordable = in_time and context.clock.remaining() > judging * task.design.n_groups**2
+    evidence, optimism = judged.evidence(curve, against_all=affordable), judged.optimism()
     return ValidatedPath(task, tuple(points), curve, taken, judged.readmitted, evidence, in_time, optimism)
 
 
@@ -323,8 +333,8 @@ class JudgedPoint:
         anew = mean_and_error(self.losses, weights)[0]
         return max(anew / fixed, 1.0) if fixed > 0.0 else 1.0
 
-    def evidence(self, curve: CVCurve) -> Evidence:
-        """Return what the held-out rows know of the point."""
+    def evidence(self, curve: CVCurve, *, against_all: bool = True) -> Evidence:
+        """Return what the held-out rows know of the point; ``against_all`` compares it with the fit on all groups."""
         task, weights = self.task, self.loss.weights
         unit = max(abs(float(curve.mean[0])), np.finfo(float).tiny)
         gain, gain_error = mean_and_error(curve.losses[0] - self.losses, weights)
@@ -333,7 +343,7 @@ class JudgedPoint:
         counted = task.prepared.target[task.prepared.weights > 0.0]
         if np.all(counted == counted[:1]):
             behind, behind_error = 0.0, 0.0  # a constant is all there is to predict; a loss beyond it is rounding
-        elif design.n_groups * design.width <= LARGEST:
+        elif against_all and design.n_groups * design.width <= LARGEST:
             everything = [np.arange(design.n_groups)] * len(self.point.supports)
             difference = mean_and_error(self.losses - self.loss.losses(self.fits, everything), weights)
             behind, behind_error = difference[0] / unit, difference[1] / unit
@@ -367,9 +377,13 @@ def same_points(points: Sequence[ConvexPoint]) -> Indices:
 
 
 class Turning:
-    """Says when the held-out loss has turned, so that walking further down the path cannot pay."""
+    """Says when the held-out loss has turned, so that walking further down the path cannot pay.
+
+    ``alpha`` is that of the best point so far, None while no point is better than the first.
+    """
 
     def __init__(self, weights: Vector) -> None:
+        self.alpha: float | None = None
         self._weights = weights
         self._best: Vector | None = None
         self._null = self._size = 0.0
@@ -382,7 +396,7 @@ class Turning:
             self._best, self._null = losses, abs(mean_and_error(losses, self._weights)[0])
         mean, error = mean_and_error(losses - self._best, self._weights)
         if mean < -TIE * self._null:
-            self._best, self._size, self._worse = losses, size, 0
+            self._best, self._size, self._worse, self.alpha = losses, size, 0, point.alpha
         else:
             self._worse = self._worse + 1 if mean > CLEAR * error + TIE * self._null else 0
         full = all(support.size == point.n_groups for support in point.supports)

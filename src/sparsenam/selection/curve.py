@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.model_selection import BaseCrossValidator, check_cv
 
-from sparsenam.errors import InputError, check_number, describe
+from sparsenam.errors import InputError, check_number, describe, nearest
 
 Rows = NDArray[np.intp]
 Splits = list[tuple[Rows, Rows]]
@@ -344,7 +344,7 @@ def as_rule(rule: RuleName | Rule) -> Rule:
     if isinstance(rule, str):
         if rule not in RULES:
             expected = f"one of {sorted(RULES)} or an object such as Compact(tolerance=0.02)"
-            raise InputError(describe("rule", expected, repr(rule), "choose one"))
+            raise InputError(describe("rule", expected, repr(rule), nearest(rule, RULES, "choose one")))
         return RULES[rule]()
     if isinstance(rule, type) or not callable(getattr(rule, "choose", None)):
         expected = f"one of {sorted(RULES)} or an object with choose(curve, allowed)"

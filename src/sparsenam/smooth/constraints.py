@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.sparse import block_diag, csr_array
 
 from sparsenam.convex.design import Ramps, distinct, place_ramps
-from sparsenam.errors import InputError, describe
+from sparsenam.errors import InputError, describe, nearest
 from sparsenam.model import ShapeFunction
 from sparsenam.smooth.prior import Layout, factorised, posterior_of, prior_traces, solved
 from sparsenam.tables.sample import Matrix, Vector
@@ -65,6 +65,7 @@ def read_shape(text: object, where: str) -> Shape:
     words = [word.strip() for word in text.split("+")]
     for word in words:
         if word not in KINDS:
+            remedy = nearest(word, KINDS, remedy)
             raise InputError(describe(where, f"one of {list(KINDS)}, or some joined by +", repr(text), remedy))
     signs, bends, forms = ({word for word in words if word in group} for group in (SIGNS, BENDS, FORMS))
     sentence = _contradiction(words, signs, bends, forms)

@@ -11,7 +11,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsenam.errors import InputError, describe
+from sparsenam.errors import InputError, describe, nearest
 
 BLOCK_ROWS = 200_000  # of a block in memory: tables of moments are then filled four times as fast as with 16,000
 
@@ -194,7 +194,8 @@ class TargetColumns:
         gone = [name for name in self.used if name not in given]
         if gone:
             expected = f"a column {gone[0]!r}"
-            raise InputError(describe("table", expected, "none of that name", "correct the name"))
+            remedy = nearest(gone[0], given, "correct the name")
+            raise InputError(describe("table", expected, "none of that name", remedy))
         return tuple(name for name in given if name not in self.used)
 
     def block(self, table: Any, number: int, first: int = 0) -> Block:
@@ -217,7 +218,8 @@ def chosen(names: Iterable[str], among: tuple[str, ...]) -> tuple[str, ...]:
     wanted = tuple(names)
     for name in wanted:
         if name not in among:
-            raise InputError(describe("columns", "names of the table's columns", repr(name), "correct the name"))
+            remedy = nearest(name, among, "correct the name")
+            raise InputError(describe("columns", "names of the table's columns", repr(name), remedy))
     return wanted
 
 

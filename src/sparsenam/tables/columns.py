@@ -11,7 +11,7 @@ from typing import Any, Literal, cast, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsenam.errors import InputError, RowError, describe
+from sparsenam.errors import InputError, RowError, describe, nearest
 from sparsenam.tables.cells import AS_NUMBERS, Cells, Codes, Mask, Vector
 from sparsenam.tables.sample import ROUNDING
 from sparsenam.tables.text import (
@@ -88,9 +88,10 @@ def check_feature_types(
         name = by_index.get(cast("int", key), key)
         if name not in known:
             expected = f"names of columns ({listed(list(names))})" if named else f"positions below {len(names)}"
-            raise InputError(describe("feature_types", expected, repr(key), "correct or drop this key"))
+            remedy = nearest(key, names, "correct or drop this key")
+            raise InputError(describe("feature_types", expected, repr(key), remedy))
         if kind not in WANTED:
-            remedy = f"write one of {listed(list(WANTED))}"
+            remedy = nearest(kind, WANTED, f"write one of {listed(list(WANTED))}")
             raise InputError(describe(f"feature_types of column {name!r}", "a kind", repr(kind), remedy))
         wanted[str(name)] = kind
     return wanted

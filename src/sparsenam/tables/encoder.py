@@ -11,7 +11,7 @@ from typing import Any, Literal, Self, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsenam.errors import ConstantColumnWarning, InputError, check_number, describe
+from sparsenam.errors import ConstantColumnWarning, InputError, check_number, describe, nearest
 from sparsenam.tables.cells import find_far_cells
 from sparsenam.tables.columns import Column, Reading, check_feature_types, fit_column, known_value, read_column
 from sparsenam.tables.frame import Frame, arranged, matched, read_table
@@ -403,7 +403,8 @@ def column_index(encoder: TableEncoder, column: ColumnName, where: str, places: 
     if isinstance(column, int | np.integer) and not isinstance(column, bool) and 0 <= column < len(names):
         return int(column)
     got = repr(int(column) if isinstance(column, np.integer) else column)  # 7, not np.int64(7)
-    raise InputError(describe(where, f"names of columns ({listed(list(names))})", got, "correct the name"))
+    remedy = nearest(column, names, "correct the name")
+    raise InputError(describe(where, f"names of columns ({listed(list(names))})", got, remedy))
 
 
 def column_places(encoder: TableEncoder) -> dict[str, int]:

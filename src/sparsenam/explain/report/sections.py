@@ -351,12 +351,14 @@ def model_card(explanation: Explanation) -> Markup:
         ("Estimator", setting_text(card.get("estimator"))),
         ("Rows × columns", f"{_whole(card.get('rows'))} × {setting_text(card.get('columns'))}"),
         ("Penalty weight α", setting_text(card.get("alpha"))),
+        ("Family", setting_text(card.get("family"))),
         ("Link", explanation.link),
         ("Time to fit", NOTHING if seconds is None else f"{number_text(seconds, 3)} s"),
         ("Made", setting_text(card.get("created"))[:16].replace("T", " ")),
     ]
     certificate = settings_table(f"Certificate{_fitted(explanation)}", card.get("certificate"))
     second = (
+        settings_table("Source of the rows", card.get("source")),
         settings_table("Versions", card.get("versions")),
         certificate or note("No certificate of optimality was given."),
         settings_table("Certificate of the pairs", card.get("pair_certificate")),

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from sparsenam.errors import describe
+from sparsenam.errors import describe, nearest
 from sparsenam.export.exporting import Matrix, Rows
 from sparsenam.export.portable import HIGHEST_EXPONENT, ExportError, PortableCurve, PortableModel
 from sparsenam.export.targets.sql_dialects import Dialect, Names, cut
@@ -70,7 +70,7 @@ def read_options(options: Mapping[str, Any]) -> QueryOptions:
         raise _refusal("export to sql", f"the options {list(known)}", f"{unknown}", "leave it out")
     dialect, effects = options.get("dialect", "duckdb"), options.get("effects", True)
     if not isinstance(dialect, str) or dialect not in DIALECTS:
-        raise _refusal("dialect", f"one of {list(DIALECTS)}", repr(dialect), "choose one")
+        raise _refusal("dialect", f"one of {list(DIALECTS)}", repr(dialect), nearest(dialect, DIALECTS, "choose one"))
     if not isinstance(effects, bool):
         raise _refusal("effects", "True or False", repr(effects), "choose one")
     given = options.get("table", "rows")

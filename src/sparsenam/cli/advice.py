@@ -1,0 +1,119 @@
+"""Advice on the family of a target: a guess from its values, said only where held-out rows confirm it."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import skew
+
+import sparsenam
+from sparsenam.cli.problem import LabelledRows
+from sparsenam.context import Streams
+from sparsenam.errors import InputError
+
+Vector = NDArray[np.float64]
+
+SKEWED = 1.0  # skewness of an exponential distribution is 2, of a symmetric one 0
+HEAVY = 0.1  # share of zeros
+FOLDS = 3
+MOST_ROWS = 3000  # rows that are compared on
+FEWEST_ROWS = 60
+GAIN = 0.05  # of the root mean squared error: less is not worth a line
+SURE = 1.0  # standard errors of the difference, which the few largest rows make wide
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """Another family, why it was tried, and the root mean squared errors of both on held-out rows."""
+
+    family: str
+    reason: str
+    error: float
+    error_now: float
+
+    @property
+    def sentence(self) -> str:
+        """The advice in one line."""
+        errors = f"root mean squared error {self.error:.4g} against {self.error_now:.4g}"
+        return f"{self.reason}: --family {self.family} would predict better ({errors} in {FOLDS} folds)."
+
+
+def candidate(y: Vector) -> tuple[str, str] | None:
+    """Return the family that the values of a target (rows,) suggest, and the reason; None for no other than Gauss's."""
+    if not y.size or y.min() < 0 or y.max() == y.min():
+        return None
+    zeros = np.count_nonzero(y == 0) / y.size
+    if bool((y == np.round(y)).all()) and y.mean() < 1000:
+        return "poisson", "the target holds whole numbers from 0 on"
+    if zeros >= HEAVY:
+        return "tweedie", f"{100 * zeros:.0f} % of the target are 0 and the others positive"
+    if zeros == 0 and skew(y) > SKEWED and abs(skew(np.log(y))) < skew(y):
+        return "gamma", "the target is positive and skewed"
+    return None
+
+
+def advise(rows: LabelledRows, kept: list[str], types: dict[str, str], seed: int, seconds: float) -> Advice | None:
+    """Return the advice to take another family than Gauss's, where it is clearly better on held-out rows.
+
+    Both families are fitted to the kept columns, in folds, within about so many seconds; None where the target suggests
+    no other, where time is too short, and where the other is not clearly better.
+    """
+    suggested = candidate(rows.y.astype(np.float64))
+    if suggested is None or not kept or len(rows.y) < FEWEST_ROWS:
+        return None
+    family, reason = suggested
+    generator, end = Streams(seed).generator("advice"), time.monotonic() + seconds
+    order = generator.permutation(len(rows.y))[:MOST_ROWS]
+    folds = [np.sort(part).astype(np.intp) for part in np.array_split(order, FOLDS)]
+    losses: dict[str, list[Vector]] = {"gaussian": [], family: []}
+    for number, held in enumerate(folds):
+        rest = np.concatenate([part for place, part in enumerate(folds) if place != number])
+        for name, found in losses.items():
+            left = end - time.monotonic()
+            errors = None if left <= 0 else _squared_errors(rows, kept, types, name, rest, held, left)
+            if errors is None:
+                return None
+            found.append(errors)
+    weights = None if rows.weights is None else rows.weights[np.concatenate(folds)]
+    now, other = np.concatenate(losses["gaussian"]), np.concatenate(losses[family])
+    error_now, error = (float(np.sqrt(np.average(each, weights=weights))) for each in (now, other))
+    return Advice(family, reason, error, error_now) if _is_better(now, other, weights) else None
+
+
+def _is_better(now: Vector, other: Vector, weights: Vector | None) -> bool:
+    """Return whether squared errors (rows,) are lower by more than chance and by enough to speak of."""
+    difference = now - other
+    gain = float(np.average(difference, weights=weights))
+    error = float(np.sqrt(np.average((difference - gain) ** 2, weights=weights) / difference.size))
+    enough = np.average(other, weights=weights) < (1.0 - GAIN) ** 2 * np.average(now, weights=weights)
+    return bool(enough) and gain > SURE * error
+
+
+def _squared_errors(
+    rows: LabelledRows,
+    kept: list[str],
+    types: dict[str, str],
+    family: str,
+    rest: NDArray[np.intp],
+    held: NDArray[np.intp],
+    seconds: float,
+) -> Vector | None:
+    """Return the squared errors of held rows under a fit of the rest; None where the rest cannot be fitted."""
+    fitted, judged = rows.take(rest), rows.take(held)
+    asked: Any = {name: kind for name, kind in types.items() if name in kept}
+    model = sparsenam.SNAMRegressor(
+        alpha=0.0, family=family, feature_types=asked or None, max_seconds=seconds, verbose=False, random_state=0
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what these fits warn of is not about the model that the user gets
+        try:
+            model.fit(fitted.table.select(kept).native, fitted.y, **fitted.beside)
+            predicted = np.asarray(model.predict(judged.table.select(kept).native))
+        except InputError:  # such as levels that a fold does not have
+            return None
+    return (judged.y.astype(np.float64) - predicted) ** 2

@@ -1,0 +1,185 @@
+"""Names, weights, quantiles, ranges of rows and advice: what the command is told, and what it says."""
+
+import json
+
+import numpy as np
+import polars as pl
+import pytest
+
+import sparsenam
+from cli_cases import houses_table, invoke, write_csv
+from sparsenam.cli import run
+from sparsenam.cli.advice import candidate
+from sparsenam.cli.models import as_rows
+from sparsenam.errors import InputError, describe, nearest
+
+
+@pytest.fixture(scope="module")
+def houses(tmp_path_factory):
+    cells = houses_table()
+    cells["persons"] = [str(value) for value in np.random.default_rng(1).integers(0, 3, 120)]
+    return write_csv(tmp_path_factory.mktemp("names") / "houses.csv", cells)
+
+
+@pytest.fixture(scope="module")
+def weighted(houses):
+    folder = houses.parent / "weighted"
+    result = invoke("fit", houses, "--target", "price", "--weights", "persons", "--out", folder)
+    assert result.exit_code == 0, result.output
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        (("--target", "Price"), "price"),
+        (("--target", "prise"), "price"),
+        (("--target", "price", "--weights", "person"), "persons"),
+        (("--target", "price", "--task", "regresion"), "regression"),
+        (("--target", "price", "--family", "gama"), "gamma"),
+        (("--target", "price", "--family", "posson"), "poisson"),
+        (("--target", "price", "--rule", "compct"), "compact"),
+        (("--target", "price", "--heredity", "stron"), "strong"),
+        (("--target", "price", "--keep", "sise"), "size"),
+        (("--target", "price", "--types", "zonee=category"), "zone"),
+        (("--target", "price", "--types", "zone=categry"), "category"),
+        (("--target", "price", "--shape", "agee=increasing"), "age"),
+        (("--target", "price", "--shape", "age=incresing"), "increasing"),
+        (("--target", "price", "--pair", "size,agee"), "age"),
+    ],
+    ids=lambda value: value[-1] if isinstance(value, tuple) else value,
+)
+def test_a_misspelt_name_is_answered_with_the_one_that_was_meant(words, meant, houses, tmp_path):
+    result = invoke("fit", houses, *words, "--out", tmp_path)
+    assert result.exit_code == 2, result.output
+    assert f"did you mean {meant!r}?" in result.stderr
+    assert len(result.stderr.strip().splitlines()) == 1
+
+
+def test_a_name_like_no_other_gets_the_usual_advice():
+    assert nearest("qqq", ["price", "size"], "correct the name") == "correct the name"
+    assert nearest(3, ["3"], "correct the name") == "correct the name"
+    assert describe("rule", "one", "two", "did you mean 'best'?").endswith("'best'?")
+
+
+def test_weights_count_rows_in_the_fit_and_in_the_test_error(houses, weighted):
+    metrics = json.loads((weighted / "metrics.json").read_text(encoding="utf-8"))
+    model = sparsenam.load(weighted / "model.snam")
+    assert "persons" not in model.feature_names_in_
+    assert model.summary_.data.rows < metrics["rows"]["fit"]  # rows of weight 0 do not count
+    doubled = write_csv(
+        houses.parent / "twice.csv",
+        {
+            name: [cell for cell, count in zip(cells, persons_of(houses), strict=True) for _ in range(count)]
+            for name, cells in houses_table().items()
+        },
+    )
+    out = houses.parent / "twice"
+    given = ("--target", "price", "--alpha", "0.01", "--test", "0")
+    assert invoke("fit", doubled, *given, "--out", out).exit_code == 0
+    assert invoke("fit", houses, *given, "--weights", "persons", "--out", weighted.parent / "fixed").exit_code == 0
+    one, other = (sparsenam.load(folder / "model.snam") for folder in (out, weighted.parent / "fixed"))
+    assert list(one.get_feature_names_out()) == list(other.get_feature_names_out())
+
+
+def persons_of(houses):
+    lines = houses.read_text(encoding="utf-8").splitlines()
+    return [int(line.split(",")[-1]) for line in lines[1:]]
+
+
+@pytest.mark.parametrize("command", ["stability", "alternatives", "audit"])
+def test_weights_are_told_to_the_commands_that_ask_about_a_table(command, houses, weighted, monkeypatch):
+    seen, usual = {}, getattr(sparsenam.SNAMRegressor, command)
+
+    def watched(self, *given, **more):
+        seen.update(more)
+        return usual(self, *given, **more)
+
+    monkeypatch.setattr(sparsenam.SNAMRegressor, command, watched)
+    more = ("--pairs", "2") if command == "stability" else ("--most", "2") if command == "alternatives" else ()
+    words = (command, weighted / "model.snam", houses, "--target", "price", "--weights", "persons", *more)
+    result = invoke(*words)
+    assert result.exit_code == 0, result.output
+    assert seen["sample_weight"].tolist() == persons_of(houses)
+
+
+def test_a_negative_weight_is_named_with_its_row(tmp_path):
+    cells = houses_table(40) | {"w": ["1"] * 7 + ["-2"] + ["1"] * 32}
+    result = invoke("fit", write_csv(tmp_path / "a.csv", cells), "--target", "price", "--weights", "w")
+    assert result.exit_code == 2
+    assert "-2 in row 7" in result.stderr
+
+
+def test_a_quantile_is_above_its_share_of_the_rows(tmp_path):
+    random = np.random.default_rng(0)
+    x, noise = random.uniform(size=400), random.exponential(size=400)
+    table = write_csv(tmp_path / "a.csv", {"x": [f"{v:.4f}" for v in x], "y": [f"{v:.4f}" for v in 3 * x + noise]})
+    result = invoke("fit", table, "--target", "y", "--quantile", "0.9", "--alpha", "0", "--out", tmp_path / "q")
+    assert result.exit_code == 0, result.output
+    metrics = json.loads((tmp_path / "q" / "metrics.json").read_text(encoding="utf-8"))
+    assert metrics["test"]["measure"] == "pinball loss at 0.9"
+    assert metrics["test"]["baseline_is"] == "the 0.9 quantile"
+    model = sparsenam.load(tmp_path / "q" / "model.snam")
+    assert model.model_.family.level == 0.9
+    assert 0.85 < np.mean(3 * x + noise < model.predict(pl.DataFrame({"x": x}))) < 0.95
+
+
+@pytest.mark.parametrize("words", [("--quantile", "1.5"), ("--quantile", "0.9", "--family", "gamma")])
+def test_a_quantile_that_cannot_be_is_refused(words, houses):
+    result = invoke("fit", houses, "--target", "price", *words)
+    assert result.exit_code == 2
+    assert "--quantile: expected" in result.stderr
+
+
+def test_rows_are_numbers_and_ranges():
+    assert as_rows("1-3", 5) == [1, 2, 3]
+    assert as_rows("4, 0-1,2-2", 5) == [4, 0, 1, 2]
+    for text in ("3-1", "1-5", "-1", "1-", "1-2-3", "a", "1--2", "²"):
+        with pytest.raises(InputError, match="--rows: expected numbers from 0 to 4"):
+            as_rows(text, 5)
+
+
+def test_explain_has_a_table_of_eighty_columns_whatever_the_names(tmp_path):
+    cells = houses_table()
+    cells["a_name_" + 20 * "long_" + "age"] = cells.pop("age")
+    out = tmp_path / "m"
+    assert invoke("fit", write_csv(tmp_path / "a.csv", cells), "--target", "price", "--out", out).exit_code == 0
+    lines = invoke("explain", out / "model.snam").stdout.splitlines()
+    assert lines[0].startswith("regression of price (gaussian, ")
+    first = next(index for index, line in enumerate(lines) if line.strip().startswith("kept "))
+    last = next(index for index, line in enumerate(lines) if line.startswith("mean size:"))
+    assert last > first + 3
+    assert max(len(line) for line in lines[first:last]) <= 80
+
+
+@pytest.mark.parametrize(
+    ("family", "draw"),
+    [
+        ("gamma", lambda random: random.lognormal(0.0, 1.0, 400)),
+        ("poisson", lambda random: random.poisson(3.0, 400)),
+        ("tweedie", lambda random: random.lognormal(0.0, 1.0, 400) * (random.uniform(size=400) < 0.5)),
+        (None, lambda random: random.normal(10.0, 1.0, 400)),
+        (None, lambda random: random.normal(0.0, 1.0, 400)),
+        (None, lambda random: np.ones(400)),
+    ],
+)
+def test_the_values_of_a_target_suggest_a_family(family, draw):
+    suggested = candidate(np.asarray(draw(np.random.default_rng(0)), dtype=np.float64))
+    assert (None if suggested is None else suggested[0]) == family
+
+
+def test_advice_is_given_where_held_out_rows_confirm_it_and_only_there(tmp_path, monkeypatch):
+    monkeypatch.setattr(run, "ADVICE_SECONDS", 1e9)
+    random = np.random.default_rng(3)
+    x = random.normal(size=(400, 3))
+    score = 0.6 * np.sin(2 * x[:, 0]) + 0.5 * x[:, 1] + 0.7 * x[:, 2]
+    counts, flat = random.poisson(np.exp(1 + score)), random.poisson(20 + 2 * x[:, 0])
+    inputs = {name: [f"{value:.4f}" for value in cells] for name, cells in zip("abc", x.T, strict=True)}
+    for name, y, advised in (("counts", counts, True), ("flat", flat, False)):
+        table = write_csv(tmp_path / f"{name}.csv", inputs | {"y": [str(int(value)) for value in y]})
+        words = ("fit", table, "--target", "y", "--task", "regression", "--out", tmp_path / name)
+        result = invoke(*words)
+        assert result.exit_code == 0, result.output
+        advice = json.loads((tmp_path / name / "metrics.json").read_text(encoding="utf-8"))["advice"]
+        assert (advice is not None) == advised
+        assert ("--family poisson would predict better" in result.stdout) == advised
