@@ -206,6 +206,7 @@ def test_an_exact_alternation_that_hardly_comes_nearer_ends_soon():
     with pytest.warns(ConvergenceWarning, match="did not converge in 6 iterations"):
         reached = alternate(likelihood, creeping, np.zeros(len(y)), exact=True, out_of_time=lambda: False)
     assert reached.result == 6
+    assert not reached.settled
 
 
 def test_hazards_of_scores_beyond_all_exponents_are_finite_and_leave_no_survivors():

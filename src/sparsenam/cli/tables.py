@@ -108,8 +108,9 @@ class FileTable:
         shown = warnings.showwarning
 
         def show(message: Warning | str, *place: Any, **more: Any) -> None:
-            is_numbered = rows is not None and isinstance(message, ExtremeCellWarning)
-            shown(message.at(rows) if is_numbered else message, *place, **more)
+            if rows is not None and isinstance(message, ExtremeCellWarning):
+                message = message.at(rows)
+            shown(message, *place, **more)
 
         warnings.showwarning = show
         try:

@@ -294,11 +294,11 @@ class ConvexTask:
                 )
                 break
             except CertificateError as error:
-                refusal = error
-            if point.gaps[0] > tol:  # a walk that came to rest before comes no further with a lower aim
-                break
-        if certificate is None:
-            warnings.warn(f"The convex solution has no certificate. {refusal}", ConvergenceWarning, stacklevel=2)
+                is_last = inner < 0.5 * tol or point.gaps[0] > tol
+                if is_last:  # a walk that came to rest before comes no further with a lower aim
+                    message = f"The convex solution has no certificate. {error}"
+                    warnings.warn(message, ConvergenceWarning, stacklevel=2)
+                    break
         return point, certificate
 
     def slack_at(self, alpha: float, scores: Vector) -> Vector:

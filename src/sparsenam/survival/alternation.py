@@ -56,11 +56,12 @@ class CoxLikelihood:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Converged(Generic[Result]):
-    """The last fit of an alternation and its scores, shape (rows,)."""
+    """The last fit of an alternation and its scores, shape (rows,); ``settled`` is False where they still moved."""
 
     result: Result
     scores: Vector
     iterations: int
+    settled: bool = True
 
 
 def alternate(
@@ -100,7 +101,7 @@ def alternate(
         if iteration == ITERATIONS or since == (EXACT_PATIENCE if exact else PATIENCE):
             if exact or least > ROUGH:
                 _warn(least, iteration)
-            return best
+            return replace(best, settled=False)
         given = mixing.next(given, scores)
 
 

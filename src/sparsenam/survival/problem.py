@@ -33,7 +33,7 @@ from sparsenam.survival.cox import Baseline, RiskSets, Ties
 from sparsenam.tables import PreparedSample, Sample, TableEncoder, prepare
 
 CHOICES = 4  # each with the hazard that the fit on the last one gave; simulated data need 2 or 3
-LOWER = 0.95  # step in the search for an alpha
+LOWER, SEARCHES = 0.95, 30  # step in the search for an alpha, and the most steps
 # duality gap of a penalised solution; in double precision so small that the alternation converges to many digits
 GAP, GAP_IN_SINGLE = 1e-6, 1e-4
 
@@ -222,15 +222,20 @@ class CoxProblem:
 
         An alpha found with a hazard held fixed means something else where the hazard follows the solution. The path
         with the hazard of the empty model (``first``) is near: the search starts where it has the groups. Where no
-        alpha has them all within ``most`` columns, the last that keeps so many is taken.
+        alpha has them all within ``most`` columns, the last that keeps so many is taken. The search also ends after
+        `SEARCHES` alphas and at one whose scores do not settle: below it those that separate the events only grow.
+        Groups that are missing then count as having come back.
         """
         enough = [point.alpha for point in first.points if np.isin(kept, point.supports[0]).all()]
         alpha, scores, within = max(enough, default=first.point.alpha), self._no_scores(), None
+        number = 0
         while True:
+            number += 1
             solved = self._solve(scores, task, alpha, context)
             support = solved.result.point.supports[0]
             fits = most is None or task.columns(support).size <= most
-            if fits and (np.isin(kept, support).all() or context.clock.passed()):
+            ends = not solved.settled or number >= SEARCHES or context.clock.passed()
+            if fits and (ends or np.isin(kept, support).all()):
                 return solved.result
             if not fits and within is not None:
                 return within
