@@ -23,7 +23,7 @@ Vector = NDArray[np.float64]
 Measure = Literal["mean_absolute", "variation"]
 
 MEASURES: dict[Measure, str] = {"mean_absolute": "mean |effect|", "variation": "max - min of the effect"}
-ALPHA_LABEL = "penalty weight α, weaker →"
+ALPHA_LABEL = "penalty α, weaker →"
 NORM_LABEL = "norm of the effect"
 LOSS_LABEL = "held-out loss"
 MOST_LEVELS = 16  # bars that fit a card and a panel

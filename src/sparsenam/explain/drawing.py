@@ -121,7 +121,20 @@ class Axis:
             nearest = min(second - first for first, second in pairwise(shares))
             if nearest * letters >= label_room(found):
                 break
-        return found
+        return self._apart(found, letters)
+
+    def _apart(self, ticks: list[Tick], letters: float) -> list[Tick]:
+        """Return the ticks that keep their distance from the one before, on an axis of a width in ``letters``."""
+        kept: list[Tick] = []
+        for tick in sorted(ticks, key=lambda tick: self.fraction(tick.value)):
+            if not kept or self._has_room(kept[-1], tick, letters):
+                kept.append(tick)
+        return sorted(kept, key=lambda tick: tick.value)
+
+    def _has_room(self, one: Tick, other: Tick, letters: float) -> bool:
+        """Return whether two labels, each about its tick, do not touch."""
+        room = (len(one.text) + len(other.text)) / 2 + LABEL_SPACE / 2
+        return abs(self.fraction(other.value) - self.fraction(one.value)) * letters >= room
 
 
 def percent(share: float) -> str:

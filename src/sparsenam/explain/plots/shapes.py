@@ -16,7 +16,7 @@ from sparsenam.explain.drawing import BLACK, BLUE, ORANGE, PENS, Pen, pen
 from sparsenam.explain.explanation import POINTWISE, Explanation, Feature
 from sparsenam.explain.plots import sheet as sheets
 from sparsenam.explain.plots.sheet import Panel, numbers, plain
-from sparsenam.explain.text import shorten
+from sparsenam.explain.text import abbreviations
 
 LEVEL_LETTERS = 12
 LETTERS_IN_A_ROW = 26  # names of levels that fit side by side under a panel
@@ -119,7 +119,7 @@ def _draw_levels(panel: Panel, feature: Feature, pens: Mapping[int, Pen]) -> Non
         for offset, (output, look) in zip(offsets, pens.items(), strict=True):
             style = {"linestyle": look.style if joined else "", "linewidth": 1.2, "markersize": 4.5}
             panel.plot(at + offset, effect[:, output], color=look.colour, marker=look.mark, **style)
-    names = [shorten(level.name, LEVEL_LETTERS) for level in levels]
+    names = abbreviations([level.name for level in levels], LEVEL_LETTERS)
     # half a level's room on either side, so that a single bar does not fill the panel
     panel.set_xlim(-0.75, len(names) - 0.25)
     slanted = {"rotation": 40.0, "horizontalalignment": "right", "rotation_mode": "anchor"}

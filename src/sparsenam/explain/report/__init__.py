@@ -87,7 +87,7 @@ def render_report(explanation: Explanation, local: LocalExplanation | None = Non
     }
     links = [element("a", {"href": f"#{title.split()[-1].lower()}"}, title) for title in built if built[title]]
     title = f"Report of {explanation.target}" if explanation.target else "Model report"
-    toggle = {"type": "button", "id": "theme", "class": "with-script", "aria-pressed": "false"}
+    toggle = {"type": "button", "id": "theme", "class": "with-script"}
     script = _file("report.js")
     data = {
         **chart_constants(),
@@ -101,7 +101,7 @@ def render_report(explanation: Explanation, local: LocalExplanation | None = Non
         policy=_policy(script),
         title=joined((title,)),
         style=_style(),
-        header=joined((element("h1", None, title), element("button", toggle, "Dark"))),
+        header=joined((element("h1", None, title), element("button", toggle, "Use dark colours"))),
         links=joined(links),
         sections=Markup("\n".join(part for part in built.values() if part)),
         footer=joined(("Made with sparsenam. This file needs no network.",)),

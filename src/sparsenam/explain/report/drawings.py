@@ -16,6 +16,7 @@ from sparsenam.explain.summary import Density
 from sparsenam.explain.text import (
     MISSING,
     TIMES,
+    abbreviations,
     count_text,
     number_text,
     pair_text,
@@ -27,12 +28,14 @@ from sparsenam.explain.text import (
 Ranks = Sequence[tuple[int, int | None]]  # each output with its rank among those shown, None for others
 PLOT, STRIP, GAP = 160.0, 24.0, 4.0  # heights in pixels: of a curve, of the rows below it, between them
 CURVE_SHARE, GUTTER = 0.8, 0.91  # of the width: the curve beside a missing cell's effect, and where that is drawn
-ROW, STEP_ROW, NAMES, COUNTS = 22.0, 24.0, 118.0, 52.0  # pixels
+ROW, STEP_ROW, NAMES, COUNTS = 22.0, 24.0, 140.0, 52.0  # pixels
+NAME_LETTERS = 19  # of a level
 SPARE = 9  # labels of an axis at most
 DEEPEST = 1 / 16  # of the range of a curve, or of the part without tails, that a zoom shows
 FLATTEST = 1 / 6  # of the range of the effects
 CHOICE_HEIGHT = 200.0  # of the curve and the path
 NAME_DISTANCE = 0.075  # of the height, between two names beside the path
+NEAR_END = 0.3  # of the width: a word about a point nearer to an end goes inward
 SIZE_DISTANCE = 0.08  # of the width, between two numbers of columns
 
 
@@ -185,7 +188,8 @@ def _level_chart(feature: Feature, shown: Sequence[int], outputs: Ranks, units: 
             if several and rank is not None:
                 x, y = across.percent(effect), ROW * (row + 0.5)
                 marks.append(placed(svg.mark(rank), x=x, y=y, name="at", data_output=output, data_at=effect))
-    names = [_level_labels(level, row, is_missing=row == missing) for row, level in enumerate(levels)]
+    texts = abbreviations([level.name for level in levels], NAME_LETTERS)
+    names = [_level_labels(level, texts[row], row, is_missing=row == missing) for row, level in enumerate(levels)]
     parts = (
         element("rect", {"class": "cursor band", "height": ROW, "hidden": True}),
         element("rect", {"class": "area", "width": "100%", "height": "100%"}),
@@ -199,10 +203,10 @@ def _level_chart(feature: Feature, shown: Sequence[int], outputs: Ranks, units: 
     return svg.chart(title, height, (22, COUNTS + 4, 22, NAMES + 8), *parts, name="levels")
 
 
-def _level_labels(level: Level, row: int, *, is_missing: bool) -> Markup:
+def _level_labels(level: Level, text: str, row: int, *, is_missing: bool) -> Markup:
     y = ROW * (row + 0.5) + 4
     hint = f"{level.name}: {count_text(level.count, 'row')}"
-    name = svg.label(-10, y, shorten(level.name, 16), "end", "level faint" if is_missing else "level", full=hint)
+    name = svg.label(-10, y, text, "end", "level faint" if is_missing else "level", full=hint)
     return joined((name, svg.label("100%", y, whole_text(level.count), "end", "tick faint", dx=COUNTS)))
 
 
@@ -223,7 +227,7 @@ def waterfall_chart(row: RowExplanation, output: int, units: str) -> Markup:
     axis = svg.bottom_axis(across, across.fitting(svg.NARROW * 0.6, 4), height, rule=height)
     parts = (axis, svg.stretched(*bars, rows=float(len(steps) + 2)), *labels, *total)
     title = f"How the score of row {row.row} comes about, in {units}"
-    return svg.chart(title, height, (8, 56, 22, 152), *parts, name="waterfall")
+    return svg.chart(title, height, (8, 56, 22, 172), *parts, name="waterfall")
 
 
 def _step_labels(step: charts.Step, index: int, across: Axis) -> Markup:
@@ -271,7 +275,11 @@ def _choice(curve: charts.LossCurve, index: int, text: str, axes: svg.Axes) -> M
         return joined(())
     # two labels side by side point away from each other
     others = [other for other, _ in curve.marks if other != index]
-    anchor = "middle" if not others else "end" if index < others[0] else "start"
+    place = across.fraction(float(curve.alphas[index]))
+    alone = "end" if place > 1 - NEAR_END else "start" if place < NEAR_END else "middle"
+    anchor = alone if not others else "end" if index < others[0] else "start"
+    if (anchor, alone) in {("start", "end"), ("end", "start")}:  # the other label has the better end
+        anchor = "middle"
     height = upward.percent(float(curve.mean[index]), down=True)
     drawn = placed(svg.mark(1 if text == "best" else 3, text), y=height)
     parts = (svg.line(0, -4, 0, "100%", "chosen"), drawn, svg.label(0, -10, text, anchor, "tick strong"))
@@ -288,10 +296,11 @@ def path_chart(path: charts.PathLines) -> Markup:
     for column in reversed(path.order):  # the large ones last, on top
         name = f"line out-{ranks[column]}" if column in ranks else "line other"
         lines.append(svg.curve_line(path.alphas, path.norms[:, column], axes, name, path.names[column]))
-    parts = [_alpha_axes(axes), svg.stretched(*lines)]
+    parts = [_alpha_axes(axes, svg.NARROW * 0.3), svg.stretched(*lines)]
     ends = (path.norms[-1, path.named] - upward.low) / (upward.high - upward.low)
-    for column, end in zip(path.named, charts.spread(ends, NAME_DISTANCE), strict=True):
-        name, full = shorten(path.names[column], 14), path.names[column]
+    texts = abbreviations([path.names[column] for column in path.named], 14)
+    for column, name, end in zip(path.named, texts, charts.spread(ends, NAME_DISTANCE), strict=True):
+        full = path.names[column]
         beside = (placed(svg.mark(ranks[column]), x=9), svg.label(18, 4, name, full=full))
         parts.append(placed(placed(*beside, x="100%"), y=percent(1 - float(end))))
     if path.taken is not None:
@@ -301,10 +310,10 @@ def path_chart(path: charts.PathLines) -> Markup:
     return svg.chart(title, CHOICE_HEIGHT, (40, 118, 40, 58), *parts, name="path")
 
 
-def _alpha_axes(axes: svg.Axes) -> Markup:
+def _alpha_axes(axes: svg.Axes, letters: float = svg.NARROW * 0.6) -> Markup:
     across, upward = axes
-    below = svg.bottom_axis(across, across.fitting(svg.NARROW), CHOICE_HEIGHT)
-    name = svg.label("50%", CHOICE_HEIGHT + 34, charts.ALPHA_LABEL, "middle")
+    below = svg.bottom_axis(across, across.fitting(letters), CHOICE_HEIGHT)
+    name = svg.label("100%", CHOICE_HEIGHT + 34, charts.ALPHA_LABEL, "end")
     return joined((svg.left_axis(upward, upward.ticks(5)), below, name))
 
 

@@ -18,9 +18,9 @@ const numberText = (value, digits = 3) => {
   if (value === null || !Number.isFinite(value)) return "–";
   const size = Math.abs(value);
   const notation = size >= 1e12 || (size > 0 && size < 1e-4) ? "scientific" : "standard";
-  const whole = size >= 10 ** digits || Number.isInteger(value);
+  const whole = size >= 10 ** digits - 0.5 || Number.isInteger(value);
   const rounding = whole && notation === "standard" ? { maximumFractionDigits: 0 } : { maximumSignificantDigits: digits };
-  return new Intl.NumberFormat("en", { notation, ...rounding }).format(value).replace(/,/g, "\u202f").replace(/-/g, "−");
+  return new Intl.NumberFormat("en", { notation, ...rounding }).format(value).replace(/,/g, size < 9999.5 ? "" : "\u202f").replace(/-/g, "−");
 };
 const signedText = (value) => (value > 0 ? "+" : "") + numberText(value);
 const countText = (count) => numberText(count, 12) + (count === 1 ? " row" : " rows");
@@ -422,7 +422,7 @@ const startTheme = () => {
   const root = document.documentElement, theme = byId("theme");
   const preferred = window.matchMedia("(prefers-color-scheme: dark)");
   const isDark = () => (root.dataset.theme || (preferred.matches ? "dark" : "light")) === "dark";
-  const update = () => theme.setAttribute("aria-pressed", String(isDark()));
+  const update = () => { theme.textContent = isDark() ? "Use light colours" : "Use dark colours"; };
   theme.addEventListener("click", () => { root.dataset.theme = isDark() ? "light" : "dark"; update(); });
   preferred.addEventListener("change", update);
   update();
@@ -476,8 +476,22 @@ const startShapes = (grid) => {
   cards.forEach((card) => { card.draw(); widths.observe(card.svg); });
 };
 
+// on a screen narrower than the labels were chosen for, those that would touch the one before are left out
+const leaveOutTouching = (chart) => {
+  const slots = [...chart.querySelectorAll(".across > .slot")];
+  slots.forEach((slot) => show(slot, true));
+  const boxes = slots.map((slot) => [slot, slot.querySelector("text").getBoundingClientRect()]).sort((a, b) => a[1].left - b[1].left);
+  let end = -Infinity;
+  for (const [slot, box] of boxes) {
+    show(slot, box.left >= end);
+    if (box.left >= end) end = box.right + 3;
+  }
+};
+
 document.documentElement.classList.add("js");
 startTheme();
+const still = new ResizeObserver((entries) => entries.forEach(({ target }) => leaveOutTouching(target)));
+document.querySelectorAll(".waterfall, .losses, .path, .map").forEach((chart) => still.observe(chart));
 const grid = byId("grid");
 if (grid) startShapes(grid);
 const maps = byId("maps");
