@@ -11,9 +11,10 @@ ROWS = 400
 
 
 def houses():
-    """Return, with its table, a model of skewed prices, with years and levels that differ at their ends or in their middle only."""
+    """Return, with its table, a model of prices: years, and levels that differ in their middle only."""
     draw = np.random.default_rng(0)
     styles = [f"One_and_Half_{part}_All_Ages" for part in ("Finished", "Unfinished", "Remodelled")] + ["Two_Story"]
+    quality = ["Poor", "Fair", "Typical", "Good"]
     table = pd.DataFrame(
         {
             "Total_Above_Ground_Living_Area_In_Square_Feet": draw.lognormal(7.2, 0.35, ROWS).round(),
@@ -34,7 +35,7 @@ def houses():
 
 
 def census():
-    """Return, with its table, a model of two classes, with a column that is 0 almost everywhere and far out elsewhere."""
+    """Return, with its table, a model of two classes: a column is 0 in most rows and far out in others."""
     draw = np.random.default_rng(1)
     jobs = ["Married-civilian-spouse-present-in-household", "Married-armed-forces-spouse-absent", "Never-married"]
     table = pd.DataFrame(

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
-from os.path import commonprefix
 from typing import Literal
 from unicodedata import east_asian_width
 
@@ -41,6 +41,11 @@ def signed_text(value: float) -> str:
     """Return the number with its sign to three digits; zero has no sign."""
     text = number_text(value, 3)
     return f"+{text}" if value > 0 else text
+
+
+def ratio_text(effect: float) -> str:
+    """Return the hazard ratio of an effect on the log hazard."""
+    return number_text(math.exp(min(effect, 700.0)), 3)
 
 
 def whole_text(count: float) -> str:
@@ -96,8 +101,8 @@ def abbreviations(names: Sequence[str], length: int = 26) -> list[str]:
     """
     found = [shorten(name, length) for name in names]
     for same in _alike(names, found):
-        start = _to_word(commonprefix([names[index] for index in same]))
-        end = _to_word(commonprefix([names[index][start:][::-1] for index in same]))
+        start = _to_word(_shared([names[index] for index in same]))
+        end = _to_word(_shared([names[index][start:][::-1] for index in same]))
         for index in same:
             name = names[index]
             middle = name[start : len(name) - end]
@@ -112,6 +117,13 @@ def abbreviations(names: Sequence[str], length: int = 26) -> list[str]:
             text = f" ({numbered[names[index]]})"
             found[index] = f"{shorten(names[index], length - len(text))}{text}"
     return found
+
+
+def _shared(names: Sequence[str]) -> str:
+    """Return the letters with which all names begin."""
+    first, last = min(names), max(names)
+    same = itertools.takewhile(lambda letters: letters[0] == letters[1], zip(first, last, strict=False))
+    return "".join(letter for letter, _ in same)
 
 
 def _to_word(shared: str) -> int:

@@ -15,7 +15,7 @@ from importlib.resources import files
 from pathlib import Path
 from string import Template
 
-from sparsenam.explain.charts import named_outputs, thinned
+from sparsenam.explain.charts import bent, named_outputs, thinned
 from sparsenam.explain.drawing import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILLION, YELLOW
 from sparsenam.explain.explanation import Explanation
 from sparsenam.explain.findings import Found
@@ -91,6 +91,7 @@ def render_report(explanation: Explanation, local: LocalExplanation | None = Non
     script = _file("report.js")
     data = {
         **chart_constants(),
+        "ratios": explanation.task == "survival",
         "outputs": [clean(name) for name in explanation.outputs],
         "choices": choice_data(explanation, shown),
         "features": [shape_data(feature, shown, explanation) for feature in explanation.features],
@@ -148,7 +149,7 @@ def _style() -> str:
 def _light(explanation: Explanation) -> Explanation:
     """Return the explanation with curves of no more points than can be seen."""
     features = tuple(
-        feature if feature.curve is None else replace(feature, curve=thinned(feature.curve))
+        feature if feature.curve is None else bent(replace(feature, curve=thinned(feature.curve)))
         for feature in explanation.features
     )
     return replace(explanation, features=features)

@@ -60,16 +60,19 @@ def shape_data(feature: Feature, shown: Sequence[int], explanation: Explanation)
         "limits": _limits(feature, effects),
     }
     if charts.has_levels(feature):
-        return {**data, "bars": [_level_data(level) for level in charts.drawn_levels(feature)]}
+        bars = [_level_data(level) for level in charts.drawn_levels(feature)]
+        fixed = len(bars) if feature.kind == "ordered" else int(feature.missing is not None)
+        return {**data, "bars": bars, "fixed": fixed}
     curve, density = feature.curve, feature.density
     assert curve is not None
     whole, dense = charts.axis_of(feature, whole=True), charts.axis_of(feature, whole=False)
     within = (whole,) if dense.high - dense.low > (whole.high - whole.low) / 2 else (whole, dense)
-    deepest = DEEPEST * (within[-1].high - within[-1].low)
+    deepest = DEEPEST * (within[-1].place(within[-1].high) - within[-1].place(within[-1].low))
     missing = None if feature.missing is None else Level(MISSING, feature.missing.effect, feature.missing.count)
     return {
         **data,
         "date": feature.kind == "date",
+        "unit": whole.unit if whole.kind == "skewed" else None,
         "x": _rounded(curve.x, 8),
         "y": [_rounded(effect) for effect in curve.effect],
         "values": _axis_data(whole) | {"deepest": deepest, "levels": svg.tick_levels(*within, finest=DEEPEST)},
@@ -127,7 +130,7 @@ def _curve_chart(feature: Feature, shown: Sequence[int], outputs: Ranks, units: 
         "svg",
         {"width": percent(1.0 if missing is None else CURVE_SHARE), "height": "100%"},
         element("rect", {"class": "area", "width": "100%", "height": "100%"}),
-        svg.stretched(*bands, *lines),
+        svg.stretched(*bands, *lines, *_veil(feature, across)),
         *(() if feature.density is None else (_strip(feature.density, across),)),
         svg.line(0, base, "100%", base, "axis"),
         svg.bottom_axis(across, across.fitting(svg.NARROW), base, spare=SPARE),
@@ -140,10 +143,25 @@ def _curve_chart(feature: Feature, shown: Sequence[int], outputs: Ranks, units: 
     return svg.chart(title, PLOT, (10, 22, base - PLOT + 22, 52), *parts, name="curve")
 
 
+def _veil(feature: Feature, across: Axis) -> list[Markup]:
+    """Return what makes a curve pale where hardly any rows speak for it."""
+    ends = charts.thin_spans(feature)
+    last = feature.density.edges[-1] if feature.density is not None else math.inf
+    first = feature.density.edges[0] if feature.density is not None else -math.inf
+    found: list[Markup] = []
+    for start, stop in ends:
+        left = 0.0 if start <= first else UNITS * across.fraction(start)
+        right = UNITS if stop >= last else UNITS * across.fraction(stop)
+        found.append(svg.rectangle(left, 0, right - left, UNITS, "thin"))
+    return found
+
+
 def _strip(density: Density, across: Axis) -> Markup:
     """Return how often values occur, as bars below the curve."""
     steps: list[str] = []
-    for height, first, last in zip(charts.density_heights(density), density.edges, density.edges[1:], strict=False):
+    for height, first, last in zip(
+        charts.density_heights(density, across), density.edges, density.edges[1:], strict=False
+    ):
         left, right = (UNITS * min(max(across.fraction(edge), 0.0), 1.0) for edge in (first, last))
         if height and right > left:
             right -= min(1.4, 0.2 * (right - left))
@@ -170,32 +188,19 @@ def _level_chart(feature: Feature, shown: Sequence[int], outputs: Ranks, units: 
     levels = charts.drawn_levels(feature)
     across, height = charts.effect_axis([feature], shown), ROW * len(levels)
     missing = None if feature.missing is None else len(levels) - 1
-    bars: list[Markup] = []
-    marks: list[Markup] = []
-    for row, level in enumerate(levels):
-        for output, rank in outputs:
-            effect, several = level.effect[output], len(shown) > 1
-            if not math.isfinite(effect):
-                continue
-            left, right = sorted((UNITS * across.fraction(0.0), UNITS * across.fraction(effect)))
-            kind = "bar hollow" if row == missing else "bar"
-            box = (left, row + 0.18, max(right - left, 4.0), 0.64)
-            bars.append(svg.rectangle(*box, kind, data_output=output, hidden=several))
-            if level.deviation is not None and len(outputs) == 1:
-                half = charts.POINTWISE * level.deviation[output]
-                ends = [UNITS * across.fraction(effect + side * half) for side in (-1.0, 1.0)]
-                bars.append(svg.rectangle(ends[0], row + 0.46, ends[1] - ends[0], 0.08, "sure", data_output=output))
-            if several and rank is not None:
-                x, y = across.percent(effect), ROW * (row + 0.5)
-                marks.append(placed(svg.mark(rank), x=x, y=y, name="at", data_output=output, data_at=effect))
     texts = abbreviations([level.name for level in levels], NAME_LETTERS)
-    names = [_level_labels(level, texts[row], row, is_missing=row == missing) for row, level in enumerate(levels)]
+    bars: list[Markup] = []
+    names: list[Markup] = []
+    for row, level in enumerate(levels):
+        drawn, marks = _level_marks(level, shown, outputs, across, is_missing=row == missing)
+        bars.append(placed(*drawn, y=float(row), name="row", data_row=row))
+        labels = _level_labels(level, texts[row], is_missing=row == missing)
+        names.append(placed(*marks, labels, y=ROW * row, name="row", data_row=row))
     parts = (
         element("rect", {"class": "cursor band", "height": ROW, "hidden": True}),
         element("rect", {"class": "area", "width": "100%", "height": "100%"}),
         svg.bottom_axis(across, across.fitting(svg.NARROW * 0.6, 4), height, rule=height + 4, spare=SPARE),
         svg.stretched(*bars, rows=float(max(len(levels), 1))),
-        *marks,
         *names,
         svg.label("100%", -8, "rows", "end", "tick faint", dx=COUNTS),
     )
@@ -203,8 +208,32 @@ def _level_chart(feature: Feature, shown: Sequence[int], outputs: Ranks, units: 
     return svg.chart(title, height, (22, COUNTS + 4, 22, NAMES + 8), *parts, name="levels")
 
 
-def _level_labels(level: Level, text: str, row: int, *, is_missing: bool) -> Markup:
-    y = ROW * (row + 0.5) + 4
+def _level_marks(
+    level: Level, shown: Sequence[int], outputs: Ranks, across: Axis, *, is_missing: bool
+) -> tuple[list[Markup], list[Markup]]:
+    """Return the bars of a level, in a row of height 1, and its marks, one for each output."""
+    bars: list[Markup] = []
+    marks: list[Markup] = []
+    for output, rank in outputs:
+        effect, several = level.effect[output], len(shown) > 1
+        if not math.isfinite(effect):
+            continue
+        left, right = sorted((UNITS * across.fraction(0.0), UNITS * across.fraction(effect)))
+        kind = "bar hollow" if is_missing else "bar"
+        box = (left, 0.18, max(right - left, 4.0), 0.64)
+        bars.append(svg.rectangle(*box, kind, data_output=output, hidden=several))
+        if level.deviation is not None and len(outputs) == 1:
+            half = charts.POINTWISE * level.deviation[output]
+            ends = [UNITS * across.fraction(effect + side * half) for side in (-1.0, 1.0)]
+            bars.append(svg.rectangle(ends[0], 0.46, ends[1] - ends[0], 0.08, "sure", data_output=output))
+        if several and rank is not None:
+            place = {"x": across.percent(effect), "y": ROW / 2}
+            marks.append(placed(svg.mark(rank), **place, name="at", data_output=output, data_at=effect))
+    return bars, marks
+
+
+def _level_labels(level: Level, text: str, *, is_missing: bool) -> Markup:
+    y = ROW / 2 + 4
     hint = f"{level.name}: {count_text(level.count, 'row')}"
     name = svg.label(-10, y, text, "end", "level faint" if is_missing else "level", full=hint)
     return joined((name, svg.label("100%", y, whole_text(level.count), "end", "tick faint", dx=COUNTS)))
@@ -318,7 +347,7 @@ def _alpha_axes(axes: svg.Axes, letters: float = svg.NARROW * 0.6) -> Markup:
 
 
 def _axis_data(axis: Axis) -> dict[str, object]:
-    return {"low": axis.low, "high": axis.high}
+    return {"low": axis.place(axis.low), "high": axis.place(axis.high)}
 
 
 def _level_data(level: Level) -> dict[str, object]:
