@@ -21,11 +21,7 @@ def houses():
             "Lot_Area": draw.lognormal(9.1, 0.9, ROWS).round(),
             "Year_Built": draw.integers(1880, 2011, ROWS),
             "MS_SubClass_Of_The_Dwelling_As_Recorded": draw.choice(styles, ROWS, p=[0.3, 0.2, 0.1, 0.4]),
-            "Kitchen": pd.Categorical(
-                draw.choice(["Poor", "Fair", "Typical", "Good"], ROWS),
-                ["Poor", "Fair", "Typical", "Good"],
-                ordered=True,
-            ),
+            "Kitchen": pd.Categorical(draw.choice(quality, ROWS), quality, ordered=True),
         }
     )
     level = table.iloc[:, 3].map(dict(zip(styles, (15e3, -22e3, 9e3, 0.0), strict=True)))

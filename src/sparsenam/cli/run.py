@@ -23,6 +23,7 @@ from sparsenam.cli.large import LargeProblem
 from sparsenam.cli.problem import LabelledRows, SplitProblem, TargetKind, TargetRequest, fit_rows
 from sparsenam.context import ResumeFile
 from sparsenam.errors import ChoiceWarning, InputError, describe
+from sparsenam.explain.performance import class_performance, number_performance
 from sparsenam.explain.report import render_report
 from sparsenam.export import ModelFileError
 from sparsenam.files import check_folder, remove, remove_leftovers, write_together
@@ -281,7 +282,7 @@ def _explained(problem: Posed, estimator: Any, shown: LabelledRows, metrics: Map
     few = shown.take(np.arange(min(SHOWN_ROWS, len(shown.y))))
     with few.named():
         local = estimator.explain_local(few.table.native)
-    card = explanation.card
+    card = {**explanation.card, "data": _provenance(problem, metrics)}
     if errors is not None:
         local = replace(local, rows=tuple(replace(row, row=f"{row.row} held out") for row in local.rows))
         name, baseline = errors["measure"], errors["baseline_is"]
@@ -292,7 +293,35 @@ def _explained(problem: Posed, estimator: Any, shown: LabelledRows, metrics: Map
         known = {"measure", "model", "baseline", "baseline_is", "higher_is_better", name.replace(" ", "_")}
         scores |= {key.replace("_", " "): value for key, value in errors.items() if key not in known}
         card = {**card, "scores": scores}
+        card |= _performance(estimator, problem.kind, shown)
     return replace(explanation, target=problem.target, card=card), local
+
+
+def _provenance(problem: Posed, metrics: Mapping[str, Any]) -> dict[str, Any]:
+    """Return where the rows come from: the file and its digest, how many were used, and which were left out and why."""
+    rows, facts = metrics["rows"], dict[str, Any]()
+    if isinstance(problem, SplitProblem):
+        path = Path(problem.fitted.table.path)
+        facts["file"] = path.name
+        if path.is_file():
+            with path.open("rb") as file:
+                facts["SHA-256"] = hashlib.file_digest(file, "sha256").hexdigest()
+    facts |= {"rows fitted": rows["fit"], "rows held out": rows["test"]}
+    left_out = problem.problem.notes if isinstance(problem, SplitProblem) else ()
+    return facts | {"left out": " ".join(left_out) or "nothing", "seed": metrics["seed"]}
+
+
+def _performance(estimator: Any, kind: TargetKind, held: LabelledRows) -> dict[str, Any]:
+    """Return how predictions of held-out rows compare with what came true; nothing for more than two classes."""
+    with held.named():
+        if kind.task == "classification" and len(estimator.classes_) == 2:
+            chances = np.asarray(estimator.predict_proba(held.table.native))[:, 1]
+            second = estimator.classes_[1]
+            return {"performance": class_performance(chances, held.y == second, str(second))}
+        if kind.task == "regression":
+            more = {} if held.exposure is None else {"exposure": held.exposure}
+            return {"performance": number_performance(estimator.predict(held.table.native, **more), held.y)}
+    return {}
 
 
 def measure(estimator: Any, kind: TargetKind, fitted: LabelledRows, held: LabelledRows) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from os import PathLike
 from pathlib import Path
@@ -50,6 +50,7 @@ from sparsenam.explain import (
     summarize_training,
 )
 from sparsenam.explain.edits import data_after_edits
+from sparsenam.explain.performance import kept_performance
 from sparsenam.export import save_estimator
 from sparsenam.families import Family
 from sparsenam.fitting import family_problem
@@ -159,10 +160,19 @@ class AdditiveEstimator(AuditingMixin, BandsMixin, EditingMixin, ExportMixin, Ch
             data = self.summary_.data
             if self.edits_:
                 data = data_after_edits(self.encoder_, self.model_, data, self.edits_)
-            return explain_model(self._record(), data)
+            made = explain_model(self._record(), data)
+            return replace(made, card={**made.card, **self._card_facts()})
         encoded, cells = self.encoder_.encode(X), read_cells(self.encoder_, X)
         missing = [column.missing for column in cells]
         return explain_model(self._record(), summarize_data(self.encoder_, self.model_, encoded, missing=missing))
+
+    def _card_facts(self) -> dict[str, Any]:
+        """Return what the card of an explanation says beside the course of the fit: what its errors were."""
+        known = getattr(self, "residuals_", None)
+        if known is None or known.edits != len(self.edits_):
+            return {}
+        found = kept_performance(known, self._record().outputs)
+        return {} if found is None else {"performance": found}
 
     def explain_local(self, X: ArrayLike) -> LocalExplanation:
         """Return what each column adds to the score of each row, in numbers and in words.

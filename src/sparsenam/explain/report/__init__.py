@@ -14,6 +14,7 @@ from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from string import Template
+from typing import Any
 
 from sparsenam.explain.charts import bent, named_outputs, thinned
 from sparsenam.explain.drawing import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILLION, YELLOW
@@ -22,6 +23,7 @@ from sparsenam.explain.findings import Found
 from sparsenam.explain.local import LocalExplanation
 from sparsenam.explain.report.drawings import chart_constants, choice_data, shape_data
 from sparsenam.explain.report.edits import edits
+from sparsenam.explain.report.errors import performance, survival
 from sparsenam.explain.report.maps import map_styles, pair_data, pairs
 from sparsenam.explain.report.markup import Markup, clean, data_block, element, joined
 from sparsenam.explain.report.sections import (
@@ -79,6 +81,8 @@ def render_report(explanation: Explanation, local: LocalExplanation | None = Non
         "Kept": kept(explanation),
         "Shapes": shapes(explanation, shown),
         "Pairs": pairs(explanation, shown),
+        "Survival": survival(explanation),
+        "Errors": performance(explanation),
         "Rows": local_rows(local) if local is not None and local.rows else joined(()),
         "Dropped": dropped(explanation),
         "Selection": selection(explanation),
@@ -92,6 +96,8 @@ def render_report(explanation: Explanation, local: LocalExplanation | None = Non
     data = {
         **chart_constants(),
         "ratios": explanation.task == "survival",
+        "baseline": explanation.card.get("baseline"),
+        "performance": _chosen_from(explanation.card.get("performance")),
         "outputs": [clean(name) for name in explanation.outputs],
         "choices": choice_data(explanation, shown),
         "features": [shape_data(feature, shown, explanation) for feature in explanation.features],
@@ -144,6 +150,13 @@ def _style() -> str:
         f'@media print {{ :root, :root:not([data-theme="light"]), :root[data-theme] '
         f"{{ {printed} color-scheme: light; }} }}\n{styles()}{map_styles()}{_file('report.css')}"
     )
+
+
+def _chosen_from(known: dict[str, Any] | None) -> dict[str, object] | None:
+    """Return the numbers from which the script tells what a threshold does; None where there are none."""
+    if not known or "thresholds" not in known:
+        return None
+    return {"of": clean(str(known["of"])), **{key: known[key] for key in ("rows", "positive", "thresholds")}}
 
 
 def _light(explanation: Explanation) -> Explanation:

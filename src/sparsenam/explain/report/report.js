@@ -506,6 +506,35 @@ const startShapes = (grid) => {
   cards.forEach((card) => { card.draw(); widths.observe(card.svg); });
 };
 
+// ---- a threshold and a time to choose
+
+const shareText = (part) => `${numberText(100 * part, 2)} %`;
+const startThreshold = (slider) => {
+  const { of, rows, positive, thresholds } = data.performance, says = byId("threshold-says"), dot = document.querySelector(".threshold-dot");
+  const negative = rows - positive;
+  const update = () => {
+    const index = Number(slider.value), right = thresholds.right[index], wrong = thresholds.wrong[index];
+    says.textContent =
+      `Probability of at least ${numberText(thresholds.at[index], 2)}: of ${countText(rows)}, ${right + wrong} are called ${of}, ` +
+      `${right} of them rightly; ${positive - right} of ${positive} are missed and ${wrong} of ${negative} others called so ` +
+      `(sensitivity ${shareText(right / (positive || 1))}, specificity ${shareText(1 - wrong / (negative || 1))}).`;
+    show(dot, true);
+    dot.setAttribute("x", percent(wrong / (negative || 1)));
+    dot.setAttribute("y", percent(1 - right / (positive || 1)));
+  };
+  slider.addEventListener("input", update);
+  update();
+};
+const startTime = (slider) => {
+  const { times, hazard } = data.baseline, says = byId("time-says");
+  const update = () => {
+    const index = Number(slider.value), parts = [0.5, 1, 2].map((ratio) => shareText(Math.exp(-ratio * hazard[index])));
+    says.textContent = `At time ${numberText(times[index], 4)}: ${parts[1]} of rows like the average one are without the event, ${parts[0]} at half and ${parts[2]} at twice its hazard.`;
+  };
+  slider.addEventListener("input", update);
+  update();
+};
+
 // on a screen narrower than the labels were chosen for, those that would touch the one before are left out
 const leaveOutTouching = (chart) => {
   const slots = [...chart.querySelectorAll(".across > .slot")];
@@ -521,7 +550,9 @@ const leaveOutTouching = (chart) => {
 document.documentElement.classList.add("js");
 startTheme();
 const still = new ResizeObserver((entries) => entries.forEach(({ target }) => leaveOutTouching(target)));
-document.querySelectorAll(".waterfall, .losses, .path, .map").forEach((chart) => still.observe(chart));
+document.querySelectorAll(".waterfall, .losses, .path, .map, .roc, .calibration, .residuals, .curves").forEach((chart) => still.observe(chart));
+if (byId("threshold")) startThreshold(byId("threshold"));
+if (byId("time")) startTime(byId("time"));
 const grid = byId("grid");
 if (grid) startShapes(grid);
 const maps = byId("maps");

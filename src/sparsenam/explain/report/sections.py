@@ -388,6 +388,7 @@ def model_card(explanation: Explanation) -> Markup:
     ]
     certificate = settings_table(f"Certificate{_fitted(explanation)}", card.get("certificate"))
     second = (
+        settings_table("Data", card.get("data")),
         settings_table("Versions", card.get("versions")),
         certificate or note("No certificate of optimality was given."),
         settings_table("Certificate of the pairs", card.get("pair_certificate")),
