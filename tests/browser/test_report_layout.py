@@ -69,3 +69,58 @@ def test_on_paper_and_without_a_script_no_two_texts_touch_either(open_page, name
     page.emulate_media(media="print")
     page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
     assert page.evaluate(FAULTS) == []
+
+
+def test_a_threshold_is_chosen_and_told_in_rows(open_page):
+    page = open_page("census")
+    says, told = page.locator("#threshold-says"), set()
+    for value in ("0", "50", "100"):
+        page.locator("#threshold").fill(value)
+        told.add(says.inner_text())
+    assert len(told) == 3 and all("sensitivity" in text for text in told)
+    page.locator("#threshold").fill("0")
+    assert "sensitivity 100 %, specificity 0 %" in says.inner_text()
+    assert page.locator(".threshold-dot").is_visible()
+
+
+def test_survival_is_read_at_a_chosen_time(open_page):
+    page = open_page("patients")
+    slider, says = page.locator("#time"), page.locator("#time-says")
+    slider.fill("0")
+    first = says.inner_text()
+    slider.fill(slider.get_attribute("max"))
+    assert first.startswith("At time ") and says.inner_text() != first
+    page.locator("#grid .live").first.focus()
+    assert "hazard ×" in page.locator("#grid .readout").first.inner_text()
+
+
+def test_levels_are_put_by_effect_or_by_frequency_and_ordered_ones_stay(open_page):
+    page = open_page("houses")
+    rows = """(index) => {
+        const card = document.querySelectorAll('#grid .card')[index];
+        const labels = [...card.querySelectorAll('text.level')];
+        return labels.sort((a, b) => a.getBoundingClientRect().top - b.getBoundingClientRect().top).map((a) => a.textContent);
+    }"""
+    names = page.locator("#grid h3").all_inner_texts()
+    free, ordered = (next(i for i, name in enumerate(names) if part in name) for part in ("MS_Sub", "Kitchen"))
+    by_effect, before = page.evaluate(rows, free), page.evaluate(rows, ordered)
+    page.locator("#levels").select_option("count")
+    by_count = page.evaluate(rows, free)
+    assert sorted(by_effect) == sorted(by_count) and by_effect != by_count
+    assert [text.split(":")[0] for text in before] == [text.split(":")[0] for text in page.evaluate(rows, ordered)]
+    page.locator("#levels").select_option("given")
+    assert page.evaluate(rows, free) == by_effect
+
+
+def test_a_skewed_axis_reads_out_what_the_curve_says(open_page):
+    page = open_page("census")
+    drawing = page.locator("#grid .card", has_text="capital_gain").locator(".live").first
+    drawing.focus()
+    page.keyboard.press("Home")
+    low = drawing.get_attribute("aria-valuetext")
+    for _ in range(30):
+        page.keyboard.press("ArrowRight")
+    middle = float(drawing.get_attribute("aria-valuetext").split(":")[0].replace("\u202f", ""))
+    page.keyboard.press("End")
+    high = float(drawing.get_attribute("aria-valuetext").split(":")[0].replace("\u202f", ""))
+    assert low != middle and 0 < middle < 0.2 * high  # halfway along a straight axis it would be half

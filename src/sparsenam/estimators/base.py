@@ -6,13 +6,13 @@ import math
 import time
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal, Self, TypeVar
+from typing import Any, Literal, Self, TypeVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -51,6 +51,7 @@ from sparsenam.explain import (
 )
 from sparsenam.explain.edits import data_after_edits
 from sparsenam.explain.performance import kept_performance
+from sparsenam.explain.report.notebook import at_a_glance, kept_in_words
 from sparsenam.export import save_estimator
 from sparsenam.families import Family
 from sparsenam.fitting import family_problem
@@ -193,6 +194,23 @@ class AdditiveEstimator(AuditingMixin, BandsMixin, EditingMixin, ExportMixin, Ch
         """
         check_is_fitted(self)
         save_estimator(self, path)
+
+    @property
+    def _repr_html_(self) -> Callable[[], str]:
+        """What notebooks show: scikit-learn's view of the settings, and below it what a fitted model kept."""
+        drawn = cast("Callable[[], str]", cast(Any, super())._repr_html_)
+        return lambda: drawn() + (at_a_glance(self.explain()) if self.__sklearn_is_fitted__() else "")
+
+    def _repr_mimebundle_(self, **kwargs: object) -> dict[str, str]:
+        """Return what notebooks show, as text and as HTML."""
+        shown = cast("dict[str, str]", cast(Any, super())._repr_mimebundle_(**kwargs))
+        if not self.__sklearn_is_fitted__():
+            return shown
+        made = self.explain()
+        shown["text/plain"] += f"\n{kept_in_words(made)}"
+        if "text/html" in shown:
+            shown["text/html"] += at_a_glance(made)
+        return shown
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "model_")

@@ -204,8 +204,8 @@ def bent(feature: Feature) -> Feature:
     x = np.unique(np.concatenate([curve.x, [value for value in between if curve.x[0] < value < curve.x[-1]]]))
 
     def at(rows: Sequence[Numbers]) -> tuple[Numbers, ...]:
-        found = np.array(rows, dtype=np.float64)
-        return tuple(map(tuple, np.stack([np.interp(x, curve.x, column) for column in found.T], axis=1).tolist()))
+        columns = [np.interp(x, curve.x, column).tolist() for column in zip(*rows, strict=True)]
+        return tuple(zip(*columns, strict=True))
 
     spread = None if curve.deviation is None else at(curve.deviation)
     return replace(feature, curve=Curve(tuple(x.tolist()), at(curve.effect), spread, curve.whole))
