@@ -99,7 +99,8 @@ def test_levels_are_put_by_effect_or_by_frequency_and_ordered_ones_stay(open_pag
     rows = """(index) => {
         const card = document.querySelectorAll('#grid .card')[index];
         const labels = [...card.querySelectorAll('text.level')];
-        return labels.sort((a, b) => a.getBoundingClientRect().top - b.getBoundingClientRect().top).map((a) => a.textContent);
+        const top = (label) => label.getBoundingClientRect().top;
+        return labels.sort((a, b) => top(a) - top(b)).map((label) => label.textContent);
     }"""
     names = page.locator("#grid h3").all_inner_texts()
     free, ordered = (next(i for i, name in enumerate(names) if part in name) for part in ("MS_Sub", "Kitchen"))

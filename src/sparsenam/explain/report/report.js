@@ -207,9 +207,9 @@ class Card {
     } else {
       const { low, high } = this.range;
       const digits = Math.max(4, Math.ceil(Math.log10(Math.max(Math.abs(low), Math.abs(high)) / (high - low))) + 3);
-      const at = this.valueOf(cursor), value = feature.date ? dateText(at) : numberText(at, feature.unit ? 4 : digits);
+      const read = this.valueOf(cursor), value = feature.date ? dateText(read) : numberText(read, feature.unit ? 4 : digits);
       text = `${value}: ${effectText(data.outputs.map((_, output) => this.effectAt(cursor, output)))}`;
-      if (feature.density) text += ` · ${countText(countAt(feature.density, at))} near`;
+      if (feature.density) text += ` · ${countText(countAt(feature.density, read))} near`;
       [at, most] = [Math.round(share(cursor, this.range) * STEPS), STEPS + (feature.missing ? 1 : 0)];
     }
     this.say(text, text, at, most);
