@@ -17,6 +17,7 @@ FeatureKind = Literal["number", "category", "ordered", "date"]
 MINUS, NOTHING, ELLIPSIS = "\u2212", "\u2013", "\u2026"
 THIN_SPACE = "\u202f"
 MISSING = "missing"
+SURVIVAL_UNITS = "log hazard ratio"
 TIMES = " × "  # between the two columns of a pair
 MOST_DAYS = 700_000  # either side of 1970; Python's dates end soon after
 _WIDE = frozenset("MWmw@%")
@@ -163,7 +164,7 @@ def output_names(task: Task, family: str, classes: Sequence[object], outputs: in
 def score_units(task: Task, family: str, link: str, outputs: Sequence[str]) -> str:
     """Return the units of scores and effects."""
     if task == "survival":
-        return "log hazard ratio"
+        return SURVIVAL_UNITS
     if task == "classification":
         if family == "binomial":
             return f"log odds of {outputs[0]!r}"

@@ -15,6 +15,7 @@ from sparsenam.explain.report.svg import UNITS, placed
 from sparsenam.explain.summary import Density
 from sparsenam.explain.text import (
     MISSING,
+    SURVIVAL_UNITS,
     TIMES,
     abbreviations,
     count_text,
@@ -30,6 +31,7 @@ PLOT, STRIP, GAP = 160.0, 24.0, 4.0  # heights in pixels: of a curve, of the row
 CURVE_SHARE, GUTTER = 0.8, 0.91  # of the width: the curve beside a missing cell's effect, and where that is drawn
 ROW, STEP_ROW, NAMES, COUNTS = 22.0, 24.0, 140.0, 52.0  # pixels
 NAME_LETTERS = 19  # of a level
+ROUNDING = 1e-9  # of an axis
 SPARE = 9  # labels of an axis at most
 DEEPEST = 1 / 16  # of the range of a curve, or of the part without tails, that a zoom shows
 FLATTEST = 1 / 6  # of the range of the effects
@@ -252,8 +254,11 @@ def waterfall_chart(row: RowExplanation, output: int, units: str) -> Markup:
         kind = "plus" if step.stop >= step.start else "minus"
         bars.append(svg.rectangle(left, index + 0.17, max(right - left, 3.0), 0.66, kind))
         labels.append(_step_labels(step, index, across))
-    total = (_total("start: intercept", first, 0, across), _total("score", last, len(steps) + 1, across))
-    axis = svg.bottom_axis(across, across.fitting(svg.NARROW * 0.6, 4), height, rule=height)
+    if abs(first) < ROUNDING * (across.high - across.low):  # Cox's model has none, but for rounding
+        first = 0.0
+    start = "start: average row" if units == SURVIVAL_UNITS else "start: intercept"
+    total = (_total(start, first, 0, across), _total("score", last, len(steps) + 1, across))
+    axis = svg.bottom_axis(across, across.fitting(svg.NARROW * 0.4, 4), height, rule=height)
     parts = (axis, svg.stretched(*bars, rows=float(len(steps) + 2)), *labels, *total)
     title = f"How the score of row {row.row} comes about, in {units}"
     return svg.chart(title, height, (8, 56, 22, 172), *parts, name="waterfall")

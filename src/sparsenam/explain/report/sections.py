@@ -27,6 +27,7 @@ from sparsenam.explain.report.svg import PENS, UNITS, mark, placed, rectangle, s
 from sparsenam.explain.text import (
     MISSING,
     NOTHING,
+    SURVIVAL_UNITS,
     count_text,
     number_text,
     ratio_text,
@@ -302,7 +303,8 @@ def table_points(curve: Curve) -> list[tuple[float, tuple[float, ...]]]:
 
 def local_rows(local: LocalExplanation) -> Markup:
     """Return one card for each explained row: a waterfall, and the same as sentences."""
-    text = "Each row's score is the intercept and what its cells add."
+    start = "" if local.units == SURVIVAL_UNITS else "the intercept and "
+    text = f"Each row's score is {start}what its cells add."
     if local.reference:
         text += f" Compared with {local.reference}."
     cards = [_row_card(row, local) for row in local.rows]
