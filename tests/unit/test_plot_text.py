@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from sparsenam.explain.drawing import Axis
 from sparsenam.explain.plots.sheet import plain
-from sparsenam.explain.text import shorten
+from sparsenam.explain.text import abbreviations, number_text, shorten
 
 
 @settings(max_examples=50)
@@ -33,3 +33,21 @@ def test_labels_of_a_log_axis_are_plain_numbers():
 @pytest.mark.parametrize(("low", "high"), [(-0.05, 0.05), (0.0, 1.0), (1.0, 1.1)])
 def test_limits_without_a_logarithm_have_labels_all_the_same(low, high):
     assert Axis(low, high, "log").ticks()
+
+
+def test_names_that_differ_in_their_middle_stay_different_when_they_are_cut():
+    styles = [f"One_and_Half_{part}_All_Ages" for part in ("Finished", "Unfinished", "Remodelled")]
+    for names in (styles, [f"region {number} of the kingdom" for number in range(30)], ["a" * 40, "a" * 41, "b"]):
+        for length in (6, 10, 19):
+            assert len(set(abbreviations(names, length))) == len(names)
+    assert ["Finished" in text for text in abbreviations(styles, 19)] == [True, False, False]
+    assert abbreviations(["short", "short"], 19) == ["short", "short"]
+
+
+def test_years_have_no_thousands_and_large_numbers_have():
+    assert [number_text(value) for value in (1987, -2024, 9999.7, 12345)] == [
+        "1987",
+        "−2024",
+        "10\u202f000",
+        "12\u202f345",
+    ]

@@ -24,6 +24,7 @@ from sparsenam.cli.large import LargeProblem
 from sparsenam.cli.problem import LabelledRows, SplitProblem, TargetKind, TargetRequest, fit_rows
 from sparsenam.context import ResumeFile
 from sparsenam.errors import ChoiceWarning, InputError, describe
+from sparsenam.explain.performance import class_performance, number_performance
 from sparsenam.explain.report import render_report
 from sparsenam.export import ModelFileError
 from sparsenam.families import Family, Quantile
@@ -222,7 +223,11 @@ def run_fit(
         _remember(estimator, problem, metrics)
         shown = problem.some(SHOWN_ROWS) if held is None else held
         local = _shown_rows(estimator, shown, held_out=held is not None)
-        folder.write(estimator, metrics, render_report(estimator.explain(), local, findings_of(estimator)))
+        explanation = estimator.explain()
+        if held is not None:
+            card = explanation.card | _performance(estimator, problem.kind, held)
+            explanation = replace(explanation, card=card)
+        folder.write(estimator, metrics, render_report(explanation, local, findings_of(estimator)))
     except KeyboardInterrupt as interrupt:
         if not hasattr(estimator, "model_"):
             raise FitStopped(_leave_preliminary(problem, request, folder, stage, metrics)) from interrupt
@@ -346,6 +351,19 @@ def _shown_rows(estimator: Any, shown: LabelledRows, *, held_out: bool) -> Any:
         local = estimator.explain_local(few.table.native)
     named = tuple(replace(row, row=f"{row.row} held out") for row in local.rows)
     return replace(local, rows=named) if held_out else local
+
+
+def _performance(estimator: Any, kind: TargetKind, held: LabelledRows) -> dict[str, Any]:
+    """Return how predictions of held-out rows compare with what came true; nothing for more than two classes."""
+    with held.named():
+        if kind.task == "classification" and len(estimator.classes_) == 2:
+            chances = np.asarray(estimator.predict_proba(held.table.native))[:, 1]
+            second = estimator.classes_[1]
+            return {"performance": class_performance(chances, held.y == second, str(second))}
+        if kind.task == "regression":
+            more = {} if held.exposure is None else {"exposure": held.exposure}
+            return {"performance": number_performance(estimator.predict(held.table.native, **more), held.y)}
+    return {}
 
 
 def measure(estimator: Any, kind: TargetKind, fitted: LabelledRows, held: LabelledRows) -> dict[str, Any]:

@@ -6,13 +6,13 @@ import math
 import time
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal, Self, TypeVar
+from typing import Any, Literal, Self, TypeVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -50,6 +50,8 @@ from sparsenam.explain import (
     summarize_training,
 )
 from sparsenam.explain.edits import data_after_edits
+from sparsenam.explain.performance import kept_performance
+from sparsenam.explain.report.notebook import at_a_glance, kept_in_words
 from sparsenam.explain.summary import cut_short_sentence
 from sparsenam.export import save_estimator
 from sparsenam.families import Family
@@ -160,10 +162,19 @@ class AdditiveEstimator(AuditingMixin, BandsMixin, EditingMixin, ExportMixin, Ch
             data = self.summary_.data
             if self.edits_:
                 data = data_after_edits(self.encoder_, self.model_, data, self.edits_)
-            return explain_model(self._record(), data)
+            made = explain_model(self._record(), data)
+            return replace(made, card={**made.card, **self._card_facts()})
         encoded, cells = self.encoder_.encode(X), read_cells(self.encoder_, X)
         missing = [column.missing for column in cells]
         return explain_model(self._record(), summarize_data(self.encoder_, self.model_, encoded, missing=missing))
+
+    def _card_facts(self) -> dict[str, Any]:
+        """Return what the card of an explanation says beside the course of the fit: what its errors were."""
+        known = getattr(self, "residuals_", None)
+        if known is None or known.edits != len(self.edits_):
+            return {}
+        found = kept_performance(known, self._record().outputs)
+        return {} if found is None else {"performance": found}
 
     def explain_local(self, X: ArrayLike) -> LocalExplanation:
         """Return what each column adds to the score of each row, in numbers and in words.
@@ -184,6 +195,23 @@ class AdditiveEstimator(AuditingMixin, BandsMixin, EditingMixin, ExportMixin, Ch
         """
         check_is_fitted(self)
         save_estimator(self, path)
+
+    @property
+    def _repr_html_(self) -> Callable[[], str]:
+        """What notebooks show: scikit-learn's view of the settings, and below it what a fitted model kept."""
+        drawn = cast("Callable[[], str]", cast(Any, super())._repr_html_)
+        return lambda: drawn() + (at_a_glance(self.explain()) if self.__sklearn_is_fitted__() else "")
+
+    def _repr_mimebundle_(self, **kwargs: object) -> dict[str, str]:
+        """Return what notebooks show, as text and as HTML."""
+        shown = cast("dict[str, str]", cast(Any, super())._repr_mimebundle_(**kwargs))
+        if not self.__sklearn_is_fitted__():
+            return shown
+        made = self.explain()
+        shown["text/plain"] += f"\n{kept_in_words(made)}"
+        if "text/html" in shown:
+            shown["text/html"] += at_a_glance(made)
+        return shown
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "model_")

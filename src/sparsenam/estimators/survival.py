@@ -23,6 +23,7 @@ from sparsenam.estimators.base import (
     require_target,
 )
 from sparsenam.estimators.editing import GivenRows
+from sparsenam.explain.performance import survival_facts
 from sparsenam.families import Family, Poisson
 from sparsenam.fitting.pipeline import Pose
 from sparsenam.fitting.strategies import Strategy
@@ -125,6 +126,10 @@ class AdditiveSurvival(AdditiveEstimator):
         functions = np.empty(len(values), dtype=object)
         functions[:] = [StepFunction(moments, row, start) for row in values]
         return functions
+
+    def _card_facts(self) -> dict[str, Any]:
+        baseline = self.baseline_
+        return {**super()._card_facts(), "baseline": survival_facts(baseline.times, baseline.cumulative_hazard)}
 
     def _target_in(self, y: ArrayLike) -> NDArray[np.float64]:
         target = read_survival(y)

@@ -40,6 +40,7 @@ Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
 PRESENT = "(present)"
 POINTS = 129
+BARELY = 1.05  # times the penalty under which a column leaves
 BEYOND = 0.1  # of the outermost bin by which a curve goes on: farther out an effect means nothing
 
 
@@ -196,7 +197,7 @@ def _feature(
         levels=levels,
         missing=Missing(numbers(missing), data.missing) if data.missing or described.n_missing else None,
         substitutes=dict(record.substitutes.get(described.name, {})),
-        reason=why_kept(record, column, entry) + ("; edited since" if is_edited else ""),
+        reason=why_kept(record, column) + ("; edited since" if is_edited else ""),
         kept_in=None if evidence is None else evidence.kept_in.get(described.name),
         stability=None if record.stability is None else record.stability.frequencies.get(described.name),
         form=None if curve is None else _form(record, column, values[0][0]),
@@ -397,7 +398,7 @@ def _tested(record: FitRecord) -> list[str]:
     return [] if found is None else [found.sentence(), *found.notes()]
 
 
-def why_kept(record: FitRecord, column: int, entry: int | None) -> str:
+def why_kept(record: FitRecord, column: int) -> str:
     """Return why a column is kept."""
     encoder = record.encoder
     name, gaps = encoder.columns[column].name, encoder.columns[column].missing_term
@@ -415,9 +416,22 @@ def why_kept(record: FitRecord, column: int, entry: int | None) -> str:
         return "the convex choice dropped it, but held-out rows want it back"
     if record.alpha == 0.0:
         return "no penalty: every column stays"
-    if entry is not None:
-        return f"it was number {entry} to enter the path"
-    return "its effect is worth the penalty"
+    return _why_worth(record, name)
+
+
+def _why_worth(record: FitRecord, name: str) -> str:
+    """Return how much stronger the penalty would have to be for a column to leave, and whether others could serve."""
+    path, instead = record.summary.path, record.substitutes.get(name)
+    other = max(instead, key=lambda found: instead[found]) if instead else None
+    served = "" if other is None else f"; {other!r} could stand in for it"
+    if path is None or name not in path.names or not record.alpha > 0.0:
+        return f"its effect is worth the penalty{served}"
+    column = path.names.index(name)
+    times = max((alpha for alpha, row in zip(path.alphas, path.norms, strict=True) if row[column] > 0.0), default=0.0)
+    times /= record.alpha
+    if times < BARELY:
+        return f"it is barely worth the penalty{served}"
+    return f"it would stay under {times:.2g} times the penalty{served}"
 
 
 def why_dropped(record: FitRecord, columns: Sequence[int]) -> list[Dropped]:

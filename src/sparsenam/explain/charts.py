@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -23,13 +23,17 @@ Vector = NDArray[np.float64]
 Measure = Literal["mean_absolute", "variation"]
 
 MEASURES: dict[Measure, str] = {"mean_absolute": "mean |effect|", "variation": "max - min of the effect"}
-ALPHA_LABEL = "penalty weight α, weaker →"
+ALPHA_LABEL = "penalty α, weaker →"
 NORM_LABEL = "norm of the effect"
 LOSS_LABEL = "held-out loss"
 MOST_LEVELS = 16  # bars that fit a card and a panel
 MOST_STEPS = 12  # bars of a waterfall
 EFFECT_MARGIN = 0.06  # of the range of effects, above and below
 LONG_TAIL = 0.25  # an outer bin longer than this share of all inner ones together is a tail
+SKEWED, EASED = 4.0, 0.7  # range over that of the middle 80 %, and what must be left of it on a skewed axis
+LEAST_BINS = 8  # of a histogram that can tell
+BENT_POINTS = 80  # of a curve on a skewed axis
+FEW_ROWS, TAIL_ROWS, LONG_BIN = 5, 20, 3.0  # rows that a stretch has at least; times the width of other bins
 INVISIBLE = 0.02  # of the largest norm: below, a line is one with the axis
 THIN = 5e-4  # of a curve's height by which a thinned curve may be off: a tenth of a pixel on the page
 
@@ -72,10 +76,15 @@ def has_levels(feature: Feature) -> bool:
 
 
 def drawn_levels(feature: Feature) -> list[Level]:
-    """Return the levels to draw: the most frequent in their given order, then the missing cells."""
+    """Return the levels to draw, then the missing cells: the most frequent ones.
+
+    Ordered levels are in their order, others by their effect; by frequency where there are several outputs.
+    """
     levels = feature.levels or ()
     frequent = sorted(range(len(levels)), key=lambda index: -levels[index].count)[:MOST_LEVELS]
-    shown = [levels[index] for index in sorted(frequent)]
+    shown = [levels[index] for index in (sorted(frequent) if feature.kind == "ordered" else frequent)]
+    if feature.kind != "ordered" and all(len(level.effect) == 1 for level in shown):
+        shown.sort(key=lambda level: (math.isnan(level.effect[0]), level.effect[0]))
     if feature.missing is not None:
         shown.append(Level(MISSING, feature.missing.effect, feature.missing.count))
     return shown
@@ -95,6 +104,7 @@ def effects_of(feature: Feature) -> Matrix:
     else:
         rows = [*(() if feature.curve is None else feature.curve.effect)]
         spread = _whole_widths(feature.curve)
+        rows, spread = _held_back(feature, rows, spread)
         rows += [] if feature.missing is None else [feature.missing.effect]
         spread += [] if feature.missing is None else [None]
     found = np.array(rows, dtype=np.float64)
@@ -109,6 +119,27 @@ def effects_of(feature: Feature) -> Matrix:
         room = np.ptp(inside) if inside.size else 0.0
         found = np.vstack([found, np.clip(np.array(limits), inside.min() - room, inside.max() + room)])
     return np.where(np.isfinite(found), found, np.nan)
+
+
+def _held_back(
+    feature: Feature, rows: list[Numbers], spread: list[Numbers | None]
+) -> tuple[list[Numbers], list[Numbers | None]]:
+    """Return effects and spreads of a curve, those without rows no farther out than the others' range on either side.
+
+    What a curve does where no rows are would else press the rest of it flat.
+    """
+    spans, curve = thin_spans(feature), feature.curve
+    if not spans or curve is None:
+        return rows, spread
+    thin = [any(start <= x <= stop for start, stop in spans) for x in curve.x]
+    effects = np.array(rows, dtype=np.float64)
+    core = effects[~np.array(thin)]
+    if not core.size or not np.isfinite(core).all():
+        return rows, spread
+    low, high = min(0.0, float(core.min())), max(0.0, float(core.max()))
+    held = np.clip(effects, 2 * low - high, 2 * high - low)
+    effects[np.array(thin)] = held[np.array(thin)]
+    return list(map(tuple, effects.tolist())), [None if gone else one for gone, one in zip(thin, spread, strict=True)]
 
 
 def _whole_widths(curve: Curve | None) -> list[Numbers | None]:
@@ -129,6 +160,8 @@ def axis_of(feature: Feature, *, whole: bool) -> Axis:
     """Return the horizontal axis of a curve: over all of it, or without long thin tails on either side."""
     x = () if feature.curve is None else feature.curve.x
     kind = "date" if feature.kind == "date" else "number"
+    if (unit := skew_unit(feature)) is not None:
+        return replace(axis_over(x, kind="skewed"), unit=unit)
     if whole or feature.density is None:
         return axis_over(x, kind=kind)
     edges = np.array(feature.density.edges)
@@ -138,6 +171,66 @@ def axis_of(feature: Feature, *, whole: bool) -> Axis:
         low = float(edges[1]) if edges[1] - edges[0] > LONG_TAIL * inner else low
         high = float(edges[-2]) if edges[-1] - edges[-2] > LONG_TAIL * inner else high
     return axis_over([low, high], kind=kind)
+
+
+def skew_unit(feature: Feature) -> float | None:
+    """Return the unit of a skewed axis for a column whose rows would crowd a straight one; None for others.
+
+    A column is skewed where its range is many times the distance between its outer tenths, and much less so on the
+    skewed axis.
+    """
+    density = feature.density
+    if density is None or feature.kind != "number" or len(density.counts) < LEAST_BINS or not sum(density.counts):
+        return None
+    edges, shares = np.array(density.edges), np.cumsum([0, *density.counts]) / sum(density.counts)
+    tenths = np.interp((0.1, 0.9), shares, edges)
+    if not edges[-1] - edges[0] > SKEWED * (tenths[1] - tenths[0]):
+        return None
+    unit = max(float(edges[0]), float(np.median(np.diff(edges)))) / 3.0
+    placed = np.array([Axis(0.0, 1.0, "skewed", unit).place(float(value)) for value in (edges[0], edges[-1], *tenths)])
+    better = (placed[1] - placed[0]) * (tenths[1] - tenths[0]) < EASED * (edges[-1] - edges[0]) * (
+        placed[3] - placed[2]
+    )
+    return unit if better else None
+
+
+def bent(feature: Feature) -> Feature:
+    """Return the feature with more points on its curve where a skewed axis bends straight pieces."""
+    axis, curve = axis_of(feature, whole=True), feature.curve
+    if axis.kind != "skewed" or curve is None:
+        return feature
+    places = np.linspace(axis.place(curve.x[0]), axis.place(curve.x[-1]), BENT_POINTS)
+    between = [axis.value_at(float(place)) for place in places[1:-1]]
+    x = np.unique(np.concatenate([curve.x, [value for value in between if curve.x[0] < value < curve.x[-1]]]))
+
+    def at(rows: Sequence[Numbers]) -> tuple[Numbers, ...]:
+        columns = [np.interp(x, curve.x, column).tolist() for column in zip(*rows, strict=True)]
+        return tuple(zip(*columns, strict=True))
+
+    spread = None if curve.deviation is None else at(curve.deviation)
+    return replace(feature, curve=Curve(tuple(x.tolist()), at(curve.effect), spread, curve.whole))
+
+
+def thin_spans(feature: Feature) -> list[tuple[float, float]]:
+    """Return the stretches of a curve that hardly any rows speak for, each from where to where.
+
+    A bin is thin that has fewer than `FEW_ROWS` rows together with its neighbours; a long bin, which holds a tail, must
+    have `TAIL_ROWS`.
+    """
+    density = feature.density
+    if density is None or len(density.counts) < LEAST_BINS:
+        return []
+    counts, edges = np.array(density.counts), np.array(density.edges)
+    widths = np.diff(edges)
+    near = np.convolve(counts, np.ones(3), mode="same")
+    thin = np.where(widths > LONG_BIN * np.median(widths), counts < TAIL_ROWS, near < FEW_ROWS)
+    found: list[tuple[float, float]] = []
+    for index in np.flatnonzero(thin).tolist():
+        start, stop = float(edges[index]), float(edges[index + 1])
+        if found and found[-1][1] == start:
+            start = found.pop()[0]
+        found.append((start, stop))
+    return found
 
 
 def curve_within(curve: Curve, axis: Axis) -> tuple[Vector, Matrix]:
@@ -195,9 +288,10 @@ def curve_bands(curve: Curve, output: int) -> list[tuple[Vector, Vector]]:
     return [(effect - times * spread, effect + times * spread) for times in (curve.whole[output], POINTWISE)]
 
 
-def density_heights(density: Density) -> Vector:
-    """Return the heights (bins,) of a histogram whose areas are the counts, the tallest 1."""
-    heights = np.array(density.counts) / np.maximum(np.diff(density.edges), 1e-300)
+def density_heights(density: Density, axis: Axis) -> Vector:
+    """Return the heights (bins,) of a histogram whose areas on an axis are the counts, the tallest 1."""
+    places = [axis.place(edge) for edge in density.edges]
+    heights = np.array(density.counts) / np.maximum(np.diff(places), 1e-300)
     return heights / (heights.max(initial=0.0) or 1.0)
 
 

@@ -23,7 +23,7 @@ VERMILLION = "#D55E00"
 PURPLE = "#CC79A7"
 
 Style = Literal["-", "--", "-.", ":"]
-Kind = Literal["number", "date", "log"]
+Kind = Literal["number", "date", "log", "skewed"]
 
 # yellow is left out: thin yellow lines vanish on white
 _COLOURS = (BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY, BLACK)
@@ -71,14 +71,33 @@ class Tick:
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """An axis from ``low`` to ``high``, straight, of days since 1970, or logarithmic; it may fall."""
+    """An axis from ``low`` to ``high``, straight, of days since 1970, logarithmic, or skewed; it may fall.
+
+    A skewed axis is straight near 0 and logarithmic beyond its ``unit``, on either side.
+    """
 
     low: float
     high: float
     kind: Kind = "number"
+    unit: float = 1.0
+
+    def place(self, value: float) -> float:
+        """Return a value where a skewed axis has it, ± log(1 + |value| / unit); on other axes the value itself."""
+        if self.kind != "skewed":
+            return value
+        return math.copysign(math.log1p(abs(value) / self.unit), value)
+
+    def value_at(self, place: float) -> float:
+        """Return the value at a place, the inverse of `place`."""
+        if self.kind != "skewed":
+            return place
+        return math.copysign(math.expm1(abs(place)) * self.unit, place)
 
     def fraction(self, value: float) -> float:
         """Return how far along the axis a value is: 0 at ``low``, 1 at ``high``."""
+        if self.kind == "skewed":
+            low, high = self.place(self.low), self.place(self.high)
+            return (self.place(value) - low) / (high - low)
         if self.kind == "log":
             low, high = math.log(self.low), math.log(self.high)
             return (math.log(max(value, 1e-300)) - low) / (high - low)
@@ -94,6 +113,8 @@ class Axis:
         low, high = sorted((self.low, self.high))
         if self.kind == "log":
             return _log_ticks(low, high, about)
+        if self.kind == "skewed":
+            return _skewed_ticks(low, high, about, self.unit)
         if self.kind == "date" and max(abs(low), abs(high)) < MOST_DAYS and high - low > 3:
             return _date_ticks(low, high, about)
         digits = max(4, math.ceil(math.log10(max(abs(low), abs(high)) / (high - low))) + 3)
@@ -113,7 +134,7 @@ class Axis:
     def fitting(self, letters: float, about: int = 5) -> list[Tick]:
         """Return as many ticks, up to about so many, as have room on an axis of a width in ``letters``."""
         found: list[Tick] = []
-        for wanted in range(about, 0, -1):
+        for wanted in range(about, 0, -1) if self.kind in ("number", "date") else ():
             found = self.ticks(wanted)
             if len(found) < 2:
                 break
@@ -121,7 +142,20 @@ class Axis:
             nearest = min(second - first for first, second in pairwise(shares))
             if nearest * letters >= label_room(found):
                 break
-        return found
+        return self._apart(found if self.kind in ("number", "date") else self.ticks(about), letters)
+
+    def _apart(self, ticks: list[Tick], letters: float) -> list[Tick]:
+        """Return the ticks that keep their distance from the one before, on an axis of a width in ``letters``."""
+        kept: list[Tick] = []
+        for tick in sorted(ticks, key=lambda tick: self.fraction(tick.value)):
+            if not kept or self._has_room(kept[-1], tick, letters):
+                kept.append(tick)
+        return sorted(kept, key=lambda tick: tick.value)
+
+    def _has_room(self, one: Tick, other: Tick, letters: float) -> bool:
+        """Return whether two labels, each about its tick, do not touch."""
+        room = (len(one.text) + len(other.text)) / 2 + LABEL_SPACE / 2
+        return abs(self.fraction(other.value) - self.fraction(one.value)) * letters >= room
 
 
 def percent(share: float) -> str:
@@ -180,6 +214,16 @@ def _log_ticks(low: float, high: float, about: int) -> list[Tick]:
     every = max(1, round((last - first) / (about + 1)))
     values = [float(f"{lead}e{power}") for power in range(first, last + 1, every) for lead in leads]
     return [Tick(value, number_text(value)) for value in values if low * 0.999 <= value <= high * 1.001]
+
+
+def _skewed_ticks(low: float, high: float, about: int, unit: float) -> list[Tick]:
+    """Return 0 and leading digits times powers of ten beyond the unit, within a range."""
+    leads = (1,) if about <= 5 else (1, 3) if about <= 9 else (1, 2, 5)
+    first, last = math.floor(math.log10(unit)), math.ceil(math.log10(max(abs(low), abs(high), unit)))
+    every = max(1, round((last - first) / about)) if about <= 3 else 1
+    sizes = [float(f"{lead}e{power}") for power in range(last, first - 1, -every) for lead in leads]
+    values = {0.0, *(sign * size for size in sizes if size >= 2 * unit for sign in (-1.0, 1.0))}
+    return [Tick(value, number_text(value)) for value in sorted(values) if low <= value <= high]
 
 
 def _date_ticks(low: float, high: float, about: int) -> list[Tick]:

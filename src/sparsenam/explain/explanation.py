@@ -34,6 +34,8 @@ from sparsenam.model.editing import EditKind
 from sparsenam.tables.text import date_key
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from sparsenam.explain.local import LocalExplanation
 
 SCHEMA = 5  # of the JSON of explanations
@@ -340,6 +342,25 @@ class Explanation:
     def to_frame(self) -> DataFrame:
         """Return the records as a pandas table."""
         return as_frame(self.to_records())
+
+    def plot(self, features: Sequence[str] | int | None = None, *, outputs: Sequence[str] | None = None) -> Figure:
+        """Return a matplotlib figure of the effects, one panel a column, the largest first.
+
+        ``features`` are names, or how many of the largest; ``outputs`` names of those to draw. `plot_shapes` takes
+        axes of the caller's, too.
+        """
+        try:
+            plots = import_module("sparsenam.explain.plots")
+        except ImportError as error:
+            remedy = "pip install 'sparsenam[plots]', or write report(), which needs nothing"
+            raise InputError(describe("plot", "matplotlib", "no such package", remedy)) from error
+        return cast("Figure", plots.plot_shapes(self, features, outputs=outputs))
+
+    def _repr_html_(self) -> str:
+        """Return what notebooks show: what is kept, how much it matters, and its shape in small."""
+        from sparsenam.explain.report.notebook import at_a_glance
+
+        return at_a_glance(self)
 
     def report(self, path: str | Path, local: LocalExplanation | None = None, beside: Sequence[Found] = ()) -> Path:
         """Write one self-contained page about the model, and about some rows if given; return its path.

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sparsenam.explain.build import FitRecord
 from sparsenam.explain.explanation import SCHEMA, DataFrame, as_frame, read_explanation
 from sparsenam.explain.summary import Numbers, against_average, interactions_of, numbers, plain_data
-from sparsenam.explain.text import MISSING, pair_text
+from sparsenam.explain.text import MISSING, number_text, pair_text
 from sparsenam.tables import TableEncoder
 from sparsenam.tables.cells import Cells
 from sparsenam.tables.columns import Column, as_numbers, levels_of
@@ -162,11 +162,12 @@ def _contributions(
     return tuple(sorted(found, key=lambda part: (-max(map(abs, part.effect)), part.feature)))
 
 
-def describe_effect(effect: Numbers, outputs: tuple[str, ...]) -> str:
-    """Return what an effect (outputs,) does as text; of several outputs, to the one that it moves most."""
-    output = max(range(len(effect)), key=lambda index: abs(effect[index]))
-    size = f"{abs(effect[output]):.3g}"
-    if float(size) == 0.0:
+def describe_effect(effect: Numbers, outputs: tuple[str, ...], output: int | None = None) -> str:
+    """Return what an effect (outputs,) does as text; of several outputs to a given one, or the one it moves most."""
+    if output is None:
+        output = max(range(len(effect)), key=lambda index: abs(effect[index]))
+    size = number_text(abs(effect[output]), 3)
+    if size == "0":
         return "adds nothing"
     rising = effect[output] > 0
     if len(outputs) == 1:

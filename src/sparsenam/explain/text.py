@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
@@ -16,27 +17,36 @@ FeatureKind = Literal["number", "category", "ordered", "date"]
 MINUS, NOTHING, ELLIPSIS = "\u2212", "\u2013", "\u2026"
 THIN_SPACE = "\u202f"
 MISSING = "missing"
+SURVIVAL_UNITS = "log hazard ratio"
 TIMES = " × "  # between the two columns of a pair
 MOST_DAYS = 700_000  # either side of 1970; Python's dates end soon after
 _WIDE = frozenset("MWmw@%")
 
 
 def number_text(value: float | None, digits: int = 4) -> str:
-    """Return the number to some significant digits, with a true minus; a dash where there is none."""
+    """Return the number to some significant digits, with a true minus; a dash where there is none.
+
+    Thousands are set apart from five digits on, so that years read as years.
+    """
     if value is None or math.isnan(value):
         return NOTHING
     if math.isinf(value):
         return "∞" if value > 0 else f"{MINUS}∞"
     size = abs(value)
-    whole = size < 1e12 and (size >= 10**digits or value == round(value))
+    whole = size < 1e12 and (size >= 10**digits - 0.5 or value == round(value))
     text = f"{value:,.0f}" if whole else f"{value:.{digits}g}"
-    return text.replace(",", THIN_SPACE).replace("-", MINUS)
+    return text.replace(",", THIN_SPACE if size >= 9999.5 else "").replace("-", MINUS)
 
 
 def signed_text(value: float) -> str:
     """Return the number with its sign to three digits; zero has no sign."""
     text = number_text(value, 3)
     return f"+{text}" if value > 0 else text
+
+
+def ratio_text(effect: float) -> str:
+    """Return the hazard ratio of an effect on the log hazard."""
+    return number_text(math.exp(min(effect, 700.0)), 3)
 
 
 def whole_text(count: float) -> str:
@@ -84,6 +94,53 @@ def shorten(name: str, length: int = 26) -> str:
     return f"{head.rstrip()}{ELLIPSIS}{_first(reversed(name), tail)[::-1].lstrip()}"
 
 
+def abbreviations(names: Sequence[str], length: int = 26) -> list[str]:
+    """Return the names no wider than ``length`` small letters, different ones with different abbreviations.
+
+    Names that `shorten` would make the same lose what they have in common instead; where their differences do not fit
+    either, they are numbered.
+    """
+    found = [shorten(name, length) for name in names]
+    for same in _alike(names, found):
+        start = _to_word(_shared([names[index] for index in same]))
+        end = _to_word(_shared([names[index][start:][::-1] for index in same]))
+        for index in same:
+            name = names[index]
+            middle = name[start : len(name) - end]
+            room = length - sum(map(_width, middle)) - 2
+            head = _first(name[:start], max(room, 0.0))
+            after = ELLIPSIS if end else ""
+            cut = head if head == name[:start] else f"{head.rstrip()}{ELLIPSIS}"
+            found[index] = f"{cut}{middle}{after}" if room >= 0 else shorten(f"{ELLIPSIS}{middle}{after}", length)
+    for same in _alike(names, found):
+        numbered = {name: place for place, name in enumerate(dict.fromkeys(names[index] for index in same), start=1)}
+        for index in same:
+            text = f" ({numbered[names[index]]})"
+            found[index] = f"{shorten(names[index], length - len(text))}{text}"
+    return found
+
+
+def _shared(names: Sequence[str]) -> str:
+    """Return the letters with which all names begin."""
+    first, last = min(names), max(names)
+    same = itertools.takewhile(lambda letters: letters[0] == letters[1], zip(first, last, strict=False))
+    return "".join(letter for letter, _ in same)
+
+
+def _to_word(shared: str) -> int:
+    """Return how much of a shared beginning may go so that the word after it stays whole; all where it is one word."""
+    breaks = [place for place, letter in enumerate(shared, start=1) if not letter.isalnum()]
+    return breaks[-1] if breaks else len(shared)
+
+
+def _alike(names: Sequence[str], texts: Sequence[str]) -> list[list[int]]:
+    """Return the indices of different names that have the same text, one list for each such text."""
+    groups: dict[str, list[int]] = {}
+    for index, text in enumerate(texts):
+        groups.setdefault(text, []).append(index)
+    return [same for same in groups.values() if len({names[index] for index in same}) > 1]
+
+
 def wrap(name: str, length: int, lines: int = 2) -> list[str]:
     """Return a name as up to so many lines of ``length`` small letters, its middle cut out if that is too short."""
     rest = shorten(name, lines * length - lines)
@@ -107,7 +164,7 @@ def output_names(task: Task, family: str, classes: Sequence[object], outputs: in
 def score_units(task: Task, family: str, link: str, outputs: Sequence[str]) -> str:
     """Return the units of scores and effects."""
     if task == "survival":
-        return "log hazard ratio"
+        return SURVIVAL_UNITS
     if task == "classification":
         if family == "binomial":
             return f"log odds of {outputs[0]!r}"

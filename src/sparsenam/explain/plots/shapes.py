@@ -12,11 +12,11 @@ from numpy.typing import ArrayLike
 
 from sparsenam.errors import InputError, describe
 from sparsenam.explain import charts
-from sparsenam.explain.drawing import BLACK, BLUE, ORANGE, PENS, Pen, pen
+from sparsenam.explain.drawing import BLACK, BLUE, ORANGE, PENS, Axis, Pen, pen
 from sparsenam.explain.explanation import POINTWISE, Explanation, Feature
 from sparsenam.explain.plots import sheet as sheets
 from sparsenam.explain.plots.sheet import Panel, numbers, plain
-from sparsenam.explain.text import shorten
+from sparsenam.explain.text import abbreviations
 
 LEVEL_LETTERS = 12
 LETTERS_IN_A_ROW = 26  # names of levels that fit side by side under a panel
@@ -78,9 +78,12 @@ def _draw_curve(panel: Panel, feature: Feature, pens: Mapping[int, Pen]) -> None
     if curve is None:
         return
     axis = charts.axis_of(feature, whole=False)
+    curve = charts.bent(feature).curve or curve
+    if axis.kind == "skewed":
+        sheets.use_skewed(panel, axis)
     if (density := feature.density) is not None:
         edges = numbers(density.edges)
-        _draw_counts(panel, edges[:-1], charts.density_heights(density), np.diff(edges), align="edge")
+        _draw_counts(panel, edges[:-1], charts.density_heights(density, axis), np.diff(edges), align="edge")
     x, effect = charts.curve_within(curve, axis)
     for output, look in pens.items() if len(pens) == 1 else ():  # the bands of several would hide each other
         for lower, upper in charts.curve_bands(curve, output):
@@ -88,15 +91,18 @@ def _draw_curve(panel: Panel, feature: Feature, pens: Mapping[int, Pen]) -> None
             panel.fill_between(x, *limits, color=look.colour, alpha=0.15, linewidth=0.0)
     for output, look in pens.items():
         panel.plot(x, effect[:, output], color=look.colour, linestyle=look.style, linewidth=1.5)
-    sheets.use_ticks(panel, "x", axis.kind, about=4)
-    margin = MARGIN * (axis.high - axis.low)
-    low, high = axis.low - margin, axis.high + margin
+    for start, stop in charts.thin_spans(feature):  # pale where hardly any rows speak for the curve
+        panel.axvspan(start, stop, color="white", alpha=0.6, linewidth=0.0, zorder=2.5)
+    sheets.use_ticks(panel, "x", axis.kind, about=4, unit=axis.unit)
+    first, last = axis.place(axis.low), axis.place(axis.high)
+    margin = MARGIN * (last - first)
+    low, high = first - margin, last + margin
     if feature.missing is None:
-        panel.set_xlim(low, high)
+        panel.set_xlim(axis.value_at(low), axis.value_at(high))
         return
-    panel.axvline(high, color="0.7", linewidth=0.6, linestyle=":")
-    panel.set_xlim(low, high + 1.6 * MISSING_AT * (high - low))
-    _draw_missing(panel, high + MISSING_AT * (high - low), feature.missing.effect, pens)
+    panel.axvline(axis.value_at(high), color="0.7", linewidth=0.6, linestyle=":")
+    panel.set_xlim(axis.value_at(low), axis.value_at(high + 1.6 * MISSING_AT * (high - low)))
+    _draw_missing(panel, axis, high + MISSING_AT * (high - low), feature.missing.effect, pens)
 
 
 def _draw_levels(panel: Panel, feature: Feature, pens: Mapping[int, Pen]) -> None:
@@ -119,23 +125,23 @@ def _draw_levels(panel: Panel, feature: Feature, pens: Mapping[int, Pen]) -> Non
         for offset, (output, look) in zip(offsets, pens.items(), strict=True):
             style = {"linestyle": look.style if joined else "", "linewidth": 1.2, "markersize": 4.5}
             panel.plot(at + offset, effect[:, output], color=look.colour, marker=look.mark, **style)
-    names = [shorten(level.name, LEVEL_LETTERS) for level in levels]
+    names = abbreviations([level.name for level in levels], LEVEL_LETTERS)
     # half a level's room on either side, so that a single bar does not fill the panel
     panel.set_xlim(-0.75, len(names) - 0.25)
     slanted = {"rotation": 40.0, "horizontalalignment": "right", "rotation_mode": "anchor"}
     fits = len(names) * max(map(len, names), default=0) <= LETTERS_IN_A_ROW
     panel.set_xticks(positions, [plain(name, LEVEL_LETTERS) for name in names], **({} if fits else slanted))
     if feature.missing is not None:
-        _draw_missing(panel, float(len(present)), feature.missing.effect, pens)
+        _draw_missing(panel, Axis(0.0, 1.0), float(len(present)), feature.missing.effect, pens)
 
 
-def _draw_missing(panel: Panel, x: float, effect: Sequence[float], pens: Mapping[int, Pen]) -> None:
-    """Draw the effect of a missing cell as a diamond for each output, side by side."""
-    low, high = panel.get_xlim()
+def _draw_missing(panel: Panel, axis: Axis, place: float, effect: Sequence[float], pens: Mapping[int, Pen]) -> None:
+    """Draw the effect of a missing cell as a diamond for each output, side by side about a place on an axis."""
+    low, high = (axis.place(float(end)) for end in panel.get_xlim())
     offsets = np.linspace(-0.02, 0.02, len(pens)) if len(pens) > 1 else np.zeros(1)
     look = {"linestyle": "", "marker": "D", "markersize": 5.0, "markerfacecolor": "white", "zorder": 3.0}
     for offset, (output, look_of) in zip(offsets, pens.items(), strict=True):
-        panel.plot([x + offset * (high - low)], [effect[output]], color=look_of.colour, **look)
+        panel.plot([axis.value_at(place + offset * (high - low))], [effect[output]], color=look_of.colour, **look)
 
 
 def _draw_counts(panel: Panel, x: ArrayLike, heights: ArrayLike, widths: ArrayLike, *, align: str) -> None:

@@ -123,9 +123,10 @@ def _prepared(axes: NDArray[np.object_]) -> tuple[Panel, ...]:
 class RoundLocator(Locator):
     """Finds and labels the ticks that the report has too, for whatever part of an axis is in view."""
 
-    def __init__(self, kind: Kind, about: int, letters: float) -> None:
+    def __init__(self, kind: Kind, about: int, letters: float, unit: float = 1.0) -> None:
         """Find up to about so many ticks on an axis that is so many ``letters`` long."""
         self.kind: Kind = kind
+        self.unit = unit
         self.about, self.letters = about, letters
 
     def tick_values(self, vmin: float, vmax: float) -> list[float]:
@@ -142,17 +143,17 @@ class RoundLocator(Locator):
         return next((tick.text for tick in ticks if tick.value == x), "")
 
     def _between(self, low: float, high: float) -> list[Tick]:
-        axis = Axis(float(low), float(high), self.kind)
+        axis = Axis(float(low), float(high), self.kind, self.unit)
         return axis.fitting(self.letters, self.about) if low != high else []
 
 
-def use_ticks(panel: Panel, name: Literal["x", "y"], kind: Kind = "number", about: int = 5) -> None:
+def use_ticks(panel: Panel, name: Literal["x", "y"], kind: Kind = "number", about: int = 5, unit: float = 1.0) -> None:
     """Give an axis the ticks and labels that the report gives it."""
     figure = cast(Figure, panel.get_figure())
     panels = max(1, round(figure.get_figwidth() / PANEL_WIDTH)) if len(figure.axes) > 1 else 1
     letters = _TICK_LETTERS * figure.get_figwidth() / panels if name == "x" else np.inf
     axis = panel.xaxis if name == "x" else panel.yaxis
-    locator = RoundLocator(kind, about, letters)
+    locator = RoundLocator(kind, about, letters, unit)
     axis.set_major_locator(locator)
     axis.set_major_formatter(FuncFormatter(locator.label))
     if kind != "log":
@@ -166,6 +167,20 @@ def use_log(panel: Panel, name: Literal["x", "y"], limits: tuple[float, float] |
     if limits is not None:
         (panel.set_xlim if name == "x" else panel.set_ylim)(*limits)
     use_ticks(panel, name, "log")
+
+
+def use_skewed(panel: Panel, axis: Axis) -> None:
+    """Make the horizontal axis straight near 0 and logarithmic beyond the unit of a skewed axis."""
+
+    def forward(values: ArrayLike) -> NDArray[np.float64]:
+        found = numbers(values)
+        return np.sign(found) * np.log1p(np.abs(found) / axis.unit)
+
+    def backward(places: ArrayLike) -> NDArray[np.float64]:
+        found = numbers(places)
+        return np.sign(found) * np.expm1(np.abs(found)) * axis.unit
+
+    panel.set_xscale("function", functions=(forward, backward))
 
 
 def write_beside(panel: Panel, x: float, y: float, text: str) -> None:

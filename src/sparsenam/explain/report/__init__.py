@@ -14,14 +14,16 @@ from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from string import Template
+from typing import Any
 
-from sparsenam.explain.charts import named_outputs, thinned
+from sparsenam.explain.charts import bent, named_outputs, thinned
 from sparsenam.explain.drawing import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILLION, YELLOW
 from sparsenam.explain.explanation import Explanation
 from sparsenam.explain.findings import Found
 from sparsenam.explain.local import LocalExplanation
 from sparsenam.explain.report.drawings import chart_constants, choice_data, shape_data
 from sparsenam.explain.report.edits import edits
+from sparsenam.explain.report.errors import performance, survival
 from sparsenam.explain.report.maps import map_styles, pair_data, pairs
 from sparsenam.explain.report.markup import Markup, clean, data_block, element, joined
 from sparsenam.explain.report.sections import (
@@ -79,6 +81,8 @@ def render_report(explanation: Explanation, local: LocalExplanation | None = Non
         "Kept": kept(explanation),
         "Shapes": shapes(explanation, shown),
         "Pairs": pairs(explanation, shown),
+        "Survival": survival(explanation),
+        "Errors": performance(explanation),
         "Rows": local_rows(local) if local is not None and local.rows else joined(()),
         "Dropped": dropped(explanation),
         "Selection": selection(explanation),
@@ -87,10 +91,13 @@ def render_report(explanation: Explanation, local: LocalExplanation | None = Non
     }
     links = [element("a", {"href": f"#{title.split()[-1].lower()}"}, title) for title in built if built[title]]
     title = f"Report of {explanation.target}" if explanation.target else "Model report"
-    toggle = {"type": "button", "id": "theme", "class": "with-script", "aria-pressed": "false"}
+    toggle = {"type": "button", "id": "theme", "class": "with-script"}
     script = _file("report.js")
     data = {
         **chart_constants(),
+        "ratios": explanation.task == "survival",
+        "baseline": explanation.card.get("baseline"),
+        "performance": _chosen_from(explanation.card.get("performance")),
         "outputs": [clean(name) for name in explanation.outputs],
         "choices": choice_data(explanation, shown),
         "features": [shape_data(feature, shown, explanation) for feature in explanation.features],
@@ -101,7 +108,7 @@ def render_report(explanation: Explanation, local: LocalExplanation | None = Non
         policy=_policy(script),
         title=joined((title,)),
         style=_style(),
-        header=joined((element("h1", None, title), element("button", toggle, "Dark"))),
+        header=joined((element("h1", None, title), element("button", toggle, "Use dark colours"))),
         links=joined(links),
         sections=Markup("\n".join(part for part in built.values() if part)),
         footer=joined(("Made with sparsenam. This file needs no network.",)),
@@ -145,10 +152,17 @@ def _style() -> str:
     )
 
 
+def _chosen_from(known: dict[str, Any] | None) -> dict[str, object] | None:
+    """Return the numbers from which the script tells what a threshold does; None where there are none."""
+    if not known or "thresholds" not in known:
+        return None
+    return {"of": clean(str(known["of"])), **{key: known[key] for key in ("rows", "positive", "thresholds")}}
+
+
 def _light(explanation: Explanation) -> Explanation:
     """Return the explanation with curves of no more points than can be seen."""
     features = tuple(
-        feature if feature.curve is None else replace(feature, curve=thinned(feature.curve))
+        feature if feature.curve is None else bent(replace(feature, curve=thinned(feature.curve)))
         for feature in explanation.features
     )
     return replace(explanation, features=features)

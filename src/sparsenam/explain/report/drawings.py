@@ -15,7 +15,9 @@ from sparsenam.explain.report.svg import UNITS, placed
 from sparsenam.explain.summary import Density
 from sparsenam.explain.text import (
     MISSING,
+    SURVIVAL_UNITS,
     TIMES,
+    abbreviations,
     count_text,
     number_text,
     pair_text,
@@ -27,12 +29,15 @@ from sparsenam.explain.text import (
 Ranks = Sequence[tuple[int, int | None]]  # each output with its rank among those shown, None for others
 PLOT, STRIP, GAP = 160.0, 24.0, 4.0  # heights in pixels: of a curve, of the rows below it, between them
 CURVE_SHARE, GUTTER = 0.8, 0.91  # of the width: the curve beside a missing cell's effect, and where that is drawn
-ROW, STEP_ROW, NAMES, COUNTS = 22.0, 24.0, 118.0, 52.0  # pixels
+ROW, STEP_ROW, NAMES, COUNTS = 22.0, 24.0, 140.0, 52.0  # pixels
+NAME_LETTERS = 19  # of a level
+ROUNDING = 1e-9  # of an axis
 SPARE = 9  # labels of an axis at most
 DEEPEST = 1 / 16  # of the range of a curve, or of the part without tails, that a zoom shows
 FLATTEST = 1 / 6  # of the range of the effects
 CHOICE_HEIGHT = 200.0  # of the curve and the path
 NAME_DISTANCE = 0.075  # of the height, between two names beside the path
+NEAR_END = 0.3  # of the width: a word about a point nearer to an end goes inward
 SIZE_DISTANCE = 0.08  # of the width, between two numbers of columns
 
 
@@ -57,16 +62,19 @@ def shape_data(feature: Feature, shown: Sequence[int], explanation: Explanation)
         "limits": _limits(feature, effects),
     }
     if charts.has_levels(feature):
-        return {**data, "bars": [_level_data(level) for level in charts.drawn_levels(feature)]}
+        bars = [_level_data(level) for level in charts.drawn_levels(feature)]
+        fixed = len(bars) if feature.kind == "ordered" else int(feature.missing is not None)
+        return {**data, "bars": bars, "fixed": fixed}
     curve, density = feature.curve, feature.density
     assert curve is not None
     whole, dense = charts.axis_of(feature, whole=True), charts.axis_of(feature, whole=False)
     within = (whole,) if dense.high - dense.low > (whole.high - whole.low) / 2 else (whole, dense)
-    deepest = DEEPEST * (within[-1].high - within[-1].low)
+    deepest = DEEPEST * (within[-1].place(within[-1].high) - within[-1].place(within[-1].low))
     missing = None if feature.missing is None else Level(MISSING, feature.missing.effect, feature.missing.count)
     return {
         **data,
         "date": feature.kind == "date",
+        "unit": whole.unit if whole.kind == "skewed" else None,
         "x": _rounded(curve.x, 8),
         "y": [_rounded(effect) for effect in curve.effect],
         "values": _axis_data(whole) | {"deepest": deepest, "levels": svg.tick_levels(*within, finest=DEEPEST)},
@@ -124,7 +132,7 @@ def _curve_chart(feature: Feature, shown: Sequence[int], outputs: Ranks, units: 
         "svg",
         {"width": percent(1.0 if missing is None else CURVE_SHARE), "height": "100%"},
         element("rect", {"class": "area", "width": "100%", "height": "100%"}),
-        svg.stretched(*bands, *lines),
+        svg.stretched(*bands, *lines, *_veil(feature, across)),
         *(() if feature.density is None else (_strip(feature.density, across),)),
         svg.line(0, base, "100%", base, "axis"),
         svg.bottom_axis(across, across.fitting(svg.NARROW), base, spare=SPARE),
@@ -137,10 +145,25 @@ def _curve_chart(feature: Feature, shown: Sequence[int], outputs: Ranks, units: 
     return svg.chart(title, PLOT, (10, 22, base - PLOT + 22, 52), *parts, name="curve")
 
 
+def _veil(feature: Feature, across: Axis) -> list[Markup]:
+    """Return what makes a curve pale where hardly any rows speak for it."""
+    ends = charts.thin_spans(feature)
+    last = feature.density.edges[-1] if feature.density is not None else math.inf
+    first = feature.density.edges[0] if feature.density is not None else -math.inf
+    found: list[Markup] = []
+    for start, stop in ends:
+        left = 0.0 if start <= first else UNITS * across.fraction(start)
+        right = UNITS if stop >= last else UNITS * across.fraction(stop)
+        found.append(svg.rectangle(left, 0, right - left, UNITS, "thin"))
+    return found
+
+
 def _strip(density: Density, across: Axis) -> Markup:
     """Return how often values occur, as bars below the curve."""
     steps: list[str] = []
-    for height, first, last in zip(charts.density_heights(density), density.edges, density.edges[1:], strict=False):
+    for height, first, last in zip(
+        charts.density_heights(density, across), density.edges, density.edges[1:], strict=False
+    ):
         left, right = (UNITS * min(max(across.fraction(edge), 0.0), 1.0) for edge in (first, last))
         if height and right > left:
             right -= min(1.4, 0.2 * (right - left))
@@ -167,31 +190,19 @@ def _level_chart(feature: Feature, shown: Sequence[int], outputs: Ranks, units: 
     levels = charts.drawn_levels(feature)
     across, height = charts.effect_axis([feature], shown), ROW * len(levels)
     missing = None if feature.missing is None else len(levels) - 1
+    texts = abbreviations([level.name for level in levels], NAME_LETTERS)
     bars: list[Markup] = []
-    marks: list[Markup] = []
+    names: list[Markup] = []
     for row, level in enumerate(levels):
-        for output, rank in outputs:
-            effect, several = level.effect[output], len(shown) > 1
-            if not math.isfinite(effect):
-                continue
-            left, right = sorted((UNITS * across.fraction(0.0), UNITS * across.fraction(effect)))
-            kind = "bar hollow" if row == missing else "bar"
-            box = (left, row + 0.18, max(right - left, 4.0), 0.64)
-            bars.append(svg.rectangle(*box, kind, data_output=output, hidden=several))
-            if level.deviation is not None and len(outputs) == 1:
-                half = charts.POINTWISE * level.deviation[output]
-                ends = [UNITS * across.fraction(effect + side * half) for side in (-1.0, 1.0)]
-                bars.append(svg.rectangle(ends[0], row + 0.46, ends[1] - ends[0], 0.08, "sure", data_output=output))
-            if several and rank is not None:
-                x, y = across.percent(effect), ROW * (row + 0.5)
-                marks.append(placed(svg.mark(rank), x=x, y=y, name="at", data_output=output, data_at=effect))
-    names = [_level_labels(level, row, is_missing=row == missing) for row, level in enumerate(levels)]
+        drawn, marks = _level_marks(level, shown, outputs, across, is_missing=row == missing)
+        bars.append(placed(*drawn, y=float(row), name="row", data_row=row))
+        labels = _level_labels(level, texts[row], is_missing=row == missing)
+        names.append(placed(*marks, labels, y=ROW * row, name="row", data_row=row))
     parts = (
         element("rect", {"class": "cursor band", "height": ROW, "hidden": True}),
         element("rect", {"class": "area", "width": "100%", "height": "100%"}),
         svg.bottom_axis(across, across.fitting(svg.NARROW * 0.6, 4), height, rule=height + 4, spare=SPARE),
         svg.stretched(*bars, rows=float(max(len(levels), 1))),
-        *marks,
         *names,
         svg.label("100%", -8, "rows", "end", "tick faint", dx=COUNTS),
     )
@@ -199,10 +210,34 @@ def _level_chart(feature: Feature, shown: Sequence[int], outputs: Ranks, units: 
     return svg.chart(title, height, (22, COUNTS + 4, 22, NAMES + 8), *parts, name="levels")
 
 
-def _level_labels(level: Level, row: int, *, is_missing: bool) -> Markup:
-    y = ROW * (row + 0.5) + 4
+def _level_marks(
+    level: Level, shown: Sequence[int], outputs: Ranks, across: Axis, *, is_missing: bool
+) -> tuple[list[Markup], list[Markup]]:
+    """Return the bars of a level, in a row of height 1, and its marks, one for each output."""
+    bars: list[Markup] = []
+    marks: list[Markup] = []
+    for output, rank in outputs:
+        effect, several = level.effect[output], len(shown) > 1
+        if not math.isfinite(effect):
+            continue
+        left, right = sorted((UNITS * across.fraction(0.0), UNITS * across.fraction(effect)))
+        kind = "bar hollow" if is_missing else "bar"
+        box = (left, 0.18, max(right - left, 4.0), 0.64)
+        bars.append(svg.rectangle(*box, kind, data_output=output, hidden=several))
+        if level.deviation is not None and len(outputs) == 1:
+            half = charts.POINTWISE * level.deviation[output]
+            ends = [UNITS * across.fraction(effect + side * half) for side in (-1.0, 1.0)]
+            bars.append(svg.rectangle(ends[0], 0.46, ends[1] - ends[0], 0.08, "sure", data_output=output))
+        if several and rank is not None:
+            place = {"x": across.percent(effect), "y": ROW / 2}
+            marks.append(placed(svg.mark(rank), **place, name="at", data_output=output, data_at=effect))
+    return bars, marks
+
+
+def _level_labels(level: Level, text: str, *, is_missing: bool) -> Markup:
+    y = ROW / 2 + 4
     hint = f"{level.name}: {count_text(level.count, 'row')}"
-    name = svg.label(-10, y, shorten(level.name, 16), "end", "level faint" if is_missing else "level", full=hint)
+    name = svg.label(-10, y, text, "end", "level faint" if is_missing else "level", full=hint)
     return joined((name, svg.label("100%", y, whole_text(level.count), "end", "tick faint", dx=COUNTS)))
 
 
@@ -219,11 +254,14 @@ def waterfall_chart(row: RowExplanation, output: int, units: str) -> Markup:
         kind = "plus" if step.stop >= step.start else "minus"
         bars.append(svg.rectangle(left, index + 0.17, max(right - left, 3.0), 0.66, kind))
         labels.append(_step_labels(step, index, across))
-    total = (_total("start: intercept", first, 0, across), _total("score", last, len(steps) + 1, across))
-    axis = svg.bottom_axis(across, across.fitting(svg.NARROW * 0.6, 4), height, rule=height)
+    if abs(first) < ROUNDING * (across.high - across.low):  # Cox's model has none, but for rounding
+        first = 0.0
+    start = "start: average row" if units == SURVIVAL_UNITS else "start: intercept"
+    total = (_total(start, first, 0, across), _total("score", last, len(steps) + 1, across))
+    axis = svg.bottom_axis(across, across.fitting(svg.NARROW * 0.4, 4), height, rule=height)
     parts = (axis, svg.stretched(*bars, rows=float(len(steps) + 2)), *labels, *total)
     title = f"How the score of row {row.row} comes about, in {units}"
-    return svg.chart(title, height, (8, 56, 22, 152), *parts, name="waterfall")
+    return svg.chart(title, height, (8, 56, 22, 172), *parts, name="waterfall")
 
 
 def _step_labels(step: charts.Step, index: int, across: Axis) -> Markup:
@@ -271,7 +309,11 @@ def _choice(curve: charts.LossCurve, index: int, text: str, axes: svg.Axes) -> M
         return joined(())
     # two labels side by side point away from each other
     others = [other for other, _ in curve.marks if other != index]
-    anchor = "middle" if not others else "end" if index < others[0] else "start"
+    place = across.fraction(float(curve.alphas[index]))
+    alone = "end" if place > 1 - NEAR_END else "start" if place < NEAR_END else "middle"
+    anchor = alone if not others else "end" if index < others[0] else "start"
+    if (anchor, alone) in {("start", "end"), ("end", "start")}:  # the other label has the better end
+        anchor = "middle"
     height = upward.percent(float(curve.mean[index]), down=True)
     drawn = placed(svg.mark(1 if text == "best" else 3, text), y=height)
     parts = (svg.line(0, -4, 0, "100%", "chosen"), drawn, svg.label(0, -10, text, anchor, "tick strong"))
@@ -288,10 +330,11 @@ def path_chart(path: charts.PathLines) -> Markup:
     for column in reversed(path.order):  # the large ones last, on top
         name = f"line out-{ranks[column]}" if column in ranks else "line other"
         lines.append(svg.curve_line(path.alphas, path.norms[:, column], axes, name, path.names[column]))
-    parts = [_alpha_axes(axes), svg.stretched(*lines)]
+    parts = [_alpha_axes(axes, svg.NARROW * 0.3), svg.stretched(*lines)]
     ends = (path.norms[-1, path.named] - upward.low) / (upward.high - upward.low)
-    for column, end in zip(path.named, charts.spread(ends, NAME_DISTANCE), strict=True):
-        name, full = shorten(path.names[column], 14), path.names[column]
+    texts = abbreviations([path.names[column] for column in path.named], 14)
+    for column, name, end in zip(path.named, texts, charts.spread(ends, NAME_DISTANCE), strict=True):
+        full = path.names[column]
         beside = (placed(svg.mark(ranks[column]), x=9), svg.label(18, 4, name, full=full))
         parts.append(placed(placed(*beside, x="100%"), y=percent(1 - float(end))))
     if path.taken is not None:
@@ -301,15 +344,15 @@ def path_chart(path: charts.PathLines) -> Markup:
     return svg.chart(title, CHOICE_HEIGHT, (40, 118, 40, 58), *parts, name="path")
 
 
-def _alpha_axes(axes: svg.Axes) -> Markup:
+def _alpha_axes(axes: svg.Axes, letters: float = svg.NARROW * 0.6) -> Markup:
     across, upward = axes
-    below = svg.bottom_axis(across, across.fitting(svg.NARROW), CHOICE_HEIGHT)
-    name = svg.label("50%", CHOICE_HEIGHT + 34, charts.ALPHA_LABEL, "middle")
+    below = svg.bottom_axis(across, across.fitting(letters), CHOICE_HEIGHT)
+    name = svg.label("100%", CHOICE_HEIGHT + 34, charts.ALPHA_LABEL, "end")
     return joined((svg.left_axis(upward, upward.ticks(5)), below, name))
 
 
 def _axis_data(axis: Axis) -> dict[str, object]:
-    return {"low": axis.low, "high": axis.high}
+    return {"low": axis.place(axis.low), "high": axis.place(axis.high)}
 
 
 def _level_data(level: Level) -> dict[str, object]:

@@ -6,6 +6,7 @@ of what adds and what takes, so that every scheme has its map.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from itertools import groupby
 
@@ -20,7 +21,7 @@ from sparsenam.explain.report import svg
 from sparsenam.explain.report.markup import Markup, clean, element, joined, name_element, note, section, table
 from sparsenam.explain.report.svg import UNITS, placed
 from sparsenam.explain.surfaces import CellAxis, Surface, surface
-from sparsenam.explain.text import number_text, share_text, shorten, signed_text
+from sparsenam.explain.text import abbreviations, number_text, share_text, shorten, signed_text
 
 Matrix = NDArray[np.float64]
 CELLS, CELLS_OF_SEVERAL = 40, 20  # along an axis of numbers, for one output and for several
@@ -32,7 +33,8 @@ SEEN = 0.1  # how full a cell is at least that sets the scale of colours
 TABLE_CELLS = 7  # rows and columns of the table below a map
 NAMES = 112.0  # pixels for names of levels at the left
 NAME_LETTERS = 15
-NARROW = 44.0  # letters that fit below a map on a small screen
+LEAST_LETTERS = 8  # of a level's name below a map
+NARROW = 34.0  # letters that fit below a map on a small screen
 FEWEST_BEYOND = 0.005  # of the rows: fewer out of view are not mentioned
 LEAST = 0.5  # rows: a cell that a hat touches with less has none
 
@@ -205,35 +207,37 @@ def _scale(largest: float, height: float) -> Markup:
 
 
 def _left(axis: CellAxis) -> Markup:
+    found = axis.ticks(6)
     ticks = [
         placed(
             svg.line(-4, 0, 0, 0, "axis"),
-            svg.label(-8, 4, shorten(tick.text, NAME_LETTERS), "end", full=tick.text),
+            svg.label(-8, 4, text, "end", full=tick.text),
             y=axis.axis.percent(tick.value, down=True),
         )
-        for tick in axis.ticks(6)
+        for tick, text in zip(found, abbreviations([tick.text for tick in found], NAME_LETTERS), strict=True)
     ]
     return joined((*ticks, svg.label(0, -10, f"↑ {shorten(axis.name, 40)}", "start", "tick strong", full=axis.name)))
 
 
 def _bottom(axis: CellAxis, height: float) -> Markup:
-    letters = NARROW if axis.names is None else NARROW / max(len(axis.names), 1) - 1
     ticks = axis.ticks(5, NARROW * (axis.values.high - axis.values.low) / (axis.axis.high - axis.axis.low))
-    every = 1 if axis.names is None else max(1, -(-2 * len(ticks) // 16))  # of many levels each second has its name
+    texts = [tick.text for tick in ticks]
+    if axis.names is not None:  # of many levels some have a name, which is still told from all others
+        letters = max(LEAST_LETTERS, int(NARROW / len(ticks)) - 2)
+        every = math.ceil(len(ticks) * (letters + 2) / NARROW)
+        texts = abbreviations(texts, letters)[::every]
+        ticks = ticks[::every]
     drawn = [
         placed(
             svg.line(0, height, 0, height + 4, "axis"),
-            svg.label(0, height + 16, _short(tick.text, axis, every * letters), "middle", full=tick.text),
+            svg.label(0, height + 16, text, "middle", full=tick.text),
             x=percent(axis.axis.fraction(tick.value)),
+            name="slot",
         )
-        for tick in ticks[::every]
+        for tick, text in zip(ticks, texts, strict=True)
     ]
     name = svg.label("50%", height + 36, f"{shorten(axis.name, 40)} →", "middle", "tick strong", full=axis.name)
-    return joined((*drawn, name))
-
-
-def _short(text: str, axis: CellAxis, letters: float) -> str:
-    return text if axis.names is None else shorten(text, max(3, int(letters)))
+    return joined((element("g", {"class": "across"}, *drawn), name))
 
 
 def _numbers(pair: Pair, cells: Surface, output: str) -> Markup:

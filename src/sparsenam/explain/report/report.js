@@ -18,9 +18,9 @@ const numberText = (value, digits = 3) => {
   if (value === null || !Number.isFinite(value)) return "–";
   const size = Math.abs(value);
   const notation = size >= 1e12 || (size > 0 && size < 1e-4) ? "scientific" : "standard";
-  const whole = size >= 10 ** digits || Number.isInteger(value);
+  const whole = size >= 10 ** digits - 0.5 || Number.isInteger(value);
   const rounding = whole && notation === "standard" ? { maximumFractionDigits: 0 } : { maximumSignificantDigits: digits };
-  return new Intl.NumberFormat("en", { notation, ...rounding }).format(value).replace(/,/g, "\u202f").replace(/-/g, "−");
+  return new Intl.NumberFormat("en", { notation, ...rounding }).format(value).replace(/,/g, size < 9999.5 ? "" : "\u202f").replace(/-/g, "−");
 };
 const signedText = (value) => (value > 0 ? "+" : "") + numberText(value);
 const countText = (count) => numberText(count, 12) + (count === 1 ? " row" : " rows");
@@ -28,8 +28,9 @@ const dateText = (days) => {
   const moment = new Date(days * 86400000);
   return Number.isNaN(moment.getTime()) ? "day " + numberText(days, 7) : moment.toISOString().slice(0, 10);
 };
+const ratioText = (effect) => (data.ratios && effect !== null ? ` (hazard × ${numberText(Math.exp(effect))})` : "");
 const effectText = (effects) =>
-  choice.outputs.map((output) => (choice.outputs.length > 1 ? data.outputs[output] + " " : "adds ") + signedText(effects[output])).join(", ");
+  choice.outputs.map((output) => (choice.outputs.length > 1 ? data.outputs[output] + " " : "adds ") + signedText(effects[output]) + ratioText(effects[output])).join(", ");
 
 // ---- reading a curve between its points
 
@@ -95,6 +96,12 @@ class Card {
     this.svg.classList.add("live");
     const slider = { role: "slider", tabindex: 0, "aria-valuemin": 0, "aria-label": `Effect of ${feature.name}: arrow keys move` };
     for (const [key, value] of Object.entries(slider)) this.svg.setAttribute(key, value);
+    const { unit } = feature; // of an axis that is straight near 0 and logarithmic beyond
+    this.place = unit ? (value) => Math.sign(value) * Math.log1p(Math.abs(value) / unit) : (value) => value;
+    this.valueOf = unit ? (place) => Math.sign(place) * Math.expm1(Math.abs(place)) * unit : (place) => place;
+    this.places = feature.x?.map(this.place);
+    this.given = feature.bars;
+    this.rows = all(".row");
     this.range = this.full = feature.values;
     this.listen();
     this.rest();
@@ -114,6 +121,7 @@ class Card {
     }
     const effects = feature.effects;
     this.height = same && this.isWhole() ? choice : rangeOf(this.visible());
+    if (!same && this.isWhole() && !feature.bars && choice === data.choices[0]) this.height = effects; // a curve without rows may leave it
     const levels = same && this.isWhole() ? choice.levels : effects.levels;
     const start = share(this.height.low, effects), stop = share(this.height.high, effects);
     if (feature.bars) {
@@ -131,6 +139,26 @@ class Card {
     this.moveCursor();
   }
 
+  effectAt(place, output) {
+    const { x } = this.feature;
+    return effectAt(this.feature, clamp(this.valueOf(place), x[0], x[x.length - 1]), output);
+  }
+
+  // levels in the order of their effects, of their rows, or as they were drawn; the missing cells stay last
+  orderLevels(by) {
+    const { given, feature } = this;
+    if (!given || feature.fixed >= given.length) return;
+    const output = choice.outputs[0], keys = { count: (bar) => -bar.count, effect: (bar) => bar.y[output] ?? Infinity };
+    const free = given.slice(0, given.length - feature.fixed);
+    if (by in keys) free.sort((a, b) => keys[by](a) - keys[by](b));
+    feature.bars = [...free, ...given.slice(given.length - feature.fixed)];
+    for (const row of this.rows) {
+      const place = feature.bars.indexOf(given[Number(row.dataset.row)]);
+      row.setAttribute("y", place * (row.closest(".stretch") ? 1 : data.row));
+    }
+    this.rest();
+  }
+
   isWhole() {
     return this.range === this.full;
   }
@@ -138,12 +166,12 @@ class Card {
   visible() {
     const { feature } = this;
     if (feature.bars) return feature.bars.flatMap((bar) => choice.outputs.map((output) => bar.y[output]).concat(feature.limits));
-    const { low, high } = this.range, { x, y } = feature;
+    const { low, high } = this.range, { y } = feature, x = this.places;
     const inside = y.filter((_, index) => x[index] >= low && x[index] <= high);
     const ends = [Math.max(low, x[0]), Math.min(high, x[x.length - 1])];
     return choice.outputs.flatMap((output) => [
       ...inside.map((effects) => effects[output]),
-      ...ends.map((end) => effectAt(feature, end, output)),
+      ...ends.map((end) => this.effectAt(end, output)),
       ...(feature.missing ? [feature.missing.y[output]] : []),
       ...feature.limits.filter((_, index) => x[Math.min(index + 1, x.length - 1)] >= low && x[Math.max(index - 1, 0)] <= high).flat(),
     ]);
@@ -179,9 +207,9 @@ class Card {
     } else {
       const { low, high } = this.range;
       const digits = Math.max(4, Math.ceil(Math.log10(Math.max(Math.abs(low), Math.abs(high)) / (high - low))) + 3);
-      const value = feature.date ? dateText(cursor) : numberText(cursor, digits);
-      text = `${value}: ${effectText(data.outputs.map((_, output) => effectAt(feature, cursor, output)))}`;
-      if (feature.density) text += ` · ${countText(countAt(feature.density, cursor))} near`;
+      const read = this.valueOf(cursor), value = feature.date ? dateText(read) : numberText(read, feature.unit ? 4 : digits);
+      text = `${value}: ${effectText(data.outputs.map((_, output) => this.effectAt(cursor, output)))}`;
+      if (feature.density) text += ` · ${countText(countAt(feature.density, read))} near`;
       [at, most] = [Math.round(share(cursor, this.range) * STEPS), STEPS + (feature.missing ? 1 : 0)];
     }
     this.say(text, text, at, most);
@@ -213,7 +241,7 @@ class Card {
     cursorMark.setAttribute("x", percent(gone ? data.gutter : width * share(cursor, this.range)));
     for (const dot of cursorMark.querySelectorAll("[data-output]")) {
       const output = Number(dot.dataset.output);
-      const effect = gone ? feature.missing.y[output] : effectAt(feature, cursor, output);
+      const effect = gone ? feature.missing.y[output] : this.effectAt(cursor, output);
       show(dot, effect !== null && choice.outputs.includes(output));
       if (effect !== null) dot.setAttribute("y", percent(1 - share(effect, this.height)));
     }
@@ -422,7 +450,7 @@ const startTheme = () => {
   const root = document.documentElement, theme = byId("theme");
   const preferred = window.matchMedia("(prefers-color-scheme: dark)");
   const isDark = () => (root.dataset.theme || (preferred.matches ? "dark" : "light")) === "dark";
-  const update = () => theme.setAttribute("aria-pressed", String(isDark()));
+  const update = () => { theme.textContent = isDark() ? "Use light colours" : "Use dark colours"; };
   theme.addEventListener("click", () => { root.dataset.theme = isDark() ? "light" : "dark"; update(); });
   preferred.addEventListener("change", update);
   update();
@@ -442,6 +470,8 @@ const startShapes = (grid) => {
     byId("found").textContent = `${found} of ${cards.length} shown`;
     show(byId("nothing"), found === 0);
   };
+  const levels = byId("levels");
+  levels?.addEventListener("change", () => cards.forEach((card) => card.orderLevels(levels.value)));
   const orders = {
     importance: (a, b) => b.feature.importance - a.feature.importance,
     name: (a, b) => a.feature.name.localeCompare(b.feature.name),
@@ -476,8 +506,53 @@ const startShapes = (grid) => {
   cards.forEach((card) => { card.draw(); widths.observe(card.svg); });
 };
 
+// ---- a threshold and a time to choose
+
+const shareText = (part) => `${numberText(100 * part, 2)} %`;
+const startThreshold = (slider) => {
+  const { of, rows, positive, thresholds } = data.performance, says = byId("threshold-says"), dot = document.querySelector(".threshold-dot");
+  const negative = rows - positive;
+  const update = () => {
+    const index = Number(slider.value), right = thresholds.right[index], wrong = thresholds.wrong[index];
+    says.textContent =
+      `Probability of at least ${numberText(thresholds.at[index], 2)}: of ${countText(rows)}, ${right + wrong} are called ${of}, ` +
+      `${right} of them rightly; ${positive - right} of ${positive} are missed and ${wrong} of ${negative} others called so ` +
+      `(sensitivity ${shareText(right / (positive || 1))}, specificity ${shareText(1 - wrong / (negative || 1))}).`;
+    show(dot, true);
+    dot.setAttribute("x", percent(wrong / (negative || 1)));
+    dot.setAttribute("y", percent(1 - right / (positive || 1)));
+  };
+  slider.addEventListener("input", update);
+  update();
+};
+const startTime = (slider) => {
+  const { times, hazard } = data.baseline, says = byId("time-says");
+  const update = () => {
+    const index = Number(slider.value), parts = [0.5, 1, 2].map((ratio) => shareText(Math.exp(-ratio * hazard[index])));
+    says.textContent = `At time ${numberText(times[index], 4)}: ${parts[1]} of rows like the average one are without the event, ${parts[0]} at half and ${parts[2]} at twice its hazard.`;
+  };
+  slider.addEventListener("input", update);
+  update();
+};
+
+// on a screen narrower than the labels were chosen for, those that would touch the one before are left out
+const leaveOutTouching = (chart) => {
+  const slots = [...chart.querySelectorAll(".across > .slot")];
+  slots.forEach((slot) => show(slot, true));
+  const boxes = slots.map((slot) => [slot, slot.querySelector("text").getBoundingClientRect()]).sort((a, b) => a[1].left - b[1].left);
+  let end = -Infinity;
+  for (const [slot, box] of boxes) {
+    show(slot, box.left >= end);
+    if (box.left >= end) end = box.right + 3;
+  }
+};
+
 document.documentElement.classList.add("js");
 startTheme();
+const still = new ResizeObserver((entries) => entries.forEach(({ target }) => leaveOutTouching(target)));
+document.querySelectorAll(".waterfall, .losses, .path, .map, .roc, .calibration, .residuals, .curves").forEach((chart) => still.observe(chart));
+if (byId("threshold")) startThreshold(byId("threshold"));
+if (byId("time")) startTime(byId("time"));
 const grid = byId("grid");
 if (grid) startShapes(grid);
 const maps = byId("maps");

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from sparsenam.explain.charts import drawn_levels, has_levels, levels_note, loss_curve, path_lines, shown_output
 from sparsenam.explain.explanation import Curve, Explanation, Feature, Level
 from sparsenam.explain.findings import Finding
-from sparsenam.explain.local import LocalExplanation, RowExplanation
+from sparsenam.explain.local import Contribution, LocalExplanation, RowExplanation, describe_effect
 from sparsenam.explain.pairs import Pair
 from sparsenam.explain.report.drawings import loss_chart, path_chart, shape_chart, waterfall_chart
 from sparsenam.explain.report.markup import (
@@ -27,8 +27,10 @@ from sparsenam.explain.report.svg import PENS, UNITS, mark, placed, rectangle, s
 from sparsenam.explain.text import (
     MISSING,
     NOTHING,
+    SURVIVAL_UNITS,
     count_text,
     number_text,
+    ratio_text,
     share_text,
     signed_text,
     value_text,
@@ -68,7 +70,8 @@ def summary(explanation: Explanation) -> Markup:
         pairs.append((f"Held-out loss explained{_fitted(explanation)}", explanation.explained))
     if len(explanation.outputs) > 1:
         pairs.append(("Outputs", setting_text(explanation.outputs)))
-    pairs.append(("Intercept", _by_output(explanation.outputs, explanation.intercept, 4)))
+    if explanation.task != "survival":  # there it is part of the baseline hazard
+        pairs.append(("Intercept", _by_output(explanation.outputs, explanation.intercept, 4)))
     scores: dict[str, object] = card.get("scores") or {}
     listed = [(name, setting_text(value)) for name, value in scores.items()]
     below = (element("h3", None, f"Scores{_fitted(explanation)}"), facts(listed)) if listed else ()
@@ -156,7 +159,8 @@ def shapes(explanation: Explanation, shown: Sequence[int]) -> Markup:
     )
     text = note(
         f"Each drawing shows what a column adds to the score, in {explanation.units or 'units of the score'}. "
-        "The grey bars below a curve show where the rows are. ",
+        "The grey bars below a curve show where the rows are; where there are hardly any, the curve is pale. ",
+        _about_ratios(explanation),
         _about_bands(explanation),
         element("span", {"class": "with-script"}, with_script),
     )
@@ -165,6 +169,16 @@ def shapes(explanation: Explanation, shown: Sequence[int]) -> Markup:
     nothing = element("p", {"id": "nothing", "hidden": True}, "No column has this in its name.")
     controls, legend = _controls(explanation), _legend(explanation, shown)
     return section("shapes", "Shapes", text, controls, legend, grid, nothing)
+
+
+def _about_ratios(explanation: Explanation) -> str:
+    """Return what effects on the hazard mean, in a sentence; nothing for other models."""
+    if explanation.task != "survival":
+        return ""
+    return (
+        "An effect of +0.69 doubles the hazard, one of \N{MINUS SIGN}0.69 halves it: the hazard ratio, compared with "
+        "the average row, is e to the power of the effect. "
+    )
 
 
 def _about_bands(explanation: Explanation) -> str:
@@ -188,6 +202,10 @@ def _controls(explanation: Explanation) -> Markup:
         together = "all" if len(explanation.outputs) <= len(PENS) else f"the {len(PENS)} strongest"
         names = {str(choice): name for choice, name in enumerate((together, *explanation.outputs))}
         parts.append(_labelled("Output", _select("output", names)))
+    if any(has_levels(feature) and feature.kind != "ordered" for feature in explanation.features):
+        by = {"given": "effect", "count": "frequency"} if len(explanation.outputs) == 1 else {"count": "frequency"}
+        by = by if len(by) > 1 else {"given": "frequency", "effect": "effect"}
+        parts.append(_labelled("Levels by", _select("levels", by)))
     same = element("input", {"type": "checkbox", "id": "same"})
     parts.append(element("label", {"class": "check"}, same, element("span", None, "Same scale for all")))
     parts.append(element("span", {"id": "found", "role": "status"}))
@@ -221,7 +239,7 @@ def _card(index: int, feature: Feature, explanation: Explanation, shown: Sequenc
     button = element("button", {"type": "button", "class": "reset", "hidden": True}, "Reset zoom")
     foot = element("div", {"class": "foot with-script"}, read_out, button)
     attributes = {"class": "card", "id": f"feature-{index}", "aria-labelledby": f"feature-{index}-name"}
-    parts = (heading, _facts(index, feature), drawing, foot, _numbers(feature, explanation.outputs))
+    parts = (heading, _facts(index, feature), drawing, foot, _numbers(feature, explanation))
     return element("article", attributes, *parts, _not_drawn(feature))
 
 
@@ -239,22 +257,27 @@ def _facts(index: int, feature: Feature) -> Markup:
     return element("p", {"class": "facts-line"}, *parts)
 
 
-def _numbers(feature: Feature, outputs: Sequence[str]) -> Markup:
+def _numbers(feature: Feature, explanation: Explanation) -> Markup:
     """Return the shape as a table, for readers who do not see the drawing."""
-    effects = outputs if len(outputs) > 1 else ("Effect",)
+    outputs, ratios = explanation.outputs, explanation.task == "survival"
+    effects = outputs if len(outputs) > 1 else ("Effect", "Hazard ratio") if ratios else ("Effect",)
+
+    def effect_texts(effect: Sequence[float]) -> list[str]:
+        return [*map(signed_text, effect), *([ratio_text(effect[0])] if ratios else [])]
+
     missing = () if feature.missing is None else (feature.missing,)
     if has_levels(feature):
         levels = (feature.levels or ())[:MOST_ROWS]
         listed = [*levels, *(Level(MISSING, cell.effect, cell.count) for cell in missing)]
-        rows = [(level.name, *map(signed_text, level.effect), whole_text(level.count)) for level in listed]
+        rows = [(level.name, *effect_texts(level.effect), whole_text(level.count)) for level in listed]
         heads, count = ("Level", *effects, "Rows"), len(feature.levels or ())
         drawn = f"; {len(drawn_levels(feature)) - len(missing)} drawn" if levels_note(feature) else ""
         caption = f"{count} levels{drawn}" + (f"; {count - MOST_ROWS} not listed" if count > MOST_ROWS else "")
     else:
         assert feature.curve is not None
         points = table_points(feature.curve)
-        rows = [(value_text(x, feature.kind), *map(signed_text, effect)) for x, effect in points]
-        rows += [(MISSING, *map(signed_text, cell.effect)) for cell in missing]
+        rows = [(value_text(x, feature.kind), *effect_texts(effect)) for x, effect in points]
+        rows += [(MISSING, *effect_texts(cell.effect)) for cell in missing]
         heads, caption = ("Value", *effects), "Effects at some values"
     listed = table(caption, heads, rows, range(1, len(heads)))
     return element("details", {"class": "numbers"}, element("summary", None, "Numbers"), listed)
@@ -280,7 +303,8 @@ def table_points(curve: Curve) -> list[tuple[float, tuple[float, ...]]]:
 
 def local_rows(local: LocalExplanation) -> Markup:
     """Return one card for each explained row: a waterfall, and the same as sentences."""
-    text = "Each row's score is the intercept and what its cells add."
+    start = "" if local.units == SURVIVAL_UNITS else "the intercept and "
+    text = f"Each row's score is {start}what its cells add."
     if local.reference:
         text += f" Compared with {local.reference}."
     cards = [_row_card(row, local) for row in local.rows]
@@ -292,7 +316,8 @@ def _row_card(row: RowExplanation, local: LocalExplanation) -> Markup:
     parts = [f"Prediction: {_by_output(local.outputs, row.prediction, 3)}."]
     if len(local.outputs) > 1:
         parts.append(f" Drawn for {local.outputs[output]}, the output with the largest score.")
-    texts = [element("li", None, part.text) for part in row.contributions[:MOST_TEXTS] if part.text]
+    listed = sorted(row.contributions, key=lambda part: -abs(part.effect[output]))[:MOST_TEXTS]
+    texts = [element("li", None, _words(part, local, output)) for part in listed if part.text]
     return element(
         "article",
         {"class": "card"},
@@ -301,6 +326,14 @@ def _row_card(row: RowExplanation, local: LocalExplanation) -> Markup:
         waterfall_chart(row, output, local.units),
         element("ul", {"class": "texts"}, *texts),
     )
+
+
+def _words(part: Contribution, local: LocalExplanation, output: int) -> str:
+    """Return what a cell does to the output that is drawn, in words."""
+    told = describe_effect(part.effect, local.outputs)
+    if len(local.outputs) < 2 or not part.text.endswith(told):
+        return part.text
+    return part.text.removesuffix(told) + describe_effect(part.effect, local.outputs, output)
 
 
 def dropped(explanation: Explanation) -> Markup:
@@ -370,14 +403,17 @@ def model_card(explanation: Explanation) -> Markup:
 
 
 def _history(explanation: Explanation) -> Markup:
+    """Return the last epochs of a network; nothing for Cox's model, whose last of many small fits says nothing."""
     history = explanation.history[-MOST_HISTORY:]
-    if not history:
+    if not history or explanation.task == "survival":
         return joined(())
-    heads = list(dict.fromkeys(key for epoch in history for key in epoch))
-    rows = [[setting_text(epoch.get(head)) for head in heads] for epoch in history]
+    known = dict.fromkeys(key for epoch in history for key in epoch if epoch[key] is not None)
+    rows = [[setting_text(epoch.get(head)) for head in known] for epoch in history]
+    heads = ["terms of columns" if head == "terms" else head.replace("_", " ") for head in known]
     count = len(explanation.history)
-    caption = f"Training, last {len(rows)} of {count} records" if count > len(rows) else "Training"
-    return table(caption, heads, rows)
+    last = f", last {len(rows)} of {count} epochs" if count > len(rows) else ""
+    text = "The model may be that of an earlier epoch, where held-out rows were predicted best."
+    return joined((table(f"Training of the network{last}", heads, rows), note(text)))
 
 
 def _by_output(outputs: Sequence[str], values: Sequence[float], digits: int) -> str:

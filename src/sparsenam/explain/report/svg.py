@@ -156,8 +156,8 @@ def tick_levels(*axes: Axis, finest: float) -> list[dict[str, object]]:
     ``gap`` is their least distance, ``room`` the pixels that it must have on a horizontal axis.
     """
     found: list[dict[str, object]] = []
-    for ticks in (ticks for axis in axes for ticks in axis.levels(finest) if len(ticks) > 1):
-        values = [tick.value for tick in ticks]
+    for axis, ticks in ((one, ticks) for one in axes for ticks in one.levels(finest) if len(ticks) > 1):
+        values = [axis.place(tick.value) for tick in ticks]
         gap = min(second - first for first, second in pairwise(values))
         found.append(
             {
