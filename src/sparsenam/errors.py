@@ -81,6 +81,10 @@ class SmallGroupWarning(UserWarning):
     """A group has too few rows for an interval or a set of its level, and gets what all rows get."""
 
 
+class ConstantWidthWarning(UserWarning):
+    """Intervals have one width for all rows, since the table lacks columns on which it depends."""
+
+
 MOST_COLUMNS = 3  # named in one warning
 
 

@@ -470,8 +470,9 @@ def test_other_columns_are_refused_in_scikit_learns_words():
     encoder, _ = TableEncoder.fit(pd.DataFrame({name: [1, 2] for name in "abcdefgh"}))
     start = "The feature names should match those that were passed during fit.\n"
     with pytest.raises(InputError) as unseen:
-        encoder.encode(pd.DataFrame({name: [1, 2] for name in "abcdefghz"}))
-    assert str(unseen.value) == f"{start}Feature names unseen at fit time:\n- z\n"
+        encoder.encode(pd.DataFrame({name: [1, 2] for name in "abcdefgz"}))
+    missing = "Feature names seen at fit time, yet now missing:\n- h\n"
+    assert str(unseen.value) == f"{start}Feature names unseen at fit time:\n- z\n{missing}"
     with pytest.raises(InputError) as missing:
         encoder.encode(pd.DataFrame({"a": [1, 2]}))
     listed = "".join(f"- {name}\n" for name in "bcdef")

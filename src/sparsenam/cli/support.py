@@ -92,4 +92,4 @@ def _asked(
     estimator = load_model(model)
     rows = read_labelled(estimator, table, target, event, exposure, max_bytes)
     more = {} if rows.exposure is None else {"exposure": rows.exposure}
-    return estimator, rows, inputs_of(estimator, rows.table, table).native, more
+    return estimator, rows, inputs_of(estimator, rows.table, table, every=True).native, more

@@ -55,7 +55,7 @@ def audit(
         check_report(report)
         estimator = load_model(model)
         rows = read_labelled(estimator, table, target, event, exposure, max_bytes)
-        inputs = inputs_of(estimator, rows.table, table, beside=_beside(groups, target, event, exposure))
+        inputs = inputs_of(estimator, rows.table, table, beside=_beside(groups, target, event, exposure), every=True)
         chosen = _groups(rows.table, inputs.names, groups)
         with rows.named():
             found = estimator.audit(inputs.native, rows.y, chosen, exposure=rows.exposure)

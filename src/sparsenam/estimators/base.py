@@ -44,6 +44,7 @@ from sparsenam.explain import (
     interactions_of,
     output_names,
     read_cells,
+    reader_of,
     row_labels,
     score_units,
     summarize_data,
@@ -119,7 +120,7 @@ class AdditiveEstimator(AuditingMixin, BandsMixin, EditingMixin, ExportMixin, Ch
             predictor: the prediction itself for regression, log odds for classification.
         """
         check_is_fitted(self)
-        return self._by_column(self.model_.effects(self.encoder_.encode(X)))
+        return self._by_column(self.model_.effects(self._reader().encode(X)))
 
     def interaction_effects(self, X: ArrayLike) -> NDArray[np.float64]:
         """Return each pair's share of the linear predictor, in the order of ``interactions_``.
@@ -132,7 +133,7 @@ class AdditiveEstimator(AuditingMixin, BandsMixin, EditingMixin, ExportMixin, Ch
             shared among the nodes of its grid.
         """
         check_is_fitted(self)
-        effects = self.model_.pair_effects(self.encoder_.encode(X))
+        effects = self.model_.pair_effects(self._reader().encode(X))
         return effects[:, :, 0] if effects.shape[2] == 1 else effects
 
     def missing_effects(self, X: ArrayLike) -> NDArray[np.float64]:
@@ -141,7 +142,7 @@ class AdditiveEstimator(AuditingMixin, BandsMixin, EditingMixin, ExportMixin, Ch
         It is centred like every effect: what a missing cell adds beyond a present one is the difference.
         """
         check_is_fitted(self)
-        encoded = self.encoder_.encode(X)
+        encoded = self._reader().encode(X)
         is_value = np.array([term.kind != "missing" for term in self.encoder_.terms], dtype=np.bool_)
         present = ~np.isnan(encoded)[:, :, None] & is_value[:, None]
         return self._by_column(np.where(present, 0.0, self.model_.effects(encoded)))
@@ -160,7 +161,8 @@ class AdditiveEstimator(AuditingMixin, BandsMixin, EditingMixin, ExportMixin, Ch
             if self.edits_:
                 data = data_after_edits(self.encoder_, self.model_, data, self.edits_)
             return explain_model(self._record(), data)
-        encoded, cells = self.encoder_.encode(X), read_cells(self.encoder_, X)
+        reader = self._reader()
+        encoded, cells = reader.encode(X), read_cells(reader, X)
         missing = [column.missing for column in cells]
         return explain_model(self._record(), summarize_data(self.encoder_, self.model_, encoded, missing=missing))
 
@@ -173,8 +175,9 @@ class AdditiveEstimator(AuditingMixin, BandsMixin, EditingMixin, ExportMixin, Ch
             The rows to explain.
         """
         check_is_fitted(self)
-        encoded = self.encoder_.encode(X)
-        return explain_rows(self._record(), encoded, read_cells(self.encoder_, X), row_labels(X, len(encoded)))
+        reader = self._reader()
+        encoded = reader.encode(X)
+        return explain_rows(self._record(), encoded, read_cells(reader, X), row_labels(X, len(encoded)))
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the fitted estimator into a file that `sparsenam.load` reads, usually named ``….snam``.
@@ -189,15 +192,20 @@ class AdditiveEstimator(AuditingMixin, BandsMixin, EditingMixin, ExportMixin, Ch
 
     def _scores(self, X: ArrayLike) -> Matrix:
         check_is_fitted(self)
-        few = self.encoder_.few_terms(X) if self.model_.exact_shapes else None
+        reader = self._reader()
+        few = reader.few_terms(X) if self.model_.exact_shapes else None
         if few is not None:
             return self.model_.scores_of_few(few)
         parts, rows = list[Matrix](), 0
-        for terms in self.encoder_.encode_in_parts(X):
+        for terms in reader.encode_in_parts(X):
             with rows_named_by(range(rows, rows + len(terms))):
                 parts.append(self.model_.scores(terms))
             rows += len(terms)
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+    def _reader(self) -> TableEncoder:
+        """Return the encoder that reads the kept columns alone."""
+        return reader_of(self.encoder_, self.model_)
 
     def _by_column(self, effects: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return effects of terms (rows, terms, outputs) added up by column, without the axis of a single output."""

@@ -52,6 +52,7 @@ class TableEncoder:
 
     ``names`` are the input columns, x0, x1, … where the table had none (``named`` is False then); ``columns``
     has one entry for each of them, in the same order; ``estimator_name`` is the estimator that messages speak of.
+    ``needed`` are the indices of the columns that are read; None reads all. See `reading`.
     """
 
     names: tuple[str, ...]
@@ -59,6 +60,7 @@ class TableEncoder:
     columns: tuple[Column, ...]
     terms: tuple[Term, ...]
     estimator_name: str = "TableEncoder"
+    needed: frozenset[int] | None = None
 
     @classmethod
     def fit(
@@ -103,12 +105,29 @@ class TableEncoder:
         columns = _with_missing_terms(columns, frame)
         encoder = cls(frame.names, frame.named, tuple(columns), tuple(_terms(columns, split_levels)), estimator_name)
         encoder._warn_of_constants(among)
-        readings = encoder._readings(frame)
+        readings = encoder.readings(frame)
         return encoder._with_far_cells(readings, among), encoder._assembled(readings, frame)
+
+    def reading(self, columns: Iterable[int]) -> Self:
+        """Return the encoder that reads these columns alone, given by their indices.
+
+        A table with names may lack all others, which are neither checked nor warned of; their terms are NaN, or of no
+        meaning.
+        """
+        return replace(self, needed=frozenset(columns))
+
+    def columns_of(self, X: object, *, least_rows: int = 1) -> Frame:
+        """Return the columns of a table, matched with those of the fit."""
+        table = read_table(X, estimator_name=self.estimator_name, least_rows=least_rows)
+        return matched(table, self.names, self.named, self.estimator_name, self._needed_names())
+
+    def _needed_names(self) -> Sequence[str]:
+        return self.names if self.needed is None else [self.names[index] for index in sorted(self.needed)]
 
     def encode(self, X: object) -> Matrix:
         """Return the terms of another table, shape (rows, terms); its columns are matched by name, in any order.
 
+        Columns that the fit did not see are left out. A column that is needed and not there raises.
         Warns of levels never seen and of missing cells in columns that missed none: both contribute nothing.
         """
         terms, news = self.encode_with_news(X)
@@ -117,9 +136,8 @@ class TableEncoder:
 
     def encode_with_news(self, X: object) -> tuple[Matrix, News]:
         """Return what `encode` does, and what it would have warned of."""
-        table = read_table(X, estimator_name=self.estimator_name, least_rows=1)
-        frame = matched(table, self.names, self.named, self.estimator_name)
-        readings = self._readings(frame)
+        frame = self.columns_of(X)
+        readings = self.readings(frame)
         return self._assembled(readings, frame), self._news(readings)
 
     def encode_in_parts(self, X: object) -> Iterator[Matrix]:
@@ -130,12 +148,12 @@ class TableEncoder:
         news = News()
         for part in parts_of(X):
             try:
-                table = read_table(part, estimator_name=self.estimator_name, least_rows=1)
                 if news.unseen:
+                    table = read_table(part, estimator_name=self.estimator_name, least_rows=1)
                     frame = arranged(table, self.names, self.named)
                 else:
-                    frame = matched(table, self.names, self.named, self.estimator_name)
-                readings = self._readings(frame)
+                    frame = self.columns_of(part)
+                readings = self.readings(frame)
             except InputError:
                 if part is not X:
                     self.encode(X)  # raises the same, with the cell's row in the whole table
@@ -199,7 +217,7 @@ class TableEncoder:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the encoder as plain data, ready for JSON."""
-        return asdict(self)
+        return {name: value for name, value in asdict(self).items() if name != "needed"}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
@@ -212,8 +230,15 @@ class TableEncoder:
             str(data["estimator_name"]),
         )
 
-    def _readings(self, frame: Frame) -> list[Reading]:
-        return [read_column(column, cells) for column, cells in zip(self.columns, frame.columns, strict=True)]
+    def readings(self, frame: Frame) -> list[Reading]:
+        """Return the columns of a table, matched with those of the fit, in numbers; NaN for those that are not read."""
+        if self.needed is None:
+            return [read_column(column, cells) for column, cells in zip(self.columns, frame.columns, strict=True)]
+        unread = Reading(np.full(frame.rows, np.nan), np.zeros(frame.rows, dtype=np.bool_))
+        return [
+            read_column(column, cells) if index in self.needed else unread
+            for index, (column, cells) in enumerate(zip(self.columns, frame.columns, strict=True))
+        ]
 
     def _assembled(self, readings: Sequence[Reading], frame: Frame) -> Matrix:
         one_each = [term.column for term in self.terms] == list(range(len(self.names)))
