@@ -73,6 +73,10 @@ class ConstantColumnWarning(UserWarning):
     """A column holds one single value, so it is left out of the model."""
 
 
+class IdentifierWarning(UserWarning):
+    """A column of text is different in nearly every row, so it is left out of the model."""
+
+
 class ChoiceWarning(UserWarning):
     """Held-out rows do not tell the chosen model from none, or the folds do not agree on its columns."""
 

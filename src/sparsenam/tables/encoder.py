@@ -11,7 +11,7 @@ from typing import Any, Literal, Self, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsenam.errors import ConstantColumnWarning, InputError, check_number, describe
+from sparsenam.errors import ConstantColumnWarning, IdentifierWarning, InputError, check_number, describe
 from sparsenam.tables.cells import find_far_cells
 from sparsenam.tables.columns import Column, Reading, check_feature_types, fit_column, known_value, read_column
 from sparsenam.tables.frame import Frame, arranged, matched, read_table
@@ -198,7 +198,7 @@ class TableEncoder:
         return [
             {
                 "column": column.name,
-                "kind": column.kind,
+                "kind": "identifier" if column.is_identifier else column.kind,
                 "missing": column.n_missing,
                 "levels": list(column.levels),
                 "pooled": list(column.pooled),
@@ -210,9 +210,10 @@ class TableEncoder:
 
     def __str__(self) -> str:
         """Return what was done with each column, one line each, names and kinds aligned."""
-        width = max((len(column.name) for column in self.columns), default=0)
-        kinds = max((len(column.kind) for column in self.columns), default=0)
-        lines = [f"{column.name:<{width}}  {column.kind:<{kinds}}  {column.description}" for column in self.columns]
+        table = self.table()
+        width = max((len(column["column"]) for column in table), default=0)
+        kinds = max((len(column["kind"]) for column in table), default=0)
+        lines = [f"{column['column']:<{width}}  {column['kind']:<{kinds}}  {column['description']}" for column in table]
         return "\n".join([f"{len(self.columns)} column(s) became {len(self.terms)} term(s)", *lines])
 
     def to_dict(self) -> dict[str, Any]:
@@ -268,7 +269,15 @@ class TableEncoder:
         return replace(self, columns=tuple(columns)) if said else self
 
     def _warn_of_constants(self, among: str) -> None:
-        constant = [column.name for column in self.columns if column.kind == "constant" and not column.n_missing]
+        left_out = [column for column in self.columns if column.kind == "constant"]
+        different = [column.name for column in left_out if column.is_identifier]
+        if different:
+            message = (
+                f"{len(different)} column(s) of text that is different in nearly every row{among}, as identifiers are, "
+                f'left out of the model: {listed(different)}; feature_types={{name: "category"}} would keep one.'
+            )
+            warnings.warn(message, IdentifierWarning, stacklevel=3)
+        constant = [column.name for column in left_out if not column.n_missing and not column.is_identifier]
         if constant:
             said = f"column(s) constant{among}" if among else "constant column(s)"
             message = f"{len(constant)} {said} left out of the model: {listed(constant)}."
@@ -399,8 +408,22 @@ def _column_weights(
         check_number(f"penalty_weights[{column!r}]", weight, 0.0)
         weights[column_index(encoder, column, "penalty_weights", places)] = float(weight)
     for column in _sequence("always_keep", always_keep):
-        weights[column_index(encoder, column, "always_keep", places)] = 0.0
+        index = column_index(encoder, column, "always_keep", places)
+        _require_terms(encoder, index)
+        weights[index] = 0.0
     return weights
+
+
+def _require_terms(encoder: TableEncoder, index: int) -> None:
+    """Raise where a column that shall be kept has been left out when the table was read."""
+    column = encoder.columns[index]
+    if column.is_identifier:
+        got = f"{column.name!r}, of which nearly every cell is different"
+        remedy = f'take it out, or fit with feature_types={{{column.name!r}: "category"}}'
+        raise InputError(describe("always_keep", "columns that a model can use", got, remedy))
+    if column.kind == "constant" and not column.n_missing:
+        got = f"{column.name!r}, which has one single value ({column.levels[0]})"
+        raise InputError(describe("always_keep", "columns that vary", got, "take it out"))
 
 
 def _groups(encoder: TableEncoder, feature_groups: FeatureGroups | None) -> dict[int, int]:
