@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal, Self, TypeVar
+from typing import Any, Literal, Self, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -24,7 +24,16 @@ from sklearn.utils.validation import (
 
 from sparsenam.context import Clock, Context, Progress, ProgressBar, ResumeFile, Streams, threads
 from sparsenam.convex.problem import Certificate
-from sparsenam.errors import LARGEST, LEAST, ChoiceWarning, InputError, check_number, describe, rows_named_by
+from sparsenam.errors import (
+    LARGEST,
+    LEAST,
+    ChoiceWarning,
+    InputError,
+    check_number,
+    check_word,
+    describe,
+    rows_named_by,
+)
 from sparsenam.estimators.auditing import AuditingMixin
 from sparsenam.estimators.bands import BandsMixin
 from sparsenam.estimators.editing import EditingMixin
@@ -62,8 +71,10 @@ from sparsenam.fitting.pipeline import (
     PairParameters,
     Plan,
     Pose,
+    WeightMeaning,
     fit,
     read,
+    require_default,
     resolve_random_features,
     resolve_snam,
 )
@@ -238,7 +249,8 @@ class AdditiveEstimator(AuditingMixin, BandsMixin, EditingMixin, ExportMixin, Ch
             `survival_target` makes one. A table that is not in memory holds its target: y is then the name of its
             column, and so are the weights. Survival needs a table in memory.
         sample_weight : array-like of shape (rows,) or str, optional
-            Weight of each row; a row of weight 0 counts as absent.
+            Weight of each row; a row of weight 0 counts as absent. Weights are relative unless the parameter
+            ``weights`` says otherwise.
         groups : array-like of shape (rows,), optional
             Groups of rows for a splitter ``cv`` that needs them.
         """
@@ -366,12 +378,17 @@ class SNAMParameters(PairParameters, ChoosingParameters):
     refit: bool | Literal["auto"] = "auto"
     network: Network | None = None
     shapes: Mapping[ColumnName, str] | None = None
+    weights: WeightMeaning = "relative"
     max_seconds: float | None = None
     n_jobs: int | None = None
     verbose: bool | None = None
     random_state: RandomState = None
 
     def _resolve(self) -> tuple[Strategy, Penalty]:
+        check_word("weights", self.weights, get_args(WeightMeaning))
+        if self.network is not None or self.refit is False:
+            reason = "only the smooth fit depends on how many rows there are"
+            require_default("weights", self.weights, "relative", reason)
         return resolve_snam(self, self.network, self.refit, self, self.shapes)
 
 
