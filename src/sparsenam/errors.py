@@ -74,12 +74,20 @@ class ConstantColumnWarning(UserWarning):
     """A column holds one single value, so it is left out of the model."""
 
 
+class IdentifierWarning(UserWarning):
+    """A column of text is different in nearly every row, so it is left out of the model."""
+
+
 class ChoiceWarning(UserWarning):
     """Held-out rows do not tell the chosen model from none, or the folds do not agree on its columns."""
 
 
 class SmallGroupWarning(UserWarning):
     """A group has too few rows for an interval or a set of its level, and gets what all rows get."""
+
+
+class ConstantWidthWarning(UserWarning):
+    """Intervals have one width for all rows, since the table lacks columns on which it depends."""
 
 
 MOST_COLUMNS = 3  # named in one warning

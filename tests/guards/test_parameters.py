@@ -186,9 +186,10 @@ ACTS = {
     RandomFeatureSNAMClassifier: OF_RANDOM_FEATURES | OF_CLASSES,
     Network: OF_NETWORK,
 }
-# these change no number of a finished fit; each has a test of its effect below
+# these change no number of a finished fit; each has a test of its effect below. What weights mean shows where rows have
+# some: tests/properties/test_weights.py
 BESIDE = {estimator: {"max_seconds", "n_jobs", "verbose"} for estimator in ESTIMATORS}
-BESIDE |= {estimator: BESIDE[estimator] | {"heredity"} for estimator in SNAM}
+BESIDE |= {estimator: BESIDE[estimator] | {"heredity", "weights"} for estimator in SNAM}
 BESIDE[Network] = {"checkpoint", "device"}
 
 

@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 from sparsenam.errors import InputError
 from sparsenam.tables import TableEncoder
 
-pytestmark = pytest.mark.filterwarnings("ignore::sparsenam.errors.ConstantColumnWarning")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::sparsenam.errors.ConstantColumnWarning", "ignore::sparsenam.errors.IdentifierWarning"
+)
 
 WORDS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=4)
 enough = settings(max_examples=60)

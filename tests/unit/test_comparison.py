@@ -130,7 +130,7 @@ def test_models_of_different_things_and_tables_without_their_columns_are_refused
     ):
         with pytest.raises(InputError, match=said):
             sparsenam.compare(*pair, table)
-    with pytest.raises(InputError, match="the columns of both models"):
+    with pytest.raises(InputError, match="the columns that either model keeps"):
         sparsenam.compare(later, later, table.drop(columns="age"))
     with pytest.raises(InputError, match="y where there is an exposure"):
         sparsenam.compare(later, later, table, exposure=np.ones(ROWS))

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from scipy import sparse
 
-from sparsenam.errors import ConstantColumnWarning, InputError
+from sparsenam.errors import ConstantColumnWarning, IdentifierWarning, InputError
 from sparsenam.explain.local import CellTexts, read_cells
 from sparsenam.penalties import GroupLasso, spread
 from sparsenam.tables import (
@@ -243,16 +243,38 @@ def test_truth_values_written_as_texts_of_0_and_1_are_the_same_levels(train):
         assert np.isnan(encoder.encode(pd.DataFrame({"x": ["01", "2", "true"]}))[:, 0]).all()
 
 
-def test_text_that_is_different_in_too_many_rows_is_an_identifier():
+@pytest.mark.parametrize("rows", [12, 100, 480, 520, 2000, 100_000])
+def test_text_that_is_different_in_too_many_rows_is_left_out_at_every_size(rows):
+    different = [f"id{row % (rows - rows // 5)}" for row in range(rows)]
+    table = pd.DataFrame({"id": different, "half": [f"id{row // 2}" for row in range(rows)], "x": np.arange(rows)})
+    with pytest.warns(IdentifierWarning, match=r"1 column\(s\) of text.*left out of the model: 'id'"):
+        encoder, terms = TableEncoder.fit(table if rows <= 20_000 else table[["id", "x"]])
+    assert terms.shape[1] == len(encoder.names) - 1
+    assert encoder.table()[0]["kind"] == "identifier" and f"{len(set(different))} levels" in str(encoder)
+    encoder.encode(table.assign(id=7))  # whatever it holds
+    restored = TableEncoder.from_dict(json.loads(json.dumps(encoder.to_dict())))
+    assert restored.columns[0].is_identifier
+
+
+def test_few_cells_declared_categories_and_numbers_are_no_identifiers():
+    texts = [f"id{row}" for row in range(300)]
+    assert only(texts[:9])[0].kind == "category"
+    assert only(pd.Categorical(texts))[0].kind == "category"
+    assert only(pd.Categorical(texts, categories=texts, ordered=True))[0].kind == "ordered"
+    assert only(texts, feature_types={"a": "category"})[0].kind == "category"
+    assert only(np.arange(300))[0].kind == "number"
+
+
+def test_where_an_identifier_is_missing_counts():
+    table = pd.DataFrame({"id": [f"id{row}" if row < 40 else None for row in range(90)], "x": np.arange(90.0)})
+    with pytest.warns(IdentifierWarning, match="'id'"):
+        encoder, _ = TableEncoder.fit(table)
+    assert [term.name for term in encoder.terms] == ["id (missing)", "x"]
+
+
+def test_a_column_that_is_called_a_category_and_has_too_many_levels_is_an_error():
     with pytest.raises(InputError, match=r"'a'.*1500 levels in 2000 cells.*identifier"):
-        only([f"id{row % 1500}" for row in range(2000)])
-    with pytest.raises(InputError, match="identifier"):
-        only([f"id{row}" for row in range(100_000)])
-    with pytest.raises(InputError, match="identifier"):
-        only([f"id{row % 10_001}" for row in range(40_000)])
-    with pytest.raises(InputError, match="1100 levels in 1100 cells"):
-        only([f"id{row}" if row < 1100 else None for row in range(9000)])
-    assert "is it an identifier?" in only([f"id{row}" for row in range(11)])[0].description
+        only([f"id{row % 1500}" for row in range(2000)], feature_types={"a": "category"})
     assert (
         len(only([f"id{row % 900}" for row in range(2000)], max_levels=128)[0].pooled) == 700
     )  # 200 of them have three rows
@@ -470,8 +492,9 @@ def test_other_columns_are_refused_in_scikit_learns_words():
     encoder, _ = TableEncoder.fit(pd.DataFrame({name: [1, 2] for name in "abcdefgh"}))
     start = "The feature names should match those that were passed during fit.\n"
     with pytest.raises(InputError) as unseen:
-        encoder.encode(pd.DataFrame({name: [1, 2] for name in "abcdefghz"}))
-    assert str(unseen.value) == f"{start}Feature names unseen at fit time:\n- z\n"
+        encoder.encode(pd.DataFrame({name: [1, 2] for name in "abcdefgz"}))
+    missing = "Feature names seen at fit time, yet now missing:\n- h\n"
+    assert str(unseen.value) == f"{start}Feature names unseen at fit time:\n- z\n{missing}"
     with pytest.raises(InputError) as missing:
         encoder.encode(pd.DataFrame({"a": [1, 2]}))
     listed = "".join(f"- {name}\n" for name in "bcdef")
@@ -637,3 +660,20 @@ def test_without_a_request_every_term_is_a_group():
     encoder, _ = TableEncoder.fit(pd.DataFrame({"a": [NAN, 1.0, 2.0], "b": [1, 2, 3]}))
     assert grouping_of(encoder, None, None, None) is None
     assert Grouping.separate(3).is_trivial and Grouping.separate(3).weights.tolist() == [1.0, 1.0, 1.0]
+
+
+def test_a_column_to_keep_that_was_left_out_is_an_error_that_says_so():
+    gaps = [None if row % 3 else "same" for row in range(30)]
+    texts = [f"id{row}" for row in range(30)]
+    table = pd.DataFrame({"id": texts, "site": "same", "gaps": gaps, "x": np.arange(30.0)})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        encoder, _ = TableEncoder.fit(table)
+    with pytest.raises(InputError, match=r"always_keep: expected columns that vary, got 'site', which has one single"):
+        grouping_of(encoder, None, None, ["x", "site"])
+    with pytest.raises(
+        InputError, match=r"always_keep.*got 'id', of which nearly every cell is different.*feature_types"
+    ):
+        grouping_of(encoder, None, None, [0])
+    kept = grouping_of(encoder, None, None, ["gaps"])  # where it is missing varies
+    assert kept is not None and sorted(kept.weights) == [0.0, 1.0]

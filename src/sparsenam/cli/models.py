@@ -171,20 +171,27 @@ def load_model(path: Path) -> Any:
     return estimator
 
 
-def inputs_of(estimator: Any, whole: FileTable, path: Path, *, beside: tuple[str, ...] = ()) -> FileTable:
-    """Return a table's columns for the model; others are not used, which is said."""
+def inputs_of(
+    estimator: Any, whole: FileTable, path: Path, *, beside: tuple[str, ...] = (), every: bool = False
+) -> FileTable:
+    """Return a table's columns for the model; others are not used, which is said.
+
+    Those that the model keeps are needed, with ``every`` also those that it dropped.
+    """
+    from sparsenam.explain.summary import kept_columns
     from sparsenam.tables.text import listed
 
     names = [str(name) for name in estimator.encoder_.names]
+    needed = names if every else [names[index] for index in kept_columns(estimator.encoder_, estimator.model_)]
     present, wanted = frozenset(whole.names), {*names, *beside}
-    lacking = [name for name in names if name not in present]
+    lacking = [name for name in needed if name not in present]
     if lacking:
-        expected = f"the {len(names)} columns of the model"
+        expected = f"the {len(needed)} columns {'of' if every else 'that'} the model{'' if every else ' keeps'}"
         raise InputError(describe(str(path), expected, f"none of {listed(lacking)}", "add or rename these columns"))
     unused = [name for name in whole.names if name not in wanted]
     if unused:
         note(f"Not used by the model: {', '.join(unused[:8])}{' …' if len(unused) > 8 else ''}.")
-    return whole.select(names)
+    return whole.select([name for name in names if name in present] or whole.names[:1])
 
 
 def _model_and_inputs(

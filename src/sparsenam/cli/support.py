@@ -100,4 +100,4 @@ def _asked(
     """Return a saved model, rows with their target, the model's columns, and exposure and weights where named."""
     estimator = load_model(model)
     rows = read_labelled(estimator, table, target, event, exposure, weights, max_bytes)
-    return estimator, rows, inputs_of(estimator, rows.table, table).native, rows.beside
+    return estimator, rows, inputs_of(estimator, rows.table, table, every=True).native, rows.beside

@@ -57,7 +57,8 @@ def audit(
         check_report(report)
         estimator = load_model(model)
         rows = read_labelled(estimator, table, target, event, exposure, weights, max_bytes)
-        inputs = inputs_of(estimator, rows.table, table, beside=_beside(groups, target, event, exposure, weights))
+        beside = _beside(groups, target, event, exposure, weights)
+        inputs = inputs_of(estimator, rows.table, table, beside=beside, every=True)
         chosen = _groups(rows.table, inputs.names, groups)
         with rows.named():
             found = estimator.audit(inputs.native, rows.y, chosen, **rows.beside)

@@ -15,7 +15,7 @@ from sparsenam.context import ProgressBar, threads
 from sparsenam.estimators.editing import GivenRows, loss_units
 from sparsenam.explain.audit import Audit, checks_of, harms_of, rows_of, subgroup_text
 from sparsenam.explain.local import read_cells
-from sparsenam.explain.summary import kept_columns
+from sparsenam.explain.summary import kept_columns, reader_of
 from sparsenam.explain.text import count_text
 from sparsenam.families import Family
 from sparsenam.fitting.harm import FEWEST_ROWS, FOLDS, AuditRows, harms
@@ -89,7 +89,7 @@ class AuditingMixin:
             Progress bar for audits of more than two seconds; by default only on a terminal.
         """
         check_is_fitted(cast(Any, self))
-        given = cast(Any, self)._given_rows(X, y, sample_weight, exposure)
+        given = cast(Any, self)._given_rows(X, y, sample_weight, exposure, reader_of(self.encoder_, self.model_))
         rows = self._in_loss_units(given)
         readings = self._readings(X)
         dropped = self._dropped()

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sparsenam.errors import InputError, check_number, check_word, describe
 from sparsenam.explain.findings import Finding
+from sparsenam.explain.summary import reader_of
 from sparsenam.explain.text import count_text
 from sparsenam.model import AdditiveModel
 from sparsenam.model.bands import Bands, Verdict
@@ -103,7 +104,7 @@ class BandsMixin:
         check_number("level", level, 0.0, 1.0, open_below=True, open_above=True)
         check_word("scale", scale, ("link", "response"))
         bands, model = self._require_bands(), self.model_
-        terms = self.encoder_.encode(X)
+        terms = reader_of(self.encoder_, model).encode(X)
         outputs = model.intercept.size
         widths = bands.deviations(terms, outputs)
         point = float(ndtri(0.5 + 0.5 * level))

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal, Self, TypeVar, cast
+from typing import Any, Literal, Self, TypeVar, cast, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -24,7 +24,16 @@ from sklearn.utils.validation import (
 
 from sparsenam.context import Clock, Context, Progress, ProgressBar, ResumeFile, Streams, threads
 from sparsenam.convex.problem import Certificate
-from sparsenam.errors import LARGEST, LEAST, ChoiceWarning, InputError, check_number, describe, rows_named_by
+from sparsenam.errors import (
+    LARGEST,
+    LEAST,
+    ChoiceWarning,
+    InputError,
+    check_number,
+    check_word,
+    describe,
+    rows_named_by,
+)
 from sparsenam.estimators.auditing import AuditingMixin
 from sparsenam.estimators.bands import BandsMixin
 from sparsenam.estimators.editing import EditingMixin
@@ -44,6 +53,7 @@ from sparsenam.explain import (
     interactions_of,
     output_names,
     read_cells,
+    reader_of,
     row_labels,
     score_units,
     summarize_data,
@@ -64,8 +74,10 @@ from sparsenam.fitting.pipeline import (
     PairParameters,
     Plan,
     Pose,
+    WeightMeaning,
     fit,
     read,
+    require_default,
     resolve_random_features,
     resolve_snam,
 )
@@ -122,7 +134,7 @@ class AdditiveEstimator(AuditingMixin, BandsMixin, EditingMixin, ExportMixin, Ch
             predictor: the prediction itself for regression, log odds for classification.
         """
         check_is_fitted(self)
-        return self._by_column(self.model_.effects(self.encoder_.encode(X)))
+        return self._by_column(self.model_.effects(self._reader().encode(X)))
 
     def interaction_effects(self, X: ArrayLike) -> NDArray[np.float64]:
         """Return each pair's share of the linear predictor, in the order of ``interactions_``.
@@ -135,7 +147,7 @@ class AdditiveEstimator(AuditingMixin, BandsMixin, EditingMixin, ExportMixin, Ch
             shared among the nodes of its grid.
         """
         check_is_fitted(self)
-        effects = self.model_.pair_effects(self.encoder_.encode(X))
+        effects = self.model_.pair_effects(self._reader().encode(X))
         return effects[:, :, 0] if effects.shape[2] == 1 else effects
 
     def missing_effects(self, X: ArrayLike) -> NDArray[np.float64]:
@@ -144,7 +156,7 @@ class AdditiveEstimator(AuditingMixin, BandsMixin, EditingMixin, ExportMixin, Ch
         It is centred like every effect: what a missing cell adds beyond a present one is the difference.
         """
         check_is_fitted(self)
-        encoded = self.encoder_.encode(X)
+        encoded = self._reader().encode(X)
         is_value = np.array([term.kind != "missing" for term in self.encoder_.terms], dtype=np.bool_)
         present = ~np.isnan(encoded)[:, :, None] & is_value[:, None]
         return self._by_column(np.where(present, 0.0, self.model_.effects(encoded)))
@@ -164,7 +176,8 @@ class AdditiveEstimator(AuditingMixin, BandsMixin, EditingMixin, ExportMixin, Ch
                 data = data_after_edits(self.encoder_, self.model_, data, self.edits_)
             made = explain_model(self._record(), data)
             return replace(made, card={**made.card, **self._card_facts()})
-        encoded, cells = self.encoder_.encode(X), read_cells(self.encoder_, X)
+        reader = self._reader()
+        encoded, cells = reader.encode(X), read_cells(reader, X)
         missing = [column.missing for column in cells]
         return explain_model(self._record(), summarize_data(self.encoder_, self.model_, encoded, missing=missing))
 
@@ -185,8 +198,9 @@ class AdditiveEstimator(AuditingMixin, BandsMixin, EditingMixin, ExportMixin, Ch
             The rows to explain.
         """
         check_is_fitted(self)
-        encoded = self.encoder_.encode(X)
-        return explain_rows(self._record(), encoded, read_cells(self.encoder_, X), row_labels(X, len(encoded)))
+        reader = self._reader()
+        encoded = reader.encode(X)
+        return explain_rows(self._record(), encoded, read_cells(reader, X), row_labels(X, len(encoded)))
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the fitted estimator into a file that `sparsenam.load` reads, usually named ``….snam``.
@@ -218,15 +232,20 @@ class AdditiveEstimator(AuditingMixin, BandsMixin, EditingMixin, ExportMixin, Ch
 
     def _scores(self, X: ArrayLike) -> Matrix:
         check_is_fitted(self)
-        few = self.encoder_.few_terms(X) if self.model_.exact_shapes else None
+        reader = self._reader()
+        few = reader.few_terms(X) if self.model_.exact_shapes else None
         if few is not None:
             return self.model_.scores_of_few(few)
         parts, rows = list[Matrix](), 0
-        for terms in self.encoder_.encode_in_parts(X):
+        for terms in reader.encode_in_parts(X):
             with rows_named_by(range(rows, rows + len(terms))):
                 parts.append(self.model_.scores(terms))
             rows += len(terms)
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+    def _reader(self) -> TableEncoder:
+        """Return the encoder that reads the kept columns alone."""
+        return reader_of(self.encoder_, self.model_)
 
     def _by_column(self, effects: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return effects of terms (rows, terms, outputs) added up by column, without the axis of a single output."""
@@ -259,7 +278,8 @@ class AdditiveEstimator(AuditingMixin, BandsMixin, EditingMixin, ExportMixin, Ch
             `survival_target` makes one. A table that is not in memory holds its target: y is then the name of its
             column, and so are the weights. Survival needs a table in memory.
         sample_weight : array-like of shape (rows,) or str, optional
-            Weight of each row; a row of weight 0 counts as absent.
+            Weight of each row; a row of weight 0 counts as absent. Weights are relative unless the parameter
+            ``weights`` says otherwise.
         groups : array-like of shape (rows,), optional
             Groups of rows for a splitter ``cv`` that needs them.
         """
@@ -388,12 +408,17 @@ class SNAMParameters(PairParameters, ChoosingParameters):
     refit: bool | Literal["auto"] = "auto"
     network: Network | None = None
     shapes: Mapping[ColumnName, str] | None = None
+    weights: WeightMeaning = "relative"
     max_seconds: float | None = None
     n_jobs: int | None = None
     verbose: bool | None = None
     random_state: RandomState = None
 
     def _resolve(self) -> tuple[Strategy, Penalty]:
+        check_word("weights", self.weights, get_args(WeightMeaning))
+        if self.network is not None or self.refit is False:
+            reason = "only the smooth fit depends on how many rows there are"
+            require_default("weights", self.weights, "relative", reason)
         return resolve_snam(self, self.network, self.refit, self, self.shapes)
 
 

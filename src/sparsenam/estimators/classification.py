@@ -199,8 +199,8 @@ class SNAMClassifier(SupportMixin, SNAMParameters, AdditiveClassifier):
         Weights of the classes, multiplied with the rows' weights.
     family : {"auto", "binomial", "multinomial", "multilabel"}, default "auto"
         "multinomial" on two classes gives the paper's classifier with two outputs.
-    alpha, penalty, cv, rule, n_alphas, max_features, refit, network, shapes, feature_types, feature_groups, \
-penalty_weights, always_keep, pairs, heredity, max_seconds, n_jobs, verbose, random_state
+    alpha, penalty, cv, rule, n_alphas, max_features, refit, network, shapes, weights, feature_types, \
+feature_groups, penalty_weights, always_keep, pairs, heredity, max_seconds, n_jobs, verbose, random_state
         As for `SNAMRegressor`.
 
     Attributes

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Collection
 from typing import Any, cast
 
 import numpy as np
@@ -12,12 +12,12 @@ from sklearn.utils.validation import check_is_fitted
 from sparsenam.errors import InputError, describe
 from sparsenam.estimators.base import AdditiveEstimator
 from sparsenam.explain.comparison import Comparison, CurveChange, curve_change, prediction_changes
-from sparsenam.explain.summary import against_average, kept_columns
+from sparsenam.explain.summary import against_average, kept_columns, reader_of
 from sparsenam.explain.text import response_units
 from sparsenam.fitting.subgroups import Partition, names_in, read_partitions
-from sparsenam.tables.columns import Reading, read_column
+from sparsenam.tables.columns import Reading
 from sparsenam.tables.encoder import TableEncoder, column_places
-from sparsenam.tables.frame import Frame, read_table
+from sparsenam.tables.frame import Frame, absent_from, arranged, read_table
 from sparsenam.tables.text import listed
 
 Matrix = NDArray[np.float64]
@@ -44,7 +44,7 @@ def compare(
     model_a, model_b : fitted estimators
         The earlier and the later model.
     X : table of shape (rows, features)
-        Rows with the columns of both models; others are not used.
+        Rows with the columns that either model keeps; others are used where ``groups`` names them.
     y : array-like of shape (rows,) or (rows, outputs), optional
         Their target; with it, the losses of both are compared row by row, by the loss of ``model_a``.
     groups : list of names, array-like of shape (rows,), mapping or table, optional
@@ -62,9 +62,12 @@ def compare(
     models = (model_a, model_b)
     records = _checked(models)
     frame = read_table(X, estimator_name="compare", least_rows=1)
-    frames = (_columns_of(model_a.encoder_, frame), _columns_of(model_b.encoder_, frame))
+    frames = (_columns_of(model_a, frame), _columns_of(model_b, frame))
     if y is None and exposure is not None:
         raise InputError(describe("compare", "y where there is an exposure", "none", "give y or leave exposure out"))
+    known = {*model_a.encoder_.names, *model_b.encoder_.names}
+    named = names_in(groups, known, frame.rows) or []
+    _require_columns(absent_from(frame, [name for name in named if name in known]))
     return _compared(models, records[0], frames, _losses(models, frames, y, sample_weight, exposure), groups)
 
 
@@ -122,17 +125,23 @@ def _checked(models: tuple[AdditiveEstimator, AdditiveEstimator]) -> list[Any]:
     return records
 
 
-def _columns_of(encoder: TableEncoder, frame: Frame) -> Frame:
-    """Return the columns of a model in a table that may have more."""
+def _columns_of(model: AdditiveEstimator, frame: Frame) -> Frame:
+    """Return the columns of a model in a table that may have others, and may lack those that the model dropped."""
+    encoder = model.encoder_
     if not (frame.named and encoder.named):
         return frame
-    present = frozenset(frame.names)
-    lacking = [name for name in encoder.names if name not in present]
+    _require_columns(absent_from(frame, _kept_names(model)))
+    return arranged(frame, encoder.names, encoder.named)
+
+
+def _require_columns(lacking: list[str]) -> None:
     if lacking:
-        got = f"none of {listed(lacking)}"
-        raise InputError(describe("X of compare", "the columns of both models", got, "add or rename these columns"))
-    cells = {part.name: part for part in frame.columns}
-    return replace(frame, names=encoder.names, columns=tuple(cells[name] for name in encoder.names), block=None)
+        expected, remedy = "the columns that either model keeps and those of groups", "add or rename these columns"
+        raise InputError(describe("X of compare", expected, f"none of {listed(lacking)}", remedy))
+
+
+def _reader(model: AdditiveEstimator) -> TableEncoder:
+    return reader_of(model.encoder_, model.model_)
 
 
 def _kept_names(model: AdditiveEstimator) -> list[str]:
@@ -141,7 +150,7 @@ def _kept_names(model: AdditiveEstimator) -> list[str]:
 
 def _means(model: AdditiveEstimator, frame: Frame) -> Matrix:
     """Return predictions through the inverse link, shape (rows, outputs)."""
-    return model.model_.family.mean(model.model_.scores(model.encoder_.encode(frame)))
+    return model.model_.family.mean(model.model_.scores(_reader(model).encode(frame)))
 
 
 def _losses(
@@ -160,7 +169,7 @@ def _losses(
             raise InputError(describe("sample_weight", expected, "others", "correct them"))
         return None, weights
     given = [
-        cast(Any, model)._given_rows(frame, y, sample_weight, exposure)
+        cast(Any, model)._given_rows(frame, y, sample_weight, exposure, _reader(model))
         for model, frame in zip(models, frames, strict=True)
     ]
     first: Any = models[0]
@@ -172,24 +181,25 @@ def _partitions(
 ) -> list[Partition]:
     """Return the subgroups by columns of either model, or by labels."""
     known = {*models[0].encoder_.names, *models[1].encoder_.names}
-    names, readings = names_in(groups, known, frames[0].rows), _readings(models[0], frames[0])
+    names = names_in(groups, known, frames[0].rows)
     if groups is None:
         names = list(dict.fromkeys([*_kept_names(models[0]), *_kept_names(models[1])]))
     if names is None:
-        return read_partitions(models[0].encoder_, readings, groups, (), "compare")
+        return read_partitions(models[0].encoder_, _readings(models[0], frames[0], ()), groups, (), "compare")
     only = frozenset(models[1].encoder_.names) - frozenset(models[0].encoder_.names)
     found: list[Partition] = []
     first, second = [name for name in names if name not in only], [name for name in names if name in only]
     if first:
-        found += read_partitions(models[0].encoder_, readings, first, (), "compare")
+        found += read_partitions(models[0].encoder_, _readings(models[0], frames[0], first), first, (), "compare")
     if second:
-        found += read_partitions(models[1].encoder_, _readings(models[1], frames[1]), second, (), "compare")
+        found += read_partitions(models[1].encoder_, _readings(models[1], frames[1], second), second, (), "compare")
     return found
 
 
-def _readings(model: AdditiveEstimator, frame: Frame) -> list[Reading]:
-    pairs = zip(model.encoder_.columns, frame.columns, strict=True)
-    return [read_column(column, cells) for column, cells in pairs]
+def _readings(model: AdditiveEstimator, frame: Frame, names: Collection[str]) -> list[Reading]:
+    """Return the columns of a model in numbers, of which some are read."""
+    read = [index for index, name in enumerate(model.encoder_.names) if name in names]
+    return model.encoder_.reading(read).readings(frame)
 
 
 def _curves(
@@ -203,7 +213,7 @@ def _curves(
         found = found[:, :, None] if found.ndim == 2 else found
         effects.append(against_average(model.model_.family, found))
         spreads.append(_deviations(model, frame))
-    readings = _readings(models[0], frames[0])
+    readings = _readings(models[0], frames[0], both)
     changes, places = list[CurveChange](), [column_places(model.encoder_) for model in models]
     for name in both:
         index = [of_model[name] for of_model in places]
@@ -223,7 +233,7 @@ def _deviations(model: AdditiveEstimator, frame: Frame) -> Matrix | None:
     if bands is None or bands.verdict == "refused":
         return None
     outputs = model.model_.intercept.size
-    squares = np.asarray(bands.deviations(model.encoder_.encode(frame), outputs), dtype=np.float64) ** 2
+    squares = np.asarray(bands.deviations(_reader(model).encode(frame), outputs), dtype=np.float64) ** 2
     total = np.zeros((len(squares), len(model.encoder_.columns), outputs))
     for term in map(int, model.model_.terms):  # others add nothing, for certain
         total[:, model.encoder_.terms[term].column] += squares[:, term]

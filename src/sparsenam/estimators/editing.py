@@ -14,7 +14,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from sparsenam.errors import InputError, check_word, describe, nearest
-from sparsenam.explain import TrainingSummary
+from sparsenam.explain import TrainingSummary, reader_of
 from sparsenam.explain.edits import points_of
 from sparsenam.families import Family
 from sparsenam.families.base import robust_center_and_scale
@@ -99,7 +99,9 @@ class EditingMixin:
         if (X is None) != (y is None):
             given = "X alone" if y is None else "y alone"
             raise InputError(describe("edit", "both X and y, or neither", given, "give both, or leave both out"))
-        rows = None if X is None or y is None else self._given_rows(X, y, sample_weight, exposure)
+        edited = [self.encoder_.names.index(edit.column) for edit in self.edits_ if edit.column is not None]
+        reader = reader_of(self.encoder_, self.model_, edited)  # undo may bring an edited column back
+        rows = None if X is None or y is None else self._given_rows(X, y, sample_weight, exposure, reader)
         copy = cast(Self, clone(cast(Any, self)))
         for name, value in vars(self).items():
             if name not in vars(copy):
@@ -198,10 +200,15 @@ class EditingMixin:
         return self
 
     def _given_rows(
-        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None, exposure: ArrayLike | None
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None,
+        exposure: ArrayLike | None,
+        reader: TableEncoder | None = None,
     ) -> GivenRows:
-        """Return rows on which losses are measured."""
-        terms, target = self.encoder_.encode(X), self._target_in(y)
+        """Return rows on which losses are measured; a ``reader`` reads some of the columns."""
+        terms, target = (reader or self.encoder_).encode(X), self._target_in(y)
         weights = np.ones(len(terms)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
         check_consistent_length(terms, target, weights)
         if weights.ndim != 1 or not np.isfinite(weights).all() or (weights < 0).any() or not weights.any():

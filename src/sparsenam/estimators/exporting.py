@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from sparsenam.explain.local import read_cells
+from sparsenam.explain.summary import reader_of
 from sparsenam.export.exporting import Cell, Rows, largest_difference, write_export
 from sparsenam.export.portable import PortableModel, Target, portable_model
 from sparsenam.model import AdditiveModel
@@ -62,8 +63,9 @@ class ExportMixin:
             The rows to compare on.
         """
         model = self.portable()
-        scores = self.model_.scores(self.encoder_.encode(X))
-        return largest_difference(model, path, to, options, cells_of(self.encoder_, model, X), scores)
+        reader = reader_of(self.encoder_, self.model_)
+        scores = self.model_.scores(reader.encode(X))
+        return largest_difference(model, path, to, options, cells_of(reader, model, X), scores)
 
     def _target(self) -> Target:
         classes = getattr(self, "classes_", None)

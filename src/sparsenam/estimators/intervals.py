@@ -12,7 +12,16 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from sparsenam.errors import InputError, SmallGroupWarning, check_number, check_whole, check_word, describe
+from sparsenam.errors import (
+    ConstantWidthWarning,
+    InputError,
+    SmallGroupWarning,
+    check_number,
+    check_whole,
+    check_word,
+    describe,
+)
+from sparsenam.explain.summary import kept_columns, reader_of
 from sparsenam.explain.uncertainty import (
     PredictionIntervals,
     PredictionSets,
@@ -24,10 +33,19 @@ from sparsenam.families import Family
 from sparsenam.fitting.residuals import few_valued
 from sparsenam.model import AdditiveModel
 from sparsenam.model.editing import Edit
-from sparsenam.model.residuals import LeftOutRows, Residuals, Scale, class_residuals, interval, is_of_classes
+from sparsenam.model.residuals import (
+    ErrorTables,
+    LeftOutRows,
+    Residuals,
+    Scale,
+    class_residuals,
+    interval,
+    is_of_classes,
+)
 from sparsenam.selection.curve import balanced_splits
 from sparsenam.tables import TableEncoder
 from sparsenam.tables.encoder import ColumnName, column_index
+from sparsenam.tables.frame import absent_from
 from sparsenam.tables.text import listed
 
 Vector = NDArray[np.float64]
@@ -66,7 +84,8 @@ class UncertaintyMixin:
         Parameters
         ----------
         X : table of shape (rows, features)
-            New rows, which the fit has not seen; with ``cv`` the rows of the fit.
+            New rows, which the fit has not seen; with ``cv`` the rows of the fit. All columns of the fit are needed,
+            since errors may depend on those that the model dropped.
         y : array-like of shape (rows,) or (rows, outputs)
             Their target, as for ``fit``.
         sample_weight, exposure : array-like of shape (rows,), optional
@@ -251,7 +270,8 @@ class IntervalMixin(UncertaintyMixin):
             The probability.
         scale : {"auto", "constant", "x"}, default "auto"
             Whether the width depends on the row: where the data say so, never, or always, which raises where they do
-            not.
+            not. The width may depend on columns that the prediction does not use; where X lacks one of them, "auto" is
+            "constant", with a warning, unless there are groups.
         groups : str or int, optional
             A column of 2 to 20 levels: each level has the probability for itself. Levels with too few rows get what all
             rows get, with a warning.
@@ -267,17 +287,43 @@ class IntervalMixin(UncertaintyMixin):
         check_number("level", level, 0.0, 1.0, open_below=True, open_above=True)
         check_word("scale", scale, ("auto", "constant", "x"))
         term = self._group_term(groups, residuals, scale)
-        terms, units = self.encoder_.encode(X), None
-        if exposure is not None:
-            cast(Any, self).predict(X, exposure=exposure)  # the same checks
-            units = np.asarray(exposure, dtype=np.float64)
+        scale = scale if groups is not None else self._scale_for(X, scale, residuals)
         tables = residuals.tables(scale)
+        terms, units = self._reader_with(tables, term).encode(X), None
+        if exposure is not None:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of the table, which encode has warned of
+                cast(Any, self).predict(X, exposure=exposure)  # the same checks
+            units = np.asarray(exposure, dtype=np.float64)
         lower, upper, lacking = interval(self.model_, residuals, tables, terms, level, term, units)
         self._warn_of_groups(lacking, term)
         flat = bool(getattr(self, "_flat_target", True))
         ends = (lower[:, 0], upper[:, 0]) if flat else (lower, upper)
         by = None if term is None else self.encoder_.names[self.encoder_.terms[term].column]
         return PredictionIntervals(*ends, level, residuals.method, guarantee_of(residuals, level, by))
+
+    def _scale_for(self, X: object, scale: Scale, residuals: Residuals) -> Scale:
+        """Return "constant" for "auto" where a table lacks columns that the width depends on, with a warning."""
+        names = [self.encoder_.names[column] for column in self._width_columns(residuals.tables(scale))]
+        absent = absent_from(X, names)
+        if not absent or scale != "auto":
+            return scale
+        message = (
+            f"the width of intervals depends on column(s) that X does not have ({listed(absent)}): all rows get that "
+            "of scale='constant', which holds on average."
+        )
+        warnings.warn(message, ConstantWidthWarning, stacklevel=3)
+        return "constant"
+
+    def _width_columns(self, tables: ErrorTables) -> list[int]:
+        """Return the indices of the columns that the width of intervals depends on; the prediction itself is none."""
+        read = () if tables.spread is None else map(int, tables.spread.terms)
+        return sorted({self.encoder_.terms[term].column for term in read if term < len(self.encoder_.terms)})
+
+    def _reader_with(self, tables: ErrorTables, term: int | None) -> TableEncoder:
+        """Return the encoder that reads kept columns, those of the width, and that of a term."""
+        also = [] if term is None else [self.encoder_.terms[term].column]
+        return reader_of(self.encoder_, self.model_, [*self._width_columns(tables), *also])
 
     def _require_errors(self, where: str) -> None:
         if is_of_classes(self.model_.family):
@@ -316,7 +362,11 @@ class SetMixin(UncertaintyMixin):
         probabilities = np.asarray(cast(Any, self).predict_proba(X), dtype=np.float64)
         limits, lacking = np.full(len(probabilities), residuals.constant.tables[0].above(level)), list[float]()
         if term is not None:
-            cells = self.encoder_.encode(X)[:, term]
+            column = self.encoder_.terms[term].column
+            with warnings.catch_warnings():
+                kept = column in kept_columns(self.encoder_, self.model_)
+                warnings.simplefilter("ignore" if kept else "default")  # predict_proba has warned of a kept one
+                cells = self.encoder_.reading([column]).encode(X)[:, term]
             found = next(each for each in residuals.constant.levels if each.term == term)
             for value, tables in zip(found.values, found.tables, strict=True):
                 limit = tables[0].above(level)
@@ -341,5 +391,7 @@ class SetMixin(UncertaintyMixin):
         """
         residuals = self._residuals("calibrated_proba")
         assert residuals.reliability is not None
-        means = residuals.reliability.apply(self.model_.family, self.model_.scores(self.encoder_.encode(X)))
+        means = residuals.reliability.apply(
+            self.model_.family, self.model_.scores(reader_of(self.encoder_, self.model_).encode(X))
+        )
         return np.column_stack([1.0 - means, means]) if self.model_.family.name == "binomial" else means

@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sparsenam.errors import InputError, check_word, describe, rows_named_by
 from sparsenam.estimators.base import AdditiveEstimator
+from sparsenam.explain.summary import kept_columns
 from sparsenam.files import written_beside
 from sparsenam.tables import TableEncoder
 from sparsenam.tables.arrow_rows import PARQUET, arrow_library, column_names, tables_of
@@ -114,7 +115,7 @@ class Predictor:
         gone = sorted(set(self.inputs) - set(names))
         if gone:
             expected = f"the column {gone[0]!r} of the fit"
-            raise InputError(describe("source", expected, "none of that name", "give the columns of the fit"))
+            raise InputError(describe("source", expected, "none of that name", "give the columns that the model keeps"))
 
 
 @lru_cache(maxsize=2)  # a process works on many blocks with one model
@@ -141,7 +142,8 @@ def _predictor(model: AdditiveEstimator, method: Method) -> Predictor:
     elif classes:
         kind = np.dtype(np.int64) if labels else np.dtype(STORED.get(np.asarray(classes).dtype.kind, object))
         outputs = [f"prediction of {label}" for label in classes] if labels else ["prediction"]
-    inputs = tuple(str(name) for name in model.feature_names_in_)
+    kept = kept_columns(model.encoder_, model.model_) or range(1)  # one column says how many rows there are
+    inputs = tuple(model.encoder_.names[column] for column in kept)
     return Predictor(pickle.dumps(model), method, inputs, tuple(outputs), kind)
 
 
@@ -180,7 +182,7 @@ class NotingEncoder(TableEncoder):
     @classmethod
     def of(cls, encoder: TableEncoder, news: list[News]) -> NotingEncoder:
         """Return an encoder that does what another does, and takes its notes into a list."""
-        return cls(encoder.names, encoder.named, encoder.columns, encoder.terms, encoder.estimator_name, news)
+        return cls(encoder.names, encoder.named, encoder.columns, encoder.terms, encoder.estimator_name, news=news)
 
     def warn_of(self, news: News, seen: str = "during the fit", now: str = "now") -> None:
         """Take note."""

@@ -248,6 +248,10 @@ class SNAMRegressor(SupportMixin, SNAMParameters, AdditiveRegressor):
         such as "increasing+concave" too; "linear", one slope that goes on beyond the data; "steps", constant between
         jumps; "smooth", a curve in any case. They hold exactly, for every output. Any other curve that the data cannot
         tell from a line is one. Only for the smooth fit; several classes share no direction.
+    weights : {"relative", "counts"}, default "relative"
+        What ``sample_weight`` says. "relative": how much a row matters beside the others, in any unit; the rows are as
+        many as the table has. "counts": how many equal rows a row stands for; at a given alpha the fit is then that of
+        the table with its rows repeated. Only for the smooth fit: all else is the same either way.
     feature_types : mapping, optional
         "number", "category", "ordered" or "date" for columns, by name, whose type in the table says something else.
     feature_groups : list of lists of columns, optional

@@ -183,8 +183,8 @@ class SNAMSurvival(SupportMixin, SNAMParameters, AdditiveSurvival):
     alpha : float or "auto", default "auto"
         Weight of the penalty, on the loss of one event and columns of mean 0 and variance 1. 0 keeps every column;
         "auto" chooses by cross-validation.
-    penalty, cv, rule, n_alphas, max_features, refit, network, shapes, feature_types, feature_groups, penalty_weights, \
-always_keep, pairs, heredity, max_seconds, n_jobs, verbose, random_state
+    penalty, cv, rule, n_alphas, max_features, refit, network, shapes, weights, feature_types, feature_groups, \
+penalty_weights, always_keep, pairs, heredity, max_seconds, n_jobs, verbose, random_state
         As for `SNAMRegressor`.
 
     Attributes

@@ -22,6 +22,7 @@ from sparsenam.explain.summary import (
     Density,
     TrainingSummary,
     interactions_of,
+    reader_of,
     summarize_data,
     summarize_training,
 )
@@ -67,6 +68,7 @@ __all__ = [
     "interactions_of",
     "output_names",
     "read_cells",
+    "reader_of",
     "row_labels",
     "score_units",
     "summarize_data",

@@ -18,7 +18,6 @@ from sparsenam.explain.text import MISSING, number_text, pair_text
 from sparsenam.tables import TableEncoder
 from sparsenam.tables.cells import Cells
 from sparsenam.tables.columns import Column, as_numbers, levels_of
-from sparsenam.tables.frame import matched, read_table
 from sparsenam.tables.text import date_key
 
 Matrix = NDArray[np.float64]
@@ -217,11 +216,10 @@ class CellTexts:
 
 
 def read_cells(encoder: TableEncoder, X: object) -> tuple[Cells, ...]:
-    """Return the cells of a table like that of the fit, column by column."""
+    """Return the cells of a table like that of the fit, column by column; those of absent columns are missing."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # whoever encodes the table has warned already
-        table = read_table(X, estimator_name=encoder.estimator_name, least_rows=1)
-        return matched(table, encoder.names, encoder.named, encoder.estimator_name).columns
+        return encoder.columns_of(X).columns
 
 
 def row_labels(X: object, rows: int) -> list[int | str]:

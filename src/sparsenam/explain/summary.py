@@ -269,6 +269,11 @@ def kept_columns(encoder: TableEncoder, model: AdditiveModel) -> list[int]:
     return sorted({encoder.terms[int(term)].column for term in model.terms})
 
 
+def reader_of(encoder: TableEncoder, model: AdditiveModel, also: Iterable[int] = ()) -> TableEncoder:
+    """Return the encoder that reads what a model needs: the kept columns, and others by their indices."""
+    return encoder.reading([*kept_columns(encoder, model), *also])
+
+
 def interactions_of(encoder: TableEncoder, model: AdditiveModel) -> tuple[tuple[str, str], ...]:
     """Return the names of the two columns of each pair."""
     columns = [encoder.names[term.column] for term in encoder.terms]

@@ -41,7 +41,7 @@ class LargeTable:
 class RowReader:
     """A block's rows on the scale of a fit; picklable, so that it can be sent where the rows are.
 
-    ``terms`` are the fitted ones, ``unit`` is what weights are divided by to have mean 1.
+    ``terms`` are the fitted ones, ``unit`` is what weights are divided by.
     """
 
     encoder: TableEncoder
@@ -219,10 +219,10 @@ def _reader(table: LargeTable, encoder: TableEncoder, sample: Sample, problem: F
     prepared, present = problem.prepared, sample.present
     exposure_unit = float(prepared.exposure_unit[0])
     mean, power = 1.0, problem.family.exposure_power
-    weights = sample.weights[present]
+    weights = sample.weights[present] / sample.weight_unit
     if sample.exposure is not None and power is not None and power != 1.0:
-        raised = weights / weights.mean() * (exposure_unit * sample.exposure[present]) ** power
-        mean = float(raised.mean())
+        raised = weights * (exposure_unit * sample.exposure[present]) ** power
+        mean = float(raised.sum() / weights.sum())
     return RowReader(
         encoder,
         table.read_target,
@@ -230,7 +230,7 @@ def _reader(table: LargeTable, encoder: TableEncoder, sample: Sample, problem: F
         prepared.terms,
         prepared.scaling,
         prepared.target_scaling,
-        float(weights.mean()),
+        sample.weight_unit,
         exposure_unit,
         mean,
     )

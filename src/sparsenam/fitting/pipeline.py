@@ -51,6 +51,7 @@ DEFAULT_FOLDS = 5
 PATH_SETTINGS = ("cv", "rule", "n_alphas", "max_features")  # they act where cross-validation chooses alpha
 
 Alpha = float | Literal["auto"]
+WeightMeaning = Literal["relative", "counts"]
 Pose = Callable[[Sample, TableEncoder], FitProblem]
 
 
@@ -124,6 +125,7 @@ class Plan:
             levels=np.array([term.kind == "levels" for term in encoder.terms], dtype=np.bool_),
             grouping=grouping_of(encoder, given.feature_groups, given.penalty_weights, given.always_keep),
             exposure=exposure,
+            counted=self.settings.get("weights") == "counts",
         )
 
 

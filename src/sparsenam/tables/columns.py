@@ -98,6 +98,7 @@ def check_feature_types(
 
 
 OTHER_LEVELS = "(other levels)"
+ALL_DIFFERENT = "(all different)"
 STORED_UNITS: dict[str, Unit] = {"number": "", "truth": "", "date": "days", "duration": "seconds"}
 EXACT = 2.0**53  # up to here float64 holds every whole number
 TRUTHS = {"False", "True"}
@@ -111,7 +112,8 @@ class Column:
 
     ``levels`` are in the order of their codes (most frequent first) or of their ranks; ``pooled`` are the rare
     levels that share the code of "(other levels)"; ``missing_term`` is the term that says where it is missing,
-    which may be that of another column that misses the same rows.
+    which may be that of another column that misses the same rows. An identifier is a constant to the model: its one
+    level is "(all different)".
     """
 
     name: str
@@ -122,6 +124,11 @@ class Column:
     pooled: tuple[str, ...] = ()
     unit: Unit = ""
     missing_term: str = ""
+
+    @property
+    def is_identifier(self) -> bool:
+        """Whether the column was left out because nearly every cell of it is different."""
+        return self.kind == "constant" and self.levels == (ALL_DIFFERENT,)
 
     def noted(self, note: str, **changes: Any) -> Column:
         """Return the column with a note added to its description, and other fields changed."""
@@ -281,7 +288,10 @@ def _require_finite(name: str, numbers: NDArray[Any]) -> None:
 ODD = 0.05  # share of a column's different values that may be slips
 MOST_LEVELS = 10_000  # a category with more levels than this is an identifier, whatever the number of rows
 TIED = 4  # times as many levels as wanted are kept where they are equally frequent
-MANY_LEVELS = 1_000  # with more than this it is one if a level has less than two rows on average
+# text is an identifier if more than this share of so many cells, or of more, are different: tickets and names of
+# passengers are (0.76 and 1), their titles and towns are not (below 0.02); fewer cells say nothing
+DIFFERENT, FEWEST_CELLS = 0.7, 10
+MANY_LEVELS = 1_000  # a declared category with more than this is one if a level has less than two rows on average
 
 
 def fit_column(cells: Cells, wanted: Wanted | None, max_levels: int, among: str = "") -> Column:
@@ -300,7 +310,7 @@ def fit_column(cells: Cells, wanted: Wanted | None, max_levels: int, among: str 
     elif decision.kind == "ordered":
         column = _fit_order(column, cells)
     else:
-        column = _fit_category(column, cells, max_levels)
+        column = _fit_category(column, cells, max_levels, wanted)
     return column.noted(f"; {listed(list(cells.markers))} taken as missing") if cells.markers else column
 
 
@@ -339,21 +349,29 @@ def _fit_order(column: Column, cells: Cells) -> Column:
     return column.noted(f": {order}", levels=tuple(keys))
 
 
-def _fit_category(column: Column, cells: Cells, max_levels: int) -> Column:
+def _is_identifier(cells: Cells, wanted: Wanted | None, n_levels: int, n_cells: int) -> bool:
+    if wanted is None and cells.stored == "text" and n_cells >= FEWEST_CELLS and n_levels > DIFFERENT * n_cells:
+        return True
+    declared = wanted is not None or cells.stored != "text"
+    return n_levels > MOST_LEVELS or (declared and n_levels > max(MANY_LEVELS, n_cells / 2))
+
+
+def _fit_category(column: Column, cells: Cells, max_levels: int, wanted: Wanted | None) -> Column:
     codes, keys = as_levels(cells)
     counts = np.bincount(codes[codes >= 0], minlength=len(keys))
     frequency = dict(zip(keys, counts.tolist(), strict=True))
     ranked = sorted((key for key in keys if frequency[key]), key=lambda key: (-frequency[key], key))
     n_cells = int(counts.sum())
-    if len(ranked) > MOST_LEVELS or len(ranked) > max(MANY_LEVELS, n_cells / 2):
+    if _is_identifier(cells, wanted, len(ranked), n_cells):
         got = f"{len(ranked)} levels in {n_cells} cells, which looks like an identifier"
+        if wanted is None:
+            outcome = "left out" if not column.n_missing else "only where it is missing counts"
+            return column.noted(f"; {got}: {outcome}", kind="constant", levels=(ALL_DIFFERENT,))
         remedy = "leave the column out, or group its levels first"
         raise InputError(describe(f"column {cells.name!r}", "a category", got, remedy))
     if len(ranked) == 1:
         return _constant(column, ranked[0])
     note = f": {len(ranked)} levels"
-    if len(ranked) == n_cells > 10:
-        note += ", a different one in every cell (is it an identifier?)"
     if len(ranked) <= max_levels:
         return column.noted(note, levels=tuple(ranked))
     # levels that are as frequent as the last one kept are all kept, or all pooled: their names must not decide

@@ -11,7 +11,7 @@ from typing import Any, Literal, Self, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsenam.errors import ConstantColumnWarning, InputError, check_number, describe, nearest
+from sparsenam.errors import ConstantColumnWarning, IdentifierWarning, InputError, check_number, describe, nearest
 from sparsenam.tables.cells import find_far_cells
 from sparsenam.tables.columns import Column, Reading, check_feature_types, fit_column, known_value, read_column
 from sparsenam.tables.frame import Frame, arranged, matched, read_table
@@ -52,6 +52,7 @@ class TableEncoder:
 
     ``names`` are the input columns, x0, x1, … where the table had none (``named`` is False then); ``columns``
     has one entry for each of them, in the same order; ``estimator_name`` is the estimator that messages speak of.
+    ``needed`` are the indices of the columns that are read; None reads all. See `reading`.
     """
 
     names: tuple[str, ...]
@@ -59,6 +60,7 @@ class TableEncoder:
     columns: tuple[Column, ...]
     terms: tuple[Term, ...]
     estimator_name: str = "TableEncoder"
+    needed: frozenset[int] | None = None
 
     @classmethod
     def fit(
@@ -103,12 +105,29 @@ class TableEncoder:
         columns = _with_missing_terms(columns, frame)
         encoder = cls(frame.names, frame.named, tuple(columns), tuple(_terms(columns, split_levels)), estimator_name)
         encoder._warn_of_constants(among)
-        readings = encoder._readings(frame)
+        readings = encoder.readings(frame)
         return encoder._with_far_cells(readings, among), encoder._assembled(readings, frame)
+
+    def reading(self, columns: Iterable[int]) -> Self:
+        """Return the encoder that reads these columns alone, given by their indices.
+
+        A table with names may lack all others, which are neither checked nor warned of; their terms are NaN, or of no
+        meaning.
+        """
+        return replace(self, needed=frozenset(columns))
+
+    def columns_of(self, X: object, *, least_rows: int = 1) -> Frame:
+        """Return the columns of a table, matched with those of the fit."""
+        table = read_table(X, estimator_name=self.estimator_name, least_rows=least_rows)
+        return matched(table, self.names, self.named, self.estimator_name, self._needed_names())
+
+    def _needed_names(self) -> Sequence[str]:
+        return self.names if self.needed is None else [self.names[index] for index in sorted(self.needed)]
 
     def encode(self, X: object) -> Matrix:
         """Return the terms of another table, shape (rows, terms); its columns are matched by name, in any order.
 
+        Columns that the fit did not see are left out. A column that is needed and not there raises.
         Warns of levels never seen and of missing cells in columns that missed none: both contribute nothing.
         """
         terms, news = self.encode_with_news(X)
@@ -117,9 +136,8 @@ class TableEncoder:
 
     def encode_with_news(self, X: object) -> tuple[Matrix, News]:
         """Return what `encode` does, and what it would have warned of."""
-        table = read_table(X, estimator_name=self.estimator_name, least_rows=1)
-        frame = matched(table, self.names, self.named, self.estimator_name)
-        readings = self._readings(frame)
+        frame = self.columns_of(X)
+        readings = self.readings(frame)
         return self._assembled(readings, frame), self._news(readings)
 
     def encode_in_parts(self, X: object) -> Iterator[Matrix]:
@@ -130,12 +148,12 @@ class TableEncoder:
         news = News()
         for part in parts_of(X):
             try:
-                table = read_table(part, estimator_name=self.estimator_name, least_rows=1)
                 if news.unseen:
+                    table = read_table(part, estimator_name=self.estimator_name, least_rows=1)
                     frame = arranged(table, self.names, self.named)
                 else:
-                    frame = matched(table, self.names, self.named, self.estimator_name)
-                readings = self._readings(frame)
+                    frame = self.columns_of(part)
+                readings = self.readings(frame)
             except InputError:
                 if part is not X:
                     self.encode(X)  # raises the same, with the cell's row in the whole table
@@ -180,7 +198,7 @@ class TableEncoder:
         return [
             {
                 "column": column.name,
-                "kind": column.kind,
+                "kind": "identifier" if column.is_identifier else column.kind,
                 "missing": column.n_missing,
                 "levels": list(column.levels),
                 "pooled": list(column.pooled),
@@ -192,14 +210,15 @@ class TableEncoder:
 
     def __str__(self) -> str:
         """Return what was done with each column, one line each, names and kinds aligned."""
-        width = max((len(column.name) for column in self.columns), default=0)
-        kinds = max((len(column.kind) for column in self.columns), default=0)
-        lines = [f"{column.name:<{width}}  {column.kind:<{kinds}}  {column.description}" for column in self.columns]
+        table = self.table()
+        width = max((len(column["column"]) for column in table), default=0)
+        kinds = max((len(column["kind"]) for column in table), default=0)
+        lines = [f"{column['column']:<{width}}  {column['kind']:<{kinds}}  {column['description']}" for column in table]
         return "\n".join([f"{len(self.columns)} column(s) became {len(self.terms)} term(s)", *lines])
 
     def to_dict(self) -> dict[str, Any]:
         """Return the encoder as plain data, ready for JSON."""
-        return asdict(self)
+        return {name: value for name, value in asdict(self).items() if name != "needed"}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
@@ -212,8 +231,15 @@ class TableEncoder:
             str(data["estimator_name"]),
         )
 
-    def _readings(self, frame: Frame) -> list[Reading]:
-        return [read_column(column, cells) for column, cells in zip(self.columns, frame.columns, strict=True)]
+    def readings(self, frame: Frame) -> list[Reading]:
+        """Return the columns of a table, matched with those of the fit, in numbers; NaN for those that are not read."""
+        if self.needed is None:
+            return [read_column(column, cells) for column, cells in zip(self.columns, frame.columns, strict=True)]
+        unread = Reading(np.full(frame.rows, np.nan), np.zeros(frame.rows, dtype=np.bool_))
+        return [
+            read_column(column, cells) if index in self.needed else unread
+            for index, (column, cells) in enumerate(zip(self.columns, frame.columns, strict=True))
+        ]
 
     def _assembled(self, readings: Sequence[Reading], frame: Frame) -> Matrix:
         one_each = [term.column for term in self.terms] == list(range(len(self.names)))
@@ -243,7 +269,15 @@ class TableEncoder:
         return replace(self, columns=tuple(columns)) if said else self
 
     def _warn_of_constants(self, among: str) -> None:
-        constant = [column.name for column in self.columns if column.kind == "constant" and not column.n_missing]
+        left_out = [column for column in self.columns if column.kind == "constant"]
+        different = [column.name for column in left_out if column.is_identifier]
+        if different:
+            message = (
+                f"{len(different)} column(s) of text that is different in nearly every row{among}, as identifiers are, "
+                f'left out of the model: {listed(different)}; feature_types={{name: "category"}} would keep one.'
+            )
+            warnings.warn(message, IdentifierWarning, stacklevel=3)
+        constant = [column.name for column in left_out if not column.n_missing and not column.is_identifier]
         if constant:
             said = f"column(s) constant{among}" if among else "constant column(s)"
             message = f"{len(constant)} {said} left out of the model: {listed(constant)}."
@@ -374,8 +408,22 @@ def _column_weights(
         check_number(f"penalty_weights[{column!r}]", weight, 0.0)
         weights[column_index(encoder, column, "penalty_weights", places)] = float(weight)
     for column in _sequence("always_keep", always_keep):
-        weights[column_index(encoder, column, "always_keep", places)] = 0.0
+        index = column_index(encoder, column, "always_keep", places)
+        _require_terms(encoder, index)
+        weights[index] = 0.0
     return weights
+
+
+def _require_terms(encoder: TableEncoder, index: int) -> None:
+    """Raise where a column that shall be kept has been left out when the table was read."""
+    column = encoder.columns[index]
+    if column.is_identifier:
+        got = f"{column.name!r}, of which nearly every cell is different"
+        remedy = f'take it out, or fit with feature_types={{{column.name!r}: "category"}}'
+        raise InputError(describe("always_keep", "columns that a model can use", got, remedy))
+    if column.kind == "constant" and not column.n_missing:
+        got = f"{column.name!r}, which has one single value ({column.levels[0]})"
+        raise InputError(describe("always_keep", "columns that vary", got, "take it out"))
 
 
 def _groups(encoder: TableEncoder, feature_groups: FeatureGroups | None) -> dict[int, int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from os import PathLike
 from typing import Any, cast
@@ -239,11 +239,17 @@ def _duplicates(X: Any) -> InputError:
 MOST_NAMES = 5
 
 
-def matched(frame: Frame, names: tuple[str, ...], named: bool, estimator_name: str) -> Frame:
-    """Return the frame with the columns of the fit in their order; raise when some are missing or unknown."""
+def matched(
+    frame: Frame, names: tuple[str, ...], named: bool, estimator_name: str, needed: Iterable[str] | None = None
+) -> Frame:
+    """Return the frame with the columns of the fit in their order; raise when some that are needed are not there.
+
+    Others of the fit that are not there have missing cells only; columns that the fit did not see are left out. A table
+    without names must have as many columns as the fit.
+    """
     if frame.named and named:
-        if set(frame.names) != set(names):
-            raise InputError(_difference(frame.names, names))
+        if not frozenset(frame.names).issuperset(names if needed is None else needed):
+            raise InputError(_difference(frame.names, names, names if needed is None else needed))
         return arranged(frame, names, named)
     if len(frame.names) != len(names):
         raise InputError(
@@ -262,16 +268,28 @@ def arranged(frame: Frame, names: tuple[str, ...], named: bool) -> Frame:
         if frame.names == names:
             return frame
         cells_of = {cells.name: cells for cells in frame.columns}  # the block has them in another order
-        return replace(frame, names=names, columns=tuple(cells_of[name] for name in names), block=None)
+        gone = np.full(frame.rows, np.nan)
+        columns = tuple(cells_of.get(name) or Cells(name, "number", numbers=gone) for name in names)
+        return replace(frame, names=names, columns=columns, block=None)
     columns = tuple(replace(cells, name=name) for cells, name in zip(frame.columns, names, strict=True))
     return replace(frame, names=names, columns=columns)
 
 
-def _difference(given: tuple[str, ...], fitted: tuple[str, ...]) -> str:
+def absent_from(X: object, names: Iterable[str]) -> list[str]:
+    """Return the names that a named table does not have; none for a table without names."""
+    table: Any = X if isinstance(X, Frame) else nw.from_native(cast("Any", X), pass_through=True, allow_series=True)
+    if isinstance(table, Frame):
+        present: list[object] = list(table.names) if table.named else []
+    else:
+        present = list(table.columns) if isinstance(table, nw.DataFrame) else []
+    return [name for name in names if name not in present] if present and isinstance(present[0], str) else []
+
+
+def _difference(given: tuple[str, ...], fitted: tuple[str, ...], needed: Iterable[str]) -> str:
     message = "The feature names should match those that were passed during fit.\n"
     for title, names in (
         ("Feature names unseen at fit time:", sorted(set(given) - set(fitted))),
-        ("Feature names seen at fit time, yet now missing:", sorted(set(fitted) - set(given))),
+        ("Feature names seen at fit time, yet now missing:", sorted(set(needed) - set(given))),
     ):
         if names:
             more = ["- ..."] if len(names) > MOST_NAMES else []

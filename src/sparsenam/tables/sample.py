@@ -217,6 +217,7 @@ class Sample:
     missing. NaN marks a cell in which its term contributes nothing. ``levels`` says which terms are codes of
     unordered levels; ``grouping`` has the terms that enter together and their penalty weights, None for each term
     by itself. ``exposure`` (rows,) is the time or size over which a row was observed, for families of rates.
+    ``counted`` says that weights are numbers of equal rows; otherwise they are relative, and their unit is none.
     """
 
     terms: Matrix
@@ -226,6 +227,12 @@ class Sample:
     levels: NDArray[np.bool_] | None = None
     grouping: Grouping | None = None
     exposure: Vector | None = None
+    counted: bool = False
+
+    @property
+    def weight_unit(self) -> float:
+        """What weights are divided by: 1 for counts, else their mean over the rows that count."""
+        return 1.0 if self.counted else float(self.weights[self.present].mean())
 
     @property
     def present(self) -> NDArray[np.bool_]:
@@ -234,7 +241,7 @@ class Sample:
         return weighted if self.exposure is None else weighted & (self.exposure > 0)
 
     def without_absent_rows(self) -> Sample:
-        """Return the rows that count, weights scaled to mean 1."""
+        """Return the rows that count, weights scaled to mean 1 unless they are counts."""
         present = self.present
         if not present.any():
             remedy = "give at least one row weight"
@@ -244,7 +251,7 @@ class Sample:
             self,
             terms=self.terms[present],
             target=self.target[present],
-            weights=weights / weights.mean(),
+            weights=weights / self.weight_unit,
             exposure=None if self.exposure is None else self.exposure[present],
         )
 
@@ -392,6 +399,6 @@ def _by_exposure(sample: Sample, power: float | None) -> tuple[Matrix, Vector, V
     unit = total / float(sample.weights @ sample.exposure) if total > 0 else 1.0
     exposure = unit * sample.exposure
     weights = sample.weights * exposure**power
-    if power != 1.0:  # weights of counts add up to the events, which is what the data know; others are relative
-        weights = weights / weights.mean()
+    if power != 1.0:  # weights of counts add up to the events, which is what the data know; others to the rows
+        weights = weights * (sample.weights.sum() / weights.sum())
     return sample.target / exposure[:, None], weights, np.full_like(sample.target[0], unit)
