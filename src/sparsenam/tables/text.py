@@ -72,8 +72,12 @@ class UnseenMissingWarning(UserWarning):
     """A column misses cells now and missed none during the fit; they contribute nothing."""
 
 
-class OddCellWarning(UserWarning):
-    """Nearly all cells of a text column read as numbers or dates, and a few do not."""
+class UnseenColumnWarning(UnseenLevelWarning):
+    """A category holds no level at all that the fit saw, so that the column contributes nothing."""
+
+
+class DoubtfulCellWarning(UserWarning):
+    """Cells of text columns read as different numbers or dates in two ways of writing, and one was taken."""
 
 
 class CellTypeError(RowError, TypeError):
