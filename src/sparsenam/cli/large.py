@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from os import stat
@@ -107,9 +108,14 @@ def labelled(block: Block, path: Path) -> LabelledRows:
 
 
 def pose_large(
-    source: RowSource, request: TargetRequest, share: float, seed: int, path: Path = Path("the table")
+    source: RowSource,
+    request: TargetRequest,
+    share: float,
+    seed: int,
+    path: Path = Path("the table"),
+    drop: Sequence[str] = (),
 ) -> LargeProblem:
-    """Return the problem that a request makes of a table in blocks; rows without a target are left out.
+    """Return the problem that a request makes of a table in blocks; rows without a target, and columns, are left out.
 
     Two passes over target and exposure count the rows and draw those by which the kind of target is decided.
     """
@@ -121,6 +127,11 @@ def pose_large(
     if len(set(columns.used)) < len(columns.used):
         raise InputError(describe("--target and --exposure", "different columns", "one twice", "correct the names"))
     blocks = cast("ColumnBlocks", blocks_of(source.table, columns))
+    unknown = [name for name in drop if name not in blocks.names]
+    if unknown:
+        expected = f"names of columns that are not used ({listed(list(blocks.names), 12)})"
+        raise InputError(describe("--drop", expected, repr(unknown[0]), "correct the name"))
+    blocks = blocks.only([name for name in blocks.names if name not in drop])
     if not blocks.names:
         raise InputError(describe(str(path), "columns besides the target", "none", "give a wider table"))
     draw = Draw(columns, share, Streams(seed).integer("held out"))

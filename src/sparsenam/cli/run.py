@@ -25,7 +25,7 @@ from sparsenam.context import ResumeFile
 from sparsenam.errors import ChoiceWarning, InputError, describe
 from sparsenam.explain.report import render_report
 from sparsenam.export import ModelFileError
-from sparsenam.files import check_folder, remove, remove_leftovers, write_together
+from sparsenam.files import check_folder, remove, remove_if_empty, remove_leftovers, write_together
 from sparsenam.fitting.strategies import RAMPS
 from sparsenam.selection import FDR
 
@@ -136,6 +136,7 @@ class FitRequest:
     heredity: str = "none"
     shapes: tuple[tuple[str, str], ...] = ()
     fdr: float | None = None
+    drop: tuple[str, ...] = ()
 
     def fingerprint(self, content: bytes) -> str:
         """Return a digest of what stands for the table's content, and of what decides the numbers."""
@@ -196,7 +197,19 @@ def run_fit(
     problem: Posed, request: FitRequest, folder: ModelFolder, fingerprint: str, *, resume: bool
 ) -> Mapping[str, Any]:
     """Fit, measure and write; return the metrics, or raise `FitStopped` when the user stops it."""
+    was_there = folder.path.exists()
     folder.make()
+    try:
+        return _run(problem, request, folder, fingerprint, resume=resume)
+    except Exception:
+        if not was_there:
+            remove_if_empty(folder.path)
+        raise
+
+
+def _run(
+    problem: Posed, request: FitRequest, folder: ModelFolder, fingerprint: str, *, resume: bool
+) -> Mapping[str, Any]:
     if not resume:
         remove(folder.stage)
     stage = ResumeFile(folder.stage)

@@ -50,7 +50,8 @@ def decide(cells: Cells, wanted: Wanted | None, prefers_comma: bool = False) -> 
         if wanted == "number":
             return Decision("number", found.unit, f"{found.description} (a number, as asked)", writing)
         return Decision("date", "days", "dates, as days since 1970-01-01 (as asked)", writing)
-    return Decision(wanted, "", "a category, as asked" if wanted == "category" else "levels in order, as asked")
+    kind = cast("Literal['category', 'ordered']", wanted)
+    return Decision(kind, "", "a category, as asked" if wanted == "category" else "levels in order, as asked")
 
 
 FOUND: dict[str, Decision] = {
@@ -214,6 +215,11 @@ def as_numbers(cells: Cells, unit: Unit, writing: Writing = "plain") -> Vector:
         numbers = _parsed(cells, unit, writing)
     _require_finite(cells.name, numbers)
     return numbers
+
+
+def read_numbers(cells: Cells, prefers_comma: bool = False) -> Vector:
+    """Return the cells of a column of numbers (rows,), texts in the way of writing that they show."""
+    return as_numbers(cells, "", decide(cells, None, prefers_comma).writing)
 
 
 def levels_of(column: Column, cells: Cells) -> tuple[Codes, list[str]]:

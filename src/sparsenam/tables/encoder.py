@@ -280,7 +280,7 @@ class TableEncoder:
             else:
                 fitted = f"those of the fit were {listed(list(column.levels), 3)}"
                 message = f"column {column.name!r}: all {strange} cells hold {levels}; {fitted}."
-                warnings.warn(message, UnseenColumnWarning, stacklevel=3)
+                warnings.warn(UnseenColumnWarning(message, column.name), stacklevel=3)
         missing = [
             column.name
             for column, misses in zip(self.columns, news.missing, strict=bool(news.missing))

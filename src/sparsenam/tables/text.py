@@ -73,7 +73,15 @@ class UnseenMissingWarning(UserWarning):
 
 
 class UnseenColumnWarning(UnseenLevelWarning):
-    """A category holds no level at all that the fit saw, so that the column contributes nothing."""
+    """A category holds no level at all that the fit saw, so that the ``column`` contributes nothing."""
+
+    def __init__(self, message: str, column: str) -> None:
+        super().__init__(message, column)
+        self.column = column
+
+    def __str__(self) -> str:
+        """Return the message."""
+        return str(self.args[0])
 
 
 class DoubtfulCellWarning(UserWarning):

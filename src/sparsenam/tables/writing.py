@@ -119,6 +119,7 @@ DATES: dict[Writing, Parser] = {
     "month first": partial(date_written, month_first=True),
     "day first": partial(date_written, month_first=False),
 }
+KINDS: tuple[tuple[Literal["number", "date"], dict[Writing, Parser]], ...] = (("number", NUMBERS), ("date", DATES))
 OTHERS: dict[Writing, Writing] = {
     "point": "comma",
     "comma": "point",
@@ -147,8 +148,10 @@ def find_writing(values: Iterable[str], prefers_comma: bool = False) -> Found | 
     texts = list(values)
     if not texts:
         return None
-    for kind, parsers in (("number", NUMBERS), ("date", DATES)):
-        read = {way: numbers for way, parse in parsers.items() if (numbers := _all(texts, parse)) is not None}
+    for kind, parsers in KINDS:
+        read: dict[Writing, list[float]] = {
+            way: numbers for way, parse in parsers.items() if (numbers := _all(texts, parse)) is not None
+        }
         if not read:
             continue
         ways = list(read)
@@ -183,7 +186,7 @@ def prefers_comma(columns: Iterable[Iterable[str]]) -> bool:
 def likely(values: Iterable[str], among: Iterable[Writing] = WRITINGS) -> tuple[Found | None, list[str]]:
     """Return the way of writing in which most of different texts (k,) read, and those that do not; None for none."""
     texts, best, rest, allowed = list(values), None, list(values), set(among)
-    for kind, parsers in (("number", NUMBERS), ("date", DATES)):
+    for kind, parsers in KINDS:
         for way, parse in parsers.items():
             odd = [text for text in texts if parse(text) is None or (kind == "number" and has_leading_zero(text))]
             if way in allowed and len(odd) < len(rest):
