@@ -12,7 +12,7 @@ from sparsenam import SNAMRegressor, load
 from sparsenam.errors import InputError
 from sparsenam.tables import TableEncoder, UnseenLevelWarning
 from sparsenam.tables.text import DoubtfulCellWarning, UnseenColumnWarning
-from sparsenam.tables.writing import Found, find_writing, prefers_comma
+from sparsenam.tables.writing import WritingFound, find_writing, prefers_comma
 
 WAYS = [
     (["1", "2.5", "1e3"], "number", "plain", [1.0, 2.5, 1000.0]),
@@ -38,7 +38,7 @@ def table_of(texts):
 
 @pytest.mark.parametrize(("texts", "kind", "writing", "numbers"), WAYS)
 def test_a_way_of_writing_is_found_from_all_cells_and_kept(texts, kind, writing, numbers):
-    assert find_writing(texts) == Found(kind, writing)
+    assert find_writing(texts) == WritingFound(kind, writing)
     for make in (table_of, lambda cells: pl.DataFrame({"x": cells, "n": np.arange(float(len(cells)))})):
         encoder, terms = TableEncoder.fit(make(texts))
         assert encoder.columns[0].writing == writing and encoder.columns[0].kind == kind
@@ -65,9 +65,9 @@ def test_cells_that_contradict_each_other_are_no_numbers(texts):
 
 def test_one_cell_decides_a_column_and_one_column_those_in_doubt():
     assert find_writing(["1,234", "12"]).doubt == "1,234"
-    assert find_writing(["1,234", "0,5"]) == Found("number", "comma")
-    assert find_writing(["1,234", "1,234.5"]) == Found("number", "point")
-    assert find_writing(["1,234", "12"], prefers_comma=True) == Found("number", "comma", "1,234")
+    assert find_writing(["1,234", "0,5"]) == WritingFound("number", "comma")
+    assert find_writing(["1,234", "1,234.5"]) == WritingFound("number", "point")
+    assert find_writing(["1,234", "12"], prefers_comma=True) == WritingFound("number", "comma", "1,234")
     assert prefers_comma([["0,5"], ["1,234"], ["a"]]) and not prefers_comma([["0,5"], ["$0.5"]])
     _, terms = TableEncoder.fit(pd.DataFrame({"a": ["1,234", "2,345"], "b": ["0,5", "1,25"]}), {"a": "decimal comma"})
     np.testing.assert_allclose(terms, [[1.234, 0.5], [2.345, 1.25]])

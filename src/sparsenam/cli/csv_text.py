@@ -127,12 +127,12 @@ def read_rows(path: Path, stream: Metered | io.BufferedReader[Any], separator: s
         skipped += 1
         recent.clear()
     second = next(lines, "")
-    if separator is None:
-        separator = _separator(first, second)
     recent[:] = [first]
     limit = csv.field_size_limit()
     try:
         csv.field_size_limit(LONGEST_CELL)  # a cell may hold a whole document
+        if separator is None:
+            separator = _separator(first, second)
         given = chain([first], _remembered(second, recent), lines)
         reader = csv.reader(given, delimiter=separator, strict=True, skipinitialspace=True)
         names, columns = _parsed(path, reader, recent, skipped)

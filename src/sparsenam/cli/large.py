@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from importlib import import_module
 from os import stat
@@ -174,10 +175,12 @@ def content_of(source: RowSource, problem: LargeProblem) -> bytes:
     return repr((problem.names, sorted(problem.counts.items()), problem.fitted.n_blocks, marks)).encode()
 
 
-def predict_blocks(estimator: Any, table: Path, out: Path, asked: list[str]) -> int:
+def predict_blocks(
+    estimator: Any, table: Path, out: Path, asked: list[str], knowing: Callable[[Any], AbstractContextManager[None]]
+) -> int:
     """Write Parquet files again with predictions, and probabilities of classes, to their right; return the rows.
 
-    ``asked`` are options that have no part in it.
+    ``asked`` are options that have no part in it; what is ``knowing`` may refuse the predictions before they are there.
     """
     if asked:
         expected, remedy = "a table in memory", "write a .csv, or leave it out"
@@ -188,10 +191,10 @@ def predict_blocks(estimator: Any, table: Path, out: Path, asked: list[str]) -> 
         expected, remedy = "Parquet files, where one is written", "write a .csv"
         raise InputError(describe(str(table), expected, repr(table.name), remedy))
     check_place(out)
-    if not hasattr(estimator, "classes_"):
-        predict_table(estimator, table, to=out)
-    else:
-        with folder_beside(out) as folder:
-            classes = predict_table(estimator, table, to=folder / "classes.parquet")
-            predict_table(estimator, classes, to=out, method="predict_proba")
+    with folder_beside(out) as folder:
+        with knowing(estimator):
+            done = predict_table(estimator, table, to=folder / "predictions.parquet")
+            if hasattr(estimator, "classes_"):
+                done = predict_table(estimator, done, to=folder / "probabilities.parquet", method="predict_proba")
+        Path(done).replace(out.resolve())
     return int(import_module("pyarrow.parquet").read_metadata(out).num_rows)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Generator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -75,9 +76,7 @@ def predict(
         given = [name for name, value in asked.items() if value is not None]
         is_parquet = out.suffix.lower() in PARQUET and table.suffix.lower() in PARQUET
         if is_in_blocks(table) or (is_parquet and not given):
-            estimator = load_model(model)
-            with knowing_levels(estimator, table):
-                count = predict_blocks(estimator, table, out, given)
+            count = predict_blocks(load_model(model), table, out, given, partial(knowing_levels, path=table))
             say(f"{count} predictions: {out}")
             return
         check_writable(out)

@@ -131,7 +131,7 @@ OTHERS: dict[Writing, Writing] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class WritingFound:
     """What all cells of a column are and how they are written; ``doubt`` is one that reads differently otherwise."""
 
     kind: Literal["number", "date"]
@@ -139,7 +139,7 @@ class Found:
     doubt: str = ""
 
 
-def find_writing(values: Iterable[str], prefers_comma: bool = False) -> Found | None:
+def find_writing(values: Iterable[str], prefers_comma: bool = False) -> WritingFound | None:
     """Return how different texts (k,) write numbers or dates, None where some text is neither in any one way.
 
     Where cells leave it open, numbers have a decimal point unless the rest of the table ``prefers_comma``, and dates
@@ -160,7 +160,7 @@ def find_writing(values: Iterable[str], prefers_comma: bool = False) -> Found | 
             way = OTHERS[way]
         other = read.get(OTHERS.get(way, way), read[way])
         differs = (text for text, one, two in zip(texts, read[way], other, strict=True) if one != two)
-        return Found(kind, way, "" if way == "plain" else next(differs, ""))
+        return WritingFound(kind, way, "" if way == "plain" else next(differs, ""))
     return None
 
 
@@ -183,14 +183,14 @@ def prefers_comma(columns: Iterable[Iterable[str]]) -> bool:
     )
 
 
-def likely(values: Iterable[str], among: Iterable[Writing] = WRITINGS) -> tuple[Found | None, list[str]]:
+def likely(values: Iterable[str], among: Iterable[Writing] = WRITINGS) -> tuple[WritingFound | None, list[str]]:
     """Return the way of writing in which most of different texts (k,) read, and those that do not; None for none."""
     texts, best, rest, allowed = list(values), None, list(values), set(among)
     for kind, parsers in KINDS:
         for way, parse in parsers.items():
             odd = [text for text in texts if parse(text) is None or (kind == "number" and has_leading_zero(text))]
             if way in allowed and len(odd) < len(rest):
-                best, rest = Found(kind, way), odd
+                best, rest = WritingFound(kind, way), odd
     return best, rest
 
 
