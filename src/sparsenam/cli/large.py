@@ -18,7 +18,7 @@ from sparsenam.cli.tables import PARQUET, FileTable, check_place
 from sparsenam.context import ProgressBar, ResumeFile, Streams
 from sparsenam.errors import InputError, describe
 from sparsenam.estimators import fit_with, predict_table
-from sparsenam.files import folder_beside
+from sparsenam.files import folder_beside, written_beside
 from sparsenam.tables import blocks as rows_of_tables
 from sparsenam.tables.arrow_rows import is_pattern
 from sparsenam.tables.blocks import Block, TargetColumns, sample_of
@@ -187,14 +187,12 @@ def predict_blocks(
         raise InputError(describe(asked[0], expected, "Parquet files in blocks", remedy))
     if out.suffix.lower() not in PARQUET:
         raise InputError(describe("--out", "a name that ends in .parquet", repr(out.name), "choose another name"))
-    if not is_in_blocks(table) and table.suffix.lower() not in PARQUET:
-        expected, remedy = "Parquet files, where one is written", "write a .csv"
-        raise InputError(describe(str(table), expected, repr(table.name), remedy))
     check_place(out)
     with folder_beside(out) as folder:
         with knowing(estimator):
             done = predict_table(estimator, table, to=folder / "predictions.parquet")
             if hasattr(estimator, "classes_"):
                 done = predict_table(estimator, done, to=folder / "probabilities.parquet", method="predict_proba")
-        Path(done).replace(out.resolve())
+        with written_beside(out) as place:
+            Path(done).replace(place)
     return int(import_module("pyarrow.parquet").read_metadata(out).num_rows)

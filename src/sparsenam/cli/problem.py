@@ -163,9 +163,8 @@ def settled_types(problem: TableProblem, fitted: LabelledRows, types: Mapping[st
                 continue
             some = decide(fitted.table.cells(name), None, fitted_commas)
             if (some.kind, some.writing) != (decision.kind, decision.writing):
-                said = (words for words, ways in SAID.items() if decision.writing in ways)
-                kind: Wanted = decision.kind
-                wanted[name] = kind if kind == "category" else next(said, kind)
+                said: list[Wanted] = [words for words, ways in SAID.items() if decision.writing in ways]
+                wanted[name] = said[0] if said else decision.kind
     return tuple(wanted.items())
 
 

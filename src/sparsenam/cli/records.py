@@ -41,9 +41,10 @@ def read_json_lines(path: Path, stream: io.BufferedReader[Any]) -> TextTable:
 def _record(path: Path, line: bytes, number: int) -> dict[str, str | None]:
     """Return the names and texts of a record."""
     expected, remedy = 'a record such as {"age": 41, "zone": "north"} in every line', "mend this line"
-    read = {"parse_float": str, "parse_int": str, "parse_constant": str}
     try:
-        found: object = json.loads(line.decode("utf-8-sig"), object_pairs_hook=tuple, **read)
+        found: object = json.loads(
+            line.decode("utf-8-sig"), object_pairs_hook=tuple, parse_float=str, parse_int=str, parse_constant=str
+        )
     except (ValueError, RecursionError) as error:
         raise InputError(describe(str(path), expected, f"something else in line {number}", remedy)) from error
     if not isinstance(found, tuple):
