@@ -273,10 +273,9 @@ class TableEncoder:
                 continue
             levels = f"level(s) never seen {seen} contribute nothing: {listed(sorted(unseen))}"
             if known or strange == 1:  # one row alone may well be the first of its level
-                cells = f" in {strange} of {strange + known} cells"
-                warnings.warn(
-                    f"column {column.name!r}: {len(unseen)} {levels},{cells}.", UnseenLevelWarning, stacklevel=3
-                )
+                cells = f", in {strange} of {strange + known} cells" if strange else ""
+                message = f"column {column.name!r}: {len(unseen)} {levels}{cells}."
+                warnings.warn(message, UnseenLevelWarning, stacklevel=3)
             else:
                 fitted = f"those of the fit were {listed(list(column.levels), 3)}"
                 message = f"column {column.name!r}: all {strange} cells hold {levels}; {fitted}."
