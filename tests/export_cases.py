@@ -154,7 +154,7 @@ def with_answers(portable: PortableModel, encoder: TableEncoder, model: Additive
 
 
 def _plain(cell: object) -> object:
-    """Return a cell as other programs would give it: dates as days since 1970, durations as seconds."""
+    """Return a cell as other programs would give it: dates as days since 1970, durations as seconds, texts trimmed."""
     if cell is None or cell is pd.NaT or (isinstance(cell, float) and math.isnan(cell)):
         return None
     if isinstance(cell, pd.Timestamp):
@@ -163,7 +163,7 @@ def _plain(cell: object) -> object:
         return cell.total_seconds()
     if isinstance(cell, bool | np.bool_):
         return bool(cell)
-    return str(cell) if isinstance(cell, str) else float(cell)
+    return cell.strip() if isinstance(cell, str) else float(cell)
 
 
 def _cells(kind: str, rows: int, generator: np.random.Generator, fresh: bool = False) -> pd.Series:

@@ -188,7 +188,7 @@ def test_what_blocks_cannot_do_is_one_sentence(fitted, folder, tmp_path):
         (("predict", model, parts, "--out", tmp_path / "p.csv"), "--out: expected a name that ends in .parquet"),
         (("predict", model, parts, "--out", tmp_path / "p.parquet", "--intervals", "0.9"), "--intervals: expected"),
         (("predict", model, parts, "--out", tmp_path / "no" / "p.parquet"), "--out: expected a file in a folder"),
-        (("predict", model, tmp_path / "a.csv", "--out", tmp_path / "p.parquet"), "expected Parquet files, where one"),
+        (("predict", model, tmp_path / "a.csv", "--out", tmp_path / "p.parquet"), "a.csv: expected the"),
     ):
         result = invoke(*words)
         assert result.exit_code == 2, (words, result.output)

@@ -70,7 +70,9 @@ def as_csv(cells):
         ("a,b\n1,2\n3,4,5\n", "got 3 in line 3"),
         ("\n\na,b\r\n1,2\r\n\r\n3,4,5\r\n", "got 3 in line 6"),
         ('a,b\n"1\r\n\n",2\n"3\n4",4,5\n', "got 3 in line 5"),
-        (b"a,b\n1,2\n\xff,3\n", "another encoding in line 3"),
+        (b"a,b\n1,\xc3\xa9\n\xff,3\n", "another encoding in line 3"),
+        (b"a,b\n1,2\n\xff\x00,3\n", "another encoding in line 3"),
+        ("a,,b\n1,2,3\n", "a column without a name"),
     ],
 )
 def test_a_damaged_text_file_is_an_error_that_names_file_and_line(content, words, library, tmp_path):
@@ -86,7 +88,14 @@ def test_a_damaged_text_file_is_an_error_that_names_file_and_line(content, words
         ('a,b\n"1,5","say ""hi"""\n5" pipe,x"y"\n', {"a": ["1,5", '5" pipe'], "b": ['say "hi"', 'x"y"']}),
         ('a;b\n"1\n2";""\n;"\r\n"\n', {"a": ["1\n2", ""], "b": ["", "\r\n"]}),
         ("a,b\r1,2\r3,4", {"a": ["1", "3"], "b": ["2", "4"]}),
-        ("\ufeffa\tb\n\n1\t \n", {"a": ["1"], "b": [" "]}),
+        ("\ufeffa\tb\n\n1\t \n", {"a": ["1"], "b": [""]}),
+        (b"a,b\n1,\xe9t\xe9\n2,\x80\n", {"a": ["1", "2"], "b": ["été", "€"]}),
+        ("a;b\r\n1,5;ü\r\n".encode("utf-16"), {"a": ["1,5"], "b": ["ü"]}),
+        ("a;b\n1,5;ü\n".encode("utf-16-be").join([b"\xfe\xff", b""]), {"a": ["1,5"], "b": ["ü"]}),
+        ('a, "b, c"\n1, "x, y"\n', {"a": ["1"], "b, c": ["x, y"]}),
+        ("price (a, b);z\n1,5;2\n", {"price (a, b)": ["1,5"], "z": ["2"]}),
+        ("a;b;\n1;2;\n", {"a": ["1"], "b": ["2"]}),
+        (",a\n0,5\n1,6\n", {"": ["0", "1"], "a": ["5", "6"]}),
         ("a\n1\n\n2\n", {"a": ["1", "2"]}),
     ],
 )
@@ -120,8 +129,9 @@ def test_a_file_that_unpacks_to_too_much_is_refused_before_it_is_in_memory(tmp_p
 def test_equal_cells_share_their_memory(tmp_path):
     path = written(tmp_path / "a.csv", "a,b\n" + "12.5,\n" * 20_000)
     with path.open("rb") as file:
-        names, (repeated, empty) = read_rows(path, Metered(file, None, path), None)
-    assert names == ["a", "b"] and len({id(cell) for cell in repeated}) == 1 and set(empty) == {None}
+        read = read_rows(path, Metered(file, None, path), None)
+    repeated, empty = read.columns
+    assert read.names == ["a", "b"] and len({id(cell) for cell in repeated}) == 1 and set(empty) == {None}
 
 
 def test_a_parquet_file_is_refused_by_the_number_of_its_cells(library, tmp_path):

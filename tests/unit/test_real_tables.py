@@ -319,12 +319,15 @@ def test_nearly_equal_columns_are_one_whatever_their_names():
         assert model.substitutes_ == {"a": {"b": 1.0}}
 
 
-def test_a_slip_in_a_column_of_numbers_is_warned_of():
+def test_a_slip_in_a_column_of_numbers_is_an_error_that_names_its_row():
     table, y = holes()
     text = table.fillna(0.0).a.astype(str)
     text.iloc[3] = "1.2x"
-    with pytest.warns(UserWarning, match=r"'a': of .* all but 1 read as numbers"):
-        SNAMRegressor(random_state=0).fit(pd.DataFrame({"a": text.iloc[:100], "b": table.b.fillna(0.0)[:100]}), y[:100])
+    table = pd.DataFrame({"a": text.iloc[:100], "b": table.b.fillna(0.0)[:100]})
+    message = r"column 'a': expected numbers, got the text '1.2x' in row 3 \(1 such cell among \d+ different numbers\)"
+    with pytest.raises(InputError, match=message + r"; .*feature_types=\{'a': \"category\"\}"):
+        SNAMRegressor(random_state=0).fit(table, y[:100])
+    SNAMRegressor(random_state=0, feature_types={"a": "category"}, alpha=1.0).fit(table, y[:100])
 
 
 def test_exposure_is_the_same_as_rates_with_weights():

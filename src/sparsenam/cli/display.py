@@ -28,6 +28,7 @@ BAD_INPUT = 2
 FILE_WIDTH = 200  # columns of text where stdout is no terminal and has no edge to wrap at
 # characters that move the cursor, colour the text or turn its direction, but for line ends and tabs
 COMMANDING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+TYPES = re.compile(r"""feature_types=\{['"](.+?)['"]: "([^"]+)"\}""")
 
 
 MaxBytes = Annotated[int, typer.Option(help="Most bytes of a table in memory, once unpacked.", min=1)]
@@ -200,4 +201,10 @@ def _sentence(error: Exception) -> str:
 
 
 def _one_line(message: object) -> str:
-    return " ".join(str(message).split())
+    """Return a message in one line, with options of the command for parameters of the library."""
+    return TYPES.sub(lambda found: _as_option(found[1], found[2]), " ".join(str(message).split()))
+
+
+def _as_option(name: str, kind: str) -> str:
+    text = f"{name}={kind}"
+    return f"--types {text}" if re.fullmatch(r"[\w=.-]+", text) else f'--types "{text}"'

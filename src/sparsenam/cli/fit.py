@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 FIT_EPILOG = """\b
 Examples:
   sparsenam fit houses.csv --target price
-  sparsenam fit houses.csv --target price --pairs auto
+  sparsenam fit houses.csv --target price --pairs auto --drop id,note
   sparsenam fit genes.csv --target dose --fdr 0.1
   sparsenam fit loans.parquet --target default --types zip=category --out loans
   sparsenam fit claims.csv.gz --target claims --task count --exposure years --shape age=decreasing
@@ -35,13 +35,17 @@ Examples:
   sparsenam path houses.csv --target price
   sparsenam path loans.parquet --target default --json > path.json"""
 
-TableFile = Annotated[Path, typer.Argument(help="CSV, TSV or Parquet file, .gz too.", show_default=False)]
+TableFile = Annotated[
+    Path,
+    typer.Argument(help="CSV, TSV, JSON lines, Excel or Parquet file, .gz too, or - for stdin.", show_default=False),
+]
 Keep = Annotated[str | None, typer.Option(help="Columns never to drop, with commas between.")]
 Types = Annotated[str | None, typer.Option(help="What columns are, as in zip=category,day=date.")]
 Exposure = Annotated[str | None, typer.Option(help="Column of time or size over which y was counted.")]
 Weights = Annotated[str | None, typer.Option(help="Column of weights of the rows; 0 leaves a row out.")]
 Quantile = Annotated[float | None, typer.Option(help="Predict this quantile, such as 0.9, instead of the mean.")]
 FamilyName = Annotated[str | None, typer.Option(help="gaussian, huber, quantile, gamma, poisson, …")]
+Drop = Annotated[str | None, typer.Option(help="Columns to leave out, with commas between.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the whole trace of an error.")]
 
 
@@ -56,6 +60,7 @@ def fit(
     seed: Annotated[int, typer.Option(help="Seed; the same seed gives the same model.", min=0)] = 0,
     max_seconds: Annotated[float | None, typer.Option(help="Most seconds for the fit.")] = None,
     keep: Keep = None,
+    drop: Drop = None,
     types: Types = None,
     exposure: Exposure = None,
     weights: Weights = None,
@@ -87,7 +92,7 @@ def fit(
     """
     with readable_errors(debug=debug), connected(scheduler):
         # the heavy rooms are loaded here and not at the top: "sparsenam --help" must not wait for PyTorch
-        from sparsenam.cli.problem import TargetRequest
+        from sparsenam.cli.problem import SplitProblem, TargetRequest, settled_types
         from sparsenam.cli.run import FitRequest, FitStopped, ModelFolder, run_fit
 
         if fdr is not None and rule != "compact":
@@ -109,6 +114,7 @@ def fit(
             heredity,
             shapes,
             fdr,
+            drop=tuple(as_list(drop)),
         )
         folder = ModelFolder(out)
         had_model = folder.model.exists()
@@ -118,6 +124,8 @@ def fit(
             note(_stopped_message("nothing", folder, had_model=had_model))
             raise typer.Exit(INTERRUPTED) from stop
         fingerprint = request.fingerprint(content)
+        if isinstance(problem, SplitProblem):
+            request = replace(request, types=settled_types(problem.problem, problem.fitted, dict(request.types)))
         _say_task(problem.kind, notes)
         if resume:
             finished = folder.finished_fit()
@@ -142,6 +150,7 @@ def path(
     task: Annotated[str, typer.Option(help="auto, regression, count or classification.")] = "auto",
     seed: Annotated[int, typer.Option(help="Seed of the folds.", min=0)] = 0,
     keep: Keep = None,
+    drop: Drop = None,
     types: Types = None,
     exposure: Exposure = None,
     weights: Weights = None,
@@ -153,7 +162,7 @@ def path(
 ) -> None:
     """Walk the regularisation path on all rows: entry order, alphas, sizes and cross-validated losses."""
     with readable_errors(debug=debug):
-        from sparsenam.cli.problem import TargetRequest, fit_rows, pose
+        from sparsenam.cli.problem import TargetRequest, dropping, fit_rows, pose
         from sparsenam.cli.run import FitRequest
         from sparsenam.cli.tables import read_file
 
@@ -163,7 +172,8 @@ def path(
         columns = _asked(TargetRequest(target, task, family, None, exposure, weights, quantile))
         kinds = tuple(as_types(types).items())
         request = FitRequest(columns, seed=seed, keep=tuple(as_list(keep)), types=kinds)
-        problem = pose(read_file(table, max_bytes, [name for _, name in columns.used]), columns)
+        used = [name for _, name in columns.used]
+        problem = pose(dropping(read_file(table, max_bytes, used), as_list(drop), (*used, *request.keep)), columns)
         if not as_json:
             _say_task(problem.kind, problem.notes)
         walker = request.convex_estimator(problem.kind, "auto")
@@ -250,16 +260,17 @@ def _posed(
 ) -> tuple[Posed, tuple[str, ...], bytes]:
     """Return the problem of a table in memory or in blocks, what to say of it, and what stands for its content."""
     from sparsenam.cli.large import content_of, pose_large, reads_blocks, source_at
-    from sparsenam.cli.problem import SplitProblem, pose, split
+    from sparsenam.cli.problem import SplitProblem, dropping, pose, split
     from sparsenam.cli.tables import read_file
 
     if in_cluster or reads_blocks(table, request):
         source = source_at(table, in_cluster=in_cluster)
-        large = pose_large(source, request.target, request.test, request.seed, table)
+        large = pose_large(source, request.target, request.test, request.seed, table, request.drop)
         return large, large.notes, content_of(source, large)
     asked = request.target
-    read = read_file(table, max_bytes, [name for _, name in asked.used])
-    problem = pose(read, asked)
+    used = [name for _, name in asked.used]
+    read = read_file(table, max_bytes, used)
+    problem = pose(dropping(read, request.drop, (*used, *request.keep)), asked)
     return SplitProblem(problem, *split(problem, request.test, request.seed)), problem.notes, read.digest
 
 

@@ -15,9 +15,7 @@ if TYPE_CHECKING:
 
 COUNTS, AMOUNTS = ("poisson", "negative_binomial"), ("gamma", "tweedie")  # families that may have exposures
 
-TableFile = Annotated[
-    Path, typer.Argument(help="The table of the fit, or one like it: CSV, TSV or Parquet, .gz too.", show_default=False)
-]
+TableFile = Annotated[Path, typer.Argument(help="The table of the fit, or one like it, or -.", show_default=False)]
 Target = Annotated[
     str, typer.Option(help="Column that the model predicts; of survival, the times.", show_default=False)
 ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from importlib import import_module
 from os import stat
@@ -16,7 +18,7 @@ from sparsenam.cli.tables import PARQUET, FileTable, check_place
 from sparsenam.context import ProgressBar, ResumeFile, Streams
 from sparsenam.errors import InputError, describe
 from sparsenam.estimators import fit_with, predict_table
-from sparsenam.files import folder_beside
+from sparsenam.files import folder_beside, written_beside
 from sparsenam.tables import blocks as rows_of_tables
 from sparsenam.tables.arrow_rows import is_pattern
 from sparsenam.tables.blocks import Block, TargetColumns, sample_of
@@ -108,9 +110,14 @@ def labelled(block: Block, path: Path) -> LabelledRows:
 
 
 def pose_large(
-    source: RowSource, request: TargetRequest, share: float, seed: int, path: Path = Path("the table")
+    source: RowSource,
+    request: TargetRequest,
+    share: float,
+    seed: int,
+    path: Path = Path("the table"),
+    drop: Sequence[str] = (),
 ) -> LargeProblem:
-    """Return the problem that a request makes of a table in blocks; rows without a target are left out.
+    """Return the problem that a request makes of a table in blocks; rows without a target, and columns, are left out.
 
     Two passes over target and exposure count the rows and draw those by which the kind of target is decided.
     """
@@ -123,6 +130,11 @@ def pose_large(
         where = ", ".join(option for option, _ in request.used)
         raise InputError(describe(where, "different columns", "one twice", "correct the names"))
     blocks = cast("ColumnBlocks", blocks_of(source.table, columns))
+    unknown = [name for name in drop if name not in blocks.names]
+    if unknown:
+        expected = f"names of columns that are not used ({listed(list(blocks.names), 12)})"
+        raise InputError(describe("--drop", expected, repr(unknown[0]), "correct the name"))
+    blocks = blocks.only([name for name in blocks.names if name not in drop])
     if not blocks.names:
         raise InputError(describe(str(path), "columns besides the target", "none", "give a wider table"))
     draw = Draw(columns, share, Streams(seed).integer("held out"))
@@ -165,24 +177,24 @@ def content_of(source: RowSource, problem: LargeProblem) -> bytes:
     return repr((problem.names, sorted(problem.counts.items()), problem.fitted.n_blocks, marks)).encode()
 
 
-def predict_blocks(estimator: Any, table: Path, out: Path, asked: list[str]) -> int:
+def predict_blocks(
+    estimator: Any, table: Path, out: Path, asked: list[str], knowing: Callable[[Any], AbstractContextManager[None]]
+) -> int:
     """Write Parquet files again with predictions, and probabilities of classes, to their right; return the rows.
 
-    ``asked`` are options that have no part in it.
+    ``asked`` are options that have no part in it; what is ``knowing`` may refuse the predictions before they are there.
     """
     if asked:
         expected, remedy = "a table in memory", "write a .csv, or leave it out"
         raise InputError(describe(asked[0], expected, "Parquet files in blocks", remedy))
     if out.suffix.lower() not in PARQUET:
         raise InputError(describe("--out", "a name that ends in .parquet", repr(out.name), "choose another name"))
-    if not is_in_blocks(table) and table.suffix.lower() not in PARQUET:
-        expected, remedy = "Parquet files, where one is written", "write a .csv"
-        raise InputError(describe(str(table), expected, repr(table.name), remedy))
     check_place(out)
-    if not hasattr(estimator, "classes_"):
-        predict_table(estimator, table, to=out)
-    else:
-        with folder_beside(out) as folder:
-            classes = predict_table(estimator, table, to=folder / "classes.parquet")
-            predict_table(estimator, classes, to=out, method="predict_proba")
+    with folder_beside(out) as folder:
+        with knowing(estimator):
+            done = predict_table(estimator, table, to=folder / "predictions.parquet")
+            if hasattr(estimator, "classes_"):
+                done = predict_table(estimator, done, to=folder / "probabilities.parquet", method="predict_proba")
+        with written_beside(out) as place:
+            Path(done).replace(place)
     return int(import_module("pyarrow.parquet").read_metadata(out).num_rows)

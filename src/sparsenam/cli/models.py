@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Generator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,6 +23,7 @@ PREDICT_EPILOG = """\b
 Examples:
   sparsenam predict sparsenam-model/model.snam new.csv
   sparsenam predict loans/model.snam new.parquet --out scored.csv.gz
+  cat new.csv | sparsenam predict loans/model.snam - --out - > scored.csv
   sparsenam predict sparsenam-model/model.snam new.csv --intervals 0.9
   sparsenam predict sparsenam-model/model.snam 'trips/*.parquet'"""
 EXPLAIN_EPILOG = """\b
@@ -42,10 +47,12 @@ Debug = Annotated[bool, typer.Option("--debug", help="Show the whole trace of an
 
 def predict(
     model: ModelFile,
-    table: Annotated[Path, typer.Argument(help="CSV, TSV or Parquet file, .gz too.", show_default=False)],
+    table: Annotated[
+        Path, typer.Argument(help="CSV, TSV, JSON lines, Excel or Parquet file, .gz too, or -.", show_default=False)
+    ],
     out: Annotated[
         Path | None,
-        typer.Option(help="CSV, TSV, with .gz too, or Parquet file; predictions.csv, or .parquet for several files."),
+        typer.Option(help="CSV, TSV or Parquet file, or -; predictions.csv, or .parquet for several files."),
     ] = None,
     exposure: Annotated[str | None, typer.Option(help="Column of exposures; else 1 for every row.")] = None,
     intervals: Annotated[float | None, typer.Option(help="Level, such as 0.9, of intervals or sets.")] = None,
@@ -64,26 +71,30 @@ def predict(
     """
     with readable_errors(debug=debug):
         from sparsenam.cli.large import is_in_blocks, predict_blocks
-        from sparsenam.cli.tables import PARQUET, check_writable, read_file, write_table
+        from sparsenam.cli.tables import PARQUET, STREAM, check_writable, read_file, write_table
 
         if out is None:
             out = Path("predictions.parquet" if is_in_blocks(table) else "predictions.csv")
-        if out.suffix.lower() in PARQUET or is_in_blocks(table):
-            asked = {"--exposure": exposure, "--intervals": intervals, "--quote-formulas": quote_formulas or None}
-            given = [name for name, value in asked.items() if value is not None]
-            say(f"{predict_blocks(load_model(model), table, out, given)} predictions: {out}")
+        asked = {"--exposure": exposure, "--intervals": intervals, "--quote-formulas": quote_formulas or None}
+        given = [name for name, value in asked.items() if value is not None]
+        is_parquet = out.suffix.lower() in PARQUET and table.suffix.lower() in PARQUET
+        if is_in_blocks(table) or (is_parquet and not given):
+            count = predict_blocks(load_model(model), table, out, given, partial(knowing_levels, path=table))
+            say(f"{count} predictions: {out}")
             return
         check_writable(out)
         estimator = load_model(model)
         whole = read_file(table, max_bytes)
+        for sentence in whole.notes:
+            note(sentence)
         inputs = inputs_of(estimator, whole, table, beside=() if exposure is None else (exposure,))
-        with whole.naming_rows():
+        with whole.naming_rows(), knowing_levels(estimator, table):
             units = _exposures(estimator, whole, exposure)
             columns = _predictions(estimator, inputs, units)
             if intervals is not None:
                 columns |= _intervals(estimator, inputs, units, intervals)
         write_table(out, whole, columns, quote_formulas=quote_formulas)
-        say(f"{whole.n_rows} predictions: {out}")
+        (note if out == STREAM else say)(f"{whole.n_rows} predictions: {out}")
 
 
 def explain(
@@ -188,10 +199,27 @@ def inputs_of(
     if lacking:
         expected = f"the {len(needed)} columns {'of' if every else 'that'} the model{'' if every else ' keeps'}"
         raise InputError(describe(str(path), expected, f"none of {listed(lacking)}", "add or rename these columns"))
-    unused = [name for name in whole.names if name not in wanted]
+    unused = [name for name in whole.names if name and name not in wanted]
     if unused:
         note(f"Not used by the model: {', '.join(unused[:8])}{' …' if len(unused) > 8 else ''}.")
     return whole.select([name for name in names if name in present] or whole.names[:1])
+
+
+@contextmanager
+def knowing_levels(estimator: Any, path: Path) -> Generator[None]:
+    """Raise at the end where a kept column held no level of the fit at all; other warnings are given as they came."""
+    from sparsenam.tables.text import UnseenColumnWarning
+
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always", UserWarning)
+        yield
+    kept = set(estimator.get_feature_names_out())
+    for warning in said:
+        if isinstance(warning.message, UnseenColumnWarning) and warning.message.column in kept:
+            remedy = "is it another column, or written in another way? Mend the column"
+            raise InputError(f"{path}: {str(warning.message).removesuffix('.')}; {remedy}.")
+    for warning in said:
+        warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
 
 
 def _model_and_inputs(
@@ -240,20 +268,22 @@ def _exposures(estimator: Any, whole: FileTable, name: str | None) -> Any:
     return numbers_of(whole.cells(whole.require(name, "--exposure")), "--exposure")
 
 
-def _predictions(estimator: Any, inputs: FileTable, exposure: Any) -> dict[str, list[str]]:
+def _predictions(estimator: Any, inputs: FileTable, exposure: Any) -> dict[str, list[str] | list[float]]:
     """Return the new columns by name: the prediction, and the probability of each class."""
     if hasattr(estimator, "classes_"):
         probabilities = estimator.predict_proba(inputs.native)
         classes = [str(label) for label in estimator.classes_.tolist()]
-        columns = {"prediction": [classes[int(index)] for index in probabilities.argmax(axis=1)]}
+        columns: dict[str, list[str] | list[float]] = {
+            "prediction": [classes[int(index)] for index in probabilities.argmax(axis=1)]
+        }
         for name, column in zip(classes, probabilities.T, strict=True):
-            columns[f"probability of {name}"] = written(column)
+            columns[f"probability of {name}"] = column.tolist()
         return columns
     more = {} if exposure is None else {"exposure": exposure}
-    return {"prediction": written(estimator.predict(inputs.native, **more))}
+    return {"prediction": estimator.predict(inputs.native, **more).tolist()}
 
 
-def _intervals(estimator: Any, inputs: FileTable, exposure: Any, level: float) -> dict[str, list[str]]:
+def _intervals(estimator: Any, inputs: FileTable, exposure: Any, level: float) -> dict[str, list[str] | list[float]]:
     """Return the columns of an interval's ends, or of the classes in a set; say what they promise."""
     if hasattr(estimator, "classes_"):
         sets = estimator.predict_set(inputs.native, level)
@@ -262,13 +292,7 @@ def _intervals(estimator: Any, inputs: FileTable, exposure: Any, level: float) -
     more = {} if exposure is None else {"exposure": exposure}
     found = estimator.predict_interval(inputs.native, level, **more)
     note(found.guarantee)
-    ends = {"prediction_lower": found.lower, "prediction_upper": found.upper}
-    return {name: written(values) for name, values in ends.items()}
-
-
-def written(values: Any) -> list[str]:
-    """Return numbers (rows,) as text with all their digits, and no negative zero."""
-    return [repr(float(value) + 0.0) for value in values]
+    return {"prediction_lower": found.lower.tolist(), "prediction_upper": found.upper.tolist()}
 
 
 def _show_columns(explanation: Explanation) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Literal, cast, get_args
@@ -15,8 +15,18 @@ from sparsenam.context import ProgressBar, ResumeFile, Streams
 from sparsenam.errors import InputError, RowError, describe, nearest
 from sparsenam.estimators import fit_with, survival_target
 from sparsenam.tables.cells import Cells
-from sparsenam.tables.columns import as_levels, as_numbers, decide
-from sparsenam.tables.text import date_in, has_leading_zero, listed, number_in
+from sparsenam.tables.columns import (
+    NUMBER_WAYS,
+    Wanted,
+    as_levels,
+    as_numbers,
+    check_feature_types,
+    decide,
+    read_numbers,
+    refuse_odd_cells,
+)
+from sparsenam.tables.text import listed
+from sparsenam.tables.writing import SAID, SHAPES, likely, parser_of, prefers_comma
 
 TaskName = Literal["regression", "count", "classification", "survival"]
 
@@ -98,6 +108,14 @@ class TableProblem:
     notes: tuple[str, ...]
 
 
+def dropping(table: FileTable, names: Sequence[str], used: Collection[str | None]) -> FileTable:
+    """Return a table without the columns that the user leaves out; raise where one is not there, or has a part."""
+    for name in names:
+        if table.require(name, "--drop") in used:
+            raise InputError(describe("--drop", "columns that are not used", repr(name), "take it out of one option"))
+    return table.without(names) if names else table
+
+
 def pose(table: FileTable, request: TargetRequest) -> TableProblem:
     """Return the problem that a request makes of a table; rows without a target are dropped."""
     named = [table.require(name, option) for option, name in request.used]
@@ -107,7 +125,7 @@ def pose(table: FileTable, request: TargetRequest) -> TableProblem:
     with table.naming_rows():
         missing = np.any([table.cells(name).missing for name in named], axis=0)
     numbers = np.flatnonzero(~missing)
-    notes: list[str] = []
+    notes = list(table.notes)
     if missing.any():
         count = int(missing.sum())
         notes.append(f"{count} row{'s' if count > 1 else ''} without {listed(named)} left out.")
@@ -120,14 +138,52 @@ def pose(table: FileTable, request: TargetRequest) -> TableProblem:
         raise InputError(describe(str(table.path), "columns besides the target", "none", "give a wider table"))
     with table.naming_rows(numbers):
         cells = table.cells(request.target)
-        kind = find_kind(cells, request)
-        y = classes_of(cells) if kind.task == "classification" else numbers_of(cells, "--target")
+        commas = has_commas(table)
+        kind = find_kind(cells, request, commas)
+        decision = decide(cells, None, commas)
+        if decision.doubt and kind.task != "classification":
+            said = f"such as {decision.doubt!r} read in two ways; taken as {SHAPES[decision.writing]}"
+            notes.append(f"target {request.target!r}: cells {said}.")
+        y = classes_of(cells) if kind.task == "classification" else numbers_of(cells, "--target", commas)
         if request.event is not None:
             y = survival_target(_events_of(table.cells(request.event)), y)
-        exposure = None if request.exposure is None else numbers_of(table.cells(request.exposure), "--exposure")
-        weights = None if request.weights is None else weights_of(table.cells(request.weights))
+        exposure = None if request.exposure is None else numbers_of(table.cells(request.exposure), "--exposure", commas)
+        weights = None if request.weights is None else weights_of(table.cells(request.weights), commas)
     rows = LabelledRows(inputs, y, exposure, numbers, weights)
     return TableProblem(kind, request.target, rows, tuple(notes))
+
+
+def has_commas(table: FileTable) -> bool:
+    """Return whether columns of text have decimal commas, and none a decimal point."""
+    return prefers_comma(cells.values for name in table.names if (cells := table.cells(name)).stored == "text")
+
+
+def settled_types(problem: TableProblem, fitted: LabelledRows, types: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    """Return the kinds of columns for the fit: those asked for, and those that some rows alone would not show.
+
+    A cell that cannot be read is found here, before the fit, in whichever row it is.
+    """
+    whole = problem.rows.table
+    wanted = check_feature_types(types or None, whole.names, named=True)
+    commas, fitted_commas = has_commas(whole), has_commas(fitted.table)
+    with problem.rows.named():
+        for name in whole.names:
+            cells = whole.cells(name)
+            asked = wanted.get(name)
+            if cells.missing.all():
+                continue  # the fit says what is wrong with it
+            decision = decide(cells, asked, commas)
+            if decision.kind == "category" and asked is None and cells.stored == "text":
+                refuse_odd_cells(cells)
+            if decision.kind in ("number", "date"):
+                as_numbers(cells, decision.unit, decision.writing)
+            if asked is not None or cells.stored != "text":
+                continue
+            some = decide(fitted.table.cells(name), None, fitted_commas)
+            if (some.kind, some.writing) != (decision.kind, decision.writing):
+                said: list[Wanted] = [words for words, ways in SAID.items() if decision.writing in ways]
+                wanted[name] = said[0] if said else decision.kind
+    return tuple(wanted.items())
 
 
 def split(problem: TableProblem, share: float, seed: int) -> tuple[LabelledRows, LabelledRows | None]:
@@ -209,7 +265,7 @@ def fit_rows(estimator: Any, rows: LabelledRows, resume: ResumeFile | None = Non
         fit_with(estimator, rows.table.native, rows.y, progress=ProgressBar(), resume=resume, **rows.beside)
 
 
-def find_kind(cells: Cells, request: TargetRequest) -> TargetKind:
+def find_kind(cells: Cells, request: TargetRequest, commas: bool = False) -> TargetKind:
     """Return the kind that was asked for, else the one that the target's cells, shape (rows,), suggest."""
     names = get_args(TaskName)
     if request.task != "auto" and request.task not in names:
@@ -217,7 +273,7 @@ def find_kind(cells: Cells, request: TargetRequest) -> TargetKind:
         raise InputError(describe("--task", expected, repr(request.task), nearest(request.task, names, "choose one")))
     task, reason = cast("TaskName", request.task), "as asked for"
     if request.task == "auto":
-        task, reason = _guess(cells, request)
+        task, reason = _guess(cells, request, commas)
     _check_options(task, request)
     family = request.family or next(iter(FAMILIES[task]), None)
     return TargetKind(task, family, reason, request.quantile)
@@ -246,7 +302,7 @@ def _check_options(task: TaskName, request: TargetRequest) -> None:
         raise InputError(describe("--family", expected, repr(family), remedy))
 
 
-def _guess(cells: Cells, request: TargetRequest) -> tuple[TaskName, str]:
+def _guess(cells: Cells, request: TargetRequest, commas: bool) -> tuple[TaskName, str]:
     """Return the task that columns, family and cells suggest, and the reason."""
     if request.event is not None:
         return "survival", "an event column was named"
@@ -263,7 +319,7 @@ def _guess(cells: Cells, request: TargetRequest) -> tuple[TaskName, str]:
         _refuse_slips(cells)
         levels = np.unique(cells.numbers[~cells.missing]).size if cells.stored == "truth" else len(cells.values)
         return "classification", f"the target holds {levels} classes that are no numbers"
-    numbers = as_numbers(cells, "")
+    numbers = read_numbers(cells, commas)
     numbers = numbers[~np.isnan(numbers)]
     values = np.unique(numbers)
     if values.size == 2:
@@ -283,41 +339,40 @@ def _refuse_slips(cells: Cells) -> None:
     if cells.stored != "text":
         return
     counts = np.bincount(cells.codes[cells.codes >= 0], minlength=len(cells.values))
-    for name, read in (("numbers", _plain_number), ("dates", date_in)):
-        values = [read(value) for value in cells.values]
-        reads = np.array([value is not None for value in values], dtype=np.bool_)
-        different = {value for value in values if value is not None}
-        are_classes = len(different) <= FEW_VALUES and all(value == round(value) for value in different)
-        if are_classes or counts[reads].sum() <= counts[~reads].sum():
-            continue
-        row = int(np.argmax(np.isin(cells.codes, np.flatnonzero(~reads))))
-        got, more = f"the text {cells.values[cells.codes[row]]!r}", f" among {len(different)} different {name}"
-        remedy = "mend this cell or leave it empty, or say --task classification"
-        raise RowError(f"target {cells.name!r}", f"{name}, or classes", ((got, row),), remedy, more)
+    found, odd = likely(cells.values)
+    if found is None or not odd:
+        return
+    name = "numbers" if found.kind == "number" else "dates"
+    reads = np.array([value not in set(odd) for value in cells.values], dtype=np.bool_)
+    parse = parser_of(found.writing, is_date=found.kind == "date")
+    different = {parse(value) for value in cells.values} - {None}
+    are_classes = len(different) <= FEW_VALUES and all(value == round(value or 0.0) for value in different)
+    if are_classes or counts[reads].sum() <= counts[~reads].sum():
+        return
+    row = int(np.argmax(np.isin(cells.codes, np.flatnonzero(~reads))))
+    got, more = f"the text {cells.values[cells.codes[row]]!r}", f" among {len(different)} different {name}"
+    remedy = "mend this cell or leave it empty, or say --task classification"
+    raise RowError(f"target {cells.name!r}", f"{name}, or classes", ((got, row),), remedy, more)
 
 
-def _plain_number(text: str) -> float | None:
-    number = None if has_leading_zero(text) else number_in(text)
-    return number if number is not None and math.isfinite(number) else None
-
-
-def numbers_of(cells: Cells, option: str) -> NDArray[np.float64]:
+def numbers_of(cells: Cells, option: str, commas: bool = False) -> NDArray[np.float64]:
     """Return the cells as numbers (rows,), NaN where missing; raise one sentence that names a row which has none."""
-    kind = decide(cells, None).kind
+    kind = decide(cells, None, commas).kind
     if cells.stored == "text" and kind != "number" and cells.values:
-        odd = np.array([_plain_number(value) is None for value in cells.values], dtype=np.bool_)
-        row = int(np.argmax((cells.codes >= 0) & odd[cells.codes]))
+        odd = set(likely(cells.values, NUMBER_WAYS)[1])
+        odds = np.array([*(value in odd for value in cells.values), False], dtype=np.bool_)
+        row = int(np.argmax(odds[cells.codes]))
         got = f"the text {cells.values[cells.codes[row]]!r}"
         raise RowError(f"{option} {cells.name!r}", "numbers", ((got, row),), "mend this cell or name another column")
     if kind not in ("number", "category") or (cells.stored == "text" and kind != "number"):
         got = f"a column of kind {kind}"
         raise InputError(describe(f"{option} {cells.name!r}", "numbers", got, "name another column"))
-    return as_numbers(cells, "")
+    return read_numbers(cells, commas)
 
 
-def weights_of(cells: Cells) -> NDArray[np.float64]:
+def weights_of(cells: Cells, commas: bool = False) -> NDArray[np.float64]:
     """Return the cells as weights (rows,); raise one sentence that names a row whose number is none."""
-    weights = numbers_of(cells, "--weights")
+    weights = numbers_of(cells, "--weights", commas)
     if (weights < 0).any():
         row = int(np.argmax(weights < 0))
         got = ((f"{weights[row]:g}", row),)
@@ -329,7 +384,7 @@ def classes_of(cells: Cells) -> NDArray[np.generic]:
     """Return each row's class (rows,): whole numbers where all are, text otherwise."""
     codes, names = as_levels(cells)
     if decide(cells, None).kind == "number":
-        numbers = as_numbers(cells, "")
+        numbers = read_numbers(cells)
         if (numbers == np.round(numbers)).all():
             return numbers.astype(np.int64)
     return np.array(names, dtype=str)[codes]

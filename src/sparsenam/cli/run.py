@@ -28,7 +28,7 @@ from sparsenam.explain.performance import class_performance, number_performance
 from sparsenam.explain.report import render_report
 from sparsenam.export import ModelFileError
 from sparsenam.families import Family, Quantile
-from sparsenam.files import check_folder, remove, remove_leftovers, write_together
+from sparsenam.files import check_folder, remove, remove_if_empty, remove_leftovers, write_together
 from sparsenam.fitting.strategies import RAMPS
 from sparsenam.selection import FDR
 
@@ -140,6 +140,7 @@ class FitRequest:
     heredity: str = "none"
     shapes: tuple[tuple[str, str], ...] = ()
     fdr: float | None = None
+    drop: tuple[str, ...] = ()
 
     def fingerprint(self, content: bytes) -> str:
         """Return a digest of what stands for the table's content, and of what decides the numbers."""
@@ -205,7 +206,19 @@ def run_fit(
     problem: Posed, request: FitRequest, folder: ModelFolder, fingerprint: str, *, resume: bool
 ) -> Mapping[str, Any]:
     """Fit, measure and write; return the metrics, or raise `FitStopped` when the user stops it."""
+    was_there = folder.path.exists()
     folder.make()
+    try:
+        return _run(problem, request, folder, fingerprint, resume=resume)
+    except Exception:
+        if not was_there:
+            remove_if_empty(folder.path)
+        raise
+
+
+def _run(
+    problem: Posed, request: FitRequest, folder: ModelFolder, fingerprint: str, *, resume: bool
+) -> Mapping[str, Any]:
     if not resume:
         remove(folder.stage)
     stage = ResumeFile(folder.stage)

@@ -1,4 +1,4 @@
-"""Tables from files and back: CSV, TSV and Parquet, plain or compressed.
+"""Tables from files and back: CSV, TSV, JSON lines, Excel and Parquet, plain or compressed, or standard input.
 
 Cells of a text file stay text: whether a column is a number, a category or a date is decided once, in `tables`, by
 the same rules whichever library is installed, and a postal code keeps its zero. A file is read once, as a stream.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import sys
 import warnings
 import zlib
 from collections.abc import Collection, Generator, Mapping, Sequence
@@ -16,17 +17,19 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsenam.cli.csv_text import MAX_BYTES, Metered, read_rows
+from sparsenam.cli.csv_text import MAX_BYTES, Metered, named_columns, read_rows
+from sparsenam.cli.records import read_excel, read_json_lines
 from sparsenam.errors import ExtremeCellWarning, InputError, RowError, RowNumbers, describe, nearest
 from sparsenam.files import write_atomically
 from sparsenam.tables.arrow_rows import index_names
 from sparsenam.tables.cells import Cells, coded
+from sparsenam.tables.columns import decide, read_numbers
 from sparsenam.tables.frame import Frame, read_series
 from sparsenam.tables.text import listed, number_in
 
@@ -34,6 +37,10 @@ Texts = dict[str, list[str | None]]
 
 SEPARATORS = {".csv": ",", ".tsv": "\t", ".txt": ","}
 PARQUET = (".parquet", ".pq")
+JSON_LINES, EXCEL = (".jsonl", ".ndjson"), (".xlsx", ".xlsm")
+STREAM = Path("-")  # standard input or output
+FIRST_BYTES = {b"PAR1": ".parquet", b"PK\x03\x04": ".xlsx"}  # what stands in for the end of a name
+UNNAMED = "Unnamed: 0"  # what pandas calls a column of labels that it wrote and read again
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")  # what a spreadsheet may take for the start of a formula
 
 
@@ -41,12 +48,13 @@ FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")  # what a spreadsheet may take
 class FileTable:
     """Columns of a file; ``data`` is a frame of narwhals, or lists of text where no such library is installed.
 
-    ``digest`` is that of the file's bytes, as they were when they were read.
+    ``digest`` is that of the file's bytes, as they were when they were read; ``notes`` say how they were read.
     """
 
     data: nw.DataFrame[Any] | Texts
     path: Path = Path("the table")
     digest: bytes = b""
+    notes: tuple[str, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -76,6 +84,14 @@ class FileTable:
         """Return one column as it is written into a text file, empty where missing."""
         cells = self.data[name] if isinstance(self.data, dict) else self.data[name].to_list()
         return ["" if cell is None or cell != cell else str(cell) for cell in cells]
+
+    def typed(self, name: str) -> list[Any]:
+        """Return one column as it is written into a Parquet file: a text that is a number in every cell as numbers."""
+        if not isinstance(self.data, dict) and not isinstance(self.data[name].dtype, nw.String | nw.Object):
+            return self.data[name].to_list()
+        if decide(cells := self.cells(name), None).kind == "number" and not cells.missing.all():
+            return [None if number != number else number for number in read_numbers(cells).tolist()]
+        return [text or None for text in self.texts(name)]
 
     def take(self, rows: NDArray[np.intp]) -> FileTable:
         """Return some rows."""
@@ -123,38 +139,69 @@ class FileTable:
 
 
 def read_file(path: Path, max_bytes: int = MAX_BYTES, used: Collection[str | None] | None = None) -> FileTable:
-    """Return the table in a file; the end of its name says what it is.
+    """Return the table in a file; the end of its name says what it is, or its first bytes on standard input.
 
     The file may have ``max_bytes`` bytes once it is unpacked. Where the columns are known that will be ``used``, the
-    labels of rows that pandas wrote into a Parquet file are left out, but for those.
+    labels of rows that pandas wrote into a file are left out, but for those.
     """
+    if path == STREAM:
+        return _table(path, sys.stdin.buffer, max_bytes, used)
     if not path.is_file():
         got = "a folder" if path.is_dir() else "a device or pipe" if path.exists() else "none of that name"
         raise InputError(describe(str(path), "a file", got, "correct the path"))
-    ending, is_compressed = _ending(path)
+    _ending(path)
     with path.open("rb") as file:
-        packed = Metered(file, None if is_compressed else max_bytes, path)
-        if not is_compressed:
-            data = _read(path, packed, ending, used, max_bytes)
-        else:
-            try:
-                unpacked = Metered(gzip.GzipFile(fileobj=io.BufferedReader(packed)), max_bytes, path)
-                data = _read(path, unpacked, ending, used, max_bytes)
-            except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-                raise InputError(describe(str(path), "a gzip file", str(error), "compress it again")) from error
-    table = FileTable(data, path, packed.digest())
+        return _table(path, file, max_bytes, used)
+
+
+def _table(path: Path, file: BinaryIO, max_bytes: int, used: Collection[str | None] | None) -> FileTable:
+    packed = Metered(file, None if path.suffix.lower() == ".gz" else max_bytes, path)
+    stream: io.BufferedReader[Any] = io.BufferedReader(packed, 1 << 16)
+    ending, is_compressed = _ending(path) if path != STREAM else ("", stream.peek(2)[:2] == b"\x1f\x8b")
+    try:
+        if is_compressed:
+            stream = io.BufferedReader(Metered(gzip.GzipFile(fileobj=stream), max_bytes, path), 1 << 16)
+        data, notes = _read(path, stream, ending or _ending_by(stream), used, max_bytes)
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise InputError(describe(str(path), "a gzip file", str(error), "compress it again")) from error
+    table = FileTable(data, path, packed.digest(), tuple(notes))
     if not table.names or not table.n_rows:
         raise InputError(describe(str(path), "a header and rows", "no rows", "give a table with rows"))
-    return table
+    return table if used is None else _without_labels(table, used)
+
+
+def _ending_by(stream: io.BufferedReader[Any]) -> str:
+    """Return the end that the name of a stream's file would have."""
+    start = stream.peek(64)
+    return FIRST_BYTES.get(start[:4], ".jsonl" if start.lstrip().startswith(b"{") else ".csv")
+
+
+def _without_labels(table: FileTable, used: Collection[str | None]) -> FileTable:
+    """Return a table without a first column of labels of rows: one without a name, or all-different whole numbers."""
+    first = table.names[0]
+    if len(table.names) < 2 or first in used or first not in ("", UNNAMED):
+        return table
+    texts = table.texts(first)
+    if first and not (len(set(texts)) == len(texts) and all(text.removesuffix(".0").isdecimal() for text in texts)):
+        return table
+    said = repr(first) if first else "without a name"
+    return replace(
+        table.without([first]), notes=(*table.notes, f"The first column, {said}, numbers the rows: left out.")
+    )
 
 
 def _read(
-    path: Path, stream: Metered, ending: str, used: Collection[str | None] | None, max_bytes: int
-) -> nw.DataFrame[Any] | Texts:
+    path: Path, stream: io.BufferedReader[Any], ending: str, used: Collection[str | None] | None, max_bytes: int
+) -> tuple[nw.DataFrame[Any] | Texts, Sequence[str]]:
     if ending in PARQUET:
-        return _parquet(path, stream.readall(), used, max_bytes)
-    names, columns = read_rows(path, stream, None if ending != ".tsv" else SEPARATORS[ending])
-    return _framed(dict(zip(names, columns, strict=True)))
+        return _parquet(path, stream.read(), used, max_bytes)
+    if ending in EXCEL:
+        read = read_excel(path, stream.read(), max_bytes)
+    elif ending in JSON_LINES:
+        read = read_json_lines(path, stream)
+    else:
+        read = read_rows(path, stream, None if ending != ".tsv" else SEPARATORS[ending])
+    return _framed(dict(zip(read.names, read.columns, strict=True))), read.notes
 
 
 def _framed(columns: Texts) -> nw.DataFrame[Any] | Texts:
@@ -170,9 +217,11 @@ def _framed(columns: Texts) -> nw.DataFrame[Any] | Texts:
 
 
 def check_writable(path: Path) -> None:
-    """Raise unless the name is that of a text file in a folder that is there."""
-    if Path(path.name.lower().removesuffix(".gz")).suffix not in SEPARATORS:
-        expected = "a name that ends in .csv or .tsv, with .gz after it to compress"
+    """Raise unless the name is that of a table to write in a folder that is there, or ``-``."""
+    if path == STREAM:
+        return
+    if Path(path.name.lower().removesuffix(".gz")).suffix not in SEPARATORS and path.suffix.lower() not in PARQUET:
+        expected = "a name that ends in .csv, .tsv (with .gz after it to compress) or .parquet"
         raise InputError(describe("--out", expected, repr(path.name), "choose another name"))
     check_place(path)
 
@@ -184,25 +233,57 @@ def check_place(path: Path) -> None:
         raise InputError(describe("--out", "a file in a folder", got, "make the folder or choose another"))
 
 
-def write_table(path: Path, table: FileTable, more: Mapping[str, list[str]], *, quote_formulas: bool = False) -> None:
+def write_table(
+    path: Path, table: FileTable, more: Mapping[str, list[str] | list[float]], *, quote_formulas: bool = False
+) -> None:
     """Write a table with further columns to its right; a name that the table has gets an underscore.
 
-    ``quote_formulas`` puts an apostrophe before texts that a spreadsheet would take for formulas.
+    ``quote_formulas`` puts an apostrophe before texts that a spreadsheet would take for formulas. In a Parquet file
+    numbers are numbers.
     """
-    columns = {name: table.texts(name) for name in table.names}
-    for name, cells in more.items():
+    names = list(table.names)
+    for name in more:
         unused = name
-        while unused in columns:
+        while unused in names:
             unused += "_"
-        columns[unused] = cells
+        names.append(unused)
+    if path.suffix.lower() in PARQUET:
+        cells = [*(table.typed(name) for name in table.names), *more.values()]
+        write_atomically(path, _as_parquet(path, dict(zip(names, cells, strict=True))))
+        return
+    texts = [*map(table.texts, table.names), *([*map(_as_text, added)] for added in more.values())]
     if quote_formulas:
-        columns = {_no_formula(name): [_no_formula(cell) for cell in cells] for name, cells in columns.items()}
+        names, texts = [*map(_no_formula, names)], [[*map(_no_formula, cells)] for cells in texts]
     buffer = io.StringIO(newline="")
-    writer = csv.writer(buffer, delimiter=SEPARATORS[_ending(path)[0]], lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows(zip(*columns.values(), strict=True))
+    separator = "," if path == STREAM else SEPARATORS[_ending(path)[0]]
+    writer = csv.writer(buffer, delimiter=separator, lineterminator="\n")
+    writer.writerow(names)
+    writer.writerows(zip(*texts, strict=True))
     content = buffer.getvalue().encode()
-    write_atomically(path, gzip.compress(content, mtime=0) if path.suffix.lower() == ".gz" else content)
+    if path != STREAM:
+        write_atomically(path, gzip.compress(content, mtime=0) if path.suffix.lower() == ".gz" else content)
+        return
+    sys.stdout.buffer.write(content)
+    sys.stdout.buffer.flush()
+
+
+def _as_text(cell: str | float) -> str:
+    """Return a cell as text, a number with all its digits, and no negative zero."""
+    return cell if isinstance(cell, str) else repr(float(cell) + 0.0)
+
+
+def _as_parquet(path: Path, columns: Mapping[str, Sequence[Any]]) -> bytes:
+    """Return a Parquet file of columns, made by the first library that is there: polars or pyarrow."""
+    for library in ("polars", "pyarrow"):
+        try:
+            _library(library)
+        except ImportError:
+            continue
+        buffer = io.BytesIO()
+        nw.from_dict(columns, backend=library).write_parquet(buffer)
+        return buffer.getvalue()
+    remedy = "install polars or pyarrow, or write a .csv"
+    raise InputError(describe(str(path), "a library that writes Parquet", "none installed", remedy))
 
 
 def _no_formula(text: str) -> str:
@@ -213,8 +294,8 @@ def _ending(path: Path) -> tuple[str, bool]:
     """Return what a file is by the end of its name, and whether it is compressed."""
     name = path.name.lower()
     ending = Path(name.removesuffix(".gz")).suffix
-    if ending not in SEPARATORS and ending not in PARQUET:
-        expected = "a name that ends in .csv, .tsv, .txt or .parquet, with .gz after it if compressed"
+    if ending not in (*SEPARATORS, *PARQUET, *JSON_LINES, *EXCEL):
+        expected = "a name that ends in .csv, .tsv, .txt, .jsonl, .xlsx or .parquet, with .gz after it if compressed"
         raise InputError(describe(str(path), expected, repr(path.name), "convert or rename the file"))
     return ending, name.endswith(".gz")
 
@@ -224,7 +305,9 @@ def _library(name: str) -> Any:
     return import_module(name)
 
 
-def _parquet(path: Path, content: bytes, used: Collection[str | None] | None, max_bytes: int) -> nw.DataFrame[Any]:
+def _parquet(
+    path: Path, content: bytes, used: Collection[str | None] | None, max_bytes: int
+) -> tuple[nw.DataFrame[Any], Sequence[str]]:
     """Return the frame of the first library that is there: polars, pyarrow or pandas."""
     readers = (("polars", "read_parquet"), ("pyarrow.parquet", "read_table"), ("pandas", "read_parquet"))
     for library, reader in readers:
@@ -240,9 +323,18 @@ def _parquet(path: Path, content: bytes, used: Collection[str | None] | None, ma
             got = str(error).splitlines()[0] if str(error) else type(error).__name__
             raise InputError(describe(str(path), "a Parquet file", got, "write the file again")) from error
         left_out = [] if used is None else [name for name in labels if name in frame.columns and name not in used]
-        return frame.drop(left_out) if len(left_out) < len(frame.columns) else frame
+        if left_out and len(left_out) < len(frame.columns):
+            return _stripped(path, frame.drop(left_out)), [f"{listed(left_out)} numbers the rows: left out."]
+        return _stripped(path, frame), []
     remedy = "install polars, pyarrow or pandas with pyarrow, or convert the file to CSV"
     raise InputError(describe(str(path), "a library that reads Parquet", "none installed", remedy))
+
+
+def _stripped(path: Path, frame: nw.DataFrame[Any]) -> nw.DataFrame[Any]:
+    """Return a frame whose columns have names without blanks around them."""
+    stripped = {name: name.strip() for name in frame.columns}
+    named_columns(path, list(stripped.values()), [["1"]] * len(stripped), ())
+    return frame.rename({name: short for name, short in stripped.items() if name != short})
 
 
 def _check_parquet(path: Path, content: bytes, max_bytes: int) -> tuple[str, ...]:

@@ -87,7 +87,8 @@ def cells_of(encoder: TableEncoder, model: PortableModel, X: ArrayLike) -> Rows:
         if cells.name not in wanted:
             continue
         if wanted[cells.name].kind != "category":  # texts of numbers and dates, too
-            numbers = as_numbers(cells, described[cells.name].unit)
+            described_as = described[cells.name]
+            numbers = as_numbers(cells, described_as.unit, described_as.writing)
             columns[cells.name] = [None if np.isnan(value) else float(value) for value in numbers]
         elif cells.stored == "truth":
             columns[cells.name] = [None if np.isnan(value) else bool(value) for value in cells.numbers]

@@ -193,7 +193,7 @@ class CellTexts:
         """Return the texts of the cells of a column."""
         missing = cells.missing
         if column.kind in ("number", "date"):
-            distinct, codes = np.unique(as_numbers(cells, column.unit), return_inverse=True)
+            distinct, codes = np.unique(as_numbers(cells, column.unit, column.writing), return_inverse=True)
             unit = " s" if column.unit == "seconds" else ""
             write = date_key if column.kind == "date" else _number
             values = tuple("" if np.isnan(value) else f"{write(float(value))}{unit}" for value in distinct)

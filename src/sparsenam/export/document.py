@@ -42,6 +42,7 @@ from sparsenam.selection.discovery import Test
 from sparsenam.selection.stored_choice import CERTIFICATE, EVIDENCE
 from sparsenam.tables import TableEncoder
 from sparsenam.tables.columns import Column, Kind, Unit
+from sparsenam.tables.writing import WRITINGS
 from sparsenam.training import Network
 
 SCHEMA = 5
@@ -70,7 +71,9 @@ ENCODER = record(
                     "pooled": NAMES,
                     "unit": word(*get_args(Unit)),
                     "missing_term": text(),
-                }
+                    "writing": word(*WRITINGS),
+                },
+                optional=("writing",),
             )
         ),
         "terms": many(

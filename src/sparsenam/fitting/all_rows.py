@@ -112,6 +112,8 @@ class WarningReader:
         fresh = News(
             tuple(frozenset[str]() if known else unseen for unseen, known in pairs),
             tuple(now and not known for now, known in missing),
+            (0,) * len(rows.news.unseen),  # cells of one block are not counted: blocks differ between engines
+            (1,) * len(rows.news.unseen),
         )
         self.warned += rows.news
         warn_of_others(self.read.encoder, fresh)

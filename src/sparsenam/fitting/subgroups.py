@@ -109,7 +109,7 @@ def read_partitions(
         if cells.missing.all():
             got = f"{cells.name!r} without any"
             raise InputError(describe(f"groups of {where}", "labels", got, "leave it out"))
-        column = fit_column(cells, None, LEVELS)
+        column, _ = fit_column(cells, None, LEVELS)
         if column.kind == "constant":  # one group of all the rows that have the label
             column = Column(cells.name, "category", column.description, column.n_missing, column.levels)
         partitions.append(partition_of(cells.name, None, column, read_column(column, cells)))

@@ -51,22 +51,24 @@ class Cells:
 
 
 def coded(name: str, stored: Literal["text", "levels"], texts: list[str | None]) -> Cells:
-    """Return text as codes into its distinct values; None and the markers of missing cells are -1."""
+    """Return text as codes into its distinct values, blanks around them aside; None and missing cells' marks are -1."""
     distinct = list(dict.fromkeys(texts))
     index_of = {text: index for index, text in enumerate(distinct)}
     found = np.fromiter(map(index_of.__getitem__, texts), dtype=np.intp, count=len(texts))
-    markers = [text for text in distinct if text is not None and is_marker(text)]
-    values = tuple(text for text in distinct if text is not None and not is_marker(text))
+    stripped = ["" if text is None else text.strip() for text in distinct]
+    marks = {text for text, given in zip(stripped, distinct, strict=True) if given is not None and is_marker(text)}
+    values = tuple(dict.fromkeys(text for text in stripped if not is_marker(text)))
     renumbered = {text: code for code, text in enumerate(values)}
-    new_codes = np.array([renumbered.get(text or "", -1) for text in distinct], dtype=np.intp)
-    return Cells(name, stored, codes=new_codes[found], values=values, markers=tuple(sorted(markers)))
+    new_codes = np.array([renumbered.get(text, -1) for text in stripped], dtype=np.intp)
+    return Cells(name, stored, codes=new_codes[found], values=values, markers=tuple(sorted(marks)))
 
 
 def in_order(name: str, texts: list[str | None], levels: list[str]) -> Cells:
     """Return text as ranks among the levels that the table declares."""
-    ranks: dict[str | None, int] = {level: rank for rank, level in enumerate(levels)}
-    codes = np.fromiter((ranks.get(text, -1) for text in texts), dtype=np.intp, count=len(texts))
-    return Cells(name, "ordered", codes=codes, values=tuple(levels))
+    names = list(dict.fromkeys(level.strip() for level in levels))
+    ranks = {level: rank for rank, level in enumerate(names)}
+    codes = np.fromiter((-1 if text is None else ranks.get(text.strip(), -1) for text in texts), np.intp, len(texts))
+    return Cells(name, "ordered", codes=codes, values=tuple(names))
 
 
 CellType = Literal["missing", "number", "truth", "date", "duration", "time", "text", "other"]

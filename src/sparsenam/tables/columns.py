@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal, cast, get_args
@@ -14,42 +13,45 @@ from numpy.typing import NDArray
 from sparsenam.errors import InputError, RowError, describe, nearest
 from sparsenam.tables.cells import AS_NUMBERS, Cells, Codes, Mask, Vector
 from sparsenam.tables.sample import ROUNDING
-from sparsenam.tables.text import (
-    OddCellWarning,
-    date_in,
-    date_key,
-    has_leading_zero,
-    is_marker,
-    listed,
-    number_in,
-    number_key,
-)
+from sparsenam.tables.text import date_key, has_leading_zero, is_marker, listed, number_in, number_key
+from sparsenam.tables.writing import SAID, SHAPES, Said, Writing, find_writing, likely, parser_of
 
-Wanted = Literal["number", "category", "ordered", "date"]
+Wanted = Literal["number", "category", "ordered", "date"] | Said
 Kind = Literal["number", "category", "ordered", "date", "constant"]
 Unit = Literal["", "days", "seconds"]
-WANTED: tuple[Wanted, ...] = get_args(Wanted)
+WANTED: tuple[Wanted, ...] = (*get_args(get_args(Wanted)[0]), *SAID)
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The kind of a column, the unit of its numbers, and why."""
+    """The kind of a column, the unit of its numbers, why, how its texts write them, and a cell that leaves a doubt."""
 
-    kind: Wanted
+    kind: Literal["number", "category", "ordered", "date"]
     unit: Unit
     description: str
+    writing: Writing = "plain"
+    doubt: str = ""
 
 
-def decide(cells: Cells, wanted: Wanted | None) -> Decision:
-    """Return what the column is: what the user asked for, else what its cells show."""
-    found = _found_in_text(cells.values) if cells.stored == "text" else FOUND[cells.stored]
+def decide(cells: Cells, wanted: Wanted | None, prefers_comma: bool = False) -> Decision:
+    """Return what the column is: what the user asked for, else what its cells show.
+
+    A table that ``prefers_comma`` has decimal commas in other columns, and no decimal point.
+    """
+    found = _found_in_text(cells.values, prefers_comma) if cells.stored == "text" else FOUND[cells.stored]
     if wanted is None or wanted == found.kind:
         return found
-    if wanted == "number":
-        return Decision("number", found.unit, f"{found.description} (a number, as asked)")
-    if wanted == "date":
-        return Decision("date", "days", "dates, as days since 1970-01-01 (as asked)")
-    return Decision(wanted, "", "a category, as asked" if wanted == "category" else "levels in order, as asked")
+    if wanted in SAID:
+        return _decided_writing(cells, wanted, found)
+    if wanted in ("number", "date"):
+        ways: tuple[Writing, ...] = ("plain", "month first", "day first") if wanted == "date" else NUMBER_WAYS
+        best, _ = likely(cells.values, ways) if cells.stored == "text" else (None, [])
+        writing: Writing = "plain" if best is None else best.writing
+        if wanted == "number":
+            return Decision("number", found.unit, f"{found.description} (a number, as asked)", writing)
+        return Decision("date", "days", "dates, as days since 1970-01-01 (as asked)", writing)
+    kind = cast("Literal['category', 'ordered']", wanted)
+    return Decision(kind, "", "a category, as asked" if wanted == "category" else "levels in order, as asked")
 
 
 FOUND: dict[str, Decision] = {
@@ -62,15 +64,33 @@ FOUND: dict[str, Decision] = {
 }
 
 
-def _found_in_text(values: tuple[str, ...]) -> Decision:
-    if values and all(number_in(value) is not None for value in values):
-        coded = next((value for value in values if has_leading_zero(value)), None)
-        if coded is None:
-            return Decision("number", "", "text, every cell of which reads as a number")
-        return Decision("category", "", f"text, a category (as a number, {coded!r} would lose its zero)")
-    if values and all(date_in(value) is not None for value in values):
-        return Decision("date", "days", "text, every cell of which reads as a date: days since 1970-01-01")
-    return Decision("category", "", "text, a category")
+NUMBER_WAYS: tuple[Writing, ...] = ("plain", "point", "comma", "point %", "comma %")
+
+
+def _found_in_text(values: tuple[str, ...], prefers_comma: bool) -> Decision:
+    found = find_writing(values, prefers_comma)
+    if found is None:
+        return Decision("category", "", "text, a category")
+    how = "" if found.writing == "plain" else f", {SHAPES[found.writing]}"
+    if found.kind == "date":
+        note = f"text, every cell of which reads as a date{how}: days since 1970-01-01"
+        return Decision("date", "days", note, found.writing, found.doubt)
+    coded = next((value for value in values if has_leading_zero(value)), None) if found.writing == "plain" else None
+    if coded is None:
+        return Decision("number", "", f"text, every cell of which reads as a number{how}", found.writing, found.doubt)
+    return Decision("category", "", f"text, a category (as a number, {coded!r} would lose its zero)")
+
+
+def _decided_writing(cells: Cells, wanted: Wanted, found: Decision) -> Decision:
+    """Return what a column of text is whose way of writing the user has said; of others, what it was."""
+    ways = SAID[cast("Said", wanted)]
+    kind: Literal["date", "number"] = "date" if wanted.endswith("first") else "number"
+    if cells.stored != "text":
+        return found
+    best, _ = likely(cells.values, ways)
+    unit: Unit = "days" if kind == "date" else ""
+    writing = ways[0] if best is None else best.writing
+    return Decision(kind, unit, f"text read as {SHAPES[writing]}, as asked", writing)
 
 
 def check_feature_types(
@@ -112,8 +132,8 @@ class Column:
 
     ``levels`` are in the order of their codes (most frequent first) or of their ranks; ``pooled`` are the rare
     levels that share the code of "(other levels)"; ``missing_term`` is the term that says where it is missing,
-    which may be that of another column that misses the same rows. An identifier is a constant to the model: its one
-    level is "(all different)".
+    which may be that of another column that misses the same rows; ``writing`` is how texts write its numbers. An
+    identifier is a constant to the model: its one level is "(all different)".
     """
 
     name: str
@@ -124,6 +144,7 @@ class Column:
     pooled: tuple[str, ...] = ()
     unit: Unit = ""
     missing_term: str = ""
+    writing: Writing = "plain"
 
     @property
     def is_identifier(self) -> bool:
@@ -147,12 +168,13 @@ class Reading:
 def read_column(column: Column, cells: Cells) -> Reading:
     """Return the cells of a table in the numbers of the fitted column."""
     if column.kind in ("number", "date"):
-        return Reading(as_numbers(cells, column.unit), cells.missing)
+        return Reading(as_numbers(cells, column.unit, column.writing), cells.missing)
     if column.kind == "constant":
         return Reading(np.full(cells.missing.size, np.nan), cells.missing)
     codes, keys = levels_of(column, cells)
-    code_of = {level: float(code) for code, level in enumerate(column.levels)}
-    code_of |= dict.fromkeys(column.pooled, float(len(column.levels) - 1))
+    code_of = dict.fromkeys((level.strip() for level in column.pooled), float(len(column.levels) - 1))
+    # older files have levels with blanks around them; of two that are now one, the more frequent stands
+    code_of |= {level.strip(): float(code) for code, level in reversed(list(enumerate(column.levels)))}
     looked_up = np.array([code_of.get(key, np.nan) for key in keys] + [np.nan])  # a missing cell's code is -1
     used = np.bincount(codes[codes >= 0], minlength=len(keys)) > 0
     unseen = tuple(key for key, present in zip(keys, used, strict=True) if present and key not in code_of)
@@ -178,7 +200,7 @@ def known_value(column: Column, cell: object) -> float | None:
         return number if math.isfinite(number) else None
     if column.kind != "category" or kind not in (str, bool) or (kind is str and is_marker(cast("str", cell))):
         return None
-    key = _level_key(cast("str", cell)) if kind is str else str(cell)
+    key = _level_key(cast("str", cell).strip()) if kind is str else str(cell)
     if set(column.levels) == TRUTHS:
         key = AS_TRUTHS.get(key, key)
     if key in column.levels:
@@ -186,8 +208,8 @@ def known_value(column: Column, cell: object) -> float | None:
     return float(len(column.levels) - 1) if key in column.pooled else None
 
 
-def as_numbers(cells: Cells, unit: Unit) -> Vector:
-    """Return the cells as finite numbers of this unit, NaN where missing (rows,)."""
+def as_numbers(cells: Cells, unit: Unit, writing: Writing = "plain") -> Vector:
+    """Return the cells as finite numbers of this unit, texts by their way of writing, NaN where missing (rows,)."""
     if STORED_UNITS.get(cells.stored) == unit and np.isfinite(cells.numbers).all():  # most columns, in one pass
         return cells.numbers
     if cells.missing.all():
@@ -198,9 +220,14 @@ def as_numbers(cells: Cells, unit: Unit) -> Vector:
             raise InputError(describe(f"column {cells.name!r}", UNIT_NAMES[unit], got, "convert the column"))
         numbers = cells.numbers
     else:
-        numbers = _parsed(cells, unit)
+        numbers = _parsed(cells, unit, writing)
     _require_finite(cells.name, numbers)
     return numbers
+
+
+def read_numbers(cells: Cells, prefers_comma: bool = False) -> Vector:
+    """Return the cells of a column of numbers (rows,), texts in the way of writing that they show."""
+    return as_numbers(cells, "", decide(cells, None, prefers_comma).writing)
 
 
 def levels_of(column: Column, cells: Cells) -> tuple[Codes, list[str]]:
@@ -246,21 +273,27 @@ def _merged(codes: Codes, keys: list[str]) -> tuple[Codes, list[str]]:
     return lookup[codes], distinct
 
 
-def _parsed(cells: Cells, unit: Unit) -> Vector:
+def _parsed(cells: Cells, unit: Unit, writing: Writing) -> Vector:
     if unit == "seconds":
         got = f"the text {cells.values[0]!r}"
         raise InputError(describe(f"column {cells.name!r}", "durations", got, "convert the column"))
-    parse = date_in if unit == "days" else number_in
+    parse = parser_of(writing, is_date=unit == "days")
     parsed = [parse(value) for value in cells.values]
-    for code, (value, number) in enumerate(zip(cells.values, parsed, strict=True)):
-        if number is None and (cells.codes == code).any():
-            row = int(np.argmax(cells.codes == code))
-            expected = "dates written as 2024-01-31" if unit == "days" else "numbers"
-            got = f"the text {value!r}"
-            remedy = f'mend these cells, or fit with feature_types={{{cells.name!r}: "category"}}'
-            raise RowError(f"column {cells.name!r}", expected, ((got, row),), remedy)
+    odd = np.array([*(number is None for number in parsed), False])[cells.codes]  # a missing cell's code is -1
+    if odd.any():
+        raise _odd_cells(cells, odd, "dates written as 2024-01-31" if unit and writing == "plain" else SHAPES[writing])
     table = [np.nan if number is None else number for number in parsed]
-    return np.array([*table, np.nan])[cells.codes]  # a missing cell's code is -1
+    return np.array([*table, np.nan])[cells.codes]
+
+
+def _odd_cells(cells: Cells, odd: Mask, expected: str, among: str = "") -> RowError:
+    """Return the error about texts (rows,) in a column of numbers or dates, which names the first."""
+    row, count = int(np.argmax(odd)), int(odd.sum())
+    more = f" ({count} such cell{'s' if count > 1 else ''}{among})" if count > 1 or among else ""
+    these = "these cells" if count > 1 else "this cell"
+    remedy = f'mend or empty {these}, or fit with feature_types={{{cells.name!r}: "category"}}'
+    got = ((f"the text {cells.values[int(cells.codes[row])]!r}", row),)
+    return RowError(f"column {cells.name!r}", expected, got, remedy, more)
 
 
 HUGE = 1e300  # in size
@@ -294,40 +327,53 @@ DIFFERENT, FEWEST_CELLS = 0.7, 10
 MANY_LEVELS = 1_000  # a declared category with more than this is one if a level has less than two rows on average
 
 
-def fit_column(cells: Cells, wanted: Wanted | None, max_levels: int, among: str = "") -> Column:
-    """Return what the column is, its levels and its missing cells; a column without any cell is an error."""
+def fit_column(
+    cells: Cells, wanted: Wanted | None, max_levels: int, among: str = "", prefers_comma: bool = False
+) -> tuple[Column, str]:
+    """Return what the column is, its levels and missing cells, and a cell whose reading is in doubt, "" for none.
+
+    A column without any cell is an error, and so are a few texts among many different numbers or dates.
+    """
     missing = cells.missing
     if missing.all():
         remedy = "leave the column out or fill it"
         expected = f"at least one value{among}"
         raise InputError(describe(f"column {cells.name!r}", expected, "missing cells only", remedy))
-    decision = decide(cells, wanted)
+    decision = decide(cells, wanted, prefers_comma)
     if wanted is None and cells.stored == "text" and decision.kind == "category":
-        _warn_of_odd_cells(cells)
-    column = Column(cells.name, decision.kind, decision.description, int(missing.sum()), unit=decision.unit)
+        refuse_odd_cells(cells)
+    column = Column(
+        cells.name,
+        decision.kind,
+        decision.description,
+        int(missing.sum()),
+        unit=decision.unit,
+        writing=decision.writing,
+    )
     if decision.kind in ("number", "date"):
         column = _fit_numbers(column, cells)
     elif decision.kind == "ordered":
         column = _fit_order(column, cells)
     else:
         column = _fit_category(column, cells, max_levels, wanted)
-    return column.noted(f"; {listed(list(cells.markers))} taken as missing") if cells.markers else column
+    if cells.markers:
+        column = column.noted(f"; {listed(list(cells.markers))} taken as missing")
+    return column, decision.doubt if column.kind in ("number", "date") else ""
 
 
-def _warn_of_odd_cells(cells: Cells) -> None:
-    """Warn when nearly all cells read as numbers or dates: one slip of the pen makes a category of them."""
-    for parse, kind in ((number_in, "numbers"), (date_in, "dates")):
-        odd = [value for value in cells.values if parse(value) is None]
-        if odd and len(odd) <= ODD * len(cells.values):
-            message = (
-                f"column {cells.name!r}: of {len(cells.values)} different values all but {len(odd)} read as {kind} "
-                f"({listed(odd, 3)}): taken as a category; mend these cells or set feature_types."
-            )
-            warnings.warn(message, OddCellWarning, stacklevel=6)
+def refuse_odd_cells(cells: Cells) -> None:
+    """Raise when nearly all different texts read as numbers or dates: one slip of the pen would make levels of them."""
+    found, odd = likely(cells.values)
+    if found is None or not odd or len(odd) > ODD * len(cells.values):
+        return
+    slips = np.array([*(value in set(odd) for value in cells.values), False])[cells.codes]
+    kind = "numbers" if found.kind == "number" else "dates"
+    if slips.any():
+        raise _odd_cells(cells, slips, kind, f" among {len(cells.values) - len(odd)} different {kind}")
 
 
 def _fit_numbers(column: Column, cells: Cells) -> Column:
-    numbers = as_numbers(cells, column.unit)
+    numbers = as_numbers(cells, column.unit, column.writing)
     _require_size(cells.name, numbers)
     value = _single_value(numbers)
     return column if value is None else _constant(column, f"{value:g}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -13,11 +14,18 @@ from numpy.typing import NDArray
 
 from sparsenam.errors import ConstantColumnWarning, IdentifierWarning, InputError, check_number, describe, nearest
 from sparsenam.tables.cells import find_far_cells
-from sparsenam.tables.columns import Column, Reading, check_feature_types, fit_column, known_value, read_column
+from sparsenam.tables.columns import Column, Reading, Wanted, check_feature_types, fit_column, known_value, read_column
 from sparsenam.tables.frame import Frame, arranged, matched, read_table
 from sparsenam.tables.parts import few_numbers, only_row, parts_of
 from sparsenam.tables.sample import Grouping, Matrix
-from sparsenam.tables.text import UnseenLevelWarning, UnseenMissingWarning, listed
+from sparsenam.tables.text import (
+    DoubtfulCellWarning,
+    UnseenColumnWarning,
+    UnseenLevelWarning,
+    UnseenMissingWarning,
+    listed,
+)
+from sparsenam.tables.writing import SHAPES, prefers_comma
 
 LEVELS, SPLIT_LEVELS = 512, 128  # most of a category; split ones are a sub-network each
 
@@ -34,16 +42,25 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class News:
-    """What rows hold that the fit never saw: the levels of each column, and whether it now misses cells."""
+    """What rows hold that the fit never saw: the levels of each column, and whether it now misses cells.
+
+    ``strange`` and ``known`` count the cells of each column that have such a level, and all others that have a value.
+    """
 
     unseen: tuple[frozenset[str], ...] = ()
     missing: tuple[bool, ...] = ()
+    strange: tuple[int, ...] = ()
+    known: tuple[int, ...] = ()
 
     def __add__(self, other: News) -> News:
         if not self.unseen or not other.unseen:
             return self if self.unseen else other
-        unseen = tuple(one | two for one, two in zip(self.unseen, other.unseen, strict=True))
-        return News(unseen, tuple(one or two for one, two in zip(self.missing, other.missing, strict=True)))
+        return News(
+            tuple(one | two for one, two in zip(self.unseen, other.unseen, strict=True)),
+            tuple(one or two for one, two in zip(self.missing, other.missing, strict=True)),
+            tuple(one + two for one, two in zip(self.strange, other.strange, strict=True)),
+            tuple(one + two for one, two in zip(self.known, other.known, strict=True)),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +118,7 @@ class TableEncoder:
             raise InputError(describe("max_levels", "a whole number of at least 2", got, remedy))
         frame = read_table(X, estimator_name=estimator_name, least_rows=2)
         wanted = check_feature_types(feature_types, frame.names, named=frame.named)
-        columns = [fit_column(cells, wanted.get(cells.name), max_levels, among) for cells in frame.columns]
-        columns = _with_missing_terms(columns, frame)
+        columns = _with_missing_terms(_fitted_columns(frame, wanted, max_levels, among), frame)
         encoder = cls(frame.names, frame.named, tuple(columns), tuple(_terms(columns, split_levels)), estimator_name)
         encoder._warn_of_constants(among)
         readings = encoder.readings(frame)
@@ -285,13 +301,19 @@ class TableEncoder:
 
     def warn_of(self, news: News, seen: str = "during the fit", now: str = "now") -> None:
         """Warn of news, in one warning for the levels of each column and one for missing cells."""
-        for column, unseen in zip(self.columns, news.unseen, strict=bool(news.unseen)):
-            if unseen:
-                message = (
-                    f"column {column.name!r}: {len(unseen)} level(s) never seen {seen} contribute "
-                    f"nothing: {listed(sorted(unseen))}."
-                )
+        counted = zip(self.columns, news.unseen, news.strange, news.known, strict=bool(news.unseen))
+        for column, unseen, strange, known in counted:
+            if not unseen:
+                continue
+            levels = f"level(s) never seen {seen} contribute nothing: {listed(sorted(unseen))}"
+            if known or strange == 1:  # one row alone may well be the first of its level
+                cells = f", in {strange} of {strange + known} cells" if strange else ""
+                message = f"column {column.name!r}: {len(unseen)} {levels}{cells}."
                 warnings.warn(message, UnseenLevelWarning, stacklevel=3)
+            else:
+                fitted = f"those of the fit were {listed(list(column.levels), 3)}"
+                message = f"column {column.name!r}: all {strange} cells hold {levels}; {fitted}."
+                warnings.warn(UnseenColumnWarning(message, column.name), stacklevel=3)
         missing = [
             column.name
             for column, misses in zip(self.columns, news.missing, strict=bool(news.missing))
@@ -306,7 +328,33 @@ class TableEncoder:
 
     def _news(self, readings: Sequence[Reading]) -> News:
         unseen = tuple(frozenset(reading.unseen) for reading in readings)
-        return News(unseen, tuple(bool(reading.missing.any()) for reading in readings))
+        given = [int(reading.missing.size - np.count_nonzero(reading.missing)) for reading in readings]
+        known = [
+            int(np.count_nonzero(~np.isnan(reading.values))) if reading.unseen else count
+            for reading, count in zip(readings, given, strict=True)
+        ]
+        strange = tuple(count - seen for count, seen in zip(given, known, strict=True))
+        return News(unseen, tuple(bool(reading.missing.any()) for reading in readings), strange, tuple(known))
+
+
+def _fitted_columns(frame: Frame, wanted: Mapping[str, Wanted], max_levels: int, among: str) -> list[Column]:
+    """Return what each column of a table is; warn once of all whose cells read in two ways."""
+    texts = [cells.values for cells in frame.columns if cells.stored == "text"]
+    has_commas = bool(texts) and prefers_comma(texts)
+    found = [fit_column(cells, wanted.get(cells.name), max_levels, among, has_commas) for cells in frame.columns]
+    doubtful = [(column, doubt) for column, doubt in found if doubt]
+    if doubtful:
+        first, cell = doubtful[0]
+        others = [column.name for column, _ in doubtful[1:]]
+        so = f" (and so {listed(others)})" if others else ""
+        other = {"point": "decimal comma", "comma": "decimal point", "month first": "day first"}
+        remedy = other.get(first.writing.removesuffix(" %"), "month first")
+        message = (
+            f"column {first.name!r}{so}: cells such as {cell!r} read in two ways; taken as {SHAPES[first.writing]}: "
+            f"where that is wrong, set feature_types={{{first.name!r}: {json.dumps(remedy)}}}."
+        )
+        warnings.warn(message, DoubtfulCellWarning, stacklevel=4)
+    return [column for column, _ in found]
 
 
 def _with_missing_terms(columns: list[Column], frame: Frame) -> list[Column]:

@@ -72,8 +72,20 @@ class UnseenMissingWarning(UserWarning):
     """A column misses cells now and missed none during the fit; they contribute nothing."""
 
 
-class OddCellWarning(UserWarning):
-    """Nearly all cells of a text column read as numbers or dates, and a few do not."""
+class UnseenColumnWarning(UnseenLevelWarning):
+    """A category holds no level at all that the fit saw, so that the ``column`` contributes nothing."""
+
+    def __init__(self, message: str, column: str) -> None:
+        super().__init__(message, column)
+        self.column = column
+
+    def __str__(self) -> str:
+        """Return the message."""
+        return str(self.args[0])
+
+
+class DoubtfulCellWarning(UserWarning):
+    """Cells of text columns read as different numbers or dates in two ways of writing, and one was taken."""
 
 
 class CellTypeError(RowError, TypeError):

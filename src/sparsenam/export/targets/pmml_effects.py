@@ -191,8 +191,9 @@ class EffectWriter:
             found = _of_numbers(described.name, numbers)
             return self.derive("code", apply("if", apply("isMissing", field(described.name)), constant(0.0), found))
         parts: list[Element] = []
+        trimmed = self.derive("trimmed", apply("trimBlanks", field(described.name)), "string")
         for level in described.levels:
-            equal = Element("NormDiscrete", field=described.name, value=level.text, mapMissingTo="0")
+            equal = Element("NormDiscrete", field=trimmed, value=level.text, mapMissingTo="0")
             parts.append(apply("*", constant(level.code + 1.0), field(self.derive("level", equal))))
         texts = self.derive("code", added(parts))
         if not numbers:

@@ -233,7 +233,7 @@ def _code(dialect: Dialect, column: PortableColumn, cell: str) -> str:
         for level in reversed(column.levels)
         if level.number is None and (number_in(level.text) is None or has_leading_zero(level.text))
     }
-    by_text = _choice(cell, [(dialect.text(text), code) for text, code in reversed(texts.items())])
+    by_text = _choice(dialect.trimmed(cell), [(dialect.text(text), code) for text, code in reversed(texts.items())])
     if not numbers:
         return by_text
     written, number = dialect.number_in(cell)

@@ -201,7 +201,7 @@ function codeOf(cell, texts, numbers, truths) {
   if (typeof cell === "number") return numbers.get(cell) ?? NaN;
   if (typeof cell !== "string") return undefined;
   const number = LEADING_ZERO.test(stripped(cell)) ? undefined : numberIn(cell);
-  return (Number.isFinite(number) ? numbers.get(number) : texts.get(cell)) ?? NaN;
+  return (Number.isFinite(number) ? numbers.get(number) : texts.get(typeof cell === "string" ? stripped(cell) : cell)) ?? NaN;
 }
 
 /** Return a cell as a number, days or seconds; undefined where it is no such cell. */
