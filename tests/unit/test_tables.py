@@ -423,7 +423,7 @@ def test_numbers_of_huge_spread_are_no_constant():
         (pd.Series([1.0, 2.0]), "Reshape your data"),
         (pl.Series([1.0, 2.0]), "Reshape your data"),
         (np.ones((2, 2)) * 1j, "Complex data not supported"),
-        (np.ones((2, 2, 2)), "dim 3"),
+        (np.ones((2, 2, 2)), "3D array"),
         ([[1, 2], [3]], "ragged"),
         ([[10**400], [1]], "float64"),
     ],
