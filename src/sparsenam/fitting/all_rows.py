@@ -112,8 +112,6 @@ class WarningReader:
         fresh = News(
             tuple(frozenset[str]() if known else unseen for unseen, known in pairs),
             tuple(now and not known for now, known in missing),
-            (0,) * len(rows.news.unseen),  # cells of one block are not counted: blocks differ between engines
-            (1,) * len(rows.news.unseen),
         )
         self.warned += rows.news
         warn_of_others(self.read.encoder, fresh)
@@ -122,7 +120,9 @@ class WarningReader:
 
 def warn_of_others(encoder: TableEncoder, news: News) -> None:
     """Warn of what rows outside the sample hold that the sample does not."""
-    encoder.warn_of(news, "in the sample that chose the columns", "in other rows")
+    count = len(news.unseen)
+    uncounted = News(news.unseen, news.missing, (0,) * count, (1,) * count)  # blocks differ between engines
+    encoder.warn_of(uncounted, "in the sample that chose the columns", "in other rows")
 
 
 def on_all_rows(table: LargeTable, encoder: TableEncoder, sample: Sample, fitted: Fitted, context: Context) -> Fitted:
