@@ -321,8 +321,8 @@ def _require_finite(name: str, numbers: NDArray[Any]) -> None:
 ODD = 0.05  # share of a column's different values that may be slips
 MOST_LEVELS = 10_000  # a category with more levels than this is an identifier, whatever the number of rows
 TIED = 4  # times as many levels as wanted are kept where they are equally frequent
-# text is an identifier if more than this share of so many cells, or of more, are different: tickets and names of
-# passengers are (0.76 and 1), their titles and towns are not (below 0.02); fewer cells say nothing
+# text is an identifier if more than this share of so many cells, or of more, are different: a level with one row or
+# two has no effect that could be told from noise; fewer cells say nothing
 DIFFERENT, FEWEST_CELLS = 0.7, 10
 MANY_LEVELS = 1_000  # a declared category with more than this is one if a level has less than two rows on average
 
