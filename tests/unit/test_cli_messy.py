@@ -244,3 +244,19 @@ def test_a_workbook_has_its_types_as_text_and_its_first_sheet(tmp_path):
         read_file(tmp_path / "b.xlsx")
     with pytest.raises(InputError, match="--max-bytes"):
         read_file(tmp_path / "a.xlsx", 3000)
+
+
+@pytest.mark.parametrize(("before", "after"), [("sep=;\n", ""), ("", "   \n"), ("", "\x1a"), ("\n", "\n\n")])
+def test_lines_that_hold_no_row_are_passed_over(tmp_path, before, after):
+    path = tmp_path / "table.csv"
+    path.write_text(before + "a;b\n1;2\n3;4\n" + after, encoding="utf-8")
+    read = read_file(path)
+    assert read.names == ("a", "b") and read.n_rows == 2
+
+
+def test_a_target_of_texts_that_are_nearly_all_different_is_no_set_of_classes(tmp_path):
+    path = tmp_path / "table.csv"
+    path.write_text("a,y\n" + "".join(f"{row},x{row}.5\n" for row in range(60)), encoding="utf-8")
+    result = invoke("fit", path, "--target", "y", "--out", tmp_path / "out")
+    assert result.exit_code == 2 and "60 different texts in 60 rows" in result.stderr
+    assert not (tmp_path / "out").exists()

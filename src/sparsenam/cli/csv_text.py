@@ -29,6 +29,8 @@ SHARED_CELLS = 5000  # different cells of a column that are kept once; a file th
 LINE_END = re.compile(r"\r\n|\r|\n")
 LONE_RETURN = re.compile(r"(?<=\r)(?!\n)")  # the line ends of old Macs
 LONGEST_CELL = 2**31 - 1
+NOTHING = " \t\x1a"  # blanks, and the end of a file as old programs mark it
+SAID_SEPARATOR = re.compile(r"sep=(.)\s*", re.IGNORECASE)  # a first line for Excel, which is no header
 
 
 class Metered(io.RawIOBase):
@@ -126,6 +128,8 @@ def read_rows(path: Path, stream: Metered | io.BufferedReader[Any], separator: s
             break
         skipped += 1
         recent.clear()
+    if (said := SAID_SEPARATOR.fullmatch(first)) is not None:
+        separator, first, skipped = said[1], next(lines, ""), skipped + 1
     second = next(lines, "")
     recent[:] = [first]
     limit = csv.field_size_limit()
@@ -187,7 +191,7 @@ def _parsed(path: Path, reader: CsvReader, recent: list[str], skipped: int) -> t
                 rows.append(row)
                 if len(rows) == ROWS_AT_ONCE:
                     _add(rows, columns)
-            elif row:  # a line without anything is none
+            elif any(cell.strip(NOTHING) for cell in row) or len(row) > 1:  # a line without anything is none
                 started = skipped + reader.line_num - sum(len(LINE_END.findall(cell)) for cell in row)
                 expected, got = f"{len(columns)} cells in every line, as in the header", f"{len(row)} in line {started}"
                 raise InputError(describe(str(path), expected, got, "mend this line"))

@@ -318,6 +318,11 @@ def _guess(cells: Cells, request: TargetRequest, commas: bool) -> tuple[TaskName
     if kind != "number":
         _refuse_slips(cells)
         levels = np.unique(cells.numbers[~cells.missing]).size if cells.stored == "truth" else len(cells.values)
+        rows = int((~cells.missing).sum())
+        if levels > FEW_VALUES and 2 * levels > rows:
+            got = f"{levels} different texts in {rows} rows, such as {cells.values[0]!r}"
+            remedy = "mend the cells if they are numbers, or ask for --task classification"
+            raise InputError(describe(f"target {cells.name!r}", "numbers, or classes of several rows", got, remedy))
         return "classification", f"the target holds {levels} classes that are no numbers"
     numbers = read_numbers(cells, commas)
     numbers = numbers[~np.isnan(numbers)]
