@@ -101,7 +101,8 @@ ATTACKS = (
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_names_and_levels_that_look_like_code_are_data(language, tmp_path):
     texts = sorted({*HOSTILE, *ATTACKS, *(f"{one}{other}" for one in ATTACKS[:12] for other in ATTACKS[:12])})
-    texts = [text for text in texts if not text.strip().isdigit() and not is_marker(text)]
+    # levels of a fit have no blanks around them
+    texts = [text for text in texts if text == text.strip() and not text.isdigit() and not is_marker(text)]
     numbers = [PortableColumn(f"number {text}", "number") for text in texts[:40]]
     model = small_model(*(category(text, *texts) for text in ATTACKS[:3]), *numbers, written_by=ATTACKS[5])
     zeros = dict.fromkeys((column.name for column in numbers), 0.0)
@@ -137,8 +138,8 @@ def test_texts_of_numbers_are_the_levels_of_these_numbers(language, tmp_path):
     model = small_model(category("c", "1", "2.5", "0", "100000", "007", "0x10", "inf", "1_000", "1e999", "True"))
     known = {
         "1": 1, "1.0": 1, " 1 ": 1, "+1": 1, "1.": 1, "10e-1": 1, "\u00a01\u2003": 1, "1\u200b": 0, "\t1\r\n": 1,
-        "\x1c1\x1f": 0, "2.5": 2, "25E-1": 2, ".25e1": 2, "0": 3, "-0": 3, "0.000": 3, "0e5": 3, "00": 0, "1e5": 4,
-        "1E+05": 4, "100000.0": 4, "007": 5, "7": 0, " 007": 0, "0x10": 6, "16": 0, "inf": 7, "Infinity": 0,
+        "\x1c1\x1f": 1, "2.5": 2, "25E-1": 2, ".25e1": 2, "0": 3, "-0": 3, "0.000": 3, "0e5": 3, "00": 0, "1e5": 4,
+        "1E+05": 4, "100000.0": 4, "007": 5, "7": 0, " 007": 5, "0x10": 6, "16": 0, "inf": 7, "Infinity": 0,
         "1_000": 8, "1000": 0, "1e999": 9, "True": 10, "true": 0, "NA": 0, " nan ": 0, "": 0, "-": 0, "+": 0, ".": 0,
         "e5": 0, "1e": 0, "1e+": 0, "--1": 0, "1 1": 0, "1,0": 0, "1" * 2000: 0,
         "0." + "0" * 400 + "1e401": 1, "1" + "0" * 400 + "e-400": 1,
