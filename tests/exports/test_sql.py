@@ -160,7 +160,7 @@ def test_effects_are_those_of_columns_and_pairs_and_add_up_to_the_score(dialect,
 @pytest.mark.parametrize("dialect", ENGINES)
 def test_levels_are_found_as_text_and_as_numbers_and_missing_texts_are_missing(dialect, request):
     model = small_model(terms=small_model().terms[2:], pairs=())
-    texts = {"a": -1.0, " a": 0.5, "A": 0.5, "2": 4.0, "2.0": 4.0, "+2e0": 4.0, " 2\t": 4.0, "02": 0.5, "05": 7.0}
+    texts = {"a": -1.0, " a": -1.0, "A": 0.5, "2": 4.0, "2.0": 4.0, "+2e0": 4.0, " 2\t": 4.0, "02": 0.5, "05": 7.0}
     texts |= {"5": 0.5, "0x2": 0.5, "2_0": 0.5, " NA\n": 0.5, "": 0.5, "1e999": 0.5, "true": 0.5, "2.": 4.0}
     found = answers(request, dialect, model, [{"city": text} | {"age": 0.0} for text in texts])
     assert dict(zip(texts, found["effect_city"], strict=True)) == texts
@@ -225,13 +225,12 @@ def test_hostile_names_levels_and_tables_are_text_and_nothing_is_run(dialect, na
     if dialect == "postgres":
         connection = request.getfixturevalue("postgres")
         connection.execute("CREATE TEMPORARY TABLE IF NOT EXISTS canary (x INTEGER)")
-    levels = tuple(
-        PortableLevel(text, None, 0) for text in (f"level {name}", f"{name}'; DROP TABLE canary; --", f"{name}\\")
-    )
+    texts = (f"level {name}", f"{name}'; DROP TABLE canary; --", f"{name}\\")
+    levels = tuple(PortableLevel(text.strip(), None, 0) for text in texts)  # those of a fit have no blanks around them
     columns = (PortableColumn(f"1 {name}", "number"), PortableColumn(f'2" FROM canary; -- {name}', "category", levels))
     table = f'{name}"; DROP TABLE canary; --'.replace(".", "")[:40]
     model = small_model(columns=columns, classes=(f"{name}1", f"{name}2"), task="classes", link="logit", pairs=())
-    rows = [{columns[0].name: 0.25, columns[1].name: level.text} for level in levels]
+    rows = [{columns[0].name: 0.25, columns[1].name: f" {level.text}\t"} for level in levels]
     found = answers(request, dialect, model, rows, table=table)
     assert list(found["prediction"]) == [f"{name}2"] * 3
     assert numbers(found, named(found, "score"))[:, 0] == pytest.approx([100.0 + 1.5 - 1.0] * 3)
