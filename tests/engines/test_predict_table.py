@@ -123,14 +123,15 @@ def test_dask_gives_a_series_or_a_table_with_its_index_when_it_is_computed(regre
 def test_what_cannot_be_predicted_is_one_sentence(regressor, rows, parquet, tmp_path):
     out = tmp_path / "out.parquet"
     nameless = RandomFeatureSNAMRegressor(random_state=0, alpha=0.01).fit(rows.to_numpy()[4:], rows["b"][4:])
-    pq.write_table(pq.read_table(parquet).drop(["a"]), tmp_path / "less.parquet")
+    needed = str(regressor.get_feature_names_out()[0])
+    pq.write_table(pq.read_table(parquet).drop([needed]), tmp_path / "less.parquet")
     for arguments, options, sentence in (
         ((regressor, rows), {}, "call its predict for a table in memory"),
         ((regressor, parquet), {}, "to: expected the name of a Parquet file, got none"),
         ((regressor, parquet), {"to": tmp_path / "no" / "out.parquet"}, "which is not there"),
         ((regressor, parquet), {"to": out, "method": "predict_proba"}, "expected an estimator with predict_proba"),
         ((regressor, parquet), {"to": out, "method": "transform"}, "method: expected one of"),
-        ((regressor, tmp_path / "less.parquet"), {"to": out}, "expected the column 'a' of the fit"),
+        ((regressor, tmp_path / "less.parquet"), {"to": out}, f"expected the column '{needed}' of the fit"),
         ((nameless, parquet), {"to": out}, "expected one that knows its columns by name"),
         ((regressor, dd.from_pandas(rows, npartitions=1)), {"to": out}, "to: expected None for a table of Dask"),
     ):

@@ -81,12 +81,6 @@ BAD = {
     "target inside": (table().assign(y=NUMBERS), pd.Series(NUMBERS, name="y"), SNAMRegressor(), "target"),
     "mixed types": (table().assign(b=[1, "x"] * 30), NUMBERS, SNAMRegressor(), "'b'.*(mixed|one type)"),
     "all missing": (table().assign(c=np.nan), NUMBERS, SNAMRegressor(), "'c'"),
-    "identifier": (
-        table(3000).assign(b=[f"id{n}" for n in range(3000)]),
-        np.arange(3000.0),
-        SNAMRegressor(),
-        "'b'",
-    ),
     "infinite": (table().assign(a=np.inf), NUMBERS, SNAMRegressor(), "'a'.*inf"),
     "no rows": (table(0), np.zeros(0), SNAMRegressor(), "0 sample|minimum of"),
     "one row": (table(1), np.zeros(1), SNAMRegressor(), "minimum of 2"),

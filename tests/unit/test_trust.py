@@ -9,8 +9,8 @@ from typer.testing import CliRunner
 
 import sparsenam
 from sparsenam import FDR, FDRSelector, SNAMClassifier, SNAMRegressor
-from sparsenam.cli import models
 from sparsenam.cli.app import app
+from sparsenam.cli.tables import FileTable, write_table
 from sparsenam.errors import InputError
 from sparsenam.explain.discoveries import Discoveries
 from sparsenam.explain.uncertainty import Uncertainty
@@ -140,8 +140,11 @@ def test_one_of_a_kind_is_said_in_the_singular(model, classifier, table, tmp_pat
     assert "1 column kept" in invoke("explain", tmp_path / "m.snam").stdout
 
 
-def test_no_negative_zero_is_written_into_a_table():
-    assert models.written(np.array([-0.0, 0.0, -1.5])) == ["0.0", "0.0", "-1.5"]
+def test_no_negative_zero_is_written_into_a_table(tmp_path):
+    columns = {"p": np.array([-0.0, 0.0, -1.5]).tolist()}
+    path = tmp_path / "out.csv"
+    write_table(path, FileTable({"a": ["1", "2", "3"]}), columns)
+    assert path.read_text("utf-8").splitlines() == ["a,p", "1,0.0", "2,0.0", "3,-1.5"]
 
 
 def test_probabilities_without_a_correction_are_not_said_to_be_both_right_and_wrong():

@@ -228,7 +228,7 @@ def with_first_fit(
         return first
     leading = [members[0] for members in task.prepared.grouping.members]
     norms = fitted.norms(point)[task.prepared.terms[leading]]
-    return run(task.with_penalty(penalty.adapted_to(norms)))
+    return run(replace(task.with_penalty(penalty.adapted_to(norms)), adapted=True))
 
 
 def _walk(task: ConvexTask, plan: CrossValidation, loss: HeldOutLoss, context: Context) -> ValidatedPath:
@@ -243,7 +243,8 @@ def _walk(task: ConvexTask, plan: CrossValidation, loss: HeldOutLoss, context: C
     given = (task.design, prepared.target, family, batches)
     held_out, totals = [test for _, test in plan.splits], batches.sum(axis=1)
     fits = SmoothJudge(*given, count=loss.count, gram=gram, held_out=held_out)
-    n_alphas, ratio = long_path(task.design, task.penalty, plan.n_alphas)
+    # a weight that the user gives is to keep a group out, which a longer path would only bring in again
+    n_alphas, ratio = long_path(task.design, task.penalty, plan.n_alphas) if task.adapted else (plan.n_alphas, None)
     walk = convex_path(
         *given,
         penalty=task.penalty,

@@ -120,7 +120,7 @@ class ConvexTask:
     """A prepared sample in frozen hidden units; its blocks are the groups of ``prepared.grouping``.
 
     ``column_of`` gives the column of the table that each of the encoder's terms belongs to, shape (n_terms,), out of
-    ``column_names``.
+    ``column_names``. ``adapted`` says that the penalty's weights come from a first fit.
     """
 
     prepared: PreparedSample
@@ -130,6 +130,7 @@ class ConvexTask:
     penalty: Penalty
     column_of: Indices
     column_names: tuple[str, ...]
+    adapted: bool = False
 
     @classmethod
     def of(
