@@ -35,7 +35,7 @@ imports: $(VENV)/dev.stamp ## the order of the rooms
 	$(BIN)/lint-imports
 
 unit: $(VENV)/dev.stamp ## the tests, without the slow ones
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadgroup --ignore tests/browser
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile --ignore tests/browser
 
 browser-tests: $(VENV)/browser.stamp ## the report in a headless Chromium, which is installed where that can be
 	@command -v chromium >/dev/null || command -v google-chrome >/dev/null || test -n "$$SPARSENAM_CHROMIUM" || \

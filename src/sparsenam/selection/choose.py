@@ -37,6 +37,7 @@ from sparsenam.smooth.judge import SmoothJudge
 
 Result = TypeVar("Result")
 
+ROUNDING = 1e-12  # of the largest mean loss
 PATH_TOL = 1e-3  # choosing a support needs no more; the chosen alpha is solved again to the user's tolerance
 FARTHER, MORE = 1.5, 6.0  # times and plus so many groups as the best point's folds keep: how far the walk looks
 WORSE = 3  # points in a row that are clearly worse than the best before it stops
@@ -337,7 +338,8 @@ class JudgedPoint:
     def evidence(self, curve: CVCurve, *, against_all: bool = True) -> Evidence:
         """Return what the held-out rows know of the point; ``against_all`` compares it with the fit on all groups."""
         task, weights = self.task, self.loss.weights
-        unit = max(abs(float(curve.mean[0])), np.finfo(float).tiny)
+        # a mean that is 0 but for rounding, which losses below 0 can have, is no unit
+        unit = max(abs(float(curve.mean[0])), ROUNDING * float(np.abs(curve.mean).max()), np.finfo(float).tiny)
         gain, gain_error = mean_and_error(curve.losses[0] - self.losses, weights)
         behind, behind_error = None, None
         design = task.design
