@@ -207,3 +207,8 @@ def test_explain_report_and_file_name_the_repeated_values(tmp_path):
 def test_a_table_without_far_cells_has_no_such_note():
     task = make_regression(n_rows=400, n_features=6)
     assert not any("far from all others" in note for note in fitted(task.X, task.y).explain().notes)
+
+
+def test_a_gap_beyond_float64_is_a_far_cell_and_no_warning():
+    found = far_cells(np.r_[np.linspace(0.0, 1.0, 30) * 1e-290, 1e90, 1e95], False)
+    assert found is not None and found.unreasonable.all()

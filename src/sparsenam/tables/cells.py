@@ -299,8 +299,9 @@ def _far_from(
     """Return from which of one side's values on, outwards, they are far, and beyond reason; their number for none."""
     before = np.concatenate([[0.0], distances[:-1]])
     reached = np.maximum(before, spread)
-    gaps = (distances - before) / reached
-    least, far, worst = np.sqrt(reached / spread), values.size, values.size
+    with np.errstate(over="ignore"):  # a gap beyond float64 is infinite
+        gaps, least = (distances - before) / reached, np.sqrt(reached / spread)
+    far = worst = values.size
     for first in np.flatnonzero(gaps > REPEATED[0])[::-1]:  # few: each is twice as far as the one before
         outside, other = values.size - int(first), not looks_filled(float(values[first]), is_date)
         if gaps[first] > ALONE[other] * least[first]:
