@@ -144,11 +144,12 @@ def attack(seed: int, count: int, say: Callable[[str], None], among: dict[str, C
             alone = {name: known[name]() for name in dict.fromkeys(names)}
             before, before_new = counts_here(), counts_in_a_new_thread()
             with ThreadPoolExecutor(AT_ONCE) as executor:
-                of_threads = [executor.submit(counts_here) for _ in range(AT_ONCE)]
+                # before the first fit begins, whose limit of BLAS all threads would see
+                of_threads = [each.result() for each in [executor.submit(counts_here) for _ in range(AT_ONCE)]]
                 say(f"{len(alone)} kinds of cases alone; now {count} in {AT_ONCE} threads")
                 answers = list(executor.map(lambda name: known[name](), names))
                 after_threads = [executor.submit(counts_here) for _ in range(AT_ONCE)]
-                seen = {repr(each.result()) for each in (*of_threads, *after_threads)}
+                seen = {repr(each) for each in (*of_threads, *(each.result() for each in after_threads))}
             for name, answer in zip(names, answers, strict=True):
                 if answer != alone[name]:
                     findings.append(f"{name}: other bits than alone")
