@@ -94,6 +94,10 @@ class CountedBlocks:
     def n_blocks(self):
         return self.inside.n_blocks
 
+    def with_jobs(self, jobs):
+        self.inside = self.inside.with_jobs(jobs)
+        return self
+
     def reduce(self, function, state, report=None):
         if self.passes == self.stop_before:
             raise KeyboardInterrupt

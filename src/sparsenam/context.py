@@ -1,30 +1,25 @@
-"""What a fit is given besides data and settings: time, threads, progress, random streams and a resume file."""
+"""What a fit is given besides data and settings: time, progress, random streams and a resume file."""
 
 from __future__ import annotations
 
 import hashlib
-import os
 import sys
 import time
 import warnings
-from collections.abc import Callable, Generator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from numbers import Integral
 from pathlib import Path
-from threading import Event, Lock, Thread, get_ident
-from typing import Any, Literal, Protocol, Self, cast
+from threading import Event, Thread
+from typing import Any, Literal, Protocol, Self
 
 import numpy as np
-import threadpoolctl
-import torch
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 from tqdm import tqdm
 
 from sparsenam.container import packed, unpacked
-from sparsenam.errors import CheckpointError, CheckpointWarning, InputError, describe
+from sparsenam.errors import CheckpointError, CheckpointWarning, describe
 from sparsenam.files import write_atomically
 from sparsenam.forms import ArrayForm, Form, RefusalError, anything, by_name, record, require, text, whole, word
 
@@ -51,130 +46,6 @@ class Streams:
     def integer(self, name: str) -> int:
         """Return a seed for a generator of another library."""
         return int(self.generator(name).integers(2**63 - 1))
-
-
-class _SharedLibraries:
-    """The threads of libraries that have one number for the whole process, which all its Python threads share.
-
-    The first fit sets the number and the last to end puts back what was there before; a fit that begins in between has
-    the number of those under way. To wait for its turn instead would be a deadlock where one of them waits for it.
-    """
-
-    def __init__(self) -> None:
-        self._lock = Lock()
-        self._limit = 0
-        self._holders = dict[object, int]()  # the Python thread of each fit under way
-        self._before = dict[str, tuple[Any, int]]()  # each library and its threads before these fits, by its file
-
-    def enter(self, holder: object, limit: int, libraries: Sequence[Any]) -> int:
-        """Set the limit, unless fits with another are under way, and return the one that holds."""
-        with self._lock:
-            self._limit = self._limit if self._holders else limit
-            self._holders[holder] = get_ident()
-            for library in libraries:  # some may have been loaded since the first of these fits began
-                self._before.setdefault(library.filepath, (library, library.num_threads))
-                _set_threads(library, self._limit)
-            return self._limit
-
-    def leave(self, holder: object) -> None:
-        """Put back what was there before, if no other fit is under way; to leave twice changes nothing."""
-        with self._lock:
-            self._holders.pop(holder, None)
-            if not self._holders:
-                for library, number in self._before.values():
-                    _set_threads(library, number)
-                self._before.clear()
-
-    def forget_other_threads(self) -> None:
-        """Let go of the fits of Python threads that a forked process does not have."""
-        self._lock = Lock()
-        self._holders = {holder: thread for holder, thread in self._holders.items() if thread == get_ident()}
-        self.leave(object())  # puts back what was there before, if this thread is in no fit
-
-
-SHARED = ("openblas", "blis", "flexiblas")  # of these, unless they use OpenMP, all Python threads share one pool
-_LIMITS = _SharedLibraries()
-_TORCH = Lock()
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_LIMITS.forget_other_threads)
-
-
-def _libraries() -> tuple[list[Any], list[Any]]:
-    """Return the loaded libraries with one number of threads for the process, and those with one a Python thread."""
-    found: Any = cast(Any, threadpoolctl).ThreadpoolController()
-    shared, here = list[Any](), list[Any]()
-    for library in found.lib_controllers:
-        is_shared = library.internal_api in SHARED and getattr(library, "threading_layer", "") != "openmp"
-        (shared if is_shared else here).append(library)
-    return shared, here
-
-
-def _set_threads(library: Any, number: int) -> None:
-    """Set a library's threads; since 3.7 threadpoolctl does nothing in any Python thread but the first that asked."""
-    _let_all_set(library)
-    library.set_num_threads(number)
-    _let_all_set(library)
-
-
-def _let_all_set(library: Any) -> None:
-    if hasattr(library, "clear_controlling_thread"):
-        library.clear_controlling_thread(force=True)
-
-
-def _in_another_thread(call: Callable[..., Any], *given: Any) -> Any:
-    with ThreadPoolExecutor(1) as pool:
-        return pool.submit(call, *given).result()
-
-
-def _set_torch_threads(number: int) -> None:
-    """Set torch's threads in this Python thread, and leave the number that new Python threads get as it is."""
-    with _TORCH:
-        of_new_threads: int = _in_another_thread(torch.get_num_threads)
-        try:
-            torch.set_num_threads(number)
-        finally:
-            _in_another_thread(torch.set_num_threads, of_new_threads)
-
-
-@contextmanager
-def threads(n_jobs: int | None) -> Generator[None]:
-    """Use ``n_jobs`` threads within the block; None is 1, as in scikit-learn, -1 takes all cores.
-
-    All folds of a cross-validation are solved together in one batch of small products. Of ten tables on two cores one
-    gained from a second thread (Superconductivity, 15 %), and networks took twice the time: waiting threads cost more.
-    BLAS has one number for the process: a block that begins in another Python thread has that of those under way.
-    """
-    n_jobs = 1 if n_jobs is None else n_jobs
-    if isinstance(n_jobs, bool) or not isinstance(n_jobs, Integral) or n_jobs == 0:
-        expected = "a number of threads, or -1 for all cores"
-        raise InputError(describe("n_jobs", expected, repr(n_jobs), "choose another"))
-    limit = n_jobs if n_jobs > 0 else max(1, (os.cpu_count() or 1) + 1 + n_jobs)
-    holder, torch_threads = object(), torch.get_num_threads()  # torch's, as OpenMP's, are of this Python thread
-    shared, others = _libraries()
-    here = [(library, library.num_threads) for library in others]
-
-    left = False
-
-    def put_back() -> None:
-        nonlocal left
-        _LIMITS.leave(holder)
-        for library, number in here:
-            library.set_num_threads(number)
-        _set_torch_threads(torch_threads)
-        left = True
-
-    try:
-        try:
-            limit = _LIMITS.enter(holder, int(limit), shared)
-            for library, _ in here:
-                library.set_num_threads(limit)
-            _set_torch_threads(limit)
-            yield
-        finally:
-            put_back()
-    finally:
-        if not left:  # an interrupt came in the midst of it
-            put_back()
 
 
 Stage = Literal["sample", "choose", "smooth", "detail", "rows", "pairs", "train", "halves", "other models", "audit"]

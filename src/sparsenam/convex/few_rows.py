@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from sparsenam.tables.sample import Matrix, Vector
 
 Places = NDArray[np.unsignedinteger]
+Indices = NDArray[np.intp]
 
 
 def add_products(places: Places, shares: Matrix, weights: Vector, gram: Matrix) -> None:
@@ -25,18 +26,18 @@ def add_products(places: Places, shares: Matrix, weights: Vector, gram: Matrix) 
             np.add.at(flat, cells + room + 1, high_right)
 
 
-def add_sums(places: Places, shares: Matrix, values: Matrix, sums: Matrix) -> None:
-    """Add Hᵀv to ``sums`` (r, knots) for values v (r, rows)."""
+def add_sums(places: Places, shares: Matrix, terms: Indices, values: Matrix, sums: Matrix) -> None:
+    """Add Hᵀv of some terms to ``sums`` (r, knots) for values v (r, rows)."""
     size = sums.shape[1]
-    for term, part in zip(places.astype(np.intp), shares, strict=True):
+    for term, part in zip(places[terms].astype(np.intp), shares[terms], strict=True):
         for added, into in zip(values, sums, strict=True):
             right = added * part
             into += np.bincount(term, added - right, size) + np.bincount(term + 1, right, size)
 
 
-def add_effects(places: Places, shares: Matrix, values: Matrix, effects: Matrix) -> None:
-    """Add Hf to ``effects`` (r, rows) for values f at the knots (r, knots)."""
-    for term, part in zip(places.astype(np.intp), shares, strict=True):
+def add_effects(places: Places, shares: Matrix, terms: Indices, values: Matrix, effects: Matrix) -> None:
+    """Add Hf of some terms to ``effects`` (r, rows) for values f at the knots (r, knots)."""
+    for term, part in zip(places[terms].astype(np.intp), shares[terms], strict=True):
         left = values[:, term]
         effects += left + part * (values[:, term + 1] - left)
 

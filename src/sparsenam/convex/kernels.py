@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 Places = NDArray[np.unsignedinteger]
+Indices = NDArray[np.intp]
 ONE = np.uint64(1)
 
 
@@ -57,14 +58,13 @@ def add_products(places: Places, shares: Floats, weights: Floats, gram: Floats) 
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def add_sums(places: Places, shares: Floats, values: Floats, sums: Floats) -> None:
-    """Add Hᵀv to ``sums`` (r, knots) for values v (r, rows)."""
-    terms, rows = places.shape
+def add_sums(places: Places, shares: Floats, terms: Indices, values: Floats, sums: Floats) -> None:
+    """Add Hᵀv of some terms to ``sums`` (r, knots) for values v (r, rows)."""
     for column in range(len(values)):
         added, into = values[column], sums[column]
-        for term in range(terms):
+        for term in terms:
             left, part = places[term], shares[term]
-            for row in range(rows):
+            for row in range(left.size):
                 right = added[row] * part[row]
                 place = np.uint64(left[row])
                 into[place] += added[row] - right
@@ -72,14 +72,13 @@ def add_sums(places: Places, shares: Floats, values: Floats, sums: Floats) -> No
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def add_effects(places: Places, shares: Floats, values: Floats, effects: Floats) -> None:
-    """Add Hf to ``effects`` (r, rows) for values f at the knots (r, knots)."""
-    terms, rows = places.shape
+def add_effects(places: Places, shares: Floats, terms: Indices, values: Floats, effects: Floats) -> None:
+    """Add Hf of some terms to ``effects`` (r, rows) for values f at the knots (r, knots)."""
     for column in range(len(values)):
         at, into = values[column], effects[column]
-        for term in range(terms):
+        for term in terms:
             left, part = places[term], shares[term]
-            for row in range(rows):
+            for row in range(left.size):
                 place = np.uint64(left[row])
                 into[row] += at[place] + part[row] * (at[place + ONE] - at[place])
 
@@ -108,7 +107,9 @@ def place(cells: Floats, knots: Floats, start: int, absent: int, places: Places,
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def add_crossed(one: Places, part: Floats, places: Places, shares: Floats, weights: Floats, gram: Floats) -> None:
+def add_crossed(
+    one: Places, part: Floats, places: Places, shares: Floats, terms: Indices, weights: Floats, gram: Floats
+) -> None:
     """Add H₁ᵀWH to ``gram`` (knots of one term, knots): the products of one term with some, itself among them or not.
 
     ``one`` and ``part`` (rows,) are that term's places, counted from its first knot, and shares.
@@ -118,5 +119,5 @@ def add_crossed(one: Places, part: Floats, places: Places, shares: Floats, weigh
     for row in range(rows):
         high[row] = weights[row] * part[row]
         low[row] = weights[row] - high[row]
-    for term in range(len(places)):
+    for term in terms:
         _cross(one, low, high, places[term], shares[term], gram)

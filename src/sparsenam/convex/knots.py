@@ -57,8 +57,8 @@ class KnotDesign(GroupedDesign):
         """Return the chosen groups' columns in double precision."""
         at, result = self._padded(self.values.T), np.zeros((groups.size, self.width, self.n_rows))
         for group, columns in zip(groups.tolist(), result, strict=True):
-            inside = self.terms[int(group)]
-            kernels_module().add_effects(self.placed.places[inside], self.placed.shares[inside], at, columns)
+            terms = self._terms_of(np.array([group]))
+            kernels_module().add_effects(self.placed.places, self.placed.shares, terms, at, columns)
         return result.reshape(groups.size * self.width, self.n_rows)
 
     def combined(self, groups: Indices, theta: Floats) -> Array:
@@ -68,19 +68,15 @@ class KnotDesign(GroupedDesign):
         for index, group in enumerate(groups.tolist()):
             at[:, self.knots[group]] = parts[:, index] @ self.values[self.knots[group]].T
         terms, result = self._terms_of(groups), np.zeros((len(theta), self.n_rows))
-        kernels_module().add_effects(self.placed.places[terms], self.placed.shares[terms], self._padded(at), result)
+        kernels_module().add_effects(self.placed.places, self.placed.shares, terms, self._padded(at), result)
         return result
 
     def products(self, vectors: Array, groups: Indices | None = None) -> Array:
         """Return Qᵀv of all groups or of some, shape (groups, m, r), in double precision."""
         sums = np.zeros((len(vectors), len(self.values) + GHOSTS))
         given = np.ascontiguousarray(vectors, dtype=np.float64)
-        if groups is None:
-            groups, placed = np.arange(self.n_groups), (self.placed.places, self.placed.shares)
-        else:
-            terms = self._terms_of(groups)
-            placed = self.placed.places[terms], self.placed.shares[terms]
-        kernels_module().add_sums(*placed, given, sums)
+        groups = np.arange(self.n_groups) if groups is None else groups
+        kernels_module().add_sums(self.placed.places, self.placed.shares, self._terms_of(groups), given, sums)
         result = np.empty((groups.size, self.width, len(vectors)))
         for index, group in enumerate(groups.tolist()):
             result[index] = self.values[self.knots[group]].T @ sums[:, self.knots[group]].T
@@ -118,7 +114,6 @@ class KnotDesign(GroupedDesign):
     def _crossed(self, placed: PlacedRows, group: int, right: Indices, weights: Array) -> Array:
         """Return QⱼᵀWQₖ of one group with some, shape (m, groups, m)."""
         terms = self._terms_of(right)
-        places, shares = placed.places[terms], placed.shares[terms]
         across = np.zeros((self.width, len(self.values)))
         for term in range(self.terms[group].start, self.terms[group].stop):
             knots = placed.knots[term]
@@ -126,8 +121,8 @@ class KnotDesign(GroupedDesign):
             local = np.minimum(placed.places[term].astype(np.int64) - knots.start, size)
             local[placed.places[term] >= len(self.values)] = size
             gram = np.zeros((size + GHOSTS, len(self.values) + GHOSTS))
-            kernel = kernels_module()
-            kernel.add_crossed(local.astype(np.uint16), placed.shares[term], places, shares, weights, gram)
+            one = local.astype(np.uint16), placed.shares[term]
+            kernels_module().add_crossed(*one, placed.places, placed.shares, terms, weights, gram)
             across += self.values[knots].T @ gram[:size, : len(self.values)]
         parts = [across[:, self.knots[int(g)]] @ self.values[self.knots[int(g)]] for g in right]
         return np.stack(parts, axis=1)

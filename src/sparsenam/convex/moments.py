@@ -75,6 +75,10 @@ class PlacedRows:
         return self.knots[-1].stop if self.knots else 0
 
     @property
+    def _all(self) -> NDArray[np.intp]:
+        return np.arange(len(self.knots))
+
+    @property
     def n_rows(self) -> int:
         """The number of rows."""
         return self.places.shape[1]
@@ -92,7 +96,7 @@ class PlacedRows:
     def sums(self, values: Matrix) -> Matrix:
         """Return Hᵀv, shape (knots, r), for v of shape (rows, r)."""
         sums = np.zeros((values.shape[1], self.size + GHOSTS))
-        _loops(self.places).add_sums(self.places, self.shares, np.ascontiguousarray(values.T), sums)
+        _loops(self.places).add_sums(self.places, self.shares, self._all, np.ascontiguousarray(values.T), sums)
         return np.ascontiguousarray(sums[:, : self.size].T)
 
     def times(self, values: Matrix) -> Matrix:
@@ -100,7 +104,7 @@ class PlacedRows:
         at = np.zeros((values.shape[1], self.size + GHOSTS))
         at[:, : self.size] = values.T
         effects = np.zeros((values.shape[1], self.n_rows))
-        _loops(self.places).add_effects(self.places, self.shares, at, effects)
+        _loops(self.places).add_effects(self.places, self.shares, self._all, at, effects)
         return effects.T
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from sparsenam.context import ProgressBar, threads
+from sparsenam.context import ProgressBar
 from sparsenam.estimators.editing import GivenRows, loss_units
 from sparsenam.explain.audit import Audit, checks_of, harms_of, rows_of, subgroup_text
 from sparsenam.explain.local import read_cells
@@ -23,6 +23,7 @@ from sparsenam.fitting.subgroups import Partition, binned, read_partitions
 from sparsenam.model import AdditiveModel
 from sparsenam.tables import TableEncoder
 from sparsenam.tables.columns import Reading, read_column
+from sparsenam.threads import one_thread
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -101,7 +102,7 @@ class AuditingMixin:
         columns = [binned(index, self.encoder_.columns[index], readings[index]) for index in dropped]
         progress = ProgressBar(verbose)
         try:
-            with threads(None):
+            with one_thread():
                 found = harms(scaled, columns, partitions, lambda done, total: progress.report("audit", done, total))
         finally:
             progress.close()

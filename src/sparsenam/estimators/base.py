@@ -22,7 +22,7 @@ from sklearn.utils.validation import (
     check_is_fitted,
 )
 
-from sparsenam.context import Clock, Context, Progress, ProgressBar, ResumeFile, Streams, threads
+from sparsenam.context import Clock, Context, Progress, ProgressBar, ResumeFile, Streams
 from sparsenam.convex.problem import Certificate
 from sparsenam.errors import (
     LARGEST,
@@ -89,6 +89,7 @@ from sparsenam.selection import CVCurve, Evidence, RegularizationPath, as_rule
 from sparsenam.selection.task import TOLERANCE, Norm
 from sparsenam.tables import Sample, TableEncoder
 from sparsenam.tables.encoder import ColumnName
+from sparsenam.threads import one_thread, thread_count
 from sparsenam.training import Network
 from sparsenam.training.checkpoint import History
 
@@ -330,10 +331,11 @@ class AdditiveEstimator(AuditingMixin, BandsMixin, EditingMixin, ExportMixin, Ch
             remedy = "leave groups out"
             raise InputError(describe("groups", "alpha='auto', which cross-validates", f"{plan.alpha}", remedy))
         parameters = self._settings()
+        thread_count(parameters.get("n_jobs"))  # which raises for what is no number, also where all rows are at hand
         started = time.perf_counter()
         context = surroundings.context(parameters)
         try:
-            with threads(parameters.get("n_jobs")):
+            with one_thread():
                 result = fit(encoder, sample, plan, context, groups, answer, table)
         finally:
             context.progress.close()

@@ -270,8 +270,8 @@ class SNAMRegressor(SupportMixin, SNAMParameters, AdditiveRegressor):
         Time budget; the fit ends with what it has. Reading the table is not in it, and the choice of columns gets at
         least as long as its preparation took. ``summary_.cut_short`` says what was ended early.
     n_jobs : int, optional
-        Threads of the linear algebra, -1 for all cores; None is 1, the fastest for nearly every table.
-        Fits at once in several Python threads run together if theirs agree; others wait, so that no bit changes.
+        Threads for tables of more than 200,000 rows, whose blocks are then worked on side by side; -1 for all cores,
+        None is 1. All else has one thread, which is the fastest there. No bit of the result depends on it.
     verbose : bool, optional
         Progress bar for fits of more than two seconds; by default only on a terminal.
     random_state : int, RandomState or None

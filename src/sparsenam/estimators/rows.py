@@ -18,6 +18,7 @@ from sparsenam.fitting.strategies import Strategy
 from sparsenam.tables.blocks import SAMPLE_ROWS, Blocks, MemoryBlocks, TargetColumns, VisitedBlocks, sample_of
 from sparsenam.tables.cells import cell_type_of
 from sparsenam.tables.sources import blocks_of, require_named_columns, source_of
+from sparsenam.threads import thread_count
 
 Matrix = NDArray[np.float64]
 
@@ -56,6 +57,7 @@ def given_table(
     A table that is not in memory has its target, weights and exposure among its columns, named by y and the others; so
     may a table in memory. ``at_once`` says that all rows are needed at once, as folds given by the user need them.
     """
+    jobs = thread_count(parameters.get("n_jobs"))
     given, blocks = GivenTable(X, y, weights, exposure), _outside(X, y, weights, exposure)
     if blocks is None and isinstance(y, str):
         require_named_columns(X)
@@ -84,7 +86,7 @@ def given_table(
         weighing, units = _of_rows(given.weights, "sample_weight", rows), _of_rows(given.exposure, "exposure", rows)
         blocks = MemoryBlocks(given.X, np.asarray(given.y), weighing, units)
     seed = Streams.from_random_state(parameters.get("random_state")).integer("sample of rows")
-    rows = blocks.n_rows
+    blocks, rows = blocks.with_jobs(jobs), blocks.n_rows
     try:
         drawn = sample_of(blocks, seed, report=lambda done: progress.report("sample", done, rows))
     finally:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from sparsenam.context import Clock, Context, ProgressBar, Streams, threads
+from sparsenam.context import Clock, Context, ProgressBar, Streams
 from sparsenam.errors import InputError, check_number, check_whole, describe
 from sparsenam.estimators.editing import GivenRows
 from sparsenam.explain.alternatives import Alternatives, alternatives_of
@@ -25,6 +25,7 @@ from sparsenam.model import AdditiveModel
 from sparsenam.penalties import Penalty
 from sparsenam.selection.task import twins_of
 from sparsenam.tables import TableEncoder
+from sparsenam.threads import one_thread
 
 Vector = NDArray[np.float64]
 
@@ -161,7 +162,7 @@ class ChoiceMixin:
         streams = Streams.from_random_state(parameters.get("random_state"))
         context = Context(streams, Clock(seconds), ProgressBar(parameters.get("verbose")))
         try:
-            with threads(parameters.get("n_jobs")):
+            with one_thread():
                 yield context
         finally:
             context.progress.close()

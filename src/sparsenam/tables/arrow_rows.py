@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from sparsenam.errors import InputError, describe
-from sparsenam.tables.blocks import Block, State, Sum, TargetColumns, chosen, reported, total, usual_height
+from sparsenam.tables.blocks import Block, State, Sum, TargetColumns, chosen, summed, usual_height
 
 PARQUET = (".parquet", ".pq")
 AT_ONCE = 65_536  # rows decoded at once: a row group larger than a block is never in memory as a whole
@@ -47,6 +47,7 @@ class ArrowBlocks:
     names: tuple[str, ...]
     n_rows: int
     height: int = field(default_factory=usual_height)
+    jobs: int = 1
 
     @property
     def n_blocks(self) -> int:
@@ -56,6 +57,10 @@ class ArrowBlocks:
     def only(self, names: Iterable[str]) -> ArrowBlocks:
         """Return the same rows with some of the columns; the others are not read."""
         return replace(self, names=chosen(names, self.names))
+
+    def with_jobs(self, jobs: int) -> ArrowBlocks:
+        """Return the same rows, of which ``jobs`` blocks are worked on at once."""
+        return replace(self, jobs=jobs)
 
     def __iter__(self) -> Iterator[Block]:
         tables = tables_of(self.dataset, (*self.names, *self.columns.used), self.height)
@@ -78,8 +83,8 @@ class ArrowBlocks:
         state: State,
         report: Callable[[int], None] | None = None,
     ) -> Sum:
-        """Return the sum over all blocks, one after the other; the next is read while one is worked on."""
-        return total(reported(((function(block, state), len(block)) for block in self), report))
+        """Return the sum over all blocks; the next is read while ``jobs`` of them are worked on."""
+        return summed(self, function, state, report, self.jobs)
 
 
 def arrow_blocks(dataset: Any, columns: TargetColumns, height: int | None = None) -> ArrowBlocks:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from functools import reduce
+from dataclasses import dataclass, field, replace
+from functools import partial, reduce
 from typing import Any, Protocol, Self, TypeVar, cast, runtime_checkable
 
 import narwhals.stable.v2 as nw
@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsenam.errors import InputError, describe, nearest
+from sparsenam.threads import results_in_order
 
 BLOCK_ROWS = 200_000  # of a block in memory: tables of moments are then filled four times as fast as with 16,000
 
@@ -79,6 +80,10 @@ class Blocks(Protocol):
     def n_rows(self) -> int: ...
     @property
     def n_blocks(self) -> int: ...
+    def with_jobs(self, jobs: int) -> Self:
+        """Return the same rows, of which ``jobs`` blocks are worked on at once; an engine has workers of its choice."""
+        ...
+
     def reduce(
         self,
         function: Callable[[Block, State], Sum],
@@ -105,13 +110,17 @@ def total(sums: Iterable[Sum]) -> Sum:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MemoryBlocks:
-    """A table in memory: X (rows, columns) of any kind, y, and, if given, weights and exposure (rows,)."""
+    """A table in memory: X (rows, columns) of any kind, y, and, if given, weights and exposure (rows,).
+
+    ``jobs`` blocks are worked on at once.
+    """
 
     X: Any
     y: NDArray[Any]
     weights: NDArray[Any] | None = None
     exposure: NDArray[Any] | None = None
     height: int = field(default_factory=usual_height)
+    jobs: int = 1
 
     @property
     def n_rows(self) -> int:
@@ -122,6 +131,10 @@ class MemoryBlocks:
     def n_blocks(self) -> int:
         """The number of blocks."""
         return -(-len(self.y) // self.height)
+
+    def with_jobs(self, jobs: int) -> MemoryBlocks:
+        """Return the same rows, of which ``jobs`` blocks are worked on at once."""
+        return replace(self, jobs=jobs)
 
     def __iter__(self) -> Iterator[Block]:
         return self.visit(range(self.n_blocks))
@@ -146,8 +159,27 @@ class MemoryBlocks:
         state: State,
         report: Callable[[int], None] | None = None,
     ) -> Sum:
-        """Return the sum over all blocks, one after the other."""
-        return total(reported(((function(block, state), len(block)) for block in self), report))
+        """Return the sum over all blocks."""
+        return summed(self, function, state, report, self.jobs)
+
+
+def summed(
+    blocks: Iterable[Block],
+    function: Callable[[Block, State], Sum],
+    state: State,
+    report: Callable[[int], None] | None,
+    jobs: int,
+) -> Sum:
+    """Return the sum of ``function(block, state)`` over blocks, ``jobs`` of which are worked on at once.
+
+    Their sums are added in their order, so that no bit depends on the number.
+    """
+    tasks = (partial(_with_rows, function, block, state) for block in blocks)
+    return total(reported(results_in_order(tasks, jobs), report))
+
+
+def _with_rows(function: Callable[[Block, State], Sum], block: Block, state: State) -> tuple[Sum, int]:
+    return function(block, state), len(block)
 
 
 def reported(parts: Iterable[tuple[Sum, int]], report: Callable[[int], None] | None) -> Iterator[Sum]:

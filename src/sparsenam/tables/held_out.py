@@ -97,6 +97,10 @@ class SomeRows:
         """Return the same rows with some of the columns."""
         return replace(self, blocks=self.blocks.only(names))
 
+    def with_jobs(self, jobs: int) -> SomeRows:
+        """Return the same rows, of which ``jobs`` blocks are worked on at once."""
+        return replace(self, blocks=self.blocks.with_jobs(jobs))
+
     def named(self, columns: TargetColumns) -> SomeRows:
         """Return these rows; raise unless target, weights and exposure are those that they were counted by."""
         if columns != self.draw.columns:

@@ -46,6 +46,10 @@ class SparkBlocks:
         """Return the same rows with some of the columns; the others are not read where Spark can leave them out."""
         return replace(self, names=chosen(names, self.names))
 
+    def with_jobs(self, jobs: int) -> SparkBlocks:
+        """Return these rows: the cluster's workers are not ours to count."""
+        return self
+
     def reduce(
         self,
         function: Callable[[Block, State], Sum],
