@@ -243,7 +243,7 @@ MUTANTS = (
     Mutant("scatter of levels", PRIOR, "    values -= values.mean(axis=0)\n", "", (SUMS, "-k", "scatter")),
     Mutant(
         "products of knots",
-        "src/sparsenam/convex/few_rows.py",
+        "src/sparsenam/convex/moments.py",
         "cells + room, high - high_right",
         "cells + room, high",
         (SUMS, "-k", "sums_over_rows"),
