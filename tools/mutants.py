@@ -294,7 +294,7 @@ MUTANTS = (
     # --- threads
     Mutant(
         "limit of another thread",
-        "src/sparsenam/context.py",
+        "src/sparsenam/threads.py",
         "    _let_all_set(library)\n    library.set_num_threads(number)\n",
         "    library.set_num_threads(number)\n",
         ("tests/guards/test_threads.py", "-k", "whoever"),

@@ -1,7 +1,6 @@
 """Fits and predictions in eight threads at once: bit for bit what each gives alone, and all thread counts as before.
 
-A case is a fit with all that is asked of it after, or an attempt that fails; they run in random order, with numbers of
-threads (``n_jobs``) that differ between those under way.
+A case is a fit with all that is asked of it after, or an attempt that fails; they run in random order.
 """
 
 from __future__ import annotations
@@ -101,8 +100,8 @@ def cases() -> dict[str, Case]:
         "two targets": (SNAMRegressor(), X, np.stack([y, X[:, 2]], axis=1)),
         "classes": (SNAMClassifier(n_jobs=2), X, y > 0),
         "three classes": (SNAMClassifier(), X, classes),
-        "random features": (RandomFeatureSNAMRegressor(n_jobs=2), X, y),
-        "random feature classes": (RandomFeatureSNAMClassifier(n_jobs=-1), X, y > 0),
+        "random features": (RandomFeatureSNAMRegressor(), X, y),
+        "random feature classes": (RandomFeatureSNAMClassifier(), X, y > 0),
         "survival": (SNAMSurvival(), X, survival_target(y > -1.0, positive)),
         "network": (SNAMRegressor(alpha=0.02, network=net), X, y),
         "network of classes": (SNAMClassifier(alpha=0.02, network=net, n_jobs=2), X, y > 0),

@@ -12,6 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GroupKFold
 
 import sparsenam
+from fit_cases import small_blocks
 from sparsenam import (
     Network,
     RandomFeatureSNAMClassifier,
@@ -22,8 +23,9 @@ from sparsenam import (
     survival_target,
 )
 from sparsenam.errors import InputError
-from sparsenam.fitting import pairs, pipeline
+from sparsenam.fitting import pairs
 from sparsenam.selection import OneSE
+from sparsenam.tables import blocks
 
 SNAM = (SNAMRegressor, SNAMClassifier, SNAMSurvival)
 RANDOM_FEATURES = (RandomFeatureSNAMRegressor, RandomFeatureSNAMClassifier)
@@ -232,19 +234,26 @@ def test_max_seconds_ends_the_fit(estimator, ticking):
         fitted(estimator, {"max_seconds": 5.0})
 
 
-@pytest.mark.parametrize("estimator", ESTIMATORS)
-def test_n_jobs_is_the_number_of_threads_within_the_fit(estimator, monkeypatch):
-    seen, before, build = [], torch.get_num_threads(), pipeline.build
+@pytest.mark.parametrize("estimator", [SNAMRegressor, SNAMClassifier])
+def test_n_jobs_is_the_number_of_blocks_worked_on_at_once(estimator, monkeypatch):
+    small_blocks(monkeypatch, sample=100, height=40)
+    asked, results_in_order = [], blocks.results_in_order
 
-    def spy(*given):
-        seen.append(torch.get_num_threads())
-        return build(*given)
+    def spy(tasks, count):
+        asked.append(count)
+        return results_in_order(tasks, count)
 
-    monkeypatch.setattr(pipeline, "build", spy)
-    for n_jobs in (None, before + 1):
-        fitted(estimator, (SPARSE if estimator is SNAMSurvival else QUICK) | {"n_jobs": n_jobs})
-    assert seen == [1, before + 1]
-    assert torch.get_num_threads() == before
+    monkeypatch.setattr(blocks, "results_in_order", spy)
+    for n_jobs in (None, 3):
+        fitted(estimator, QUICK | {"n_jobs": n_jobs})
+    assert set(asked) == {1, 3}
+
+
+@pytest.mark.parametrize("estimator", [SNAMSurvival, RandomFeatureSNAMRegressor, RandomFeatureSNAMClassifier])
+def test_n_jobs_is_refused_where_all_rows_are_one_block(estimator):
+    with pytest.raises(InputError, match=r"n_jobs: expected its default None, got 2, .* one block"):
+        fitted(estimator, {"n_jobs": 2})
+    fitted(estimator, (SPARSE if estimator is SNAMSurvival else QUICK) | {"n_jobs": 1})
 
 
 @pytest.mark.parametrize("estimator", SNAM)

@@ -402,6 +402,12 @@ class SupportMixin(KeptColumnsMixin):
         return mask
 
 
+def require_one_thread(n_jobs: int | None, whose: str) -> None:
+    """Raise where more threads are asked for than could act."""
+    if thread_count(n_jobs) > 1:
+        require_default("n_jobs", n_jobs, None, f"{whose} has all its rows in one block")
+
+
 @dataclass(kw_only=True, eq=False, repr=False)
 class SNAMParameters(PairParameters, ChoosingParameters):
     """The constructor of the SNAM estimators; see `SNAMRegressor` for the meaning."""
@@ -441,6 +447,7 @@ class RandomFeatureParameters(ChoosingParameters):
     random_state: RandomState = None
 
     def _resolve(self) -> tuple[Strategy, Penalty]:
+        require_one_thread(self.n_jobs, "a random-feature model")
         return resolve_random_features(
             self, self.features, self.norm, self.width, self.hidden, self.activation, self.tol
         )

@@ -271,7 +271,8 @@ class SNAMRegressor(SupportMixin, SNAMParameters, AdditiveRegressor):
         least as long as its preparation took. ``summary_.cut_short`` says what was ended early.
     n_jobs : int, optional
         Threads for tables of more than 200,000 rows, whose blocks are then worked on side by side; -1 for all cores,
-        None is 1. All else has one thread, which is the fastest there. No bit of the result depends on it.
+        None is 1. All else has one thread, which is the fastest there. No bit of the result depends on it. Refused
+        where all rows are one block: survival times and random-feature models.
     verbose : bool, optional
         Progress bar for fits of more than two seconds; by default only on a terminal.
     random_state : int, RandomState or None

@@ -20,6 +20,7 @@ from sparsenam.estimators.base import (
     Surroundings,
     all_or_nothing,
     check_weights,
+    require_one_thread,
     require_target,
 )
 from sparsenam.estimators.editing import GivenRows
@@ -62,6 +63,7 @@ class AdditiveSurvival(AdditiveEstimator):
     ) -> Self:
         with all_or_nothing(self):
             check_word("ties", self.ties, TIES)
+            require_one_thread(self._settings().get("n_jobs"), "a fit of survival times")
             target = read_survival(require_target(self, y))
             strategy, penalty = self._resolve()
             plan = self._plan(self._pose(strategy, Poisson()), strategy, penalty)
