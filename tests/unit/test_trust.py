@@ -12,6 +12,7 @@ from sparsenam import FDR, FDRSelector, SNAMClassifier, SNAMRegressor
 from sparsenam.cli.app import app
 from sparsenam.cli.tables import FileTable, write_table
 from sparsenam.errors import InputError
+from sparsenam.estimators.intervals import ELSEWHERE
 from sparsenam.explain.discoveries import Discoveries
 from sparsenam.explain.uncertainty import Uncertainty
 
@@ -183,6 +184,10 @@ def test_what_another_kind_of_model_answers_is_named_where_it_is_missing(model, 
         assert not hasattr(asked, name)
         with pytest.raises(AttributeError, match=instead):
             getattr(asked, name)
+    for name, instead in ELSEWHERE.items():
+        with pytest.raises(AttributeError, match=f"no attribute '{name}'; use ") as caught:
+            getattr(model, name)
+        assert str(caught.value).endswith(instead)
     with pytest.raises(AttributeError, match="has no attribute 'nothing_like_it'"):
         _ = model.nothing_like_it
 

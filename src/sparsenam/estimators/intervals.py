@@ -235,10 +235,18 @@ def _rows_of(X: ArrayLike) -> Callable[[NDArray[np.intp]], Any]:
     return lambda rows: array[rows]
 
 
+# what other libraries have on the estimator, and where it is here
+ELSEWHERE = {
+    "report": "explain().report('report.html')",
+    "plot": "explain().plot()",
+    "feature_importances_": "explain().to_frame()",
+}
+
+
 def lacking_attribute(estimator: object, name: str, instead: Mapping[str, str]) -> AttributeError:
     """Return Python's error for an attribute that there is not, with what to use instead where that is known."""
-    message = f"{type(estimator).__name__!r} object has no attribute {name!r}"
-    message += f"; use {instead[name]}" if name in instead else ""
+    message, known = f"{type(estimator).__name__!r} object has no attribute {name!r}", ELSEWHERE | dict(instead)
+    message += f"; use {known[name]}" if name in known else ""
     return AttributeError(message, name=name, obj=estimator)
 
 
