@@ -35,10 +35,12 @@ class Ramps:
     """Clipped ReLU units clip((x - tₖ)/hₖ, 0, 1) between neighbouring knots t₀ < … < tₘ of one term.
 
     hₖ = tₖ₊₁ - tₖ, and ``knots`` has shape (m + 1,). Σₖ cₖ rampₖ(x) is piecewise linear with these knots,
-    0 left of t₀, level right of tₘ, and rises by cₖ between tₖ and tₖ₊₁.
+    0 left of t₀, level right of tₘ, and rises by cₖ between tₖ and tₖ₊₁. ``jump`` is the ramp, the first or the last,
+    that leads from a value of many rows to all others, if there is such a value: no smoothness is asked of it.
     """
 
     knots: Vector
+    jump: int | None = None
 
     @property
     def size(self) -> int:

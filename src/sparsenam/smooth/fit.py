@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sparsenam.context import Context
-from sparsenam.convex.design import ROUNDING, Ramps, distinct, place_ramps, ramp_bank
+from sparsenam.convex.design import NEAR, ROUNDING, Ramps, distinct, place_ramps, ramp_bank
 from sparsenam.families import Family
 from sparsenam.families.dispersion import dispersion
 from sparsenam.model import ShapeBank, ShapeFunction
@@ -203,7 +203,8 @@ def resampled(layout: Layout, before: SmoothState) -> tuple[Matrix, Vector]:
 # MSE 1.09 and the like: mean test error of the synthetic regression, ten seeds, floor 1.0
 FIRST_RAMPS = 16  # of each term; matters little: MSE 1.08 with 16, 1.10 with 32, 1.09 with 64
 MOST_RAMPS = 512  # of one term; California, split 0: 0.2945, and 0.2975 with 128
-ROWS_PER_RAMP = 8  # at least, on average
+ROWS_PER_RAMP = 8  # at least, on average; those of one value count for one ramp
+MANY, MANY_TIMES = 0.3, 10.0  # share of the rows, and times as many as any other value: such a value may jump
 COLUMNS = 2000  # of all: a budget of time and memory, eight matrices of 32 MB. Finer detail is found without matrices
 # share of its ramps used as degrees of freedom at which a term gets more: MSE and cross-entropy 1.095 and
 # 0.0885 at 0.4, 1.109 and 0.0885 at 0.2, 1.062 and 0.0936 at 0.6
@@ -432,7 +433,29 @@ def ramps_of(cells: Vector, weights: Vector, count: int) -> Ramps:
     if cells.size == 0 or np.ptp(cells) == 0.0:
         start = cells[0] if cells.size else 0.0
         return Ramps(np.array([start, start + 1.0]))
-    return place_ramps(cells, weights, count)
+    return _with_jump(cells, weights, count) or place_ramps(cells, weights, count)
+
+
+def _with_jump(cells: Vector, weights: Vector, count: int) -> Ramps | None:
+    """Return ramps of which one jumps from the first or last value, if that has many rows, as 0 has of most gains."""
+    values, counts = distinct(cells, weights)
+    if count < 4 or values.size <= count + 1:  # every value is a knot
+        return None
+    least = NEAR * (values[-1] - values[0])
+    if _has_many(counts) and values[1] - values[0] > least:
+        rest = cells > values[0]
+        knots = place_ramps(cells[rest], weights[rest], count - 1).knots
+        return Ramps(np.array([values[0], values[1], *knots[1:]]), 0)  # no margin on the side of the jump
+    if _has_many(counts[::-1]) and values[-1] - values[-2] > least:
+        rest = cells < values[-1]
+        knots = place_ramps(cells[rest], weights[rest], count - 1).knots
+        return Ramps(np.array([*knots[:-1], values[-2], values[-1]]), knots.size - 1)
+    return None
+
+
+def _has_many(counts: Vector) -> bool:
+    """Return whether the first of the values, by their weights (values,), is of another kind than the others."""
+    return bool(counts[0] >= max(MANY * counts.sum(), MANY_TIMES * counts[1:].max()))
 
 
 def most_ramps(task: SmoothProblem, unordered: NDArray[np.bool_], shapes: Mapping[int, Shape]) -> NDArray[np.intp]:
@@ -440,8 +463,9 @@ def most_ramps(task: SmoothProblem, unordered: NDArray[np.bool_], shapes: Mappin
     values, rows = list[int](), list[int]()
     for cells in task.x:
         present = ~np.isnan(cells)
-        values.append(distinct(cells[present], task.weights[present])[0].size)
-        rows.append(int(task.weights[present].sum() * (1.0 + ROUNDING)))
+        different, counts = distinct(cells[present], task.weights[present])
+        values.append(different.size)
+        rows.append(int(np.minimum(counts, ROWS_PER_RAMP).sum() * (1.0 + ROUNDING)))
     by_rows = np.maximum(np.array(rows) // ROWS_PER_RAMP, 4)
     highest = np.where(unordered, np.iinfo(np.intp).max, np.minimum(MOST_RAMPS, by_rows))
     highest[[term for term, shape in shapes.items() if shape.form == "linear"]] = 1

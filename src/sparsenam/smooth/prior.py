@@ -26,8 +26,16 @@ def roughness(ramps: Ramps) -> tuple[Matrix, ...]:
     """Return S₁, S₂ and S₃ of one term, each (m, m); only S₁ below 3 ramps, no S₃ below 5.
 
     With dₖ the widths relative to their mean, cᵀS₁c = Σ cₖ²/dₖ is the sum of squared slopes; S₂ and S₃ do the
-    same for the first and second divided differences of the slopes.
+    same for the first and second divided differences of the slopes. With a jump these are of the other ramps, and the
+    last matrix is that of the jump alone, whose size says nothing of the bends elsewhere.
     """
+    if ramps.jump is not None:
+        others = np.arange(ramps.size) != ramps.jump
+        inside = roughness(Ramps(ramps.knots[1:] if ramps.jump == 0 else ramps.knots[:-1]))
+        found = [np.zeros((ramps.size, ramps.size)) for _ in inside]
+        for matrix, part in zip(found, inside, strict=True):
+            matrix[np.ix_(others, others)] = part
+        return (*found, np.diag((~others).astype(np.float64)))
     widths = np.diff(ramps.knots)
     widths = np.clip(widths / np.median(widths), 1.0 / SPACING, SPACING)
     widths /= widths.mean()
@@ -115,9 +123,10 @@ class Layout:
         if before is None:
             return first
         for term, (ramps, strengths) in enumerate(zip(before[0].ramps, before[1], strict=True)):
-            if strengths.size == first[term].size:
-                growth = self.ramps[term].size / ramps.size
-                first[term] = strengths * growth ** (2.0 * np.arange(strengths.size) + 1.0)
+            if strengths.size == first[term].size and (ramps.jump is None) == (self.ramps[term].jump is None):
+                growth, powers = self.ramps[term].size / ramps.size, 2.0 * np.arange(strengths.size) + 1.0
+                powers[len(powers) if ramps.jump is None else -1 :] = 0.0  # a jump is as large whatever the ramps
+                first[term] = strengths * growth**powers
         return first
 
 
