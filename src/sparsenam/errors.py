@@ -86,6 +86,10 @@ class StrayRowsWarning(UserWarning):
     """A few rows far from all others would have turned the end of a curve, so the curves are fitted without them."""
 
 
+class LongFitWarning(UserWarning):
+    """A fit of many classes will take long; the message says how long, and what to do instead."""
+
+
 class SmallGroupWarning(UserWarning):
     """A group has too few rows for an interval or a set of its level, and gets what all rows get."""
 
