@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from cli_cases import invoke, write_csv
 from sparsenam import SNAMClassifier
 from sparsenam.errors import LongFitWarning
 from sparsenam.estimators import classification
@@ -58,6 +59,15 @@ def test_the_fit_says_it_before_it_begins_unless_its_time_is_limited(monkeypatch
     if limit is None:
         assert "30 classes: a fit of 300 rows and 2 columns" in str(said[0].message)
         assert said[0].filename == __file__
+
+
+def test_the_command_prints_it_as_a_line(monkeypatch, tmp_path):
+    monkeypatch.setattr(classification, "LONG", 0.1)
+    X, y = table(25, rows=500)
+    cells = {name: [str(cell) for cell in X[name]] for name in X} | {"kind": [f"kind {code}" for code in y]}
+    done = invoke("fit", write_csv(tmp_path / "kinds.csv", cells), "--target", "kind", "--out", tmp_path / "model")
+    (line,) = [line for line in done.stderr.splitlines() if "classes: a fit of" in line]
+    assert line.startswith("sparsenam: warning: 25 classes: a fit of 400 rows and 2 columns takes about ")
 
 
 def test_many_classes_end_within_a_limit_of_time():
