@@ -103,11 +103,8 @@ def place_ramps(x: Vector, weights: Vector, count: int) -> Ramps:
     if values.size <= count + 1:
         return Ramps(_apart(values))
     total = counts.sum()
-    cumulated = np.cumsum(counts)
-    quarter = 0.25 * total * (1.0 - ROUNDING)  # a quartile that falls between two values is the lower one
-    first, third = values[np.searchsorted(cumulated, (quarter, 3.0 * quarter))]
-    spread = third - first if third > first else (values[-1] - values[0]) / 6.0
-    low, high = max(values[0], first - REACH * spread), min(values[-1], third + REACH * spread)
+    low, high = bulk_of(values, counts)
+    low, high = max(values[0], low), min(values[-1], high)
     counts = np.minimum(counts, total / count)
     middles = np.cumsum(counts) - 0.5 * counts
     middles = (middles - middles[0]) / (middles[-1] - middles[0])
@@ -118,6 +115,15 @@ def place_ramps(x: Vector, weights: Vector, count: int) -> Ramps:
     knots[0] -= MARGIN * (high - low)
     knots[-1] += MARGIN * (high - low)
     return Ramps(knots)
+
+
+def bulk_of(values: Vector, counts: Vector) -> tuple[float, float]:
+    """Return the ends of the bulk, by sorted values and their counts: beyond them cells are far, if there are any."""
+    cumulated = np.cumsum(counts)
+    quarter = 0.25 * counts.sum() * (1.0 - ROUNDING)  # a quartile that falls between two values is the lower one
+    first, third = values[np.searchsorted(cumulated, (quarter, 3.0 * quarter))]
+    spread = third - first if third > first else (values[-1] - values[0]) / 6.0
+    return first - REACH * spread, third + REACH * spread
 
 
 def distinct(x: Vector, weights: Vector) -> tuple[Vector, Vector]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Self
 
@@ -12,7 +14,7 @@ from sklearn.utils import Tags, compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_array, check_consistent_length, column_or_1d
 
-from sparsenam.errors import InputError, describe, rows_named_by, shown
+from sparsenam.errors import InputError, LongFitWarning, describe, rows_named_by, shown
 from sparsenam.estimators.base import (
     AdditiveEstimator,
     RandomFeatureParameters,
@@ -33,6 +35,29 @@ from sparsenam.tables import check_target_not_inside
 CLASSIFICATION_FAMILIES = ("binomial", "multinomial", "multilabel")
 ClassWeight = dict[object, float] | Literal["balanced"] | None
 Classes = NDArray[np.generic]
+
+# benchmarks/classes.py, one core: with 10 to 200 classes a fit takes so long for each cell and class
+SECONDS, BYTES = 1.3e-5, 700.0  # and so much memory for each row and class
+MANY_CLASSES, LONG = 20, 30.0  # classes and seconds from which the user hears of it before
+
+
+def what_classes_take(rows: int, columns: int, classes: int) -> str:
+    """Return a sentence on the time and memory of a fit of many classes; empty where there is nothing to say."""
+    seconds, size = SECONDS * rows * columns * classes, BYTES * rows * classes
+    if classes < MANY_CLASSES or seconds < LONG:
+        return ""
+    time = _rounded(seconds, ((86_400.0, "days"), (3600.0, "hours"), (60.0, "minutes"), (1.0, "seconds")))
+    memory = _rounded(size, ((1e9, "GB"), (1e6, "MB")))
+    return (
+        f"{classes} classes: a fit of {rows} rows and {columns} columns takes about {time} of one core and {memory}; "
+        "merge rare classes, leave columns out, or set max_seconds."
+    )
+
+
+def _rounded(value: float, units: Sequence[tuple[float, str]]) -> str:
+    """Return a number of two digits in the largest unit of which there are two, or else in the last."""
+    size, name = next((each for each in units if value >= 2.0 * each[0]), units[-1])
+    return f"{float(f'{value / size:.2g}'):g} {name}"
 
 
 class AdditiveClassifier(SetMixin, ClassifierMixin, AdditiveEstimator):
@@ -76,6 +101,10 @@ class AdditiveClassifier(SetMixin, ClassifierMixin, AdditiveEstimator):
                 weights = weights * factors
             outputs = target[:, 1:] if family.name == "binomial" else target
             plan = self._plan(self._pose(strategy, family), strategy, penalty)
+            if family.name == "multinomial" and plan.alpha == "auto" and settings.get("max_seconds") is None:
+                said = what_classes_take(int((weights > 0).sum()), terms.shape[1], classes.size)
+                if said:  # the level is that of whoever calls fit
+                    warnings.warn(said, LongFitWarning, stacklevel=3)
             sample = plan.sample(encoder, terms, outputs, weights)
             table = None
             if given.blocks is not None:

@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sparsenam.context import Context
 from sparsenam.convex.problem import Certificate
-from sparsenam.errors import InputError, check_number, check_whole, check_word, describe
+from sparsenam.errors import InputError, StrayRowsWarning, check_number, check_whole, check_word, describe
 from sparsenam.fitting.all_rows import LargeTable, on_all_rows, trained_on
 from sparsenam.fitting.bands import bands_of
 from sparsenam.fitting.identity import choice_basis, identity_of
@@ -43,7 +43,9 @@ from sparsenam.selection.discovery import FDR, ColumnTests
 from sparsenam.selection.stored_choice import pack_choice, unpack_choice
 from sparsenam.selection.task import TOLERANCE, ConvexTask, Norm, Substitutes, by_column, substitutes_of, twins_of
 from sparsenam.tables import Sample, TableEncoder
+from sparsenam.tables.cells import FAR
 from sparsenam.tables.encoder import ColumnName, FeatureGroups, FeatureTypes, PenaltyWeights, grouping_of
+from sparsenam.tables.text import listed
 from sparsenam.training import Network
 from sparsenam.training.checkpoint import History
 
@@ -317,6 +319,8 @@ def fit(
 
         choice, tested = discover(plan.rule, problem, choice, plan.strategy, context)
     fitted, scores = fit_terms(problem, choice, plan, context)
+    if fitted.smooth is not None and fitted.smooth.fit.strays:
+        _warn_of_strays(encoder, fitted.smooth.strays())
     if table is not None:
         fitted = on_all_rows(table, encoder, sample, fitted, context)
     context.clock.end_part("the fit of the chosen columns")
@@ -342,6 +346,20 @@ def fit(
     if finer is not None:  # the model is no point of the curve
         result = replace(result, taken=None, evidence=finer)
     return result
+
+
+def _warn_of_strays(encoder: TableEncoder, strays: Mapping[str, int]) -> None:
+    """Name the columns with rows that the curves are fitted without, unless their cells are called far already."""
+    noted = {column.name for column in encoder.columns if FAR in column.description}
+    found = {name: rows for name, rows in strays.items() if name not in noted}
+    if found:
+        rows = sum(found.values())
+        which, them = ("1 row", "it") if rows == 1 else (f"{rows} rows", "them")
+        message = (
+            f"{which} far from the others in {listed(list(found))} would have turned the curve there: the curves are "
+            f"fitted without {them} and level beyond; see whether these cells are right."
+        )
+        warnings.warn(message, StrayRowsWarning, stacklevel=6)
 
 
 def choose(

@@ -67,6 +67,14 @@ class SmoothEvidence:
     offset: Vector | None = None
     pairs: tuple[PairSpread, ...] = ()
 
+    def strays(self) -> dict[str, int]:
+        """Return how many rows the fit left out, by the column whose curve they would have turned."""
+        problem, counts = self.problem, dict[str, int]()
+        for term, rows in self.fit.strays.items():
+            name = problem.column_names[int(problem.column_of[problem.prepared.terms[term]])]
+            counts[name] = counts.get(name, 0) + rows
+        return counts
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FamilyProblem:

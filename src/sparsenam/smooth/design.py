@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from sparsenam.convex.design import Ramps
 from sparsenam.convex.moments import PlacedRows
-from sparsenam.smooth.prior import Layout
+from sparsenam.smooth.prior import Layout, Spread
 from sparsenam.tables.sample import Matrix, Vector
 
 
@@ -152,6 +154,34 @@ class RampDesign(RampBasis):
     def squared_error(self, weights: Vector, targets: Matrix) -> LeastSquares:
         """Return the weighted squared error of targets (rows, r) for weights of shape (rows,)."""
         return self.least_squares(KnotSums.of(self.placed, weights, targets))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SmoothState:
+    """A fit: the columns' coefficients (columns, outputs) and the λ of each term that gave them.
+
+    ``spreads`` say how uncertain the coefficients of each output are; one where the outputs share them. ``loss`` is
+    the weighted sum over the rows.
+    """
+
+    layout: Layout
+    coefficients: Matrix
+    intercept: Vector
+    strengths: list[Vector]
+    noise: float
+    degrees_of_freedom: Vector
+    spreads: Sequence[Spread]
+    loss: float
+
+    def by_term(self) -> list[tuple[Ramps, Matrix]]:
+        """Return each term's ramps and their coefficients, (m_j, outputs)."""
+        parts = zip(self.layout.ramps, self.layout.slices, strict=True)
+        return [(ramps, self.coefficients[columns]) for ramps, columns in parts]
+
+    def scores(self, x: Matrix, weights: Vector) -> Matrix:
+        """Return the scores of the rows of the fit, shape (rows, outputs): x is (terms, rows), weights (rows,)."""
+        design = RampDesign(self.layout, x, weights)
+        return self.intercept + design.means @ self.coefficients + design.times(self.coefficients)
 
 
 def _beyond(sums: Matrix) -> Matrix:

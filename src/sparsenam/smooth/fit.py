@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sparsenam.context import Context
-from sparsenam.convex.design import NEAR, ROUNDING, Ramps, distinct, place_ramps, ramp_bank
+from sparsenam.convex.design import NEAR, ROUNDING, Ramps, bulk_of, distinct, place_ramps, ramp_bank
 from sparsenam.families import Family
 from sparsenam.families.dispersion import dispersion
 from sparsenam.model import ShapeBank, ShapeFunction
@@ -29,7 +29,8 @@ from sparsenam.smooth.constraints import (
     step_bins,
     together,
 )
-from sparsenam.smooth.design import LeastSquares, RampBasis, RampDesign
+from sparsenam.smooth.design import LeastSquares, RampBasis, RampDesign, SmoothState
+from sparsenam.smooth.ends import without_strays
 from sparsenam.smooth.newton import Curvatures, NewtonStep, SmoothProblem
 from sparsenam.smooth.prior import Layout, Spread, freedom_beyond_line, posterior, updated_strengths
 from sparsenam.tables.sample import Matrix, Vector
@@ -38,24 +39,6 @@ UPDATE_TOL = 0.01  # relative change of the degrees of freedom, twice in a row, 
 LEAST_NOISE = 1e-8  # of σ², on the scale of a standardised target
 HELD_STEPS = 3  # of Newton's method where λ stays
 LARGE = 2500  # columns from which 6 updates must do instead of 15, each taking half a second and more
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class SmoothState:
-    """A fit: the columns' coefficients (columns, outputs) and the λ of each term that gave them.
-
-    ``spreads`` say how uncertain the coefficients of each output are; one where the outputs share them. ``loss`` is
-    the weighted sum over the rows.
-    """
-
-    layout: Layout
-    coefficients: Matrix
-    intercept: Vector
-    strengths: list[Vector]
-    noise: float
-    degrees_of_freedom: Vector
-    spreads: Sequence[Spread]
-    loss: float
 
 
 class Steps:
@@ -221,7 +204,8 @@ class SmoothFit:
     each, ``degrees_of_freedom`` (terms,) are those of one output (the mean over outputs), ``noise`` is σ² (1 for
     families without scale), and ``precision`` holds each term's prior precision Pⱼ (m_j, m_j), which the
     outputs share; those of steps are of its jumps. ``shapes`` has what was asked of terms, by index.
-    ``crowded`` says that terms would have got more ramps, had there been more columns.
+    ``crowded`` says that terms would have got more ramps, had there been more columns; ``strays`` has the number of
+    rows that the fit left out, by index of the term whose curve they would have turned.
     """
 
     ramps: tuple[Ramps, ...]
@@ -233,6 +217,7 @@ class SmoothFit:
     strengths: tuple[Vector, ...]
     shapes: Mapping[int, Shape] = field(default_factory=dict[int, Shape])
     crowded: bool = False
+    strays: Mapping[int, int] = field(default_factory=dict[int, int])
 
     def take(self, terms: Sequence[int]) -> SmoothFit:
         """Return the fit of some of its terms; the others are left out as they are."""
@@ -246,6 +231,7 @@ class SmoothFit:
             precision=tuple(self.precision[term] for term in terms),
             strengths=tuple(self.strengths[term] for term in terms),
             shapes={number[term]: shape for term, shape in self.shapes.items() if term in number},
+            strays={number[term]: rows for term, rows in self.strays.items() if term in number},
         )
 
     def functions(self) -> list[ShapeFunction]:
@@ -331,9 +317,11 @@ def smooth_fit(
             break
         counts, state = more, replace(state, spreads=())  # large, and not needed any more
     assert state is not None
+    strays: Mapping[int, int] = {}
     if context.clock.has_room_for(spent):
+        within, state, strays = _without_strays(within, state, unordered, asked, steps)
         state = _with_lines(within, state, unordered, asked, steps)
-    return replace(as_fit(state, bins, asked), crowded=crowded)
+    return replace(as_fit(state, bins, asked), crowded=crowded, strays=strays)
 
 
 def as_fit(state: SmoothState, bins: Mapping[int, StepBins], shapes: Mapping[int, Shape]) -> SmoothFit:
@@ -375,6 +363,26 @@ def _solve_shapes(
     jumping = [term in shapes and shapes[term].form == "steps" for term in range(len(ramps))]
     layout = Layout.of(ramps, unordered.tolist(), jumping)
     return solve(task, layout, start, steps, Cone.of(layout, shapes))
+
+
+def _without_strays(
+    task: SmoothProblem,
+    state: SmoothState,
+    unordered: NDArray[np.bool_],
+    shapes: Mapping[int, Shape],
+    steps: Steps,
+) -> tuple[SmoothProblem, SmoothState, Mapping[int, int]]:
+    """Return the problem and the fit without the few far rows that turn ends of curves, and their number by term."""
+    free = [term for term in range(len(unordered)) if not unordered[term] and term not in shapes]
+    far = [term for term in free if has_far_cells(task.x[term], task.weights)]
+
+    def again(rest: SmoothProblem, before: SmoothState) -> SmoothState:
+        ramps = list(before.layout.ramps)
+        for term in free:
+            ramps[term] = ramps_of(rest.x[term], rest.weights, ramps[term].size)
+        return _solve_shapes(rest, ramps, unordered, shapes, Start(replace(before, spreads=())), steps)
+
+    return without_strays(task, state, far, again) if far else (task, state, {})
 
 
 # degrees of freedom beyond a line below which a curve is a line. Of simulated lines it finds 0.6 to 0.8 (1000 rows or
@@ -423,6 +431,14 @@ def straightened(
 def no_worse(lines: SmoothState, state: SmoothState, count: int) -> SmoothState:
     """Return the fit with ``count`` lines, or the one without where the lines together cost too much."""
     return lines if 2.0 * (lines.loss - state.loss) <= TOGETHER * count * state.noise else state
+
+
+def has_far_cells(cells: Vector, weights: Vector) -> bool:
+    """Return whether a term's cells (rows,) reach beyond the bulk of them."""
+    present = ~np.isnan(cells)
+    values, counts = distinct(cells[present], weights[present])
+    low, high = bulk_of(values, counts) if values.size else (0.0, 0.0)
+    return bool(values.size and (values[0] < low or values[-1] > high))
 
 
 def ramps_of(cells: Vector, weights: Vector, count: int) -> Ramps:
