@@ -18,6 +18,7 @@ from sparsenam import (
     survival_target,
 )
 from sparsenam.convex.newton import NewtonSolver
+from sparsenam.convex.sorted import SortedSolver
 from sparsenam.convex.squared import rows_left_out
 from sparsenam.errors import InputError, RowError
 from sparsenam.families import Gamma, Quantile, Tweedie, dispersion
@@ -182,6 +183,17 @@ def test_huber_loss_on_three_rows_takes_few_steps(monkeypatch):
     solved, improved = counted(monkeypatch, WorkingProblem, "solve"), counted(monkeypatch, NewtonSolver, "improve")
     SNAMRegressor(family="huber", random_state=0).fit(table(3, 6), table(3, 1, seed=1)[:, 0])
     assert len(solved) < 5000 and len(improved) < 1000
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("family", ["huber", "quantile"])
+def test_sorted_penalties_give_up_where_an_outlier_is_out_of_reach(family, monkeypatch):
+    """A loss whose slope is bounded takes 10⁸ steps to a y of 10⁹."""
+    X, calls = table(20, 3), counted(monkeypatch, SortedSolver, "_proximal_step")
+    y = np.where(np.arange(20) == 3, 1e9, X[:, 0])
+    settings = {"penalty": "group_slope", "n_alphas": 3, "cv": KFold(2, shuffle=True, random_state=0)}
+    SNAMRegressor(family=family, random_state=0, **settings).fit(X, y)
+    assert len(calls) < 2000
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
