@@ -20,7 +20,7 @@ from sparsenam import (
 from sparsenam.convex.newton import NewtonSolver
 from sparsenam.convex.sorted import SortedSolver
 from sparsenam.convex.squared import rows_left_out
-from sparsenam.errors import InputError, RowError
+from sparsenam.errors import ConstantTargetWarning, InputError, RowError
 from sparsenam.families import Gamma, Quantile, Tweedie, dispersion
 from sparsenam.selection.screen import screen
 from sparsenam.smooth.judge import WorkingProblem
@@ -153,6 +153,17 @@ def test_weights_count_in_any_unit():
         for unit in (1.0, 2.0**1023, 2.0**-1000)
     ]
     assert len({model.predict(X).tobytes() for model in fits}) == 1
+
+
+def test_a_target_whose_differences_are_taken_as_rounding_says_so_once():
+    X = table(columns=1)
+    with pytest.warns(ConstantTargetWarning, match=r"y differs by .*e-05 at most.* subtract the offset") as heard:
+        SNAMRegressor(random_state=0, n_alphas=5).fit(X, 1e9 + 1e-5 * X[:, 0])
+    assert len([each for each in heard if each.category is ConstantTargetWarning]) == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ConstantTargetWarning)
+        for y in (1e9 + 1e-3 * X[:, 0], np.where(X[:, 0] > 0, 0.1 + 0.2, 0.3), np.zeros(ROWS)):
+            SNAMRegressor(random_state=0, n_alphas=5).fit(X, y)
 
 
 def counted(monkeypatch, kind, method):
