@@ -360,8 +360,8 @@ def _warn_of_a_constant(target: Matrix) -> None:
         size, spread = float(sizes[taken].max()), float(ranges[taken].max())
         message = (
             f"y differs by {spread:.2g} at most, less than {ROUNDING:g} of its size of {size:.2g}: hardly more than "
-            "the rounding of one value in float64, and squared loss takes it as that; subtract the offset from y before "
-            "the fit if such differences matter."
+            "the rounding of one value in float64, and squared loss takes it as that; subtract the offset from y "
+            "before the fit if such differences matter."
         )
         warnings.warn(message, ConstantTargetWarning, stacklevel=7)
 
