@@ -28,17 +28,16 @@ Tensors = dict[str, NDArray[Any]]
 
 TYPES = {"F64": "<f8", "I64": "<i8", "F32": "<f4", "I32": "<i4", "U8": "|u1"}
 MOST_HEADER = 1 << 26  # bytes: 100,000 columns take about half of it
-MOST_VALUES = (
-    1 << 21
-)  # of the JSON, each of which takes up to a hundred bytes once it is read; 100,000 columns have 1.5 million
+MOST_VALUES = 1 << 21  # of the JSON: what is read takes 250 bytes an object, 120 a key and 40 a value
+MOST_KEYS, MOST_OBJECTS = 1_250_000, 320_000  # 90,000 columns that all miss cells, 160,000 that miss none
 MOST_DATA = 1 << 31
 MOST_AXES = 8
 START = b'{"__metadata__":{"sha256":"'
 DIGEST = slice(len(START), len(START) + 64)
 DEEPEST = 32  # nesting of the JSON
 AT_ONCE = 1 << 20  # characters of JSON that are measured together
-QUOTE, COMMA = b'",'
-NO_STRUCTURE = bytes(set(range(256)) - set(b'"[]{},'))
+QUOTE, COMMA, COLON, BRACE = b'",:{'
+NO_STRUCTURE = bytes(set(range(256)) - set(b'"[]{},:'))
 STEPS = np.zeros(256, dtype=np.int8)  # how each character changes the depth
 STEPS[list(b"[{")], STEPS[list(b"]}")] = 1, -1
 
@@ -104,11 +103,10 @@ def _read(file: BinaryIO, finite: bool) -> tuple[dict[str, Any], Tensors]:
     require(header.startswith(START) and len(header) + len(data) + 8 == size, "one without the mark of sparsenam")
     _check_digest(header, data)
     entries = parse_object(header)
+    del header  # the document in it is as long again
     metadata = as_record(entries.pop("__metadata__", None), ("sha256", "sparsenam"), "a header without a document")
     require(isinstance(metadata["sparsenam"], str), "a header without a document")
-    content: str = metadata.pop("sparsenam")
-    require(content.isascii(), "a document that is not ASCII")  # one other character would make all four times as long
-    return parse_object(content.encode(), finite=finite), _tensors(entries, data, finite)
+    return parse_object(metadata.pop("sparsenam"), finite=finite), _tensors(entries, data, finite)
 
 
 def _check_digest(header: bytes, data: bytes) -> None:
@@ -141,16 +139,23 @@ def _tensors(entries: Mapping[str, Any], data: bytes, finite: bool) -> Tensors:
     return found
 
 
-def parse_object(content: bytes, *, finite: bool = True) -> dict[str, Any]:
-    """Return the JSON object in some bytes; raise `RefusalError` unless it is plain, of moderate size and depth."""
-    require(content.isascii(), "a header that is not ASCII")
-    measure_json(content)
+def parse_object(content: bytes | str, *, finite: bool = True) -> dict[str, Any]:
+    """Return the JSON object in some text; raise `RefusalError` unless it is plain, of moderate size and depth."""
+    require(content.isascii(), "a header that is not ASCII")  # one other character would make all four times as long
+    written, read = measure_json(content.encode() if isinstance(content, str) else content), 0
+
+    def counted(found: dict[str, Any]) -> dict[str, Any]:
+        nonlocal read
+        read += len(found)
+        return found
+
     constant = _refuse_constant if finite else float
     try:
-        value = json.loads(content, parse_constant=constant, object_pairs_hook=_without_doubles)
+        value = json.loads(content, parse_constant=constant, object_hook=counted)
     except (ValueError, RecursionError) as error:
         raise RefusalError(f"a header that is not JSON ({str(error)[:80]})") from error
     require(isinstance(value, dict), "a header that is not a JSON object")
+    require(read == written, "a header with one key twice")  # a list of all pairs would take as much memory again
     return cast("dict[str, Any]", value)
 
 
@@ -162,14 +167,16 @@ def compact_json(value: object, *, finite: bool = True) -> bytes:
         raise RefusalError(f"what JSON cannot hold ({str(error)[:80]})") from error
 
 
-def measure_json(content: bytes) -> None:
-    """Raise `RefusalError` for JSON that is nested too deep or has too many values, in time and memory of its size.
+def measure_json(content: bytes) -> int:
+    """Return the number of keys; raise `RefusalError` for JSON that is nested too deep or has too many values.
+
+    Takes time and memory in proportion to the text.
 
     Two backslashes are one character of a text, and so are a backslash and a quote; without them every quote begins or
     ends a text. Brackets and commas count between texts.
     """
     bare = content.replace(b"\\\\", b"").replace(b'\\"', b"").translate(None, delete=NO_STRUCTURE)
-    depth = values = 0
+    depth = values = keys = objects = 0
     inside = False
     for start in range(0, len(bare), AT_ONCE):
         part = np.frombuffer(bare, dtype=np.uint8, count=min(AT_ONCE, len(bare) - start), offset=start)
@@ -178,17 +185,15 @@ def measure_json(content: bytes) -> None:
         steps[within] = 0
         depths = depth + np.cumsum(steps, dtype=np.int64)
         values += int(np.count_nonzero(steps > 0)) + int(np.count_nonzero((part == COMMA) & ~within))
+        keys += int(np.count_nonzero((part == COLON) & ~within))
+        objects += int(np.count_nonzero((part == BRACE) & ~within))
         require(int(depths.max()) <= DEEPEST, f"a header nested more than {DEEPEST} deep")
         require(values <= MOST_VALUES, f"a header of more than {MOST_VALUES} values")
+        moderate = keys <= MOST_KEYS and objects <= MOST_OBJECTS
+        require(moderate, f"a header of more than {MOST_KEYS} keys or {MOST_OBJECTS} objects of values")
         inside, depth = bool(within[-1]), int(depths[-1])
+    return keys
 
 
 def _refuse_constant(word: str) -> float:
     raise ValueError(f"{word} is no number")
-
-
-def _without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        raise ValueError("one key twice")
-    return found

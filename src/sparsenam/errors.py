@@ -74,6 +74,10 @@ class ConstantColumnWarning(UserWarning):
     """A column holds one single value, so it is left out of the model."""
 
 
+class ConstantTargetWarning(UserWarning):
+    """Values of y differ by so little of their size that they are taken as one, up to rounding."""
+
+
 class IdentifierWarning(UserWarning):
     """A column of text is different in nearly every row, so it is left out of the model."""
 

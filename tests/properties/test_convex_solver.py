@@ -234,3 +234,16 @@ def test_the_dual_of_the_sorted_norm_bounds_every_product_and_is_reached(seed, s
     order = np.argsort(-norms)
     ratios = [norms[order[: k + 1]].sum() / sequence[: k + 1].sum() for k in range(size)]
     assert any(ratio == pytest.approx(dual, rel=1e-12) for ratio in ratios)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@every_loss
+def test_an_unpenalised_group_that_is_constant_in_a_fold_says_nothing_there(case, dtype):
+    raw = np.random.default_rng(0).normal(size=(4, 60, 3))
+    raw[0, 2:] = 0.0  # rows 0 and 1, which batch 1 leaves out
+    design = grouped_design(lambda j: raw[j], 4, np.ones(60), dtype=dtype)
+    weights = np.stack([np.ones(60), np.repeat([0.0, 1.0], 30), np.repeat([1.0, 0.0], 30)])
+    penalty = GroupLasso(np.array([0.0, 1.0, 1.0, 1.0]))
+    path = convex_path(design, target_of(case, design), family_of(case), weights, penalty=penalty, n_alphas=5)
+    for point in path:
+        assert np.abs(point.theta[1, 0]).max() < 0.01

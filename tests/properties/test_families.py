@@ -233,6 +233,14 @@ def test_huge_scores_stay_finite(name, size, precision):
         assert np.isfinite(family.mean(huge)).all()
 
 
+@pytest.mark.parametrize("family", [Poisson(), Gamma(), Tweedie(1.1), Tweedie(1.9), NegativeBinomial(2.0)], ids=repr)
+def test_amounts_of_any_size_that_a_fit_takes_have_finite_losses_at_any_score(family):
+    target = np.full((2, 1), 1e99)
+    for size in (60.0, 700.0, 1e6):
+        for method in (family.loss, family.gradient, family.hessian_diagonal):
+            assert np.isfinite(method(np.array([[size], [-size]]), target)).all()
+
+
 def test_tweedie_is_between_poisson_and_gamma():
     scores, target = sample("gamma", 1)
     for power, other in ((1.0 + 1e-7, Poisson()), (2.0 - 1e-7, Gamma())):

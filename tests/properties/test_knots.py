@@ -1,5 +1,7 @@
 """Sums at knots are those of the columns written out."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -113,6 +115,26 @@ def test_the_cache_of_a_design_at_knots_holds_the_products_of_its_columns_in_eve
         assert np.allclose(gram.hessian[batch, :size, :size], (centred * weights) @ centred.T, atol=1e-10)
         target = prepared.target - weights @ prepared.target
         assert np.allclose(gram.linear[batch], (columns * weights @ target).T, atol=1e-10)
+
+
+def test_sums_over_all_groups_copy_no_cells():
+    prepared, features, grouped = mixed_features(rows=20_000)
+    freedoms = np.array([grouped.freedom(group) for group in range(5)])
+    design = grouped.knot_design(features, prepared.weights, freedoms)
+    everything, cells = np.arange(5), design.placed.places.nbytes + design.placed.shares.nbytes
+    theta, none = np.ones((1, 5 * design.width)), np.zeros(0, dtype=np.intp)
+    work = {
+        "combined": lambda: design.combined(everything, theta),
+        "products": lambda: design.products(prepared.weights[None], everything),
+        "second_moments": lambda: design.second_moments(everything, none, prepared.weights, None),
+    }
+    for name, call in work.items():
+        call()  # what is compiled or imported with the first call is no copy
+        tracemalloc.start()
+        call()
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < 0.8 * cells, name
 
 
 def test_knots_of_one_ramp_and_of_two_values_are_placed():

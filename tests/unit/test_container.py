@@ -15,11 +15,23 @@ from sklearn.exceptions import ConvergenceWarning
 import sparsenam
 from fuzz.files import parts_of, sign
 from sparsenam import Network, SNAMClassifier, SNAMRegressor, context
-from sparsenam.container import AT_ONCE, DEEPEST, MOST_VALUES, measure_json, packed, parse_object, unpacked
+from sparsenam.container import (
+    AT_ONCE,
+    DEEPEST,
+    MOST_KEYS,
+    MOST_OBJECTS,
+    MOST_VALUES,
+    compact_json,
+    measure_json,
+    packed,
+    parse_object,
+    unpacked,
+)
 from sparsenam.errors import CheckpointError, CheckpointWarning
 from sparsenam.export import ModelFileError
 from sparsenam.export.document import DOCUMENT
 from sparsenam.forms import RefusalError
+from sparsenam.tables import TableEncoder
 
 PLAIN = st.recursive(
     st.none()
@@ -85,6 +97,35 @@ def test_a_header_of_too_many_values_is_refused_before_it_is_parsed(value, tmp_p
     text = '{"a":[' + value * (MOST_VALUES + 1) + "0]}"
     (tmp_path / "model.snam").write_bytes(sign(None, {}, b"", text))
     assert "values" in refused_with_little_memory(tmp_path / "model.snam", 16)
+
+
+MANY_KEYS = {'{{"a":{0}}},': MOST_OBJECTS, '{{"a":{0},"b":0,"c":0,"d":0,"e":0}},': MOST_KEYS // 5}
+
+
+@pytest.mark.parametrize(("value", "most"), MANY_KEYS.items())
+def test_a_header_of_too_many_keys_or_objects_is_refused_before_it_is_parsed(value, most, tmp_path):
+    text = '{"a":[' + "".join(value.format(number) for number in range(most + 1)) + "0]}"
+    (tmp_path / "model.snam").write_bytes(sign(None, {}, b"", text))
+    assert "keys" in refused_with_little_memory(tmp_path / "model.snam", 10)
+
+
+def test_keys_take_memory_once(tmp_path):
+    """A list of all pairs beside the record of them, and copies of the text, would be as much again."""
+    document = {f"k{number}": number for number in range(100_000)}
+    (tmp_path / "model.snam").write_bytes(sign(document, {}, b""))
+    refused_with_little_memory(tmp_path / "model.snam", 14)
+
+
+@pytest.mark.parametrize("text", ['{"a":1,"a":1}', '{"a":[{"b:":1,"c":":","b:":{}}]}'])
+def test_one_key_twice_is_refused_wherever_it_is(text):
+    with pytest.raises(RefusalError, match="one key twice"):
+        parse_object(text)
+
+
+def test_a_column_of_numbers_takes_few_values_of_a_file():
+    """Files of wide tables must have fewer values than a file may have."""
+    narrow, wide = (TableEncoder.fit(np.random.default_rng(0).normal(size=(9, p)))[0].to_dict() for p in (10, 20))
+    assert [measure_json(compact_json(each)) for each in (narrow, wide)] == [5 + 60, 5 + 120]
 
 
 def test_one_long_text_takes_a_few_times_its_size(tmp_path):

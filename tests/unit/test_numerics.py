@@ -18,8 +18,9 @@ from sparsenam import (
     survival_target,
 )
 from sparsenam.convex.newton import NewtonSolver
+from sparsenam.convex.sorted import SortedSolver
 from sparsenam.convex.squared import rows_left_out
-from sparsenam.errors import InputError, RowError
+from sparsenam.errors import ConstantTargetWarning, InputError, RowError
 from sparsenam.families import Gamma, Quantile, Tweedie, dispersion
 from sparsenam.selection.screen import screen
 from sparsenam.smooth.judge import WorkingProblem
@@ -154,6 +155,17 @@ def test_weights_count_in_any_unit():
     assert len({model.predict(X).tobytes() for model in fits}) == 1
 
 
+def test_a_target_whose_differences_are_taken_as_rounding_says_so_once():
+    X = table(columns=1)
+    with pytest.warns(ConstantTargetWarning, match=r"y differs by .*e-05 at most.* subtract the offset") as heard:
+        SNAMRegressor(random_state=0, n_alphas=5).fit(X, 1e9 + 1e-5 * X[:, 0])
+    assert len([each for each in heard if each.category is ConstantTargetWarning]) == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ConstantTargetWarning)
+        for y in (1e9 + 1e-3 * X[:, 0], np.where(X[:, 0] > 0, 0.1 + 0.2, 0.3), np.zeros(ROWS)):
+            SNAMRegressor(random_state=0, n_alphas=5).fit(X, y)
+
+
 def counted(monkeypatch, kind, method):
     """Count the calls of a method."""
     calls, original = [], getattr(kind, method)
@@ -182,6 +194,17 @@ def test_huber_loss_on_three_rows_takes_few_steps(monkeypatch):
     solved, improved = counted(monkeypatch, WorkingProblem, "solve"), counted(monkeypatch, NewtonSolver, "improve")
     SNAMRegressor(family="huber", random_state=0).fit(table(3, 6), table(3, 1, seed=1)[:, 0])
     assert len(solved) < 5000 and len(improved) < 1000
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("family", ["huber", "quantile"])
+def test_sorted_penalties_give_up_where_an_outlier_is_out_of_reach(family, monkeypatch):
+    """A loss whose slope is bounded takes 10⁸ steps to a y of 10⁹."""
+    X, calls = table(20, 3), counted(monkeypatch, SortedSolver, "_proximal_step")
+    y = np.where(np.arange(20) == 3, 1e9, X[:, 0])
+    settings = {"penalty": "group_slope", "n_alphas": 3, "cv": KFold(2, shuffle=True, random_state=0)}
+    SNAMRegressor(family=family, random_state=0, **settings).fit(X, y)
+    assert len(calls) < 2000
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")

@@ -2,6 +2,7 @@
 
 import warnings
 from functools import cache
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,9 +14,10 @@ from sparsenam import Network, SNAMSurvival, survival_target
 from sparsenam.datasets import make_survival
 from sparsenam.errors import InputError
 from sparsenam.fitting import pipeline
-from sparsenam.survival.alternation import CoxLikelihood, alternate
+from sparsenam.survival.alternation import Converged, CoxLikelihood, alternate
 from sparsenam.survival.concordance import concordance
 from sparsenam.survival.cox import Baseline, RiskSets
+from sparsenam.survival.problem import CoxProblem
 
 
 @cache
@@ -207,6 +209,21 @@ def test_an_exact_alternation_that_hardly_comes_nearer_ends_soon():
         reached = alternate(likelihood, creeping, np.zeros(len(y)), exact=True, out_of_time=lambda: False)
     assert reached.result == 6
     assert not reached.settled
+
+
+def test_the_search_for_an_alpha_ends_where_a_lower_one_moves_no_score():
+    tried, scores = list[float](), np.array([20.0, -20.0])
+
+    def solve(start, task, alpha, context):
+        tried.append(alpha)
+        point = SimpleNamespace(supports=(np.array([0]),))
+        return Converged(SimpleNamespace(point=point), scores, iterations=1)
+
+    problem = SimpleNamespace(_solve=solve, _no_scores=lambda: np.zeros(2))
+    first = SimpleNamespace(points=(), point=SimpleNamespace(alpha=1e-8))
+    context = SimpleNamespace(clock=SimpleNamespace(passed=lambda: False))
+    CoxProblem._keeping(problem, first, None, np.array([0, 2]), None, context)
+    assert len(tried) == 2
 
 
 def test_hazards_of_scores_beyond_all_exponents_are_finite_and_leave_no_survivors():

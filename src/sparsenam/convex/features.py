@@ -194,7 +194,7 @@ class RampFeatures:
             return self._levels(term).at_knots(x)
         ramps = self._ramps(term)
         placed = PlacedRows.of([ramps], x[None])
-        places = placed.places[0].astype(np.intp)
+        places = placed.places[0].astype(np.int32)  # half the bytes of an index, once for every cell
         places[np.isnan(x)] = -1
         return TermAtKnots(places, placed.shares[0], ramps.columns(ramps.knots))
 

@@ -21,7 +21,7 @@ class TermAtKnots:
     next one. Levels are knots whose next one has no share.
     """
 
-    places: NDArray[np.intp]
+    places: NDArray[np.signedinteger]
     shares: Array
     values: Array
 
@@ -82,13 +82,15 @@ class KnotDesign(GroupedDesign):
             result[index] = self.values[self.knots[group]].T @ sums[:, self.knots[group]].T
         return result
 
-    def _terms_of(self, groups: Indices) -> Indices:
-        """Return the terms of some groups, in the order of the groups."""
+    def _terms_of(self, groups: Indices) -> Indices | slice[int, int, None]:
+        """Return the terms of some groups, in the order of the groups; of neighbours a slice, which copies no cells."""
         ranges = [np.arange(0)]
         for group in groups.tolist():
             inside = self.terms[int(group)]
             ranges.append(np.arange(inside.start, inside.stop))
-        return np.concatenate(ranges)
+        terms = np.concatenate(ranges)
+        adjoining = terms.size > 0 and bool(np.all(np.diff(terms) == 1))
+        return slice(int(terms[0]), int(terms[-1]) + 1) if adjoining else terms
 
     def working(self, groups: Indices) -> WorkingColumns:
         """Return the chosen groups' columns for sums that are taken again and again."""

@@ -46,14 +46,18 @@ class PlacedRows:
 
     @classmethod
     def at_places(
-        cls, places: Sequence[NDArray[np.intp]], shares: Sequence[Vector], sizes: Sequence[int]
+        cls, places: Sequence[NDArray[np.signedinteger]], shares: Sequence[Vector], sizes: Sequence[int]
     ) -> PlacedRows:
         """Return rows placed by hand: places (rows,) among the ``sizes`` knots of each term, -1 where it is absent."""
         ends = np.cumsum(sizes)
         knots = tuple(slice(int(end) - size, int(end)) for size, end in zip(sizes, ends, strict=True))
         total = int(ends[-1])
-        everywhere = [np.where(each < 0, total, each + slot.start) for each, slot in zip(places, knots, strict=True)]
-        return cls(np.stack(everywhere).astype(_integer(total)), np.stack(list(shares)), knots)
+        everywhere = np.empty((len(places), len(places[0])), dtype=_integer(total))
+        for into, each, slot in zip(
+            everywhere, places, knots, strict=True
+        ):  # term by term: all would be eight bytes a cell
+            into[:] = np.where(each < 0, total, each + slot.start)
+        return cls(everywhere, np.stack(list(shares)), knots)
 
     def at(self, rows: NDArray[np.intp]) -> PlacedRows:
         """Return some of the rows."""

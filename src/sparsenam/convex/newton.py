@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sparsenam.convex.design import Array, Floats, Indices, WorkingColumns
 from sparsenam.convex.problem import ConvexProblem, group_lengths, lasso_duals, lasso_values, softmax_inverse
 from sparsenam.convex.rows import RowModel, descend_on_rows
-from sparsenam.convex.squared import descend, inverse_curvatures, rows_left_out
+from sparsenam.convex.squared import constant_columns, descend, inverse_curvatures, rows_left_out
 
 MAX_SWEEPS = 100
 HALVINGS = 20
@@ -25,10 +25,14 @@ LIGHT = 3e7  # rows times squared columns up to which it costs little anyway
 
 @dataclass(frozen=True, slots=True)
 class GramModel:
-    """Second-order sums of some columns: the curvatures of rows that they are of, and what follows from them."""
+    """Second-order sums of some columns: the curvatures of rows that they are of, and what follows from them.
+
+    ``flat`` (batches, outputs, k) says which columns are constant in a batch.
+    """
 
     bends: Array
     hessian: Array
+    flat: NDArray[np.bool_]
     means: Array
     totals: Array
     inverse: Array
@@ -138,6 +142,7 @@ class NewtonSolver:
         model = self._gram_model(columns, count)
         rests = residuals.sum(axis=2)
         pull = _products(residuals, columns) - model.means * (rests / model.totals)[:, :, None]
+        pull[model.flat] = 0.0
         new = old.copy()
         scale = tol * float(self.null_losses.max())
         descend(model.hessian, model.inverse, new, pull, list(range(count)), bars, ridge, scale, MAX_SWEEPS)
@@ -156,9 +161,16 @@ class NewtonSolver:
         weighted = self.problem.weights[:, None, :] * bends
         totals, means = weighted.sum(axis=2), _products(weighted, columns)
         hessian = _second_moments(columns, weighted, self._left_out if self._shares_curvature else None)
+        moments = np.diagonal(hessian, axis1=2, axis2=3).copy()
+        if self._shares_curvature:
+            moments[1:] = moments[0] * np.array([factor for _, factor in self._left_out])[:, None, None]
         hessian -= means[..., :, None] * (means / totals[:, :, None])[..., None, :]
+        flat = constant_columns(np.diagonal(hessian, axis1=2, axis2=3), moments, self.problem.design.dtype)
+        if flat.any():
+            hessian[flat] = 0.0
+            hessian.swapaxes(2, 3)[flat] = 0.0
         inverse = inverse_curvatures(hessian, count, self.problem.design.width)
-        self._model = GramModel(bends, hessian, means, totals, inverse)
+        self._model = GramModel(bends, hessian, flat, means, totals, inverse)
         return self._model
 
     def _loss(self) -> Array:

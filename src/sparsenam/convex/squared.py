@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sparsenam.convex.design import Array, Floats, GroupedDesign, Indices
 from sparsenam.convex.knots import KnotDesign
@@ -12,6 +14,16 @@ from sparsenam.convex.problem import TINY, ConvexProblem, group_lengths, lasso_d
 
 SMALLEST_CURVATURE = 1e-10
 LITTLE = 1e-4  # share of the weight that a batch must keep
+ROUNDED = 100.0  # times the precision of a sum: what rounding may leave where a difference is 0
+
+
+def constant_columns(variances: Array, moments: Array, precision: np.dtype[Any]) -> NDArray[np.bool_]:
+    """Return where a variance is but rounding of the second moment of which it is a difference, shape as given.
+
+    A column that is constant in the rows of a batch has no curvature there. What rounding leaves instead would be
+    inverted for a group without a threshold, whose steps could then have any size.
+    """
+    return variances <= ROUNDED * float(np.finfo(precision).eps) * moments
 
 
 def inverse_curvatures(hessian: Array, n_groups: int, width: int, first: int = 0) -> Array:
@@ -152,6 +164,7 @@ class GramCache:
         self.target_means = self.weights @ target
         self.centred = target.T - self.target_means[:, :, None]
         self._columns: Floats = np.zeros((0, design.n_rows), design.dtype)
+        self._flat = np.zeros((batches, 0), dtype=bool)  # columns that are constant in a batch
         self._left_out = [rows_left_out(self.weights[0], batch) for batch in self.weights[1:]]
         self._is_partition = _is_partition(self._left_out, self.weights[0])
 
@@ -172,10 +185,20 @@ class GramCache:
         start, stop = self.size, self.size + groups.size * self.design.width
         self._make_room(stop)
         means, linear, block = self._sums(groups)
+        moments = np.diagonal(block, start, 1, 2).copy()
+        for batch, found in enumerate(self._left_out, start=1):
+            if found is not None:
+                moments[batch] = found[1] * moments[0]
         self.means = np.concatenate([self.means, means], axis=1)
         self.linear = np.concatenate([self.linear, linear], axis=2)
         for products, fresh, every in zip(block, means, self.means, strict=True):
             products -= np.outer(fresh, every)
+        flat = constant_columns(np.diagonal(block, start, 1, 2), moments, self.design.dtype)
+        self._flat = np.concatenate([self._flat, flat], axis=1)
+        if self._flat.any():
+            block[flat] = 0.0
+            block.transpose(0, 2, 1)[self._flat] = 0.0
+            self.linear[np.broadcast_to(self._flat[:, None], self.linear.shape)] = 0.0
         self.hessian[:, start:stop, :stop] = block
         self.hessian[:, :start, start:stop] = block[:, :, :start].transpose(0, 2, 1)
         curvatures = inverse_curvatures(self.hessian, groups.size, self.design.width, len(self.groups))

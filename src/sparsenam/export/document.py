@@ -73,7 +73,7 @@ ENCODER = record(
                     "missing_term": text(),
                     "writing": word(*WRITINGS),
                 },
-                optional=("writing",),
+                optional=("n_missing", "levels", "pooled", "unit", "missing_term", "writing"),
             )
         ),
         "terms": many(
@@ -83,7 +83,8 @@ ENCODER = record(
                     "column": whole(),
                     "kind": word("number", "binary", "levels", "missing"),
                     "levels": NAMES,
-                }
+                },
+                optional=("levels",),
             )
         ),
         "estimator_name": text(),

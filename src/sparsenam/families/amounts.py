@@ -138,7 +138,9 @@ class Tweedie(Family):
 
     def _parts(self, scores: Any, target: Any) -> tuple[Any, Any]:
         """Return y e^((1-p)s) and e^((2-p)s), each finite for every score."""
-        return target * bounded_exp((1.0 - self.power) * scores), bounded_exp((2.0 - self.power) * scores)
+        xp = array_namespace(scores)
+        inverse = bounded_exp((1.0 - self.power) * scores, xp.log(xp.clip(target, min=1.0)))
+        return target * inverse, bounded_exp((2.0 - self.power) * scores)
 
 
 FAMILIES.update(gamma=Gamma, tweedie=Tweedie)

@@ -171,11 +171,14 @@ def increasing_root(value: Callable[[Vector], Vector], bend: Callable[[Vector], 
 HIGHEST_DOUBLE, HIGHEST_SINGLE = 600.0, 60.0
 
 
-def bounded_exp(exponent: Any) -> Any:
-    """Return eˣ, constant beyond x = 600 in double and x = 60 in single precision, so never infinite."""
+def bounded_exp(exponent: Any, room: Any = 0.0) -> Any:
+    """Return eˣ, constant beyond x = 600 in double and x = 60 in single precision, so never infinite.
+
+    ``room`` is the logarithm of what it will be multiplied by, where that may be large: the bound is lower by it.
+    """
     xp = array_namespace(exponent)
     is_double = float(xp.finfo(exponent.dtype).max) > 1e100
-    return xp.exp(xp.clip(exponent, max=HIGHEST_DOUBLE if is_double else HIGHEST_SINGLE))
+    return xp.exp(xp.clip(exponent, max=(HIGHEST_DOUBLE if is_double else HIGHEST_SINGLE) - room))
 
 
 def softplus(exponent: Any) -> Any:

@@ -276,6 +276,7 @@ def _walk(task: ConvexTask, plan: CrossValidation, loss: HeldOutLoss, context: C
             in_time = False
             break
     curve = _curve(task, points, np.array(losses), loss.weights)
+    losses.clear()  # the curve has a copy
     # a walk that was cut short has not seen the best: what it found last is the nearest to it
     taken = curve.choose(plan.rule if in_time else Best(), plan.max_features)
     if plan.least_shrinkage:

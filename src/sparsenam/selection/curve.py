@@ -221,7 +221,7 @@ class CVCurve:
 
         What the rows share, such as their noise, does not blur this comparison.
         """
-        return self._error(self.losses - self.losses[point])
+        return self._error(losses - self.losses[point] for losses in self.losses)
 
     @property
     def luck(self) -> float:
@@ -238,7 +238,7 @@ class CVCurve:
     def _tie(self) -> float:
         return TIE * abs(float(self.mean[0]))
 
-    def _error(self, values: Vector) -> Vector:
+    def _error(self, values: Iterable[Vector]) -> Vector:
         return np.array([mean_and_error(row, self.weights)[1] for row in values])
 
     @property

@@ -28,7 +28,7 @@ from sparsenam.selection.choose import (
 from sparsenam.selection.curve import Splits, held_out_counts
 from sparsenam.selection.task import ConvexTask
 from sparsenam.smooth.judge import SmoothJudge
-from sparsenam.survival.alternation import Converged, CoxLikelihood, alternate
+from sparsenam.survival.alternation import EXACT_MOVE, Converged, CoxLikelihood, alternate
 from sparsenam.survival.cox import Baseline, RiskSets, Ties
 from sparsenam.tables import PreparedSample, Sample, TableEncoder, prepare
 
@@ -223,8 +223,9 @@ class CoxProblem:
         An alpha found with a hazard held fixed means something else where the hazard follows the solution. The path
         with the hazard of the empty model (``first``) is near: the search starts where it has the groups. Where no
         alpha has them all within ``most`` columns, the last that keeps so many is taken. The search also ends after
-        `SEARCHES` alphas and at one whose scores do not settle: below it those that separate the events only grow.
-        Groups that are missing then count as having come back.
+        `SEARCHES` alphas, at one whose scores do not settle, below which those that separate the events only grow, and
+        at one whose scores are those of the alpha before: the penalty no longer holds them. Groups that are missing
+        then count as having come back.
         """
         enough = [point.alpha for point in first.points if np.isin(kept, point.supports[0]).all()]
         alpha, scores, within = max(enough, default=first.point.alpha), self._no_scores(), None
@@ -234,7 +235,8 @@ class CoxProblem:
             solved = self._solve(scores, task, alpha, context)
             support = solved.result.point.supports[0]
             fits = most is None or task.columns(support).size <= most
-            ends = not solved.settled or number >= SEARCHES or context.clock.passed()
+            same = number > 1 and float(np.abs(solved.scores - scores).max()) <= EXACT_MOVE
+            ends = same or not solved.settled or number >= SEARCHES or context.clock.passed()
             if fits and (ends or np.isin(kept, support).all()):
                 return solved.result
             if not fits and within is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, fields, replace
 from numbers import Integral
 from typing import Any, Literal, Self, TypeVar, cast
 
@@ -233,8 +233,14 @@ class TableEncoder:
         return "\n".join([f"{len(self.columns)} column(s) became {len(self.terms)} term(s)", *lines])
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the encoder as plain data, ready for JSON."""
-        return {name: value for name, value in asdict(self).items() if name != "needed"}
+        """Return the encoder as plain data, ready for JSON: of columns and terms, what is not as usual."""
+        return {
+            "names": self.names,
+            "named": self.named,
+            "columns": tuple(_unusual(column) for column in self.columns),
+            "terms": tuple(_unusual(term) for term in self.terms),
+            "estimator_name": self.estimator_name,
+        }
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
@@ -401,8 +407,14 @@ def _terms(columns: list[Column], split_levels: bool) -> list[Term]:
     return terms
 
 
+def _unusual(part: Column | Term) -> dict[str, Any]:
+    """Return the fields that are not at their defaults: of a wide table, each takes its place many times."""
+    values = {field.name: (getattr(part, field.name), field.default) for field in fields(part)}
+    return {name: value for name, (value, usual) in values.items() if value != usual}
+
+
 def _with_tuples(data: Mapping[str, Any], *keys: str) -> dict[str, Any]:
-    return {**data, **{key: tuple(data[key]) for key in keys}}
+    return {**data, **{key: tuple(data[key]) for key in keys if key in data}}
 
 
 ColumnName = str | int

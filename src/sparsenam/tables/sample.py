@@ -11,13 +11,14 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsenam.errors import LARGEST, LEAST, ConstantColumnWarning, InputError, describe
+from sparsenam.errors import LARGEST, LEAST, ConstantColumnWarning, ConstantTargetWarning, InputError, describe
 from sparsenam.tables.cells import CELLS_AT_ONCE, limited
 
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
 
 ROUNDING = 1e-13  # a column whose spread is below this share of its size holds one value, up to rounding
+ULPS = 8.0  # of a value: what a sum or a product that should be constant may be off by
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -326,6 +327,7 @@ def prepare(
     scaling = scaling if standardize else Scaling.none(n_terms)
     x, scaling = _scaled(present.terms, terms, scaling), scaling.take(terms)
     target, weights, unit = _by_exposure(present, exposure_power)
+    _warn_of_a_constant(present.target)
     target_scaling = Scaling.none(target.shape[1])
     if measure_target is not None:
         center, scale = measure_target(target, weights)
@@ -348,6 +350,20 @@ def prepare(
         twins=twins,
         exposure_unit=unit,
     )
+
+
+def _warn_of_a_constant(target: Matrix) -> None:
+    """Say that a target (rows, outputs) differs by next to nothing, which a computed constant does not even do."""
+    sizes, ranges = np.abs(target).max(axis=0), np.ptp(target, axis=0)
+    taken = (ranges <= ROUNDING * sizes) & (ranges > ULPS * float(np.finfo(np.float64).eps) * sizes)
+    if taken.any():
+        size, spread = float(sizes[taken].max()), float(ranges[taken].max())
+        message = (
+            f"y differs by {spread:.2g} at most, less than {ROUNDING:g} of its size of {size:.2g}: hardly more than "
+            "the rounding of one value in float64, and squared loss takes it as that; subtract the offset from y "
+            "before the fit if such differences matter."
+        )
+        warnings.warn(message, ConstantTargetWarning, stacklevel=7)
 
 
 def _require_size(terms: Matrix, names: list[str]) -> None:
