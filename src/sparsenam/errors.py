@@ -71,7 +71,7 @@ class ClusterError(RuntimeError):
 
 
 class ConstantColumnWarning(UserWarning):
-    """A column holds one single value, so it is left out of the model."""
+    """A column holds one single value, or none, so it is left out of the model."""
 
 
 class IdentifierWarning(UserWarning):

@@ -18,6 +18,7 @@ from sparsenam import (
     SNAMClassifier,
     SNAMRegressor,
     SNAMSurvival,
+    load,
     survival_target,
 )
 from sparsenam.baselines import NAMRegressor
@@ -82,6 +83,15 @@ def test_reasons_say_why_columns_are_in_or_out(fitted):
     assert reasons["gap"] == "its values do not matter, its missing cells do"
     slack = fitted[0].certificate_.slack["noise"]
     assert reasons["noise"] == f"its gradient is {slack:.2f} of the alpha at which it would enter"
+
+
+def test_a_column_without_any_value_is_dropped_for_that_before_and_after_a_passage_through_a_file(tmp_path):
+    table, y = mixed(100)
+    model = fit_quietly(SNAMRegressor(random_state=0), table[["income", "noise"]].assign(empty=np.nan), y)
+    model.save(tmp_path / "model.snam")
+    for one in (model, load(tmp_path / "model.snam")):
+        assert {column.name: column.reason for column in one.explain().dropped}["empty"] == "empty: no row has a value"
+        assert one.predict(table[["income", "noise"]]).shape == (100,)
 
 
 def test_a_twin_of_a_dropped_column_is_called_one():

@@ -446,6 +446,8 @@ def why_dropped(record: FitRecord, columns: Sequence[int]) -> list[Dropped]:
         name, twin = encoder.columns[column].name, record.summary.twins.get(encoder.columns[column].name)
         if encoder.columns[column].is_identifier and column not in with_terms:
             dropped.append(Dropped(name, "an identifier: nearly every cell is different"))
+        elif encoder.columns[column].is_empty:
+            dropped.append(Dropped(name, "empty: no row has a value"))
         elif encoder.columns[column].kind == "constant" and column not in with_terms:
             dropped.append(Dropped(name, f"constant: one single value ({encoder.columns[column].levels[0]})"))
         elif name in constant:
