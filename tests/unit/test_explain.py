@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
@@ -269,6 +270,37 @@ def test_classes_name_outputs_and_units(classes):
     if len(classes) == 2:
         assert explanation.units == f"log odds of '{classes[1]}'"
         assert explanation.response == f"probability of '{classes[1]}'"
+
+
+NAMED = {
+    "pandas": lambda y: pd.Series(y, name="price"),
+    "polars": lambda y: pl.Series("price", y),
+    "one column": lambda y: pd.DataFrame({"price": y}),
+}
+
+
+@pytest.mark.parametrize("kind", sorted(NAMED))
+def test_a_target_with_a_name_gives_it_to_explanation_units_and_report(kind, tmp_path):
+    table, y = mixed(100)
+    table = table[["income", "age"]]
+    model = SNAMRegressor(random_state=0).fit(table, NAMED[kind](y))
+    model.save(tmp_path / "model.snam")
+    for explanation in (model.explain(), load(tmp_path / "model.snam").explain()):
+        assert (explanation.target, explanation.units, explanation.response) == ("price", *2 * ["units of price"])
+    assert "Report of price" in explanation.report(tmp_path / "report.html").read_text()
+    dear = NAMED["pandas" if kind == "one column" else kind](y > np.median(y))  # classes come in one dimension
+    explanation = SNAMClassifier(random_state=0).fit(table, dear).explain()
+    assert explanation.units == "log odds of price = 'True'"
+    assert explanation.response == "probability of price = 'True'"
+    counts = SNAMRegressor(family="poisson", random_state=0).fit(table, NAMED[kind](np.round(y - y.min()))).explain()
+    assert (counts.units, counts.response) == ("log of the expected price", "expected price")
+
+
+@pytest.mark.parametrize("name", [None, 0, "", "income"])
+def test_a_target_whose_name_is_none_or_that_of_a_column_stays_y(name):
+    table, y = mixed(100)  # pandas gives the logarithm of a column that column's name
+    explanation = SNAMRegressor(random_state=0).fit(table[["income", "age"]], pd.Series(y, name=name)).explain()
+    assert (explanation.target, explanation.units) == (None, "units of y")
 
 
 def test_survival_explains_log_hazard_ratios():

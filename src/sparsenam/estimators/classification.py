@@ -24,7 +24,7 @@ from sparsenam.estimators.base import (
     require_target,
 )
 from sparsenam.estimators.intervals import SetMixin
-from sparsenam.estimators.rows import ClassTarget, check_labels, given_table, is_matrix, with_all_classes
+from sparsenam.estimators.rows import ClassTarget, check_labels, given_table, is_matrix, name_of, with_all_classes
 from sparsenam.explain import Explanation, against_class
 from sparsenam.families import Binomial, Family, Multilabel, Multinomial, as_family
 from sparsenam.fitting.all_rows import LargeTable
@@ -81,7 +81,7 @@ class AdditiveClassifier(SetMixin, ClassifierMixin, AdditiveEstimator):
             if given.blocks is not None:
                 by_class = np.array([factors[target.argmax(axis=1) == code][0] for code in range(classes.size)])
                 table = LargeTable(given.blocks, ClassTarget(classes, by_class, family.name == "binomial"))
-            self._fit_by(plan, surroundings, encoder, sample, groups, answer, table)
+            self._fit_by(plan, surroundings, encoder, sample, groups, answer, table, name_of(y, encoder.names))
             self.classes_ = classes
             return self
 

@@ -26,7 +26,7 @@ from sparsenam.estimators.base import (
 )
 from sparsenam.estimators.editing import GivenRows
 from sparsenam.estimators.intervals import IntervalMixin
-from sparsenam.estimators.rows import NumberTarget, given_table
+from sparsenam.estimators.rows import NumberTarget, given_table, name_of
 from sparsenam.families import CustomLoss, Family, as_family
 from sparsenam.fitting.all_rows import LargeTable, check_counts
 from sparsenam.tables import check_target_not_inside
@@ -103,7 +103,7 @@ class AdditiveRegressor(IntervalMixin, RegressorMixin, AdditiveEstimator):
             weights = check_weights(given.weights, terms)
             sample = plan.sample(encoder, terms, target.reshape(len(target), -1), weights, units)
             table = None if given.blocks is None else LargeTable(given.blocks, NumberTarget(check_target, chosen))
-            self._fit_by(plan, surroundings, encoder, sample, groups, table=table)
+            self._fit_by(plan, surroundings, encoder, sample, groups, None, table, name_of(y, encoder.names))
             self._flat_target = target.ndim == 1
             return self
 
