@@ -29,6 +29,8 @@ FILE_WIDTH = 200  # columns of text where stdout is no terminal and has no edge 
 # characters that move the cursor, colour the text or turn its direction, but for line ends and tabs
 COMMANDING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 TYPES = re.compile(r"""feature_types=\{['"](.+?)['"]: "([^"]+)"\}""")
+SETTINGS = re.compile(r"\b(always_keep|shapes|feature_types|max_features|max_seconds)(?=:| of column )")
+OPTIONS = {"always_keep": "--keep", "shapes": "--shape", "feature_types": "--types"}  # others are as they are written
 
 
 MaxBytes = Annotated[int, typer.Option(help="Most bytes of a table in memory, once unpacked.", min=1)]
@@ -197,7 +199,8 @@ def _sentence(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror and error.filename is not None:
         expected, got = "a file or folder that can be used", error.strerror.lower()
         return describe(_one_line(str(error.filename)), expected, got, "mend that or name another")
-    return _one_line(error) or type(error).__name__
+    text = _one_line(error) or type(error).__name__
+    return SETTINGS.sub(lambda found: OPTIONS.get(found[1], "--" + found[1].replace("_", "-")), text, count=1)
 
 
 def _one_line(message: object) -> str:

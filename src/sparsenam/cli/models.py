@@ -13,7 +13,7 @@ import typer
 
 from sparsenam.cli.csv_text import MAX_BYTES
 from sparsenam.cli.display import MaxBytes, note, readable_errors, say, say_json, say_wrapped, show_table
-from sparsenam.errors import InputError, describe
+from sparsenam.errors import InputError, describe, renamed
 
 if TYPE_CHECKING:
     from sparsenam.cli.tables import FileTable
@@ -195,11 +195,12 @@ def inputs_of(
     names = [str(name) for name in estimator.encoder_.names]
     needed = names if every else [names[index] for index in kept_columns(estimator.encoder_, estimator.model_)]
     present, wanted = frozenset(whole.names), {*names, *beside}
+    unused = [name for name in whole.names if name and name not in wanted]
     lacking = [name for name in needed if name not in present]
     if lacking:
         expected = f"the {len(needed)} columns {'of' if every else 'that'} the model{'' if every else ' keeps'}"
-        raise InputError(describe(str(path), expected, f"none of {listed(lacking)}", "add or rename these columns"))
-    unused = [name for name in whole.names if name and name not in wanted]
+        remedy = renamed(lacking, unused, "add or rename these columns")
+        raise InputError(describe(str(path), expected, f"none of {listed(lacking)}", remedy))
     if unused:
         note(f"Not used by the model: {', '.join(unused[:8])}{' …' if len(unused) > 8 else ''}.")
     return whole.select([name for name in names if name in present] or whole.names[:1])
@@ -261,6 +262,9 @@ def _exposures(estimator: Any, whole: FileTable, name: str | None) -> Any:
     from sparsenam.cli.problem import numbers_of
 
     if name is None:
+        fitted = (estimator.summary_.source or {}).get("exposure")
+        if fitted is not None:
+            note(f"Predictions are for an exposure of 1; --exposure {fitted} would take the column of the fit.")
         return None
     if hasattr(estimator, "classes_") or hasattr(estimator, "event_times_"):
         got, remedy = "a model of classes or of times", "leave --exposure out"

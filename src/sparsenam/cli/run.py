@@ -233,7 +233,7 @@ def _run(
         held = problem.held()
         metrics |= _facts(problem, estimator, held)
         metrics["advice"] = _advice(problem, request, metrics)
-        _remember(estimator, problem, metrics)
+        _remember(estimator, problem, request.target, metrics)
         shown = problem.some(SHOWN_ROWS) if held is None else held
         local = _shown_rows(estimator, shown, held_out=held is not None)
         explanation = estimator.explain()
@@ -285,12 +285,12 @@ def _leave_preliminary(
     sentence = f"The fit was stopped {when}: this is a preliminary model, whose effects are too small."
     quick.summary_ = replace(quick.summary_, cut_short=sentence)
     told = {**metrics, **_facts(problem, quick, None), "preliminary": True}
-    _remember(quick, problem, told)
+    _remember(quick, problem, request.target, told)
     folder.write(quick, told)
     return "early" if choice is None else "preliminary"
 
 
-def _remember(estimator: Any, problem: Posed, metrics: Mapping[str, Any]) -> None:
+def _remember(estimator: Any, problem: Posed, asked: TargetRequest, metrics: Mapping[str, Any]) -> None:
     """Let a model know its target, its scores on held-out rows and where its rows came from, as its file will."""
     counts = metrics["rows"]
     source = {"rows fitted": f"{counts['fit']}", "rows held out": f"{counts['test']}"}
@@ -300,6 +300,8 @@ def _remember(estimator: Any, problem: Posed, metrics: Mapping[str, Any]) -> Non
         source |= {"left out": " ".join(problem.problem.notes)} if problem.problem.notes else {}
     else:
         source = {"file": problem.path.name} | source
+    named = {"exposure": asked.exposure, "weights": asked.weights}
+    source |= {what: name for what, name in named.items() if name is not None}
     scores = None if metrics["test"] is None else _named_scores(metrics["test"])
     estimator.summary_ = replace(estimator.summary_, target=problem.target, scores=scores, source=source)
 

@@ -288,9 +288,11 @@ class TableEncoder:
         left_out = [column for column in self.columns if column.kind == "constant"]
         different = [column.name for column in left_out if column.is_identifier]
         if different:
+            it = "it" if len(different) == 1 else "the first"
             message = (
                 f"{len(different)} column(s) of text that is different in nearly every row{among}, as identifiers are, "
-                f'left out of the model: {listed(different)}; feature_types={{name: "category"}} would keep one.'
+                f"left out of the model: {listed(different)}; "
+                f'feature_types={{{different[0]!r}: "category"}} would keep {it}.'
             )
             warnings.warn(message, IdentifierWarning, stacklevel=3)
         constant = [column.name for column in left_out if not column.n_missing and not column.is_identifier]
