@@ -68,7 +68,9 @@ def test_one_row_of_kept_columns_is_predicted_too(model):
 def test_a_kept_column_that_is_not_there_is_named_and_a_dropped_one_is_not(model):
     with pytest.raises(InputError, match=r"yet now missing:\n- age\n$"):
         model.predict(table()[["city"]])
-    with pytest.raises(InputError, match=r"unseen at fit time:\n- aeg\n.*yet now missing:\n- age\nDid you mean 'aeg' for 'age'\?$"):
+    with pytest.raises(
+        InputError, match=r"unseen at fit time:\n- aeg\n.*yet now missing:\n- age\nDid you mean 'aeg' for 'age'\?$"
+    ):
         model.predict(table()[KEPT].rename(columns={"age": "aeg"}))
 
 
