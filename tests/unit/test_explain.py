@@ -619,3 +619,12 @@ def test_a_category_split_for_a_network_has_the_effects_and_rows_of_its_levels()
         assert level.count == rows.sum()
     np.testing.assert_allclose(effects[table["city"].isna()], city.missing.effect[0], atol=1e-9)
     assert city.missing.count == table["city"].isna().sum()
+
+
+def test_a_folder_that_is_not_there_is_refused_by_save_report_and_export_alike(fitted, tmp_path):
+    model, place = fitted[0], tmp_path / "none"
+    for write, name in ((model.save, "m.snam"), (model.explain().report, "r.html"), (model.export, "m.py")):
+        with pytest.raises(InputError, match="make the folder or name another") as caught:
+            write(place / name)
+        assert str(place / name) in str(caught.value) and "Errno" not in str(caught.value)
+    assert not place.exists()
