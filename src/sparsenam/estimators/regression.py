@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -183,7 +182,7 @@ def check_target(y: ArrayLike) -> NDArray[np.float64]:
     try:
         numbers = target.astype(np.float64)
     except (TypeError, ValueError) as error:
-        raise InputError(describe("y", "numbers", _without_types(error), "use SNAMClassifier for classes")) from error
+        raise _no_number(target, error) from error
     if not np.isfinite(numbers).all():
         row = int(np.argwhere(~np.isfinite(numbers))[0, 0])
         value = "NaN" if np.isnan(numbers[row]).any() else "infinity (inf)"
@@ -196,9 +195,16 @@ def check_target(y: ArrayLike) -> NDArray[np.float64]:
     return numbers
 
 
-def _without_types(error: Exception) -> str:
-    """Return what NumPy says, without the names of its types around values."""
-    return re.sub(r"np\.\w+\((.*?)\)", r"\1", str(error))
+def _no_number(target: NDArray[Any], error: Exception) -> InputError:
+    """Return the error about a target that is no number, which names the first such row; else what NumPy says."""
+    remedy = "convert y to numbers, or use SNAMClassifier for classes"
+    for row, cell in enumerate(cast("list[object]", target.tolist())):
+        try:
+            float(cast("Any", cell))
+        except (TypeError, ValueError):
+            got = f"the text {cell!r}" if isinstance(cell, str) else repr(cell)
+            return RowError("y", "numbers", ((got, row),), remedy)
+    return InputError(describe("y", "numbers", str(error), remedy))
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
