@@ -262,9 +262,9 @@ def _exposures(estimator: Any, whole: FileTable, name: str | None) -> Any:
     from sparsenam.cli.problem import numbers_of
 
     if name is None:
-        fitted = (estimator.summary_.source or {}).get("exposure")
-        if fitted is not None:
-            note(f"Predictions are for an exposure of 1; --exposure {fitted} would take the column of the fit.")
+        source: dict[str, str] = estimator.summary_.source or {}
+        if "exposure" in source:
+            note(f"Predictions are for an exposure of 1; --exposure {source['exposure']} would take the column of the fit.")
         return None
     if hasattr(estimator, "classes_") or hasattr(estimator, "event_times_"):
         got, remedy = "a model of classes or of times", "leave --exposure out"
