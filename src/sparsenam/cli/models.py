@@ -264,7 +264,8 @@ def _exposures(estimator: Any, whole: FileTable, name: str | None) -> Any:
     if name is None:
         source: dict[str, str] = estimator.summary_.source or {}
         if "exposure" in source:
-            note(f"Predictions are for an exposure of 1; --exposure {source['exposure']} would take the column of the fit.")
+            taken = f"--exposure {source['exposure']} would take the column of the fit"
+            note(f"Predictions are for an exposure of 1; {taken}.")
         return None
     if hasattr(estimator, "classes_") or hasattr(estimator, "event_times_"):
         got, remedy = "a model of classes or of times", "leave --exposure out"
