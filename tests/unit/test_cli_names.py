@@ -1,6 +1,7 @@
 """Names, weights, quantiles, ranges of rows and advice: what the command is told, and what it says."""
 
 import json
+from html import unescape
 
 import numpy as np
 import polars as pl
@@ -111,6 +112,18 @@ def test_classes_that_differ_by_capitals_only_are_said(tmp_path):
     result = invoke("fit", write_csv(tmp_path / "spelt.csv", cells), "--target", "price", "--out", tmp_path / "out")
     assert result.exit_code == 0, result.output
     assert "Classes of 'price' that differ by capitals only: 'No' and 'no', 'YES' and 'yes'." in result.stderr
+
+
+def test_a_fit_names_fill_values_and_rows_of_two_classes_have_probabilities(tmp_path):
+    cells = houses_table(300)
+    cells["size"] = ["-999" if row % 3 == 0 else cell for row, cell in enumerate(cells["size"])]
+    cells["price"] = [str(float(cell) > 350) for cell in cells["price"]]
+    table = write_csv(tmp_path / "dear.csv", cells)
+    result = invoke("fit", table, "--target", "price", "--out", tmp_path)
+    assert "note: Values far from all others of their column: 'size' has -999 in " in result.stdout
+    assert "Probability of price = 'True': " in unescape((tmp_path / "report.html").read_text())
+    result = invoke("explain", tmp_path / "model.snam", table, "--rows", "0")
+    assert "row 0: probability of price = 'True' 0." in result.stdout
 
 
 def test_predictions_of_rates_without_their_exposure_are_said_to_be_for_one(tmp_path):

@@ -314,6 +314,7 @@ def test_survival_explains_log_hazard_ratios():
         "log hazard ratio",
         "hazard ratio",
     )
+    assert explanation.card["family"] == "cox"
     np.testing.assert_allclose([row.score[0] for row in local.rows], model.predict(X[:5]))
     np.testing.assert_allclose([row.prediction[0] for row in local.rows], model.predict(X[:5]))
 

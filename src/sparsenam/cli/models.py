@@ -364,12 +364,15 @@ def _show_kept(explanation: Explanation) -> None:
 
 def _show_rows(local: dict[str, Any]) -> None:
     """Print what each column adds to each row."""
+    from sparsenam.explain.text import prediction_label
+
     say_wrapped(f"Effects are in {local['units']}, from {local['reference']}.")
+    label = prediction_label(local["units"], local["outputs"])
     for row in local["rows"]:
         values = [f"{value:.4g}" for value in row["prediction"]]
         if len(values) > 1:  # one alone is explained by the units
             values = [f"{name} {value}" for name, value in zip(local["outputs"], values, strict=True)]
         say()
-        say_wrapped(f"row {row['row']}: prediction {', '.join(values)}")
+        say_wrapped(f"row {row['row']}: {label} {', '.join(values)}")
         for contribution in row["contributions"]:
             say(f"  {contribution['text']}")

@@ -31,6 +31,7 @@ from sparsenam.families import Family, Quantile
 from sparsenam.files import check_folder, remove, remove_if_empty, remove_leftovers, write_together
 from sparsenam.fitting.strategies import RAMPS
 from sparsenam.selection import FDR
+from sparsenam.tables.cells import far_cells_note
 
 Vector = NDArray[np.float64]
 Left = Literal["nothing", "older", "stages", "early", "preliminary", "complete"]
@@ -324,6 +325,8 @@ def _facts(problem: Posed, estimator: Any, held: LabelledRows | None) -> dict[st
     evidence, found = estimator.evidence_, estimator.fdr_
     cut_short = estimator.summary_.cut_short
     told = [] if found is None else [found.sentence(), *found.notes()]
+    told += [] if evidence is None else evidence.notes()
+    told += far_cells_note((column.name, column.description) for column in estimator.encoder_.columns)
     return {
         "schema": 2,
         "sparsenam": sparsenam.__version__,
@@ -340,7 +343,7 @@ def _facts(problem: Posed, estimator: Any, held: LabelledRows | None) -> dict[st
         "pairs": [list(pair) for pair in estimator.interactions_],
         "alpha": float(estimator.alpha_),
         "explained": None if evidence is None else {"share": evidence.gain, "error": evidence.gain_error},
-        "notes": [*([] if cut_short is None else [cut_short]), *told, *([] if evidence is None else evidence.notes())],
+        "notes": [*([] if cut_short is None else [cut_short]), *told],
         "fdr": None if found is None else found.to_dict(),
         "test": None if held is None else _finite(measure(estimator, problem.kind, problem.seen, held)),
     }

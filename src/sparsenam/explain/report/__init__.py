@@ -129,7 +129,7 @@ def write_report(
     content = render_report(explanation, local, beside).encode()
     try:
         write_atomically(target, content, make_folder=False)
-    except OSError as error:
+    except FileNotFoundError as error:
         expected, remedy = "a path that can be written to", "make the folder or name another"
         raise InputError(describe(f"report {path}", expected, said_by(error), remedy)) from error
     return target
