@@ -106,6 +106,17 @@ def test_a_few_whole_numbers_may_be_classes_measures_or_counts(tmp_path):
     assert "--task regression if they measure, --task count if they count" in result.stdout
 
 
+def test_texts_of_hardly_any_rows_each_are_classes_only_where_that_is_said(tmp_path):
+    cells = houses_table(120)
+    cells["price"] = [f"{row % 50} mg" for row in range(120)]
+    table, words = write_csv(tmp_path / "units.csv", cells), ("--target", "price", "--out", tmp_path / "out")
+    result = invoke("fit", table, *words)
+    assert result.exit_code == 2 and "50 different texts in 120 rows, such as '0 mg'" in result.stderr
+    cells["price"] = [f"{row % 40} mg" for row in range(120)]
+    result = invoke("fit", write_csv(table, cells), *words, "--max-seconds", "1")
+    assert result.exit_code == 0 and "40 classes that are no numbers" in result.stdout
+
+
 def test_classes_that_differ_by_capitals_only_are_said(tmp_path):
     cells = houses_table(300)
     cells["price"] = [["yes", "No", "YES", "no", "maybe"][row % 5] for row in range(300)]

@@ -33,6 +33,7 @@ TaskName = Literal["regression", "count", "classification", "survival"]
 FEWEST_ROWS = 10
 FEW_VALUES = 10  # whole numbers with at most so many values are taken for classes
 ROWS_A_VALUE = 5  # if each has as many rows on average
+ROWS_A_CLASS = 3  # on average, without which more texts than that are taken for no classes
 FAMILIES: dict[TaskName, tuple[str, ...]] = {
     "regression": ("gaussian", "huber", "quantile", "gamma", "tweedie"),
     "count": ("poisson", "negative_binomial"),
@@ -329,7 +330,7 @@ def _guess(cells: Cells, request: TargetRequest, commas: bool) -> tuple[TaskName
         _refuse_slips(cells)
         levels = np.unique(cells.numbers[~cells.missing]).size if cells.stored == "truth" else len(cells.values)
         rows = int((~cells.missing).sum())
-        if levels > FEW_VALUES and 2 * levels > rows:
+        if levels > FEW_VALUES and ROWS_A_CLASS * levels > rows:
             got = f"{levels} different texts in {rows} rows, such as {cells.values[0]!r}"
             remedy = "mend the cells if they are numbers, or ask for --task classification"
             raise InputError(describe(f"target {cells.name!r}", "numbers, or classes of several rows", got, remedy))
