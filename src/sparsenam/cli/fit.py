@@ -90,7 +90,7 @@ def fit(
     Ctrl-C leaves the best model so far, marked as preliminary; none of survival, of a table read by the block, and in
     the first moments. The same command with --resume goes on to the model of an unbroken run.
     """
-    with readable_errors(debug=debug), connected(scheduler):
+    with readable_errors(debug=debug, table=table if scheduler is None else None), connected(scheduler):
         # the heavy rooms are loaded here and not at the top: "sparsenam --help" must not wait for PyTorch
         from sparsenam.cli.problem import SplitProblem, TargetRequest, settled_types
         from sparsenam.cli.run import FitRequest, FitStopped, ModelFolder, run_fit
@@ -163,7 +163,7 @@ def path(
     debug: Debug = False,
 ) -> None:
     """Walk the regularisation path on all rows: entry order, alphas, sizes and cross-validated losses."""
-    with readable_errors(debug=debug):
+    with readable_errors(debug=debug, table=table):
         from sparsenam.cli.problem import TargetRequest, dropping, fit_rows, pose
         from sparsenam.cli.run import FitRequest
         from sparsenam.cli.tables import read_file

@@ -69,7 +69,7 @@ def predict(
     ends of an interval, or one with the classes that the row may have. Parquet files, a folder or a pattern such as
     'big/*.parquet' are read block by block where a Parquet file is written.
     """
-    with readable_errors(debug=debug):
+    with readable_errors(debug=debug, table=table):
         from sparsenam.cli.large import is_in_blocks, predict_blocks
         from sparsenam.cli.tables import PARQUET, STREAM, check_writable, read_file, write_table
 
@@ -107,7 +107,7 @@ def explain(
     debug: Debug = False,
 ) -> None:
     """Say which columns a model uses and how much each matters; with --rows, what each adds to single rows."""
-    with readable_errors(debug=debug):
+    with readable_errors(debug=debug, table=table):
         estimator, inputs = _model_and_inputs(model, table, rows, max_bytes)
         if rows is None or inputs is None:
             more = {} if reference is None else {"reference": _class_of(estimator, reference)}
@@ -135,7 +135,7 @@ def report(
     debug: Debug = False,
 ) -> None:
     """Write a page that shows what the model does with each column; it opens without a network."""
-    with readable_errors(debug=debug):
+    with readable_errors(debug=debug, table=table):
         from sparsenam.cli.run import SHOWN_ROWS, findings_of
 
         if not out.parent.is_dir() or out.is_dir():
