@@ -298,7 +298,7 @@ def _remember(estimator: Any, problem: Posed, asked: TargetRequest, metrics: Map
     if isinstance(problem, SplitProblem):
         table = problem.fitted.table
         source = {"file": table.path.name, "digest": table.digest.hex()} | source
-        source |= {"left out": " ".join(problem.problem.notes)} if problem.problem.notes else {}
+        source |= {"reading": " ".join(problem.problem.notes)} if problem.problem.notes else {}
     else:
         source = {"file": problem.path.name} | source
     named = {"exposure": asked.exposure, "weights": asked.weights}

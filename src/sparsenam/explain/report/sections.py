@@ -315,7 +315,10 @@ def local_rows(local: LocalExplanation) -> Markup:
 def _row_card(row: RowExplanation, local: LocalExplanation) -> Markup:
     output = shown_output(local, row)
     label = prediction_label(local.units, local.outputs)
-    parts = [f"{label[0].upper()}{label[1:]}: {_by_output(local.outputs, row.prediction, 3)}."]
+    said = _by_output(local.outputs, row.prediction, 3)
+    if label != "prediction" and said == "1" and row.prediction[0] < 1.0:
+        said = "above 0.999"  # nothing is certain
+    parts = [f"{label[0].upper()}{label[1:]}: {said}."]
     if len(local.outputs) > 1:
         parts.append(f" Drawn for {local.outputs[output]}, the output with the largest score.")
     listed = sorted(row.contributions, key=lambda part: -abs(part.effect[output]))[:MOST_TEXTS]
