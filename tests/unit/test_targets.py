@@ -130,3 +130,10 @@ def test_a_target_that_is_no_number_is_named_with_its_row(bad):
     got = "NaN in row 2" if bad is None else f"the text {bad!r} in row 2"
     with pytest.raises(InputError, match=f"y: expected .*numbers, got {re.escape(got)}; "):
         SNAMRegressor().fit(np.arange(20.0)[:, None], y)
+
+
+@pytest.mark.parametrize("missing", [None, np.nan, pd.NA])
+def test_a_row_without_a_class_is_named(missing):
+    y = pd.Series(["a", "b", "a", missing] * 5, dtype=object)
+    with pytest.raises(InputError, match="y: expected a class in every row, got none in row 3; leave out the rows"):
+        SNAMClassifier().fit(np.arange(20.0)[:, None], y)

@@ -58,8 +58,7 @@ class AdditiveClassifier(SetMixin, ClassifierMixin, AdditiveEstimator):
             given = with_all_classes(given)
             with rows_named_by(given.places):
                 encoder, terms = self._read(given.X, strategy, given.among)
-                if given.places is not None:
-                    check_labels(np.asarray(given.y))
+                check_labels(np.asarray(given.y))
                 labels = check_array(given.y, ensure_2d=False, dtype=None, input_name="y")
                 check_classification_targets(labels)
                 check_consistent_length(terms, labels)
