@@ -71,7 +71,7 @@ class ClusterError(RuntimeError):
 
 
 class ConstantColumnWarning(UserWarning):
-    """A column holds one single value, so it is left out of the model."""
+    """A column holds one single value, or none, so it is left out of the model."""
 
 
 class ConstantTargetWarning(UserWarning):
@@ -145,6 +145,13 @@ def nearest(name: object, known: Iterable[object], otherwise: str) -> str:
     return f"did you mean {folded[close[0]]!r}?" if close and isinstance(name, str) else otherwise
 
 
+def renamed(lacking: Iterable[str], given: Sequence[str], otherwise: str) -> str:
+    """Return what to do about names that are not there: given ones that are probably the same, else ``otherwise``."""
+    found = [(nearest(name, given, ""), name) for name in lacking]
+    said = [f"{close.removeprefix('did you mean ').removesuffix('?')} for {name!r}" for close, name in found if close]
+    return f"did you mean {', '.join(said[:MOST_COLUMNS])}?" if said else otherwise
+
+
 def shown(value: object) -> str:
     """Return a value as it is written in Python: 9, not np.int64(9)."""
     return repr(getattr(value, "item", lambda: value)() if type(value).__module__ == "numpy" else value)
@@ -170,7 +177,9 @@ def check_number(
     if not (math.isfinite(number) and high_enough and low_enough):
         above = f"above {lowest:g}" if open_below else f"of at least {lowest:g}"
         below = "" if math.isinf(highest) else f" and below {highest:g}"
-        raise InputError(describe(name, f"a number {above}{below}", shown(value), "choose another"))
+        is_share = highest == 1.0 and 1.0 < number < 100.0
+        remedy = f"write {number / 100:g} for {number:g} %" if is_share else "choose another"
+        raise InputError(describe(name, f"a number {above}{below}", shown(value), remedy))
 
 
 def check_word(name: str, value: object, words: tuple[str, ...]) -> None:

@@ -37,6 +37,11 @@ def write_atomically(path: Path, *parts: bytes, make_folder: bool = True) -> Non
         file.writelines(parts)
 
 
+def said_by(error: OSError) -> str:
+    """Return what the system says of a file, without its number and the path."""
+    return (error.strerror or str(error)).lower()
+
+
 def write_together(contents: Mapping[Path, bytes | Callable[[Path], object]], replaced: Iterable[Path] = ()) -> None:
     """Write several files beside their paths, then rename all, in this order; a failure before leaves what was there.
 
@@ -170,7 +175,8 @@ def _named(part: _Part) -> Generator[None]:
         yield
     except OSError as error:
         if error.errno is not None and (error.filename is None or str(error.filename) == str(part.temporary)):
-            error.filename, error.filename2 = str(part.path), None
+            error.filename = str(part.path)
+            del error.filename2  # None would be printed as a second name
         raise
 
 

@@ -248,7 +248,7 @@ def test_numbers_in_sentences_are_plain(table, tmp_path):
     table.loc[row, "class"] = 9
     with pytest.raises(InputError, match=f"got 9, which it does not hold, in row {row}; leave out"):
         quick(SNAMClassifier).fit(written(table[["a", "class"]], tmp_path), "class")
-    with pytest.raises(InputError, match=r"y: expected numbers, got could not convert string to float: 'no'"):
+    with pytest.raises(InputError, match=r"y: expected numbers, got the text 'no' in row 0; convert y"):
         quick().fit(table[["a"]], np.array(["no", "yes"])[np.arange(ROWS) % 2])
 
 
@@ -259,7 +259,7 @@ def test_columns_constant_or_empty_in_the_sample_are_said_to_be_so_there(table, 
     with pytest.warns(ConstantColumnWarning, match=r"1 column\(s\) constant in the sample of 600 rows left out"):
         quick().fit(path, "y")
     frame["rare"] = frame["rare"].replace(0.0, np.nan)
-    with pytest.raises(InputError, match=r"column 'rare': expected at least one value in the sample of 600 rows"):
+    with pytest.warns(ConstantColumnWarning, match=r"1 column\(s\) without any value in the sample of 600 rows"):
         quick().fit(written(frame, tmp_path), "y")
 
 

@@ -1,6 +1,7 @@
 """Names, weights, quantiles, ranges of rows and advice: what the command is told, and what it says."""
 
 import json
+from html import unescape
 
 import numpy as np
 import polars as pl
@@ -54,6 +55,100 @@ def test_a_misspelt_name_is_answered_with_the_one_that_was_meant(words, meant, h
     assert result.exit_code == 2, result.output
     assert f"did you mean {meant!r}?" in result.stderr
     assert len(result.stderr.strip().splitlines()) == 1
+
+
+def test_a_table_that_lacks_a_kept_column_is_answered_with_the_one_that_was_meant(weighted, houses, tmp_path):
+    cells = houses_table()
+    renamed = write_csv(tmp_path / "renamed.csv", {name.replace("size", "Size "): cells[name] for name in cells})
+    result = invoke("predict", weighted / "model.snam", renamed, "--out", tmp_path / "out.csv")
+    assert result.exit_code == 2 and "did you mean 'Size' for 'size'?" in result.stderr
+    lacking = write_csv(tmp_path / "lacking.csv", {name: cells[name] for name in cells if name != "size"})
+    result = invoke("predict", weighted / "model.snam", lacking, "--out", tmp_path / "out.csv")
+    assert result.exit_code == 2 and "got none of 'size'; add or rename these columns." in result.stderr
+
+
+@pytest.mark.parametrize("words", [("--intervals", "90"), ("--intervals", "95.5")])
+def test_a_level_in_per_cent_is_answered_with_the_share_that_was_meant(words, weighted, houses, tmp_path):
+    result = invoke("predict", weighted / "model.snam", houses, *words, "--out", tmp_path / "out.csv")
+    share = float(words[1]) / 100
+    assert result.exit_code == 2 and f"write {share:g} for {words[1]} %." in result.stderr
+    assert not (tmp_path / "out.csv").exists()
+
+
+def test_a_fit_names_what_it_dropped_the_first_few_of_many(houses, tmp_path):
+    cells = houses_table() | {f"noise {index}": houses_table(seed=index + 1)["noise"] for index in range(9)}
+    cells["code"] = [f"id {row}" for row in range(120)]
+    words = ("--target", "price", "--out", tmp_path / "many", "--max-features", "2")
+    result = invoke("fit", write_csv(tmp_path / "many.csv", cells), *words)
+    assert result.exit_code == 0, result.output
+    (line,) = [line for line in result.stdout.splitlines() if line.startswith("dropped: ")]
+    assert line.startswith("dropped: 12 (") and line.endswith(" …)") and line.count(",") == 7
+    assert "--types code=category would keep it" in result.stderr
+    result = invoke("fit", houses, "--target", "price", "--drop", "persons", "--out", tmp_path / "few")
+    assert "dropped: 1 (noise)" in result.stdout.splitlines()
+
+
+def test_settings_are_named_as_the_options_that_they_are(houses, tmp_path):
+    for words, said in (
+        (("--keep", "sise"), "--keep: expected names"),
+        (("--shape", "sise=increasing"), "--shape: expected names"),
+        (("--types", "sise=number"), "--types: expected names"),
+        (("--max-features", "0"), "--max-features: expected a whole number"),
+    ):
+        result = invoke("fit", houses, "--target", "price", *words, "--out", tmp_path)
+        assert result.exit_code == 2 and f"sparsenam: {said}" in result.stderr
+
+
+def test_a_few_whole_numbers_may_be_classes_measures_or_counts(tmp_path):
+    cells = houses_table(300)
+    cells["price"] = [str(value) for value in np.random.default_rng(0).poisson(1.5, 300).clip(0, 4)]
+    result = invoke("fit", write_csv(tmp_path / "counts.csv", cells), "--target", "price", "--out", tmp_path / "out")
+    assert "--task regression if they measure, --task count if they count" in result.stdout
+
+
+def test_texts_of_hardly_any_rows_each_are_classes_only_where_that_is_said(tmp_path):
+    cells = houses_table(120)
+    cells["price"] = [f"{row % 50} mg" for row in range(120)]
+    table, words = write_csv(tmp_path / "units.csv", cells), ("--target", "price", "--out", tmp_path / "out")
+    result = invoke("fit", table, *words)
+    assert result.exit_code == 2 and "50 different texts in 120 rows, such as '0 mg'" in result.stderr
+    cells["price"] = [f"{row % 40} mg" for row in range(120)]
+    result = invoke("fit", write_csv(table, cells), *words, "--max-seconds", "1")
+    assert result.exit_code == 0 and "40 classes that are no numbers" in result.stdout
+
+
+def test_classes_that_differ_by_capitals_only_are_said(tmp_path):
+    cells = houses_table(300)
+    cells["price"] = [["yes", "No", "YES", "no", "maybe"][row % 5] for row in range(300)]
+    result = invoke("fit", write_csv(tmp_path / "spelt.csv", cells), "--target", "price", "--out", tmp_path / "out")
+    assert result.exit_code == 0, result.output
+    assert "Classes of 'price' that differ by capitals only: 'No' and 'no', 'YES' and 'yes'." in result.stderr
+
+
+def test_a_fit_names_fill_values_and_rows_of_two_classes_have_probabilities(tmp_path):
+    cells = houses_table(300)
+    cells["size"] = ["-999" if row % 3 == 0 else cell for row, cell in enumerate(cells["size"])]
+    cells["price"] = [str(float(cell) > 350) for cell in cells["price"]]
+    table = write_csv(tmp_path / "dear.csv", cells)
+    result = invoke("fit", table, "--target", "price", "--out", tmp_path)
+    assert "note: Values far from all others of their column: 'size' has -999 in " in result.stdout
+    assert "Probability of price = 'True': " in unescape((tmp_path / "report.html").read_text())
+    result = invoke("explain", tmp_path / "model.snam", table, "--rows", "0")
+    assert "row 0: probability of price = 'True' 0." in result.stdout
+
+
+def test_predictions_of_rates_without_their_exposure_are_said_to_be_for_one(tmp_path):
+    random, cells = np.random.default_rng(0), houses_table(300)
+    cells["years"] = [f"{value:.2f}" for value in random.uniform(0.2, 2, 300)]
+    cells["price"] = [str(value) for value in random.poisson([2 * float(value) for value in cells["years"]])]
+    table = write_csv(tmp_path / "rates.csv", cells)
+    words = ("--target", "price", "--task", "count", "--exposure", "years", "--out", tmp_path / "out")
+    assert invoke("fit", table, *words).exit_code == 0
+    result = invoke("predict", tmp_path / "out" / "model.snam", table, "--out", tmp_path / "p.csv")
+    assert "Predictions are for an exposure of 1; --exposure years would take the column of the fit." in result.stderr
+    words = ("--exposure", "years", "--out", tmp_path / "p.csv")
+    result = invoke("predict", tmp_path / "out" / "model.snam", table, *words)
+    assert result.exit_code == 0 and "exposure of 1" not in result.stderr
 
 
 def test_a_name_like_no_other_gets_the_usual_advice():

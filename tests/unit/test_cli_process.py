@@ -121,7 +121,10 @@ def test_a_disk_that_is_full_is_one_sentence_and_exit_code_two(case, named, ends
     assert code == 2 and len(lines) == (0 if case == "disk full at once" else 1), said  # the log is on that disk, too
     assert "Traceback" not in said
     assert all(named in line and ("no space left" in line or "file too large" in line) for line in lines)
-    assert files == [] or files == ["stage.safetensors"]
+    if case == "stdout full":  # what was fitted is kept, and then what could not be printed is said
+        assert files == WHOLE
+    else:
+        assert files == [] or files == ["stage.safetensors"]
 
 
 @pytest.mark.parametrize("module", ["signal", "typer", "sparsenam.cli.app", "numpy", "torch.nn", "sparsenam.cli.run"])
@@ -189,3 +192,19 @@ def test_a_folder_that_can_only_be_read_is_one_sentence_before_the_work(table, t
     assert done.returncode == 2
     (line,) = done.stderr.splitlines()
     assert line.startswith(f"sparsenam: {tmp_path}: expected") and "read-only file system" in line
+
+
+@pytest.mark.parametrize("words", [("fit", "none.csv", "--target", "y"), ("predict", "model.snam", "none.csv")])
+def test_a_file_that_is_not_there_is_said_before_heavy_libraries_are_loaded(words, tmp_path):
+    code = f"""
+import sys
+from sparsenam.cli import main
+sys.argv = ["sparsenam", *{words!r}]
+try:
+    main()
+except SystemExit as end:
+    print(end.code, "torch" in sys.modules, "sklearn" in sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=QUIET, cwd=tmp_path)
+    assert done.stdout == "2 False False\n", done.stderr
+    assert done.stderr == "sparsenam: none.csv: expected a file, got none of that name; correct the path.\n"

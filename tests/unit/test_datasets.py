@@ -5,6 +5,7 @@ import hashlib
 import io
 import os
 import socket
+import sys
 import tarfile
 import threading
 import zipfile
@@ -13,12 +14,15 @@ from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+import narwhals.stable.v2 as nw
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from sparsenam import SNAMRegressor
 from sparsenam.datasets import (
+    Dataset,
     load_california,
     load_compas,
     load_compas_recidivism,
@@ -389,6 +393,28 @@ def test_california_is_the_table_of_scikit_learn():
     first = [8.3252, 41, 6.98412698, 1.02380952, 322, 2.55555556, 37.88, -122.23]
     np.testing.assert_allclose(data.X[0], first, atol=1e-8)
     assert data.y[0] == 4.526
+
+
+@pytest.mark.parametrize("absent", [(), ("pandas",), ("pandas", "polars")], ids=["pandas", "polars", "pyarrow"])
+def test_a_data_set_is_a_table_with_its_names_whichever_library_is_there(absent, monkeypatch):
+    random = np.random.default_rng(0)
+    data = Dataset(random.normal(size=(80, 2)), random.normal(size=80), ("rooms", "age"), "value", "regression")
+    with monkeypatch.context() as limited:
+        for library in absent:
+            limited.setitem(sys.modules, library, None)
+        frame = data.frame
+    assert list(nw.from_native(frame).columns) == ["rooms", "age", "value"]
+    np.testing.assert_array_equal(nw.from_native(frame)["age"].to_numpy(), data.X[:, 1])
+    explanation = SNAMRegressor(alpha=0.01, random_state=0).fit(frame, data.target_name).explain()
+    assert explanation.target == "value" and {column.name for column in explanation.features} <= {"rooms", "age"}
+
+
+def test_without_a_library_of_tables_a_data_set_says_what_to_install(monkeypatch):
+    for library in ("pandas", "polars", "pyarrow"):
+        monkeypatch.setitem(sys.modules, library, None)
+    data = Dataset(np.ones((2, 1)), np.ones(2), ("a",), "y", "regression")
+    with pytest.raises(ImportError, match="frame: expected pandas, polars or pyarrow, got none of them; install one"):
+        _ = data.frame
 
 
 @needs(published.CALIFORNIA)

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
@@ -18,6 +19,7 @@ from sparsenam import (
     SNAMClassifier,
     SNAMRegressor,
     SNAMSurvival,
+    load,
     survival_target,
 )
 from sparsenam.baselines import NAMRegressor
@@ -82,6 +84,15 @@ def test_reasons_say_why_columns_are_in_or_out(fitted):
     assert reasons["gap"] == "its values do not matter, its missing cells do"
     slack = fitted[0].certificate_.slack["noise"]
     assert reasons["noise"] == f"its gradient is {slack:.2f} of the alpha at which it would enter"
+
+
+def test_a_column_without_any_value_is_dropped_for_that_before_and_after_a_passage_through_a_file(tmp_path):
+    table, y = mixed(100)
+    model = fit_quietly(SNAMRegressor(random_state=0), table[["income", "noise"]].assign(empty=np.nan), y)
+    model.save(tmp_path / "model.snam")
+    for one in (model, load(tmp_path / "model.snam")):
+        assert {column.name: column.reason for column in one.explain().dropped}["empty"] == "empty: no row has a value"
+        assert one.predict(table[["income", "noise"]]).shape == (100,)
 
 
 def test_a_twin_of_a_dropped_column_is_called_one():
@@ -261,6 +272,37 @@ def test_classes_name_outputs_and_units(classes):
         assert explanation.response == f"probability of '{classes[1]}'"
 
 
+NAMED = {
+    "pandas": lambda y: pd.Series(y, name="price"),
+    "polars": lambda y: pl.Series("price", y),
+    "one column": lambda y: pd.DataFrame({"price": y}),
+}
+
+
+@pytest.mark.parametrize("kind", sorted(NAMED))
+def test_a_target_with_a_name_gives_it_to_explanation_units_and_report(kind, tmp_path):
+    table, y = mixed(100)
+    table = table[["income", "age"]]
+    model = SNAMRegressor(random_state=0).fit(table, NAMED[kind](y))
+    model.save(tmp_path / "model.snam")
+    for explanation in (model.explain(), load(tmp_path / "model.snam").explain()):
+        assert (explanation.target, explanation.units, explanation.response) == ("price", *2 * ["units of price"])
+    assert "Report of price" in explanation.report(tmp_path / "report.html").read_text()
+    dear = NAMED["pandas" if kind == "one column" else kind](y > np.median(y))  # classes come in one dimension
+    explanation = SNAMClassifier(random_state=0).fit(table, dear).explain()
+    assert explanation.units == "log odds of price = 'True'"
+    assert explanation.response == "probability of price = 'True'"
+    counts = SNAMRegressor(family="poisson", random_state=0).fit(table, NAMED[kind](np.round(y - y.min()))).explain()
+    assert (counts.units, counts.response) == ("log of the expected price", "expected price")
+
+
+@pytest.mark.parametrize("name", [None, 0, "", "income"])
+def test_a_target_whose_name_is_none_or_that_of_a_column_stays_y(name):
+    table, y = mixed(100)  # pandas gives the logarithm of a column that column's name
+    explanation = SNAMRegressor(random_state=0).fit(table[["income", "age"]], pd.Series(y, name=name)).explain()
+    assert (explanation.target, explanation.units) == (None, "units of y")
+
+
 def test_survival_explains_log_hazard_ratios():
     generator = np.random.default_rng(0)
     X = generator.normal(size=(150, 2))
@@ -272,6 +314,7 @@ def test_survival_explains_log_hazard_ratios():
         "log hazard ratio",
         "hazard ratio",
     )
+    assert explanation.card["family"] == "cox"
     np.testing.assert_allclose([row.score[0] for row in local.rows], model.predict(X[:5]))
     np.testing.assert_allclose([row.prediction[0] for row in local.rows], model.predict(X[:5]))
 
@@ -577,3 +620,12 @@ def test_a_category_split_for_a_network_has_the_effects_and_rows_of_its_levels()
         assert level.count == rows.sum()
     np.testing.assert_allclose(effects[table["city"].isna()], city.missing.effect[0], atol=1e-9)
     assert city.missing.count == table["city"].isna().sum()
+
+
+def test_a_folder_that_is_not_there_is_refused_by_save_report_and_export_alike(fitted, tmp_path):
+    model, place = fitted[0], tmp_path / "none"
+    for write, name in ((model.save, "m.snam"), (model.explain().report, "r.html"), (model.export, "m.py")):
+        with pytest.raises(InputError, match="make the folder or name another") as caught:
+            write(place / name)
+        assert str(place / name) in str(caught.value) and "Errno" not in str(caught.value)
+    assert not place.exists()

@@ -11,7 +11,7 @@ from sparsenam.datasets import make_regression
 from sparsenam.errors import ExtremeCellWarning
 from sparsenam.explain.report import write_report
 from sparsenam.tables import Sample, TableEncoder, prepare
-from sparsenam.tables.cells import LIMIT, far_cells, limited, looks_filled
+from sparsenam.tables.cells import LIMIT, far_cells, find_far_cells, limited, looks_filled, shown_value
 
 ROWS = 600
 
@@ -212,3 +212,34 @@ def test_a_table_without_far_cells_has_no_such_note():
 def test_a_gap_beyond_float64_is_a_far_cell_and_no_warning():
     found = far_cells(np.r_[np.linspace(0.0, 1.0, 30) * 1e-290, 1e90, 1e95], False)
     assert found is not None and found.unreasonable.all()
+
+
+@pytest.mark.parametrize("fill", [-999.0, -9.0, 9999.0, 1e20])
+@pytest.mark.parametrize("share", [0.02, 0.3, 0.6])
+@pytest.mark.parametrize("gaps", [False, True])
+def test_a_fill_value_is_named_however_many_cells_have_it(fill, share, gaps):
+    random = np.random.default_rng(0)
+    cells = random.uniform(0.0, 2.0, 400)
+    cells[random.permutation(400)[: int(400 * share)]] = fill
+    cells[:4] = np.nan if gaps else 1.0
+    count = int((cells == fill).sum())
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        said = find_far_cells(["a"], [cells], [False], "")
+    assert f"{shown_value(fill, False)} in {count} cells" in said[0]
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        np.repeat([0.0, 1.0], 200),  # switches
+        np.repeat([0.0, 100.0], 200),
+        np.append(np.arange(60.0), np.full(40, 99.0)),  # no further away than the others lie apart
+        np.append(np.arange(61.0), np.full(200, 100.0)),
+        np.append(np.full(200, -9.0), np.arange(-8.0, 8.0)),
+        np.append(np.random.default_rng(0).gamma(2.0, 30.0, 300).clip(0, 99), np.full(100, 99.0)),
+    ],
+    ids=["0 and 1", "0 and 100", "to 60 and 99", "shares", "from -9", "cut off"],
+)
+def test_a_frequent_end_that_lies_among_the_others_is_no_fill_value(cells):
+    assert find_far_cells(["a"], [cells], [False], "") == {}

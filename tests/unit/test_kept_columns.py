@@ -68,7 +68,9 @@ def test_one_row_of_kept_columns_is_predicted_too(model):
 def test_a_kept_column_that_is_not_there_is_named_and_a_dropped_one_is_not(model):
     with pytest.raises(InputError, match=r"yet now missing:\n- age\n$"):
         model.predict(table()[["city"]])
-    with pytest.raises(InputError, match=r"unseen at fit time:\n- aeg\n.*yet now missing:\n- age\n$"):
+    with pytest.raises(
+        InputError, match=r"unseen at fit time:\n- aeg\n.*yet now missing:\n- age\nDid you mean 'aeg' for 'age'\?$"
+    ):
         model.predict(table()[KEPT].rename(columns={"age": "aeg"}))
 
 
@@ -172,3 +174,11 @@ def test_missing_cells_of_a_dropped_column_are_no_news(model):
     gaps.loc[0, "age"] = np.nan
     with pytest.warns(UnseenMissingWarning, match="age"):
         model.predict(gaps)
+
+
+def test_a_renamed_column_is_answered_with_what_was_meant(model):
+    given = table().rename(columns={"age": "Age", "city": "citty"})
+    with pytest.raises(InputError, match=r"Did you mean 'Age' for 'age', 'citty' for 'city'\?$"):
+        model.predict(given)
+    with pytest.raises(InputError, match=r"now missing:\n- age\n$"):
+        model.predict(table().drop(columns="age"))

@@ -391,7 +391,7 @@ def test_a_write_that_fails_leaves_the_old_file_and_no_other(tmp_path, monkeypat
 
 
 def test_the_file_is_the_page(tmp_path):
-    path = write_report(explanation(2), tmp_path / "deep" / "report.html", local_explanation())
+    path = write_report(explanation(2), tmp_path / "report.html", local_explanation())
     assert path.read_text("utf-8") == render_report(explanation(2), local_explanation())
 
 

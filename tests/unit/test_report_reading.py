@@ -2,20 +2,23 @@
 
 import math
 from dataclasses import replace
+from html import unescape
 
 import numpy as np
 import pytest
 from sklearn.metrics import confusion_matrix, roc_auc_score
 
-from report_cases import HOSTILE, explanation
+from report_cases import HOSTILE, explanation, local_dict
 from report_tables import flowers, patients
 from sparsenam.explain import charts
 from sparsenam.explain.drawing import Axis
 from sparsenam.explain.explanation import Curve, Feature, Level
-from sparsenam.explain.local import describe_effect
+from sparsenam.explain.local import LocalExplanation, describe_effect
 from sparsenam.explain.performance import class_performance, number_performance
 from sparsenam.explain.report import render_report
+from sparsenam.explain.report.sections import local_rows
 from sparsenam.explain.summary import density_of
+from sparsenam.explain.text import number_text
 
 
 def column(values, effect):
@@ -126,3 +129,15 @@ def test_a_notebook_shows_hostile_names_as_text():
 def test_large_numbers_are_the_same_in_words_and_drawings():
     assert describe_effect((58_986.2,), ("y",)) == "adds +58\u202f986"
     assert describe_effect((-0.000001,), ("y",)).startswith("takes ")
+
+
+@pytest.mark.parametrize(
+    ("chance", "said"),
+    [(0.62934, "0.629"), (0.99952, "above 0.999"), (1.0, "1"), (0.00241, "0.00241")],
+)
+def test_a_row_of_two_classes_says_its_probability_and_of_what(chance, said):
+    local = LocalExplanation.from_dict(local_dict(1, hostile=False))
+    row = replace(local.rows[0], prediction=(chance,))
+    page = unescape(str(local_rows(replace(local, units="log odds of fell = 'yes'", rows=(row,)))))
+    assert f"Probability of fell = 'yes': {said}." in page
+    assert f"Prediction: {number_text(chance, 3)}." in str(local_rows(replace(local, units="units of y", rows=(row,))))

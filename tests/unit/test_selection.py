@@ -224,6 +224,11 @@ def test_evidence_says_what_is_doubtful():
         assert words in note
 
 
+def test_a_loss_that_rounds_to_nothing_is_no_note():
+    assert evidence(behind_all=4e-4, behind_all_error=1e-6).notes() == []
+    assert "0.1 %" in evidence(behind_all=6e-4, behind_all_error=1e-6).notes()[0]
+
+
 def test_an_empty_model_is_no_doubtful_one():
     assert evidence(gain=0.0, gain_error=0.0, best_gain=-0.1, kept_in={}).notes() == []
 

@@ -1,5 +1,7 @@
 """Every kind of target: true features found on curved truths, and bad tables refused in one sentence."""
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -120,3 +122,18 @@ def test_dates_become_days_and_say_so():
     assert model.get_feature_names_out().tolist() == ["day"]
     assert "day" in str(model.encoder_) and "1970" in str(model.encoder_)
     assert model.score(pd.DataFrame({"day": days, "noise": 0.0}), y) > 0.9
+
+
+@pytest.mark.parametrize("bad", ["$ 620", None, "n.b."])
+def test_a_target_that_is_no_number_is_named_with_its_row(bad):
+    y = pd.Series([1.0, 2.0, bad, 4.0] * 5, dtype=object)
+    got = "NaN in row 2" if bad is None else f"the text {bad!r} in row 2"
+    with pytest.raises(InputError, match=f"y: expected .*numbers, got {re.escape(got)}; "):
+        SNAMRegressor().fit(np.arange(20.0)[:, None], y)
+
+
+@pytest.mark.parametrize("missing", [None, np.nan, pd.NA])
+def test_a_row_without_a_class_is_named(missing):
+    y = pd.Series(["a", "b", "a", missing] * 5, dtype=object)
+    with pytest.raises(InputError, match="y: expected a class in every row, got none in row 3; leave out the rows"):
+        SNAMClassifier().fit(np.arange(20.0)[:, None], y)

@@ -1,7 +1,8 @@
 """Text files of cells, read as a stream: every line has as many cells as the header, every quotation mark is closed.
 
 A cell may be in quotation marks, and then hold separators, line ends and, doubled, quotation marks. A quotation mark
-within a cell that does not begin with one stands for itself. Blanks after a separator are left out.
+within a cell that does not begin with one stands for itself. Blanks after a separator are left out, and so are those
+after a cell in quotation marks.
 """
 
 from __future__ import annotations
@@ -137,7 +138,7 @@ def read_rows(path: Path, stream: Metered | io.BufferedReader[Any], separator: s
         csv.field_size_limit(LONGEST_CELL)  # a cell may hold a whole document
         if separator is None:
             separator = _separator(first, second)
-        given = chain([first], _remembered(second, recent), lines)
+        given = _tightened(chain([first], _remembered(second, recent), lines), recent, separator)
         reader = csv.reader(given, delimiter=separator, strict=True, skipinitialspace=True)
         names, columns = _parsed(path, reader, recent, skipped)
     finally:
@@ -150,6 +151,38 @@ def _remembered(line: str, recent: list[str]) -> Iterator[str]:
     if line:
         recent.append(line)
         yield line
+
+
+OPENED = re.compile(r' *+"')
+CLOSED = re.compile(r'[^"]*+(?:""[^"]*+)*+"')  # what follows the first mark, to the last
+
+
+def _tightened(lines: Iterable[str], recent: list[str], separator: str) -> Iterator[str]:
+    """Give lines without the blanks that follow a cell in quotation marks, which the reader of cells would refuse.
+
+    A line begins within a cell where there are others among the recent ones, since these are cleared after every row.
+    """
+    blanks = re.compile(rf" ++(?={re.escape(separator)}|[\r\n]|$)")
+    for line in lines:
+        if '" ' not in line:
+            yield line
+            continue
+        kept, start, at, is_open = list[str](), 0, 0, len(recent) > 1
+        while True:
+            opened = OPENED.match(line, at)
+            if is_open or opened is not None:
+                closed = CLOSED.match(line, at if is_open or opened is None else opened.end())
+                if closed is None:  # the cell goes on in the next line
+                    break
+                after = blanks.match(line, closed.end())
+                if after is not None:
+                    kept.append(line[start : after.start()])
+                    start = after.end()
+                at = max(start, closed.end())
+            is_open, at = False, line.find(separator, at) + 1
+            if not at:
+                break
+        yield "".join(kept) + line[start:]
 
 
 def _separator(first: str, second: str) -> str:
@@ -226,7 +259,9 @@ def _add(rows: list[list[str]], columns: list[_Column]) -> None:
 def _quotation(path: Path, text: str, separator: str, line: int) -> str:
     """Return the sentence about the row that begins in a line, whose quotation marks are not as they must be."""
     mark = re.escape(separator)
-    cell = re.compile(rf' *+(?:"[^"]*+(?:""[^"]*+)*+"(?={mark}|\r|\n|$)|(?!")[^{mark}\r\n]*+)(?:{mark}|\r\n|\r|\n|$)')
+    cell = re.compile(
+        rf' *+(?:"[^"]*+(?:""[^"]*+)*+" *+(?={mark}|\r|\n|$)|(?!")[^{mark}\r\n]*+)(?:{mark}|\r\n|\r|\n|$)'
+    )
     start = 0
     while (found := cell.match(text, start)) is not None and found.end() > start:
         start = found.end()

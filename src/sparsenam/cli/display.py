@@ -13,6 +13,7 @@ from _thread import interrupt_main
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from importlib import import_module
+from pathlib import Path
 from shutil import get_terminal_size
 from textwrap import fill
 from threading import Timer, main_thread
@@ -21,7 +22,7 @@ from typing import Annotated, Any, Literal, TextIO
 import typer
 
 from sparsenam.cli import INTERRUPTED, leave_at_once
-from sparsenam.errors import ClusterError, describe
+from sparsenam.errors import ClusterError, InputError, describe
 
 INTERNAL = 1  # exit codes
 BAD_INPUT = 2
@@ -29,6 +30,9 @@ FILE_WIDTH = 200  # columns of text where stdout is no terminal and has no edge 
 # characters that move the cursor, colour the text or turn its direction, but for line ends and tabs
 COMMANDING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 TYPES = re.compile(r"""feature_types=\{['"](.+?)['"]: "([^"]+)"\}""")
+SETTINGS = re.compile(r"\b(always_keep|shapes|feature_types|max_features|max_seconds)(?=:| of column )")
+ELSEWHERE = re.compile(r"^-$|[*?[]|:/")  # standard input, a pattern of names, or an address
+OPTIONS = {"always_keep": "--keep", "shapes": "--shape", "feature_types": "--types"}  # others are as they are written
 
 
 MaxBytes = Annotated[int, typer.Option(help="Most bytes of a table in memory, once unpacked.", min=1)]
@@ -103,12 +107,15 @@ def show_table(headings: Sequence[str], rows: Sequence[Sequence[str]], width: in
 
 
 @contextmanager
-def readable_errors(*, debug: bool) -> Generator[None]:
+def readable_errors(*, debug: bool, table: Path | None = None) -> Generator[None]:
     """Turn errors that a reader can mend into one line on stderr and exit code 2; with ``debug`` let them pass.
 
-    Warnings within become single lines too, each said once, and Ctrl-C stops the work instead of the process.
+    Warnings within become single lines too, each said once, and Ctrl-C stops the work instead of the process. A
+    ``table`` that is not there is said at once: the libraries that read one take seconds to load.
     """
     try:
+        if table is not None and not table.exists() and not ELSEWHERE.search(str(table)):
+            raise InputError(describe(str(table), "a file", "none of that name", "correct the path"))
         with _readable_warnings(debug=debug), _stoppable():
             yield
     except (typer.Exit, typer.Abort):
@@ -197,7 +204,8 @@ def _sentence(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror and error.filename is not None:
         expected, got = "a file or folder that can be used", error.strerror.lower()
         return describe(_one_line(str(error.filename)), expected, got, "mend that or name another")
-    return _one_line(error) or type(error).__name__
+    text = _one_line(error) or type(error).__name__
+    return SETTINGS.sub(lambda found: OPTIONS.get(found[1], "--" + found[1].replace("_", "-")), text, count=1)
 
 
 def _one_line(message: object) -> str:

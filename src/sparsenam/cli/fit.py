@@ -90,7 +90,7 @@ def fit(
     Ctrl-C leaves the best model so far, marked as preliminary; none of survival, of a table read by the block, and in
     the first moments. The same command with --resume goes on to the model of an unbroken run.
     """
-    with readable_errors(debug=debug), connected(scheduler):
+    with readable_errors(debug=debug, table=table if scheduler is None else None), connected(scheduler):
         # the heavy rooms are loaded here and not at the top: "sparsenam --help" must not wait for PyTorch
         from sparsenam.cli.problem import SplitProblem, TargetRequest, settled_types
         from sparsenam.cli.run import FitRequest, FitStopped, ModelFolder, run_fit
@@ -126,7 +126,7 @@ def fit(
         fingerprint = request.fingerprint(content)
         if isinstance(problem, SplitProblem):
             request = replace(request, types=settled_types(problem.problem, problem.fitted, dict(request.types)))
-        _say_task(problem.kind, notes)
+        unprinted = _say_task(problem.kind, notes)
         if resume:
             finished = folder.finished_fit()
             is_whole = finished is not None and finished.get("cut_short") is None  # else more time may be allowed now
@@ -142,6 +142,8 @@ def fit(
             note(_stopped_message(stop.left, folder, had_model=had_model))
             raise typer.Exit(INTERRUPTED) from stop
         _say_outcome(metrics, folder)
+        if unprinted is not None:
+            raise unprinted
 
 
 def path(
@@ -161,7 +163,7 @@ def path(
     debug: Debug = False,
 ) -> None:
     """Walk the regularisation path on all rows: entry order, alphas, sizes and cross-validated losses."""
-    with readable_errors(debug=debug):
+    with readable_errors(debug=debug, table=table):
         from sparsenam.cli.problem import TargetRequest, dropping, fit_rows, pose
         from sparsenam.cli.run import FitRequest
         from sparsenam.cli.tables import read_file
@@ -274,11 +276,18 @@ def _posed(
     return SplitProblem(problem, *split(problem, request.test, request.seed)), problem.notes, read.digest
 
 
-def _say_task(kind: TargetKind, notes: Sequence[str]) -> None:
-    """Say what the table asks for, and what was left out."""
+def _say_task(kind: TargetKind, notes: Sequence[str]) -> OSError | None:
+    """Say what the table asks for, and what was left out; return why it could not be printed, which stops no fit."""
     for message in notes:
         note(message)
-    say(f"task: {kind.task} ({kind.reason})")
+    try:
+        say(f"task: {kind.task} ({kind.reason})")
+    except OSError as error:
+        return error
+    return None
+
+
+MOST_DROPPED = 8  # named in one line
 
 
 def _say_outcome(metrics: Mapping[str, Any], folder: ModelFolder) -> None:
@@ -289,7 +298,8 @@ def _say_outcome(metrics: Mapping[str, Any], folder: ModelFolder) -> None:
     say(f"kept: {', '.join(kept) or 'nothing'} ({len(kept)} of {metrics['columns']} columns)")
     if metrics.get("pairs"):
         say(f"pairs: {', '.join(pair_text(one, other) for one, other in metrics['pairs'])}")
-    say(f"dropped: {len(dropped)}")
+    few = ", ".join(dropped[:MOST_DROPPED]) + (" …" if len(dropped) > MOST_DROPPED else "")
+    say(f"dropped: {len(dropped)} ({few})" if dropped else "dropped: none")
     rows = metrics["rows"]
     say(_error_line(metrics["test"], rows.get("measured", rows["test"])))
     for sentence in metrics.get("notes", ()):

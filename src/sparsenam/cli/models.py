@@ -13,7 +13,7 @@ import typer
 
 from sparsenam.cli.csv_text import MAX_BYTES
 from sparsenam.cli.display import MaxBytes, note, readable_errors, say, say_json, say_wrapped, show_table
-from sparsenam.errors import InputError, describe
+from sparsenam.errors import InputError, describe, renamed
 
 if TYPE_CHECKING:
     from sparsenam.cli.tables import FileTable
@@ -69,7 +69,7 @@ def predict(
     ends of an interval, or one with the classes that the row may have. Parquet files, a folder or a pattern such as
     'big/*.parquet' are read block by block where a Parquet file is written.
     """
-    with readable_errors(debug=debug):
+    with readable_errors(debug=debug, table=table):
         from sparsenam.cli.large import is_in_blocks, predict_blocks
         from sparsenam.cli.tables import PARQUET, STREAM, check_writable, read_file, write_table
 
@@ -107,7 +107,7 @@ def explain(
     debug: Debug = False,
 ) -> None:
     """Say which columns a model uses and how much each matters; with --rows, what each adds to single rows."""
-    with readable_errors(debug=debug):
+    with readable_errors(debug=debug, table=table):
         estimator, inputs = _model_and_inputs(model, table, rows, max_bytes)
         if rows is None or inputs is None:
             more = {} if reference is None else {"reference": _class_of(estimator, reference)}
@@ -135,7 +135,7 @@ def report(
     debug: Debug = False,
 ) -> None:
     """Write a page that shows what the model does with each column; it opens without a network."""
-    with readable_errors(debug=debug):
+    with readable_errors(debug=debug, table=table):
         from sparsenam.cli.run import SHOWN_ROWS, findings_of
 
         if not out.parent.is_dir() or out.is_dir():
@@ -195,11 +195,12 @@ def inputs_of(
     names = [str(name) for name in estimator.encoder_.names]
     needed = names if every else [names[index] for index in kept_columns(estimator.encoder_, estimator.model_)]
     present, wanted = frozenset(whole.names), {*names, *beside}
+    unused = [name for name in whole.names if name and name not in wanted]
     lacking = [name for name in needed if name not in present]
     if lacking:
         expected = f"the {len(needed)} columns {'of' if every else 'that'} the model{'' if every else ' keeps'}"
-        raise InputError(describe(str(path), expected, f"none of {listed(lacking)}", "add or rename these columns"))
-    unused = [name for name in whole.names if name and name not in wanted]
+        remedy = renamed(lacking, unused, "add or rename these columns")
+        raise InputError(describe(str(path), expected, f"none of {listed(lacking)}", remedy))
     if unused:
         note(f"Not used by the model: {', '.join(unused[:8])}{' …' if len(unused) > 8 else ''}.")
     return whole.select([name for name in names if name in present] or whole.names[:1])
@@ -261,6 +262,10 @@ def _exposures(estimator: Any, whole: FileTable, name: str | None) -> Any:
     from sparsenam.cli.problem import numbers_of
 
     if name is None:
+        source: dict[str, str] = estimator.summary_.source or {}
+        if "exposure" in source:
+            taken = f"--exposure {source['exposure']} would take the column of the fit"
+            note(f"Predictions are for an exposure of 1; {taken}.")
         return None
     if hasattr(estimator, "classes_") or hasattr(estimator, "event_times_"):
         got, remedy = "a model of classes or of times", "leave --exposure out"
@@ -359,12 +364,15 @@ def _show_kept(explanation: Explanation) -> None:
 
 def _show_rows(local: dict[str, Any]) -> None:
     """Print what each column adds to each row."""
+    from sparsenam.explain.text import prediction_label
+
     say_wrapped(f"Effects are in {local['units']}, from {local['reference']}.")
+    label = prediction_label(local["units"], local["outputs"])
     for row in local["rows"]:
         values = [f"{value:.4g}" for value in row["prediction"]]
         if len(values) > 1:  # one alone is explained by the units
             values = [f"{name} {value}" for name, value in zip(local["outputs"], values, strict=True)]
         say()
-        say_wrapped(f"row {row['row']}: prediction {', '.join(values)}")
+        say_wrapped(f"row {row['row']}: {label} {', '.join(values)}")
         for contribution in row["contributions"]:
             say(f"  {contribution['text']}")

@@ -33,6 +33,7 @@ TaskName = Literal["regression", "count", "classification", "survival"]
 FEWEST_ROWS = 10
 FEW_VALUES = 10  # whole numbers with at most so many values are taken for classes
 ROWS_A_VALUE = 5  # if each has as many rows on average
+ROWS_A_CLASS = 3  # on average, without which more texts than that are taken for no classes
 FAMILIES: dict[TaskName, tuple[str, ...]] = {
     "regression": ("gaussian", "huber", "quantile", "gamma", "tweedie"),
     "count": ("poisson", "negative_binomial"),
@@ -144,6 +145,8 @@ def pose(table: FileTable, request: TargetRequest) -> TableProblem:
         if decision.doubt and kind.task != "classification":
             said = f"such as {decision.doubt!r} read in two ways; taken as {SHAPES[decision.writing]}"
             notes.append(f"target {request.target!r}: cells {said}.")
+        if kind.task == "classification" and (alike := _spelt_alike(cells.values)):
+            notes.append(f"Classes of {request.target!r} that differ by capitals only: {', '.join(alike[:5])}.")
         y = classes_of(cells) if kind.task == "classification" else numbers_of(cells, "--target", commas)
         if request.event is not None:
             y = survival_target(_events_of(table.cells(request.event)), y)
@@ -151,6 +154,14 @@ def pose(table: FileTable, request: TargetRequest) -> TableProblem:
         weights = None if request.weights is None else weights_of(table.cells(request.weights), commas)
     rows = LabelledRows(inputs, y, exposure, numbers, weights)
     return TableProblem(kind, request.target, rows, tuple(notes))
+
+
+def _spelt_alike(values: Sequence[str]) -> list[str]:
+    """Return the texts that are one but for small and capital letters, those of each in one text."""
+    by_letters: dict[str, list[str]] = {}
+    for value in sorted(values):
+        by_letters.setdefault(value.casefold(), []).append(value)
+    return [" and ".join(map(repr, alike)) for alike in by_letters.values() if len(alike) > 1]
 
 
 def has_commas(table: FileTable) -> bool:
@@ -319,7 +330,7 @@ def _guess(cells: Cells, request: TargetRequest, commas: bool) -> tuple[TaskName
         _refuse_slips(cells)
         levels = np.unique(cells.numbers[~cells.missing]).size if cells.stored == "truth" else len(cells.values)
         rows = int((~cells.missing).sum())
-        if levels > FEW_VALUES and 2 * levels > rows:
+        if levels > FEW_VALUES and ROWS_A_CLASS * levels > rows:
             got = f"{levels} different texts in {rows} rows, such as {cells.values[0]!r}"
             remedy = "mend the cells if they are numbers, or ask for --task classification"
             raise InputError(describe(f"target {cells.name!r}", "numbers, or classes of several rows", got, remedy))
@@ -330,8 +341,12 @@ def _guess(cells: Cells, request: TargetRequest, commas: bool) -> tuple[TaskName
     if values.size == 2:
         return "classification", f"the target holds two values, {values[0]:g} and {values[1]:g}"
     is_whole = bool((values == np.round(values)).all())
+    counts = ", --task count if they count" if is_whole and values.size and values[0] >= 0 else ""
     if is_whole and 1 < values.size <= FEW_VALUES and numbers.size >= ROWS_A_VALUE * values.size:
-        return "classification", f"the target holds {values.size} whole numbers; --task regression if they measure"
+        return (
+            "classification",
+            f"the target holds {values.size} whole numbers; --task regression if they measure" + counts,
+        )
     if values.size == 1:
         return "regression", f"the target holds one value, {values[0]:g}"
     if is_whole and values.size and values[0] >= 0:

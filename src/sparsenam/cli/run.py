@@ -31,6 +31,7 @@ from sparsenam.families import Family, Quantile
 from sparsenam.files import check_folder, remove, remove_if_empty, remove_leftovers, write_together
 from sparsenam.fitting.strategies import RAMPS
 from sparsenam.selection import FDR
+from sparsenam.tables.cells import far_cells_note
 
 Vector = NDArray[np.float64]
 Left = Literal["nothing", "older", "stages", "early", "preliminary", "complete"]
@@ -233,7 +234,7 @@ def _run(
         held = problem.held()
         metrics |= _facts(problem, estimator, held)
         metrics["advice"] = _advice(problem, request, metrics)
-        _remember(estimator, problem, metrics)
+        _remember(estimator, problem, request.target, metrics)
         shown = problem.some(SHOWN_ROWS) if held is None else held
         local = _shown_rows(estimator, shown, held_out=held is not None)
         explanation = estimator.explain()
@@ -285,21 +286,23 @@ def _leave_preliminary(
     sentence = f"The fit was stopped {when}: this is a preliminary model, whose effects are too small."
     quick.summary_ = replace(quick.summary_, cut_short=sentence)
     told = {**metrics, **_facts(problem, quick, None), "preliminary": True}
-    _remember(quick, problem, told)
+    _remember(quick, problem, request.target, told)
     folder.write(quick, told)
     return "early" if choice is None else "preliminary"
 
 
-def _remember(estimator: Any, problem: Posed, metrics: Mapping[str, Any]) -> None:
+def _remember(estimator: Any, problem: Posed, asked: TargetRequest, metrics: Mapping[str, Any]) -> None:
     """Let a model know its target, its scores on held-out rows and where its rows came from, as its file will."""
     counts = metrics["rows"]
     source = {"rows fitted": f"{counts['fit']}", "rows held out": f"{counts['test']}"}
     if isinstance(problem, SplitProblem):
         table = problem.fitted.table
         source = {"file": table.path.name, "digest": table.digest.hex()} | source
-        source |= {"left out": " ".join(problem.problem.notes)} if problem.problem.notes else {}
+        source |= {"reading": " ".join(problem.problem.notes)} if problem.problem.notes else {}
     else:
         source = {"file": problem.path.name} | source
+    named = {"exposure": asked.exposure, "weights": asked.weights}
+    source |= {what: name for what, name in named.items() if name is not None}
     scores = None if metrics["test"] is None else _named_scores(metrics["test"])
     estimator.summary_ = replace(estimator.summary_, target=problem.target, scores=scores, source=source)
 
@@ -322,6 +325,8 @@ def _facts(problem: Posed, estimator: Any, held: LabelledRows | None) -> dict[st
     evidence, found = estimator.evidence_, estimator.fdr_
     cut_short = estimator.summary_.cut_short
     told = [] if found is None else [found.sentence(), *found.notes()]
+    told += [] if evidence is None else evidence.notes()
+    told += far_cells_note((column.name, column.description) for column in estimator.encoder_.columns)
     return {
         "schema": 2,
         "sparsenam": sparsenam.__version__,
@@ -338,7 +343,7 @@ def _facts(problem: Posed, estimator: Any, held: LabelledRows | None) -> dict[st
         "pairs": [list(pair) for pair in estimator.interactions_],
         "alpha": float(estimator.alpha_),
         "explained": None if evidence is None else {"share": evidence.gain, "error": evidence.gain_error},
-        "notes": [*([] if cut_short is None else [cut_short]), *told, *([] if evidence is None else evidence.notes())],
+        "notes": [*([] if cut_short is None else [cut_short]), *told],
         "fdr": None if found is None else found.to_dict(),
         "test": None if held is None else _finite(measure(estimator, problem.kind, problem.seen, held)),
     }

@@ -51,7 +51,7 @@ def stability(
     debug: Debug = False,
 ) -> None:
     """Say how often half of the rows would choose each column, and which columns replace one another."""
-    with readable_errors(debug=debug):
+    with readable_errors(debug=debug, table=table):
         check_report(report)
         estimator, rows, inputs, more = _asked(model, table, target, event, exposure, weights, max_bytes)
         with rows.named():
@@ -79,7 +79,7 @@ def alternatives(
     debug: Debug = False,
 ) -> None:
     """List other sets of columns that predict about as well as those of the model."""
-    with readable_errors(debug=debug):
+    with readable_errors(debug=debug, table=table):
         check_report(report)
         estimator, rows, inputs, more = _asked(model, table, target, event, exposure, weights, max_bytes)
         allowed = "auto" if tolerance is None else tolerance

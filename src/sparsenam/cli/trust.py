@@ -53,7 +53,7 @@ def audit(
     debug: Debug = False,
 ) -> None:
     """Say which dropped columns cost which subgroups of rows, and how right the model is in each."""
-    with readable_errors(debug=debug):
+    with readable_errors(debug=debug, table=table):
         check_report(report)
         estimator = load_model(model)
         rows = read_labelled(estimator, table, target, event, exposure, weights, max_bytes)
@@ -80,7 +80,7 @@ def compare(
     debug: Debug = False,
 ) -> None:
     """Say what changed from one model to another: columns, curves, and predictions by subgroup."""
-    with readable_errors(debug=debug):
+    with readable_errors(debug=debug, table=table):
         import sparsenam
         from sparsenam.cli.tables import read_file
 

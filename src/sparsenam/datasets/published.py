@@ -8,13 +8,16 @@ from __future__ import annotations
 import csv
 import io
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
+import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
 from sparsenam.datasets.store import Copy, DataFile, Source, read_files
+from sparsenam.errors import describe
 
 Vector = NDArray[np.float64]
 
@@ -78,13 +81,28 @@ LEAST_VARIANCE = 0.05
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Dataset:
-    """X (rows, features), y (rows,) and their names; y of a classification is 0 or 1."""
+    """X (rows, features), y (rows,) and their names; y of a classification is 0 or 1.
+
+    ``fit(data.frame, data.target_name)`` fits it as a table that has its names.
+    """
 
     X: NDArray[np.float64]
     y: Vector
     feature_names: tuple[str, ...]
     target_name: str
     task: Literal["regression", "classification"]
+
+    @property
+    def frame(self) -> Any:
+        """The columns of X by their names and y as the last one, as a table of pandas, else of polars or pyarrow."""
+        columns = dict(zip((*self.feature_names, self.target_name), (*self.X.T, self.y), strict=True))
+        for library in ("pandas", "polars", "pyarrow"):
+            try:
+                import_module(library)
+            except ImportError:  # the next one may be there
+                continue
+            return nw.from_dict(columns, backend=library).to_native()
+        raise ImportError(describe("frame", "pandas, polars or pyarrow", "none of them", "install one"))
 
 
 def load_california(folder: str | Path | None = None) -> Dataset:

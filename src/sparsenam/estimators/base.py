@@ -325,8 +325,9 @@ class AdditiveEstimator(AuditingMixin, BandsMixin, EditingMixin, ExportMixin, Ch
         groups: ArrayLike | None = None,
         answer: NDArray[np.generic] | None = None,
         table: LargeTable | None = None,
+        target: str | None = None,
     ) -> FitResult:
-        """Run the pipeline on a sample and set the fitted attributes, last and together."""
+        """Run the pipeline on a sample and set the fitted attributes, last and together; ``target`` is y's name."""
         if groups is not None and plan.alpha != "auto":
             remedy = "leave groups out"
             raise InputError(describe("groups", "alpha='auto', which cross-validates", f"{plan.alpha}", remedy))
@@ -341,7 +342,7 @@ class AdditiveEstimator(AuditingMixin, BandsMixin, EditingMixin, ExportMixin, Ch
             context.progress.close()
         seconds = time.perf_counter() - started
         summary = _summary(result, encoder, sample, seconds, context.clock.cut_short)
-        fitted = _attributes(result, encoder) | {"summary_": summary}
+        fitted = _attributes(result, encoder) | {"summary_": replace(summary, target=target)}
         for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("__")]:
             delattr(self, name)  # nothing of an earlier fit stays
         for name, value in fitted.items():
@@ -365,7 +366,7 @@ class AdditiveEstimator(AuditingMixin, BandsMixin, EditingMixin, ExportMixin, Ch
         return FitRecord(
             task=task,
             outputs=outputs,
-            units=score_units(task, family.name, family.link, outputs),
+            units=score_units(task, family.name, family.link, outputs, self.summary_.target),
             model=self.model_,
             encoder=encoder,
             summary=self.summary_,

@@ -26,7 +26,7 @@ from sparsenam.estimators.base import (
     require_target,
 )
 from sparsenam.estimators.intervals import SetMixin
-from sparsenam.estimators.rows import ClassTarget, check_labels, given_table, is_matrix, with_all_classes
+from sparsenam.estimators.rows import ClassTarget, check_labels, given_table, is_matrix, name_of, with_all_classes
 from sparsenam.explain import Explanation, against_class
 from sparsenam.families import Binomial, Family, Multilabel, Multinomial, as_family
 from sparsenam.fitting.all_rows import LargeTable
@@ -83,8 +83,7 @@ class AdditiveClassifier(SetMixin, ClassifierMixin, AdditiveEstimator):
             given = with_all_classes(given)
             with rows_named_by(given.places):
                 encoder, terms = self._read(given.X, strategy, given.among)
-                if given.places is not None:
-                    check_labels(np.asarray(given.y))
+                check_labels(np.asarray(given.y))
                 labels = check_array(given.y, ensure_2d=False, dtype=None, input_name="y")
                 check_classification_targets(labels)
                 check_consistent_length(terms, labels)
@@ -110,7 +109,7 @@ class AdditiveClassifier(SetMixin, ClassifierMixin, AdditiveEstimator):
             if given.blocks is not None:
                 by_class = np.array([factors[target.argmax(axis=1) == code][0] for code in range(classes.size)])
                 table = LargeTable(given.blocks, ClassTarget(classes, by_class, family.name == "binomial"))
-            self._fit_by(plan, surroundings, encoder, sample, groups, answer, table)
+            self._fit_by(plan, surroundings, encoder, sample, groups, answer, table, name_of(y, encoder.names))
             self.classes_ = classes
             return self
 

@@ -90,7 +90,7 @@ def _compared(
         rows=int((weights > 0).sum()),
         outputs=record.outputs,
         units=record.units,
-        response=response_units(record.task, models[0].model_.family.link, record.outputs),
+        response=response_units(record.task, models[0].model_.family.link, record.outputs, record.summary.target),
         both=both,
         only_first=alone[0],
         only_second=alone[1],

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -26,7 +25,7 @@ from sparsenam.estimators.base import (
 )
 from sparsenam.estimators.editing import GivenRows
 from sparsenam.estimators.intervals import IntervalMixin
-from sparsenam.estimators.rows import NumberTarget, given_table
+from sparsenam.estimators.rows import NumberTarget, given_table, name_of
 from sparsenam.families import CustomLoss, Family, as_family
 from sparsenam.fitting.all_rows import LargeTable, check_counts
 from sparsenam.tables import check_target_not_inside
@@ -103,7 +102,7 @@ class AdditiveRegressor(IntervalMixin, RegressorMixin, AdditiveEstimator):
             weights = check_weights(given.weights, terms)
             sample = plan.sample(encoder, terms, target.reshape(len(target), -1), weights, units)
             table = None if given.blocks is None else LargeTable(given.blocks, NumberTarget(check_target, chosen))
-            self._fit_by(plan, surroundings, encoder, sample, groups, table=table)
+            self._fit_by(plan, surroundings, encoder, sample, groups, None, table, name_of(y, encoder.names))
             self._flat_target = target.ndim == 1
             return self
 
@@ -183,7 +182,7 @@ def check_target(y: ArrayLike) -> NDArray[np.float64]:
     try:
         numbers = target.astype(np.float64)
     except (TypeError, ValueError) as error:
-        raise InputError(describe("y", "numbers", _without_types(error), "use SNAMClassifier for classes")) from error
+        raise _no_number(target, error) from error
     if not np.isfinite(numbers).all():
         row = int(np.argwhere(~np.isfinite(numbers))[0, 0])
         value = "NaN" if np.isnan(numbers[row]).any() else "infinity (inf)"
@@ -196,9 +195,16 @@ def check_target(y: ArrayLike) -> NDArray[np.float64]:
     return numbers
 
 
-def _without_types(error: Exception) -> str:
-    """Return what NumPy says, without the names of its types around values."""
-    return re.sub(r"np\.\w+\((.*?)\)", r"\1", str(error))
+def _no_number(target: NDArray[Any], error: Exception) -> InputError:
+    """Return the error about a target that is no number, which names the first such row; else what NumPy says."""
+    remedy = "convert y to numbers, or use SNAMClassifier for classes"
+    for row, cell in enumerate(cast("list[object]", target.tolist())):
+        try:
+            float(cast("Any", cell))
+        except (TypeError, ValueError):
+            got = f"the text {cell!r}" if isinstance(cell, str) else repr(cell)
+            return RowError("y", "numbers", ((got, row),), remedy)
+    return InputError(describe("y", "numbers", str(error), remedy))
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

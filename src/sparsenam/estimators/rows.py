@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -153,6 +153,16 @@ def is_matrix(values: Any) -> bool:
     rows = cast("list[Any]", values) if isinstance(values, list) else []
     first: Any = rows[0] if rows else None
     return isinstance(first, list | tuple)
+
+
+def name_of(y: Any, columns: Collection[str]) -> str | None:
+    """Return the name of a target that has one: a column's, or that of a series or a table of one column.
+
+    A target with the name of a column of X is something made of that column, which took its name along.
+    """
+    names = list(getattr(y, "columns", ()))
+    name = y if isinstance(y, str) else names[0] if len(names) == 1 else getattr(y, "name", None)
+    return name if isinstance(name, str) and name and name not in columns else None
 
 
 def _length(values: Any) -> int:

@@ -349,7 +349,8 @@ def _card(record: FitRecord, data: DataSummary) -> dict[str, Any]:
         {
             "rows": data.rows,
             "columns": len(record.encoder.columns),
-            "family": record.model.family.name,
+            # the Cox model is fitted as a sequence of Poisson problems, which nobody asked for
+            "family": "cox" if record.task == "survival" else record.model.family.name,
             "source": record.summary.source,
             "cut_short": record.summary.cut_short,
             "seconds": record.summary.seconds,
@@ -446,6 +447,8 @@ def why_dropped(record: FitRecord, columns: Sequence[int]) -> list[Dropped]:
         name, twin = encoder.columns[column].name, record.summary.twins.get(encoder.columns[column].name)
         if encoder.columns[column].is_identifier and column not in with_terms:
             dropped.append(Dropped(name, "an identifier: nearly every cell is different"))
+        elif encoder.columns[column].is_empty:
+            dropped.append(Dropped(name, "empty: no row has a value"))
         elif encoder.columns[column].kind == "constant" and column not in with_terms:
             dropped.append(Dropped(name, f"constant: one single value ({encoder.columns[column].levels[0]})"))
         elif name in constant:

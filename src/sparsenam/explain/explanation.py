@@ -229,7 +229,7 @@ class Explanation:
     @property
     def response(self) -> str:
         """The units of predictions, the inverse link of scores."""
-        return response_units(self.task, self.link, self.outputs)
+        return response_units(self.task, self.link, self.outputs, self.target)
 
     @property
     def notes(self) -> tuple[str, ...]:

@@ -161,28 +161,41 @@ def output_names(task: Task, family: str, classes: Sequence[object], outputs: in
     return ("y",) if outputs == 1 else tuple(f"y{index}" for index in range(outputs))
 
 
-def score_units(task: Task, family: str, link: str, outputs: Sequence[str]) -> str:
-    """Return the units of scores and effects."""
+LOG_ODDS = "log odds of "
+
+
+def score_units(task: Task, family: str, link: str, outputs: Sequence[str], target: str | None = None) -> str:
+    """Return the units of scores and effects, with the name of the target where it has one."""
     if task == "survival":
         return SURVIVAL_UNITS
     if task == "classification":
         if family == "binomial":
-            return f"log odds of {outputs[0]!r}"
+            return LOG_ODDS + _class_text(outputs[0], target)
         if family == "multilabel":
             return "log odds of each label"
         return "log odds of each class against the average of all classes"
     if link == "identity":
-        return "units of y"
-    return "log of the expected y" if link == "log" else f"{link} of the expected y"
+        return f"units of {target or 'y'}"
+    return f"{link} of the expected {target or 'y'}"
 
 
-def response_units(task: Task, link: str, outputs: Sequence[str]) -> str:
+def response_units(task: Task, link: str, outputs: Sequence[str], target: str | None = None) -> str:
     """Return the units of predictions, which are scores through the inverse link."""
     if task == "survival":
         return "hazard ratio"
     if task == "classification":
-        return f"probability of {outputs[0]!r}" if len(outputs) == 1 else "probability of each class"
-    return "units of y" if link == "identity" else "expected y"
+        return f"probability of {_class_text(outputs[0], target)}" if len(outputs) == 1 else "probability of each class"
+    return f"units of {target or 'y'}" if link == "identity" else f"expected {target or 'y'}"
+
+
+def prediction_label(units: str, outputs: Sequence[str]) -> str:
+    """Return what a row's prediction is called: the probability of its class, where effects are log odds of one."""
+    of_one = len(outputs) == 1 and units.startswith(LOG_ODDS)
+    return f"probability of {units.removeprefix(LOG_ODDS)}" if of_one else "prediction"
+
+
+def _class_text(name: str, target: str | None) -> str:
+    return f"{target} = {name!r}" if target else repr(name)
 
 
 def _first(letters: Iterable[str], room: float) -> str:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from sparsenam.container import MOST_DATA, MOST_HEADER, MOST_VALUES, ForeignFileError, Tensors, packed, unpacked
 from sparsenam.errors import InputError, describe
-from sparsenam.files import write_atomically
+from sparsenam.files import said_by, write_atomically
 from sparsenam.forms import RefusalError
 
 
@@ -41,7 +41,7 @@ def write_container(path: Path, document: Mapping[str, Any], tensors: Mapping[st
         write_atomically(path, *parts, make_folder=False)
     except OSError as error:
         expected, remedy = "a path that can be written to", "make the folder or name another"
-        raise ModelFileError(describe(f"model file {path}", expected, f"{error}", remedy)) from error
+        raise ModelFileError(describe(f"model file {path}", expected, said_by(error), remedy)) from error
 
 
 def read_container(path: Path) -> tuple[dict[str, Any], Tensors]:

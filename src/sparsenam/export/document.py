@@ -303,7 +303,8 @@ def check_encoder(encoder: TableEncoder) -> None:
     missing = {term.name for term in encoder.terms if term.kind == "missing"}
     for column in encoder.columns:
         few = len(column.levels) == 1 if column.kind == "constant" else bool(column.levels) == _has_levels(column)
-        require(few and len(set(column.levels)) == len(column.levels), "a column of other levels")
+        empty = column.is_empty and column.n_missing > 0 and not column.missing_term
+        require((few or empty) and len(set(column.levels)) == len(column.levels), "a column of other levels")
         require(not column.pooled or column.kind == "category", "rare levels of no category")
         require(not column.missing_term or column.missing_term in missing, "a column whose missing cells are no term")
     for term in encoder.terms:

@@ -111,6 +111,9 @@ def _refuse_place(file: Path) -> None:
         if parent.is_file():
             got = f"{parent}, which is a file"
             raise ExportError(describe(f"path {file}", "a file in a folder", got, "name another"))
+    if not file.parent.is_dir():
+        got = f"{file.parent}, which is not there"
+        raise ExportError(describe(f"path {file}", "a file in a folder", got, "make the folder or name another"))
 
 
 def largest_difference(

@@ -415,9 +415,10 @@ class Evidence:
     def notes(self) -> list[str]:
         """Return in sentences what a user should know before trusting the choice: doubts, and what was given up."""
         notes = self.doubts()
-        if self.all_is_better and self.behind_all is not None:
+        behind = f"{100 * (self.behind_all or 0.0):.1f}"
+        if self.all_is_better and behind != "0.0":
             notes.append(
-                f"All columns together predict better: {100 * self.behind_all:.1f} % of the empty model's loss; "
+                f"All columns together predict better: {behind} % of the empty model's loss; "
                 "rule='best' or alpha=0 may keep more."
             )
         return notes

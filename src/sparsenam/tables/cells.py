@@ -232,6 +232,7 @@ TAILS = (0.25, 0.1, 0.05, 0.01, 0.005, 0.001)  # beyond each of two quantiles, u
 LIMIT = 1e6  # spreads from the median at which a fit takes all cells as one: beyond, float64 blurs the others
 # how many times as far again as any cell before, for numbers that are filled in and for others
 REPEATED = (1.0, 10.0)  # makes a repeated value far
+FREQUENT = 3.0  # spreads of the others, where a fill value has a quarter of the cells or more
 ALONE = (1e3, 1e4)  # makes any cell beyond reason, times √(how many spreads away that one is): no tail has such gaps
 FEWEST_VALUES, FEWEST_CELLS, MOST_FILLS = 10, 3, 3  # other values; cells of a fill value; fill values on one side
 QUICK = 3.0  # spreads within which no cell is far
@@ -280,7 +281,8 @@ def far_cells_note(columns: Iterable[tuple[str, str]]) -> list[str]:
 def far_cells(numbers: Vector, is_date: bool) -> FarCells | None:
     """Return the values (rows,) far from all others: repeated ones and those beyond reason; None without any."""
     values, counts = np.unique(numbers[~np.isnan(numbers)], return_counts=True)
-    median, spread = middle(values, counts) if values.size else (0.0, 0.0)
+    others = _without_fills(values, counts, is_date)
+    median, spread = middle(values[others], counts[others]) if values.size else (0.0, 0.0)
     if spread == 0.0:
         return None
     sides, beyond = list[NDArray[np.intp]](), list[NDArray[np.bool_]]()
@@ -291,6 +293,23 @@ def far_cells(numbers: Vector, is_date: bool) -> FarCells | None:
         beyond.append(np.arange(min(far, worst), side.size) >= worst)
     found = np.concatenate(sides)
     return FarCells(values[found], counts[found], np.concatenate(beyond)) if found.size else None
+
+
+def _without_fills(values: Vector, counts: NDArray[np.intp], is_date: bool) -> slice:
+    """Return which of some values, rising, tell where the middle is: not a fill value with a quarter of the cells.
+
+    That is an end which people write where they have no value, and which is far from the others.
+    """
+    inner = slice(None)
+    for end, beside, others in ((0, 1, slice(1, None)), (-1, -2, slice(None, -1))):
+        if (
+            values.size > FEWEST_VALUES
+            and counts[end] >= counts.sum() / 4
+            and looks_filled(float(values[end]), is_date)
+        ):
+            _, spread = middle(values[others], counts[others])
+            inner = others if abs(values[end] / FREQUENT - values[beside] / FREQUENT) > spread > 0.0 else inner
+    return inner
 
 
 def _far_from(
@@ -377,6 +396,9 @@ def suspects(columns: Sequence[Vector], spreads: float) -> Iterator[int]:
         first, median, third = block[:, places].T / 2
         reach = np.maximum(high - median, median - low)
         near = reach <= 0.5 * spreads * (third - first)  # half: the quartiles may be those of some rows
+        for quartile, end in ((first, low), (third, high)):  # a fill value may be as frequent as that
+            for column in np.flatnonzero(near & (quartile == end)):
+                near[column] = not looks_filled(2.0 * float(end[column]), is_date=False)
         yield from (np.flatnonzero(~(near | (low == high))) + start).tolist()  # also where cells are NaN
 
 

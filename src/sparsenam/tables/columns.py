@@ -133,7 +133,8 @@ class Column:
     ``levels`` are in the order of their codes (most frequent first) or of their ranks; ``pooled`` are the rare
     levels that share the code of "(other levels)"; ``missing_term`` is the term that says where it is missing,
     which may be that of another column that misses the same rows; ``writing`` is how texts write its numbers. An
-    identifier is a constant to the model: its one level is "(all different)".
+    identifier is a constant to the model: its one level is "(all different)". So is a column without any value, which
+    has no level.
     """
 
     name: str
@@ -150,6 +151,11 @@ class Column:
     def is_identifier(self) -> bool:
         """Whether the column was left out because nearly every cell of it is different."""
         return self.kind == "constant" and self.levels == (ALL_DIFFERENT,)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the column was left out because it has no value in any row."""
+        return self.kind == "constant" and not self.levels
 
     def noted(self, note: str, **changes: Any) -> Column:
         """Return the column with a note added to its description, and other fields changed."""
@@ -332,13 +338,11 @@ def fit_column(
 ) -> tuple[Column, str]:
     """Return what the column is, its levels and missing cells, and a cell whose reading is in doubt, "" for none.
 
-    A column without any cell is an error, and so are a few texts among many different numbers or dates.
+    A few texts among many different numbers or dates are an error.
     """
     missing = cells.missing
     if missing.all():
-        remedy = "leave the column out or fill it"
-        expected = f"at least one value{among}"
-        raise InputError(describe(f"column {cells.name!r}", expected, "missing cells only", remedy))
+        return Column(cells.name, "constant", f"no value{among}: left out", missing.size), ""
     decision = decide(cells, wanted, prefers_comma)
     if wanted is None and cells.stored == "text" and decision.kind == "category":
         refuse_odd_cells(cells)

@@ -294,15 +294,21 @@ class TableEncoder:
         left_out = [column for column in self.columns if column.kind == "constant"]
         different = [column.name for column in left_out if column.is_identifier]
         if different:
+            it = "it" if len(different) == 1 else "the first"
             message = (
                 f"{len(different)} column(s) of text that is different in nearly every row{among}, as identifiers are, "
-                f'left out of the model: {listed(different)}; feature_types={{name: "category"}} would keep one.'
+                f"left out of the model: {listed(different)}; "
+                f'feature_types={{{different[0]!r}: "category"}} would keep {it}.'
             )
             warnings.warn(message, IdentifierWarning, stacklevel=3)
         constant = [column.name for column in left_out if not column.n_missing and not column.is_identifier]
         if constant:
             said = f"column(s) constant{among}" if among else "constant column(s)"
             message = f"{len(constant)} {said} left out of the model: {listed(constant)}."
+            warnings.warn(message, ConstantColumnWarning, stacklevel=3)
+        empty = [column.name for column in left_out if column.is_empty]
+        if empty:
+            message = f"{len(empty)} column(s) without any value{among} left out of the model: {listed(empty)}."
             warnings.warn(message, ConstantColumnWarning, stacklevel=3)
 
     def warn_of(self, news: News, seen: str = "during the fit", now: str = "now") -> None:
@@ -365,7 +371,9 @@ def _fitted_columns(frame: Frame, wanted: Mapping[str, Wanted], max_levels: int,
 
 def _with_missing_terms(columns: list[Column], frame: Frame) -> list[Column]:
     """Return the columns with the terms of their missing cells, one for all that miss the same rows."""
-    patterns = [cells.missing.tobytes() if cells.missing.any() else b"" for cells in frame.columns]
+    # where no cell has a value, that it is missing says nothing
+    some = [bool(cells.missing.any()) and not cells.missing.all() for cells in frame.columns]
+    patterns = [cells.missing.tobytes() if gaps else b"" for cells, gaps in zip(frame.columns, some, strict=True)]
     sharing: dict[bytes, list[str]] = {}
     for column, pattern in zip(columns, patterns, strict=True):
         sharing.setdefault(pattern, []).append(column.name)
@@ -481,8 +489,9 @@ def _require_terms(encoder: TableEncoder, index: int) -> None:
         got = f"{column.name!r}, of which nearly every cell is different"
         remedy = f'take it out, or fit with feature_types={{{column.name!r}: "category"}}'
         raise InputError(describe("always_keep", "columns that a model can use", got, remedy))
-    if column.kind == "constant" and not column.n_missing:
-        got = f"{column.name!r}, which has one single value ({column.levels[0]})"
+    if column.is_empty or (column.kind == "constant" and not column.n_missing):
+        value = "no value" if column.is_empty else f"one single value ({column.levels[0]})"
+        got = f"{column.name!r}, which has {value}"
         raise InputError(describe("always_keep", "columns that vary", got, "take it out"))
 
 

@@ -16,7 +16,7 @@ from narwhals.exceptions import DuplicateError
 from numpy.typing import NDArray
 from sklearn.utils import check_array
 
-from sparsenam.errors import InputError, describe
+from sparsenam.errors import InputError, describe, renamed
 from sparsenam.tables.cells import (
     AS_NUMBERS,
     Cells,
@@ -294,7 +294,8 @@ def _difference(given: tuple[str, ...], fitted: tuple[str, ...], needed: Iterabl
         if names:
             more = ["- ..."] if len(names) > MOST_NAMES else []
             message += "\n".join([title, *(f"- {name}" for name in names[:MOST_NAMES]), *more]) + "\n"
-    return message
+    meant = renamed(sorted(set(needed) - set(given)), sorted(set(given) - set(fitted)), "")
+    return f"{message}{meant[:1].upper()}{meant[1:]}"
 
 
 FEWEST_ROWS = 10  # below this, a column may equal the target by chance

@@ -16,6 +16,7 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
+from sparsenam.errors import InputError, describe
 from sparsenam.explain.charts import bent, named_outputs, thinned
 from sparsenam.explain.drawing import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILLION, YELLOW
 from sparsenam.explain.explanation import Explanation
@@ -37,7 +38,7 @@ from sparsenam.explain.report.sections import (
     summary,
 )
 from sparsenam.explain.report.svg import PENS, styles
-from sparsenam.files import write_atomically
+from sparsenam.files import said_by, write_atomically
 
 __all__ = ["render_report", "write_report"]
 
@@ -125,7 +126,12 @@ def write_report(
 ) -> Path:
     """Write the report to a file, whole or not at all, and return its path."""
     target = Path(path)
-    write_atomically(target, render_report(explanation, local, beside).encode())
+    content = render_report(explanation, local, beside).encode()
+    try:
+        write_atomically(target, content, make_folder=False)
+    except FileNotFoundError as error:
+        expected, remedy = "a path that can be written to", "make the folder or name another"
+        raise InputError(describe(f"report {path}", expected, said_by(error), remedy)) from error
     return target
 
 

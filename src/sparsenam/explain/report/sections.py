@@ -30,6 +30,7 @@ from sparsenam.explain.text import (
     SURVIVAL_UNITS,
     count_text,
     number_text,
+    prediction_label,
     ratio_text,
     share_text,
     signed_text,
@@ -313,7 +314,11 @@ def local_rows(local: LocalExplanation) -> Markup:
 
 def _row_card(row: RowExplanation, local: LocalExplanation) -> Markup:
     output = shown_output(local, row)
-    parts = [f"Prediction: {_by_output(local.outputs, row.prediction, 3)}."]
+    label = prediction_label(local.units, local.outputs)
+    said = _by_output(local.outputs, row.prediction, 3)
+    if label != "prediction" and said == "1" and row.prediction[0] < 1.0:
+        said = "above 0.999"  # nothing is certain
+    parts = [f"{label[0].upper()}{label[1:]}: {said}."]
     if len(local.outputs) > 1:
         parts.append(f" Drawn for {local.outputs[output]}, the output with the largest score.")
     listed = sorted(row.contributions, key=lambda part: -abs(part.effect[output]))[:MOST_TEXTS]
