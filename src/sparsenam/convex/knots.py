@@ -82,15 +82,13 @@ class KnotDesign(GroupedDesign):
             result[index] = self.values[self.knots[group]].T @ sums[:, self.knots[group]].T
         return result
 
-    def _terms_of(self, groups: Indices) -> Indices | slice[int, int, None]:
-        """Return the terms of some groups, in the order of the groups; of neighbours a slice, which copies no cells."""
+    def _terms_of(self, groups: Indices) -> Indices:
+        """Return the terms of some groups, in the order of the groups."""
         ranges = [np.arange(0)]
         for group in groups.tolist():
             inside = self.terms[int(group)]
             ranges.append(np.arange(inside.start, inside.stop))
-        terms = np.concatenate(ranges)
-        adjoining = terms.size > 0 and bool(np.all(np.diff(terms) == 1))
-        return slice(int(terms[0]), int(terms[-1]) + 1) if adjoining else terms
+        return np.concatenate(ranges)
 
     def working(self, groups: Indices) -> WorkingColumns:
         """Return the chosen groups' columns for sums that are taken again and again."""

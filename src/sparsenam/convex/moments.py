@@ -53,9 +53,8 @@ class PlacedRows:
         knots = tuple(slice(int(end) - size, int(end)) for size, end in zip(sizes, ends, strict=True))
         total = int(ends[-1])
         everywhere = np.empty((len(places), len(places[0])), dtype=_integer(total))
-        for into, each, slot in zip(
-            everywhere, places, knots, strict=True
-        ):  # term by term: all would be eight bytes a cell
+        # term by term: all would be eight bytes a cell
+        for into, each, slot in zip(everywhere, places, knots, strict=True):
             into[:] = np.where(each < 0, total, each + slot.start)
         return cls(everywhere, np.stack(list(shares)), knots)
 
