@@ -17,11 +17,14 @@ from sparsenam import (
     SNAMSurvival,
     survival_target,
 )
+from sparsenam.convex import grouped_design
 from sparsenam.convex.newton import NewtonSolver
+from sparsenam.convex.problem import convex_problem
 from sparsenam.convex.sorted import SortedSolver
 from sparsenam.convex.squared import rows_left_out
 from sparsenam.errors import ConstantTargetWarning, InputError, RowError
-from sparsenam.families import Gamma, Quantile, Tweedie, dispersion
+from sparsenam.families import Gamma, NegativeBinomial, Quantile, Tweedie, dispersion
+from sparsenam.penalties import GroupSLOPE
 from sparsenam.selection.screen import screen
 from sparsenam.smooth.judge import WorkingProblem
 
@@ -205,6 +208,16 @@ def test_sorted_penalties_give_up_where_an_outlier_is_out_of_reach(family, monke
     settings = {"penalty": "group_slope", "n_alphas": 3, "cv": KFold(2, shuffle=True, random_state=0)}
     SNAMRegressor(family=family, random_state=0, **settings).fit(X, y)
     assert len(calls) < 2000
+
+
+def test_sorted_penalties_take_steps_where_the_loss_is_far_above_what_can_be_explained():
+    """Rounding of a loss of 10⁹ is no reason to halve steps: they would be halved until none is left."""
+    X, family = table(20, 2), NegativeBinomial(25.0)
+    y = np.where(np.arange(20) == 3, 1e9, np.round(np.exp(X[:, 0])))[:, None]
+    design = grouped_design(lambda j: X[:, [j]], 2, np.ones(20))
+    solver = SortedSolver(convex_problem(design, y, family, np.ones((1, 20))), GroupSLOPE("linear"))
+    gaps, _ = solver.solve(0.01, 1e-4)
+    assert np.isfinite(gaps).all() and solver._inverse_steps.max() < 1e6
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")

@@ -11,7 +11,7 @@ MAX_STEPS = 5000
 CHECK_EVERY = 10
 PATIENCE, IMPATIENCE = 300, 100  # steps from which the gap must halve while they double, before and after a first stall
 POWER_STEPS = 30
-ROUNDING = 1e-12
+ROUNDING, OF_THE_LOSS = 1e-12, 1e-14  # of what can be explained, and of a loss that is far larger
 
 
 class SortedSolver:
@@ -53,7 +53,7 @@ class SortedSolver:
                 reached.append(float(gaps.max()))
                 if reached[-1] <= tol:
                     break
-                if step >= self._patience and reached[-1] > 0.5 * min(reached[: 1 + len(reached) // 2]):
+                if step >= self._patience and not reached[-1] <= 0.5 * min(reached[: 1 + len(reached) // 2]):
                     self._patience = IMPATIENCE  # points farther down are no easier
                     break
         return gaps, norms
@@ -92,13 +92,14 @@ class SortedSolver:
         before = self.problem.loss(scores)
         gradients = self.problem.gradients(self.problem.residuals(scores))
         pull = gradients.transpose(2, 3, 0, 1).astype(np.float64)
+        rounding = np.maximum(ROUNDING * self.null_losses, OF_THE_LOSS * np.abs(before))
         while True:
             point = self._shrunk(ahead + pull / self._inverse_steps[:, None, None, None], alpha)
             step = point - ahead
             model = before - np.einsum("fopm,fopm->f", pull, step)
             model += 0.5 * self._inverse_steps * np.einsum("fopm,fopm->f", step, step)
             after = self.problem.loss(self._scores(point) + intercepts[:, :, None])
-            worse = ~(after <= model + ROUNDING * self.null_losses) & (self._inverse_steps < self._steepest)
+            worse = ~(after <= model + rounding) & (self._inverse_steps < self._steepest)
             if not worse.any():
                 return point, intercepts
             doubled = np.minimum(2.0 * self._inverse_steps, self._steepest)
