@@ -418,14 +418,14 @@ def test_a_mapping_to_no_hidden_layer_is_the_lasso():
 @pytest.mark.parametrize(
     ("labels", "message"),
     [
-        ([None, "a"] * 30, "Unknown label type"),
-        ([None] * 60, "Unknown label type"),
-        ([0.0, np.nan] * 30, "contains NaN"),
+        ([None, "a"] * 30, "a class in every row, got none in row 0"),
+        ([None] * 60, "a class in every row, got none in row 0"),
+        ([0.0, np.nan] * 30, "a class in every row, got none in row 1"),
         (["a", 1] * 30, "not supported between instances of 'int' and 'str'"),  # scikit-learn's message
     ],
     ids=["None and text", "None", "NaN", "text and numbers"],
 )
-def test_labels_of_no_one_type_are_refused_as_by_scikit_learn(labels, message):
+def test_labels_that_are_missing_or_of_no_one_type_are_refused(labels, message):
     X, _ = table()
     with pytest.raises((ValueError, TypeError), match=message):
         trained(SNAMClassifier, **QUICK).fit(X, np.array(labels, dtype=object))
