@@ -11,7 +11,8 @@ from sparsenam.errors import InputError
 from sparsenam.families import Gaussian, Multinomial, Poisson
 from sparsenam.smooth import all_rows
 from sparsenam.smooth.all_rows import AllRows, BlockProblem, Passes
-from sparsenam.smooth.fit import Start, Steps, as_fit, ramps_of, solve
+from sparsenam.smooth.design import ramps_of
+from sparsenam.smooth.fit import Start, Steps, as_fit, solve
 from sparsenam.smooth.newton import SmoothProblem
 from sparsenam.smooth.prior import Layout
 from sparsenam.tables.arrow_rows import arrow_blocks

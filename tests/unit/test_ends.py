@@ -9,8 +9,8 @@ import pytest
 from sparsenam import SNAMClassifier, SNAMRegressor
 from sparsenam.convex.design import Ramps
 from sparsenam.errors import StrayRowsWarning
+from sparsenam.smooth.design import has_far_cells
 from sparsenam.smooth.ends import run_offs
-from sparsenam.smooth.fit import has_far_cells
 
 ROWS, NOISE = 800, 0.3
 

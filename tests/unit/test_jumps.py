@@ -5,7 +5,7 @@ import pytest
 
 from sparsenam import SNAMClassifier, SNAMRegressor
 from sparsenam.convex.design import Ramps
-from sparsenam.smooth import fit
+from sparsenam.smooth import design, fit
 from sparsenam.smooth.prior import Layout, roughness
 
 
@@ -20,11 +20,11 @@ def truth(x):
 def test_ramps_begin_with_a_jump_from_the_value_of_many_rows_and_mirror_with_the_cells():
     x = gains(np.random.default_rng(0), 1000)
     weights = np.ones(1000)
-    ramps = fit.ramps_of(x, weights, 16)
+    ramps = design.ramps_of(x, weights, 16)
     assert ramps.jump == 0
     np.testing.assert_array_equal(ramps.knots[:2], np.unique(x)[:2])
     assert (np.diff(ramps.knots) > 0).all()
-    mirrored = fit.ramps_of(-x, weights, 16)
+    mirrored = design.ramps_of(-x, weights, 16)
     assert mirrored.jump == mirrored.size - 1
     np.testing.assert_array_equal(mirrored.knots[-2:], -ramps.knots[1::-1])
     assert (np.diff(mirrored.knots) > 0).all()
@@ -42,7 +42,7 @@ def test_ramps_begin_with_a_jump_from_the_value_of_many_rows_and_mirror_with_the
     ids=["continuous", "few values", "few rows", "in the midst", "as many rows"],
 )
 def test_other_columns_have_no_jump(cells):
-    jump = fit.ramps_of(cells, np.ones(1000), 16).jump
+    jump = design.ramps_of(cells, np.ones(1000), 16).jump
     assert jump is None or (cells[1::20].max() == 50 and jump == 0)
 
 
@@ -58,7 +58,7 @@ def test_smoothness_does_not_see_the_jump():
 
 def test_strengths_of_a_fit_with_other_ramps_keep_that_of_the_jump():
     x = gains(np.random.default_rng(0), 2000)
-    coarse, fine = (Layout.of([fit.ramps_of(x, np.ones(2000), count)]) for count in (8, 16))
+    coarse, fine = (Layout.of([design.ramps_of(x, np.ones(2000), count)]) for count in (8, 16))
     found = fine.first_strengths(np.eye(fine.size), (coarse, [np.array([1.0, 1.0, 1.0, 5.0])]))[0]
     assert found[-1] == 5.0
     assert (np.diff(found[:3]) > 0).all()
@@ -74,8 +74,8 @@ def test_a_jump_does_not_make_the_curve_beside_it_rough(sign, monkeypatch):
         X, fresh = np.column_stack([sign * x, other]), gains(generator, 5000)
         others = np.zeros(5000)
         errors = []
-        for many in (fit.MANY, 2.0):  # no value has twice as many rows as there are
-            monkeypatch.setattr(fit, "MANY", many)
+        for many in (design.MANY, 2.0):  # no value has twice as many rows as there are
+            monkeypatch.setattr(design, "MANY", many)
             model = SNAMRegressor(alpha=0.0, random_state=0).fit(X, y)
             effect = model.effects(np.column_stack([sign * fresh, others]))[:, 0]
             true = truth(fresh)

@@ -15,8 +15,8 @@ from sparsenam.families import Gaussian
 from sparsenam.model import AdditiveModel
 from sparsenam.model.additive import finish
 from sparsenam.selection.screen import BINS, WIDTH, Binned
-from sparsenam.smooth.design import RampDesign
-from sparsenam.smooth.fit import Start, Steps, ramps_of, solve
+from sparsenam.smooth.design import RampDesign, ramps_of
+from sparsenam.smooth.fit import Start, Steps, solve
 from sparsenam.smooth.leave_one_out import left_out_scores
 from sparsenam.smooth.newton import SmoothProblem
 from sparsenam.smooth.prior import Layout

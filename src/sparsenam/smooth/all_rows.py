@@ -19,7 +19,7 @@ from sparsenam.convex.design import Ramps
 from sparsenam.convex.moments import PlacedRows
 from sparsenam.families.dispersion import dispersion
 from sparsenam.forms import ArrayForm, record, require
-from sparsenam.smooth.design import KnotSums, RampBasis, RampDesign, WeightedGram
+from sparsenam.smooth.design import KnotSums, RampBasis, RampDesign, WeightedGram, ramps_of
 from sparsenam.smooth.fit import (
     COLUMNS,
     FIRST_RAMPS,
@@ -32,7 +32,6 @@ from sparsenam.smooth.fit import (
     has_converged,
     most_ramps,
     no_worse,
-    ramps_of,
     resampled,
     solve_squares,
     straightened,

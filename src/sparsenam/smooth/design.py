@@ -7,10 +7,53 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sparsenam.convex.design import Ramps
+from sparsenam.convex.design import NEAR, Ramps, bulk_of, distinct, place_ramps
 from sparsenam.convex.moments import PlacedRows
 from sparsenam.smooth.prior import Layout, Spread
 from sparsenam.tables.sample import Matrix, Vector
+
+MANY, MANY_TIMES = 0.3, 10.0  # share of the rows, and times as many as any other value: such a value may jump
+
+
+def has_far_cells(cells: Vector, weights: Vector) -> bool:
+    """Return whether a term's cells (rows,) reach beyond the bulk of them."""
+    present = ~np.isnan(cells)
+    values, counts = distinct(cells[present], weights[present])
+    low, high = bulk_of(values, counts) if values.size else (0.0, 0.0)
+    return bool(values.size and (values[0] < low or values[-1] > high))
+
+
+def ramps_of(cells: Vector, weights: Vector, count: int) -> Ramps:
+    """Return the ramps of a term's cells (rows,); one that is 0 in every row for a term without two values."""
+    present = ~np.isnan(cells)
+    if not present.all():
+        cells, weights = cells[present], weights[present]
+    if cells.size == 0 or np.ptp(cells) == 0.0:
+        start = cells[0] if cells.size else 0.0
+        return Ramps(np.array([start, start + 1.0]))
+    return _with_jump(cells, weights, count) or place_ramps(cells, weights, count)
+
+
+def _with_jump(cells: Vector, weights: Vector, count: int) -> Ramps | None:
+    """Return ramps of which one jumps from the first or last value, if that has many rows, as 0 has of most gains."""
+    values, counts = distinct(cells, weights)
+    if count < 4 or values.size <= count + 1:  # every value is a knot
+        return None
+    least = NEAR * (values[-1] - values[0])
+    if _has_many(counts) and values[1] - values[0] > least:
+        rest = cells > values[0]
+        knots = place_ramps(cells[rest], weights[rest], count - 1).knots
+        return Ramps(np.array([values[0], values[1], *knots[1:]]), 0)  # no margin on the side of the jump
+    if _has_many(counts[::-1]) and values[-1] - values[-2] > least:
+        rest = cells < values[-1]
+        knots = place_ramps(cells[rest], weights[rest], count - 1).knots
+        return Ramps(np.array([*knots[:-1], values[-2], values[-1]]), knots.size - 1)
+    return None
+
+
+def _has_many(counts: Vector) -> bool:
+    """Return whether the first of the values, by their weights (values,), is of another kind than the others."""
+    return bool(counts[0] >= max(MANY * counts.sum(), MANY_TIMES * counts[1:].max()))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -11,7 +11,7 @@ from scipy.linalg import cho_solve_banded, cholesky_banded
 from sparsenam.convex.design import Ramps
 from sparsenam.convex.moments import PlacedRows
 from sparsenam.model import ShapeFunction
-from sparsenam.smooth.fit import ramps_of
+from sparsenam.smooth.design import ramps_of
 from sparsenam.tables.sample import Matrix, Vector
 
 KNOTS = 1000  # of a term; Superconductivity, the columns first chosen: MSE 121.8 with 256, 119.7, 119.0 with 4000

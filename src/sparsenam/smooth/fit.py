@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sparsenam.context import Context
-from sparsenam.convex.design import NEAR, ROUNDING, Ramps, bulk_of, distinct, place_ramps, ramp_bank
+from sparsenam.convex.design import ROUNDING, Ramps, distinct, ramp_bank
 from sparsenam.families import Family
 from sparsenam.families.dispersion import dispersion
 from sparsenam.model import ShapeBank, ShapeFunction
@@ -29,7 +29,7 @@ from sparsenam.smooth.constraints import (
     step_bins,
     together,
 )
-from sparsenam.smooth.design import LeastSquares, RampBasis, RampDesign, SmoothState
+from sparsenam.smooth.design import LeastSquares, RampBasis, RampDesign, SmoothState, has_far_cells, ramps_of
 from sparsenam.smooth.ends import without_strays
 from sparsenam.smooth.newton import Curvatures, NewtonStep, SmoothProblem
 from sparsenam.smooth.prior import Layout, Spread, freedom_beyond_line, posterior, updated_strengths
@@ -187,7 +187,6 @@ def resampled(layout: Layout, before: SmoothState) -> tuple[Matrix, Vector]:
 FIRST_RAMPS = 16  # of each term; matters little: MSE 1.08 with 16, 1.10 with 32, 1.09 with 64
 MOST_RAMPS = 512  # of one term; California, split 0: 0.2945, and 0.2975 with 128
 ROWS_PER_RAMP = 8  # at least, on average; those of one value count for one ramp
-MANY, MANY_TIMES = 0.3, 10.0  # share of the rows, and times as many as any other value: such a value may jump
 COLUMNS = 2000  # of all: a budget of time and memory, eight matrices of 32 MB. Finer detail is found without matrices
 # share of its ramps used as degrees of freedom at which a term gets more: MSE and cross-entropy 1.095 and
 # 0.0885 at 0.4, 1.109 and 0.0885 at 0.2, 1.062 and 0.0936 at 0.6
@@ -431,47 +430,6 @@ def straightened(
 def no_worse(lines: SmoothState, state: SmoothState, count: int) -> SmoothState:
     """Return the fit with ``count`` lines, or the one without where the lines together cost too much."""
     return lines if 2.0 * (lines.loss - state.loss) <= TOGETHER * count * state.noise else state
-
-
-def has_far_cells(cells: Vector, weights: Vector) -> bool:
-    """Return whether a term's cells (rows,) reach beyond the bulk of them."""
-    present = ~np.isnan(cells)
-    values, counts = distinct(cells[present], weights[present])
-    low, high = bulk_of(values, counts) if values.size else (0.0, 0.0)
-    return bool(values.size and (values[0] < low or values[-1] > high))
-
-
-def ramps_of(cells: Vector, weights: Vector, count: int) -> Ramps:
-    """Return the ramps of a term's cells (rows,); one that is 0 in every row for a term without two values."""
-    present = ~np.isnan(cells)
-    if not present.all():
-        cells, weights = cells[present], weights[present]
-    if cells.size == 0 or np.ptp(cells) == 0.0:
-        start = cells[0] if cells.size else 0.0
-        return Ramps(np.array([start, start + 1.0]))
-    return _with_jump(cells, weights, count) or place_ramps(cells, weights, count)
-
-
-def _with_jump(cells: Vector, weights: Vector, count: int) -> Ramps | None:
-    """Return ramps of which one jumps from the first or last value, if that has many rows, as 0 has of most gains."""
-    values, counts = distinct(cells, weights)
-    if count < 4 or values.size <= count + 1:  # every value is a knot
-        return None
-    least = NEAR * (values[-1] - values[0])
-    if _has_many(counts) and values[1] - values[0] > least:
-        rest = cells > values[0]
-        knots = place_ramps(cells[rest], weights[rest], count - 1).knots
-        return Ramps(np.array([values[0], values[1], *knots[1:]]), 0)  # no margin on the side of the jump
-    if _has_many(counts[::-1]) and values[-1] - values[-2] > least:
-        rest = cells < values[-1]
-        knots = place_ramps(cells[rest], weights[rest], count - 1).knots
-        return Ramps(np.array([*knots[:-1], values[-2], values[-1]]), knots.size - 1)
-    return None
-
-
-def _has_many(counts: Vector) -> bool:
-    """Return whether the first of the values, by their weights (values,), is of another kind than the others."""
-    return bool(counts[0] >= max(MANY * counts.sum(), MANY_TIMES * counts[1:].max()))
 
 
 def most_ramps(task: SmoothProblem, unordered: NDArray[np.bool_], shapes: Mapping[int, Shape]) -> NDArray[np.intp]:
