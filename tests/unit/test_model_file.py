@@ -237,7 +237,7 @@ def test_any_reader_of_safetensors_reads_the_file(tmp_path):
         knots = file.get_tensor("knots")
         document = json.loads(file.metadata()["sparsenam"])
     np.testing.assert_array_equal(knots, np.concatenate([shape.knots for shape in model.model_.shapes()]))
-    assert document["schema"] == 5 and document["estimator"] == "SNAMRegressor"
+    assert document["schema"] == 6 and document["estimator"] == "SNAMRegressor"
 
 
 def test_loading_needs_no_pickle(tmp_path, monkeypatch):

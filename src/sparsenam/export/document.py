@@ -45,8 +45,8 @@ from sparsenam.tables.columns import Column, Kind, Unit
 from sparsenam.tables.writing import WRITINGS
 from sparsenam.training import Network
 
-SCHEMA = 5
-OLDEST = 3  # written before models had pairs and a log of edits; 4 before they knew their uncertainty
+SCHEMA = 6
+OLDEST = 3  # written before models had pairs and a log of edits; 4 before they knew their uncertainty, 5 all defaults
 LATER = ("pair_certificate", "edits", "bands", "fdr", "stability", "residuals", "flat_target", "log_likelihood")
 
 FIGURE = number(-FARTHEST, FARTHEST)
