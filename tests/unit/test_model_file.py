@@ -549,7 +549,7 @@ LIES = {
     "two intercepts": with_tensor("intercept", lambda intercept: np.zeros(2)),
     "norms of another table": with_tensor("norms", lambda norms: norms[:-1]),
     "padding without end": one_of_many_knots,
-    "a later version": set_in("schema", value=6),
+    "a later version": set_in("schema", value=7),
     "an earlier version": set_in("schema", value=2),
     "no version": set_in("schema", value=None),
     "a version that is true": set_in("schema", value=True),
