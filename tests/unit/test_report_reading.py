@@ -63,6 +63,15 @@ def test_a_curve_that_falls_where_there_are_no_rows_does_not_press_the_rest_flat
     assert charts.thin_spans(column(values[:-1], math.sin)) == []
 
 
+def test_a_tail_of_few_rows_is_pale_without_stripes_but_for_a_value_of_many():
+    bulk = np.random.default_rng(0).uniform(0, 10, 1000)
+    tail = np.repeat(np.arange(12.0, 40.0, 4.0), 5)  # five rows here and there: above the limit, and alone
+    assert len(charts.thin_spans(column(np.concatenate([bulk, tail]), math.sin))) == 1
+    many = np.concatenate([bulk, [12.0, 40.0], np.full(100, 25.0)])
+    spans = charts.thin_spans(column(many, math.sin))
+    assert not any(start < 25.0 < stop for start, stop in spans)
+
+
 def test_levels_come_by_effect_unless_they_have_an_order():
     given = (("a", 2.0, 5), ("b", -1.0, 9), ("c", 0.5, 7))
     levels = tuple(Level(name, (effect,), count) for name, effect, count in given)

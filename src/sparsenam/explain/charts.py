@@ -9,6 +9,7 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.ndimage import binary_closing
 from scipy.optimize import isotonic_regression
 
 from sparsenam.errors import InputError, describe
@@ -215,7 +216,7 @@ def thin_spans(feature: Feature) -> list[tuple[float, float]]:
     """Return the stretches of a curve that hardly any rows speak for, each from where to where.
 
     A bin is thin that has fewer than `FEW_ROWS` rows together with its neighbours; a long bin, which holds a tail, must
-    have `TAIL_ROWS`.
+    have `TAIL_ROWS`. So are up to three bins with hardly more rows between thin ones, which would make stripes.
     """
     density = feature.density
     if density is None or len(density.counts) < LEAST_BINS:
@@ -224,6 +225,7 @@ def thin_spans(feature: Feature) -> list[tuple[float, float]]:
     widths = np.diff(edges)
     near = np.convolve(counts, np.ones(3), mode="same")
     thin = np.where(widths > LONG_BIN * np.median(widths), counts < TAIL_ROWS, near < FEW_ROWS)
+    thin |= binary_closing(thin, np.ones(4, dtype=np.intp)) & (near < 3 * FEW_ROWS)
     found: list[tuple[float, float]] = []
     for index in np.flatnonzero(thin).tolist():
         start, stop = float(edges[index]), float(edges[index + 1])
