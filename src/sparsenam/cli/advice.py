@@ -107,7 +107,7 @@ def _squared_errors(
     fitted, judged = rows.take(rest), rows.take(held)
     asked: Any = {name: kind for name, kind in types.items() if name in kept}
     model = sparsenam.SNAMRegressor(
-        alpha=0.0, family=family, feature_types=asked or None, max_seconds=seconds, verbose=False, random_state=0
+        alpha=0.0, family=family, feature_types=asked or None, max_seconds=seconds, random_state=0
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what these fits warn of is not about the model that the user gets

@@ -37,7 +37,7 @@ Vector = NDArray[np.float64]
 Left = Literal["nothing", "older", "stages", "early", "preliminary", "complete"]
 Posed = SplitProblem | LargeProblem
 
-ADVICE_SECONDS = 1.0  # for advice on the family, where the fit took less
+ADVICE_SECONDS = 5.0  # for advice on the family, where the fit took less: enough on a slow machine, where it takes 1
 SHOWN_ROWS = 5  # held-out rows explained one by one in the report
 
 
