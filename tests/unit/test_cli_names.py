@@ -11,6 +11,7 @@ import sparsenam
 from cli_cases import houses_table, invoke, write_csv
 from sparsenam.cli import run
 from sparsenam.cli.advice import candidate
+from sparsenam.cli.display import plain_number
 from sparsenam.cli.models import as_rows
 from sparsenam.errors import InputError, describe, nearest
 
@@ -278,3 +279,18 @@ def test_advice_is_given_where_held_out_rows_confirm_it_and_only_there(tmp_path,
         advice = json.loads((tmp_path / name / "metrics.json").read_text(encoding="utf-8"))["advice"]
         assert (advice is not None) == advised
         assert ("--family poisson would predict better" in result.stdout) == advised
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (53_810.4, "53810"),
+        (9999.6, "10000"),
+        (9999.4, "9999"),
+        (0.12345, "0.1235"),
+        (-84_935.2, "-84935"),
+        (3e15, "3e+15"),
+    ],
+)
+def test_numbers_are_written_to_the_unit_or_to_four_digits(value, text):
+    assert plain_number(value) == text

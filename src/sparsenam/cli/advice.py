@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scipy.stats import skew
 
 import sparsenam
+from sparsenam.cli.display import plain_number
 from sparsenam.cli.problem import LabelledRows
 from sparsenam.context import Streams
 from sparsenam.errors import InputError
@@ -39,7 +40,7 @@ class Advice:
     @property
     def sentence(self) -> str:
         """The advice in one line."""
-        errors = f"root mean squared error {self.error:.4g} against {self.error_now:.4g}"
+        errors = f"root mean squared error {plain_number(self.error)} against {plain_number(self.error_now)}"
         return f"{self.reason}: --family {self.family} would predict better ({errors} in {FOLDS} folds)."
 
 

@@ -38,6 +38,11 @@ OPTIONS = {"always_keep": "--keep", "shapes": "--shape", "feature_types": "--typ
 MaxBytes = Annotated[int, typer.Option(help="Most bytes of a table in memory, once unpacked.", min=1)]
 
 
+def plain_number(value: float) -> str:
+    """Return a number to four digits, large ones to the unit, as the report has them but for the blanks within."""
+    return f"{value:.0f}" if 9999.5 <= abs(value) < 1e12 else f"{value:.4g}"
+
+
 def say(message: str = "") -> None:
     """Write a line on stdout; characters that command a terminal are written as escapes."""
     _echo(visible(message))

@@ -13,7 +13,7 @@ import typer
 from sparsenam.cli import INTERRUPTED
 from sparsenam.cli.cluster import connected
 from sparsenam.cli.csv_text import MAX_BYTES
-from sparsenam.cli.display import MaxBytes, note, readable_errors, say, say_json, show_table
+from sparsenam.cli.display import MaxBytes, note, plain_number, readable_errors, say, say_json, show_table
 from sparsenam.errors import InputError, describe
 
 if TYPE_CHECKING:
@@ -321,7 +321,7 @@ def _error_line(test: Mapping[str, Any] | None, rows: int) -> str:
         for name in ("log_loss", "auc", "r2")
         if test.get(name) is not None
     )
-    model, baseline = ("infinite" if test[name] is None else f"{test[name]:.4g}" for name in ("model", "baseline"))
+    model, baseline = ("infinite" if test[name] is None else plain_number(test[name]) for name in ("model", "baseline"))
     return f"test {test['measure']}: {model} on {rows} rows (baseline, {test['baseline_is']}: {baseline}){more}"
 
 

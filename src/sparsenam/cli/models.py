@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sparsenam.cli.csv_text import MAX_BYTES
-from sparsenam.cli.display import MaxBytes, note, readable_errors, say, say_json, say_wrapped, show_table
+from sparsenam.cli.display import MaxBytes, note, plain_number, readable_errors, say, say_json, say_wrapped, show_table
 from sparsenam.errors import InputError, describe, renamed
 
 if TYPE_CHECKING:
@@ -316,7 +316,7 @@ def _show_columns(explanation: Explanation) -> None:
         say(f"Explained in rows held out{fitted}: {explanation.explained} of the loss.")
     scores: dict[str, Any] = card.get("scores") or {}
     for name, value in scores.items() if explanation.target is not None else ():
-        say(f"{name}: {'unknown' if value is None else f'{value:.4g}'}")
+        say(f"{name}: {'unknown' if value is None else plain_number(value)}")
     for edit in explanation.edits:
         say_wrapped(f"edited {edit.sentence}")
     _show_kept(explanation)
@@ -343,8 +343,8 @@ def _show_kept(explanation: Explanation) -> None:
     cells: dict[str, list[str]] = {
         "kept": [part.name for part in parts],
         "kind": [*(column.kind_and_form for column in kept), *("pair" for _ in explanation.pairs)],
-        "mean size": [f"{part.mean_absolute:.4g}" for part in parts],
-        "range": [f"{part.variation:.4g}" for part in parts],
+        "mean size": [plain_number(part.mean_absolute) for part in parts],
+        "range": [plain_number(part.variation) for part in parts],
         "entered": ["" if column.entry is None else str(column.entry) for column in kept],
         "in folds": ["" if column.kept_in is None else share_text(column.kept_in) for column in kept],
         "in halves": ["" if column.stability is None else share_text(column.stability) for column in kept],
@@ -369,7 +369,7 @@ def _show_rows(local: dict[str, Any]) -> None:
     say_wrapped(f"Effects are in {local['units']}, from {local['reference']}.")
     label = prediction_label(local["units"], local["outputs"])
     for row in local["rows"]:
-        values = [f"{value:.4g}" for value in row["prediction"]]
+        values = [plain_number(value) for value in row["prediction"]]
         if len(values) > 1:  # one alone is explained by the units
             values = [f"{name} {value}" for name, value in zip(local["outputs"], values, strict=True)]
         say()

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsenam.explain.findings import Finding, FindingTable
-from sparsenam.explain.text import count_text
+from sparsenam.explain.text import count_text, number_text
 from sparsenam.model import AdditiveModel
 from sparsenam.model.residuals import Method, Residuals, is_of_classes, unit_spread
 from sparsenam.tables import TableEncoder
@@ -70,7 +70,7 @@ class PredictionIntervals:
     def finding(self) -> Finding:
         """Return the intervals in words."""
         middle = float(np.median(self.upper - self.lower))
-        half = f", {middle:.4g} wide" if len(self) == 1 else f", half of them wider than {middle:.4g}"
+        half = f", {number_text(middle)} wide" if len(self) == 1 else f", half of them wider than {number_text(middle)}"
         sentence = f"{count_text(len(self), 'interval')} of level {self.level:g}{half}."
         return Finding("Prediction intervals", sentence, notes=(self.guarantee,))
 
@@ -195,7 +195,9 @@ class Uncertainty:
         sentence = "There are too few rows to say how far off a prediction may be."
         if shown is not None:
             _, _, below, above = shown
-            reach = f"within {above:.3g}" if below == above else f"between {below:.3g} below and {above:.3g} above"
+            reach = f"within {number_text(above, 3)}"
+            if below != above:
+                reach = f"between {number_text(below, 3)} below and {number_text(above, 3)} above"
             of = " of" if below == above else ""
             sentence = f"9 of 10 new rows lie {reach}{of} a typical prediction."
         notes = [self.guarantee]
@@ -205,7 +207,7 @@ class Uncertainty:
             notes.append(f"The width of an interval depends on {listed(list(self.spread_columns))}.")
         several = len({row[0] for row in self.ends}) > 1
         rows = tuple(
-            ((f"output {output}, " if several else "") + f"{100 * level:g} %", f"{below:.4g}", f"{above:.4g}")
+            ((f"output {output}, " if several else "") + f"{100 * level:g} %", number_text(below), number_text(above))
             for output, level, below, above in self.ends
         )
         table = FindingTable("Typical distance from the prediction", ("of new rows", "below", "above"), rows)
