@@ -78,14 +78,14 @@ def test_columns_without_long_tails_have_no_far_cells():
 
 
 def test_a_curve_leaves_its_room_only_where_it_turns_far_enough():
-    cells = np.append(np.linspace(0.0, 10.0, 500), 60.0)
+    cells = np.append(np.linspace(0.0, 10.0, 1000), 60.0)
     ramps = Ramps(np.array([0.0, 2.5, 5.0, 7.5, 10.0, 60.0]))
     for last, found in ((1.0, 0), (-4.0, 0), (-6.0, 1), (1000.0, 0), (2000.0, 1)):
         rises = np.array([2.5, 2.5, 2.5, 2.5, last])[:, None]
-        ends = list(run_offs(0, cells, np.ones(501), ramps, rises))
+        ends = list(run_offs(0, cells, np.ones(1001), ramps, rises))
         assert len(ends) == found, last
-    (end,) = run_offs(3, -cells, np.ones(501), Ramps(-ramps.knots[::-1]), np.array([[6.0], *[[-2.5]] * 4]))
-    assert (end.term, end.side, end.rows.tolist()) == (3, -1, [500])
+    (end,) = run_offs(3, -cells, np.ones(1001), Ramps(-ramps.knots[::-1]), np.array([[6.0], *[[-2.5]] * 4]))
+    assert (end.term, end.side, end.rows.tolist()) == (3, -1, [1000])
 
 
 def test_a_row_that_counts_twice_is_two_rows():
@@ -97,3 +97,12 @@ def test_a_row_that_counts_twice_is_two_rows():
             warnings.simplefilter("always")
             SNAMRegressor(random_state=0).fit(X, y, sample_weight=weights)
         assert [warning.category for warning in said] == [StrayRowsWarning] * far
+
+
+def test_rows_that_alone_have_a_level_stay():
+    X, y = with_far_rows(*table(), 3, -12.0)
+    X["kind"] = np.where(np.arange(ROWS) < 3, "rare", np.where(np.arange(ROWS) % 2, "one", "other"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", StrayRowsWarning)
+        model = SNAMRegressor(alpha=0.0, random_state=0).fit(X, y)
+    assert np.abs(model.predict(X[:3]) - y[:3]).max() < 6.0

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sparsenam import SNAMClassifier, SNAMRegressor
+from sparsenam import SNAMClassifier, SNAMRegressor, SNAMSurvival, survival_target
 from sparsenam.convex.design import Ramps
 from sparsenam.smooth import design, fit
 from sparsenam.smooth.prior import Layout, roughness
@@ -35,7 +35,7 @@ def test_ramps_begin_with_a_jump_from_the_value_of_many_rows_and_mirror_with_the
     [
         np.random.default_rng(0).normal(size=1000),  # no value twice
         np.random.default_rng(0).poisson(0.5, 1000).astype(float),  # every value is a knot
-        np.where(np.arange(1000) % 5 == 0, 0.0, np.arange(1000.0)),  # too few rows
+        np.where(np.arange(1000) % 100 == 0, 0.0, np.arange(1000.0)),  # too few rows
         np.where(np.arange(1000) % 2 == 0, 0.0, np.arange(1000.0) - 500.0),  # in the midst
         np.where(np.arange(1000) % 2 == 0, 0.0, np.arange(1000) // 20 + 1.0),  # 10 rows of each other value, 500 of 0
     ],
@@ -105,3 +105,43 @@ def test_fits_with_jumps_are_monotone_where_asked_have_bands_and_serve_classes()
     assert (bands.upper[:, 0] > bands.lower[:, 0]).all()
     classes = SNAMClassifier(random_state=0).fit(X, generator.random(800) < 1 / (1 + np.exp(1 - scores)))
     assert np.ptp(classes.effects(X)[:, 0]) > 0.5
+
+
+@pytest.mark.parametrize("share", [0.05, 0.2, 0.4])
+@pytest.mark.parametrize("make", [SNAMRegressor, SNAMClassifier])
+def test_an_effect_is_level_beyond_a_cap_at_which_it_jumps(make, share):
+    generator = np.random.default_rng(0)
+    x, other = generator.exponential(1.0, 1000), generator.normal(size=1000)
+    cap = np.quantile(x, 1.0 - share)
+    x = np.minimum(x, cap)
+    y = 1.5 * (x == cap) + other + 0.5 * generator.logistic(size=1000)
+    model = make(random_state=0).fit(np.column_stack([x, other]), y > 1.0 if make is SNAMClassifier else y)
+    at, beyond = model.effects(np.array([[cap, 0.0], [2.0 * cap, 0.0]]))[:, 0].ravel()
+    assert beyond == at
+
+
+def test_a_convex_curve_whose_last_slope_goes_on_has_no_jump(monkeypatch):
+    generator = np.random.default_rng(0)
+    x = np.minimum(generator.exponential(1.0, 1000), 1.0)
+    y = 1.5 * (x == 1.0) + 0.5 * generator.normal(size=1000)
+    beyond = np.linspace(0.0, 1.2, 50)[:, None]
+    found = []
+    for many in (design.MANY, 2.0):
+        monkeypatch.setattr(design, "MANY", many)
+        model = SNAMRegressor(shapes={0: "convex"}, alpha=0.0, random_state=0).fit(x[:, None], y)
+        found.append(model.effects(beyond))
+    np.testing.assert_array_equal(found[0], found[1])
+
+
+def test_times_until_an_event_have_effects_that_are_level_beyond_a_cap():
+    generator = np.random.default_rng(1)
+    x, other = np.minimum(generator.exponential(2.0, 600), 2.0), generator.normal(size=600)
+    times = generator.exponential(np.exp(-1.5 * (x == 2.0) - 0.5 * other))
+    y = survival_target(generator.random(600) < 0.8, times)
+    at, beyond = (
+        SNAMSurvival(random_state=0)
+        .fit(np.column_stack([x, other]), y)
+        .effects(np.array([[2.0, 0.0], [3.0, 0.0]]))[:, 0]
+        .ravel()
+    )
+    assert beyond == at

@@ -12,7 +12,7 @@ from sparsenam.convex.moments import PlacedRows
 from sparsenam.smooth.prior import Layout, Spread
 from sparsenam.tables.sample import Matrix, Vector
 
-MANY, MANY_TIMES = 0.3, 10.0  # share of the rows, and times as many as any other value: such a value may jump
+MANY, MANY_TIMES = 0.02, 10.0  # share of the rows, and times as many as other values on average: it may jump
 
 
 def has_far_cells(cells: Vector, weights: Vector) -> bool:
@@ -23,7 +23,7 @@ def has_far_cells(cells: Vector, weights: Vector) -> bool:
     return bool(values.size and (values[0] < low or values[-1] > high))
 
 
-def ramps_of(cells: Vector, weights: Vector, count: int) -> Ramps:
+def ramps_of(cells: Vector, weights: Vector, count: int, *, may_jump: bool = True) -> Ramps:
     """Return the ramps of a term's cells (rows,); one that is 0 in every row for a term without two values."""
     present = ~np.isnan(cells)
     if not present.all():
@@ -31,7 +31,7 @@ def ramps_of(cells: Vector, weights: Vector, count: int) -> Ramps:
     if cells.size == 0 or np.ptp(cells) == 0.0:
         start = cells[0] if cells.size else 0.0
         return Ramps(np.array([start, start + 1.0]))
-    return _with_jump(cells, weights, count) or place_ramps(cells, weights, count)
+    return (_with_jump(cells, weights, count) if may_jump else None) or place_ramps(cells, weights, count)
 
 
 def _with_jump(cells: Vector, weights: Vector, count: int) -> Ramps | None:
@@ -53,7 +53,7 @@ def _with_jump(cells: Vector, weights: Vector, count: int) -> Ramps | None:
 
 def _has_many(counts: Vector) -> bool:
     """Return whether the first of the values, by their weights (values,), is of another kind than the others."""
-    return bool(counts[0] >= max(MANY * counts.sum(), MANY_TIMES * counts[1:].max()))
+    return bool(counts[0] >= max(MANY * counts.sum(), MANY_TIMES * counts[1:].mean()))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -15,7 +15,7 @@ from sparsenam.tables.sample import Matrix, Vector
 
 # the tables behind these: docs/architecture.md, "A few far rows do not turn a curve"
 FEW = 20  # rows, counted by weight, beyond which an end of a term is thin
-LEAST_ROWS = 400  # of a term, below which twenty are too many to be called few
+LEAST_ROWS = 800  # of a term, below which twenty are too many to be called few: at 400 steps of the last 1 % went
 ROOM = 0.5  # share of a curve's range elsewhere by which it may turn there, or leave the way of a parabola
 CLEAR = 1.0  # of loss/φ: what a row must gain by the turn to count
 AGREED = 4.0  # rows that are enough
@@ -73,6 +73,7 @@ def without_strays(
     task: SmoothProblem,
     state: SmoothState,
     terms: Sequence[int],
+    codes: Sequence[int],
     again: Callable[[SmoothProblem, SmoothState], SmoothState],
 ) -> tuple[SmoothProblem, SmoothState, dict[int, int]]:
     """Return the problem and the fit without the few far rows that turn ends of curves, and their number by term.
@@ -84,6 +85,8 @@ def without_strays(
     ----------
     terms
         Those whose curves are looked at.
+    codes
+        Those of unordered levels: rows that alone have a level stay, for its effect.
     again
         Returns the fit of other rows, from the last one.
     """
@@ -97,6 +100,8 @@ def without_strays(
         for each in found:
             counts.append(int(kept[each.rows].sum()))
             kept[each.rows] = False
+        if any(np.setdiff1d(task.x[term][~kept], task.x[term][kept]).size for term in codes):
+            break
         rest = SmoothProblem(task.x[:, kept], task.target[kept], task.weights[kept], task.family)
         trial = again(rest, state)
         parts = trial.by_term()

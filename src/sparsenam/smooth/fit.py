@@ -297,6 +297,7 @@ def smooth_fit(
     first = max(1, min(FIRST_RAMPS, COLUMNS // x.shape[0]))
     counts = np.where(unordered, most, np.minimum(first, most))
     jumping = [term for term, shape in asked.items() if shape.form == "steps"]
+    bent = {term for term, shape in asked.items() if shape.bend != 0}  # whose last slope goes on
     counts[jumping] = np.minimum(most[jumping], max(first, COLUMNS // x.shape[0]))  # jumps are found in fine bins alone
     steps, state, bins, within, spent = Steps(context), None, dict[int, StepBins](), task, 0.0
     crowded = False
@@ -304,7 +305,10 @@ def smooth_fit(
         if asked:
             bins = step_bins(asked, task.x, task.weights, counts)
         within = replace(task, x=rounded(task.x, bins)) if bins else task
-        ramps = [ramps_of(cells, task.weights, int(count)) for cells, count in zip(within.x, counts, strict=True)]
+        ramps = [
+            ramps_of(cells, task.weights, int(count), may_jump=term not in bent)
+            for term, (cells, count) in enumerate(zip(within.x, counts, strict=True))
+        ]
         started = time.monotonic()
         state = _solve_shapes(within, ramps, unordered, asked, Start(state), steps)
         share = state.degrees_of_freedom / _room(state, counts)
@@ -381,7 +385,8 @@ def _without_strays(
             ramps[term] = ramps_of(rest.x[term], rest.weights, ramps[term].size)
         return _solve_shapes(rest, ramps, unordered, shapes, Start(replace(before, spreads=())), steps)
 
-    return without_strays(task, state, far, again) if far else (task, state, {})
+    codes = np.flatnonzero(unordered).tolist()
+    return without_strays(task, state, far, codes, again) if far else (task, state, {})
 
 
 # degrees of freedom beyond a line below which a curve is a line. Of simulated lines it finds 0.6 to 0.8 (1000 rows or
