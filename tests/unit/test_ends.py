@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import sparsenam
 from sparsenam import SNAMClassifier, SNAMRegressor
 from sparsenam.convex.design import Ramps
 from sparsenam.errors import StrayRowsWarning
@@ -106,3 +107,14 @@ def test_rows_that_alone_have_a_level_stay():
         warnings.simplefilter("error", StrayRowsWarning)
         model = SNAMRegressor(alpha=0.0, random_state=0).fit(X, y)
     assert np.abs(model.predict(X[:3]) - y[:3]).max() < 6.0
+
+
+def test_rows_left_out_are_said_by_explanation_file_and_report(tmp_path):
+    with pytest.warns(StrayRowsWarning, match="2 rows far from the others in 'area'") as caught:
+        model = SNAMRegressor(random_state=0).fit(*with_far_rows(*table(), 2, 5.0))
+    (said,) = {str(warning.message) for warning in caught}
+    model.save(tmp_path / "model.snam")
+    for each in (model, sparsenam.load(tmp_path / "model.snam")):
+        assert said in each.explain().notes
+    model.explain().report(tmp_path / "report.html")
+    assert "2 rows far from the others" in (tmp_path / "report.html").read_text()

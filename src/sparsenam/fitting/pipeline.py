@@ -248,7 +248,8 @@ class FitResult:
     ``norms`` (columns,) are the group norms, ``taken`` is the index of the point of ``curve`` that the rule took,
     ``readmitted`` are columns that the convex solution drops but held-out rows want back, ``evidence`` is what held-out
     rows know of the choice, ``tested`` what an `FDR` rule found. ``bands`` say how uncertain the effects are;
-    ``residuals`` are the errors of rows left out, None where there is no closed form.
+    ``residuals`` are the errors of rows left out, None where there is no closed form; ``strays`` says which rows the
+    curves are fitted without.
     """
 
     model: AdditiveModel
@@ -268,6 +269,7 @@ class FitResult:
     bands: Bands | None = None
     tested: ColumnTests | None = None
     residuals: Residuals | None = None
+    strays: str | None = None
 
 
 def read(
@@ -319,8 +321,8 @@ def fit(
 
         choice, tested = discover(plan.rule, problem, choice, plan.strategy, context)
     fitted, scores = fit_terms(problem, choice, plan, context)
-    if fitted.smooth is not None and fitted.smooth.fit.strays:
-        _warn_of_strays(encoder, fitted.smooth.strays())
+    strays = {} if fitted.smooth is None or table is not None else fitted.smooth.strays()  # all rows are fitted again
+    _warn_of_strays(encoder, strays)
     if table is not None:
         fitted = on_all_rows(table, encoder, sample, fitted, context)
     context.clock.end_part("the fit of the chosen columns")
@@ -340,7 +342,9 @@ def fit(
     residuals = residuals_of(encoder, sample, problem, choice, fitted, context)
     bands = bands_of(fitted, context)
     result = build(encoder, problem, choice, problem.finish(fitted), plan)
-    result = replace(result, pairs=found, bands=bands, residuals=residuals)
+    result = replace(
+        result, pairs=found, bands=bands, residuals=residuals, strays=_stray_rows(strays) if strays else None
+    )
     if tested is not None:  # point, evidence and columns that came back are those of the default rule's choice
         result = replace(result, taken=None, readmitted=(), evidence=None, tested=tested)
     if finer is not None:  # the model is no point of the curve
@@ -348,18 +352,22 @@ def fit(
     return result
 
 
+def _stray_rows(strays: Mapping[str, int]) -> str:
+    """Return in a sentence in which columns rows lie far from the others that the curves are fitted without."""
+    rows = sum(strays.values())
+    which, them = ("1 row", "it") if rows == 1 else (f"{rows} rows", "them")
+    return (
+        f"{which} far from the others in {listed(list(strays))} would have turned the curve there: the curves are "
+        f"fitted without {them} and level beyond; see whether these cells are right."
+    )
+
+
 def _warn_of_strays(encoder: TableEncoder, strays: Mapping[str, int]) -> None:
     """Name the columns with rows that the curves are fitted without, unless their cells are called far already."""
     noted = {column.name for column in encoder.columns if FAR in column.description}
     found = {name: rows for name, rows in strays.items() if name not in noted}
     if found:
-        rows = sum(found.values())
-        which, them = ("1 row", "it") if rows == 1 else (f"{rows} rows", "them")
-        message = (
-            f"{which} far from the others in {listed(list(found))} would have turned the curve there: the curves are "
-            f"fitted without {them} and level beyond; see whether these cells are right."
-        )
-        warnings.warn(message, StrayRowsWarning, stacklevel=6)
+        warnings.warn(_stray_rows(found), StrayRowsWarning, stacklevel=6)
 
 
 def choose(
