@@ -145,7 +145,7 @@ class Runs:
             return json.loads(self.server.stdout.readline())
         with open(log, "wb") as errors:
             streams = {"stdout": subprocess.DEVNULL, "stderr": errors, "env": self.environment}
-            process = subprocess.Popen([sys.executable, "-m", "sparsenam.cli", *job["fit"]], **streams)
+            process = subprocess.Popen([sys.executable, "-m", "sparsenam", *job["fit"]], **streams)
             worked = watch(process.pid, seconds, number)
             return process.wait(), worked
 

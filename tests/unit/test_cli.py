@@ -36,7 +36,7 @@ def test_every_command_has_help_of_its_options(name):
 
 
 def test_the_module_is_the_command_too():
-    done = subprocess.run([sys.executable, "-m", "sparsenam.cli", "fit", "--help"], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-m", "sparsenam", "fit", "--help"], capture_output=True, text=True)
     assert done.returncode == 0
     assert "Usage: sparsenam fit" in done.stdout
 

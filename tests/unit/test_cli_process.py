@@ -186,7 +186,7 @@ def test_a_folder_that_can_only_be_read_is_one_sentence_before_the_work(table, t
     mounts = 'mount -t tmpfs -o ro tmpfs "$0"'
     if unshare is None or subprocess.run([unshare, "-m", "sh", "-c", mounts, tmp_path], capture_output=True).returncode:
         pytest.skip("this user may not mount a folder to read only")
-    fit = f"exec {sys.executable} -m sparsenam.cli fit {table} --target y --out"
+    fit = f"exec {sys.executable} -m sparsenam fit {table} --target y --out"
     words = [unshare, "-m", "sh", "-c", f'{mounts} && {fit} "$0"', tmp_path]
     done = subprocess.run(words, capture_output=True, text=True, env=QUIET)
     assert done.returncode == 2

@@ -1,0 +1,5 @@
+"""``python -m sparsenam``: the command."""
+
+from sparsenam.cli import main
+
+main()

@@ -1,5 +1,0 @@
-"""``python -m sparsenam.cli``."""
-
-from sparsenam.cli import main
-
-main()
