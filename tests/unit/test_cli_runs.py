@@ -1,9 +1,11 @@
 """Fits of the command that are cut short, and what their files remember of them."""
 
 import json
+import re
 from dataclasses import replace
 
 import numpy as np
+import polars as pl
 import pytest
 
 import sparsenam
@@ -143,3 +145,17 @@ def test_the_bar_of_a_stage_that_may_end_early_promises_no_time_left(capsys, mon
     shown = capsys.readouterr().err
     assert "of at most 31 steps" in shown
     assert "<" not in shown
+
+
+def test_rows_of_the_report_are_those_of_the_file(tmp_path):
+    rows = 60
+    marks = np.arange(rows) / 7.0  # a cell that says which row it is in
+    table = pl.DataFrame({"mark": marks, "y": 3.0 * marks + np.random.default_rng(0).normal(size=rows)})
+    table.write_csv(tmp_path / "table.csv")
+    assert invoke("fit", tmp_path / "table.csv", "--target", "y", "--out", tmp_path / "out").exit_code == 0
+    page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    cards = re.split(r">(\d+) of the file, held out", page)
+    numbers, texts = [int(number) for number in cards[1::2]], cards[2::2]
+    assert len(set(numbers)) == 5
+    for number, text in zip(numbers, texts, strict=True):
+        assert f"mark = {marks[number]:.4g}" in text

@@ -364,12 +364,13 @@ def _finite(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _shown_rows(estimator: Any, shown: LabelledRows, *, held_out: bool) -> Any:
-    """Return the explanation of a few rows, which say whether they were held out."""
+    """Return the explanation of a few rows by their numbers in the file, which say whether they were held out."""
     few = shown.take(np.arange(min(SHOWN_ROWS, len(shown.y))))
     with few.named():
         local = estimator.explain_local(few.table.native)
-    named = tuple(replace(row, row=f"{row.row} held out") for row in local.rows)
-    return replace(local, rows=named) if held_out else local
+    beside = " of the file, held out" if held_out else " of the file"
+    named = (replace(row, row=f"{number}{beside}") for row, number in zip(local.rows, few.numbers, strict=True))
+    return replace(local, rows=tuple(named))
 
 
 def _performance(estimator: Any, kind: TargetKind, held: LabelledRows) -> dict[str, Any]:
