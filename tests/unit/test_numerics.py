@@ -8,6 +8,8 @@ import pytest
 from sklearn.model_selection import KFold
 
 import sparsenam
+from fuzz.table_cases import draw
+from fuzz.tables import examine
 from sparsenam import (
     Network,
     RandomFeatureSNAMClassifier,
@@ -263,3 +265,8 @@ def test_a_fold_that_leaves_nearly_all_weight_out_is_summed_by_itself():
     whole = np.array([1.0, 1e-17, 1e-17])
     assert rows_left_out(whole, np.array([0.0, 0.5, 0.5])) is None
     assert rows_left_out(np.full(4, 0.25), np.array([0.0, 1.0, 1.0, 1.0]) / 3.0) is not None
+
+
+@pytest.mark.parametrize("number", [260, 637])
+def test_eight_rows_some_without_exposure_stop_no_fit(number, tmp_path):
+    assert examine(draw(72, number), tmp_path)[0] == []

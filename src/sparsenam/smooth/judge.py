@@ -345,6 +345,7 @@ class WorkingProblem:
                 spread = self._posterior(index, part, prior, self._mean_curvatures() / noise, noise)[1]
             goals.append(goal)
             total = (self._stretch * self._bends[:, index].sum(axis=1))[:, None]
+            total = np.where(total > 0.0, total, 1.0)  # a fold without any exposure pulls nowhere
             bases.append(self._intercepts[:, part] - rest / total - np.einsum("fk,fko->fo", means, goal - theta))
             variances.append(spread)
         return np.concatenate(goals, axis=2), np.concatenate(bases, axis=1), np.stack(variances, axis=1)
