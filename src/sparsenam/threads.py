@@ -106,9 +106,8 @@ def one_thread() -> Generator[None]:
     The products of a fit are many and small: with two threads of BLAS or torch one table of ten was quicker, by 15 %,
     and others took up to twice the time, beside busy neighbours twenty times, since threads that wait keep a core.
     """
-    with (
-        _LIMITS.torch
-    ):  # torch's, as OpenMP's, are of this Python thread, which takes the number of new ones when first asked
+    # torch's, as OpenMP's, are of this Python thread, which takes the number of new ones when first asked
+    with _LIMITS.torch:
         torch_threads = torch.get_num_threads()
     holder = object()
     shared, others = _libraries()

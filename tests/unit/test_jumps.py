@@ -37,13 +37,12 @@ def test_ramps_begin_with_a_jump_from_the_value_of_many_rows_and_mirror_with_the
         np.random.default_rng(0).poisson(0.5, 1000).astype(float),  # every value is a knot
         np.where(np.arange(1000) % 100 == 0, 0.0, np.arange(1000.0)),  # too few rows
         np.where(np.arange(1000) % 2 == 0, 0.0, np.arange(1000.0) - 500.0),  # in the midst
-        np.where(np.arange(1000) % 2 == 0, 0.0, np.arange(1000) // 20 + 1.0),  # 10 rows of each other value, 500 of 0
+        np.where(np.arange(1000) % 12 == 0, 0.0, np.arange(1000) // 20 + 1.0),  # 84 rows of 0, 18 of each other value
     ],
     ids=["continuous", "few values", "few rows", "in the midst", "as many rows"],
 )
 def test_other_columns_have_no_jump(cells):
-    jump = design.ramps_of(cells, np.ones(1000), 16).jump
-    assert jump is None or (cells[1::20].max() == 50 and jump == 0)
+    assert design.ramps_of(cells, np.ones(1000), 16).jump is None
 
 
 def test_smoothness_does_not_see_the_jump():
