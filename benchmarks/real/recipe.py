@@ -141,7 +141,9 @@ def raw_frame(source: str) -> pd.DataFrame:
     """Return the table as the package ships it; R's row names are not a column."""
     package, name = source.split(":")
     frame = SOURCES[package](name)
-    return frame.drop(columns=[c for c in ("rownames", "Unnamed: 0", "dataset_id") if c in frame]).reset_index(drop=True)
+    return frame.drop(columns=[c for c in ("rownames", "Unnamed: 0", "dataset_id") if c in frame]).reset_index(
+        drop=True
+    )
 
 
 def read(recipe: Recipe) -> Table:

@@ -1,0 +1,277 @@
+"""The default fit without each of its optional mechanisms, one at a time, on real and generated tables.
+
+    python benchmarks/ablate.py [--tables NAME …] [--only MECHANISM …] [--splits N] [--jobs N] [--summary]
+
+Fits are kept in benchmarks/results/ablation.json and are not made again for the same source files. ``--summary`` prints
+the table of docs/ablation.md: how often a mechanism changed anything, the paired change of the test loss, the tables
+that lose most without it and with it, and CPU time.
+"""
+
+import argparse
+import importlib
+import math
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import bench_real  # it sets one thread before numpy is imported
+import numpy as np
+import pandas as pd
+import signal_tables
+from bench import our_version
+from paper_tables import TASKS
+from real.forked import Limits
+from real.losses import empty_prediction, row_losses
+from real.methods import Task, ours
+from real.report import Report, fit_and_judge
+from real.summary import log_ratios, mean_and_error
+from real.tables import TABLES, Split, split_of
+
+RESULTS = Path(__file__).resolve().parent / "results" / "ablation.json"
+UNLIMITED = 1e9
+
+
+def put(values):
+    """Return a function that gives constants and functions, named "module:NAME", another value; each must exist."""
+
+    def change():
+        for place, value in values.items():
+            module, name = place.split(":")
+            held = importlib.import_module(f"sparsenam.{module}")
+            if not hasattr(held, name):
+                raise AttributeError(f"sparsenam.{module} has no {name}: the mechanism has moved")
+            setattr(held, name, value)
+
+    return change
+
+
+def compact(**settings):
+    """Return a function that makes the default rule another one."""
+
+    def change():
+        from sparsenam.selection import curve
+
+        curve.RULES["compact"] = partial(curve.Compact, **settings)
+
+    return change
+
+
+class Unclipped:
+    """numpy for one module, whose scores are not clipped to the range of the target."""
+
+    def __getattr__(self, name):
+        return getattr(np, name)
+
+    @staticmethod
+    def clip(values, low, high, **others):
+        return values if isinstance(low, np.ndarray) else np.clip(values, low, high, **others)
+
+
+def no_readmission():
+    from sparsenam.selection.choose import JudgedPoint
+
+    JudgedPoint.with_readmitted = lambda self, max_features: self
+
+
+@dataclass(frozen=True)
+class Mechanism:
+    """An optional part of the default fit: what it does, and how a process switches it off for itself."""
+
+    does: str
+    off: Callable[[], None]
+
+
+MECHANISMS = {
+    "readmission": Mechanism("a dropped feature comes back if held-out rows clearly want it", no_readmission),
+    "jumps": Mechanism(
+        "the step away from a first or last value of many rows is not smoothed",
+        put({"smooth.design:_with_jump": lambda *_: None}),
+    ),
+    "stray rows": Mechanism(
+        "a few far rows that turn the end of a curve are left out",
+        put({"smooth.fit:_without_strays": lambda task, state, *_: (task, state, {})}),
+    ),
+    "lines": Mechanism(
+        "a curve of less than half a degree of freedom beyond a line becomes a line",
+        put({"smooth.fit:_with_lines": lambda task, state, *_: state}),
+    ),
+    "PULL": Mechanism(
+        "a weak term keeps a third of a degree of freedom", put({"smooth.prior:PULL": 0.0, "smooth.judge:PULL": 0.0})
+    ),
+    "WIDEST": Mechanism("the variance of a term is kept from growing without bound", put({"smooth.prior:WIDEST": 0.0})),
+    "fine curves": Mechanism(
+        "curves of up to 1000 knots where 2000 ramps do not suffice",
+        put({"fitting.detail:with_detail": lambda problem, choice, fitted, *_: unrefined(choice, fitted)}),
+    ),
+    "repeated folds": Mechanism(
+        "folds are drawn up to four times below 1200 rows", put({"selection.curve:REPEATED": 0})
+    ),
+    "Compact: tolerance": Mechanism("1 % of the loss may be given up for a smaller model", compact(tolerance=0.0)),
+    "Compact: luck": Mechanism(
+        "what chance makes among many features may be given up",
+        put({"selection.curve:LEAST_LUCK": 0.0, "selection.curve:MOST_LUCK": 0.0}),
+    ),
+    "Compact: share": Mechanism("never more than 3 % of what the best model explains", compact(share=UNLIMITED)),
+    "Compact: beyond doubt": Mechanism(
+        "never more than four standard errors", put({"selection.curve:BEYOND_DOUBT": UNLIMITED})
+    ),
+    "clipped scores": Mechanism(
+        "held-out scores are clipped to the range of the target (squared loss)", put({"smooth.judge:np": Unclipped()})
+    ),
+    "rare-level means": Mechanism(
+        "rare levels share a column of their mean targets while features are chosen", put({"convex.features:SHARED": 0})
+    ),
+    "knot doubling": Mechanism("a term that uses 0.4 of its ramps gets twice as many", put({"smooth.fit:ROUNDS": 0})),
+    "MARGIN": Mechanism("ramps run a tenth of the range beyond the data", put({"convex.design:MARGIN": 0.0})),
+    "EVEN_SHARE": Mechanism("0.4 of the knots lie by distance, not by rank", put({"convex.design:EVEN_SHARE": 0.0})),
+    "REACH": Mechanism("few knots lie beyond three interquartile ranges", put({"convex.design:REACH": 1e6})),
+    "SPACING": Mechanism(
+        "widths between knots count between 1/8 and 8 times their median",
+        put({"convex.design:SPACING": 1e6, "smooth.prior:SPACING": 1e6, "smooth.grid:SPACING": 1e6}),
+    ),
+}
+
+
+def unrefined(choice, fitted):
+    from sparsenam.fitting.detail import Detailed
+
+    return Detailed(choice, fitted)
+
+
+def generated():
+    """Return the draw of each generated table of `signals.py`, by name, as a function of its seed."""
+    draws = {name: partial(signal_tables.weak_steps, *sizes) for name, sizes in signal_tables.WEAK.items()}
+    draws |= {"weak500x60": signal_tables.weak_shapes, "logistic500x30": signal_tables.logistic}
+    draws |= {"mix1000x50": signal_tables.strong_and_weak, "null400x30": signal_tables.nothing}
+    draws |= {"skewed": signal_tables.skewed, "mixed2300x73": signal_tables.mixed2300x73}
+    draws |= {"genes2": partial(signal_tables.genes, 2, 200)}
+    draws |= {f"paper {name}": partial(paper_draw, name) for name in ("regression", "classification")}
+    return draws | {
+        f"mixed30k {kind}": partial(signal_tables.mixed30k, kind) for kind in ("regression", "classification")
+    }
+
+
+def paper_draw(name, seed):
+    """Return one of the paper's synthetic tasks; a fifth of its rows are fresh."""
+    X, y, _ = TASKS[name][0](seed)
+    rows = len(y) * 4 // 5
+    return signal_tables.split(TASKS[name][1], X, y.astype(int if name == "classification" else float), y, rows, ())
+
+
+GENERATED = generated()
+
+
+def generated_split(name, seed):
+    """Return a draw in the form of a split of a real table."""
+    draw = GENERATED[name](seed)
+    kind = {"regression": "number", "classification": "binary"}[draw.kind]
+    frames = [
+        part.reset_index(drop=True)
+        if isinstance(part, pd.DataFrame)
+        else pd.DataFrame(part, columns=[f"x{place}" for place in range(part.shape[1])])
+        for part in (draw.X, draw.X_fresh)
+    ]
+    empty = row_losses(kind, empty_prediction(kind, draw.y, draw.y_fresh), draw.y_fresh)
+    return Split(Task(kind, frames[0], draw.y, seed), frames[1], draw.y_fresh, empty)
+
+
+def without(mechanism, task):
+    """Return the default fit without a mechanism; this process does nothing else."""
+    if mechanism is not None:
+        MECHANISMS[mechanism].off()
+    return ours(task)
+
+
+def calls_for(report, tables, names, splits):
+    for table in tables:
+        for seed in range(splits):
+            missing = [name for name in ("default", *names) if str(seed) not in report.splits_of(table, name)]
+            if not missing:
+                continue
+            split = split_of(table, seed) if table in TABLES else generated_split(table, seed)
+            report.content["tables"][table]["real"] = table in TABLES
+            for name in missing:
+                fit = partial(without, None if name == "default" else name)
+                yield (table, name, seed), partial(fit_and_judge, fit, split)
+
+
+def changed(default, other):
+    """Return whether a mechanism made a difference in a split: another loss, or other features."""
+    return default["kept"] != other["kept"] or not math.isclose(default["loss"], other["loss"], rel_tol=2e-5)
+
+
+def summary_row(content, name, real):
+    """Return the row of a mechanism for real or generated tables."""
+    tables = {table: entry["methods"] for table, entry in content["tables"].items() if entry["real"] == real}
+    both = {
+        table: [
+            (methods["default"]["splits"][seed], methods[name]["splits"][seed])
+            for seed in methods["default"]["splits"]
+            if "loss" in methods["default"]["splits"][seed] and "loss" in methods.get(name, {"splits": {}})["splits"].get(seed, {})
+        ]
+        for table, methods in tables.items()
+    }
+    both = {table: pairs for table, pairs in both.items() if pairs}
+    if not both:
+        return None
+    changes = {table: log_ratios(pairs) for table, pairs in both.items()}
+    mean, error = mean_and_error(list(changes.values()))
+    fits = [pair for pairs in both.values() for pair in pairs]
+    worst, best = max(changes, key=changes.get), min(changes, key=changes.get)
+    cpu = sum(other["cpu_seconds"] for _, other in fits) / sum(one["cpu_seconds"] for one, _ in fits)
+    return {
+        "changed": sum(changed(*pair) for pair in fits),
+        "fits": len(fits),
+        "mean": 100 * mean,
+        "error": 100 * error,
+        "worst": (worst, 100 * math.expm1(changes[worst])),
+        "best": (best, 100 * math.expm1(changes[best])),
+        "cpu": cpu,
+    }
+
+
+def summary(content):
+    """Return the table of docs/ablation.md."""
+    heads = ("without", "tables", "changed", "loss, mean ± s.e.", "worst without", "best without", "CPU")
+    lines = ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
+    for name in MECHANISMS:
+        for real, word in ((True, "real"), (False, "generated")):
+            row = summary_row(content, name, real)
+            if row is None:
+                continue
+            cells = (
+                f"{row['changed']} of {row['fits']}",
+                f"{row['mean']:+.2f} ± {row['error']:.2f} %",
+                "{} {:+.1f} %".format(*row["worst"]),
+                "{} {:+.1f} %".format(*row["best"]),
+                f"{row['cpu']:.2f}",
+            )
+            lines.append("| " + " | ".join((name, word, *cells)) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    every = [*TABLES, *GENERATED]
+    parser.add_argument("--tables", nargs="+", choices=every, default=every, metavar="TABLE")
+    parser.add_argument("--only", nargs="+", choices=MECHANISMS, default=list(MECHANISMS), metavar="MECHANISM")
+    parser.add_argument("--splits", type=int, default=3)
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--summary", action="store_true", help="print the table and fit nothing")
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    wanted = parser.parse_args()
+    names = ["default", *MECHANISMS]
+    report = Report(wanted.out, dict.fromkeys(names, our_version()), (every, names))
+    if not wanted.summary:
+        importlib.import_module("sparsenam.estimators")
+        importlib.import_module("sparsenam.fitting.detail")
+        calls = calls_for(report, wanted.tables, wanted.only, wanted.splits)
+        report.run(calls, Limits(), wanted.jobs)
+    print(summary(report.content))
+
+
+if __name__ == "__main__":
+    assert os.environ["OMP_NUM_THREADS"] == "1" and bench_real
+    main()

@@ -1,0 +1,71 @@
+"""sparsenam with nothing set and its peers on real tables: loss, CPU seconds, memory, selected features and errors.
+
+    python benchmarks/bench_real.py [--tables NAME …] [--methods NAME …] [--splits N] [--jobs N] [--seconds S] [--again]
+
+Each fit runs in a process of its own on one core. Fits are kept in benchmarks/results/real.json by table, method and
+split, and are not made again for the same version of the library (of sparsenam: the same source files): a run can be
+stopped at any time and go on later. `real_page.py` makes docs/benchmarks.md and README's table of the JSON.
+"""
+
+import argparse
+import importlib
+import os
+from importlib.metadata import version
+from pathlib import Path
+
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS", "LOKY_MAX_CPU_COUNT")
+os.environ.update(dict.fromkeys(THREADS, "1"), OMP_WAIT_POLICY="passive", TQDM_DISABLE="1")
+
+from bench import our_version  # noqa: E402
+from real.forked import Limits  # noqa: E402
+from real.methods import METHODS  # noqa: E402
+from real.report import Report, fit_and_judge  # noqa: E402
+from real.tables import TABLES, read_once, split_of  # noqa: E402
+
+RESULTS = Path(__file__).resolve().parent / "results" / "real.json"
+
+
+def calls_for(report, tables, methods, splits, again):
+    """Yield the fits that are still to be made: all methods on one split of a table, then the next split."""
+    for table in tables:
+        recipe = TABLES[table]
+        for seed in range(splits):
+            names = [
+                name
+                for name in methods
+                if recipe.kind in METHODS[name].kinds and (again or str(seed) not in report.splits_of(table, name))
+            ]
+            if not names:
+                continue
+            split, data = split_of(table, seed), read_once(recipe)
+            facts = {"kind": recipe.kind, "rows": len(data.y), "columns": data.X.shape[1], "source": recipe.source}
+            report.content["tables"][table] |= facts
+            for name in names:
+                yield (table, name, seed), lambda fit=METHODS[name].fit, split=split: fit_and_judge(fit, split)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--tables", nargs="+", choices=TABLES, default=list(TABLES), metavar="TABLE")
+    parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS), metavar="METHOD")
+    parser.add_argument("--splits", type=int, default=3)
+    parser.add_argument("--jobs", type=int, default=1, help="fits at a time, each on a core of its own")
+    parser.add_argument("--seconds", type=float, default=300.0, help="limit of one fit")
+    parser.add_argument("--again", action="store_true", help="measure again what the file has")
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    wanted = parser.parse_args()
+    for name in wanted.methods:
+        for module in METHODS[name].modules:
+            importlib.import_module(module)
+    versions = {
+        name: our_version() if METHODS[name].package == "sparsenam" else version(METHODS[name].package)
+        for name in wanted.methods
+    }
+    report = Report(wanted.out, versions, (list(TABLES), list(METHODS)))
+    report.content |= {"splits": wanted.splits, "limits": {"seconds": wanted.seconds}, "jobs": wanted.jobs}
+    calls = calls_for(report, wanted.tables, wanted.methods, wanted.splits, wanted.again)
+    report.run(calls, Limits(wanted.seconds), wanted.jobs)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,55 @@
+"""All real tables by name, and their random splits into training and test rows."""
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import pandas as pd
+from sklearn.model_selection import train_test_split
+
+from .labels import LABELS
+from .losses import Brier, empty_prediction, row_losses
+from .methods import Task
+from .numbers import NUMBERS
+from .recipe import read
+
+TABLES = NUMBERS | LABELS
+TEST_SHARE = 0.25
+BLOCKS = 20  # of test rows, whose mean losses are kept: paired standard errors need no more
+
+read_once = lru_cache(maxsize=2)(read)
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """Training rows as a task, and test rows as they are judged."""
+
+    task: Task
+    X_test: pd.DataFrame
+    judged: object  # y of the test rows, or their Brier score
+    empty: np.ndarray  # loss of each test row without any feature
+
+    def judge(self, predicted) -> dict:
+        """Return the mean loss and the means of blocks of test rows, in units of the empty model's mean loss."""
+        losses = row_losses(self.task.kind, predicted, self.judged) / self.empty.mean()
+        blocks = [float(part.mean()) for part in np.array_split(losses, min(BLOCKS, losses.size))]
+        return {"loss": float(losses.mean()), "blocks": blocks}
+
+
+def make_split(kind: str, X: pd.DataFrame, y: np.ndarray, seed: int) -> Split:
+    """Return a random split; classes and events are as frequent in both parts."""
+    if kind in ("binary", "classes"):
+        y = np.unique(y, return_inverse=True)[1]
+    stratum = {"binary": y, "classes": y, "survival": y["event"] if kind == "survival" else None}.get(kind)
+    train, test = train_test_split(np.arange(len(y)), test_size=TEST_SHARE, random_state=seed, stratify=stratum)
+    judged = Brier(y[train], y[test]) if kind == "survival" else y[test]
+    empty = row_losses(kind, empty_prediction(kind, y[train], judged), judged)
+    parts = [X.iloc[rows].reset_index(drop=True) for rows in (train, test)]
+    times = judged.times if kind == "survival" else None
+    return Split(Task(kind, parts[0], y[train], seed, times), parts[1], judged, empty)
+
+
+def split_of(name: str, seed: int) -> Split:
+    """Return a random split of a real table."""
+    table = read_once(TABLES[name])
+    return make_split(table.kind, table.X, table.y, seed)
