@@ -45,6 +45,8 @@ class Recipe:
         Rows that are used, as an expression of :meth:`pandas.DataFrame.query`.
     text : tuple of str
         Columns of whole numbers that are codes, and are read as text.
+    dates : tuple of str
+        Columns of dates that are written as text.
     most_rows : int
         A random sample of so many rows is used, of a larger table.
     """
@@ -61,6 +63,7 @@ class Recipe:
     event: str = ""
     where: str = ""
     text: tuple[str, ...] = ()
+    dates: tuple[str, ...] = ()
     most_rows: int = 50_000
 
 
@@ -141,7 +144,9 @@ def raw_frame(source: str) -> pd.DataFrame:
     """Return the table as the package ships it; R's row names are not a column."""
     package, name = source.split(":")
     frame = SOURCES[package](name)
-    return frame.drop(columns=[c for c in ("rownames", "Unnamed: 0", "dataset_id") if c in frame]).reset_index(drop=True)
+    return frame.drop(columns=[c for c in ("rownames", "Unnamed: 0", "dataset_id") if c in frame]).reset_index(
+        drop=True
+    )
 
 
 def read(recipe: Recipe) -> Table:
@@ -152,17 +157,19 @@ def read(recipe: Recipe) -> Table:
     frame = frame.dropna(subset=targets)
     if len(frame) > recipe.most_rows:
         frame = frame.iloc[np.sort(np.random.default_rng(0).choice(len(frame), recipe.most_rows, replace=False))]
-    X = plain(frame.drop(columns=[*targets, *recipe.leaks, *recipe.drop]), recipe.text)
+    X = plain(frame.drop(columns=[*targets, *recipe.leaks, *recipe.drop]), recipe.text, recipe.dates)
     return Table(recipe.kind, X.reset_index(drop=True), target_of(frame, recipe))
 
 
-def plain(X: pd.DataFrame, text: tuple[str, ...]) -> pd.DataFrame:
+def plain(X: pd.DataFrame, text: tuple[str, ...], dates: tuple[str, ...] = ()) -> pd.DataFrame:
     """Return columns of numbers, text and dates, which all libraries can be given; categories become text."""
     columns = {}
     for name in X.columns:
         column = X[name]
         if name in text:
             column = column.astype("Int64").astype("string") if column.dtype.kind in "iuf" else column.astype("string")
+        if name in dates:
+            column = pd.to_datetime(column, utc=True).dt.tz_localize(None)
         if isinstance(column.dtype, pd.CategoricalDtype | pd.StringDtype) or column.dtype == object:
             column = column.astype("string").astype(object).where(column.notna(), None)
         elif column.dtype.kind in "bui":
