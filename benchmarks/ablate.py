@@ -26,7 +26,7 @@ from real.forked import Limits
 from real.losses import empty_prediction, row_losses
 from real.methods import Task, ours
 from real.report import Report, fit_and_judge
-from real.summary import log_ratios, mean_and_error
+from real.summary import log_ratios, mean_and_error, shared_splits
 from real.tables import TABLES, Split, split_of
 
 RESULTS = Path(__file__).resolve().parent / "results" / "ablation.json"
@@ -205,14 +205,7 @@ def changed(default, other):
 def summary_row(content, name, real):
     """Return the row of a mechanism for real or generated tables."""
     tables = {table: entry["methods"] for table, entry in content["tables"].items() if entry["real"] == real}
-    both = {
-        table: [
-            (methods["default"]["splits"][seed], methods[name]["splits"][seed])
-            for seed in methods["default"]["splits"]
-            if "loss" in methods["default"]["splits"][seed] and "loss" in methods.get(name, {"splits": {}})["splits"].get(seed, {})
-        ]
-        for table, methods in tables.items()
-    }
+    both = {table: shared_splits(methods, "default", name) for table, methods in tables.items()}
     both = {table: pairs for table, pairs in both.items() if pairs}
     if not both:
         return None

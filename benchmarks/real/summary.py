@@ -17,3 +17,10 @@ def log_ratios(pairs):
     """Return log of the mean loss of the second records over that of the first, both of the same splits."""
     first, second = (sum(pair[place]["loss"] for pair in pairs) for place in (0, 1))
     return math.log(max(second, 1e-12) / max(first, 1e-12))
+
+
+def shared_splits(methods, first, second):
+    """Return the records of two methods on the splits where both have a result."""
+    stored = [methods.get(name, {"splits": {}})["splits"] for name in (first, second)]
+    seeds = [seed for seed in stored[0] if all("loss" in each.get(seed, {}) for each in stored)]
+    return [(stored[0][seed], stored[1][seed]) for seed in seeds]
