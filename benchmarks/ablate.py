@@ -10,17 +10,16 @@ that lose most without it and with it, and CPU time.
 import argparse
 import importlib
 import math
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-import bench_real  # it sets one thread before numpy is imported
 import numpy as np
 import pandas as pd
 import signal_tables
 from bench import our_version
+from bench_real import facts_of  # it sets one thread before numpy is imported
 from paper_tables import TASKS
 from real.forked import Limits
 from real.losses import empty_prediction, row_losses
@@ -186,12 +185,12 @@ def without(mechanism, task):
 
 def calls_for(report, tables, names, splits):
     for table in tables:
+        report.describe(table, {"real": table in TABLES} | (facts_of(TABLES[table]) if table in TABLES else {}))
         for seed in range(splits):
             missing = [name for name in ("default", *names) if str(seed) not in report.splits_of(table, name)]
             if not missing:
                 continue
             split = split_of(table, seed) if table in TABLES else generated_split(table, seed)
-            report.content["tables"][table]["real"] = table in TABLES
             for name in missing:
                 fit = partial(without, None if name == "default" else name)
                 yield (table, name, seed), partial(fit_and_judge, fit, split)
@@ -266,5 +265,4 @@ def main():
 
 
 if __name__ == "__main__":
-    assert os.environ["OMP_NUM_THREADS"] == "1" and bench_real
     main()

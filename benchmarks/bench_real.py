@@ -8,6 +8,7 @@ stopped at any time and go on later. `real_page.py` makes docs/benchmarks.md and
 """
 
 import argparse
+import hashlib
 import importlib
 import os
 from importlib.metadata import version
@@ -16,6 +17,7 @@ from pathlib import Path
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS", "LOKY_MAX_CPU_COUNT")
 os.environ.update(dict.fromkeys(THREADS, "1"), OMP_WAIT_POLICY="passive", TQDM_DISABLE="1")
 
+import pandas as pd  # noqa: E402
 from bench import our_version  # noqa: E402
 from real.forked import Limits  # noqa: E402
 from real.methods import METHODS  # noqa: E402
@@ -25,10 +27,19 @@ from real.tables import TABLES, read_once, split_of  # noqa: E402
 RESULTS = Path(__file__).resolve().parent / "results" / "real.json"
 
 
+def facts_of(recipe):
+    """Return what the file says about a table; a table that has changed since is measured anew."""
+    data = read_once(recipe)
+    digest = hashlib.sha256(pd.util.hash_pandas_object(data.X).to_numpy().tobytes() + data.y.tobytes()).hexdigest()
+    sizes = {"rows": len(data.y), "columns": data.X.shape[1]}
+    return {"kind": recipe.kind, **sizes, "source": recipe.source, "digest": digest[:8]}
+
+
 def calls_for(report, tables, methods, splits, again):
     """Yield the fits that are still to be made: all methods on one split of a table, then the next split."""
     for table in tables:
         recipe = TABLES[table]
+        report.describe(table, facts_of(recipe))
         for seed in range(splits):
             names = [
                 name
@@ -37,9 +48,7 @@ def calls_for(report, tables, methods, splits, again):
             ]
             if not names:
                 continue
-            split, data = split_of(table, seed), read_once(recipe)
-            facts = {"kind": recipe.kind, "rows": len(data.y), "columns": data.X.shape[1], "source": recipe.source}
-            report.content["tables"][table] |= facts
+            split = split_of(table, seed)
             for name in names:
                 yield (table, name, seed), lambda fit=METHODS[name].fit, split=split: fit_and_judge(fit, split)
 

@@ -61,6 +61,13 @@ class Report:
             stored = entry["methods"][method] = {"version": self.versions[method], "splits": {}}
         return stored["splits"]
 
+    def describe(self, table, facts):
+        """Store the facts about a table; its fits are forgotten where they were of another one."""
+        entry = self.content["tables"].setdefault(table, {"methods": {}})
+        if any(entry.get(key, value) != value for key, value in facts.items()):
+            entry["methods"] = {}
+        entry |= facts
+
     def run(self, calls, limits: Limits, jobs: int):
         """Make the fits, given as ((table, method, split), call), and store each as soon as it has ended."""
         try:
