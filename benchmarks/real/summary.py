@@ -1,9 +1,13 @@
-"""From the records of `bench_real.py` to figures: ratios of losses and of time, and what is beyond noise."""
+"""From the records of `bench_real.py` and `ablate.py` to figures: ratios of losses and of time, and their errors."""
 
 import math
 import statistics
+from dataclasses import dataclass
+
+from .methods import METHODS
 
 TEST_SHARE = 0.25  # of the rows, in every split
+CLEAR = 2.0  # standard errors of the paired difference beyond which a table is won or lost
 
 
 def mean_and_error(values):
@@ -24,3 +28,95 @@ def shared_splits(methods, first, second):
     stored = [methods.get(name, {"splits": {}})["splits"] for name in (first, second)]
     seeds = [seed for seed in stored[0] if all("loss" in each.get(seed, {}) for each in stored)]
     return [(stored[0][seed], stored[1][seed]) for seed in seeds]
+
+
+def difference(pairs):
+    """Return the mean of second less first loss over splits, and its standard error.
+
+    The error of one split is that of the mean over blocks of test rows. Test rows of one split are among those of
+    another with probability `TEST_SHARE`, so that the variance of the mean over k splits is 1 + (k - 1) share times
+    that of independent ones.
+    """
+    means, variances = [], []
+    for one, other in pairs:
+        blocks = [second - first for first, second in zip(one["blocks"], other["blocks"], strict=True)]
+        means.append(other["loss"] - one["loss"])
+        variances.append(statistics.variance(blocks) / len(blocks))
+    inflation = (1.0 + (len(pairs) - 1) * TEST_SHARE) / len(pairs)
+    return statistics.fmean(means), math.sqrt(statistics.fmean(variances) * inflation)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One of our fits against a peer: over which tables, and how.
+
+    ``ratios`` has our loss over the peer's by table, ``verdicts`` how many tables are better, tied and worse, ``cpu``
+    our CPU time over the peer's by table.
+    """
+
+    ratios: dict[str, float]
+    verdicts: tuple[int, int, int]
+    cpu: dict[str, float]
+
+    @property
+    def loss(self):
+        """Geometric mean of the ratios of losses, with the factor that one standard error makes."""
+        mean, error = mean_and_error([math.log(ratio) for ratio in self.ratios.values()])
+        return math.exp(mean), math.exp(error)
+
+    @property
+    def median_cpu(self):
+        return statistics.median(self.cpu.values())
+
+
+def compare(report, ours, peer, kind=None):
+    """Return the comparison on all tables where both have a result; ``None`` where there is no such table."""
+    ratios, cpu, better, tied, worse = {}, {}, 0, 0, 0
+    for table, entry in report["tables"].items():
+        pairs = shared_splits(entry["methods"], peer, ours) if kind in (None, entry["kind"]) else []
+        if not pairs:
+            continue
+        ratios[table] = math.exp(log_ratios(pairs))
+        cpu[table] = sum(mine["cpu_seconds"] for _, mine in pairs) / sum(theirs["cpu_seconds"] for theirs, _ in pairs)
+        mean, error = difference(pairs)
+        better, worse = better + (mean < -CLEAR * error), worse + (mean > CLEAR * error)
+        tied += abs(mean) <= CLEAR * error
+    return Comparison(ratios, (better, tied, worse), cpu) if ratios else None
+
+
+def loss_of(entry, method):
+    """Return the mean loss of a method on a table, ``None`` without a result."""
+    records = entry["methods"].get(method, {"splits": {}})["splits"].values()
+    losses = [record["loss"] for record in records if "loss" in record]
+    return statistics.fmean(losses) if losses else None
+
+
+def worst_tables(report, ours, peers, count):
+    """Return the tables on which the best peer is furthest ahead: table, our loss, peer, its loss, standard errors."""
+    rows = []
+    for table, entry in report["tables"].items():
+        mine = loss_of(entry, ours)
+        theirs = {peer: loss for peer in peers if (loss := loss_of(entry, peer)) is not None}
+        if mine is None or not theirs:
+            continue
+        peer = min(theirs, key=theirs.get)
+        mean, error = difference(shared_splits(entry["methods"], peer, ours))
+        rows.append((table, mine, peer, theirs[peer], mean / max(error, 1e-12)))
+    return sorted(rows, key=lambda row: row[3] / row[1])[:count]
+
+
+def errors_of(report):
+    """Return the fits without a result: table, method, split and reason."""
+    return [
+        (table, method, split, record["error"])
+        for table, entry in report["tables"].items()
+        for method, stored in entry["methods"].items()
+        for split, record in stored["splits"].items()
+        if "error" in record
+    ]
+
+
+def peers_of(report):
+    """Return the peers that have a result somewhere, in the order of the page."""
+    held = {name for entry in report["tables"].values() for name in entry["methods"]}
+    return [name for name in METHODS if name in held and METHODS[name].package != "sparsenam"]
