@@ -575,6 +575,7 @@ NUMBERS = {
         kind="number",
         leaks=("lnrlfood", "lnmed", "lnexp12m"),
         text=("commune",),
+        most_rows=3000,
         about="Households of 194 communes of Vietnam in 1997, and the logarithm of all they spend.",
     ),
     "food_share_spain": Recipe(
@@ -655,7 +656,7 @@ NUMBERS = {
         target="sb",
         kind="count",
         leaks=("cs",),
-        most_rows=6000,
+        most_rows=4000,
         about="Seasons of baseball players since 1871 with their other statistics, and the bases they stole; "
         "the player is known.",
     ),
@@ -696,7 +697,7 @@ NUMBERS = {
         leaks=("arrests", "murdrate", "arrestrate"),
         drop=("countyid", "countyfips"),
         text=("statefips",),
-        most_rows=6000,
+        most_rows=4000,
         about="American counties, unnamed, in years from 1980 to 1996, and the number of murders.",
     ),
     "weeks_after_injury": Recipe(
@@ -706,6 +707,7 @@ NUMBERS = {
         leaks=("ldurat", "totmed", "ltotmed"),
         drop=("lprewage", "lage", "highlpre", "afhigh"),
         text=("injdes", "injtype", "indust"),
+        most_rows=4000,
         about="Workers with an injury at work, and the weeks for which they were compensated.",
     ),
     "liver_enzyme": Recipe(
