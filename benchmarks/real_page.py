@@ -60,8 +60,8 @@ MEASURES = """## How it was measured
   {seconds:.0f} s counts as an error.
 """
 
-README_TEXT = """{tables} real tables from published packages, {rows_from:,} to {rows_to:,} rows, three random splits, one
-core:
+README_TEXT = """{tables} real tables from published packages, {rows_from:,} to {rows_to:,} rows, three random splits,
+one core:
 
 {rows}
 *Loss* is the geometric mean of our test loss over theirs; below 1, ours is lower. *Better, tied, worse* counts tables

@@ -10,7 +10,7 @@ from sklearn.model_selection import train_test_split
 from .labels import LABELS
 from .losses import Brier, empty_prediction, row_losses
 from .methods import Task
-from .numbers import NUMBERS
+from .numeric import NUMBERS
 from .recipe import read
 
 TABLES = NUMBERS | LABELS
