@@ -32,10 +32,12 @@ class Numbers:
     def sources(self, X):
         """Return the table's column of each column that the encoder makes."""
         categories, numbers = self.columns
-        onehot = self.encoder.named_transformers_["categories"]
         sources = [X.columns.get_loc(name) for name in numbers]
         imputer = self.encoder.named_transformers_["numbers"]
         sources += [X.columns.get_loc(numbers[place]) for place in imputer.indicator_.features_]
+        if not categories:  # then the encoder has not been fitted
+            return np.array(sources)
+        onehot = self.encoder.named_transformers_["categories"]
         for name, levels, dropped in zip(categories, onehot.categories_, onehot.drop_idx_, strict=True):
             sources += [X.columns.get_loc(name)] * (len(levels) - (dropped is not None))
         return np.array(sources)

@@ -41,16 +41,12 @@ def calls_for(report, tables, methods, splits, again):
         recipe = TABLES[table]
         report.describe(table, facts_of(recipe))
         for seed in range(splits):
-            names = [
-                name
-                for name in methods
-                if recipe.kind in METHODS[name].kinds and (again or str(seed) not in report.splits_of(table, name))
-            ]
-            if not names:
-                continue
-            split = split_of(table, seed)
+            names = [name for name in methods if recipe.kind in METHODS[name].kinds]
+            names = [name for name in names if again or str(seed) not in report.splits_of(table, name)]
+            split = split_of(table, seed) if names else None
             for name in names:
-                yield (table, name, seed), lambda fit=METHODS[name].fit, split=split: fit_and_judge(fit, split)
+                if not report.is_beyond_limit(table, name):
+                    yield (table, name, seed), lambda fit=METHODS[name].fit, split=split: fit_and_judge(fit, split)
 
 
 def main():
@@ -59,7 +55,12 @@ def main():
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS), metavar="METHOD")
     parser.add_argument("--splits", type=int, default=3)
     parser.add_argument("--jobs", type=int, default=1, help="fits at a time, each on a core of its own")
-    parser.add_argument("--seconds", type=float, default=300.0, help="limit of one fit")
+    parser.add_argument(
+        "--seconds",
+        type=float,
+        default=120.0,
+        help="limit of one fit; a method beyond it on a table is not tried again there",
+    )
     parser.add_argument("--again", action="store_true", help="measure again what the file has")
     parser.add_argument("--out", type=Path, default=RESULTS)
     wanted = parser.parse_args()

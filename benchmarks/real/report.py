@@ -3,6 +3,7 @@
 import datetime
 import json
 import re
+import signal
 import sys
 from pathlib import Path
 
@@ -61,6 +62,11 @@ class Report:
             stored = entry["methods"][method] = {"version": self.versions[method], "splits": {}}
         return stored["splits"]
 
+    def is_beyond_limit(self, table, method):
+        """Return whether a method was stopped at the limit of time or memory on some split of a table."""
+        records = self.splits_of(table, method).values()
+        return any(record.get("error", "").startswith(("no result", "more than")) for record in records)
+
     def describe(self, table, facts):
         """Store the facts about a table; its fits are forgotten where they were of another one."""
         entry = self.content["tables"].setdefault(table, {"methods": {}})
@@ -70,6 +76,7 @@ class Report:
 
     def run(self, calls, limits: Limits, jobs: int):
         """Make the fits, given as ((table, method, split), call), and store each as soon as it has ended."""
+        signal.signal(signal.SIGTERM, signal.default_int_handler)  # a kill ends the fits under way, too
         try:
             for (table, method, split), record in run_all(calls, limits, jobs):
                 record = short(record) | {"date": datetime.datetime.now(datetime.UTC).date().isoformat()}

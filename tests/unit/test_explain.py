@@ -355,7 +355,7 @@ def test_unknown_features_and_schemas_are_named(fitted):
     with pytest.raises(InputError, match="'noise', which was dropped"):
         explanation.feature("noise")
     with pytest.raises(InputError, match="schema"):
-        Explanation.from_dict({**explanation.to_dict(), "schema": 1})
+        Explanation.from_dict({**explanation.to_dict(), "schema": 2})
     with pytest.raises(InputError, match="schema"):
         LocalExplanation.from_dict({"schema": 0})
 

@@ -141,14 +141,6 @@ def test_an_explanation_with_pairs_survives_json(fitted):
     assert explanation.card["pair_certificate"] is None  # named pairs are not chosen
 
 
-def test_an_explanation_of_the_schema_before_pairs_has_none(regression):
-    data = regression[0].explain().to_dict() | {"schema": 3}
-    del data["pairs"], data["edits"]
-    for feature in data["features"]:
-        del feature["form"]
-    assert Explanation.from_dict(data).pairs == ()
-
-
 def test_a_summary_and_the_records_rank_pairs_with_columns(regression):
     explanation = regression[0].explain()
     assert "columns and 3 pairs kept" in str(explanation)

@@ -237,7 +237,7 @@ def test_any_reader_of_safetensors_reads_the_file(tmp_path):
         knots = file.get_tensor("knots")
         document = json.loads(file.metadata()["sparsenam"])
     np.testing.assert_array_equal(knots, np.concatenate([shape.knots for shape in model.model_.shapes()]))
-    assert document["schema"] == 6 and document["estimator"] == "SNAMRegressor"
+    assert document["schema"] == 1 and document["estimator"] == "SNAMRegressor"
 
 
 def test_loading_needs_no_pickle(tmp_path, monkeypatch):
@@ -302,23 +302,6 @@ def test_settings_that_are_code_are_named_and_left_out(tmp_path):
     assert loaded.network.schedule == "constant" and loaded.network.hidden == (4,)
 
 
-def test_a_file_of_version_three_loads_and_predicts_what_it_did():
-    expected = json.loads((DATA / "version-3.json").read_text())
-    model = sparsenam.load(DATA / "version-3.snam")
-    assert (DATA / "version-3.snam").stat().st_size < 20_000
-    table = pd.DataFrame(expected["table"])
-    np.testing.assert_allclose(model.predict_proba(table), expected["probabilities"], rtol=1e-12)
-    assert model.classes_.tolist() == expected["classes"]
-    assert model.interactions_ == () and model.pair_certificate_ is None
-    assert model.explain().pairs == ()
-
-
-def test_a_file_of_version_three_cannot_hold_pairs(with_pairs_file, tmp_path):
-    document, tensors = read_container(with_pairs_file)
-    write_container(tmp_path / "model.snam", document | {"schema": 3}, tensors)
-    refuse(tmp_path / "model.snam")
-
-
 def test_what_held_out_rows_know_of_the_choice_is_in_the_file(tmp_path):
     model, _ = fitted("folds")
     model.save(tmp_path / "model.snam")
@@ -334,9 +317,11 @@ def test_a_model_whose_alpha_was_given_has_no_evidence_before_and_after_loading(
     assert model.evidence_ is None and sparsenam.load(tmp_path / "model.snam").evidence_ is None
 
 
-def test_a_file_of_version_one_is_refused_with_what_to_do():
-    with pytest.raises(ModelFileError, match=r"written by an earlier, unreleased version.*; fit again and save\.$"):
-        sparsenam.load(DATA / "version-1.snam")
+def test_a_file_of_another_schema_is_refused_with_what_to_do(with_pairs_file, tmp_path):
+    document, tensors = read_container(with_pairs_file)
+    write_container(tmp_path / "model.snam", document | {"schema": 2}, tensors)
+    with pytest.raises(ModelFileError, match=r"expected schema 1, got '2'; install the version"):
+        sparsenam.load(tmp_path / "model.snam")
 
 
 CLASSES = {"Network": Network, "Compact": Compact}
@@ -549,8 +534,8 @@ LIES = {
     "two intercepts": with_tensor("intercept", lambda intercept: np.zeros(2)),
     "norms of another table": with_tensor("norms", lambda norms: norms[:-1]),
     "padding without end": one_of_many_knots,
-    "a later version": set_in("schema", value=7),
-    "an earlier version": set_in("schema", value=2),
+    "a later version": set_in("schema", value=2),
+    "an earlier version": set_in("schema", value=0),
     "no version": set_in("schema", value=None),
     "a version that is true": set_in("schema", value=True),
     "a foreign class": set_in("estimator", value="os.system"),

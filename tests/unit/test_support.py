@@ -167,14 +167,6 @@ def test_stability_is_remembered_in_the_explanation_the_report_and_the_file(mode
     assert loaded.stability(*planted, n_pairs=10) == stability
 
 
-def test_an_explanation_written_before_is_read(model):
-    data = model.explain().to_dict()
-    data["schema"] = 4
-    for feature in data["features"]:
-        del feature["stability"]
-    assert all(feature.stability is None for feature in Explanation.from_dict(data).features)
-
-
 def test_a_result_is_plain_data_and_text(stability):
     assert Stability.from_dict(json.loads(json.dumps(stability.to_dict()))) == stability
     text = str(stability)

@@ -38,8 +38,7 @@ if TYPE_CHECKING:
 
     from sparsenam.explain.local import LocalExplanation
 
-SCHEMA = 5  # of the JSON of explanations
-WITHOUT_BANDS, WITHOUT_PAIRS = 4, 3  # earlier ones, which are read too; 3 has no edits and forms of curves either
+SCHEMA = 1  # of the JSON of explanations
 POINTWISE = 1.959963984540054  # standard deviations on either side of a point: 95 %
 MOST_NAMES = 20  # dropped columns that a printed summary names
 Kind = TypeVar("Kind")
@@ -374,43 +373,14 @@ class Explanation:
 
 def read_explanation(kind: type[Kind], data: Mapping[str, Any]) -> Kind:
     """Return the explanation that ``to_dict`` wrote; an error says what cannot have been written by it."""
-    if data.get("schema") not in (WITHOUT_PAIRS, WITHOUT_BANDS, SCHEMA):
+    if data.get("schema") != SCHEMA:
         got, remedy = repr(data.get("schema")), "explain the model again"
         raise InputError(describe("schema of the explanation", f"schema {SCHEMA}", got, remedy))
     try:
-        if data["schema"] == WITHOUT_PAIRS:
-            features = [{"form": None, **feature} for feature in data.get("features", [])]
-            data = {**data, "schema": WITHOUT_BANDS, "features": features, "pairs": [], "edits": []}
-        if data["schema"] == WITHOUT_BANDS:
-            data = _without_bands(data)
         return read_plain(kind, data)
     except (KeyError, TypeError, ValueError) as error:
         expected, got = f"what {kind.__name__}.to_dict() returns", f"data that say {type(error).__name__}: {error}"
         raise InputError(describe("explanation", expected, got, "explain the model again")) from error
-
-
-def _without_bands(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the explanation of a model that does not know its uncertainty, in today's form."""
-    if "features" not in data:  # of single rows
-        return {**data, "schema": SCHEMA}
-
-    def curve(found: Any) -> Any:
-        return None if found is None else {**found, "deviation": None, "whole": None}
-
-    features = [
-        {
-            **feature,
-            "stability": None,
-            "curve": curve(feature["curve"]),
-            "levels": None
-            if feature["levels"] is None
-            else [{**level, "deviation": None} for level in feature["levels"]],
-        }
-        for feature in data.get("features", [])
-    ]
-    pairs = [{**pair, "deviation": None} for pair in data.get("pairs", [])]
-    edits = [{**edit, "before": curve(edit["before"]), "after": curve(edit["after"])} for edit in data.get("edits", [])]
-    return {**data, "schema": SCHEMA, "features": features, "pairs": pairs, "edits": edits}
 
 
 def as_frame(records: Sequence[dict[str, Any]]) -> DataFrame:

@@ -45,9 +45,7 @@ from sparsenam.tables.columns import Column, Kind, Unit
 from sparsenam.tables.writing import WRITINGS
 from sparsenam.training import Network
 
-SCHEMA = 6
-OLDEST = 3  # written before models had pairs and a log of edits; 4 before they knew their uncertainty, 5 all defaults
-LATER = ("pair_certificate", "edits", "bands", "fdr", "stability", "residuals", "flat_target", "log_likelihood")
+SCHEMA = 1
 
 FIGURE = number(-FARTHEST, FARTHEST)
 SIZE = number(0.0, FARTHEST)
@@ -259,7 +257,7 @@ BANDS = record(
 )
 DOCUMENT = record(
     {
-        "schema": whole(OLDEST, SCHEMA),
+        "schema": whole(SCHEMA, SCHEMA),
         "written_by": text(100),
         "estimator": text(100),
         "settings": by_name(anything),
@@ -280,8 +278,7 @@ DOCUMENT = record(
         "flat_target": maybe(truth),
         "log_likelihood": maybe(FIGURE),
         "residuals": maybe(RESIDUALS),
-    },
-    optional=LATER,
+    }
 )
 
 

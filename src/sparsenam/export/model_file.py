@@ -21,7 +21,6 @@ from sparsenam.explain.summary import TrainingSummary, interactions_of
 from sparsenam.export.bands import NAMES, bands_to_parts, read_bands
 from sparsenam.export.container import ModelFileError, ModelFileWarning, read_container, refused, write_container
 from sparsenam.export.document import (
-    OLDEST,
     SCHEMA,
     check_document,
     check_encoder,
@@ -30,7 +29,7 @@ from sparsenam.export.document import (
     check_summary,
 )
 from sparsenam.export.edits import edits_to_list, read_edits
-from sparsenam.export.models import PAIRS, model_to_parts, read_model
+from sparsenam.export.models import model_to_parts, read_model
 from sparsenam.export.plain_data import (
     ParameterClasses,
     curve_to_dict,
@@ -184,7 +183,6 @@ def _read_estimator(
 ) -> Estimator:
     """Return the estimator of a document and its tensors; raise `RefusalError` for what no estimator can be."""
     try:
-        _bring_up_to_date(document, tensors)
         check_document(document)
         name = document["estimator"]
         require(name in classes, f"the unknown estimator {name[:40]!r}")
@@ -200,20 +198,9 @@ def _read_estimator(
 
 
 def _check_schema(path: str | PathLike[str], schema: object) -> None:
-    if type(schema) is int and OLDEST <= schema <= SCHEMA:
-        return
-    got, remedy = f"{str(schema)[:40]!r}", "install a newer sparsenam"
-    if type(schema) is int and 0 < schema < OLDEST:
-        got, remedy = f"version {schema}, written by an earlier, unreleased version of sparsenam", "fit again and save"
-    raise ModelFileError(describe(f"model file {path}", f"schema version {SCHEMA}", got, remedy))
-
-
-def _bring_up_to_date(document: Document, tensors: Tensors) -> None:
-    """Add to a document of an earlier schema what it could not say."""
-    if document["schema"] == OLDEST:
-        require(not PAIRS & set(tensors), "pairs in a file of a schema without them")
-        document |= {"pair_certificate": None, "edits": []}
-        document["summary"]["data"]["pairs"] = []
+    if type(schema) is not int or schema != SCHEMA:
+        remedy = "install the version of sparsenam that wrote it, or fit and save again"
+        raise ModelFileError(describe(f"model file {path}", f"schema {SCHEMA}", f"{str(schema)[:40]!r}", remedy))
 
 
 def _read_fitted(document: Document, tensors: Tensors, kind: type[Any]) -> Document:
@@ -229,7 +216,7 @@ def _read_fitted(document: Document, tensors: Tensors, kind: type[Any]) -> Docum
     parts = {name: tensors.pop(name) for name in NAMES & set(tensors)}
     kept = {name: tensors.pop(name) for name in list(tensors) if name.startswith(PREFIX)}
     model = read_model(document["model"], tensors, len(encoder.terms))
-    bands = read_bands(document.get("bands"), parts, model)
+    bands = read_bands(document["bands"], parts, model)
     intercept = model.intercept
     fitted |= _facts(document["facts"], encoder.names)
     fitted |= {
@@ -238,15 +225,15 @@ def _read_fitted(document: Document, tensors: Tensors, kind: type[Any]) -> Docum
         "certificate_": _optional(document["certificate"], Certificate.from_dict),
         "interactions_": interactions_of(encoder, model),
         "pair_certificate_": _optional(document["pair_certificate"], Certificate.from_dict),
-        "fdr_": _optional(document.get("fdr"), Discoveries.from_dict),
+        "fdr_": _optional(document["fdr"], Discoveries.from_dict),
         "cv_curve_": _optional(document["curve"], read_curve),
         "path_": None,
         "_taken": _taken(document),
         "bands_": bands,
-        "residuals_": read_residuals(document.get("residuals"), kept, model),
+        "residuals_": read_residuals(document["residuals"], kept, model),
         "edits_": read_edits(document["edits"], encoder, model),
         "_session": None,
-        "stability_": _optional(document.get("stability"), Stability.from_dict),
+        "stability_": _optional(document["stability"], Stability.from_dict),
         **_target(document, model, kind),
     }
     columns = [encoder.terms[term].column for pair in model.pairs for term in pair.terms]
