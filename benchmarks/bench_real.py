@@ -59,7 +59,7 @@ def main():
         "--seconds",
         type=float,
         default=120.0,
-        help="limit of one fit; a method beyond it on a table is not tried again there",
+        help="CPU time of one fit at most; a method beyond it on a table is not tried again there",
     )
     parser.add_argument("--again", action="store_true", help="measure again what the file has")
     parser.add_argument("--out", type=Path, default=RESULTS)

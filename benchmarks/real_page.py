@@ -57,7 +57,7 @@ MEASURES = """## How it was measured
   default pairs; LightGBM with a learning rate of 0.05, stopped early on a fifth of the training rows; ℓ1 linear,
   logistic, Poisson and Gamma regression on dummy columns with the strength chosen by cross-validation; for survival
   times the ℓ1 Cox model and the gradient-boosted Cox model of scikit-survival. A fit that takes more than
-  {seconds:.0f} s is stopped, and the method is not tried on the other splits of that table.
+  {seconds:.0f} s of CPU is stopped, and the method is not tried on the other splits of that table.
 """
 
 README_TEXT = """{tables} real tables from published packages, {rows_from:,} to {rows_to:,} rows, three random splits,

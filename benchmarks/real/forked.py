@@ -17,12 +17,12 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-PAGE = os.sysconf("SC_PAGE_SIZE")
+PAGE, TICKS = os.sysconf("SC_PAGE_SIZE"), os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What one call may use; beyond it there is an error instead of a result."""
+    """CPU seconds and memory that one call may use; beyond them there is an error instead of a result."""
 
     seconds: float = 300.0
     gigabytes: float = 8.0
@@ -36,7 +36,6 @@ class Child:
     pid: int
     pipe: int
     core: int
-    started: float
     text: bytes = b""
 
 
@@ -97,7 +96,7 @@ def start(key: object, call: Callable[[], dict], core: int) -> Child:
         os.close(reading)
         os._exit(run_here(call, core, writing))
     os.close(writing)
-    return Child(key, pid, reading, core, time.monotonic())
+    return Child(key, pid, reading, core)
 
 
 def run_here(call: Callable[[], dict], core: int, writing: int) -> int:
@@ -133,21 +132,26 @@ def ended(running: list[Child], limits: Limits) -> Iterator[tuple[object, dict]]
             child.text += part
             if not part:
                 record = json.loads(child.text) if child.text else {"error": "the process died"}
-        elif time.monotonic() - child.started > limits.seconds:
-            record = {"error": f"no result in {limits.seconds:.0f} s"}
-        elif resident_gigabytes(child.pid) > limits.gigabytes:
-            record = {"error": f"more than {limits.gigabytes:.0f} GB"}
+        else:
+            record = beyond(child.pid, limits)
         if record is not None:
             running.remove(child)
             stop(child)
             yield child.key, record
 
 
-def resident_gigabytes(pid: int) -> float:
+def beyond(pid: int, limits: Limits) -> dict | None:
+    """Return the error of a process that has used more than it may."""
     try:
-        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * PAGE / 2**30
-    except OSError:
-        return 0.0
+        # fields after the name in brackets; CPU time in ticks and the resident size in pages (proc(5))
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:  # it has ended
+        return None
+    if sum(map(int, fields[11:15])) / TICKS > limits.seconds:
+        return {"error": f"no result in {limits.seconds:.0f} s"}
+    if int(fields[21]) * PAGE / 2**30 > limits.gigabytes:
+        return {"error": f"more than {limits.gigabytes:.0f} GB"}
+    return None
 
 
 def stop(child: Child) -> None:
