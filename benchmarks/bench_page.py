@@ -1,4 +1,4 @@
-"""Writes docs/benchmarks.md and its figures from the JSON of `bench.py`, `growth.py`, `wide_path.py` and `step.py`.
+"""Writes docs/benchmarks_speed.md and its figures from the JSON of `bench.py`, `growth.py`, `wide_path.py`, `step.py`.
 
     python benchmarks/bench_page.py [--json FILE] [--print]
 
@@ -19,10 +19,12 @@ from guarantees import table
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
-PAGE = ROOT / "docs" / "benchmarks.md"
+PAGE = ROOT / "docs" / "benchmarks_speed.md"
 IMAGES = ROOT / "docs" / "images"
 
-INTRODUCTION = """# Benchmarks
+INTRODUCTION = """# Time and memory
+
+Real tables are on [another page](benchmarks.md); this one is about nine tables with many more peers, and about growth.
 
 `SNAMRegressor(random_state=seed)` or `SNAMClassifier(random_state=seed)` with nothing else set, and its peers: the same
 tables, random splits and number of cores, every fit in a process of its own. `make bench` runs all of it, goes on where

@@ -1,10 +1,12 @@
 """sparsenam with nothing set and its peers on real tables: loss, CPU seconds, memory, selected features and errors.
 
-    python benchmarks/bench_real.py [--tables NAME …] [--methods NAME …] [--splits N] [--jobs N] [--seconds S] [--again]
+    python benchmarks/bench_real.py [--tables NAME …] [--methods NAME …] [--splits N] [--jobs N] [--seconds S]
+                                    [--again] [--reserve]
 
 Each fit runs in a process of its own on one core. Fits are kept in benchmarks/results/real.json by table, method and
 split, and are not made again for the same version of the library (of sparsenam: the same source files): a run can be
-stopped at any time and go on later. `real_page.py` makes docs/benchmarks.md and README's table of the JSON.
+stopped at any time and go on later. ``--reserve`` takes the tables that are kept apart to judge changes of the default:
+look at them only when a change is finished. `real_page.py` makes docs/benchmarks.md and README's table of the JSON.
 """
 
 import argparse
@@ -22,7 +24,7 @@ from bench import our_version  # noqa: E402
 from real.forked import Limits  # noqa: E402
 from real.methods import METHODS  # noqa: E402
 from real.report import Report, fit_and_judge  # noqa: E402
-from real.tables import TABLES, read_once, split_of  # noqa: E402
+from real.tables import RECIPES, RESERVE, TABLES, read_once, split_of  # noqa: E402
 
 RESULTS = Path(__file__).resolve().parent / "results" / "real.json"
 
@@ -38,7 +40,7 @@ def facts_of(recipe):
 def calls_for(report, tables, methods, splits, again):
     """Yield the fits that are still to be made: all methods on one split of a table, then the next split."""
     for table in tables:
-        recipe = TABLES[table]
+        recipe = RECIPES[table]
         report.describe(table, facts_of(recipe))
         for seed in range(splits):
             names = [name for name in methods if recipe.kind in METHODS[name].kinds]
@@ -51,7 +53,8 @@ def calls_for(report, tables, methods, splits, again):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--tables", nargs="+", choices=TABLES, default=list(TABLES), metavar="TABLE")
+    parser.add_argument("--tables", nargs="+", choices=RECIPES, metavar="TABLE")
+    parser.add_argument("--reserve", action="store_true", help="the tables in reserve, into a file of their own")
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS), metavar="METHOD")
     parser.add_argument("--splits", type=int, default=3)
     parser.add_argument("--jobs", type=int, default=1, help="fits at a time, each on a core of its own")
@@ -62,8 +65,10 @@ def main():
         help="CPU time of one fit at most; a method beyond it on a table is not tried again there",
     )
     parser.add_argument("--again", action="store_true", help="measure again what the file has")
-    parser.add_argument("--out", type=Path, default=RESULTS)
+    parser.add_argument("--out", type=Path)
     wanted = parser.parse_args()
+    wanted.tables = wanted.tables or list(RESERVE if wanted.reserve else TABLES)
+    wanted.out = wanted.out or (RESULTS.with_name("real_reserve.json") if wanted.reserve else RESULTS)
     for name in wanted.methods:
         for module in METHODS[name].modules:
             importlib.import_module(module)
@@ -71,7 +76,7 @@ def main():
         name: our_version() if METHODS[name].package == "sparsenam" else version(METHODS[name].package)
         for name in wanted.methods
     }
-    report = Report(wanted.out, versions, (list(TABLES), list(METHODS)))
+    report = Report(wanted.out, versions, (list(RECIPES), list(METHODS)))
     report.content |= {"splits": wanted.splits, "limits": {"seconds": wanted.seconds}, "jobs": wanted.jobs}
     calls = calls_for(report, wanted.tables, wanted.methods, wanted.splits, wanted.again)
     report.run(calls, Limits(wanted.seconds), wanted.jobs)

@@ -1,4 +1,4 @@
-"""All real tables by name, and their random splits into training and test rows."""
+"""The real tables by name, those of the benchmark and those in reserve, and their random splits."""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -11,11 +11,21 @@ from .labels import LABELS
 from .losses import Brier, empty_prediction, row_losses
 from .methods import Task
 from .numeric import NUMBERS
-from .recipe import read
+from .recipe import KINDS, read
 
-TABLES = NUMBERS | LABELS
+RECIPES = NUMBERS | LABELS
 TEST_SHARE = 0.25
 BLOCKS = 20  # of test rows, whose mean losses are kept: paired standard errors need no more
+
+
+def every_third():
+    """Return every third table of each kind: they are kept apart, to judge a default that the others have shaped."""
+    by_kind = {kind: [name for name, recipe in RECIPES.items() if recipe.kind == kind] for kind in KINDS}
+    return {name for names in by_kind.values() for name in names[2::3]}
+
+
+RESERVE = {name: RECIPES[name] for name in RECIPES if name in every_third()}
+TABLES = {name: RECIPES[name] for name in RECIPES if name not in RESERVE}
 
 read_once = lru_cache(maxsize=2)(read)
 
@@ -51,5 +61,5 @@ def make_split(kind: str, X: pd.DataFrame, y: np.ndarray, seed: int) -> Split:
 
 def split_of(name: str, seed: int) -> Split:
     """Return a random split of a real table."""
-    table = read_once(TABLES[name])
+    table = read_once(RECIPES[name])
     return make_split(table.kind, table.X, table.y, seed)
