@@ -61,7 +61,7 @@ def main():
     parser.add_argument(
         "--seconds",
         type=float,
-        default=120.0,
+        default=60.0,
         help="CPU time of one fit at most; a method beyond it on a table is not tried again there",
     )
     parser.add_argument("--again", action="store_true", help="measure again what the file has")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from sklearn.model_selection import train_test_split
 
-import sparsenam
+from sparsenam import Network, SNAMRegressor
 from sparsenam.datasets import make_regression
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -22,7 +22,7 @@ def test_the_line_with_networks_finds_the_four_true_features_and_beats_the_paper
     for seed in (40, 41):
         task = make_regression(seed=seed)
         X, X_test, y, y_test = train_test_split(task.X, task.y, test_size=0.2, random_state=seed)
-        model = eval(line, vars(sparsenam)).set_params(random_state=seed).fit(X, y)
+        model = eval(line, {"SNAMRegressor": SNAMRegressor, "Network": Network}).set_params(random_state=seed).fit(X, y)
         assert np.flatnonzero(model.get_support()).tolist() == [0, 1, 2, 3]
         assert np.mean((model.predict(X_test) - y_test) ** 2) < 0.6 * PUBLISHED
 
