@@ -184,9 +184,9 @@ def without(mechanism, task):
 
 
 def calls_for(report, tables, names, splits):
-    for table in tables:
-        report.describe(table, {"real": table in TABLES} | (facts_of(TABLES[table]) if table in TABLES else {}))
-        for seed in range(splits):
+    for seed in range(splits):
+        for table in tables:
+            report.describe(table, {"real": table in TABLES} | (facts_of(TABLES[table]) if table in TABLES else {}))
             missing = [name for name in ("default", *names) if str(seed) not in report.splits_of(table, name)]
             if not missing:
                 continue

@@ -38,11 +38,11 @@ def facts_of(recipe):
 
 
 def calls_for(report, tables, methods, splits, again):
-    """Yield the fits that are still to be made: all methods on one split of a table, then the next split."""
-    for table in tables:
-        recipe = RECIPES[table]
-        report.describe(table, facts_of(recipe))
-        for seed in range(splits):
+    """Yield the fits that are still to be made: all methods on one split of every table, then the next split."""
+    for seed in range(splits):
+        for table in tables:
+            recipe = RECIPES[table]
+            report.describe(table, facts_of(recipe))
             names = [name for name in methods if recipe.kind in METHODS[name].kinds]
             names = [name for name in names if again or str(seed) not in report.splits_of(table, name)]
             split = split_of(table, seed) if names else None

@@ -11,21 +11,25 @@ from .labels import LABELS
 from .losses import Brier, empty_prediction, row_losses
 from .methods import Task
 from .numeric import NUMBERS
-from .recipe import KINDS, read
+from .recipe import read
 
 RECIPES = NUMBERS | LABELS
+SIZES = {"number": 30, "binary": 22, "classes": 8, "count": 6, "amount": 3, "survival": 8}
 TEST_SHARE = 0.25
 BLOCKS = 20  # of test rows, whose mean losses are kept: paired standard errors need no more
 
 
-def every_third():
-    """Return every third table of each kind: they are kept apart, to judge a default that the others have shaped."""
-    by_kind = {kind: [name for name, recipe in RECIPES.items() if recipe.kind == kind] for kind in KINDS}
-    return {name for names in by_kind.values() for name in names[2::3]}
+def benchmark_names():
+    """Return the tables of the benchmark: so many of each kind, evenly spaced among the recipes."""
+    names = []
+    for kind, count in SIZES.items():
+        held = [name for name, recipe in RECIPES.items() if recipe.kind == kind]
+        names += [held[round(place)] for place in np.linspace(0, len(held) - 1, count)]
+    return set(names)
 
 
-RESERVE = {name: RECIPES[name] for name in RECIPES if name in every_third()}
-TABLES = {name: RECIPES[name] for name in RECIPES if name not in RESERVE}
+TABLES = {name: RECIPES[name] for name in RECIPES if name in benchmark_names()}
+RESERVE = {name: RECIPES[name] for name in RECIPES if name not in TABLES}  # to judge what the others have shaped
 
 read_once = lru_cache(maxsize=2)(read)
 
