@@ -15,7 +15,7 @@ from sparsenam.selection.choose import Choice
 from sparsenam.smooth.leave_one_out import left_out_evenly, left_out_scores
 from sparsenam.smooth.newton import SmoothProblem
 from sparsenam.smooth.uncertainty import FitPosterior
-from sparsenam.tables import PreparedSample, Sample, TableEncoder
+from sparsenam.tables import Sample, TableEncoder
 from sparsenam.tables.sample import Matrix, Vector
 
 MOST_ROWS = 10_000  # rows whose errors are looked at; of more, so many at equal distances
@@ -42,7 +42,8 @@ def residuals_of(
     ):
         return None
     prepared, present = problem.prepared, sample.without_absent_rows()
-    rows = np.unique(np.linspace(0, len(prepared.target) - 1, MOST_ROWS).round().astype(np.intp))
+    rows = np.flatnonzero(prepared.weights)  # without those that the fit left out
+    rows = rows[np.unique(np.linspace(0, rows.size - 1, MOST_ROWS).round().astype(np.intp))]
     every = np.arange(prepared.terms.size)
     support = every if choice is None else choice.support
     scaling = prepared.target_scaling
@@ -69,7 +70,7 @@ def residuals_of(
         given = replace(given, fitted=fit, shift=shift)
     # the score of the fit, as a prediction has it: a left-out score moves with the row's y, and in a model with few
     # features it would tell the size of each error
-    spread = spread_of(_rows_of(prepared, rows), given.errors(family), fit[:, 0], support, context)
+    spread = spread_of(prepared.at_rows(rows), given.errors(family), fit[:, 0], support, context)
     if spread is not None:
         given = replace(given, spread=spread.model, log_spread=spread.left_out)
     return given.residuals(family, "leave-one-out", inflation)
@@ -97,12 +98,6 @@ def left_out_of(problem: FamilyProblem, support: NDArray[np.intp], fitted: Fitte
         if size <= QUICK or freedom > EVEN * len(kept.target):
             return left_out_scores(FitPosterior.of(task, smooth, kept.levels), rows, spent - 1.0)
     return left_out_evenly(task, problem.scores(fitted.model), rows, freedom + spent)
-
-
-def _rows_of(prepared: PreparedSample, rows: NDArray[np.intp]) -> PreparedSample:
-    if rows.size == len(prepared.target):
-        return prepared
-    return replace(prepared, x=prepared.x[:, rows], target=prepared.target[rows], weights=prepared.weights[rows])
 
 
 def few_valued(encoder: TableEncoder, terms: Matrix, asked: int | None = None) -> list[int]:
