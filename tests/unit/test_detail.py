@@ -9,6 +9,7 @@ from sklearn.model_selection import PredefinedSplit
 
 import sparsenam
 from sparsenam import SNAMRegressor
+from sparsenam.errors import StrayRowsWarning
 from sparsenam.fitting.detail import _Search
 from sparsenam.smooth import fit
 from sparsenam.smooth.detail import DetailProblem, DetailRows
@@ -88,6 +89,19 @@ def test_intervals_of_fine_curves_cover_fresh_rows(jagged):
     found = jagged.predict_interval(X, 0.9)
     low, high = found.lower, found.upper
     assert 0.87 < np.mean((low <= y) & (y <= high)) < 0.94
+
+
+def test_rows_that_the_smooth_fit_left_out_turn_no_fine_curve():
+    X, y = jagged_table(0)
+    area = np.exp(0.5 * np.random.default_rng(9).standard_normal(len(y)))
+    X, y = np.column_stack([X[:, :2], area]), y + np.log(area)
+    X[:2, 2], y[:2] = 3.0 * area.max() * np.array([1.0, 1.2]), y[:2] - 20.0
+    with pytest.warns(StrayRowsWarning):
+        model = fitted_with_few_ramps(X, y)
+    assert model.model_.shapes()[0].knots.size == 300
+    assert model.residuals_.rows == len(y) - 2
+    middle, last, far = model.effects([[0.0, 0.0, cell] for cell in (1.0, area[2:].max(), X[:, 2].max())])[:, 2]
+    assert middle < last < far + 0.1
 
 
 def test_bands_of_fine_curves_are_refused(jagged):

@@ -117,3 +117,38 @@ def test_rows_left_out_are_said_by_explanation_file_and_report(tmp_path):
         assert said in each.explain().notes
     model.explain().report(tmp_path / "report.html")
     assert "2 rows far from the others" in (tmp_path / "report.html").read_text()
+
+
+def three_columns(seed=0):
+    """Return a table in which two columns act as a pair, and two far rows of the third that would turn its curve."""
+    generator = np.random.default_rng(seed)
+    X = pd.DataFrame({"area": np.exp(0.5 * generator.normal(size=900)), "age": generator.uniform(size=900)})
+    X["b"] = generator.normal(size=900)
+    y = np.log(X.area) + X.age + X.b + X.age * X.b + NOISE * generator.normal(size=900)
+    return with_far_rows(X, y, 2, 8.0)
+
+
+@pytest.mark.parametrize("pairs", [[("age", "b")], 1, [("area", "b")]])
+def test_rows_left_out_stay_out_when_pairs_are_fitted(pairs):
+    X, y = three_columns()
+    without = SNAMRegressor(pairs=pairs, random_state=0).fit(X[2:], y[2:])
+    with pytest.warns(StrayRowsWarning, match="2 rows far from the others in 'area'"):
+        model = SNAMRegressor(pairs=pairs, random_state=0).fit(X, y)
+    assert [pair.terms for pair in model.model_.pairs] == [pair.terms for pair in without.model_.pairs]
+    at = pd.DataFrame({"area": [1.0, X.area[2:].max(), X.area.max()], "age": 0.5, "b": 0.0})
+    assert np.abs(model.predict(at) - without.predict(at)).max() < 1.5 * NOISE
+    assert np.abs(model.effects(at) - without.effects(at)).max() < 1.5 * NOISE
+    assert model.residuals_.rows == 898
+
+
+def test_bands_and_errors_do_not_count_rows_left_out():
+    X, y = three_columns()
+    X, y = X.drop(columns="b"), y - X.b - X.age * X.b
+    without = SNAMRegressor(random_state=0).fit(X[2:], y[2:])
+    with pytest.warns(StrayRowsWarning):
+        model = SNAMRegressor(random_state=0).fit(X, y)
+    at = pd.DataFrame({"area": [1.0, X.area[2:].max(), X.area.max()], "age": 0.5})
+    widths, expected = ((each.upper - each.lower)[:, 0] for each in (model.effect_bands(at), without.effect_bands(at)))
+    assert np.allclose(widths[1:], expected[1:], rtol=0.2)  # half as wide with rows that the fit does not have
+    assert model.residuals_.rows == without.residuals_.rows == 898
+    assert np.allclose(model.predict(at), without.predict(at), atol=0.05)

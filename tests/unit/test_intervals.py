@@ -69,6 +69,43 @@ def test_intervals_cover_at_their_level_and_each_fifth_of_the_spread_alike(model
     assert np.mean(scaled.upper - scaled.lower) < np.mean(constant.upper - constant.lower)
 
 
+@pytest.mark.parametrize("family", ["gaussian", "poisson", "gamma"])
+@pytest.mark.parametrize("case", ["empty", "binary", "rare"])
+def test_intervals_of_models_with_next_to_no_feature_cover_at_their_level(case, family):
+    generator = np.random.default_rng(4)
+    flag = (np.arange(6300) % (20 if case == "rare" else 2) == 0).astype(float)
+    means = np.exp(4.0 + (case != "empty") * flag)
+    draw = {
+        "gaussian": lambda: 9.0 * np.log(means) + generator.normal(size=flag.size),
+        "poisson": lambda: generator.poisson(means).astype(float),
+        "gamma": lambda: means * generator.gamma(2.0, 0.5, flag.size),
+    }
+    X, y = np.column_stack([flag, generator.normal(size=flag.size)]), draw[family]()
+    keep = None if case == "empty" else ["x0"]
+    settings = {} if family == "gaussian" else {"family": family}
+    model = SNAMRegressor(alpha=1e3, random_state=0, always_keep=keep, **settings).fit(X[:300], y[:300])
+    assert model.get_support().tolist() == [case != "empty", False]
+    assert abs(model.predict_interval(X[300:]).covers(y[300:]).mean() - 0.9) < 0.04
+
+
+def test_intervals_of_a_model_without_features_end_at_order_statistics():
+    generator = np.random.default_rng(0)
+    X, y = generator.normal(size=(40, 2)), generator.gamma(2.0, size=40)
+    model = SNAMRegressor(family="gamma", alpha=1e3, random_state=0).fit(X, y)
+    assert not model.get_support().any()
+    found = model.predict_interval(X[:1])
+    assert np.allclose([found.lower[0], found.upper[0]], np.sort(y)[[1, 38]], rtol=1e-3)  # ranks 2 and 39 of 40
+
+
+def test_a_column_of_two_values_spends_no_freedom_on_smoothness():
+    flag = np.arange(40) % 2.0
+    y = 5.0 * flag + np.random.default_rng(0).normal(size=40)
+    model = SNAMRegressor(alpha=0.0, random_state=0).fit(flag[:, None], y)
+    left_out = y - [y[(flag == one) & (np.arange(40) != row)].mean() for row, one in enumerate(flag)]
+    table = model.residuals_.constant.tables[0]
+    assert np.allclose(table.values, np.sort(np.abs(left_out))[table.ranks.astype(int) - 1], rtol=0.02, atol=0.02)
+
+
 def test_a_higher_level_contains_a_lower_one(model, new_rows):
     inner, outer = (model.predict_interval(new_rows[0], level) for level in (0.6, 0.9))
     assert (outer.lower < inner.lower).all()

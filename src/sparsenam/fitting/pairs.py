@@ -19,6 +19,7 @@ from sparsenam.model import AdditiveModel, ShapeBank, ShapeFunction
 from sparsenam.model.additive import means_of_present
 from sparsenam.model.pairs import PairFunction, flat_shape, purified, with_margin
 from sparsenam.selection.choose import Choice, CrossValidation
+from sparsenam.selection.curve import among
 from sparsenam.selection.pairs import WorkingResponse, choose_pairs
 from sparsenam.selection.screen import screen
 from sparsenam.smooth.fit import SmoothFit
@@ -139,6 +140,7 @@ def add_pairs(
     named = asked_pairs(pairs, encoder, prepared)
     if named is None:
         at, on_scale = problem.at(scores)
+        at = at.without(smooth.left_out)
         most = None if pairs == "auto" else int(cast(int, pairs))
         terms = [term for term in value_terms(encoder, prepared).values() if term not in shaped]
         found = find_pairs(at, on_scale, choice, terms, most, heredity, splits(problem), context)
@@ -169,7 +171,8 @@ def find_pairs(
 
     ``scores`` (rows, outputs) are those of the mains.
     """
-    prepared, family = problem.prepared, problem.family
+    rows, family = np.flatnonzero(problem.prepared.weights), problem.family
+    prepared, scores = problem.prepared.at_rows(rows), scores[rows]
     kept = set[int](choice.support.tolist())
     tested = _pairs_to_test(terms, kept, heredity)
     if not len(tested):
@@ -202,7 +205,7 @@ def find_pairs(
         float(prepared.weights.sum()),
     )
     groups = _groups_of(prepared, kept | set(np.unique(candidates).tolist()))
-    mains = choice.task.design.columns(groups).astype(np.float64)
+    mains = choice.task.design.columns(groups)[:, rows].astype(np.float64)
     names = [" × ".join(prepared.names[int(term)] for term in pair) for pair in candidates]
     taken, certificate = choose_pairs(
         prepared.x,
@@ -211,7 +214,7 @@ def find_pairs(
         names,
         working,
         mains,
-        plan.splits,
+        among(plan.splits, rows),
         plan.rule,
         most=most,
         n_tested=len(tested),
@@ -258,6 +261,7 @@ class PairFitter:
 
     def fit(self, problem: FamilyProblem, context: Context) -> Fitted:
         """Fit the problem's terms: those of ``mains`` by themselves, and the pairs."""
+        problem = problem.without(self.start.left_out)
         prepared, family = problem.prepared, problem.family
         index = {int(term): place for place, term in enumerate(prepared.terms)}
         mains = np.array([place for term, place in index.items() if term in self.mains], dtype=np.intp)

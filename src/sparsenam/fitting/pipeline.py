@@ -307,9 +307,9 @@ def fit(
     if first_family is not None:  # a first fit estimates a number of the family
         within = context.within("first")
         first = problem.with_family(first_family)
-        _, scores = fit_terms(first, choose(first, plan, splits, within), plan, within)
+        fitted, scores = fit_terms(first, choose(first, plan, splits, within), plan, within)
         context.clock.end_part("the first fit")
-        prepared = problem.prepared
+        prepared = _counted(problem, fitted).prepared
         problem = problem.with_family(problem.family.estimated(scores, prepared.target, prepared.weights))
     if table is not None and isinstance(problem, FamilyProblem) and not plan.strategy.fits_all_rows:
         problem = replace(problem, all_rows=partial(trained_on, table, encoder, sample))
@@ -326,6 +326,7 @@ def fit(
     if table is not None:
         fitted = on_all_rows(table, encoder, sample, fitted, context)
     context.clock.end_part("the fit of the chosen columns")
+    counted = _counted(problem, fitted)
     found = finer = None
     if choice is not None and plan.pairs.pairs != 0:
         asked, shaped = plan.pairs, shaped_terms(plan.strategy.shapes, problem)
@@ -336,10 +337,10 @@ def fit(
     elif table is None and tested is None and fitted.smooth is not None and fitted.smooth.fit.crowded:
         from sparsenam.fitting.detail import with_detail  # and what it needs, which few fits do
 
-        detailed = with_detail(problem, choice, fitted, splits, context)
+        detailed = with_detail(counted, choice, fitted, splits, context)
         choice, fitted, finer = detailed.choice, detailed.fitted, detailed.evidence
         context.clock.end_part("the search for finer curves")
-    residuals = residuals_of(encoder, sample, problem, choice, fitted, context)
+    residuals = residuals_of(encoder, sample, counted, choice, fitted, context)
     bands = bands_of(fitted, context)
     result = build(encoder, problem, choice, problem.finish(fitted), plan)
     result = replace(
@@ -350,6 +351,13 @@ def fit(
     if finer is not None:  # the model is no point of the curve
         result = replace(result, taken=None, evidence=finer)
     return result
+
+
+def _counted(problem: FitProblem, fitted: Fitted) -> FitProblem:
+    """Return the problem without the rows that the smooth fit left out."""
+    if fitted.smooth is None or not isinstance(problem, FamilyProblem):
+        return problem
+    return problem.without(fitted.smooth.fit.left_out)
 
 
 def _stray_rows(strays: Mapping[str, int]) -> str:

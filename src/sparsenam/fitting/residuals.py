@@ -15,7 +15,7 @@ from sparsenam.selection.choose import Choice
 from sparsenam.smooth.leave_one_out import left_out_evenly, left_out_scores
 from sparsenam.smooth.newton import SmoothProblem
 from sparsenam.smooth.uncertainty import FitPosterior
-from sparsenam.tables import PreparedSample, Sample, TableEncoder
+from sparsenam.tables import Sample, TableEncoder
 from sparsenam.tables.sample import Matrix, Vector
 
 MOST_ROWS = 10_000  # rows whose errors are looked at; of more, so many at equal distances
@@ -42,7 +42,8 @@ def residuals_of(
     ):
         return None
     prepared, present = problem.prepared, sample.without_absent_rows()
-    rows = np.unique(np.linspace(0, len(prepared.target) - 1, MOST_ROWS).round().astype(np.intp))
+    rows = np.flatnonzero(prepared.weights)  # without those that the fit left out
+    rows = rows[np.unique(np.linspace(0, rows.size - 1, MOST_ROWS).round().astype(np.intp))]
     every = np.arange(prepared.terms.size)
     support = every if choice is None else choice.support
     scaling = prepared.target_scaling
@@ -61,7 +62,15 @@ def residuals_of(
         inflation = choice.validated.optimism
     if is_of_classes(family):
         return class_residuals(given, family, "leave-one-out", inflation)
-    spread = spread_of(_rows_of(prepared, rows), given.errors(family), given.scores[:, 0], support, context)
+    fit = fitted.model.scores(given.terms)
+    if not family.is_quadratic:  # errors with a sign
+        task = SmoothProblem(prepared.x, prepared.target, prepared.weights, problem.family)
+        on_scale = problem.scores(fitted.model)
+        shift = scaling.scale * (left_out_evenly(task, on_scale, rows, 1.0) - on_scale[rows])
+        given = replace(given, fitted=fit, shift=shift)
+    # the score of the fit, as a prediction has it: a left-out score moves with the row's y, and in a model with few
+    # features it would tell the size of each error
+    spread = spread_of(prepared.at_rows(rows), given.errors(family), fit[:, 0], support, context)
     if spread is not None:
         given = replace(given, spread=spread.model, log_spread=spread.left_out)
     return given.residuals(family, "leave-one-out", inflation)
@@ -70,16 +79,17 @@ def residuals_of(
 def left_out_of(problem: FamilyProblem, support: NDArray[np.intp], fitted: Fitted, rows: NDArray[np.intp]) -> Matrix:
     """Return the scores of some rows without each of them, on the scale of the fit, shape (rows, outputs).
 
-    Besides what the curves follow of a row, each kept term spent a degree of freedom on its smoothness, and one went to
-    the intercept. Of classes these are not counted: they would lower the probability of each row's class by the same
-    little, which a model that says next to nothing would be judged by.
+    Besides what the curves follow of a row, each kept term with more than two values spent a degree of freedom on its
+    smoothness, and one went to the intercept. Of classes these are not counted: they would lower the probability of
+    each row's class by the same little, which a model that says next to nothing would be judged by.
     """
     if fitted.left_out is not None:
         return fitted.left_out[rows]
-    kept, terms = problem.prepared.take(support), float(fitted.model.terms.size)
+    kept = problem.prepared.take(support)
     smooth = None if fitted.smooth is None else fitted.smooth.fit
     task = SmoothProblem(kept.x, kept.target, kept.weights, problem.family)
-    spent = 0.0 if is_of_classes(problem.family) else 1.0 + terms
+    curves = sum(_n_values(kept.x[place]) > 2 for place in np.flatnonzero(np.isin(kept.terms, fitted.model.terms)))
+    spent = 0.0 if is_of_classes(problem.family) else 1.0 + curves
     freedom = fitted.freedom
     if freedom is None:
         freedom = 0.0 if smooth is None else float(smooth.degrees_of_freedom.sum())
@@ -88,12 +98,6 @@ def left_out_of(problem: FamilyProblem, support: NDArray[np.intp], fitted: Fitte
         if size <= QUICK or freedom > EVEN * len(kept.target):
             return left_out_scores(FitPosterior.of(task, smooth, kept.levels), rows, spent - 1.0)
     return left_out_evenly(task, problem.scores(fitted.model), rows, freedom + spent)
-
-
-def _rows_of(prepared: PreparedSample, rows: NDArray[np.intp]) -> PreparedSample:
-    if rows.size == len(prepared.target):
-        return prepared
-    return replace(prepared, x=prepared.x[:, rows], target=prepared.target[rows], weights=prepared.weights[rows])
 
 
 def few_valued(encoder: TableEncoder, terms: Matrix, asked: int | None = None) -> list[int]:
@@ -107,14 +111,15 @@ def few_valued(encoder: TableEncoder, terms: Matrix, asked: int | None = None) -
             continue
         cells = terms[:, index]
         most = FEW_VALUES if term.kind == "number" else MOST_LEVELS
-        if _known(np.unique(cells[:LOOKED_AT])) > most:
-            continue
-        values = _known(np.unique(cells))
+        values = _n_values(cells, most)
         if 2 <= values <= most:
             found.append((0 if index == asked else values, index))
     sizes = np.cumsum([values for values, _ in sorted(found)])
     return [index for (_, index), total in zip(sorted(found), sizes, strict=True) if total <= MOST_TABLES]
 
 
-def _known(values: Vector) -> int:
-    return int(np.sum(~np.isnan(values)))
+def _n_values(cells: Vector, most: int = 2) -> int:
+    """Return the number of values that are not NaN, or some number above ``most`` where there are more than that."""
+    known = cells[~np.isnan(cells)]
+    few = np.unique(known[:LOOKED_AT]).size
+    return few if few > most else np.unique(known).size

@@ -205,12 +205,13 @@ class SmoothFitter:
             shapes=shaped_terms(self.shapes, problem) if self.shapes else None,
             context=context,
         )
+        evidence = SmoothEvidence(problem, smooth, _all(prepared))
         bank, theta = smooth.network()
-        finished = finish(prepared, problem.family, bank, theta, _all(prepared), smooth.intercept.copy())
+        counted = evidence.counted.prepared
+        finished = finish(counted, problem.family, bank, theta, _all(prepared), smooth.intercept.copy())
         if smooth.shapes:  # a term whose shape the data speak against is 0; it stays where it was asked to
             free = prepared.grouping.spread(prepared.grouping.weights) == 0.0
             finished = finished.keep(free | np.array([part.any() for part in smooth.coefficients], dtype=np.bool_))
-        evidence = SmoothEvidence(problem, smooth, _all(prepared))
         return Fitted(finished.model, finished.norms(), smooth=evidence)
 
 

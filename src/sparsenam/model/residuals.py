@@ -188,7 +188,9 @@ class LeftOutRows:
     """Rows that a model did not see, or would not have seen: what tables of errors are made from.
 
     ``scores`` (rows, outputs) are those without the row, ``terms`` (rows, terms) the encoded table, ``few`` the terms
-    with few values. ``log_spread`` (rows, outputs) is that of ``spread`` without the row.
+    with few values. ``log_spread`` (rows, outputs) is that of ``spread`` without the row. ``fitted`` (rows, outputs)
+    are the scores with all rows, and ``shift`` (rows, outputs) is by how much the score of a new row, on average,
+    changes without the row.
     """
 
     terms: Matrix
@@ -199,11 +201,27 @@ class LeftOutRows:
     exposure: Vector | None = None
     spread: AdditiveModel | None = None
     log_spread: Matrix | None = None
+    fitted: Matrix | None = None
+    shift: Matrix | None = None
 
     def errors(self, family: Family, inflation: float = 1.0) -> Matrix:
-        """Return y less its expectation, over the standard deviation that the family expects, (rows, outputs)."""
-        expected = predicted_mean(family, self.scores, self.exposure)
-        return inflation * (self.target - expected) / unit_spread(family, self.scores, self.exposure)
+        """Return y less its expectation, over the standard deviation that the family expects, (rows, outputs).
+
+        A quantile of left-out errors about the fit of all rows counts a row twice: without a large y, its error grows
+        and the prediction falls. With ``shift``, errors lead from the fit of all rows to where the fit without the row
+        would put them, as in the jackknife+ (Barber, Candès, Ramdas and Tibshirani, 2021). For a model without features
+        the ends of intervals are then order statistics of y.
+        """
+        mean, unit = self._moments(family, self.scores)
+        errors = inflation * (self.target - mean) / unit
+        if self.fitted is None or self.shift is None:
+            return errors
+        mean, unit = self._moments(family, self.fitted + self.shift)
+        center, scale = self._moments(family, self.fitted)
+        return (mean + errors * unit - center) / scale
+
+    def _moments(self, family: Family, scores: Matrix) -> tuple[Matrix, Matrix]:
+        return predicted_mean(family, scores, self.exposure), unit_spread(family, scores, self.exposure)
 
     def residuals(self, family: Family, method: Method, inflation: float = 1.0) -> Residuals:
         """Return what is kept of them, for a family of numbers."""

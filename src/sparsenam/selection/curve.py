@@ -118,6 +118,12 @@ def batch_weights(weights: NDArray[np.float64], splits: Splits) -> NDArray[np.fl
     return batches
 
 
+def among(splits: Splits, rows: Rows) -> Splits:
+    """Return the folds of some rows (rows,), sorted, by their places among these; folds that hold none out are gone."""
+    inside = [(train[np.isin(train, rows)], test[np.isin(test, rows)]) for train, test in splits]
+    return [(np.searchsorted(rows, train), np.searchsorted(rows, test)) for train, test in inside if test.size]
+
+
 def held_out_counts(splits: Splits, n_rows: int) -> NDArray[np.intp]:
     """Return for each row how many folds hold it out, shape (rows,)."""
     count = np.zeros(n_rows, dtype=np.intp)

@@ -13,6 +13,8 @@ from sparsenam.smooth.design import SmoothState
 from sparsenam.smooth.newton import SmoothProblem
 from sparsenam.tables.sample import Matrix, Vector
 
+Mask = NDArray[np.bool_]
+
 # the tables behind these: docs/architecture.md, "A few far rows do not turn a curve"
 FEW = 20  # rows, counted by weight, beyond which an end of a term is thin
 LEAST_ROWS = 800  # of a term, below which twenty are too many to be called few: at 400 steps of the last 1 % went
@@ -75,8 +77,10 @@ def without_strays(
     terms: Sequence[int],
     codes: Sequence[int],
     again: Callable[[SmoothProblem, SmoothState], SmoothState],
-) -> tuple[SmoothProblem, SmoothState, dict[int, int]]:
-    """Return the problem and the fit without the few far rows that turn ends of curves, and their number by term.
+) -> tuple[SmoothProblem, SmoothState, dict[int, int], Mask]:
+    """Return the problem and the fit without the few far rows that turn ends of curves, their number by term, and them.
+
+    The rows are marked in a mask of all rows of the task.
 
     What one curve no longer does for such rows another may do: hence several trials. An end that heads their way
     without them, too, is trusted.
@@ -91,6 +95,7 @@ def without_strays(
         Returns the fit of other rows, from the last one.
     """
     trusted, strays = set[tuple[int, int]](), dict[int, int]()
+    left_out = np.zeros(len(task.target), dtype=np.bool_)
     for _ in range(TRIALS):
         found = [each for each in _unsupported(task, state, terms) if (each.term, each.side) not in trusted]
         if not found:
@@ -110,9 +115,10 @@ def without_strays(
             trusted |= confirmed
             continue
         task, state = rest, trial
+        left_out[np.flatnonzero(~left_out)[~kept]] = True
         for each, count in zip(found, counts, strict=True):
             strays[each.term] = strays.get(each.term, 0) + count
-    return task, state, strays
+    return task, state, strays, left_out
 
 
 def _unsupported(task: SmoothProblem, state: SmoothState, terms: Sequence[int]) -> list[RunOff]:

@@ -204,7 +204,8 @@ class SmoothFit:
     families without scale), and ``precision`` holds each term's prior precision Pⱼ (m_j, m_j), which the
     outputs share; those of steps are of its jumps. ``shapes`` has what was asked of terms, by index.
     ``crowded`` says that terms would have got more ramps, had there been more columns; ``strays`` has the number of
-    rows that the fit left out, by index of the term whose curve they would have turned.
+    rows that the fit left out, by index of the term whose curve they would have turned, and ``left_out`` (rows,) marks
+    these rows, None where there are none.
     """
 
     ramps: tuple[Ramps, ...]
@@ -217,6 +218,7 @@ class SmoothFit:
     shapes: Mapping[int, Shape] = field(default_factory=dict[int, Shape])
     crowded: bool = False
     strays: Mapping[int, int] = field(default_factory=dict[int, int])
+    left_out: NDArray[np.bool_] | None = None
 
     def take(self, terms: Sequence[int]) -> SmoothFit:
         """Return the fit of some of its terms; the others are left out as they are."""
@@ -231,6 +233,7 @@ class SmoothFit:
             strengths=tuple(self.strengths[term] for term in terms),
             shapes={number[term]: shape for term, shape in self.shapes.items() if term in number},
             strays={number[term]: rows for term, rows in self.strays.items() if term in number},
+            left_out=self.left_out,
         )
 
     def functions(self) -> list[ShapeFunction]:
@@ -321,10 +324,12 @@ def smooth_fit(
         counts, state = more, replace(state, spreads=())  # large, and not needed any more
     assert state is not None
     strays: Mapping[int, int] = {}
+    left_out = np.zeros(len(weights), dtype=np.bool_)
     if context.clock.has_room_for(spent):
-        within, state, strays = _without_strays(within, state, unordered, asked, steps)
+        within, state, strays, left_out[present] = _without_strays(within, state, unordered, asked, steps)
         state = _with_lines(within, state, unordered, asked, steps)
-    return replace(as_fit(state, bins, asked), crowded=crowded, strays=strays)
+    found = replace(as_fit(state, bins, asked), crowded=crowded, strays=strays)
+    return replace(found, left_out=left_out) if strays else found
 
 
 def as_fit(state: SmoothState, bins: Mapping[int, StepBins], shapes: Mapping[int, Shape]) -> SmoothFit:
@@ -374,8 +379,8 @@ def _without_strays(
     unordered: NDArray[np.bool_],
     shapes: Mapping[int, Shape],
     steps: Steps,
-) -> tuple[SmoothProblem, SmoothState, Mapping[int, int]]:
-    """Return the problem and the fit without the few far rows that turn ends of curves, and their number by term."""
+) -> tuple[SmoothProblem, SmoothState, Mapping[int, int], NDArray[np.bool_]]:
+    """Return the problem and the fit without the few far rows that turn ends of curves; see `without_strays`."""
     free = [term for term in range(len(unordered)) if not unordered[term] and term not in shapes]
     far = [term for term in free if has_far_cells(task.x[term], task.weights)]
 
@@ -386,7 +391,7 @@ def _without_strays(
         return _solve_shapes(rest, ramps, unordered, shapes, Start(replace(before, spreads=())), steps)
 
     codes = np.flatnonzero(unordered).tolist()
-    return without_strays(task, state, far, codes, again) if far else (task, state, {})
+    return without_strays(task, state, far, codes, again)
 
 
 # degrees of freedom beyond a line below which a curve is a line. Of simulated lines it finds 0.6 to 0.8 (1000 rows or

@@ -292,6 +292,12 @@ class PreparedSample:
             grouping=self.grouping.take(indices),
         )
 
+    def at_rows(self, rows: NDArray[np.intp]) -> PreparedSample:
+        """Return some of the rows, sorted, as they are."""
+        if rows.size == len(self.target):
+            return self
+        return replace(self, x=self.x[:, rows], target=self.target[rows], weights=self.weights[rows])
+
 
 def prepare(
     sample: Sample,
