@@ -66,7 +66,7 @@ class MainsBlock:
         self.fitted = self.design.times(self.coefficients)
         self._sums: tuple[list[Vector], list[WeightedGram]] | None = None
         self._known: tuple[list[Posterior], float] | None = None
-        self._updates = 0
+        self._updates, self._learns = 0, False
 
     def penalty(self) -> float:
         """Return ½ Σ βᵀPβ over all outputs."""
@@ -74,16 +74,16 @@ class MainsBlock:
         betas = [(self.coefficients[columns], precision) for columns, precision in parts]
         return 0.5 * sum(float(np.sum(beta * (precision @ beta))) for beta, precision in betas)
 
-    def update(self, partial: Matrix, weights: Sequence[Vector], noise: float, free: int) -> None:
-        """Fit partial residuals (rows, outputs), and take a step of Fellner and Schall; see `GridBlock.update`."""
+    def update(self, partial: Matrix, weights: Sequence[Vector], noise: float) -> None:
+        """Fit partial residuals (rows, outputs) under the strengths as they are; see `GridBlock.update`."""
         if self._sums is None or any(one is not other for one, other in zip(self._sums[0], weights, strict=True)):
             self._sums = (list(weights), [self.design.weighted_gram(weight) for weight in weights])
             self._known = None
         # once pairs have taken what is theirs, the mains' smoothness hardly moves: a factor serves several sweeps
         self._updates += 1
-        learns = self._known is None or self._updates in LEARNING
-        precisions = self.layout.precisions(self.strengths)
-        if learns:
+        self._learns = self._known is None or self._updates in LEARNING
+        if self._learns:
+            precisions = self.layout.precisions(self.strengths)
             found = [posterior(self.layout, gram.matrix, precisions, noise) for gram in self._sums[1]]
             self._known = found, noise
         assert self._known is not None
@@ -93,10 +93,14 @@ class MainsBlock:
             centred = partial[:, outputs] - np.average(partial[:, outputs], axis=0, weights=weight)
             pull = self.design.transposed_times(weight[:, None] * centred)
             self.coefficients[:, outputs] = each.solve(pull / noise)
-        if learns:
-            self.freedom = float(np.mean([each.degrees_of_freedom.sum() for each in found]))
-            self.strengths = updated_strengths(self.layout, self.strengths, precisions, found, self.coefficients, free)
+        self.freedom = float(np.mean([each.degrees_of_freedom.sum() for each in found]))
         self.fitted = self.design.times(self.coefficients)
+
+    def learn(self, free: int) -> None:
+        """Take a step of Fellner and Schall at the coefficients as they are."""
+        if self._learns and self._known is not None:
+            precisions, found = self.layout.precisions(self.strengths), self._known[0]
+            self.strengths = updated_strengths(self.layout, self.strengths, precisions, found, self.coefficients, free)
 
 
 class HeldBlock:
@@ -109,7 +113,10 @@ class HeldBlock:
         """Return 0: nothing changes."""
         return 0.0
 
-    def update(self, partial: Matrix, weights: Sequence[Vector], noise: float, free: int) -> None:
+    def update(self, partial: Matrix, weights: Sequence[Vector], noise: float) -> None:
+        """Leave everything as it is."""
+
+    def learn(self, free: int) -> None:
         """Leave everything as it is."""
 
 
@@ -236,15 +243,17 @@ def _sweep(state: _State, blocks: Sequence[Block], context: Context) -> _Round:
         before = None if task.family.is_quadratic else _Point.of(state, blocks, scores)
         for block in blocks:
             partial = residual + block.fitted
-            block.update(partial, weights, state.noise, task.free_outputs)
+            block.update(partial, weights, state.noise)
             residual = partial - block.fitted
         if len(weights) == 1:
             state.intercept = state.intercept + np.average(residual, axis=0, weights=weights[0])
         else:
             means = [np.average(residual[:, k], weights=weight) for k, weight in enumerate(weights)]
             state.intercept = state.intercept + np.array(means)
-        if before is not None:
-            before.shorten(state, blocks)
+        if before is not None and before.shorten(state, blocks):
+            freedoms.clear()  # a shortened step changes little by itself
+        for block in blocks:
+            block.learn(task.free_outputs)
         context.progress.report("pairs", number + 1)
         freedoms.append(sum(block.freedom for block in blocks))
         changes = [abs(now - last) < SETTLED * now + 0.05 for last, now in pairwise(freedoms[-3:])]
@@ -270,19 +279,24 @@ class _Point:
         copies = [value.copy() for value in values]
         return cls(cost, state.noise, state.intercept.copy(), copies, [block.fitted.copy() for block in blocks])
 
-    def shorten(self, state: _State, blocks: Sequence[Block]) -> None:
-        """Halve the way from here until the loss is no worse than it was at the start."""
-        for _ in range(HALVINGS):
-            loss = state.task.loss(state.scores(blocks)) / self.noise
-            if np.isfinite(loss) and loss <= self.objective + 1e-8 * abs(self.objective):
-                return
-            state.intercept = 0.5 * (state.intercept + self.intercept)
+    def shorten(self, state: _State, blocks: Sequence[Block]) -> bool:
+        """Halve the way from here until loss and penalty are no worse than at the start; return whether that was needed.
+
+        Strengths are learned afterwards: those of a step that leads astray would be too weak to hold the next one.
+        """
+        for number in range(HALVINGS + 1):
+            cost = state.task.loss(state.scores(blocks)) / self.noise + sum(block.penalty() for block in blocks)
+            if cost <= self.objective + 1e-8 * abs(self.objective):
+                return number > 0
+            back = 1.0 if number == HALVINGS else 0.5
+            state.intercept = state.intercept + back * (self.intercept - state.intercept)
             for block, values, fitted in zip(blocks, self.values, self.fitted, strict=True):
-                block.fitted = 0.5 * (block.fitted + fitted)
+                block.fitted = block.fitted + back * (fitted - block.fitted)
                 if isinstance(block, MainsBlock):
-                    block.coefficients = 0.5 * (block.coefficients + values)
+                    block.coefficients = block.coefficients + back * (values - block.coefficients)
                 elif isinstance(block, GridBlock):
-                    block.values = 0.5 * (block.values + values)
+                    block.values = block.values + back * (values - block.values)
+        return True
 
 
 def _values(block: Block) -> Matrix:
