@@ -25,6 +25,7 @@ FIRST, MOST = 16, 256  # intervals along an axis
 # most nodes of one grid; those without rows are filled by their neighbours. California, split 0, three pairs: 0.169,
 # and 0.178 with one node a row
 NODES_A_ROW, MOST_NODES = 2.0, 2**16
+MOST_MEGABYTES = 200.0  # of the factor of one grid; two categories then have at most 4,082 combinations of levels
 SWEEPS = 15
 SETTLED = 0.005  # relative change of the degrees of freedom, twice in a row, at which the sweeps end
 LEAST_NOISE = 1e-8
@@ -144,7 +145,19 @@ class _State:
             return residual, self._constant
         self.noise = dispersion(task.family, scores, task.target, task.weights, freedom + 1.0)
         bends = task.curvatures(scores)
+        if task.family.dispersion == "fixed":
+            self.noise = max(self.noise, self._excess(scores, bends, freedom))
         return -task.family.gradient(scores, task.target) / bends.T, [task.weights * bend for bend in bends]
+
+    def _excess(self, scores: Matrix, bends: Matrix, freedom: float) -> float:
+        """Return how much more counts or classes vary than they should: what the terms leave unexplained adds to it.
+
+        Without, all that other columns would explain is taken for signal, and the grids get ever finer.
+        """
+        task, rows = self.task, float(self.task.weights.sum())
+        squares = float(np.sum(task.weights @ task.family.gradient(scores, task.target) ** 2)) / task.free_outputs
+        expected = float(np.mean(bends @ task.weights))
+        return squares / expected * rows / max(rows - freedom - 1.0, 1.0)
 
 
 def fit_pairs(
@@ -197,7 +210,7 @@ def fit_pairs(
                 grids[pair] = _grid(task, pair, finer[pair], levels, context)
                 grids[pair].start_from(old.function(task.weights), old.strengths, task.weights)
         tried = _sweep(state, [*grids.values(), *blocks], context)
-        if tried.criterion >= best.criterion:
+        if _criterion(task, tried, tried.noise) >= _criterion(task, best, tried.noise):
             grids = before.restore(state, blocks)
             break
         best, counts = tried, finer
@@ -228,12 +241,14 @@ class _Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class _Round:
-    criterion: float
+    loss: float
+    freedom: float
+    noise: float
     seconds: float
 
 
 def _sweep(state: _State, blocks: Sequence[Block], context: Context) -> _Round:
-    """Update all blocks in turn until the degrees of freedom rest; return the criterion that compares resolutions."""
+    """Update all blocks in turn until the degrees of freedom rest; return what compares resolutions."""
     task, freedoms = state.task, list[float]()
     started, out_of_time = time.monotonic(), context.clock.laps()
     for number in range(SWEEPS):
@@ -259,7 +274,7 @@ def _sweep(state: _State, blocks: Sequence[Block], context: Context) -> _Round:
         changes = [abs(now - last) < SETTLED * now + 0.05 for last, now in pairwise(freedoms[-3:])]
         if (len(changes) == 2 and all(changes)) or out_of_time():
             break
-    return _Round(_criterion(state, blocks, freedoms[-1]), time.monotonic() - started)
+    return _Round(task.loss(state.scores(blocks)), freedoms[-1], state.noise, time.monotonic() - started)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -306,14 +321,36 @@ def _values(block: Block) -> Matrix:
     return block.values if isinstance(block, GridBlock) else np.zeros((0, 0))
 
 
-def _criterion(state: _State, blocks: Sequence[Block], freedom: float) -> float:
-    """Return generalised cross-validation, or Akaike's criterion where the dispersion is known."""
-    task = state.task
-    loss, rows = task.loss(state.scores(blocks)), float(task.weights.sum())
+def _criterion(task: SmoothProblem, fit: _Round, noise: float) -> float:
+    """Return generalised cross-validation, or Akaike's criterion where the dispersion is known.
+
+    ``noise`` is the dispersion of the larger of two fits that are compared, which explains the most.
+    """
     if task.family.dispersion == "fixed":
-        return loss + freedom
+        return fit.loss / noise + fit.freedom
     least = float(task.weights @ -task.family.conjugate(task.target, task.target))
-    return (loss - least) / max(1.0 - freedom / rows, 1e-6) ** 2
+    return (fit.loss - least) / max(1.0 - fit.freedom / float(task.weights.sum()), 1e-6) ** 2
+
+
+def megabytes(nodes: tuple[int, int], unordered: tuple[bool, bool]) -> float:
+    """Return about how much memory the factor of a grid takes.
+
+    A level is the neighbour of all others. Hence the factor of two categories is full; that of one is made of blocks
+    that are, one for each node of the other axis. A number and its index take 12 bytes.
+    """
+    size = nodes[0] * nodes[1]
+    if all(unordered):
+        return 12e-6 * size**2
+    return 12e-6 * size * (2 * nodes[unordered.index(True)] if any(unordered) else min(nodes))
+
+
+def least_megabytes(x: tuple[Vector, Vector], unordered: tuple[bool, bool]) -> float:
+    """Return the memory that a pair of terms (rows,) takes at least: with all levels, and 3 nodes along a number."""
+    first, second = (
+        np.unique(cells[~np.isnan(cells)]).size if is_unordered else 3
+        for cells, is_unordered in zip(x, unordered, strict=True)
+    )
+    return megabytes((first, second), unordered)
 
 
 def _first_counts(task: SmoothProblem, pair: tuple[int, int], levels: NDArray[np.bool_]) -> tuple[int, int]:
@@ -331,8 +368,12 @@ def _capped(
         values = distinct(cells[present], task.weights[present])[0].size - 1
         found.append(values if levels[term] else max(min(count, values, MOST), 1))
     most = min(NODES_A_ROW * float(task.weights.sum()), MOST_NODES)
+    unordered = (bool(levels[pair[0]]), bool(levels[pair[1]]))
     first, second = found
-    while (first + 1) * (second + 1) > most and (first > 2 or second > 2):
+    while first > 2 or second > 2:
+        nodes = (first + 1, second + 1)
+        if nodes[0] * nodes[1] <= most and megabytes(nodes, unordered) <= MOST_MEGABYTES:
+            break
         if (first >= second and not levels[pair[0]]) or levels[pair[1]]:
             if first <= 2:
                 break
