@@ -165,10 +165,10 @@ class GridBlock:
         self._centre(weights)
 
     def learn(self, free: int) -> None:
-        """Take a step of Fellner and Schall at the values as they are, ``free`` the outputs that are free to vary.
+        """Take a step of Fellner and Schall at the present values; ``free`` outputs are free to vary.
 
-        As with mains, an exponential prior of rate `WIDEST`/2 keeps the prior variance of the values, the mean over
-        the nodes, from ∞: classes that a pair separates would send it there.
+        As for mains, the prior variance of the values (the mean over the nodes) has an exponential prior of rate
+        `WIDEST`/2. Otherwise it is unbounded where a pair separates classes.
         """
         assert self.strengths is not None
         variances = 1.0 / (self.strengths @ self._spectra)

@@ -150,9 +150,10 @@ class _State:
         return -task.family.gradient(scores, task.target) / bends.T, [task.weights * bend for bend in bends]
 
     def _excess(self, scores: Matrix, bends: Matrix, freedom: float) -> float:
-        """Return how much more counts or classes vary than they should: what the terms leave unexplained adds to it.
+        """Return the dispersion of counts or classes about the scores, by their squared residuals.
 
-        Without, all that other columns would explain is taken for signal, and the grids get ever finer.
+        It is above 1 where columns that are not in the fit act. A fixed 1 would take that for signal, and the grids
+        would get ever finer.
         """
         task, rows = self.task, float(self.task.weights.sum())
         squares = float(np.sum(task.weights @ task.family.gradient(scores, task.target) ** 2)) / task.free_outputs
@@ -295,7 +296,7 @@ class _Point:
         return cls(cost, state.noise, state.intercept.copy(), copies, [block.fitted.copy() for block in blocks])
 
     def shorten(self, state: _State, blocks: Sequence[Block]) -> bool:
-        """Halve the way from here until loss and penalty are no worse than at the start; return whether that was needed.
+        """Halve the step until loss and penalty together are no worse than at its start; return whether it was halved.
 
         Strengths are learned afterwards: those of a step that leads astray would be too weak to hold the next one.
         """
@@ -303,15 +304,20 @@ class _Point:
             cost = state.task.loss(state.scores(blocks)) / self.noise + sum(block.penalty() for block in blocks)
             if cost <= self.objective + 1e-8 * abs(self.objective):
                 return number > 0
-            back = 1.0 if number == HALVINGS else 0.5
-            state.intercept = state.intercept + back * (self.intercept - state.intercept)
+            share = 0.0 if number == HALVINGS else 0.5  # of the step: none if even a short one is worse
+            state.intercept = _between(self.intercept, state.intercept, share)
             for block, values, fitted in zip(blocks, self.values, self.fitted, strict=True):
-                block.fitted = block.fitted + back * (fitted - block.fitted)
+                block.fitted = _between(fitted, block.fitted, share)
                 if isinstance(block, MainsBlock):
-                    block.coefficients = block.coefficients + back * (values - block.coefficients)
+                    block.coefficients = _between(values, block.coefficients, share)
                 elif isinstance(block, GridBlock):
-                    block.values = block.values + back * (values - block.values)
+                    block.values = _between(values, block.values, share)
         return True
+
+
+def _between(start: Matrix, end: Matrix, share: float) -> Matrix:
+    """Return the point at a share of the way from start to end; the end of a whole step may not be finite."""
+    return start + share * (end - start) if share > 0.0 else start
 
 
 def _values(block: Block) -> Matrix:
