@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 
 from sparsenam.context import Context
 from sparsenam.convex.problem import Certificate
-from sparsenam.errors import InputError, check_word, describe
+from sparsenam.errors import InputError, LargePairWarning, check_word, describe
 from sparsenam.families import best_intercept
 from sparsenam.fitting.problem import FamilyProblem, FitProblem, Fitted, Indices, SmoothEvidence, Vector
 from sparsenam.model import AdditiveModel, ShapeBank, ShapeFunction
@@ -24,7 +25,7 @@ from sparsenam.selection.pairs import WorkingResponse, choose_pairs
 from sparsenam.selection.screen import screen
 from sparsenam.smooth.fit import SmoothFit
 from sparsenam.smooth.newton import LIGHTEST, SmoothProblem
-from sparsenam.smooth.pairs import PairFit, fit_pairs
+from sparsenam.smooth.pairs import MOST_MEGABYTES, PairFit, fit_pairs, least_megabytes
 from sparsenam.tables import PreparedSample, TableEncoder
 from sparsenam.tables.encoder import ColumnName, column_index
 
@@ -96,7 +97,22 @@ def asked_pairs(pairs: Pairs, encoder: TableEncoder, prepared: PreparedSample) -
         if (first, second) in found or (second, first) in found:
             raise InputError(describe("pairs", "each pair once", f"{names} twice", "name it once"))
         found.append((first, second))
+    for pair in found:
+        size = pair_megabytes(pair, prepared)
+        if size > MOST_MEGABYTES:
+            one, other = (prepared.names[term] for term in pair)
+            got = f"{one!r} with {other!r}, whose levels would take {size:,.0f}"
+            expected = f"pairs that take at most {MOST_MEGABYTES:.0f} megabytes"
+            raise InputError(describe("pairs", expected, got, "join rare levels, or leave the pair out"))
     return found
+
+
+def pair_megabytes(pair: tuple[int, int], prepared: PreparedSample) -> float:
+    """Return the memory that the fit of a pair takes at least."""
+    one, other = pair
+    return least_megabytes(
+        (prepared.x[one], prepared.x[other]), (bool(prepared.levels[one]), bool(prepared.levels[other]))
+    )
 
 
 def check_shaped(pairs: Sequence[tuple[int, int]], shaped: Collection[int], names: Sequence[str]) -> None:
@@ -190,7 +206,7 @@ def find_pairs(
         outputs=float(task.free_outputs),
         dispersion=1.0 if family.dispersion == "fixed" else None,
     )
-    candidates = screened.passing(LEVEL)[:CANDIDATES]
+    candidates = _without_large(screened.passing(LEVEL), prepared)[:CANDIDATES]
     if not len(candidates):
         return PairsFound()
     weights = prepared.weights * np.mean(task.curvatures(scores), axis=0)
@@ -222,6 +238,20 @@ def find_pairs(
     )
     chosen = tuple((int(candidates[index, 0]), int(candidates[index, 1])) for index in taken)
     return PairsFound(chosen, certificate)
+
+
+def _without_large(candidates: NDArray[np.intp], prepared: PreparedSample) -> NDArray[np.intp]:
+    """Return the pairs (pairs, 2) whose fit has room in memory; warn of the others."""
+    sizes = [pair_megabytes((int(one), int(other)), prepared) for one, other in candidates]
+    large = np.array(sizes) > MOST_MEGABYTES
+    if large.any():
+        names = ", ".join(" × ".join(prepared.names[int(term)] for term in pair) for pair in candidates[large])
+        message = (
+            f"pairs: {names} passed the test for joint effects, but their many levels would take more than"
+            f" {MOST_MEGABYTES:.0f} megabytes, so that they are left out; join rare levels to have them fitted"
+        )
+        warnings.warn(message, LargePairWarning, stacklevel=8)
+    return candidates[~large]
 
 
 def _pairs_to_test(terms: Sequence[int], kept: set[int], heredity: Heredity) -> NDArray[np.intp]:

@@ -19,7 +19,7 @@ from sparsenam.errors import InputError, StrayRowsWarning, check_number, check_w
 from sparsenam.fitting.all_rows import LargeTable, on_all_rows, trained_on
 from sparsenam.fitting.bands import bands_of
 from sparsenam.fitting.identity import choice_basis, identity_of
-from sparsenam.fitting.pairs import Heredity, Pairs, PairsFound, add_pairs, check_pairs
+from sparsenam.fitting.pairs import Heredity, Pairs, PairsFound, add_pairs, asked_pairs, check_pairs
 from sparsenam.fitting.problem import FamilyProblem, FitProblem, Fitted, Vector
 from sparsenam.fitting.residuals import residuals_of
 from sparsenam.fitting.shapes import check_shapes, read_shapes, shaped_terms
@@ -300,6 +300,7 @@ def fit(
     problem = plan.pose(sample, encoder)
     if plan.strategy.shapes:
         check_shapes(plan.strategy.shapes, encoder, problem)
+    asked_pairs(plan.pairs.pairs, encoder, problem.prepared)  # what cannot be met is refused before anything is fitted
     if context.resume is not None:
         context.resume.claim(identity_of(problem.prepared, context.streams.seed, plan.settings))
     splits = splitter(plan, sample, groups, answer, context)

@@ -98,7 +98,8 @@ def choose_pairs(
     mains
         Columns (k, rows) of the mains of all terms in question, on which pairs are residualised.
     most
-        The most pairs to take: a point of the path, never a cut by gain.
+        The most pairs to take: the rule's point where it has so few, else the best point of the path that has. Either
+        is a point of the path, never a cut by gain.
     n_tested
         The number of pairs that the candidates come from.
     """
@@ -141,7 +142,9 @@ def choose_pairs(
     )
     if isinstance(rule, Compact):
         rule = FewPairs(PAIRS_WORTH * rule.tolerance, rule.share)
-    taken = curve.choose(rule, most)
+    taken = curve.choose(rule)
+    if most is not None and curve.n_features[taken] > most:  # of too few pairs, the best: a margin would leave fewer
+        taken = curve.choose("best", most)
     certificate = None
     if taken:
         certificate = _certificate(design, target, working.weights, points[taken].alpha, names)
@@ -173,8 +176,9 @@ def _design(
 
     def roughness(index: int) -> Matrix:
         first, second = (axes[int(term)] for term in candidates[index])
-        matrix = np.kron(first.roughness(), np.eye(second.size)) + np.kron(np.eye(first.size), second.roughness())
-        return matrix[np.ix_(kept[index], kept[index])]
+        row, column = np.divmod(kept[index], second.size)  # of all nodes there may be far too many
+        along = first.roughness()[np.ix_(row, row)] * (column[:, None] == column)
+        return along + second.roughness()[np.ix_(column, column)] * (row[:, None] == row)
 
     single = len(candidates) * x.shape[1] * (INTERVALS + 2) ** 2 > WIDE
     return grouped_design(

@@ -18,7 +18,7 @@ from scipy.sparse.linalg import splu
 
 from sparsenam.convex.design import SPACING, distinct, place_ramps
 from sparsenam.model.pairs import GridCells, PairFunction, purified
-from sparsenam.smooth.prior import HIGHEST, LARGEST_STEP, LOWEST
+from sparsenam.smooth.prior import HIGHEST, LARGEST_STEP, LOWEST, WIDEST
 from sparsenam.tables.sample import Matrix, Vector
 
 # random vectors of ±1. Over 12 draws (5,000 rows, 16 and 32 intervals) degrees of freedom vary by 2 %, the strengths of
@@ -107,6 +107,7 @@ class GridBlock:
         self.fitted = np.zeros((x[0].size, outputs))
         self.strengths: Vector | None = None
         self.freedom = 0.0
+        self._traces = np.zeros(3)
         self._sums: tuple[list[Vector], list[Any]] | None = None
 
     @property
@@ -138,11 +139,10 @@ class GridBlock:
         values = self.values.reshape(*self.shape, -1).copy()
         return PairFunction((0, 1), (self.axes[0].knots, self.axes[1].knots), values, self.mass(weights))
 
-    def update(self, partial: Matrix, weights: Sequence[Vector], noise: float, free: int) -> None:
-        """Fit partial residuals (rows, outputs), and take a step of Fellner and Schall.
+    def update(self, partial: Matrix, weights: Sequence[Vector], noise: float) -> None:
+        """Fit partial residuals (rows, outputs) under the strengths as they are.
 
-        ``weights`` hold one array (rows,) for each output, or one for all; ``free`` is the number of outputs that are
-        free to vary.
+        ``weights`` hold one array (rows,) for each output, or one for all.
         """
         grams = self._grams(weights)
         if self.strengths is None:
@@ -161,12 +161,22 @@ class GridBlock:
             traces += np.array(products) / len(grams)
             smoothed += float(np.sum(spread * (prior @ self._probes))) / PROBES / len(grams)
         self.freedom = float(np.clip(self.size - smoothed, 0.0, self.size))
-        gained = np.sum(self._spectra / (self.strengths @ self._spectra), axis=1) - traces
+        self._traces = traces
+        self._centre(weights)
+
+    def learn(self, free: int) -> None:
+        """Take a step of Fellner and Schall at the present values; ``free`` outputs are free to vary.
+
+        As for mains, the prior variance of the values (the mean over the nodes) has an exponential prior of rate
+        `WIDEST`/2. Otherwise it is unbounded where a pair separates classes.
+        """
+        assert self.strengths is not None
+        variances = 1.0 / (self.strengths @ self._spectra)
+        gained = self._spectra @ variances - self._traces + WIDEST * (self._spectra @ variances**2) / self.size
         squares = np.array([np.sum(self.values * (matrix @ self.values)) for matrix in self.matrices]) / free
         factors = np.maximum(gained, 1e-10) / np.maximum(squares, 1e-14)
         factors = np.clip(factors, 1.0 / LARGEST_STEP, LARGEST_STEP)
         self.strengths = np.clip(self.strengths * factors, LOWEST, HIGHEST)
-        self._centre(weights)
 
     def spread(
         self, reference: Vector, weights: Sequence[Vector], noise: float, generator: np.random.Generator

@@ -25,6 +25,7 @@ FIRST, MOST = 16, 256  # intervals along an axis
 # most nodes of one grid; those without rows are filled by their neighbours. California, split 0, three pairs: 0.169,
 # and 0.178 with one node a row
 NODES_A_ROW, MOST_NODES = 2.0, 2**16
+MOST_MEGABYTES = 200.0  # of the factor of one grid; two categories then have at most 4,082 combinations of levels
 SWEEPS = 15
 SETTLED = 0.005  # relative change of the degrees of freedom, twice in a row, at which the sweeps end
 LEAST_NOISE = 1e-8
@@ -66,7 +67,7 @@ class MainsBlock:
         self.fitted = self.design.times(self.coefficients)
         self._sums: tuple[list[Vector], list[WeightedGram]] | None = None
         self._known: tuple[list[Posterior], float] | None = None
-        self._updates = 0
+        self._updates, self._learns = 0, False
 
     def penalty(self) -> float:
         """Return ½ Σ βᵀPβ over all outputs."""
@@ -74,16 +75,16 @@ class MainsBlock:
         betas = [(self.coefficients[columns], precision) for columns, precision in parts]
         return 0.5 * sum(float(np.sum(beta * (precision @ beta))) for beta, precision in betas)
 
-    def update(self, partial: Matrix, weights: Sequence[Vector], noise: float, free: int) -> None:
-        """Fit partial residuals (rows, outputs), and take a step of Fellner and Schall; see `GridBlock.update`."""
+    def update(self, partial: Matrix, weights: Sequence[Vector], noise: float) -> None:
+        """Fit partial residuals (rows, outputs) under the strengths as they are; see `GridBlock.update`."""
         if self._sums is None or any(one is not other for one, other in zip(self._sums[0], weights, strict=True)):
             self._sums = (list(weights), [self.design.weighted_gram(weight) for weight in weights])
             self._known = None
         # once pairs have taken what is theirs, the mains' smoothness hardly moves: a factor serves several sweeps
         self._updates += 1
-        learns = self._known is None or self._updates in LEARNING
-        precisions = self.layout.precisions(self.strengths)
-        if learns:
+        self._learns = self._known is None or self._updates in LEARNING
+        if self._learns:
+            precisions = self.layout.precisions(self.strengths)
             found = [posterior(self.layout, gram.matrix, precisions, noise) for gram in self._sums[1]]
             self._known = found, noise
         assert self._known is not None
@@ -93,10 +94,14 @@ class MainsBlock:
             centred = partial[:, outputs] - np.average(partial[:, outputs], axis=0, weights=weight)
             pull = self.design.transposed_times(weight[:, None] * centred)
             self.coefficients[:, outputs] = each.solve(pull / noise)
-        if learns:
-            self.freedom = float(np.mean([each.degrees_of_freedom.sum() for each in found]))
-            self.strengths = updated_strengths(self.layout, self.strengths, precisions, found, self.coefficients, free)
+        self.freedom = float(np.mean([each.degrees_of_freedom.sum() for each in found]))
         self.fitted = self.design.times(self.coefficients)
+
+    def learn(self, free: int) -> None:
+        """Take a step of Fellner and Schall at the coefficients as they are."""
+        if self._learns and self._known is not None:
+            precisions, found = self.layout.precisions(self.strengths), self._known[0]
+            self.strengths = updated_strengths(self.layout, self.strengths, precisions, found, self.coefficients, free)
 
 
 class HeldBlock:
@@ -109,7 +114,10 @@ class HeldBlock:
         """Return 0: nothing changes."""
         return 0.0
 
-    def update(self, partial: Matrix, weights: Sequence[Vector], noise: float, free: int) -> None:
+    def update(self, partial: Matrix, weights: Sequence[Vector], noise: float) -> None:
+        """Leave everything as it is."""
+
+    def learn(self, free: int) -> None:
         """Leave everything as it is."""
 
 
@@ -137,7 +145,20 @@ class _State:
             return residual, self._constant
         self.noise = dispersion(task.family, scores, task.target, task.weights, freedom + 1.0)
         bends = task.curvatures(scores)
+        if task.family.dispersion == "fixed":
+            self.noise = max(self.noise, self._excess(scores, bends, freedom))
         return -task.family.gradient(scores, task.target) / bends.T, [task.weights * bend for bend in bends]
+
+    def _excess(self, scores: Matrix, bends: Matrix, freedom: float) -> float:
+        """Return the dispersion of counts or classes about the scores, by their squared residuals.
+
+        It is above 1 where columns that are not in the fit act. A fixed 1 would take that for signal, and the grids
+        would get ever finer.
+        """
+        task, rows = self.task, float(self.task.weights.sum())
+        squares = float(np.sum(task.weights @ task.family.gradient(scores, task.target) ** 2)) / task.free_outputs
+        expected = float(np.mean(bends @ task.weights))
+        return squares / expected * rows / max(rows - freedom - 1.0, 1.0)
 
 
 def fit_pairs(
@@ -190,7 +211,7 @@ def fit_pairs(
                 grids[pair] = _grid(task, pair, finer[pair], levels, context)
                 grids[pair].start_from(old.function(task.weights), old.strengths, task.weights)
         tried = _sweep(state, [*grids.values(), *blocks], context)
-        if tried.criterion >= best.criterion:
+        if _criterion(task, tried, tried.noise) >= _criterion(task, best, tried.noise):
             grids = before.restore(state, blocks)
             break
         best, counts = tried, finer
@@ -221,12 +242,14 @@ class _Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class _Round:
-    criterion: float
+    loss: float
+    freedom: float
+    noise: float
     seconds: float
 
 
 def _sweep(state: _State, blocks: Sequence[Block], context: Context) -> _Round:
-    """Update all blocks in turn until the degrees of freedom rest; return the criterion that compares resolutions."""
+    """Update all blocks in turn until the degrees of freedom rest; return what compares resolutions."""
     task, freedoms = state.task, list[float]()
     started, out_of_time = time.monotonic(), context.clock.laps()
     for number in range(SWEEPS):
@@ -236,21 +259,23 @@ def _sweep(state: _State, blocks: Sequence[Block], context: Context) -> _Round:
         before = None if task.family.is_quadratic else _Point.of(state, blocks, scores)
         for block in blocks:
             partial = residual + block.fitted
-            block.update(partial, weights, state.noise, task.free_outputs)
+            block.update(partial, weights, state.noise)
             residual = partial - block.fitted
         if len(weights) == 1:
             state.intercept = state.intercept + np.average(residual, axis=0, weights=weights[0])
         else:
             means = [np.average(residual[:, k], weights=weight) for k, weight in enumerate(weights)]
             state.intercept = state.intercept + np.array(means)
-        if before is not None:
-            before.shorten(state, blocks)
+        if before is not None and before.shorten(state, blocks):
+            freedoms.clear()  # a shortened step changes little by itself
+        for block in blocks:
+            block.learn(task.free_outputs)
         context.progress.report("pairs", number + 1)
         freedoms.append(sum(block.freedom for block in blocks))
         changes = [abs(now - last) < SETTLED * now + 0.05 for last, now in pairwise(freedoms[-3:])]
         if (len(changes) == 2 and all(changes)) or out_of_time():
             break
-    return _Round(_criterion(state, blocks, freedoms[-1]), time.monotonic() - started)
+    return _Round(task.loss(state.scores(blocks)), freedoms[-1], state.noise, time.monotonic() - started)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -270,19 +295,29 @@ class _Point:
         copies = [value.copy() for value in values]
         return cls(cost, state.noise, state.intercept.copy(), copies, [block.fitted.copy() for block in blocks])
 
-    def shorten(self, state: _State, blocks: Sequence[Block]) -> None:
-        """Halve the way from here until the loss is no worse than it was at the start."""
-        for _ in range(HALVINGS):
-            loss = state.task.loss(state.scores(blocks)) / self.noise
-            if np.isfinite(loss) and loss <= self.objective + 1e-8 * abs(self.objective):
-                return
-            state.intercept = 0.5 * (state.intercept + self.intercept)
+    def shorten(self, state: _State, blocks: Sequence[Block]) -> bool:
+        """Halve the step until loss and penalty together are no worse than at its start; return whether it was halved.
+
+        Strengths are learned afterwards: those of a step that leads astray would be too weak to hold the next one.
+        """
+        for number in range(HALVINGS + 1):
+            cost = state.task.loss(state.scores(blocks)) / self.noise + sum(block.penalty() for block in blocks)
+            if cost <= self.objective + 1e-8 * abs(self.objective):
+                return number > 0
+            share = 0.0 if number == HALVINGS else 0.5  # of the step: none if even a short one is worse
+            state.intercept = _between(self.intercept, state.intercept, share)
             for block, values, fitted in zip(blocks, self.values, self.fitted, strict=True):
-                block.fitted = 0.5 * (block.fitted + fitted)
+                block.fitted = _between(fitted, block.fitted, share)
                 if isinstance(block, MainsBlock):
-                    block.coefficients = 0.5 * (block.coefficients + values)
+                    block.coefficients = _between(values, block.coefficients, share)
                 elif isinstance(block, GridBlock):
-                    block.values = 0.5 * (block.values + values)
+                    block.values = _between(values, block.values, share)
+        return True
+
+
+def _between(start: Matrix, end: Matrix, share: float) -> Matrix:
+    """Return the point at a share of the way from start to end; the end of a whole step may not be finite."""
+    return start + share * (end - start) if share > 0.0 else start
 
 
 def _values(block: Block) -> Matrix:
@@ -292,14 +327,36 @@ def _values(block: Block) -> Matrix:
     return block.values if isinstance(block, GridBlock) else np.zeros((0, 0))
 
 
-def _criterion(state: _State, blocks: Sequence[Block], freedom: float) -> float:
-    """Return generalised cross-validation, or Akaike's criterion where the dispersion is known."""
-    task = state.task
-    loss, rows = task.loss(state.scores(blocks)), float(task.weights.sum())
+def _criterion(task: SmoothProblem, fit: _Round, noise: float) -> float:
+    """Return generalised cross-validation, or Akaike's criterion where the dispersion is known.
+
+    ``noise`` is the dispersion of the larger of two fits that are compared, which explains the most.
+    """
     if task.family.dispersion == "fixed":
-        return loss + freedom
+        return fit.loss / noise + fit.freedom
     least = float(task.weights @ -task.family.conjugate(task.target, task.target))
-    return (loss - least) / max(1.0 - freedom / rows, 1e-6) ** 2
+    return (fit.loss - least) / max(1.0 - fit.freedom / float(task.weights.sum()), 1e-6) ** 2
+
+
+def megabytes(nodes: tuple[int, int], unordered: tuple[bool, bool]) -> float:
+    """Return about how much memory the factor of a grid takes.
+
+    A level is the neighbour of all others. Hence the factor of two categories is full; that of one is made of blocks
+    that are, one for each node of the other axis. A number and its index take 12 bytes.
+    """
+    size = nodes[0] * nodes[1]
+    if all(unordered):
+        return 12e-6 * size**2
+    return 12e-6 * size * (2 * nodes[unordered.index(True)] if any(unordered) else min(nodes))
+
+
+def least_megabytes(x: tuple[Vector, Vector], unordered: tuple[bool, bool]) -> float:
+    """Return the memory that a pair of terms (rows,) takes at least: with all levels, and 3 nodes along a number."""
+    first, second = (
+        np.unique(cells[~np.isnan(cells)]).size if is_unordered else 3
+        for cells, is_unordered in zip(x, unordered, strict=True)
+    )
+    return megabytes((first, second), unordered)
 
 
 def _first_counts(task: SmoothProblem, pair: tuple[int, int], levels: NDArray[np.bool_]) -> tuple[int, int]:
@@ -317,8 +374,12 @@ def _capped(
         values = distinct(cells[present], task.weights[present])[0].size - 1
         found.append(values if levels[term] else max(min(count, values, MOST), 1))
     most = min(NODES_A_ROW * float(task.weights.sum()), MOST_NODES)
+    unordered = (bool(levels[pair[0]]), bool(levels[pair[1]]))
     first, second = found
-    while (first + 1) * (second + 1) > most and (first > 2 or second > 2):
+    while first > 2 or second > 2:
+        nodes = (first + 1, second + 1)
+        if nodes[0] * nodes[1] <= most and megabytes(nodes, unordered) <= MOST_MEGABYTES:
+            break
         if (first >= second and not levels[pair[0]]) or levels[pair[1]]:
             if first <= 2:
                 break
