@@ -90,7 +90,9 @@ MECHANISMS = {
     ),
     "stray rows": Mechanism(
         "a few far rows that turn the end of a curve are left out",
-        put({"smooth.fit:_without_strays": lambda task, state, *_: (task, state, {})}),
+        put(
+            {"smooth.fit:_without_strays": lambda task, state, *_: (task, state, {}, np.zeros(len(task.target), bool))}
+        ),
     ),
     "lines": Mechanism(
         "a curve of less than half a degree of freedom beyond a line becomes a line",
