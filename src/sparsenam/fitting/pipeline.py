@@ -300,7 +300,8 @@ def fit(
     problem = plan.pose(sample, encoder)
     if plan.strategy.shapes:
         check_shapes(plan.strategy.shapes, encoder, problem)
-    asked_pairs(plan.pairs.pairs, encoder, problem.prepared)  # what cannot be met is refused before anything is fitted
+    if plan.pairs.pairs != 0:
+        asked_pairs(plan.pairs.pairs, encoder, problem.prepared)  # to refuse what cannot be met before anything is fitted
     if context.resume is not None:
         context.resume.claim(identity_of(problem.prepared, context.streams.seed, plan.settings))
     splits = splitter(plan, sample, groups, answer, context)
