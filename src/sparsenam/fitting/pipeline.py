@@ -301,7 +301,7 @@ def fit(
     if plan.strategy.shapes:
         check_shapes(plan.strategy.shapes, encoder, problem)
     if plan.pairs.pairs != 0:
-        asked_pairs(plan.pairs.pairs, encoder, problem.prepared)  # to refuse what cannot be met before anything is fitted
+        asked_pairs(plan.pairs.pairs, encoder, problem.prepared)  # refuses what cannot be met before anything is fitted
     if context.resume is not None:
         context.resume.claim(identity_of(problem.prepared, context.streams.seed, plan.settings))
     splits = splitter(plan, sample, groups, answer, context)
