@@ -391,6 +391,8 @@ def _without_strays(
         return _solve_shapes(rest, ramps, unordered, shapes, Start(replace(before, spreads=())), steps)
 
     codes = np.flatnonzero(unordered).tolist()
+    if not far:
+        return task, state, {}, np.zeros(len(task.target), dtype=np.bool_)
     return without_strays(task, state, far, codes, again)
 
 
