@@ -2,9 +2,9 @@
 
     python benchmarks/ablate.py [--tables NAME …] [--only MECHANISM …] [--splits N] [--jobs N] [--summary]
 
-Fits are kept in benchmarks/results/ablation.json and are not made again for the same source files. ``--summary`` prints
-the table of docs/ablation.md: how often a mechanism changed anything, the paired change of the test loss, the tables
-that lose most without it and with it, and CPU time.
+Fits are kept in benchmarks/results/ablation.json and are not made again for the same source files. The table of
+docs/ablation.md is made of them: how often a mechanism changed anything, the paired change of the test loss, the tables
+that lose most and least without it, and CPU time. ``--summary`` makes the table and fits nothing.
 """
 
 import argparse
@@ -20,6 +20,7 @@ import pandas as pd
 import signal_tables
 from bench import our_version
 from bench_real import facts_of  # it sets one thread before numpy is imported
+from guarantees import table
 from paper_tables import TASKS
 from real.forked import Limits
 from real.losses import empty_prediction, row_losses
@@ -27,8 +28,11 @@ from real.methods import Task, ours
 from real.report import Report, fit_and_judge
 from real.summary import log_ratios, mean_and_error, shared_splits
 from real.tables import TABLES, Split, split_of
+from real_page import with_part
 
 RESULTS = Path(__file__).resolve().parent / "results" / "ablation.json"
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "ablation.md"
+MARKS = ("<!-- ablation -->", "<!-- /ablation -->")
 UNLIMITED = 1e9
 
 
@@ -229,7 +233,7 @@ def summary_row(content, name, real):
 def summary(content):
     """Return the table of docs/ablation.md."""
     heads = ("without", "tables", "changed", "loss, mean ± s.e.", "worst without", "best without", "CPU")
-    lines = ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
+    lines = []
     for name in MECHANISMS:
         for real, word in ((True, "real"), (False, "generated")):
             row = summary_row(content, name, real)
@@ -242,8 +246,8 @@ def summary(content):
                 "{} {:+.1f} %".format(*row["best"]),
                 f"{row['cpu']:.2f}",
             )
-            lines.append("| " + " | ".join((name, word, *cells)) + " |")
-    return "\n".join(lines) + "\n"
+            lines.append([name, word, *cells])
+    return table(heads, lines)
 
 
 def main():
@@ -253,7 +257,7 @@ def main():
     parser.add_argument("--only", nargs="+", choices=MECHANISMS, default=list(MECHANISMS), metavar="MECHANISM")
     parser.add_argument("--splits", type=int, default=3)
     parser.add_argument("--jobs", type=int, default=1)
-    parser.add_argument("--summary", action="store_true", help="print the table and fit nothing")
+    parser.add_argument("--summary", action="store_true", help="write the table and fit nothing")
     parser.add_argument("--out", type=Path, default=RESULTS)
     wanted = parser.parse_args()
     names = ["default", *MECHANISMS]
@@ -263,7 +267,8 @@ def main():
         importlib.import_module("sparsenam.fitting.detail")
         calls = calls_for(report, wanted.tables, wanted.only, wanted.splits)
         report.run(calls, Limits(), wanted.jobs)
-    print(summary(report.content))
+    if wanted.out == RESULTS:
+        PAGE.write_text(with_part(PAGE.read_text(), summary(report.content), MARKS))
 
 
 if __name__ == "__main__":

@@ -225,10 +225,10 @@ def readme_part(report):
     return README_TEXT.format(**sizes(report), rows=table(heads, lines))
 
 
-def with_part(text, part):
-    """Return README with the part between its marks replaced."""
-    before, rest = text.split(MARKS[0])
-    return f"{before}{MARKS[0]}\n{part}{MARKS[1]}{rest.split(MARKS[1])[1]}"
+def with_part(text, part, marks=MARKS):
+    """Return a text with the part between its marks replaced."""
+    before, rest = text.split(marks[0])
+    return f"{before}{marks[0]}\n{part}{marks[1]}{rest.split(marks[1])[1]}"
 
 
 def draw(report):
