@@ -20,7 +20,7 @@ import pandas as pd
 import signal_tables
 from bench import our_version
 from bench_real import facts_of  # it sets one thread before numpy is imported
-from guarantees import table
+from guarantees import table as table_of
 from paper_tables import TASKS
 from real.forked import Limits
 from real.losses import empty_prediction, row_losses
@@ -247,7 +247,7 @@ def summary(content):
                 f"{row['cpu']:.2f}",
             )
             lines.append([name, word, *cells])
-    return table(heads, lines)
+    return table_of(heads, lines)
 
 
 def main():
