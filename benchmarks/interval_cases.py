@@ -3,7 +3,7 @@
 Usage: python benchmarks/interval_cases.py [--quick] [--out FILE]
 
 Each setting is a family, a case and a number of rows. Coverage at level 0.9 is the exact probability of a new y under
-the true distribution, so that only tables vary: "mean" over tables with its standard error, and the "worst" of them.
+the true distribution, in the middle of two columns of noise: "mean" over tables, its standard error, and the "worst".
 "true" is the coverage of the interval between the true quantiles 0.05 and 0.95, and "least" the smallest coverage, 0.9
 or more, of any interval that y allows: both are 0.9, and more for counts. Where "least" is above 0.92, as for the small
 counts of "poisson", no interval covers between 0.88 and 0.92; "poisson, large" has larger counts. A mean is "within"
@@ -57,10 +57,9 @@ def true_coverages(law, family):
 
 def one_table(family, case, rows, seed):
     """Return the coverage of a table's intervals, "true", "least", and if it warned; None for another selection."""
-    generator, share = np.random.default_rng(seed), CASES[case]
+    generator, share, means = np.random.default_rng(seed), CASES[case], np.asarray(MEANS[family])
     flag = generator.permutation(np.arange(rows) < round(share * rows)).astype(float)
     table = pd.DataFrame({"flag": flag, "noise": generator.normal(size=rows), "other": generator.uniform(size=rows)})
-    means = np.asarray(MEANS[family])
     means = means if case != "empty" else means[[0, 0]]
     y = true_law(family, means[flag.astype(int)]).rvs(random_state=generator)
     settings = {} if family == "gaussian" else {"family": family.split(",")[0]}
