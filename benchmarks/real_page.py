@@ -186,8 +186,8 @@ def page(report):
     losses = ", ".join(f"{loss} for {words}" for words, loss in KINDS.values())
     parts = [INTRODUCTION.format(**sizes(report)), "## Against the peers\n", against_peers(report)]
     parts += [
-        "Each dot is a table: the default's loss over the peer's. The line is the geometric mean; dots beyond 0.4 and 2.5\n"
-        "are drawn there.\n",
+        "Each dot is a table: the default's loss over the peer's. The line is the geometric mean; dots beyond 0.4\n"
+        "and 2.5 are drawn there.\n",
         "![Loss of the default over that of each peer, a dot for each table](images/real_tables.svg)\n",
         "## Our settings\n",
         among_ours(report),
