@@ -84,24 +84,27 @@ def compare(report, ours, peer, kind=None):
     return Comparison(ratios, (better, tied, worse), cpu) if ratios else None
 
 
-def loss_of(entry, method):
-    """Return the mean loss of a method on a table, ``None`` without a result."""
+def losses_of(entry, method):
+    """Return the losses of a method on the splits of a table where it has a result."""
     records = entry["methods"].get(method, {"splits": {}})["splits"].values()
-    losses = [record["loss"] for record in records if "loss" in record]
-    return statistics.fmean(losses) if losses else None
+    return [record["loss"] for record in records if "loss" in record]
 
 
 def worst_tables(report, ours, peers, count):
-    """Return the tables on which the best peer is furthest ahead: table, our loss, peer, its loss, standard errors."""
+    """Return the tables on which a peer is furthest ahead: table, our loss, peer, its loss, standard errors.
+
+    Both losses are means over the splits where both have a result.
+    """
     rows = []
     for table, entry in report["tables"].items():
-        mine = loss_of(entry, ours)
-        theirs = {peer: loss for peer in peers if (loss := loss_of(entry, peer)) is not None}
-        if mine is None or not theirs:
+        shared = {peer: shared_splits(entry["methods"], peer, ours) for peer in peers}
+        shared = {peer: pairs for peer, pairs in shared.items() if pairs}
+        if not shared:
             continue
-        peer = min(theirs, key=theirs.get)
-        mean, error = difference(shared_splits(entry["methods"], peer, ours))
-        rows.append((table, mine, peer, theirs[peer], mean / max(error, 1e-12)))
+        peer, pairs = max(shared.items(), key=lambda item: log_ratios(item[1]))
+        theirs, mine = (statistics.fmean(pair[place]["loss"] for pair in pairs) for place in (0, 1))
+        mean, error = difference(pairs)
+        rows.append((table, mine, peer, theirs, mean / max(error, 1e-12)))
     return sorted(rows, key=lambda row: row[3] / row[1])[:count]
 
 
