@@ -68,6 +68,52 @@ def test_only_the_command_prints():
     assert not found
 
 
+def is_family_name(node):
+    if not (isinstance(node, ast.Attribute) and node.attr == "name"):
+        return False
+    of = node.value
+    return (of.attr if isinstance(of, ast.Attribute) else getattr(of, "id", "")).endswith("family")
+
+
+def asks_for_a_family(node):
+    """Return whether the node compares the name of a family with a text, or with several in brackets."""
+    if not isinstance(node, ast.Compare):
+        return False
+    sides = [node.left, *node.comparators]
+    constants = [part for side in sides for part in (getattr(side, "elts", None) or [side])]
+    texts = [part for part in constants if isinstance(part, ast.Constant) and isinstance(part.value, str)]
+    return bool(texts) and any(is_family_name(side) for side in sides)
+
+
+def test_only_families_know_their_names():
+    found = [
+        f"{name}:{node.lineno}"
+        for name, tree in trees().items()
+        if not name.startswith("families/")
+        for node in ast.walk(tree)
+        if asks_for_a_family(node)
+    ]
+    assert not found, "ask for what the family declares, such as its response"
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "family.name == 'gamma'",
+        "'gamma' != self.model_.family.name",
+        "family.name not in ('gamma', 'tweedie')",
+        "first_family.name in {'gamma'}",
+    ],
+)
+def test_a_comparison_of_a_family_with_a_name_is_recognised(code):
+    assert asks_for_a_family(ast.parse(code, mode="eval").body)
+
+
+@pytest.mark.parametrize("code", ["family.response == 'count'", "family.name in taken", "column.name == 'gamma'"])
+def test_other_comparisons_are_not_taken_for_that_of_a_family(code):
+    assert not asks_for_a_family(ast.parse(code, mode="eval").body)
+
+
 @pytest.mark.parametrize("code", ["print(1)", "sys.stdout.write('')"])
 def test_printing_is_recognised(code):
     assert any(writes_to_stdout(node) for node in ast.walk(ast.parse(code)))

@@ -11,6 +11,7 @@ from scipy.optimize import minimize
 from sparsenam.errors import InputError
 from sparsenam.families import (
     FAMILIES,
+    Family,
     Gamma,
     Gaussian,
     Huber,
@@ -475,6 +476,21 @@ def test_the_variance_is_a_power_of_the_mean(family):
     slope = np.ones_like(mean) if family.link == "identity" else mean
     variance = np.abs(mean) ** family.variance_power
     np.testing.assert_allclose(family.hessian_diagonal(scores, mean), slope**2 / variance, rtol=1e-12)
+
+
+@every_family
+def test_the_declared_response_agrees_with_the_range_and_the_outputs(name):
+    family = CASES[name]
+    assert (family.response in ("binary", "classes", "labels")) == (family.range.highest == 1.0)
+    assert (family.response in ("count", "amount")) == (family.range.lowest >= 0.0 and family.range.highest == np.inf)
+    assert (family.response == "classes") == family.couples_outputs
+
+
+def test_the_response_of_a_custom_loss_or_family_is_a_number_unless_it_says_otherwise():
+    class Plain(Family):
+        name = "plain"
+
+    assert Plain().response == custom_family(LogCosh()).response == "number"
 
 
 def test_a_whole_family_that_does_not_declare_its_capabilities_is_refused():

@@ -13,8 +13,6 @@ from sparsenam.errors import InputError, describe
 if TYPE_CHECKING:
     from sparsenam.cli.problem import LabelledRows, TargetRequest
 
-COUNTS, AMOUNTS = ("poisson", "negative_binomial"), ("gamma", "tweedie")  # families that may have exposures
-
 TableFile = Annotated[Path, typer.Argument(help="The table of the fit, or one like it, or -.", show_default=False)]
 Target = Annotated[
     str, typer.Option(help="Column that the model predicts; of survival, the times.", show_default=False)
@@ -58,10 +56,10 @@ def request_for(estimator: Any, target: str, event: str | None, exposure: str | 
     if of_times != (event is not None):
         expected = "the column of events" if of_times else "a model of survival"
         raise InputError(describe("--event", expected, event or "none", "name it" if of_times else "leave it out"))
-    family = None if of_classes or of_times else estimator.model_.family.name
-    task = "classification" if of_classes else "survival" if of_times else "regression"
-    task = "count" if family in COUNTS else task
-    return TargetRequest(target, task, family if family in AMOUNTS else None, event, exposure)
+    family = estimator.model_.family
+    task = "count" if family.response == "count" else "regression"
+    task = "classification" if of_classes else "survival" if of_times else task
+    return TargetRequest(target, task, family.name if family.response == "amount" else None, event, exposure)
 
 
 def check_report(path: Path | None) -> None:

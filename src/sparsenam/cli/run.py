@@ -431,12 +431,13 @@ def _number_errors(estimator: Any, kind: TargetKind, fitted: LabelledRows, held:
         weights = np.ones(seen.size) if fitted.weights is None else fitted.weights
         constant = held.exposure * float(weights @ seen / (weights @ fitted.exposure))
         baseline = "the mean rate"
+    family: Family = estimator.model_.family
     name, error = "root mean squared error", _root_mean_square
     if kind.task == "count":
         name, error = "Poisson deviance", _poisson_deviance
-    elif kind.family == "gamma":
+    elif family.variance_power == 2.0:
         name, error = "gamma deviance", _gamma_deviance
-    elif kind.family in ("quantile", "huber"):
+    elif family.robust_scale:
         level = 0.5 if kind.quantile is None else kind.quantile
         name, error, baseline = "mean absolute error", _mean_absolute, "the median"
         if level != 0.5:

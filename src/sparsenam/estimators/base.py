@@ -358,7 +358,7 @@ class AdditiveEstimator(AuditingMixin, BandsMixin, EditingMixin, ExportMixin, Ch
         task: Task = "classification" if hasattr(self, "classes_") else "regression"
         if hasattr(self, "event_times_"):
             task = "survival"
-        outputs = output_names(task, family.name, getattr(self, "classes_", ()), self.model_.intercept.size)
+        outputs = output_names(task, family.response, getattr(self, "classes_", ()), self.model_.intercept.size)
         network, kept = settings.get("network"), self._choosing().always_keep or ()
         threshold = None
         if isinstance(network, Network) and not network.solver_for(as_penalty(settings["penalty"])).proximal:
@@ -366,7 +366,7 @@ class AdditiveEstimator(AuditingMixin, BandsMixin, EditingMixin, ExportMixin, Ch
         return FitRecord(
             task=task,
             outputs=outputs,
-            units=score_units(task, family.name, family.link, outputs, self.summary_.target),
+            units=score_units(task, family.response, family.link, outputs, self.summary_.target),
             model=self.model_,
             encoder=encoder,
             summary=self.summary_,

@@ -98,9 +98,9 @@ class AdditiveClassifier(SetMixin, ClassifierMixin, AdditiveEstimator):
                 target, classes, family = self._one_label(answer, weights > 0)
                 factors = self._class_weights(target, classes, weights > 0)
                 weights = weights * factors
-            outputs = target[:, 1:] if family.name == "binomial" else target
+            outputs = target[:, 1:] if family.response == "binary" else target
             plan = self._plan(self._pose(strategy, family), strategy, penalty)
-            if family.name == "multinomial" and plan.alpha == "auto" and settings.get("max_seconds") is None:
+            if family.response == "classes" and plan.alpha == "auto" and settings.get("max_seconds") is None:
                 said = what_classes_take(int((weights > 0).sum()), terms.shape[1], classes.size)
                 if said:  # the level is that of whoever calls fit
                     warnings.warn(said, LongFitWarning, stacklevel=3)
@@ -108,7 +108,7 @@ class AdditiveClassifier(SetMixin, ClassifierMixin, AdditiveEstimator):
             table = None
             if given.blocks is not None:
                 by_class = np.array([factors[target.argmax(axis=1) == code][0] for code in range(classes.size)])
-                table = LargeTable(given.blocks, ClassTarget(classes, by_class, family.name == "binomial"))
+                table = LargeTable(given.blocks, ClassTarget(classes, by_class, family.response == "binary"))
             self._fit_by(plan, surroundings, encoder, sample, groups, answer, table, name_of(y, encoder.names))
             self.classes_ = classes
             return self
@@ -116,7 +116,7 @@ class AdditiveClassifier(SetMixin, ClassifierMixin, AdditiveEstimator):
     def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
         """Return the linear predictor: log odds of the second class, shape (rows,), or (rows, outputs)."""
         scores = self._scores(X)
-        if self.model_.family.name == "multilabel":
+        if self.model_.family.response == "labels":
             return scores
         if scores.shape[1] == 1:
             return scores[:, 0]
@@ -126,12 +126,12 @@ class AdditiveClassifier(SetMixin, ClassifierMixin, AdditiveEstimator):
         """Return probabilities of the classes (or of each label), shape (rows, classes)."""
         scores = self._scores(X)
         means = self.model_.family.mean(scores)
-        return np.column_stack([1.0 - means, means]) if self.model_.family.name == "binomial" else means
+        return np.column_stack([1.0 - means, means]) if self.model_.family.response == "binary" else means
 
     def predict(self, X: ArrayLike) -> Classes:
         """Return the most probable class, shape (rows,), or 0/1 labels, shape (rows, labels)."""
         probabilities = self.predict_proba(X)
-        if self.model_.family.name == "multilabel":
+        if self.model_.family.response == "labels":
             return (probabilities > 0.5).astype(int)
         return self.classes_[probabilities.argmax(axis=1)]
 
@@ -151,7 +151,7 @@ class AdditiveClassifier(SetMixin, ClassifierMixin, AdditiveEstimator):
 
     def _target_in(self, y: ArrayLike) -> NDArray[np.float64]:
         labels: Classes = check_array(y, ensure_2d=False, dtype=None, input_name="y")
-        if self.model_.family.name == "multilabel":
+        if self.model_.family.response == "labels":
             if labels.shape[1:] != self.classes_.shape:
                 got = f"shape {labels.shape}"
                 raise InputError(describe("y", f"{self.classes_.size} labels for each row", got, "correct y"))
@@ -161,10 +161,10 @@ class AdditiveClassifier(SetMixin, ClassifierMixin, AdditiveEstimator):
             got = shown(labels[~known][0])
             raise InputError(describe("y", f"the classes {self.classes_.tolist()}", got, "leave these rows out"))
         target = (labels[:, None] == self.classes_[None, :]).astype(np.float64)
-        return target[:, 1:] if self.model_.family.name == "binomial" else target
+        return target[:, 1:] if self.model_.family.response == "binary" else target
 
     def _row_weights(self, target: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        if self.model_.family.name == "multilabel":
+        if self.model_.family.response == "labels":
             return weights
         one_hot = np.column_stack([1.0 - target, target]) if target.shape[1] == 1 else target
         return weights * self._class_weights(one_hot, self.classes_, weights > 0)
@@ -197,7 +197,7 @@ class AdditiveClassifier(SetMixin, ClassifierMixin, AdditiveEstimator):
         if wanted == "auto":
             return target, classes, Binomial() if classes.size == 2 else Multinomial()
         family = as_family(wanted, CLASSIFICATION_FAMILIES)
-        if family.name == "multilabel" or (family.name == "binomial" and classes.size != 2):
+        if family.response == "labels" or (family.response == "binary" and classes.size != 2):
             expected, got = f"a target for the {family.name} family", f"{classes.size} classes"
             raise InputError(describe("y", expected, got, "use family='auto'"))
         return target, classes, family

@@ -70,7 +70,7 @@ class ExportMixin:
     def _target(self) -> Target:
         classes = getattr(self, "classes_", None)
         if classes is not None:
-            return Target("labels" if self.model_.family.name == "multilabel" else "classes", classes)
+            return Target("labels" if self.model_.family.response == "labels" else "classes", classes)
         baseline = getattr(self, "baseline_", None)
         if isinstance(baseline, Baseline):
             return Target("survival", baseline=(baseline.times, baseline.cumulative_hazard))

@@ -362,7 +362,7 @@ class SetMixin(UncertaintyMixin):
             ``members`` (rows, classes), the method, and what it guarantees.
         """
         residuals = self._residuals("predict_set")
-        if self.model_.family.name == "multilabel":
+        if self.model_.family.response == "labels":
             remedy = "use predict_proba, or one classifier for each label"
             raise InputError(describe("predict_set", "one class for each row", "several labels", remedy))
         check_number("level", level, 0.0, 1.0, open_below=True, open_above=True)
@@ -402,4 +402,4 @@ class SetMixin(UncertaintyMixin):
         means = residuals.reliability.apply(
             self.model_.family, self.model_.scores(reader_of(self.encoder_, self.model_).encode(X))
         )
-        return np.column_stack([1.0 - means, means]) if self.model_.family.name == "binomial" else means
+        return np.column_stack([1.0 - means, means]) if self.model_.family.response == "binary" else means

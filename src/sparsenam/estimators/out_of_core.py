@@ -131,7 +131,7 @@ def _predictor(model: AdditiveEstimator, method: Method) -> Predictor:
         remedy = "fit it on a table with names"
         raise InputError(describe("model", "one that knows its columns by name", "one without names", remedy))
     classes: list[Any] = list(getattr(model, "classes_", ()))
-    labels = model.model_.family.name == "multilabel"
+    labels = model.model_.family.response == "labels"
     width, kind = model.model_.intercept.size, np.dtype(np.float64)
     outputs = ["prediction"] if width == 1 else [f"prediction {index}" for index in range(width)]
     if method == "predict_proba":

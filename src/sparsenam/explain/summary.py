@@ -258,7 +258,7 @@ def against_average(family: Family, effects: Matrix) -> Matrix:
     Probabilities of classes are the same for scores that all differ by one number, which training leaves anywhere;
     taken off, each score is the log odds of its class against the (geometric) average of all.
     """
-    return effects - effects.mean(axis=-1, keepdims=True) if family.name == "multinomial" else effects
+    return effects - effects.mean(axis=-1, keepdims=True) if family.response == "classes" else effects
 
 
 def is_split(term: Term) -> bool:

@@ -6,10 +6,13 @@ import itertools
 import math
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 from unicodedata import east_asian_width
 
 from sparsenam.tables.text import EPOCH
+
+if TYPE_CHECKING:
+    from sparsenam.families import Response
 
 Task = Literal["regression", "classification", "survival"]
 FeatureKind = Literal["number", "category", "ordered", "date"]
@@ -154,24 +157,24 @@ def wrap(name: str, length: int, lines: int = 2) -> list[str]:
     return [*found, rest]
 
 
-def output_names(task: Task, family: str, classes: Sequence[object], outputs: int) -> tuple[str, ...]:
+def output_names(task: Task, response: Response, classes: Sequence[object], outputs: int) -> tuple[str, ...]:
     """Return the name of each output: the class whose score it is, or y."""
     if task == "classification":
-        return tuple(str(name) for name in (classes[1:] if family == "binomial" else classes))
+        return tuple(str(name) for name in (classes[1:] if response == "binary" else classes))
     return ("y",) if outputs == 1 else tuple(f"y{index}" for index in range(outputs))
 
 
 LOG_ODDS = "log odds of "
 
 
-def score_units(task: Task, family: str, link: str, outputs: Sequence[str], target: str | None = None) -> str:
+def score_units(task: Task, response: Response, link: str, outputs: Sequence[str], target: str | None = None) -> str:
     """Return the units of scores and effects, with the name of the target where it has one."""
     if task == "survival":
         return SURVIVAL_UNITS
     if task == "classification":
-        if family == "binomial":
+        if response == "binary":
             return LOG_ODDS + _class_text(outputs[0], target)
-        if family == "multilabel":
+        if response == "labels":
             return "log odds of each label"
         return "log odds of each class against the average of all classes"
     if link == "identity":

@@ -43,6 +43,7 @@ from sparsenam.export.plain_data import (
     unpack_parameters,
 )
 from sparsenam.export.residuals import PREFIX, read_residuals, residuals_to_parts
+from sparsenam.families import Response
 from sparsenam.forms import RefusalError, require
 from sparsenam.model import AdditiveModel
 from sparsenam.survival.cox import Baseline
@@ -54,10 +55,10 @@ Document = dict[str, Any]
 FACTS = {"alpha_", "n_parameters_", "stationarity_", "history_", "readmitted_", "substitutes_"}
 JOINED = " + "  # the names of columns that are kept or dropped as one
 HISTORY = {"epoch", "loss", "penalty", "validation", "terms", "rate", "seconds"}
-OUTPUTS_OF_CLASSES: dict[str, Callable[[int], int]] = {
-    "binomial": lambda classes: 1 if classes == 2 else 0,
-    "multinomial": lambda classes: classes,
-    "multilabel": lambda classes: classes,
+OUTPUTS_OF_CLASSES: dict[Response, Callable[[int], int]] = {
+    "binary": lambda classes: 1 if classes == 2 else 0,
+    "classes": lambda classes: classes,
+    "labels": lambda classes: classes,
 }
 
 
@@ -277,14 +278,16 @@ def _taken(document: Document) -> int | None:
 
 def _target(document: Document, model: AdditiveModel, kind: type[Any]) -> Document:
     """Return the attributes that say what is predicted; they must fit the estimator and the family."""
-    name, outputs, damage = model.family.name, model.intercept.size, "an estimator that does not fit its family"
+    family, outputs, damage = model.family, model.intercept.size, "an estimator that does not fit its family"
     if issubclass(kind, ClassifierMixin):
         classes = read_labels(document["classes"])
-        require(name in OUTPUTS_OF_CLASSES and OUTPUTS_OF_CLASSES[name](classes.size) == outputs, damage)
+        expected = OUTPUTS_OF_CLASSES.get(family.response)
+        require(expected is not None and expected(classes.size) == outputs, damage)
         return {"classes_": classes}
-    require(document["classes"] is None and name not in OUTPUTS_OF_CLASSES, damage)
+    require(document["classes"] is None and family.response not in OUTPUTS_OF_CLASSES, damage)
     if _predicts_survival(kind):
-        require(name == "poisson" and outputs == 1, damage)
+        # counts with the cumulative hazard as exposure
+        require(family.response == "count" and family.exposure_power is not None and outputs == 1, damage)
         return {}
     flat = document["flat_target"]
     require(type(flat) is bool and not (flat and outputs > 1), damage)

@@ -35,6 +35,7 @@ class Gamma(Family):
     name = "gamma"
     link = "log"
     range = TargetRange(SMALLEST, np.inf, "numbers above 0")
+    response = "amount"
     dispersion = "pearson"
     variance_power = 2.0
     exposure_power = 0.0
@@ -88,6 +89,7 @@ class Tweedie(Family):
     name = "tweedie"
     link = "log"
     range = TargetRange(0.0, np.inf, "numbers not below 0")
+    response = "amount"
     dispersion = "pearson"
 
     def __post_init__(self) -> None:

@@ -19,6 +19,7 @@ Array = TypeVar("Array", bound=Any)  # numpy or torch: every formula is written 
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
 Dispersion = Literal["fixed", "pearson", "empirical"]
+Response = Literal["number", "count", "amount", "binary", "classes", "labels"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +64,9 @@ class Family(Protocol):
         Whether the loss is ½ Σₖ (score - y)², so that least squares solve it.
     couples_outputs
         Whether the loss is not a sum over outputs, as for softmax; `hessian_diagonal` is then the same for all.
+    response
+        What y is: a number, a count, an amount, one of two classes (an output of 0 or 1), one of several classes (an
+        output for each), or several labels (an output of 0 or 1 for each).
     dispersion
         How the scale φ of the noise is found: it is 1 ("fixed"), by Pearson's estimate ("pearson"), or from the
         derivatives of the loss ("empirical").
@@ -81,6 +85,7 @@ class Family(Protocol):
     curvature: float = np.inf
     is_quadratic: bool = False
     couples_outputs: bool = False
+    response: Response = "number"
     dispersion: Dispersion = "empirical"
     variance_power: float = 0.0
     exposure_power: float | None = None

@@ -19,6 +19,7 @@ class Binomial(Family):
     link = "logit"
     range = TargetRange(0.0, 1.0, "0 or 1")
     curvature = 0.25
+    response = "binary"
     dispersion = "fixed"
 
     def loss(self, scores: Array, target: Array) -> Array:
@@ -53,6 +54,7 @@ class Multilabel(Binomial):
     """Independent yes/no answers that share their features: one group over all outputs."""
 
     name = "multilabel"
+    response = "labels"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,7 @@ class Multinomial(Family):
     range = TargetRange(0.0, 1.0, "one-hot rows of 0 and 1")
     curvature = 0.5
     couples_outputs = True
+    response = "classes"
     dispersion = "fixed"
 
     def loss(self, scores: Array, target: Array) -> Array:

@@ -36,6 +36,7 @@ class Poisson(Family):
     name = "poisson"
     link = "log"
     range = TargetRange(0.0, np.inf, "numbers not below 0")
+    response = "count"
     dispersion = "fixed"
     variance_power = 1.0
     exposure_power = 1.0
@@ -86,6 +87,7 @@ class NegativeBinomial(Family):
     name = "negative_binomial"
     link = "log"
     range = TargetRange(0.0, np.inf, "numbers not below 0")
+    response = "count"
     dispersion = "fixed"
 
     def __post_init__(self) -> None:

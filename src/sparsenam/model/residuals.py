@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsenam.errors import InputError, describe
-from sparsenam.families import Binomial, Family, Multinomial
+from sparsenam.families import Family
 from sparsenam.model.additive import AdditiveModel
 from sparsenam.model.reliability import Reliability, reliability_of
 
@@ -240,7 +240,7 @@ class LeftOutRows:
 
 def is_of_classes(family: Family) -> bool:
     """Return whether the family is one of classes or labels, whose predictions are probabilities."""
-    return isinstance(family, Binomial | Multinomial)
+    return family.response in ("binary", "classes", "labels")
 
 
 def class_residuals(rows: LeftOutRows, family: Family, method: Method, inflation: float = 1.0) -> Residuals:
