@@ -12,16 +12,18 @@ ones are audited. null: no dropped column matters anywhere. COMPAS is measured i
 import argparse
 import json
 import os
+import sys
 import warnings
 from pathlib import Path
 
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+sys.path.append(str(Path(__file__).parents[1]))  # paper/ is beside this folder
 
 import numpy as np
 import pandas as pd
 
+from paper.data import load_compas_recidivism
 from sparsenam import SNAMClassifier, SNAMRegressor
-from sparsenam.datasets import load_compas_recidivism
 
 COLUMNS = 10
 # the planted slopes, in deviations of the noise and in log odds

@@ -13,16 +13,18 @@ about the same estimator, and the sets of its least ambiguous classifier.
 import argparse
 import json
 import os
+import sys
 import time
 import warnings
 from pathlib import Path
 
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+sys.path.append(str(Path(__file__).parents[1]))  # paper/ is beside this folder
 
 import numpy as np
 
+from paper.data import load_california
 from sparsenam import SNAMClassifier, SNAMRegressor
-from sparsenam.datasets import load_california
 from sparsenam.fitting import pipeline
 
 LEVEL, NEW_ROWS = 0.9, 4000

@@ -18,13 +18,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+sys.path.append(str(Path(__file__).parents[1]))  # paper/ is beside this folder
 
 import numpy as np
 from bench import machine, our_version, rounded
 from mixed import mixed_table, target_of
 
+from paper.data import load_california
 from sparsenam import SNAMClassifier, SNAMRegressor
-from sparsenam.datasets import load_california
 
 BUSY = "while True: pass"
 NEIGHBOURS = 2

@@ -18,6 +18,7 @@ from sklearn.preprocessing import StandardScaler
 
 from paper.baselines import fit_boosting, fit_lasso, fit_logistic, fit_support_vectors
 from paper.fitted import ALL_KEPT, BY_THRESHOLD, EXACT_ZEROS, FittedMethod, choose, indices_of
+from paper.models import NAMClassifier, NAMRegressor, SPAMRegressor
 from paper.recipe import Settings
 from paper.tasks import Kind, Rows, Split
 from sparsenam import (
@@ -27,7 +28,6 @@ from sparsenam import (
     SNAMClassifier,
     SNAMRegressor,
 )
-from sparsenam.baselines import NAMClassifier, NAMRegressor, SPAMRegressor
 from sparsenam.errors import InputError, describe
 
 Matrix = NDArray[np.float64]

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import train_test_split
 
+from paper import data as real_tables
 from paper.recipe import Settings, check_known
 from sparsenam import datasets
 
@@ -89,7 +90,7 @@ class Task:
     def _real(self) -> tuple[Kind, Rows, tuple[str, ...]]:
         check_known(list(self._settings), ["n_rows"], "task")
         if self._table is None:
-            data = getattr(datasets, LOADERS[self.dataset])(self._folder)
+            data = getattr(real_tables, LOADERS[self.dataset])(self._folder)
             X = np.asarray(data.X, dtype=np.float64)
             self._table = data.task, Rows(X, np.asarray(data.y, dtype=np.float64)), tuple(data.feature_names)
         return self._table

@@ -4,7 +4,6 @@ from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import sparsenam
-from sparsenam.baselines import NAMClassifier, NAMRegressor
 from sparsenam.convex import path
 
 WEIGHTS = "check_sample_weight_equivalence_on_dense_data"
@@ -14,7 +13,6 @@ SPARSE = "check_sample_weight_equivalence_on_sparse_data"  # scikit-learn 1.6 ru
 # scikit-learn's check gives an estimator with a parameter cv folds that keep repeated rows together.
 COUNTS = {WEIGHTS: "standard errors and restricted likelihood count rows"}
 GIVEN = {WEIGHTS: "the check sets cv, which is refused where alpha is given; the test below is the same without cv"}
-DRAWS = {WEIGHTS: "dropout draws other units for repeated rows"}
 NETWORK = sparsenam.Network(hidden=(8,))
 CASES = [
     (sparsenam.SNAMRegressor(alpha=0.01, network=NETWORK, random_state=0), GIVEN),
@@ -26,8 +24,6 @@ CASES = [
     (sparsenam.RandomFeatureSNAMRegressor(random_state=0), COUNTS),
     (sparsenam.RandomFeatureSNAMClassifier(random_state=0), COUNTS),
     (sparsenam.FDRSelector(random_state=0), {WEIGHTS: "tests of columns count rows, and halves are drawn of them"}),
-    (NAMRegressor(random_state=0), DRAWS),
-    (NAMClassifier(random_state=0), DRAWS),
 ]
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import sparsenam
 
 SNAPSHOT = Path(__file__).with_name("public_api.txt")
-ROOMS = ("penalties", "families", "selection", "explain", "export", "baselines", "datasets", "interop")
+ROOMS = ("penalties", "families", "selection", "explain", "export", "datasets", "interop")
 ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 

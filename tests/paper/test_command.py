@@ -7,12 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from paper import NAMES, figures, reproduce
+from paper import NAMES, data, figures, reproduce
 from paper.__main__ import main
 from paper.records import Reporter
 from paper.reproduce import Request
 from paper.tasks import Task
-from sparsenam import datasets
 from sparsenam.errors import InputError
 from sparsenam.explain import Explanation
 
@@ -24,14 +23,14 @@ def table(rows, columns, task):
     X = generator.normal(size=(rows, columns))
     score = X[:, 0] + np.abs(X[:, 1]) + 0.5 * generator.normal(size=rows)
     y = score if task == "regression" else (score > np.median(score)).astype(float)
-    return datasets.Dataset(X, y, tuple(f"c{index}" for index in range(columns)), "y", task)
+    return data.Dataset(X, y, tuple(f"c{index}" for index in range(columns)), "y", task)
 
 
 @pytest.fixture
 def tables(monkeypatch):
-    monkeypatch.setattr(datasets, "load_california", lambda folder=None: table(500, 8, "regression"))
-    monkeypatch.setattr(datasets, "load_compas", lambda folder=None: table(400, 8, "classification"))
-    monkeypatch.setattr(datasets, "load_superconductivity", lambda folder=None: table(400, 10, "regression"))
+    monkeypatch.setattr(data, "load_california", lambda folder=None: table(500, 8, "regression"))
+    monkeypatch.setattr(data, "load_compas", lambda folder=None: table(400, 8, "classification"))
+    monkeypatch.setattr(data, "load_superconductivity", lambda folder=None: table(400, 10, "regression"))
 
 
 def run(name, request):
@@ -247,7 +246,7 @@ def test_data_that_cannot_be_had_are_one_line_and_exit_code_two(tmp_path, monkey
     def offline(folder=None):
         raise InputError("COMPAS: expected a download, got no network; give --data.")
 
-    monkeypatch.setattr(datasets, "load_compas", offline)
+    monkeypatch.setattr(data, "load_compas", offline)
     assert main(["compas", "--quick", "--out", str(tmp_path)]) == 2
     last = capsys.readouterr().err.strip().splitlines()[-1]
     assert last == "paper: COMPAS: expected a download, got no network; give --data."

@@ -22,7 +22,6 @@ from sparsenam import (
     load,
     survival_target,
 )
-from sparsenam.baselines import NAMRegressor
 from sparsenam.errors import ChoiceWarning, ConstantColumnWarning, InputError
 from sparsenam.explain import Explanation, LocalExplanation, TrainingSummary, explain_model
 from sparsenam.explain.local import describe_effect
@@ -121,7 +120,8 @@ def test_asked_columns_and_unpenalised_models_say_so():
     numbers = table[["income", "noise"]]
     kept = fit_quietly(SNAMRegressor(always_keep=["noise"], random_state=0), numbers, y).explain().feature("noise")
     assert kept.reason == "it was asked to stay, and is not penalised"
-    free = fit_quietly(NAMRegressor(hidden=(4,), max_epochs=2, random_state=0), numbers, y).explain()
+    network = Network(hidden=(4,), max_epochs=2)
+    free = fit_quietly(SNAMRegressor(alpha=0.0, network=network, random_state=0), numbers, y).explain()
     assert {column.reason for column in free.features} == {"no penalty: every column stays"}
 
 

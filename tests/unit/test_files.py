@@ -5,6 +5,7 @@ import os
 import stat
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
@@ -140,3 +141,31 @@ def test_a_name_as_long_as_the_disk_allows_can_be_written(tmp_path):
 def test_a_folder_that_cannot_be_listed_is_no_reason_to_fail(tmp_path):
     remove_leftovers(tmp_path / "absent")
     assert files.PART.fullmatch(files._name_beside(tmp_path / "a\nb").name)
+
+
+def test_a_write_that_fails_leaves_the_old_file_and_no_part(monkeypatch, tmp_path):
+    path = tmp_path / "numbers.csv"
+    write_atomically(path, b"old")
+
+    def fail(*names):
+        raise OSError("no room")
+
+    monkeypatch.setattr(os, "replace", fail)
+    with pytest.raises(OSError, match="no room"):
+        write_atomically(path, b"new")
+    assert path.read_bytes() == b"old"
+    assert names(tmp_path) == ["numbers.csv"]
+
+
+def test_a_reader_beside_many_writers_never_sees_a_part(tmp_path):
+    path = tmp_path / "numbers.csv"
+    contents = [bytes([letter]) * 200_000 for letter in b"abcd"]
+    write_atomically(path, contents[0])
+    writers = [threading.Thread(target=lambda c=c: [write_atomically(path, c) for _ in range(20)]) for c in contents]
+    for writer in writers:
+        writer.start()
+    seen = {path.read_bytes() for _ in range(50)}
+    for writer in writers:
+        writer.join()
+    assert seen <= set(contents)
+    assert names(tmp_path) == ["numbers.csv"]

@@ -19,7 +19,6 @@ from sklearn.exceptions import ConvergenceWarning
 
 import sparsenam
 from sparsenam import Network, SNAMClassifier, SNAMRegressor, SNAMSurvival, survival_target
-from sparsenam.baselines import NAMRegressor
 from sparsenam.errors import InputError
 from sparsenam.export import ModelFileError, ModelFileWarning, StoredCurve
 from sparsenam.export.container import read_container, write_container
@@ -95,11 +94,6 @@ def survival():
     )
 
 
-def nam():
-    _, table, target = regression()
-    return NAMRegressor(hidden=(6,), random_state=0, max_epochs=2), table, target
-
-
 def with_folds():
     _, table, target = regression()
     return SNAMRegressor(cv=3, n_alphas=8, random_state=0), table, target
@@ -144,7 +138,7 @@ CASES = {
     "widths by name": lambda: trained({"x0": (8,), "x1": (4,), "x2": (2,), "x3": (2,)}, activation="tanh"),
     "exponential units": lambda: trained((8,), activation="exu"),
     "linear": lambda: regression(alpha=0.01, network=Network(hidden=())),
-    "nam": nam,
+    "no penalty": lambda: trained((6,), alpha=0.0, solver="adam", dropout=0.1),
     "folds": with_folds,
     "nothing kept": nothing_kept,
     "named pairs": with_pairs,

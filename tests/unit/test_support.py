@@ -20,7 +20,6 @@ from sparsenam import (
     SNAMSurvival,
     survival_target,
 )
-from sparsenam.baselines import NAMRegressor
 from sparsenam.cli.app import app
 from sparsenam.errors import InputError
 from sparsenam.explain import Explanation
@@ -290,7 +289,7 @@ def test_a_failed_question_changes_nothing(model, planted, stability):
 def test_models_that_nothing_was_chosen_for_say_so(planted):
     x, y = planted[0][:60, :2], planted[1][:60]
     trained = SNAMRegressor(alpha=0.1, network=Network(hidden=(2,), max_epochs=1), random_state=0).fit(x, y)
-    every = NAMRegressor(hidden=(2,), max_epochs=1, random_state=0).fit(x, y)
+    every = SNAMRegressor(alpha=0.0, network=Network(hidden=(2,), max_epochs=1), random_state=0).fit(x, y)
     for fitted in (trained, every):
         with pytest.raises(InputError, match="chosen by the convex problem"):
             fitted.stability(x, y)

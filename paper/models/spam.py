@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.feature_selection import SelectorMixin
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
 
-from sparsenam.baselines.backfitting import (
+from paper.models.backfitting import (
     Limits,
     alpha_max,
     backfit,
@@ -22,7 +22,7 @@ from sparsenam.baselines.backfitting import (
     fold_shares,
     validated_path,
 )
-from sparsenam.baselines.smoothers import FixedSmoother, Smoother, SplineCurve, chosen_degrees, equal_degrees
+from paper.models.smoothers import FixedSmoother, Smoother, SplineCurve, chosen_degrees, equal_degrees
 from sparsenam.context import Streams
 from sparsenam.errors import InputError, check_number, check_whole, describe
 from sparsenam.estimators.base import all_or_nothing, require_target
@@ -90,10 +90,6 @@ class SPAMRegressor(SelectorMixin, RegressorMixin, BaseEstimator):
         Held-out losses of the fits without threshold when alpha is "auto".
     """
 
-    _doc_link_module = "sparsenam"  # whose page scikit-learn's HTML view links to
-    _doc_link_template = (
-        "https://sparsenam.readthedocs.io/en/stable/api/baselines.html#sparsenam.baselines.{estimator_name}"
-    )
     alpha_: float
     alpha_max_: float
     intercept_: float

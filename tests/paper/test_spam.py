@@ -2,13 +2,14 @@
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import KFold
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from sparsenam.baselines import SPAMRegressor
-from sparsenam.baselines.smoothers import Smoother
+from paper.models import SPAMRegressor
+from paper.models.smoothers import Smoother
 from sparsenam.datasets import make_regression
 from sparsenam.errors import ConstantColumnWarning, InputError
 
@@ -200,10 +201,19 @@ def test_interrupted_fit_leaves_the_estimator_as_it_was(monkeypatch):
     def interrupt(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("sparsenam.baselines.backfitting._sweep", interrupt)
+    monkeypatch.setattr("paper.models.backfitting._sweep", interrupt)
     with pytest.raises(KeyboardInterrupt):
         model.fit(X[:, :3], y)
     np.testing.assert_array_equal(model.predict(X), before)
+
+
+@pytest.mark.parametrize("library, kind", [("pandas", pd.DataFrame), ("polars", pl.DataFrame)])
+def test_transform_hands_on_a_table_of_the_library_asked_for(library, kind):
+    task = make_regression(n_rows=300, seed=0)
+    model = SPAMRegressor(random_state=0).set_output(transform=library).fit(task.X, task.y)
+    handed = model.transform(task.X)
+    assert isinstance(handed, kind)
+    assert list(handed.columns) == list(model.get_feature_names_out())
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsenam.datasets.store import Copy, DataFile, Source, read_files
+from paper.data.store import Copy, DataFile, Source, read_files
 from sparsenam.errors import describe
 
 Vector = NDArray[np.float64]

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from sparsenam.baselines.smoothers import FixedSmoother
+from paper.models.smoothers import FixedSmoother
 from sparsenam.selection.curve import CVCurve, Rule, RuleName, Splits, batch_weights, held_out_counts
 
 Matrix = NDArray[np.float64]

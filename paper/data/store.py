@@ -11,7 +11,7 @@ from typing import Literal
 
 import platformdirs
 
-from sparsenam.datasets.download import download, unpack
+from paper.data.download import download, unpack
 from sparsenam.errors import InputError, describe
 from sparsenam.files import write_atomically
 

@@ -23,10 +23,6 @@ from sparsenam.training.solvers import Schedule
 class NAMParameters:
     """The parameters that both estimators have, with the regularisers of the NAM article as defaults."""
 
-    _doc_link_module = "sparsenam"  # whose page scikit-learn's HTML view links to
-    _doc_link_template = (
-        "https://sparsenam.readthedocs.io/en/stable/api/baselines.html#sparsenam.baselines.{estimator_name}"
-    )
     hidden: Hidden = (100, 50)
     activation: str = "relu"
     solver: str = "adam"

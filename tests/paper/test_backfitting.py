@@ -6,8 +6,8 @@ from scipy.interpolate import BSpline
 from scipy.optimize import brentq
 from sklearn.linear_model import LinearRegression
 
-from sparsenam.baselines import SPAMRegressor
-from sparsenam.baselines.smoothers import SplineBasis
+from paper.models import SPAMRegressor
+from paper.models.smoothers import SplineBasis
 
 
 def sample(rows=70, features=3, seed=0):
