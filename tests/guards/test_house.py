@@ -1,7 +1,6 @@
 """The manners of the house that a machine can check."""
 
 import ast
-import re
 from collections import Counter
 from functools import cache
 from pathlib import Path
@@ -28,16 +27,6 @@ def test_the_package_stays_small():
     lines = sum(text.count("\n") for text in sources().values())
     assert len(sources()) <= MOST_FILES
     assert lines <= MOST_LINES
-
-
-def test_a_word_that_names_nothing_is_not_used():
-    found = [
-        f"{name}:{number}"
-        for name, text in sources().items()
-        for number, line in enumerate(text.splitlines(), start=1)
-        if re.search(r"\bown\b", line)
-    ]
-    assert not found
 
 
 def test_no_two_classes_share_a_name():

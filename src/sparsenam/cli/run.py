@@ -14,9 +14,17 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.special import xlogy
-from scipy.stats import rankdata
+from numpy.typing import ArrayLike, NDArray
+from sklearn.metrics import (
+    log_loss,
+    mean_absolute_error,
+    mean_gamma_deviance,
+    mean_pinball_loss,
+    mean_poisson_deviance,
+    r2_score,
+    roc_auc_score,
+    root_mean_squared_error,
+)
 
 import sparsenam
 from sparsenam.cli.advice import advise
@@ -400,112 +408,78 @@ def measure(estimator: Any, kind: TargetKind, fitted: LabelledRows, held: Labell
 
 
 def _class_errors(estimator: Any, fitted: LabelledRows, held: LabelledRows) -> dict[str, Any]:
-    probabilities = np.asarray(estimator.predict_proba(held.table.native))
-    classes, mean = np.asarray(estimator.classes_), _Mean(held.weights)
+    probabilities, classes = np.asarray(estimator.predict_proba(held.table.native)), np.asarray(estimator.classes_)
+    weights = _weights(held)
     names, places = np.unique(fitted.y, return_inverse=True)
     majority: object = names.tolist()[int(np.bincount(places.ravel(), weights=fitted.weights).argmax())]
     known = np.isin(held.y, classes)
     codes: NDArray[np.intp] = np.searchsorted(classes, held.y[known]).astype(np.intp)
-    # no probability is below the rounding of a float
-    chances = np.maximum(probabilities[known, codes], np.finfo(np.float64).eps)
+    chances, labels = probabilities[known], np.arange(classes.size)
     wrong = np.asarray(classes[probabilities.argmax(axis=1)] != held.y)
     errors = {
         "measure": "share of wrong classes",
-        "model": mean(wrong),
-        "baseline": mean(np.array([label != majority for label in held.y.tolist()])),
+        "model": _measured(np.average, wrong, weights=weights),
+        "baseline": _measured(np.average, [label != majority for label in held.y.tolist()], weights=weights),
         "baseline_is": f"always {str(majority)!r}",
-        "log_loss": -mean(np.log(chances), known) if chances.size else math.nan,
+        "log_loss": _measured(log_loss, codes, chances, sample_weight=weights[known], labels=labels),
     }
     if classes.size == 2 and np.unique(codes).size == 2:
-        errors["auc"] = _area_under_curve(codes == 1, probabilities[known, 1])
+        errors["auc"] = _measured(roc_auc_score, codes, chances[:, 1])
     return errors
 
 
 def _number_errors(estimator: Any, kind: TargetKind, fitted: LabelledRows, held: LabelledRows) -> dict[str, Any]:
-    y, seen, mean = held.y.astype(np.float64), fitted.y.astype(np.float64), _Mean(held.weights)
-    constant: Vector = np.full(y.size, _Mean(fitted.weights)(seen))
+    y, seen, weights = held.y.astype(np.float64), fitted.y.astype(np.float64), _weights(held)
+    mean = np.average(seen, weights=fitted.weights)
+    constant: Vector = np.full(y.size, mean)
     if held.exposure is None or fitted.exposure is None:
         predicted, baseline = np.asarray(estimator.predict(held.table.native)), "the mean"
     else:
         predicted = np.asarray(estimator.predict(held.table.native, exposure=held.exposure))
-        weights = np.ones(seen.size) if fitted.weights is None else fitted.weights
-        constant = held.exposure * float(weights @ seen / (weights @ fitted.exposure))
+        constant = held.exposure * (mean / np.average(fitted.exposure, weights=fitted.weights))
         baseline = "the mean rate"
     family: Family = estimator.model_.family
-    name, error = "root mean squared error", _root_mean_square
+    name, error = "root mean squared error", root_mean_squared_error
     if kind.task == "count":
         name, error = "Poisson deviance", _poisson_deviance
     elif family.variance_power == 2.0:
-        name, error = "gamma deviance", _gamma_deviance
+        name, error = "gamma deviance", mean_gamma_deviance
     elif family.robust_scale:
         level = 0.5 if kind.quantile is None else kind.quantile
-        name, error, baseline = "mean absolute error", _mean_absolute, "the median"
+        name, error, baseline = "mean absolute error", mean_absolute_error, "the median"
         if level != 0.5:
-            name, error, baseline = f"pinball loss at {level:g}", partial(_pinball, level), f"the {level:g} quantile"
-        constant = np.full(y.size, _weighted_quantile(seen, fitted.weights, level))
-    spread = mean((y - mean(y)) ** 2)
+            name, error = f"pinball loss at {level:g}", partial(mean_pinball_loss, alpha=level)
+            baseline = f"the {level:g} quantile"
+        method = "linear" if fitted.weights is None else "inverted_cdf"
+        constant = np.full(y.size, np.quantile(seen, level, method=method, weights=fitted.weights))
     return {
         "measure": name,
-        "model": error(y, predicted, mean),
-        "baseline": error(y, constant, mean),
+        "model": _measured(error, y, predicted, sample_weight=weights),
+        "baseline": _measured(error, y, constant, sample_weight=weights),
         "baseline_is": baseline,
-        "root_mean_squared_error": _root_mean_square(y, predicted, mean),
-        "mean_absolute_error": _mean_absolute(y, predicted, mean),
-        "r2": 1.0 - mean((y - predicted) ** 2) / spread if spread > 0 else math.nan,
+        "root_mean_squared_error": _measured(root_mean_squared_error, y, predicted, sample_weight=weights),
+        "mean_absolute_error": _measured(mean_absolute_error, y, predicted, sample_weight=weights),
+        "r2": _measured(r2_score, y, predicted, sample_weight=weights, force_finite=False),
     }
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Mean:
-    """The mean of values (rows,) under weights (rows,); None for equal ones."""
-
-    weights: Vector | None
-
-    def __call__(self, values: NDArray[Any], rows: NDArray[np.bool_] | None = None) -> float:
-        """Return the mean over all rows, or over those marked, which the values are of."""
-        if self.weights is None:
-            return float(np.mean(values))
-        weights = self.weights if rows is None else self.weights[rows]
-        total = float(weights.sum())
-        return float(weights @ values) / total if total > 0 else math.nan
+def _weights(rows: LabelledRows) -> Vector:
+    return np.ones(len(rows.y)) if rows.weights is None else rows.weights
 
 
-def _weighted_quantile(y: Vector, weights: Vector | None, level: float) -> float:
-    if weights is None:
-        return float(np.quantile(y, level))
-    order = np.argsort(y, kind="stable")
-    share = np.cumsum(weights[order]) / weights.sum()
-    return float(y[order][min(int(np.searchsorted(share, level)), y.size - 1)])
+def _measured(metric: Callable[..., Any], *values: ArrayLike, **options: Any) -> float:
+    """Return a metric, or NaN where it is not defined: no weight, y of one value, or values outside its domain."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return float(metric(*values, **options))
+        except (ValueError, ZeroDivisionError):
+            return math.nan
 
 
-def _root_mean_square(y: Vector, predicted: Vector, mean: _Mean) -> float:
-    return math.sqrt(mean((y - predicted) ** 2))
-
-
-def _mean_absolute(y: Vector, predicted: Vector, mean: _Mean) -> float:
-    return mean(np.abs(y - predicted))
-
-
-def _pinball(level: float, y: Vector, predicted: Vector, mean: _Mean) -> float:
-    """Return the mean of (level - [y < ŷ])(y - ŷ), which the quantile of this level makes least."""
-    return mean((level - (y < predicted)) * (y - predicted))
-
-
-def _poisson_deviance(y: Vector, predicted: Vector, mean: _Mean) -> float:
-    """Return the mean of 2(y log(y/ŷ) - y + ŷ); rows of exposure 0, which predict 0, have none."""
+def _poisson_deviance(y: Vector, predicted: Vector, sample_weight: Vector) -> float:
+    """Return the mean Poisson deviance without the rows of exposure 0, which predict 0."""
     if not predicted.any():  # the mean of counts that are all 0
         return math.inf if y.any() else 0.0
     counted = predicted > 0
-    y, predicted = y[counted], predicted[counted]
-    return mean(2.0 * (xlogy(y, y / predicted) - y + predicted), counted)
-
-
-def _gamma_deviance(y: Vector, predicted: Vector, mean: _Mean) -> float:
-    """Return the mean of 2(y/ŷ - 1 - log(y/ŷ))."""
-    return mean(2.0 * (y / predicted - 1.0 - np.log(y / predicted)))
-
-
-def _area_under_curve(positive: NDArray[np.bool_], scores: Vector) -> float:
-    """Return the share of pairs, one of each class, that the scores put in order; ties count a half."""
-    ranks, count = rankdata(scores), int(positive.sum())
-    return float((ranks[positive].sum() - count * (count + 1) / 2) / (count * (positive.size - count)))
+    return mean_poisson_deviance(y[counted], predicted[counted], sample_weight=sample_weight[counted])

@@ -70,8 +70,8 @@ def bend_roughness(ramps: Ramps) -> Matrix:
     """Return the roughness of a sum of ramps as a quadratic form of its coefficients, shape (m, m).
 
     It is the sum of squared second differences over knots whose widths are tempered, √clip(w/median, ⅛, 8): with the
-    widths themselves the few rows of long tails would have curves of their choosing, with equal ones the curve
-    would be too stiff where rows are dense.
+    widths themselves the few rows of long tails would get a curve of their own, with equal ones the curve would be
+    too stiff where rows are dense.
     """
     if ramps.size < 2:
         return np.zeros((ramps.size, ramps.size))

@@ -292,7 +292,7 @@ class AdditiveEstimator(AuditingMixin, BandsMixin, EditingMixin, ExportMixin, Ch
 
     @abstractmethod
     def _fit_in(self, surroundings: Surroundings, X: ArrayLike, y: ArrayLike, **fit_params: Any) -> Self:
-        """Fit as ``fit`` does, with progress and a resume file of the caller's."""
+        """Fit as ``fit`` does, with the caller's own progress display and resume file."""
 
     def _read(self, X: ArrayLike, strategy: Strategy, among: str = "") -> tuple[TableEncoder, Matrix]:
         """Decide what each column is, and return the table in terms, shape (rows, terms)."""
@@ -492,7 +492,7 @@ def fit_with(
     resume: ResumeFile | None = None,
     **fit_params: Any,
 ) -> Estimator:
-    """Fit an estimator as its ``fit`` does, with progress and a resume file of the caller's.
+    """Fit an estimator as its ``fit`` does, with the caller's own progress display and resume file.
 
     A fit that was stopped and is started again with the same file, data and settings goes on where it was.
     """

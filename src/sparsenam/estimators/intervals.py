@@ -281,8 +281,8 @@ class IntervalMixin(UncertaintyMixin):
             not. The width may depend on columns that the prediction does not use; where X lacks one of them, "auto" is
             "constant", with a warning, unless there are groups.
         groups : str or int, optional
-            A column of 2 to 20 levels: each level has the probability for itself. Levels with too few rows get what all
-            rows get, with a warning.
+            A column of 2 to 20 levels: the probability holds within each level on its own. Levels with too few rows get
+            what all rows get, with a warning.
         exposure : array-like of shape (rows,), optional
             As for ``predict``.
 

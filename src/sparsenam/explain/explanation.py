@@ -345,8 +345,8 @@ class Explanation:
     def plot(self, features: Sequence[str] | int | None = None, *, outputs: Sequence[str] | None = None) -> Figure:
         """Return a matplotlib figure of the effects, one panel a column, the largest first.
 
-        ``features`` are names, or how many of the largest; ``outputs`` names of those to draw. `plot_shapes` takes
-        axes of the caller's, too.
+        ``features`` are names, or how many of the largest; ``outputs`` names of those to draw. `plot_shapes` also
+        draws on the caller's own axes.
         """
         try:
             plots = import_module("sparsenam.explain.plots")

@@ -260,7 +260,7 @@ SMALL = 1e-12
 def best_intercept(family: Family, effects: Matrix, target: Matrix, weights: Vector, start: Vector) -> Vector:
     """Return argmin over β of Σᵢ wᵢ loss(yᵢ, β + effectsᵢ), shape (outputs,).
 
-    Each output is an equation by itself, solved by guarded Newton steps; squared error needs one of them. Where the
+    Each output has an equation of its own, solved by guarded Newton steps; squared error needs one of them. Where the
     family couples its outputs, steps of the mean gradient over the curvature bound never overshoot.
     """
     shares = (weights / weights.sum())[:, None]

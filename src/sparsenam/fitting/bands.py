@@ -127,5 +127,5 @@ def _add_margins(bands: dict[int, TermBand], spread: PairSpread, places: list[in
 
 
 def _alone(knots: Vector) -> Vector:
-    """Return the quantiles of the largest of independent normal deviations, a bound for a margin by itself."""
+    """Return the quantiles of the largest of independent normal deviations, a bound for a margin on its own."""
     return np.asarray(ndtri(0.5 + 0.5 * LEVELS ** (1.0 / max(knots.size, 1))), dtype=np.float64)

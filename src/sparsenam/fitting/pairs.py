@@ -290,7 +290,7 @@ class PairFitter:
     is_exact: bool = False
 
     def fit(self, problem: FamilyProblem, context: Context) -> Fitted:
-        """Fit the problem's terms: those of ``mains`` by themselves, and the pairs."""
+        """Fit the problem's terms: those of ``mains`` on their own, and the pairs."""
         problem = problem.without(self.start.left_out)
         prepared, family = problem.prepared, problem.family
         index = {int(term): place for place, term in enumerate(prepared.terms)}

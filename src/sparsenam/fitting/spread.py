@@ -43,7 +43,7 @@ class ErrorSpread(NamedTuple):
 
 
 def with_score(prepared: PreparedSample, score: Vector) -> PreparedSample:
-    """Return the sample with the score (rows,) as one more term, each term a group by itself."""
+    """Return the sample with the score (rows,) as one more term, each term a group of its own."""
     weights = prepared.weights
     center = float(np.average(score, weights=weights))
     scale = float(np.sqrt(np.average((score - center) ** 2, weights=weights)))

@@ -310,7 +310,7 @@ class JudgedPoint:
         """Take dropped groups back, the nearest to entering first, that lower the held-out loss for certain.
 
         Shrinkage may hide a group behind others; at the residuals of the smooth fit it would enter. That alone is no
-        reason, as a smooth fit leaves residuals of its making: the folds decide. Few are tried.
+        reason, as a smooth fit leaves a structure of its own in the residuals: the folds decide. Few are tried.
         """
         judged = self
         slack = self.task.slack_at(self.point.alpha, self.fits.scores(self.supports[:1], [0])[0])

@@ -213,7 +213,7 @@ class GridBlock:
     def _between_nodes(self, draws: NDArray[np.float64], deviations: NDArray[np.float64], weight: Vector) -> float:
         """Return by how much deviations between nodes are smaller than those of the nodes about them, over the rows.
 
-        Four nodes vary by themselves; what is read off between them is their mean.
+        Each of the four nodes varies on its own; what is read off between them is their mean.
         """
         of_rows = cast(Matrix, self.design @ draws.reshape(self.size, -1)).std(axis=1)
         read_off = cast(Matrix, self.design @ deviations.reshape(self.size, 1))[:, 0]

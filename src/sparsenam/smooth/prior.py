@@ -65,7 +65,7 @@ def scatter(ramps: Ramps) -> tuple[Matrix, ...]:
 class Layout:
     """Which of all columns are each term's ramps, and the terms' roughness matrices.
 
-    ``jumping`` marks terms of which each increment has a variance, hence a λ, by itself: restricted likelihood then
+    ``jumping`` marks terms of which each increment has its own variance, hence its own λ: restricted likelihood then
     sets most of them to 0 and leaves a few jumps. Their one matrix is the identity.
     """
 

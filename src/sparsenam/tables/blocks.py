@@ -81,7 +81,7 @@ class Blocks(Protocol):
     @property
     def n_blocks(self) -> int: ...
     def with_jobs(self, jobs: int) -> Self:
-        """Return the same rows, of which ``jobs`` blocks are worked on at once; an engine has workers of its choice."""
+        """Return the same rows, of which ``jobs`` blocks are worked on at once; an engine has its own workers."""
         ...
 
     def reduce(

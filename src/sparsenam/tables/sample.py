@@ -217,7 +217,7 @@ class Sample:
     A term is what one sub-network reads: a column of numbers, the codes of a category, or whether a cell is
     missing. NaN marks a cell in which its term contributes nothing. ``levels`` says which terms are codes of
     unordered levels; ``grouping`` has the terms that enter together and their penalty weights, None for each term
-    by itself. ``exposure`` (rows,) is the time or size over which a row was observed, for families of rates.
+    on its own. ``exposure`` (rows,) is the time or size over which a row was observed, for families of rates.
     ``counted`` says that weights are numbers of equal rows; otherwise they are relative, and their unit is none.
     """
 

@@ -165,7 +165,7 @@ class Network(BaseEstimator):
         if solver.full_batch:
             self._require_default("batch_size", f"the solver {solver.name!r} takes all rows in every step")
         if self.is_linear or callable(self.hidden):
-            self._require_default("activation", "these sub-networks have no hidden layer of ours")
+            self._require_default("activation", "these sub-networks are linear or bring their own hidden layers")
         if self.is_linear:
             self._require_default("dropout", "there is no hidden layer")
         if not trains_under_penalty:

@@ -1,4 +1,4 @@
-"""Pictures of explanations, on new figures or on axes of the caller's; nothing here touches pyplot's state."""
+"""Pictures of explanations, on new figures or on the caller's own axes; nothing here touches pyplot's state."""
 
 from sparsenam.explain.plots.pairs import plot_pair
 from sparsenam.explain.plots.panels import plot_curve, plot_history, plot_importance, plot_local, plot_path

@@ -59,7 +59,7 @@ def plot_pair(
     total
         Whether to draw the summed surface: the joint effect and both columns' effects together.
     ax
-        Axes of the caller's for the map alone; by default a new figure with both sides and a scale.
+        The caller's own axes for the map alone; by default a new figure with both sides and a scale.
     """
     chosen = chosen_pair(explanation, pair)
     effects = np.array(chosen.effect)

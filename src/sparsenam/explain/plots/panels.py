@@ -31,7 +31,7 @@ def plot_path(explanation: Explanation, labels: int = 10, *, ax: object | None =
     labels
         How many of the largest get a colour and a name; the others are grey.
     ax
-        Axes of the caller's; by default a new figure.
+        The caller's own axes to draw on; by default a new figure.
     """
     path = _known(charts.path_lines(explanation, labels), "plot_path", "a path")
     sheet, panel = one_panel("plot_path", ax, 6.4, 3.8)
@@ -142,7 +142,7 @@ def plot_importance(
     measure
         "mean_absolute", the mean size of the effect over the rows, or "variation", its max - min.
     ax
-        Axes of the caller's; by default a new figure.
+        The caller's own axes to draw on; by default a new figure.
     """
     if measure not in charts.MEASURES:
         raise InputError(describe("measure", f"one of {sorted(charts.MEASURES)}", repr(measure), "choose one"))
@@ -185,7 +185,7 @@ def plot_local(
     features
         The most columns drawn one by one; the others are one bar together.
     ax
-        Axes of the caller's; by default a new figure.
+        The caller's own axes to draw on; by default a new figure.
     """
     sheets.not_empty("plot_local", len(local.rows))
     if not -len(local.rows) <= row < len(local.rows):

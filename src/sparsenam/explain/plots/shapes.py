@@ -39,7 +39,7 @@ def plot_shapes(
     """Draw effects, one panel a feature, the largest first; grey at the bottom is how often values occur.
 
     Numbers and dates are lines, categories bars, levels in order dots on a line; a missing cell's effect is a
-    diamond apart. Of several outputs each has its colour.
+    diamond apart. Of several outputs, each has a colour of its own.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ def plot_shapes(
     outputs
         Names of the outputs to draw; by default all, of more than seven the seven with the largest effects.
     axes
-        Axes of the caller's to draw on, one a feature; by default a new figure.
+        The caller's own axes to draw on, one per feature; by default a new figure.
     share_y
         Whether all panels of a new figure have one scale, so that heights can be compared.
     """
@@ -191,7 +191,7 @@ def plot_truth(
     features
         Which features to draw, and in which order; by default all of ``truth``.
     axes
-        Axes of the caller's, one a feature; by default a new figure.
+        The caller's own axes to draw on, one per feature; by default a new figure.
     """
     names = list(truth if features is None else features)
     unknown = [name for name in names if name not in truth]

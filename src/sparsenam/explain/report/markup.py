@@ -72,7 +72,7 @@ def name_element(name: str) -> Markup:
 
 
 def table(caption: str, heads: Sequence[str], rows: Iterable[Sequence[str]], numbers: Sequence[int] = ()) -> Markup:
-    """Return a table in a frame that scrolls by itself; ``numbers`` are the columns set to the right."""
+    """Return a table in a frame that scrolls on its own; ``numbers`` are the columns set to the right."""
     names = ["number" if index in numbers else None for index in range(len(heads))]
     head = [element("th", {"scope": "col", "class": name}, text) for name, text in zip(names, heads, strict=True)]
     body = [
