@@ -73,7 +73,7 @@ one core:
 {rows}
 *Loss* is the geometric mean of our test loss over theirs; below 1, ours is lower. *Better, tied, worse* counts tables
 by two standard errors of the paired difference. *CPU* is the median of our CPU time over theirs. The
-[benchmarks](docs/benchmarks.md) show every table, and where we lose.
+[benchmarks](docs/benchmarks.md) show every table, and where we lose. {missing}
 """
 
 
@@ -175,6 +175,20 @@ def errors(report):
     return table(("table", "method", "split", "reason"), lines)
 
 
+def not_run(report):
+    """Return a sentence on the splits that have not been run, nothing where all have; a stopped method is an error."""
+    counts = {}
+    for entry in report["tables"].values():
+        for name, method in METHODS.items():
+            splits = entry["methods"].get(name, {"splits": {}})["splits"]
+            stopped = any("error" in record for record in splits.values())
+            if entry["kind"] in method.kinds and not stopped and len(splits) < report["splits"]:
+                counts[name] = counts.get(name, 0) + report["splits"] - len(splits)
+    total = {name: sum(entry["kind"] in METHODS[name].kinds for entry in report["tables"].values()) for name in counts}
+    missing = [f"{label(name)} on {count} of {total[name] * report['splits']} splits" for name, count in counts.items()]
+    return f"Not run yet: {', '.join(missing)}. Ratios are of the splits that both methods have.\n" if missing else ""
+
+
 def sizes(report):
     """Return the figures of the introduction."""
     rows = [entry["rows"] for entry in report["tables"].values()]
@@ -212,12 +226,13 @@ def page(report):
         every_table(report),
         "## Fits without a result\n",
         errors(report),
+        not_run(report),
         MEASURES.format(splits=report["splits"], losses=losses, seconds=report["limits"]["seconds"]),
         "## The tables\n",
         about_tables(report),
         versions(report),
     ]
-    return "\n".join(parts)
+    return "\n".join(part for part in parts if part)
 
 
 def readme_part(report):
@@ -236,7 +251,7 @@ def readme_part(report):
         "better, tied, worse",
         "CPU",
     )
-    return README_TEXT.format(**sizes(report), rows=table(heads, lines))
+    return README_TEXT.format(**sizes(report), rows=table(heads, lines), missing=not_run(report))
 
 
 def with_part(text, part, marks=MARKS):
