@@ -204,7 +204,7 @@ def versions(report):
         for name, stored in entry["methods"].items()
     }
     machine = report["machine"]
-    where = f"{machine['cpu']}, {machine['gigabytes']:.0f} GB, no GPU, {report['jobs']} fit(s) at a time"
+    where = f"{machine['cpu']}, one core for each fit, {machine['gigabytes']:.0f} GB, no GPU"
     return f"{where}. Versions: " + ", ".join(f"{name} {version}" for name, version in sorted(held)) + ".\n"
 
 

@@ -46,3 +46,11 @@ def test_every_fit_of_ours_has_a_result_of_one_version(page):
     assert len({each["version"] for each in stored}) == 1
     assert all("loss" in record for each in stored for record in each["splits"].values())
     assert all(len(each["splits"]) == report["splits"] for each in stored)
+
+
+def test_the_table_of_the_ablation_has_the_figures_of_its_record(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    ablate = importlib.import_module("ablate")
+    text = ablate.PAGE.read_text(encoding="utf-8")
+    content = json.loads(ablate.RESULTS.read_text(encoding="utf-8"))
+    assert ablate.with_part(text, ablate.summary(content), ablate.MARKS) == text, "run benchmarks/ablate.py --summary"
