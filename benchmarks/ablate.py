@@ -34,6 +34,7 @@ RESULTS = Path(__file__).resolve().parent / "results" / "ablation.json"
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "ablation.md"
 MARKS = ("<!-- ablation -->", "<!-- /ablation -->")
 UNLIMITED = 1e9
+NOTABLE = 0.01  # change of a table's loss that counts as worse or better
 
 
 def put(values):
@@ -70,6 +71,13 @@ class Unclipped:
     @staticmethod
     def clip(values, low, high, **others):
         return values if isinstance(low, np.ndarray) else np.clip(values, low, high, **others)
+
+
+def no_means(codes, n_levels, target, weights):
+    """Return means of 0 for all levels, so that rare levels have no column."""
+    from sparsenam.convex.features import PARTS
+
+    return np.zeros((PARTS, n_levels, target.shape[1])), np.zeros((n_levels, target.shape[1]))
 
 
 def no_readmission():
@@ -126,12 +134,19 @@ MECHANISMS = {
         "held-out scores are clipped to the range of the target (squared loss)", put({"smooth.judge:np": Unclipped()})
     ),
     "rare-level means": Mechanism(
-        "rare levels share a column of their mean targets while features are chosen", put({"convex.features:SHARED": 0})
+        "rare levels share a column of their mean targets while features are chosen",
+        put({"convex.features:_means_without_a_part": no_means}),
     ),
-    "knot doubling": Mechanism("a term that uses 0.4 of its ramps gets twice as many", put({"smooth.fit:ROUNDS": 0})),
+    "knot doubling": Mechanism(
+        "a term that uses 0.4 of its ramps gets twice as many",
+        put({"smooth.fit:doubled": lambda counts, *_: counts.copy()}),
+    ),
     "MARGIN": Mechanism("ramps run a tenth of the range beyond the data", put({"convex.design:MARGIN": 0.0})),
     "EVEN_SHARE": Mechanism("0.4 of the knots lie by distance, not by rank", put({"convex.design:EVEN_SHARE": 0.0})),
-    "REACH": Mechanism("few knots lie beyond three interquartile ranges", put({"convex.design:REACH": 1e6})),
+    "REACH": Mechanism(
+        "few knots lie beyond three interquartile ranges",
+        put({"convex.design:bulk_of": lambda *_: (-np.inf, np.inf)}),
+    ),
     "SPACING": Mechanism(
         "widths between knots count between 1/8 and 8 times their median",
         put({"convex.design:SPACING": 1e6, "smooth.prior:SPACING": 1e6, "smooth.grid:SPACING": 1e6}),
@@ -203,7 +218,7 @@ def calls_for(report, tables, names, splits):
 
 
 def changed(default, other):
-    """Return whether a mechanism made a difference in a split: another loss, or other features."""
+    """Return whether a mechanism made a difference in a split: another loss, or another number of features."""
     return default["kept"] != other["kept"] or not math.isclose(default["loss"], other["loss"], rel_tol=2e-5)
 
 
@@ -224,6 +239,10 @@ def summary_row(content, name, real):
         "fits": len(fits),
         "mean": 100 * mean,
         "error": 100 * error,
+        "counts": (
+            sum(change > math.log(1.0 + NOTABLE) for change in changes.values()),
+            sum(change < -math.log(1.0 + NOTABLE) for change in changes.values()),
+        ),
         "worst": (worst, 100 * math.expm1(changes[worst])),
         "best": (best, 100 * math.expm1(changes[best])),
         "cpu": cpu,
@@ -232,7 +251,16 @@ def summary_row(content, name, real):
 
 def summary(content):
     """Return the table of docs/ablation.md."""
-    heads = ("without", "tables", "changed", "loss, mean ± s.e.", "worst without", "best without", "CPU")
+    heads = (
+        "without",
+        "tables",
+        "changed",
+        "loss, mean ± s.e.",
+        "worse, better",
+        "worst without",
+        "best without",
+        "CPU",
+    )
     lines = []
     for name in MECHANISMS:
         for real, word in ((True, "real"), (False, "generated")):
@@ -242,6 +270,7 @@ def summary(content):
             cells = (
                 f"{row['changed']} of {row['fits']}",
                 f"{row['mean']:+.2f} ± {row['error']:.2f} %",
+                "{}, {}".format(*row["counts"]),
                 "{} {:+.1f} %".format(*row["worst"]),
                 "{} {:+.1f} %".format(*row["best"]),
                 f"{row['cpu']:.2f}",

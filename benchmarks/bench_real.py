@@ -67,7 +67,10 @@ def main():
     parser.add_argument("--again", action="store_true", help="measure again what the file has")
     parser.add_argument("--out", type=Path)
     wanted = parser.parse_args()
-    wanted.tables = wanted.tables or list(RESERVE if wanted.reserve else TABLES)
+    held = RESERVE if wanted.reserve else TABLES
+    wanted.tables = wanted.tables or list(held)
+    if not set(wanted.tables) <= set(held):
+        parser.error("the tables in reserve have a file of their own: give --reserve, and no others")
     wanted.out = wanted.out or (RESULTS.with_name("real_reserve.json") if wanted.reserve else RESULTS)
     for name in wanted.methods:
         for module in METHODS[name].modules:
@@ -76,8 +79,10 @@ def main():
         name: our_version() if METHODS[name].package == "sparsenam" else version(METHODS[name].package)
         for name in wanted.methods
     }
-    report = Report(wanted.out, versions, (list(RECIPES), list(METHODS)))
-    report.content |= {"splits": wanted.splits, "limits": {"seconds": wanted.seconds}, "jobs": wanted.jobs}
+    report = Report(wanted.out, versions, (list(held), list(METHODS)))
+    report.content["splits"] = max(wanted.splits, report.content.get("splits", 0))
+    report.content["limits"] = {"seconds": max(wanted.seconds, report.content.get("limits", {}).get("seconds", 0.0))}
+    report.content.pop("jobs", None)
     calls = calls_for(report, wanted.tables, wanted.methods, wanted.splits, wanted.again)
     report.run(calls, Limits(wanted.seconds), wanted.jobs)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from guarantees import table
 from real.methods import METHODS
-from real.summary import compare, errors_of, losses_of, peers_of, worst_tables
+from real.summary import compare, errors_of, losses_of, peers_of, worse_than_empty, worst_tables
 from real.tables import TABLES
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -51,11 +51,13 @@ MEASURES = """## How it was measured
   theirs* is the ratio of our loss to the peer's; below 1, ours is lower. Ratios are averaged over tables as geometric
   means, ± one standard error over tables.
 - **Better, tied, worse** counts tables. A table counts as better or worse if the paired difference on the same test
-  rows is larger than two standard errors.
+  rows is larger than two standard errors. The standard error is the larger of two: that of the test rows given the
+  fits, and that between splits.
 - **CPU** is the CPU time of the fit, with everything that is chosen and converted, without imports; *ours over theirs*
   is the median over tables. CPU time is compared because the wall clock depends on what else a machine does.
 - **Peers** use their defaults and the way of choosing that their authors offer: EBM (interpret) with and without its
-  default pairs; LightGBM with a learning rate of 0.05, stopped early on a fifth of the training rows; ℓ1 linear,
+  default pairs; LightGBM with a learning rate of 0.05, the number of trees chosen by early stopping on a
+  fifth of the training rows, then refitted to all of them; ℓ1 linear,
   logistic, Poisson and Gamma regression on dummy columns with the strength chosen by cross-validation; for survival
   times the ℓ1 Cox model and the gradient-boosted Cox model of scikit-survival. A fit that takes more than
   {seconds:.0f} s of CPU is stopped, and the method is not tried on the other splits of that table.
@@ -63,8 +65,8 @@ MEASURES = """## How it was measured
 
 EVERY_TABLE = """## Every table
 
-Loss as a share of the empty model's, the mean over splits; the lowest in bold. "(of 1)" marks a mean over fewer splits
-than the others have: a split of its own, which is easier or harder.
+Loss as a share of the empty model's, the mean over splits; the lowest in bold. "(of 1)" marks a mean over fewer splits,
+which is not comparable with the others of its row.
 """
 
 README_TEXT = """{tables} real tables from published packages, {rows_from:,} to {rows_to:,} rows, three random splits,
@@ -141,6 +143,13 @@ def worst(report):
     return table(("table", "target", "our loss", "best peer's loss", "best peer", "standard errors"), lines)
 
 
+def below_empty(report):
+    """Return a sentence on the tables where the default is worse than no model, nothing where there is none."""
+    found = worse_than_empty(report, OURS[0])
+    names = ", ".join(f"{name} ({loss:.2f})" for name, loss in sorted(found.items(), key=lambda item: -item[1]))
+    return f"On these tables the default is worse than the model without features: {names}.\n" if found else ""
+
+
 def every_table(report):
     """Return the loss of all methods on all tables, the lowest in bold; "of 1" marks a mean over fewer splits."""
     methods = [name for name in METHODS if any(name in entry["methods"] for entry in report["tables"].values())]
@@ -186,7 +195,7 @@ def not_run(report):
                 counts[name] = counts.get(name, 0) + report["splits"] - len(splits)
     total = {name: sum(entry["kind"] in METHODS[name].kinds for entry in report["tables"].values()) for name in counts}
     missing = [f"{label(name)} on {count} of {total[name] * report['splits']} splits" for name, count in counts.items()]
-    return f"Not run yet: {', '.join(missing)}. Ratios are of the splits that both methods have.\n" if missing else ""
+    return f"Not run yet: {', '.join(missing)}. Ratios use the splits that both methods have.\n" if missing else ""
 
 
 def sizes(report):
@@ -222,6 +231,7 @@ def page(report):
         by_kind(report),
         f"## Where we lose\n\nThe {WORST} tables on which the best peer is furthest ahead of the default.\n",
         worst(report),
+        below_empty(report),
         EVERY_TABLE,
         every_table(report),
         "## Fits without a result\n",

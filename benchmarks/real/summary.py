@@ -5,8 +5,8 @@ import statistics
 from dataclasses import dataclass
 
 from .methods import METHODS
+from .tables import TEST_SHARE
 
-TEST_SHARE = 0.25  # of the rows, in every split
 CLEAR = 2.0  # standard errors of the paired difference beyond which a table is won or lost
 
 
@@ -33,17 +33,20 @@ def shared_splits(methods, first, second):
 def difference(pairs):
     """Return the mean of second less first loss over splits, and its standard error.
 
-    The error of one split is that of the mean over blocks of test rows. Test rows of one split are among those of
-    another with probability `TEST_SHARE`, so that the variance of the mean over k splits is 1 + (k - 1) share times
-    that of independent ones.
+    The variance is the larger of two estimates. One is that of the test rows, given the fits: that of the mean over
+    blocks of rows, where rows of one split are among those of another with probability `TEST_SHARE`. The other is that
+    between splits, whose training rows differ, times 1/k + test/train (Nadeau and Bengio, 2003).
     """
     means, variances = [], []
     for one, other in pairs:
         blocks = [second - first for first, second in zip(one["blocks"], other["blocks"], strict=True)]
         means.append(other["loss"] - one["loss"])
         variances.append(statistics.variance(blocks) / len(blocks))
-    inflation = (1.0 + (len(pairs) - 1) * TEST_SHARE) / len(pairs)
-    return statistics.fmean(means), math.sqrt(statistics.fmean(variances) * inflation)
+    within = statistics.fmean(variances) * (1.0 + (len(pairs) - 1) * TEST_SHARE) / len(pairs)
+    between = 0.0
+    if len(pairs) > 1:
+        between = statistics.variance(means) * (1.0 / len(pairs) + TEST_SHARE / (1.0 - TEST_SHARE))
+    return statistics.fmean(means), math.sqrt(max(within, between))
 
 
 @dataclass(frozen=True)
@@ -106,6 +109,13 @@ def worst_tables(report, ours, peers, count):
         mean, error = difference(pairs)
         rows.append((table, mine, peer, theirs, mean / max(error, 1e-12)))
     return sorted(rows, key=lambda row: row[3] / row[1])[:count]
+
+
+def worse_than_empty(report, ours):
+    """Return the tables on which a fit is worse than the model without features, with its loss."""
+    losses = {table: losses_of(entry, ours) for table, entry in report["tables"].items()}
+    means = {table: statistics.fmean(held) for table, held in losses.items() if held}
+    return {table: loss for table, loss in means.items() if loss > 1.005}
 
 
 def errors_of(report):

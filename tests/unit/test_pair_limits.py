@@ -94,7 +94,7 @@ def peak():
 
 def test_a_pair_of_too_many_levels_is_left_out_with_a_warning(peak):
     X, y = categories(621, 834)
-    with pytest.warns(LargePairWarning, match=r"a × b passed .* more than 200 megabytes.*join rare levels") as said:
+    with pytest.warns(LargePairWarning, match=r"a × b left out, .* more than 200 megabytes; join rare levels") as said:
         model = SNAMRegressor(pairs="auto", random_state=0).fit(X, y)
     assert peak() < 200e6
     assert model.interactions_ == ()

@@ -101,7 +101,7 @@ def asked_pairs(pairs: Pairs, encoder: TableEncoder, prepared: PreparedSample) -
         size = pair_megabytes(pair, prepared)
         if size > MOST_MEGABYTES:
             one, other = (prepared.names[term] for term in pair)
-            got = f"{one!r} with {other!r}, whose levels would take {size:,.0f}"
+            got = f"{one!r} with {other!r}, whose levels would take {size:,.0f} megabytes"
             expected = f"pairs that take at most {MOST_MEGABYTES:.0f} megabytes"
             raise InputError(describe("pairs", expected, got, "join rare levels, or leave the pair out"))
     return found
@@ -247,8 +247,8 @@ def _without_large(candidates: NDArray[np.intp], prepared: PreparedSample) -> ND
     if large.any():
         names = ", ".join(" × ".join(prepared.names[int(term)] for term in pair) for pair in candidates[large])
         message = (
-            f"pairs: {names} passed the test for joint effects, but their many levels would take more than"
-            f" {MOST_MEGABYTES:.0f} megabytes, so that they are left out; join rare levels to have them fitted"
+            f"pairs: {names} left out, although the test found a joint effect: the fit of so many levels would take"
+            f" more than {MOST_MEGABYTES:.0f} megabytes; join rare levels to have it fitted"
         )
         warnings.warn(message, LargePairWarning, stacklevel=8)
     return candidates[~large]

@@ -304,7 +304,7 @@ def smooth_fit(
     counts[jumping] = np.minimum(most[jumping], max(first, COLUMNS // x.shape[0]))  # jumps are found in fine bins alone
     steps, state, bins, within, spent = Steps(context), None, dict[int, StepBins](), task, 0.0
     crowded = False
-    for _ in range(ROUNDS + 1):
+    for number in range(ROUNDS + 1):
         if asked:
             bins = step_bins(asked, task.x, task.weights, counts)
         within = replace(task, x=rounded(task.x, bins)) if bins else task
@@ -319,7 +319,7 @@ def smooth_fit(
         crowded = not np.array_equal(more, doubled(counts, most, share, np.iinfo(np.intp).max))
         growth = float(more.sum() / counts.sum()) ** 2  # of the products that take most of the time
         spent = time.monotonic() - started
-        if np.array_equal(more, counts) or not context.clock.has_room_for(growth * spent):
+        if number == ROUNDS or np.array_equal(more, counts) or not context.clock.has_room_for(growth * spent):
             break
         counts, state = more, replace(state, spreads=())  # large, and not needed any more
     assert state is not None
