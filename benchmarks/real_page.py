@@ -69,14 +69,15 @@ Loss as a share of the empty model's, the mean over splits; the lowest in bold. 
 which is not comparable with the others of its row.
 """
 
-README_TEXT = """{tables} real tables from published packages, {rows_from:,} to {rows_to:,} rows, three random splits,
-one core:
+README_TEXT = """{tables} real tables from published packages, {rows_from:,} to {rows_to:,} rows, \
+{splits} random splits, one core:
 
 {rows}
 *Loss* is the geometric mean of our test loss over theirs; below 1, ours is lower. *Better, tied, worse* counts tables
 by two standard errors of the paired difference. *CPU* is the median of our CPU time over theirs. The
-[benchmarks](docs/benchmarks.md) show every table, and where we lose. {missing}
-"""
+[benchmarks](docs/benchmarks.md) show every table, and where we lose.
+
+{missing}"""
 
 
 def label(name):
@@ -261,7 +262,9 @@ def readme_part(report):
         "better, tied, worse",
         "CPU",
     )
-    return README_TEXT.format(**sizes(report), rows=table(heads, lines), missing=not_run(report))
+    return README_TEXT.format(
+        **sizes(report), splits=report["splits"], rows=table(heads, lines), missing=not_run(report)
+    )
 
 
 def with_part(text, part, marks=MARKS):
