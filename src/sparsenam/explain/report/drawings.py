@@ -261,7 +261,9 @@ def waterfall_chart(row: RowExplanation, output: int, units: str) -> Markup:
     axis = svg.bottom_axis(across, across.fitting(svg.NARROW * 0.4, 4), height, rule=height)
     parts = (axis, svg.stretched(*bars, rows=float(len(steps) + 2)), *labels, *total)
     title = f"How the score of row {row.row} comes about, in {units}"
-    return svg.chart(title, height, (8, 56, 22, 172), *parts, name="waterfall")
+    longest = max((len(signed_text(step.stop - step.start)) for step in steps), default=0)
+    right = max(56, round(8 + svg.LETTER * longest))  # for the number behind the last bar
+    return svg.chart(title, height, (8, right, 22, 172), *parts, name="waterfall")
 
 
 def _step_labels(step: charts.Step, index: int, across: Axis) -> Markup:
