@@ -75,7 +75,8 @@ README_TEXT = """{tables} real tables from published packages, {rows_from:,} to 
 {rows}
 *Loss* is the geometric mean of our test loss over theirs; below 1, ours is lower. *Better, tied, worse* counts tables
 by two standard errors of the paired difference. *CPU* is the median of our CPU time over theirs. The
-[benchmarks](docs/benchmarks.md) show every table, and where we lose.
+[benchmarks](docs/benchmarks.md) show every table, and where we lose. A fit that takes more than {seconds:.0f} s of CPU is
+stopped, so that EBM and the ℓ1 model have fewer tables.
 
 {missing}"""
 
@@ -252,7 +253,7 @@ def readme_part(report):
     for peer in peers_of(report):
         default, pairs = (compare(report, ours, peer) for ours in OURS[:2])
         cells = [cell(found) for found in (default, pairs) for cell in (loss_cell, verdict_cell, cpu_cell)]
-        lines.append([label(peer), *cells])
+        lines.append([label(peer), str(len(default.ratios)), *cells])
     heads = (
         "peer",
         "loss, nothing set",
@@ -263,7 +264,11 @@ def readme_part(report):
         "CPU",
     )
     return README_TEXT.format(
-        **sizes(report), splits=report["splits"], rows=table(heads, lines), missing=not_run(report)
+        **sizes(report),
+        splits=report["splits"],
+        seconds=report["limits"]["seconds"],
+        rows=table(heads, lines),
+        missing=not_run(report),
     )
 
 
