@@ -75,8 +75,8 @@ README_TEXT = """{tables} real tables from published packages, {rows_from:,} to 
 {rows}
 *Loss* is the geometric mean of our test loss over theirs; below 1, ours is lower. *Better, tied, worse* counts tables
 by two standard errors of the paired difference. *CPU* is the median of our CPU time over theirs. The
-[benchmarks](docs/benchmarks.md) show every table, and where we lose. A fit that takes more than {seconds:.0f} s of CPU is
-stopped, so that EBM and the ℓ1 model have fewer tables.
+[benchmarks](docs/benchmarks.md) show every table, and where we lose. A fit that takes more than {seconds:.0f} s of CPU
+is stopped, so that EBM and the ℓ1 model have fewer tables.
 
 {missing}"""
 
@@ -256,6 +256,7 @@ def readme_part(report):
         lines.append([label(peer), str(len(default.ratios)), *cells])
     heads = (
         "peer",
+        "tables",
         "loss, nothing set",
         "better, tied, worse",
         "CPU",
