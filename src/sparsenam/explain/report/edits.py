@@ -8,12 +8,12 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsenam.explain.charts import EFFECT_MARGIN, thinned
 from sparsenam.explain.drawing import Axis, axis_over, percent
 from sparsenam.explain.explanation import Curve, EditRecord, Explanation
 from sparsenam.explain.report import svg
 from sparsenam.explain.report.markup import Markup, element, joined, name_element, note, section, table
 from sparsenam.explain.report.svg import placed
+from sparsenam.explain.shapes import EFFECT_MARGIN, thinned
 from sparsenam.explain.text import NOTHING, count_text, number_text, shorten, signed_text
 
 HEIGHT = 72.0  # pixels of a drawing

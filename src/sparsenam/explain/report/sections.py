@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from sparsenam.explain.charts import drawn_levels, has_levels, levels_note, loss_curve, path_lines, shown_output
+from sparsenam.explain.charts import loss_chart, path_chart, shown_output, waterfall
 from sparsenam.explain.explanation import Curve, Explanation, Feature, Level
 from sparsenam.explain.findings import Finding
 from sparsenam.explain.local import Contribution, LocalExplanation, RowExplanation, describe_effect
 from sparsenam.explain.pairs import Pair
-from sparsenam.explain.report.drawings import loss_chart, path_chart, shape_chart, waterfall_chart
+from sparsenam.explain.report.drawings import draw_shape, waterfall_chart
 from sparsenam.explain.report.markup import (
     Markup,
     element,
@@ -23,7 +23,8 @@ from sparsenam.explain.report.markup import (
     settings_table,
     table,
 )
-from sparsenam.explain.report.svg import PENS, UNITS, mark, placed, rectangle, stretched
+from sparsenam.explain.report.svg import PENS, UNITS, draw, mark, placed, rectangle, stretched
+from sparsenam.explain.shapes import drawn_levels, has_levels, levels_note
 from sparsenam.explain.text import (
     MISSING,
     NOTHING,
@@ -42,6 +43,8 @@ MOST_HISTORY = 12
 MOST_TEXTS = 12  # sentences below a waterfall
 TABLE_POINTS = 9  # rows of a curve's table
 MOST_ROWS = 500  # rows of a table of levels
+CHOICE_HEIGHT = 200.0  # pixels of the cross-validation curve and the path
+SIZE_DISTANCE = 0.08  # of the width, between two numbers of columns
 
 
 def summary(explanation: Explanation) -> Markup:
@@ -235,7 +238,7 @@ def _legend(explanation: Explanation, shown: Sequence[int]) -> Markup:
 
 def _card(index: int, feature: Feature, explanation: Explanation, shown: Sequence[int]) -> Markup:
     heading = element("h3", {"id": f"feature-{index}-name"}, name_element(feature.name))
-    drawing = element("div", {"class": "shape"}, shape_chart(feature, shown, explanation))
+    drawing = element("div", {"class": "shape"}, draw_shape(feature, shown, explanation))
     read_out = element("output", {"class": "readout with-script"})
     button = element("button", {"type": "button", "class": "reset", "hidden": True}, "Reset zoom")
     foot = element("div", {"class": "foot with-script"}, read_out, button)
@@ -328,7 +331,7 @@ def _row_card(row: RowExplanation, local: LocalExplanation) -> Markup:
         {"class": "card"},
         element("h3", None, "Row ", element("bdi", {"class": "name"}, str(row.row))),
         element("p", {"class": "facts-line"}, *parts),
-        waterfall_chart(row, output, local.units),
+        waterfall_chart(waterfall(local, row, output)),
         element("ul", {"class": "texts"}, *texts),
     )
 
@@ -361,13 +364,13 @@ def dropped(explanation: Explanation) -> Markup:
 def selection(explanation: Explanation) -> Markup:
     """Return the cross-validation curve and the path; nothing when there is neither."""
     figures: list[Markup] = []
-    curve, path = loss_curve(explanation), path_lines(explanation, len(PENS))
-    if curve is not None and len(curve.alphas) > 1:
+    losses, path = loss_chart(explanation, SIZE_DISTANCE), path_chart(explanation, len(PENS))
+    if losses is not None and len(losses.errors) > 1:
         text = "Mean held-out loss with its standard error: lower is better. On top: columns kept."
-        figures.append(_figure(loss_chart(curve), text))
-    if path is not None and len(path.alphas) > 1:
+        figures.append(_figure(draw(losses, "losses", CHOICE_HEIGHT), text))
+    if path is not None and len(path.lines) and len(path.lines[0].x) > 1:
         text = "Norm of each column as the penalty grows weaker. The largest are named."
-        figures.append(_figure(path_chart(path), text))
+        figures.append(_figure(draw(path, "path", CHOICE_HEIGHT), text))
     if not figures:
         return joined(())
     title = f"How much to keep{_fitted(explanation)}"

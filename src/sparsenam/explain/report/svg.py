@@ -12,8 +12,12 @@ import math
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
-from sparsenam.explain.drawing import BLACK, Axis, Pen, Tick, label_room, pen
+import numpy as np
+
+from sparsenam.explain.charts import Chart, Guide, spread
+from sparsenam.explain.drawing import BLACK, Axis, Pen, Tick, label_room, pen, percent
 from sparsenam.explain.report.markup import Markup, element, joined
+from sparsenam.explain.text import abbreviations
 
 Axes = tuple[Axis, Axis]  # the one across and the one upward
 UNITS = 1000.0  # of a stretched drawing from end to end
@@ -21,6 +25,9 @@ LETTER = 6.8  # width of a digit in pixels
 TICK_HEIGHT = 20.0  # pixels that a label of a vertical axis needs
 NARROW = 300.0 / LETTER  # letters that a chart is wide enough for even on a small screen
 PENS: tuple[Pen, ...] = (*(pen(number) for number in range(4)), Pen(BLACK, "--", "P"))  # all stand out on white
+NAME_DISTANCE = 0.075  # of the height, between two names beside lines
+NEAR_END = 0.3  # of the width: a word above a line nearer to an end goes inward
+END_LETTERS = 14  # of a name beside a line
 DASHES = {"-": "none", "--": "8 3", "-.": "9 3 2 3", ":": "2.5 2.5"}
 _MARKS = {
     "o": "M0 0m-4 0a4 4 0 1 0 8 0a4 4 0 1 0 -8 0",
@@ -150,6 +157,61 @@ def bottom_axis(axis: Axis, ticks: Sequence[Tick], y: float, rule: float | None 
     return element("g", {"class": "across"}, *shown, *[hidden] * (spare - len(shown)))
 
 
+def draw(drawn: Chart, name: str, height: float, *more: Markup, left: float = 58.0) -> Markup:
+    """Return a chart of lines and marks with both axes, ``height`` pixels high, of a class, with ``more`` on top."""
+    axes = across, upward = drawn.across, drawn.upward
+    room = (40.0 if drawn.tops or drawn.guides else 16.0, 118.0 if drawn.ends else 14.0, 40.0, left)
+    errors = [curve_line([x, x], [low, high], axes, "error") for x, low, high in drawn.errors]
+    lines = [
+        curve_line(
+            line.x, line.y, axes, "line other" if line.pen is None else f"line out-{line.pen}", line.name or None
+        )
+        for line in drawn.lines
+    ]
+    marks = [
+        placed(mark(one.pen, one.text), x=across.percent(one.x), y=upward.percent(one.y, down=True))
+        for one in drawn.marks
+    ]
+    parts = (
+        left_axis(upward, upward.ticks(5)),
+        bottom_axis(across, across.fitting(NARROW * (0.3 if drawn.ends else 0.55), 4), height),
+        label("100%", height + 34, drawn.labels[0], "end"),
+        *([label(-6, -26, drawn.top_label, "end", "tick faint")] if drawn.tops else []),
+        *(label(across.percent(tick.value), -26, tick.text, "middle", "tick faint") for tick in drawn.tops),
+        stretched(*errors, *lines),
+        *marks,
+        *_ends(drawn),
+        *(_guide(one, drawn) for one in drawn.guides),
+    )
+    return chart(drawn.title, height, room, *parts, *more, name=name)
+
+
+def _ends(drawn: Chart) -> list[Markup]:
+    """Return the names of lines beside their last points, with their marks, some distance apart."""
+    heights = spread(np.array([drawn.upward.fraction(end.y) for end in drawn.ends]), NAME_DISTANCE)
+    texts = abbreviations([end.text for end in drawn.ends], END_LETTERS)
+    found: list[Markup] = []
+    for end, text, height in zip(drawn.ends, texts, heights.tolist(), strict=True):
+        beside = (placed(mark(end.pen), x=9), label(18, 4, text, full=end.text))
+        found.append(placed(placed(*beside, x="100%"), y=percent(1 - height)))
+    return found
+
+
+def _guide(guide: Guide, drawn: Chart) -> Markup:
+    """Return a vertical line with its mark and its word, which leaves room for that of another one."""
+    if guide.y is not None and not math.isfinite(guide.y):
+        return joined(())
+    place = drawn.across.fraction(guide.x)
+    others = [drawn.across.fraction(other.x) for other in drawn.guides if other is not guide]
+    alone = "end" if place > 1 - NEAR_END else "start" if place < NEAR_END else "middle"
+    anchor = alone if not others else "end" if place < others[0] else "start"  # two words point away from each other
+    if (anchor, alone) in {("start", "end"), ("end", "start")}:  # the other word has the better end
+        anchor = "middle"
+    at = () if guide.y is None else (placed(mark(guide.pen, guide.text), y=drawn.upward.percent(guide.y, down=True)),)
+    parts = (line(0, -4, 0, "100%", "chosen"), *at, label(0, -10, guide.text, anchor, "tick strong"))
+    return placed(*parts, x=percent(place))
+
+
 def tick_levels(*axes: Axis, finest: float) -> list[dict[str, object]]:
     """Return the ticks of axes from few to many, for the script to choose from when it zooms.
 
@@ -177,4 +239,4 @@ def styles() -> str:
         colour = f"var(--out-{rank})"
         rules.append(f".line.out-{rank} {{ stroke: {colour}; stroke-dasharray: {DASHES[look.style]}; }}")
         rules.append(f".mark.out-{rank}, .dot.out-{rank} {{ fill: {colour}; }}")
-    return joined(Markup(rule + "\n") for rule in rules)
+    return joined(Markup(rule + "\n") for guide in rules)
