@@ -103,9 +103,9 @@ def _curve_chart(feature: Feature, shown: Sequence[int], outputs: Ranks, units: 
     dots: list[Markup] = []
     for line, (output, rank) in zip(chart.lines, outputs, strict=True):
         data = {"data_output": output, "hidden": rank is None}
-        lines.append(svg.curve_line(line.x, line.y, axes, f"line out-{rank or 0}", None, **data))
+        lines.append(svg.curve_line(line.x, line.y, axes, f"line out-{rank or 0}", **data))
         dots.append(placed(element("circle", {"class": f"dot out-{rank or 0}", "r": 4.5}), **data))
-    bands = [svg.band(band.x, (band.low, band.high), axes, "limits", data_output=0) for band in chart.bands]
+    bands = [svg.band(band, axes, "limits", data_output=0) for band in chart.bands]
     area = element(
         "svg",
         {"width": percent(1.0 if missing is None else CURVE_SHARE), "height": "100%"},

@@ -96,6 +96,11 @@ def table(caption: str, heads: Sequence[str], rows: Iterable[Sequence[str]], num
     return element("div", {"class": "scroll", "tabindex": "0", "role": "region", "aria-label": caption}, inner)
 
 
+def figure(drawn: Markup, text: str, *more: Markup) -> Markup:
+    """Return a drawing with its caption, and ``more`` below."""
+    return element("figure", None, drawn, element("figcaption", None, text), *more)
+
+
 def facts(pairs: Iterable[tuple[str, str]]) -> Markup:
     """Return a list of names and what they are."""
     return element(

@@ -15,6 +15,7 @@ from sparsenam.explain.report.markup import (
     Markup,
     element,
     facts,
+    figure,
     joined,
     name_element,
     note,
@@ -367,10 +368,10 @@ def selection(explanation: Explanation) -> Markup:
     losses, path = loss_chart(explanation, SIZE_DISTANCE), path_chart(explanation, len(PENS))
     if losses is not None and len(losses.errors) > 1:
         text = "Mean held-out loss with its standard error: lower is better. On top: columns kept."
-        figures.append(_figure(draw(losses, "losses", CHOICE_HEIGHT), text))
+        figures.append(figure(draw(losses, "losses", CHOICE_HEIGHT), text))
     if path is not None and len(path.lines) and len(path.lines[0].x) > 1:
         text = "Norm of each column as the penalty grows weaker. The largest are named."
-        figures.append(_figure(draw(path, "path", CHOICE_HEIGHT), text))
+        figures.append(figure(draw(path, "path", CHOICE_HEIGHT), text))
     if not figures:
         return joined(())
     title = f"How much to keep{_fitted(explanation)}"
@@ -430,10 +431,6 @@ def _by_output(outputs: Sequence[str], values: Sequence[float], digits: int) -> 
     if len(texts) == 1:
         return texts[0]
     return ", ".join(f"{name}: {text}" for name, text in zip(outputs, texts, strict=True))
-
-
-def _figure(drawn: Markup, text: str) -> Markup:
-    return element("figure", None, drawn, element("figcaption", None, text))
 
 
 def _whole(value: float | None) -> str:
