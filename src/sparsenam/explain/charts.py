@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -13,7 +13,7 @@ from scipy.optimize import isotonic_regression
 
 from sparsenam.errors import InputError, describe
 from sparsenam.explain.drawing import Axis, Tick, alpha_axis, axis_over
-from sparsenam.explain.explanation import POINTWISE, Explanation, Feature
+from sparsenam.explain.explanation import POINTWISE, Explanation, Feature, Missing
 from sparsenam.explain.local import LocalExplanation, RowExplanation
 from sparsenam.explain.shapes import (
     EFFECT_MARGIN,
@@ -118,7 +118,7 @@ class Chart:
     (start, stop, height) at the bottom that show where the rows are, the tallest 1. ``names`` are ticks in words in
     place of those of the axis across, ``tops`` words along the top, explained by ``top_label``; ``ends`` are names of
     lines beside their last points. Bars stand upright at the places of ``names``, or lie one below the other where
-    there are no ``names``, ``linked`` end to end.
+    there are no ``names``; after a sum, each begins where the one before ended.
     """
 
     title: str
@@ -130,7 +130,6 @@ class Chart:
     errors: Sequence[tuple[float, float, float]] = ()
     marks: Sequence[Mark] = ()
     bars: Sequence[Bar] = ()
-    linked: bool = False
     guides: Sequence[Guide] = ()
     pale: Sequence[tuple[float, float]] = ()
     counts: Sequence[tuple[float, float, float]] = ()
@@ -154,27 +153,21 @@ def shape_chart(feature: Feature, outputs: Sequence[int], *, whole: bool = False
 
 
 def _curve_chart(feature: Feature, outputs: Sequence[int], *, whole: bool) -> Chart:
-    curve, density = feature.curve, feature.density
+    curve, density, missing = feature.curve, feature.density, feature.missing
     assert curve is not None
     across = axis_of(feature, whole=whole)
-    end = across.place(across.high)
-    shifts = np.linspace(-0.02, 0.02, len(outputs)) if len(outputs) > 1 else np.zeros(1)
-    apart = [
-        across.value_at(end + (MISSING_AT + shift) * (end - across.place(across.low))) for shift in shifts.tolist()
-    ]
-    missing = () if feature.missing is None else feature.missing.effect
+    low, high = across.place(across.low), across.place(across.high)
+    apart = {output: high + (MISSING_AT + shift) * (high - low) for output, shift in _side_by_side(outputs, 0.04)}
     edges, heights = ((), ()) if density is None else (density.edges, density_heights(density, across))
-    only = outputs[0] if len(curve.effect[0]) == 1 or len(outputs) == 1 else None  # several bands would hide each other
     return Chart(
         feature.name,
         across,
         effect_axis([feature], outputs),
-        labels=(feature.name, ""),
-        lines=[Line(curve.x, [effect[output] for effect in curve.effect], output) for output in outputs],
-        bands=[] if only is None else [Band(curve.x, *limits) for limits in curve_bands(curve, only)],
-        marks=[
-            Mark(x, missing[output], output, hollow=True) for x, output in zip(apart, outputs, strict=True) if missing
-        ],
+        (feature.name, ""),
+        [Line(curve.x, [effect[output] for effect in curve.effect], output) for output in outputs],
+        # several bands would hide each other
+        bands=[Band(curve.x, *limits) for limits in curve_bands(curve, outputs[0])] if len(outputs) == 1 else (),
+        marks=[] if missing is None else _missing_marks(missing, {key: across.value_at(x) for key, x in apart.items()}),
         pale=thin_spans(feature),
         counts=list(zip(edges, edges[1:], map(float, heights), strict=False)),
     )
@@ -182,42 +175,47 @@ def _curve_chart(feature: Feature, outputs: Sequence[int], *, whole: bool) -> Ch
 
 def _level_chart(feature: Feature, outputs: Sequence[int]) -> Chart:
     """Return bars of one output, marks side by side of several, or lines where levels have an order."""
-    levels = drawn_levels(feature)
-    present = levels if feature.missing is None else levels[:-1]
-    most = max((level.count for level in levels), default=0) or 1
-    joined, several = feature.kind == "ordered" and len(present) > 1, len(outputs) > 1
-    shifts = dict(zip(outputs, np.linspace(-0.5, 0.5, len(outputs)) * SIDE_BY_SIDE if several else [0.0], strict=True))
+    levels, note, missing = drawn_levels(feature), levels_note(feature), feature.missing
+    present = levels if missing is None else levels[:-1]
+    effects = {output: [level.effect[output] for level in present] for output in outputs}
+    places = dict(_side_by_side(outputs, SIDE_BY_SIDE))
+    joined = feature.kind == "ordered" and len(present) > 1
     marks = [
-        Mark(place + (0.0 if joined else shifts[output]), level.effect[output], output)
-        for place, level in enumerate(present if several and not joined else ())
-        for output in outputs
+        Mark(place + shift, effect, output)
+        for output, shift in places.items()
+        for place, effect in enumerate(() if joined or len(outputs) == 1 else effects[output])
     ]
-    marks += [
-        Mark(len(present) + shifts[output], feature.missing.effect[output], output, hollow=True)
-        for output in (() if feature.missing is None else outputs)
-    ]
-    note = levels_note(feature)
-    bars = [Bar(level.name, 0.0, level.effect[outputs[0]], pen=outputs[0]) for level in present]
-    dots = [
-        Line(range(len(present)), [level.effect[output] for level in present], output, dots=True) for output in outputs
-    ]
-    errors = [
-        (place, level.effect[0] - POINTWISE * level.deviation[0], level.effect[0] + POINTWISE * level.deviation[0])
-        for place, level in enumerate(present)
-        if level.deviation is not None and len(level.effect) == 1
-    ]
+    if missing is not None:
+        marks += _missing_marks(missing, {output: len(present) + shift for output, shift in places.items()})
+    most = max((level.count for level in levels), default=0) or 1
     return Chart(
         feature.name,
         Axis(-0.75, len(levels) - 0.25),  # half a level's room on either side: a single bar does not fill the picture
         effect_axis([feature], outputs),
-        labels=(f"{feature.name} ({note})" if note else feature.name, ""),
-        lines=dots if joined else (),
-        errors=errors,
+        (f"{feature.name} ({note})" if note else feature.name, ""),
+        [Line(range(len(present)), effects[output], output, dots=True) for output in outputs if joined],
+        errors=[
+            (place, *(level.effect[0] + side * POINTWISE * level.deviation[0] for side in (-1.0, 1.0)))
+            for place, level in enumerate(present)
+            if level.deviation is not None and len(level.effect) == 1
+        ],
         marks=marks,
-        bars=() if joined or several else bars,
+        bars=[
+            Bar(level.name, 0.0, level.effect[outputs[0]], pen=outputs[0])
+            for level in (() if joined or len(outputs) > 1 else present)
+        ],
         counts=[(place - 0.45, place + 0.45, level.count / most) for place, level in enumerate(levels)],
         names=[Tick(float(place), level.name) for place, level in enumerate(levels)],
     )
+
+
+def _side_by_side(outputs: Sequence[int], room: float) -> Iterable[tuple[int, float]]:
+    """Return how far each output's mark is moved so that they share a room."""
+    return zip(outputs, np.linspace(-room / 2, room / 2, len(outputs)) if len(outputs) > 1 else [0.0], strict=True)
+
+
+def _missing_marks(missing: Missing, places: Mapping[int, float]) -> list[Mark]:
+    return [Mark(x, missing.effect[output], output, hollow=True) for output, x in places.items()]
 
 
 def importance_chart(explanation: Explanation, most: int, measure: Measure) -> Chart:
@@ -257,12 +255,12 @@ def waterfall(local: LocalExplanation, row: RowExplanation, output: int, most: i
     start = "start: average row" if local.units == SURVIVAL_UNITS else "start: intercept"
     sums = [Bar(name, value, value, number_text(value, 3), None) for name, value in ((start, first), ("score", last))]
     title = f"How the score of row {row.row} comes about, in {local.units}"
-    return _rows(title, local.units, [sums[0], *steps, sums[1]], across, linked=True)
+    return _rows(title, local.units, [sums[0], *steps, sums[1]], across)
 
 
-def _rows(title: str, label: str, bars: Sequence[Bar], across: Axis, *, linked: bool = False) -> Chart:
+def _rows(title: str, label: str, bars: Sequence[Bar], across: Axis) -> Chart:
     """Return bars one below the other."""
-    return Chart(title, across, Axis(len(bars) - 0.4, -0.7), (label, ""), bars=bars, linked=linked)
+    return Chart(title, across, Axis(len(bars) - 0.4, -0.7), (label, ""), bars=bars)
 
 
 def shown_output(local: LocalExplanation, row: RowExplanation, output: str | None = None) -> int:
@@ -274,10 +272,10 @@ def shown_output(local: LocalExplanation, row: RowExplanation, output: str | Non
     return local.outputs.index(output)
 
 
-def loss_chart(explanation: Explanation, distance: float) -> Chart | None:
-    """Return the cross-validation curve with the points to mark; None where the explanation has none.
+def loss_chart(explanation: Explanation) -> Chart | None:
+    """Return the cross-validation curve with the points to mark and the numbers of columns along the top.
 
-    Along the top are the numbers of columns, at least a share ``distance`` of the width apart.
+    None where the explanation has none.
     """
     curve = explanation.curve
     if not curve:
@@ -299,31 +297,21 @@ def loss_chart(explanation: Explanation, distance: float) -> Chart | None:
         for index, word in words.items()
         if index is not None
     ]  # fmt: skip
-    across = alpha_axis(alphas) or axis_over(alphas)
     return Chart(
         "Cross-validation curve over the penalty weight",
-        across,
+        alpha_axis(alphas) or axis_over(alphas),
         axis_over([*(mean - error), *(mean + error)], EFFECT_MARGIN),
         ("penalty α, weaker →", "held-out loss"),
         lines=[Line(alphas.tolist(), mean.tolist())],
         errors=list(zip(alphas.tolist(), (mean - error).tolist(), (mean + error).tolist(), strict=True)),
         guides=guides,
-        tops=_where_they_change(alphas, sizes, across, distance),
+        tops=[
+            Tick(alpha, f"{size:.0f}")
+            for alpha, size, before in zip(alphas.tolist(), sizes, [math.nan, *sizes], strict=False)
+            if alpha > 0 and math.isfinite(size) and size != before
+        ],
         top_label="kept",
     )
-
-
-def _where_they_change(alphas: Vector, sizes: Vector, axis: Axis, distance: float) -> list[Tick]:
-    """Return the numbers of columns where they change and are not too near to the one before."""
-    found: list[Tick] = []
-    last = -math.inf
-    for alpha, size in zip(alphas.tolist(), sizes.tolist(), strict=True):
-        at = axis.fraction(alpha)
-        known = alpha > 0 and math.isfinite(size)
-        if known and at - last >= distance and not (found and found[-1].text == f"{size:.0f}"):
-            found.append(Tick(alpha, f"{size:.0f}"))
-            last = at
-    return found
 
 
 def path_chart(explanation: Explanation, labels: int) -> Chart | None:
@@ -384,10 +372,8 @@ def truth_chart(explanation: Explanation, name: str, x: ArrayLike, effect: Array
     """Return the effect of a column over the true one at x (rows,), whose mean is taken off."""
     at, heights = np.asarray(x, dtype=np.float64), np.asarray(effect, dtype=np.float64)
     if at.shape != heights.shape or not at.size:
-        got = f"{at.size} of x, {heights.size} of effect"
-        raise InputError(
-            describe(f"the truth of {name!r}", "columns of one length, at least 1", got, "store them together")
-        )
+        where, got = f"the truth of {name!r}", f"{at.size} of x, {heights.size} of effect"
+        raise InputError(describe(where, "columns of one length, at least 1", got, "store them together"))
     order = np.argsort(at, kind="stable")
     at, heights = at[order], (heights - heights.mean())[order]
     kept = next((feature for feature in explanation.features if feature.name == name), None)

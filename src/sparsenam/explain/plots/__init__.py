@@ -38,7 +38,6 @@ __all__ = [
 Part = TypeVar("Part")
 SMALL_PANEL = (2.4, 2.0)  # inches
 COUNTS_ROOM, ROOM = 0.36, 0.1  # of the range of effects: below them for the bars of counts, and above
-SIZE_DISTANCE = 0.035  # of the width, between two numbers of columns
 COLOURS = LinearSegmentedColormap.from_list("minus_plus", [VERMILLION, "#ffffff", BLUE])
 CELLS = 120  # along each axis of numbers of a map
 CONTOURS, CALM = 7, 5  # lines at most; cells over which a surface is averaged before they are drawn
@@ -200,7 +199,7 @@ def plot_curve(explanation: Explanation, *, ax: object | None = None) -> Figure:
 
     Numbers along the top are the numbers of columns kept.
     """
-    chart = _known(charts.loss_chart(explanation, SIZE_DISTANCE), "plot_curve", "a cross-validation curve")
+    chart = _known(charts.loss_chart(explanation), "plot_curve", "a cross-validation curve")
     _known(chart.guides, "plot_curve", "a chosen point")
     legend = {guide.legend: look(guide.pen, dots=True) | {"linestyle": ""} for guide in chart.guides}
     title = "cross-validation: mean loss and one standard error"

@@ -181,7 +181,7 @@ def _draw_bars(panel: Panel, chart: Chart) -> None:
             panel.plot([bar.stop], [place], color="black", linestyle="", marker="D", markersize=4.0)
         else:
             panel.barh(place, length, 0.68, left=bar.start, color=colour)
-        if chart.linked and place:
+        if chart.bars[0].pen is None and place:
             panel.plot([bar.start] * 2, [place - 1, place], color="0.6", linewidth=0.7, zorder=1.0)
         at = max(bar.start, bar.stop) + (2.0 if bar.pen is None else 1.0) * room
         panel.text(at, place, bar.text, verticalalignment="center", fontsize=SMALL, color="0.2")
@@ -189,13 +189,19 @@ def _draw_bars(panel: Panel, chart: Chart) -> None:
 
 def _write(panel: Panel, chart: Chart) -> None:
     """Write the words along the top, and names beside the ends of lines, which keep their distance."""
-    for tick in chart.tops:
+    for tick in chart.across.apart(chart.tops, TICK_LETTERS * _inches(panel)):
         where = {"transform": panel.get_xaxis_transform(), "horizontalalignment": "center"}
         panel.text(tick.value, 1.01, tick.text, fontsize=SMALL, color="0.35", **where)
     heights = spread(np.array([chart.upward.fraction(mark.y) for mark in chart.ends]), NAME_DISTANCE)
     for mark, height in zip(chart.ends, heights.tolist(), strict=True):
         where = {"transform": panel.transAxes, "verticalalignment": "center"}
         panel.text(1.015, height, plain(mark.text, 24), fontsize=SMALL, color=pen(mark.pen).colour, **where)
+
+
+def _inches(panel: Panel) -> float:
+    """Return about how wide a panel is."""
+    place = panel.get_subplotspec()
+    return panel.get_figure().get_figwidth() / (1 if place is None else place.get_gridspec().ncols)
 
 
 def lay_out(panel: Panel, name: str, axis: Axis, label: str, about: int, names: Sequence[Tick] = ()) -> None:
@@ -209,8 +215,7 @@ def lay_out(panel: Panel, name: str, axis: Axis, label: str, about: int, names: 
     if math.isfinite(axis.low):
         (panel.set_xlim if across else panel.set_ylim)(axis.low, axis.high)
     panel.tick_params(which="both", labelsize=SMALL)
-    place = panel.get_subplotspec()
-    inches = panel.get_figure().get_figwidth() / (1 if place is None else place.get_gridspec().ncols)
+    inches = _inches(panel)
     if names:
         panel.grid(False, axis=name)
         length = LEVEL_LETTERS if across else BAR_LETTERS

@@ -50,7 +50,6 @@ OPTIONAL = {  # columns of the table of what is kept that not every fit has, and
 TABLE_POINTS = 9  # rows of a curve's table
 MOST_ROWS = 500  # rows of a table of levels
 CHOICE_HEIGHT = 200.0  # pixels of the cross-validation curve and the path
-SIZE_DISTANCE = 0.08  # of the width, between two numbers of columns
 ABOUT_RATIOS = (
     "An effect of +0.69 doubles the hazard, one of \N{MINUS SIGN}0.69 halves it: the hazard ratio, compared with "
     "the average row, is e to the power of the effect. "
@@ -344,7 +343,7 @@ def dropped(explanation: Explanation) -> Markup:
 def selection(explanation: Explanation) -> Markup:
     """Return the cross-validation curve and the path; nothing when there is neither."""
     figures: list[Markup] = []
-    losses, path = loss_chart(explanation, SIZE_DISTANCE), path_chart(explanation, len(PENS))
+    losses, path = loss_chart(explanation), path_chart(explanation, len(PENS))
     if losses is not None and len(losses.errors) > 1:
         text = "Mean held-out loss with its standard error: lower is better. On top: columns kept."
         figures.append(figure(draw(losses, "losses", CHOICE_HEIGHT), text))

@@ -149,6 +149,7 @@ def draw(drawn: Chart, name: str, height: float, *more: Markup, left: float = 58
     """Return a chart of lines and marks with both axes, ``height`` pixels high, of a class, with ``more`` on top."""
     axes = across, upward = drawn.across, drawn.upward
     room = (40.0 if drawn.tops or drawn.guides else 16.0, 118.0 if drawn.ends else 14.0, 40.0, left)
+    tops = across.apart(drawn.tops, NARROW)
     errors = [curve_line([x, x], [low, high], axes, "error") for x, low, high in drawn.errors]
     lines = [
         curve_line(
@@ -165,7 +166,7 @@ def draw(drawn: Chart, name: str, height: float, *more: Markup, left: float = 58
         bottom_axis(across, across.fitting(NARROW * (0.3 if drawn.ends else 0.55), 4), height),
         label("100%", height + 34, drawn.labels[0], "end"),
         *([label(-6, -26, drawn.top_label, "end", "tick faint")] if drawn.tops else []),
-        *(label(across.percent(tick.value), -26, tick.text, "middle", "tick faint") for tick in drawn.tops),
+        *(label(across.percent(tick.value), -26, tick.text, "middle", "tick faint") for tick in tops),
         stretched(*errors, *lines),
         *marks,
         *_ends(drawn),
