@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
+from itertools import takewhile
 from typing import TYPE_CHECKING, Literal
 from unicodedata import east_asian_width
 
@@ -125,9 +125,8 @@ def abbreviations(names: Sequence[str], length: int = 26) -> list[str]:
 
 def _shared(names: Sequence[str]) -> str:
     """Return the letters with which all names begin."""
-    first, last = min(names), max(names)
-    same = itertools.takewhile(lambda letters: letters[0] == letters[1], zip(first, last, strict=False))
-    return "".join(letter for letter, _ in same)
+    same = takewhile(lambda letters: len(set(letters)) == 1, zip(*names, strict=False))
+    return "".join(letters[0] for letters in same)
 
 
 def _to_word(shared: str) -> int:
