@@ -64,8 +64,8 @@ class Band:
     """The area between two lines over x."""
 
     x: Sequence[float]
-    low: Sequence[float]
-    high: Sequence[float]
+    low: Iterable[float]
+    high: Iterable[float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,9 +200,9 @@ def _level_chart(feature: Feature, outputs: Mapping[int, str]) -> Chart:
             if joined
         ],
         errors=[
-            (place, *(level.effect[0] + side * POINTWISE * level.deviation[0] for side in (-1.0, 1.0)))
+            (place, level.effect[0] - half, level.effect[0] + half)
             for place, level in enumerate(present)
-            if level.deviation is not None and len(level.effect) == 1
+            for half in (POINTWISE * one for one in level.deviation or () if len(level.effect) == 1)
         ],
         marks=marks,
         bars=[

@@ -209,7 +209,7 @@ def _inches(panel: Panel) -> float:
 
 def lay_out(panel: Panel, name: str, axis: Axis, label: str, about: int, names: Sequence[Tick] = ()) -> None:
     """Give an axis (x or y) its scale, limits where they are known, ticks, which may be ``names``, and label."""
-    across, own = name == "x", panel.xaxis if name == "x" else panel.yaxis
+    across, own = name == "x", cast("Any", panel.xaxis if name == "x" else panel.yaxis)
     set_scale = panel.set_xscale if across else panel.set_yscale
     if axis.kind == "skewed":
         set_scale("function", functions=[np.vectorize(one, otypes=[float]) for one in (axis.place, axis.value_at)])

@@ -67,8 +67,10 @@ def _most_changed(curves: Sequence[Curve]) -> int:
     if len(curves) == 1:
         return int(np.argmax(np.ptp(np.array(curves[0].effect), axis=0)))
     x = np.unique(np.concatenate([curve.x for curve in curves]))
-    old, new = ([np.interp(x, curve.x, column) for column in np.transpose(curve.effect)] for curve in curves)
-    return int(np.argmax(np.abs(np.subtract(old, new)).max(axis=1)))
+    old, new = (
+        np.array([np.interp(x, curve.x, column) for column in zip(*curve.effect, strict=True)]) for curve in curves
+    )
+    return int(np.argmax(np.abs(old - new).max(axis=1)))
 
 
 def _lines(edit: EditRecord, curves: Mapping[str, Curve], output: int) -> list[Markup]:

@@ -50,10 +50,10 @@ def chart(title: str, height: float, room: tuple[float, float, float, float], *c
     return element("svg", attributes, *children)
 
 
-def placed(*children: str, x: float | str | None = None, y: float | str | None = None, **more: object) -> Markup:
-    """Return the children moved to a point: numbers are pixels, text is a share in per cent."""
-    name = more.pop("name", None)
-    return element("svg", {"x": x, "y": y, "class": name, **more}, *children)
+def placed(*children: str, name: str | None = None, **more: object) -> Markup:
+    """Return the children moved to ``x`` and ``y``: numbers are pixels, text is a share in per cent."""
+    place = {key: more.pop(key, None) for key in ("x", "y")}
+    return element("svg", {**place, "class": name, **more}, *children)
 
 
 def stretched(*children: str, rows: float = UNITS, **more: object) -> Markup:
@@ -125,7 +125,7 @@ def mark(rank: int, hint: str = "") -> Markup:
 def left_axis(axis: Axis, ticks: Sequence[Tick], spare: int = 0) -> Markup:
     """Return the labels and grid lines of a vertical axis, the line at zero darker; ``spare`` ones stay hidden."""
 
-    def slot(tick: Tick, **place: object) -> Markup:
+    def slot(tick: Tick, **place: str | bool) -> Markup:
         rule = line(0, 0, "100%", 0, "zero" if tick.value == 0 else "rule")
         return placed(rule, label(-6, 4, tick.text, "end"), name="slot", **place)
 
@@ -136,7 +136,7 @@ def left_axis(axis: Axis, ticks: Sequence[Tick], spare: int = 0) -> Markup:
 def bottom_axis(axis: Axis, ticks: Sequence[Tick], y: float, rule: float | None = None, spare: int = 0) -> Markup:
     """Return the labels of a horizontal axis at ``y`` pixels, with short lines, or long ones up from there."""
 
-    def slot(tick: Tick, **place: object) -> Markup:
+    def slot(tick: Tick, **place: str | bool) -> Markup:
         kind = "axis" if rule is None else "zero" if tick.value == 0 else "rule"
         across = line(0, y, 0, y + 4, kind) if rule is None else line(0, y - rule, 0, y, kind)
         return placed(across, label(0, y + 16, tick.text, "middle"), name="slot", **place)
@@ -152,9 +152,7 @@ def draw(drawn: Chart, name: str, height: float, *more: Markup, left: float = 58
     tops = across.apart(drawn.tops, NARROW)
     errors = [curve_line([x, x], [low, high], axes, "error") for x, low, high in drawn.errors]
     lines = [
-        curve_line(
-            line.x, line.y, axes, "line other" if line.pen is None else f"line out-{line.pen}", line.name or None
-        )
+        curve_line(line.x, line.y, axes, "line other" if line.pen is None else f"line out-{line.pen}", line.name)
         for line in drawn.lines
     ]
     marks = [
