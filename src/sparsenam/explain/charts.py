@@ -18,6 +18,7 @@ from sparsenam.explain.local import LocalExplanation, RowExplanation
 from sparsenam.explain.shapes import (
     EFFECT_MARGIN,
     axis_of,
+    bent,
     curve_bands,
     density_heights,
     drawn_levels,
@@ -154,7 +155,7 @@ def shape_chart(feature: Feature, outputs: Sequence[int], names: Sequence[str] =
 
 
 def _curve_chart(feature: Feature, outputs: Mapping[int, str], *, whole: bool) -> Chart:
-    curve, density, missing = feature.curve, feature.density, feature.missing
+    curve, density, missing = bent(feature).curve, feature.density, feature.missing
     assert curve is not None
     across = axis_of(feature, whole=whole)
     low, high = across.place(across.low), across.place(across.high)

@@ -187,7 +187,7 @@ def bent(feature: Feature) -> Feature:
 
 
 def thin_spans(feature: Feature) -> list[tuple[float, float]]:
-    """Return the stretches of a curve that hardly any rows speak for, each from where to where.
+    """Return the stretches of a curve with hardly any rows, each from where to where.
 
     A bin is thin that has fewer than `FEW_ROWS` rows together with its neighbours; a long bin, which holds a tail, must
     have `TAIL_ROWS`. So are up to three bins with hardly more rows between thin ones, which would make stripes.

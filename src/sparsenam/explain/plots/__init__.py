@@ -141,7 +141,7 @@ def plot_importance(
         The caller's own axes to draw on; by default a new figure.
     """
     chart = charts.importance_chart(explanation, features, measure)
-    return _one("plot_importance", chart, ax, (6.0, 1.1 + 0.26 * len(chart.bars)))
+    return _one("plot_importance", chart, ax, (6.0, 1.1 + 0.26 * len(chart.bars)), len(chart.bars))
 
 
 def plot_local(
@@ -166,7 +166,8 @@ def plot_local(
         The caller's own axes to draw on; by default a new figure.
     """
     if not -len(local.rows) <= row < len(local.rows):
-        raise InputError(describe("row", f"a number below {len(local.rows)}", str(row), "explain more rows"))
+        expected = f"a number below {len(local.rows)}" if local.rows else "an explanation with rows"
+        raise InputError(describe("row", expected, str(row), "explain more rows"))
     explained = local.rows[row]
     index = charts.shown_output(local, explained, output)
     chart = charts.waterfall(local, explained, index, features)
@@ -215,9 +216,9 @@ def _known(part: Part | None, where: str, what: str, remedy: str = 'fit with alp
     return part
 
 
-def _one(where: str, chart: charts.Chart, ax: object | None, size: tuple[float, float]) -> Figure:
+def _one(where: str, chart: charts.Chart, ax: object | None, size: tuple[float, float], count: int = 1) -> Figure:
     """Draw one chart on the caller's axes, or on a new figure of a size in inches."""
-    made = sheet(where, ax, 1 if chart.lines or chart.bars else 0, size)
+    made = sheet(where, ax, min(count, 1), size)
     draw(made.panels[0], chart)
     return made.finish(chart.title)
 
