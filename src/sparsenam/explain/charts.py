@@ -24,6 +24,7 @@ from sparsenam.explain.shapes import (
     drawn_levels,
     effect_axis,
     has_levels,
+    kept_text,
     levels_note,
     thin_spans,
 )
@@ -102,7 +103,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Guide:
-    """A vertical line at a value with a word above it, and a mark at ``y``; ``legend`` says more."""
+    """A vertical line at a value with a word above it, and a mark at ``y``; ``legend`` is its longer name."""
 
     x: float
     text: str
@@ -232,10 +233,8 @@ def importance_chart(explanation: Explanation, most: int, measure: Measure) -> C
     effects = (*explanation.features, *explanation.pairs)
     sizes = sorted(((float(getattr(part, measure)), part.name) for part in effects), key=lambda part: -part[0])[:most]
     bars = [Bar(name, 0.0, size, number_text(size, 3)) for size, name in sizes]
-    kept, dropped = len(explanation.features), len(explanation.dropped)
-    pairs = f" and {count_text(len(explanation.pairs), 'pair')}" if explanation.pairs else ""
     some = f"the {len(bars)} largest of {len(effects)} effects"
-    title = f"{some if len(bars) < len(effects) else f'{kept} columns{pairs} kept'}, {dropped} dropped"
+    title = some if len(bars) < len(effects) else f"{kept_text(explanation)} kept"
     longest = max((size for size, _ in sizes), default=0.0) or 1.0
     return _rows(title, f"{MEASURES[measure]} ({explanation.units})", bars, Axis(0.0, longest))
 

@@ -14,7 +14,7 @@ from sparsenam.errors import InputError, describe
 from sparsenam.explain.drawing import Axis, axis_over
 from sparsenam.explain.explanation import POINTWISE, Curve, Explanation, Feature, Level
 from sparsenam.explain.summary import Density, Numbers
-from sparsenam.explain.text import MISSING
+from sparsenam.explain.text import MISSING, count_text
 
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
@@ -54,6 +54,13 @@ def named_outputs(explanation: Explanation, outputs: Sequence[str] | None, most:
         got = repr(unknown[0]) if unknown else "none"
         raise InputError(describe("outputs", f"some of {names}", got, "choose among these"))
     return [names.index(name) for name in wanted]
+
+
+def kept_text(explanation: Explanation) -> str:
+    """Return how many columns and pairs the model keeps."""
+    kept = len(explanation.features)
+    pairs = f" and {count_text(len(explanation.pairs), 'pair')}" if explanation.pairs else ""
+    return f"{kept} of {count_text(kept + len(explanation.dropped), 'column')}{pairs}"
 
 
 def has_levels(feature: Feature) -> bool:

@@ -143,19 +143,6 @@ def _alike(names: Sequence[str], texts: Sequence[str]) -> list[list[int]]:
     return [same for same in groups.values() if len({names[index] for index in same}) > 1]
 
 
-def wrap(name: str, length: int, lines: int = 2) -> list[str]:
-    """Return a name as up to so many lines of ``length`` small letters, its middle cut out if that is too short."""
-    rest = shorten(name, lines * length - lines)
-    found: list[str] = []
-    while rest and len(found) < lines - 1 and sum(map(_width, rest)) > length:
-        line = _first(rest, length)
-        cut = line.rfind(" ") + 1
-        line = line[:cut] if cut > length // 2 else line  # between words where that leaves no short line
-        found.append(line)
-        rest = rest[len(line) :]
-    return [*found, rest]
-
-
 def output_names(task: Task, response: Response, classes: Sequence[object], outputs: int) -> tuple[str, ...]:
     """Return the name of each output: the class whose score it is, or y."""
     if task == "classification":

@@ -1,4 +1,4 @@
-"""Pictures of explanations, on new figures or on the caller's own axes; `explain.charts` says what they show."""
+"""Pictures of explanations, on new figures or on the caller's own axes; `explain.charts` describes what they show."""
 
 from __future__ import annotations
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from textwrap import wrap
 from typing import Any, Protocol, cast
 
 import numpy as np
@@ -16,7 +17,7 @@ from matplotlib.ticker import FuncFormatter, Locator, NullFormatter, NullLocator
 from sparsenam.errors import InputError, describe
 from sparsenam.explain.charts import Chart, spread
 from sparsenam.explain.drawing import BLUE, Axis, Tick, pen
-from sparsenam.explain.text import abbreviations, shorten, wrap
+from sparsenam.explain.text import abbreviations, shorten
 
 FONT, SMALL = 8.0, 7.0
 LETTERS, TICK_LETTERS = 10.0, 13.6  # in an inch, of labels and of ticks
@@ -116,8 +117,9 @@ def plain(name: str, length: int = 26) -> str:
 
 
 def wrapped(name: str, length: int, lines: int = 2) -> str:
-    """Return a name on up to so many lines of ``length`` small letters, as matplotlib draws it."""
-    return "\n".join(plain(line, length + 2) for line in wrap(name, length, lines))
+    """Return a name on up to so many lines of ``length`` letters, as matplotlib draws it."""
+    rows = wrap(shorten(name, lines * length - lines), length, max_lines=lines, placeholder="…") or [""]
+    return "\n".join(plain(line, length + 2) for line in rows)
 
 
 def look(number: int | None, name: str = "", *, dots: bool = False) -> dict[str, Any]:

@@ -31,7 +31,7 @@ def edits(explanation: Explanation) -> Markup:
     rows = [_row(edit, explanation.outputs)[:shown] for edit in explanation.edits]
     text = (
         "The model was changed after the fit, in this order. The certificate, the held-out losses and the path "
-        "speak of the model before. Dashed: the effect before the change; solid: after it."
+        "are those of the model before. Dashed: the effect before the change; solid: after it."
     )
     if with_loss:
         text += " The loss is the mean over rows that were given for it."
@@ -86,7 +86,7 @@ def _lines(edit: EditRecord, curves: Mapping[str, Curve], output: int) -> list[M
 
 
 def _levels(levels: Sequence[str], curves: Mapping[str, Curve], output: int) -> list[Markup]:
-    """Return a ring before and a dot after for each level, joined by a line; pointing at them says which it is."""
+    """Return a ring before and a dot after for each level, joined by a line; a hint names the level."""
     effects: dict[str, dict[str, float]] = {level: {} for level in levels}
     for kind, curve in curves.items():
         for level, row in zip(levels, curve.effect, strict=True):

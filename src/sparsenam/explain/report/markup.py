@@ -1,4 +1,4 @@
-"""HTML and SVG text in which nothing a table says can become markup; tables and lists made of it."""
+"""HTML and SVG text in which no cell of a table can become markup; tables, lists, cards and controls made of it."""
 
 from __future__ import annotations
 

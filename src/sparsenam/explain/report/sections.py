@@ -31,7 +31,7 @@ from sparsenam.explain.report.markup import (
     table,
 )
 from sparsenam.explain.report.svg import PENS, UNITS, draw, mark, placed, rectangle, stretched
-from sparsenam.explain.shapes import drawn_levels, has_levels, levels_note
+from sparsenam.explain.shapes import drawn_levels, has_levels, kept_text, levels_note
 from sparsenam.explain.text import (
     MISSING,
     NOTHING,
@@ -70,8 +70,7 @@ def summary(explanation: Explanation) -> Markup:
     """Return what the model is, in a sentence and a few facts."""
     features, card = explanation.features, explanation.card
     count = len(features) + len(explanation.dropped)
-    joint = f" and {count_text(len(explanation.pairs), 'pair')}" if explanation.pairs else ""
-    lead: list[str] = [f"The model keeps {len(features)} of {count_text(count, 'column')}{joint}."]
+    lead: list[str] = [f"The model keeps {kept_text(explanation)}."]
     if features:
         names = [part for feature in features[:3] for part in (name_element(feature.name), ", ")]
         lead += [" Strongest: ", *names[:-1], "."]
@@ -100,12 +99,12 @@ def summary(explanation: Explanation) -> Markup:
 
 
 def _fitted(explanation: Explanation) -> str:
-    """Return what to add to a heading that speaks of the fit and not of an edited model."""
+    """Return what to add to a heading about the fit and not about an edited model."""
     return ", before the edits" if explanation.edits else ""
 
 
 def _notes(explanation: Explanation) -> Markup:
-    """Return in a box what to know before trusting the choice; nothing where there is nothing to say."""
+    """Return in a box what to know before trusting the choice; nothing where there are no notes."""
     if not explanation.notes:
         return joined(())
     listed = [element("li", None, sentence) for sentence in explanation.notes]
@@ -374,7 +373,7 @@ def model_card(explanation: Explanation) -> Markup:
 
 
 def _history(explanation: Explanation) -> Markup:
-    """Return the last epochs of a network; nothing for Cox's model, whose last of many small fits says nothing."""
+    """Return the last epochs of a network; nothing for Cox's model, which is the last of many small fits."""
     history = explanation.history[-MOST_HISTORY:]
     if not history or explanation.task == "survival":
         return joined(())

@@ -42,7 +42,7 @@ _MARKS = {
 def chart(title: str, height: float, room: tuple[float, float, float, float], *children: str, name: str) -> Markup:
     """Return a chart whose inside is ``height`` pixels high, with room above, right, below and left for labels.
 
-    The title is what a screen reader says.
+    The title is for screen readers.
     """
     above, right, below, left = room
     style = f"height:{height + above + below:g}px;padding:{above:g}px {right:g}px {below:g}px {left:g}px"
@@ -63,7 +63,7 @@ def stretched(*children: str, rows: float = UNITS, **more: object) -> Markup:
 
 
 def label(x: float | str, y: float, text: str, anchor: str = "start", name: str = "tick", **more: object) -> Markup:
-    """Return a label; ``full`` is shown in its stead where the mouse rests, ``dx`` moves it by pixels."""
+    """Return a label; ``full`` is shown as a hint, ``dx`` moves it by pixels."""
     full = str(more.pop("full", text))
     attributes = {"x": x, "y": y, "text-anchor": anchor, "class": name, **more}
     return element("text", attributes, text, *_hint("" if full == text else full))
@@ -113,7 +113,7 @@ def band(area: Band, axes: Axes, name: str, **more: object) -> Markup:
 
 
 def _hint(text: str) -> list[Markup]:
-    """Return what is shown where the mouse rests."""
+    """Return the hint that is shown when a pointer rests on a mark."""
     return [element("title", None, text)] if text else []
 
 
@@ -192,7 +192,7 @@ def _guide(guide: Guide, drawn: Chart) -> Markup:
     others = [drawn.across.fraction(other.x) for other in drawn.guides if other is not guide]
     alone = "end" if place > 1 - NEAR_END else "start" if place < NEAR_END else "middle"
     anchor = alone if not others else "end" if place < others[0] else "start"  # two words point away from each other
-    if (anchor, alone) in {("start", "end"), ("end", "start")}:  # the other word has the better end
+    if (anchor, alone) in {("start", "end"), ("end", "start")}:  # the other word needs that side
         anchor = "middle"
     at = () if guide.y is None else (placed(mark(guide.pen, guide.text), y=drawn.upward.percent(guide.y, down=True)),)
     parts = (line(0, -4, 0, "100%", "chosen"), *at, label(0, -10, guide.text, anchor, "tick strong"))
