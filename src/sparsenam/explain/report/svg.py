@@ -192,12 +192,9 @@ def _guide(guide: Mark, drawn: Chart) -> Markup:
     anchor = alone if not others else "end" if place < others[0] else "start"  # two words point away from each other
     if (anchor, alone) in {("start", "end"), ("end", "start")}:  # the other word needs that side
         anchor = "middle"
-    at = (
-        ()
-        if math.isnan(guide.y)
-        else (placed(mark(guide.pen, guide.text), y=drawn.upward.percent(guide.y, down=True)),)
-    )
-    parts = (line(0, -4, 0, "100%", "chosen"), *at, label(0, -10, guide.text, anchor, "tick strong"))
+    height = drawn.upward.percent(guide.y, down=True)
+    at = placed(mark(guide.pen, guide.text), y=height) if math.isfinite(guide.y) else ""
+    parts = (line(0, -4, 0, "100%", "chosen"), at, label(0, -10, guide.text, anchor, "tick strong"))
     return placed(*parts, x=percent(place))
 
 
