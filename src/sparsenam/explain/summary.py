@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import platform
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, asdict, dataclass, fields, is_dataclass
 from datetime import UTC, datetime
@@ -15,7 +16,6 @@ from typing import Any, Literal, Self, TypeVar, Union, cast, get_args, get_origi
 import numpy as np
 import scipy
 import sklearn
-import torch
 from numpy.typing import NDArray
 
 from sparsenam.families import Family
@@ -214,7 +214,7 @@ def summarize_training(
         evidence=evidence,
         seconds=seconds,
         created=datetime.now(UTC).date().isoformat(),
-        versions=dict(_versions()),
+        versions=dict(_versions()) | ({} if model.weights is None else _torch_version()),
     )
 
 
@@ -359,9 +359,15 @@ def _constant_columns(encoder: TableEncoder, prepared: PreparedSample) -> tuple[
 
 @cache  # looking them up takes longer than all the rest
 def _versions() -> tuple[tuple[str, str], ...]:
-    modules = {"torch": torch, "numpy": np, "scipy": scipy, "scikit-learn": sklearn}
+    modules = {"numpy": np, "scipy": scipy, "scikit-learn": sklearn}
     found = {name: str(module.__version__) for name, module in modules.items()}
     return tuple({"python": platform.python_version(), "sparsenam": version("sparsenam"), **found}.items())
+
+
+def _torch_version() -> dict[str, str]:
+    """Return the version of PyTorch where it is loaded, as it is after a network was trained."""
+    torch = sys.modules.get("torch")
+    return {} if torch is None else {"torch": str(torch.__version__)}
 
 
 def _column_summary(
