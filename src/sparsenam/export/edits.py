@@ -12,7 +12,7 @@ import numpy as np
 from sparsenam.errors import InputError
 from sparsenam.explain.summary import plain_data, read_plain
 from sparsenam.forms import RefusalError, as_list, require
-from sparsenam.model import AdditiveModel, Curve
+from sparsenam.model import AdditiveModel, FittedCurve
 from sparsenam.model.editing import Edit, TermCurve, applied, column_curves, terms_of
 from sparsenam.tables import TableEncoder
 
@@ -58,7 +58,9 @@ def _read_edit(record: dict[str, Any]) -> Edit:
 
 def _read_curve(record: dict[str, Any]) -> TermCurve:
     term, place = record.pop("term"), record.pop("place")
-    return TermCurve(term, place, Curve(**{name: np.array(part, dtype=np.float64) for name, part in record.items()}))
+    return TermCurve(
+        term, place, FittedCurve(**{name: np.array(part, dtype=np.float64) for name, part in record.items()})
+    )
 
 
 def _check(edit: Edit, encoder: TableEncoder, model: AdditiveModel) -> None:

@@ -11,7 +11,7 @@ from sparsenam.errors import InputError, describe
 from sparsenam.export.container import ModelFileError
 from sparsenam.export.plain_data import family_to_dict, read_family
 from sparsenam.forms import FARTHEST, RefusalError, as_record, as_whole_numbers, require
-from sparsenam.model import AdditiveModel, Curve
+from sparsenam.model import AdditiveModel, FittedCurve
 from sparsenam.model.additive import SubNetworks
 from sparsenam.model.pairs import PairFunction
 from sparsenam.networks import ACTIVATION_NAMES, MLPBank
@@ -114,7 +114,7 @@ def _read_pairs(tensors: Tensors) -> tuple[PairFunction, ...]:
     return tuple(found)
 
 
-def _curve_tensors(curves: tuple[Curve, ...], outputs: int) -> Tensors:
+def _curve_tensors(curves: tuple[FittedCurve, ...], outputs: int) -> Tensors:
     none, nothing = np.zeros(0), np.zeros((0, outputs))
     return {
         "sizes": np.array([curve.knots.size for curve in curves], dtype=np.int64),
@@ -126,7 +126,7 @@ def _curve_tensors(curves: tuple[Curve, ...], outputs: int) -> Tensors:
     }
 
 
-def _read_curves(tensors: Tensors) -> tuple[Curve, ...]:
+def _read_curves(tensors: Tensors) -> tuple[FittedCurve, ...]:
     """Return the curves that `_curve_tensors` wrote down."""
     kept, outputs = tensors["terms"].size, tensors["intercept"].size
     sizes, knots = tensors["sizes"], tensors["knots"]
@@ -138,7 +138,7 @@ def _read_curves(tensors: Tensors) -> tuple[Curve, ...]:
         _check(tensors, name, (kept, outputs))
     fitting = bool(((sizes >= 1) & (sizes <= total)).all()) and sum(sizes.tolist()) == total
     require(fitting, "numbers of knots that do not match the knots")
-    curves: list[Curve] = []
+    curves: list[FittedCurve] = []
     ends = np.cumsum(sizes)
     with np.errstate(all="ignore"):
         steep = np.abs(np.diff(tensors["values"], axis=0)) / np.diff(knots)[:, None]
@@ -147,7 +147,7 @@ def _read_curves(tensors: Tensors) -> tuple[Curve, ...]:
     try:
         for index, (start, end) in enumerate(zip(ends - sizes, ends, strict=True)):
             left, right, absent = (tensors[name][index] for name in ("left_slopes", "right_slopes", "absent"))
-            curves.append(Curve(knots[start:end], tensors["values"][start:end], left, right, absent))
+            curves.append(FittedCurve(knots[start:end], tensors["values"][start:end], left, right, absent))
     except InputError as error:
         raise RefusalError(f"a shape that cannot be ({error})") from error
     return tuple(curves)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from sparsenam.errors import InputError, describe
 from sparsenam.families import FAMILIES, Family
-from sparsenam.model import AdditiveModel, Curve
+from sparsenam.model import AdditiveModel, FittedCurve
 from sparsenam.model.additive import SubNetworks
 from sparsenam.model.pairs import PairFunction
 from sparsenam.tables import TableEncoder
@@ -267,7 +267,7 @@ def _reads(term: Term, encoder: TableEncoder) -> Reads:
     return "level" if encoder.columns[term.column].levels else "number"
 
 
-def _term(curve: Curve, term: Term, place: Mapping[int, int], encoder: TableEncoder) -> PortableTerm:
+def _term(curve: FittedCurve, term: Term, place: Mapping[int, int], encoder: TableEncoder) -> PortableTerm:
     column, reads = encoder.columns[term.column], _reads(term, encoder)
     absent = _numbers(curve.absent)
     if reads == "number":

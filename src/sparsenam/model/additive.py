@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from sparsenam.errors import InputError, RowError, describe
 from sparsenam.families import Family, best_intercept
-from sparsenam.model.curve import Curve
+from sparsenam.model.curve import FittedCurve
 from sparsenam.model.few import PlainModel
 from sparsenam.model.kinks import network_curves
 from sparsenam.model.pairs import PairFunction
@@ -78,7 +78,7 @@ class SubNetworks:
         )
 
 
-Functions = tuple[Curve, ...] | SubNetworks
+Functions = tuple[FittedCurve, ...] | SubNetworks
 
 
 def network_functions(bank: SubnetBank, theta: Matrix) -> Functions:
@@ -174,7 +174,7 @@ class AdditiveModel:
         return not isinstance(self.functions, SubNetworks)
 
     @property
-    def curves(self) -> tuple[Curve, ...]:
+    def curves(self) -> tuple[FittedCurve, ...]:
         """The kept terms' effects.
 
         Raises

@@ -8,7 +8,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsenam.model.curve import Curve
+from sparsenam.model.curve import FittedCurve
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -155,7 +155,7 @@ def _fill(values: Matrix, used: NDArray[np.bool_], knots: Vector) -> None:
         values[:-1, output] = np.interp(knots, knots[inside], values[:-1][inside, output])
 
 
-def with_margin(curve: Curve, knots: Vector, margin: Matrix) -> Curve:
+def with_margin(curve: FittedCurve, knots: Vector, margin: Matrix) -> FittedCurve:
     """Return a curve plus a function that is linear between knots (m,) and constant beyond, on the union of knots.
 
     ``margin`` is (m + 1, outputs): its values at the knots and, last, where the term is NaN.
@@ -164,4 +164,4 @@ def with_margin(curve: Curve, knots: Vector, margin: Matrix) -> Curve:
     values = curve(union)
     for output in range(margin.shape[1]):
         values[:, output] += np.interp(union, knots, margin[:-1, output])
-    return Curve(union, values, curve.left_slope, curve.right_slope, curve.absent + margin[-1])
+    return FittedCurve(union, values, curve.left_slope, curve.right_slope, curve.absent + margin[-1])
