@@ -213,7 +213,7 @@ class MLPBank:
         before = np.ones((len(self.widths), 1), dtype=np.bool_)
         for layer, width in enumerate(self.hidden):
             after = np.arange(width) < self.widths[:, layer, None]
-            inside += [(before[:, :, None] & after[:, None, :]).reshape(len(after), -1), after]
+            inside += [np.repeat(before, width, axis=1) & np.tile(after, before.shape[1]), after]
             before = after
         inside.append(np.repeat(before, self.outputs, axis=1))
         return ~np.concatenate(inside, axis=1)
