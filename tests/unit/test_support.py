@@ -24,7 +24,7 @@ from sparsenam.cli.app import app
 from sparsenam.errors import InputError
 from sparsenam.explain import Explanation
 from sparsenam.explain.report import render_report
-from sparsenam.explain.stability import Stability
+from sparsenam.discover.stability import Stability
 from sparsenam.selection.stability import (
     complementary_halves,
     low_columns_bound,

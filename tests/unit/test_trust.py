@@ -13,7 +13,7 @@ from sparsenam.cli.app import app
 from sparsenam.cli.tables import FileTable, write_table
 from sparsenam.errors import InputError
 from sparsenam.estimators.intervals import ELSEWHERE
-from sparsenam.explain.discoveries import Discoveries
+from sparsenam.discover.discoveries import Discoveries
 from sparsenam.explain.uncertainty import Uncertainty
 
 ROWS = 120

@@ -292,7 +292,7 @@ MOST_DROPPED = 8  # named in one line
 
 def _say_outcome(metrics: Mapping[str, Any], folder: ModelFolder) -> None:
     """Say what was kept, how large the error is, and where the files are."""
-    from sparsenam.explain.text import pair_text
+    from sparsenam.text import pair_text
 
     kept, dropped = metrics["kept"], metrics["dropped"]
     say(f"kept: {', '.join(kept) or 'nothing'} ({len(kept)} of {metrics['columns']} columns)")

@@ -15,8 +15,8 @@ from sparsenam.context import ProgressBar
 from sparsenam.estimators.editing import GivenRows, loss_units
 from sparsenam.explain.audit import Audit, checks_of, harms_of, rows_of, subgroup_text
 from sparsenam.explain.local import read_cells
-from sparsenam.explain.summary import kept_columns, reader_of
-from sparsenam.explain.text import count_text
+from sparsenam.fit.summary import kept_columns, reader_of
+from sparsenam.text import count_text
 from sparsenam.families import Family
 from sparsenam.fitting.harm import FEWEST_ROWS, FOLDS, AuditRows, harms
 from sparsenam.fitting.subgroups import Partition, binned, read_partitions

@@ -12,9 +12,9 @@ from scipy.special import ndtri
 from sklearn.utils.validation import check_is_fitted
 
 from sparsenam.errors import InputError, check_number, check_word, describe
-from sparsenam.explain.findings import Finding
-from sparsenam.explain.summary import reader_of
-from sparsenam.explain.text import count_text
+from sparsenam.findings import Finding
+from sparsenam.fit.summary import reader_of
+from sparsenam.text import count_text
 from sparsenam.model import AdditiveModel
 from sparsenam.model.bands import Bands, Verdict
 from sparsenam.model.editing import Edit

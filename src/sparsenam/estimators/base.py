@@ -62,12 +62,12 @@ from sparsenam.explain import (
 from sparsenam.explain.edits import data_after_edits
 from sparsenam.explain.performance import kept_performance
 from sparsenam.explain.report.notebook import at_a_glance, kept_in_words
-from sparsenam.explain.summary import cut_short_sentence
+from sparsenam.fit.summary import cut_short_sentence
 from sparsenam.export import save_estimator
 from sparsenam.families import Family
 from sparsenam.fitting import family_problem
 from sparsenam.fitting.all_rows import LargeTable
-from sparsenam.fitting.pipeline import (
+from sparsenam.fit.pipeline import (
     Alpha,
     ChoosingParameters,
     FitResult,

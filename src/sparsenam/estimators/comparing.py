@@ -12,8 +12,8 @@ from sklearn.utils.validation import check_is_fitted
 from sparsenam.errors import InputError, describe
 from sparsenam.estimators.base import AdditiveEstimator
 from sparsenam.explain.comparison import Comparison, CurveChange, curve_change, prediction_changes
-from sparsenam.explain.summary import against_average, kept_columns, reader_of
-from sparsenam.explain.text import response_units
+from sparsenam.fit.summary import against_average, kept_columns, reader_of
+from sparsenam.text import response_units
 from sparsenam.fitting.subgroups import Partition, names_in, read_partitions
 from sparsenam.tables.columns import Reading
 from sparsenam.tables.encoder import TableEncoder, column_places

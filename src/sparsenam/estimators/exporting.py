@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from sparsenam.explain.local import read_cells
-from sparsenam.explain.summary import reader_of
+from sparsenam.fit.summary import reader_of
 from sparsenam.export.exporting import Cell, Rows, largest_difference, write_export
 from sparsenam.export.portable import PortableModel, Target, portable_model
 from sparsenam.model import AdditiveModel

@@ -21,7 +21,7 @@ from sparsenam.errors import (
     check_word,
     describe,
 )
-from sparsenam.explain.summary import kept_columns, reader_of
+from sparsenam.fit.summary import kept_columns, reader_of
 from sparsenam.explain.uncertainty import (
     PredictionIntervals,
     PredictionSets,

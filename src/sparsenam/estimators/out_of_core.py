@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sparsenam.errors import InputError, check_word, describe, rows_named_by
 from sparsenam.estimators.base import AdditiveEstimator
-from sparsenam.explain.summary import kept_columns
+from sparsenam.fit.summary import kept_columns
 from sparsenam.files import written_beside
 from sparsenam.tables import TableEncoder
 from sparsenam.tables.arrow_rows import PARQUET, arrow_library, column_names, tables_of

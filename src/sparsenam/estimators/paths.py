@@ -16,7 +16,7 @@ from sparsenam.estimators.base import check_weights
 from sparsenam.estimators.regression import check_target
 from sparsenam.families import FAMILIES, CustomLoss, Family, as_family
 from sparsenam.fitting import FamilyProblem, Fitted, family_problem, read
-from sparsenam.fitting.pipeline import ChoosingParameters, require_default, resolve_snam
+from sparsenam.fit.pipeline import ChoosingParameters, require_default, resolve_snam
 from sparsenam.fitting.strategies import RAMPS, Strategy, train_path
 from sparsenam.penalties import NeedsFirstFit, Penalty, as_penalty, spread
 from sparsenam.selection import PathPoint, RegularizationPath

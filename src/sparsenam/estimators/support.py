@@ -14,13 +14,13 @@ from sklearn.utils.validation import check_is_fitted
 from sparsenam.context import Clock, Context, ProgressBar, Streams
 from sparsenam.errors import InputError, check_number, check_whole, describe
 from sparsenam.estimators.editing import GivenRows
-from sparsenam.explain.alternatives import Alternatives, alternatives_of
-from sparsenam.explain.stability import Stability, stability_of
-from sparsenam.explain.summary import kept_columns
+from sparsenam.discover.alternatives import Alternatives, alternatives_of
+from sparsenam.discover.stability import Stability, stability_of
+from sparsenam.fit.summary import kept_columns
 from sparsenam.families import Family
-from sparsenam.fitting.pipeline import Plan, Pose
+from sparsenam.fit.pipeline import Plan, Pose
 from sparsenam.fitting.strategies import Strategy
-from sparsenam.fitting.support import Question, keep_in_halves, search_alternatives
+from sparsenam.fit.support import Question, keep_in_halves, search_alternatives
 from sparsenam.model import AdditiveModel
 from sparsenam.penalties import Penalty
 from sparsenam.selection.task import twins_of

@@ -26,7 +26,7 @@ from sparsenam.estimators.base import (
 from sparsenam.estimators.editing import GivenRows
 from sparsenam.explain.performance import survival_facts
 from sparsenam.families import Family, Poisson
-from sparsenam.fitting.pipeline import Pose
+from sparsenam.fit.pipeline import Pose
 from sparsenam.fitting.strategies import Strategy
 from sparsenam.model import AdditiveModel
 from sparsenam.survival import (

@@ -1,10 +1,10 @@
 """Explain: what a model does, as plain data, and drawings of it."""
 
-from sparsenam.explain.alternatives import Alternatives, OtherModel
+from sparsenam.discover.alternatives import Alternatives, OtherModel
 from sparsenam.explain.audit import Audit, Harm, SubgroupCheck
 from sparsenam.explain.build import FitRecord, explain_model
 from sparsenam.explain.comparison import Comparison, CurveChange, PredictionChange
-from sparsenam.explain.discoveries import Discoveries, discoveries_of
+from sparsenam.discover.discoveries import Discoveries, discoveries_of
 from sparsenam.explain.explanation import Curve, Dropped, EditRecord, Explanation, Feature, Level, Missing
 from sparsenam.explain.local import (
     Contribution,
@@ -16,17 +16,9 @@ from sparsenam.explain.local import (
 )
 from sparsenam.explain.pairs import Pair, PairAxis
 from sparsenam.explain.reference import against_class
-from sparsenam.explain.stability import Replacement, Stability
-from sparsenam.explain.summary import (
-    DataSummary,
-    Density,
-    TrainingSummary,
-    interactions_of,
-    reader_of,
-    summarize_data,
-    summarize_training,
-)
-from sparsenam.explain.text import Task, output_names, score_units
+from sparsenam.discover.stability import Replacement, Stability
+from sparsenam.fit.summary import DataSummary, Density, TrainingSummary, interactions_of, reader_of, summarize_data, summarize_training
+from sparsenam.text import Task, output_names, score_units
 from sparsenam.explain.uncertainty import PredictionIntervals, PredictionSets, Uncertainty
 
 __all__ = [

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsenam.explain.findings import Finding, FindingTable
-from sparsenam.explain.summary import Numbers, plain_data
-from sparsenam.explain.text import count_text, number_text
+from sparsenam.findings import Finding, FindingTable
+from sparsenam.plain import Numbers, plain_data
+from sparsenam.text import count_text, number_text
 from sparsenam.fitting.harm import FEWEST_ROWS, SubgroupHarm, holm, mean_and_error
 from sparsenam.fitting.subgroups import NOWHERE, Partition
 

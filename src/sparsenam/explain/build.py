@@ -10,23 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsenam.convex.problem import Certificate
-from sparsenam.explain.discoveries import Discoveries
+from sparsenam.discover.discoveries import Discoveries
 from sparsenam.explain.edits import edit_records
 from sparsenam.explain.explanation import Curve, Dropped, Explanation, Feature, Level, Missing
 from sparsenam.explain.pairs import Pair, PairAxis
-from sparsenam.explain.stability import Stability
-from sparsenam.explain.summary import (
-    ColumnSummary,
-    DataSummary,
-    TrainingSummary,
-    against_average,
-    is_split,
-    kept_columns,
-    numbers,
-    plain_data,
-    rows_of_numbers,
-)
-from sparsenam.explain.text import FeatureKind, Task, count_text
+from sparsenam.discover.stability import Stability
+from sparsenam.fit.summary import ColumnSummary, DataSummary, TrainingSummary, against_average, is_split, kept_columns
+from sparsenam.plain import numbers, plain_data, rows_of_numbers
+from sparsenam.text import FeatureKind, Task, count_text
 from sparsenam.model import AdditiveModel, keep_terms
 from sparsenam.model.bands import Bands, TermBand
 from sparsenam.model.editing import Edit

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsenam.explain.audit import ROUNDING, rows_of, subgroup_text, with_error
-from sparsenam.explain.findings import Finding, FindingTable
-from sparsenam.explain.summary import Numbers, numbers, plain_data, rows_of_numbers
-from sparsenam.explain.text import count_text, number_text, share_text
+from sparsenam.findings import Finding, FindingTable
+from sparsenam.plain import Numbers, numbers, plain_data, rows_of_numbers
+from sparsenam.text import count_text, number_text, share_text
 from sparsenam.fitting.harm import mean_and_error
 from sparsenam.fitting.subgroups import NOWHERE, Partition
 from sparsenam.tables.columns import Column

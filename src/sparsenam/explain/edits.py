@@ -9,15 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsenam.explain.explanation import Curve, EditRecord
-from sparsenam.explain.summary import (
-    ColumnSummary,
-    DataSummary,
-    Density,
-    against_average,
-    kept_columns,
-    numbers,
-    rows_of_numbers,
-)
+from sparsenam.fit.summary import ColumnSummary, DataSummary, Density, against_average, kept_columns
+from sparsenam.plain import numbers, rows_of_numbers
 from sparsenam.families import Family
 from sparsenam.model import AdditiveModel
 from sparsenam.model.editing import Edit, TermShape, column_effect, column_shapes, terms_of

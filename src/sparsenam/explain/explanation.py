@@ -17,10 +17,11 @@ from typing import (
 )
 
 from sparsenam.errors import InputError, describe, nearest
-from sparsenam.explain.findings import Found
+from sparsenam.findings import Found
 from sparsenam.explain.pairs import Pair
-from sparsenam.explain.summary import Density, Numbers, plain_data, read_plain
-from sparsenam.explain.text import (
+from sparsenam.fit.summary import Density
+from sparsenam.plain import Numbers, plain_data, read_plain
+from sparsenam.text import (
     MINUS,
     FeatureKind,
     Task,

@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from sparsenam.explain.build import FitRecord
 from sparsenam.explain.explanation import SCHEMA, DataFrame, as_frame, read_explanation
-from sparsenam.explain.summary import Numbers, against_average, interactions_of, numbers, plain_data
-from sparsenam.explain.text import MISSING, number_text, pair_text
+from sparsenam.fit.summary import against_average, interactions_of
+from sparsenam.plain import Numbers, numbers, plain_data
+from sparsenam.text import MISSING, number_text, pair_text
 from sparsenam.tables import TableEncoder
 from sparsenam.tables.cells import Cells
 from sparsenam.tables.columns import Column, as_numbers, levels_of

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sparsenam.explain.summary import plain_data
+from sparsenam.plain import plain_data
 from sparsenam.model.residuals import OrderStatistics, Residuals
 
 Vector = NDArray[np.float64]

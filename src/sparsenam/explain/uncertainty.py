@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsenam.explain.findings import Finding, FindingTable
-from sparsenam.explain.text import count_text, number_text
+from sparsenam.findings import Finding, FindingTable
+from sparsenam.text import count_text, number_text
 from sparsenam.model import AdditiveModel
 from sparsenam.model.residuals import Method, Residuals, is_of_classes, unit_spread
 from sparsenam.tables import TableEncoder

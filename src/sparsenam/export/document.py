@@ -10,9 +10,9 @@ from itertools import pairwise
 from typing import Any, cast, get_args
 
 from sparsenam.errors import InputError
-from sparsenam.explain.discoveries import Discoveries
-from sparsenam.explain.stability import Stability
-from sparsenam.explain.summary import ColumnSummary, TrainingSummary, kept_columns
+from sparsenam.discover.discoveries import Discoveries
+from sparsenam.discover.stability import Stability
+from sparsenam.fit.summary import ColumnSummary, TrainingSummary, kept_columns
 from sparsenam.export.plain_data import StoredCurve, rule_name
 from sparsenam.families import FAMILIES
 from sparsenam.forms import (

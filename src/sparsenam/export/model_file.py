@@ -15,9 +15,9 @@ from sklearn.base import ClassifierMixin
 from sparsenam.container import Tensors, compact_json, parse_object
 from sparsenam.convex.problem import Certificate
 from sparsenam.errors import describe
-from sparsenam.explain.discoveries import Discoveries
-from sparsenam.explain.stability import Stability
-from sparsenam.explain.summary import TrainingSummary, interactions_of
+from sparsenam.discover.discoveries import Discoveries
+from sparsenam.discover.stability import Stability
+from sparsenam.fit.summary import TrainingSummary, interactions_of
 from sparsenam.export.bands import NAMES, bands_to_parts, read_bands
 from sparsenam.export.container import ModelFileError, ModelFileWarning, read_container, refused, write_container
 from sparsenam.export.document import (

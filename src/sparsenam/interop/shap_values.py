@@ -9,8 +9,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from sparsenam.estimators import AdditiveEstimator
 from sparsenam.explain.local import CellTexts, read_cells
-from sparsenam.explain.summary import reader_of
-from sparsenam.explain.text import pair_text
+from sparsenam.fit.summary import reader_of
+from sparsenam.text import pair_text
 from sparsenam.interop.libraries import library
 from sparsenam.tables.text import numbered
 

@@ -20,7 +20,7 @@ from sparsenam.errors import InputError, describe
 from sparsenam.explain.charts import bent, named_outputs, thinned
 from sparsenam.explain.drawing import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILLION, YELLOW
 from sparsenam.explain.explanation import Explanation
-from sparsenam.explain.findings import Found
+from sparsenam.findings import Found
 from sparsenam.explain.local import LocalExplanation
 from sparsenam.explain.report.drawings import chart_constants, choice_data, shape_data
 from sparsenam.explain.report.edits import edits

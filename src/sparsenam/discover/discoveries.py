@@ -9,8 +9,8 @@ from typing import Any, Self, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsenam.explain.findings import Finding, FindingTable
-from sparsenam.explain.text import count_text
+from sparsenam.findings import Finding, FindingTable
+from sparsenam.text import count_text
 from sparsenam.selection.discovery import FEWEST_ROWS, ColumnTests, Test, fewest
 
 SHOWN = 30  # columns in the table of a finding

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsenam.errors import InputError, check_number, describe
-from sparsenam.explain.findings import Finding, FindingTable
-from sparsenam.explain.summary import plain_data, read_plain
-from sparsenam.explain.text import NOTHING, count_text, number_text, share_text
+from sparsenam.findings import Finding, FindingTable
+from sparsenam.plain import plain_data, read_plain
+from sparsenam.text import NOTHING, count_text, number_text, share_text
 from sparsenam.selection.stability import low_columns_bound, low_columns_bound_if_unimodal, replacing_columns
 from sparsenam.tables.text import listed
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from sparsenam.explain.findings import Finding, FindingTable
-from sparsenam.explain.summary import plain_data
-from sparsenam.explain.text import count_text, number_text
+from sparsenam.findings import Finding, FindingTable
+from sparsenam.plain import plain_data
+from sparsenam.text import count_text, number_text
 from sparsenam.selection.alternatives import JudgedSet, SearchResult, Units
 from sparsenam.tables.text import listed
 

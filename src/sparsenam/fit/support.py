@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sparsenam.context import Context
 from sparsenam.errors import ConstantColumnWarning, InputError, describe
-from sparsenam.fitting.pipeline import Plan, convex_task, splitter
+from sparsenam.fit.pipeline import Plan, convex_task, splitter
 from sparsenam.fitting.problem import FitProblem, Mask, Vector
 from sparsenam.model import AdditiveModel
 from sparsenam.penalties import NeedsFirstFit
