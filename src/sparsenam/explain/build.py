@@ -367,7 +367,6 @@ def _card(record: FitRecord, data: DataSummary) -> dict[str, Any]:
                 *_edited(record),
                 *_tested(record),
                 *([] if evidence is None else evidence.notes()),
-                *([] if record.summary.strays is None else [record.summary.strays]),
                 *far_cells_note((column.name, column.description) for column in record.encoder.columns),
                 *_of_bands(record),
             ],

@@ -67,19 +67,6 @@ class SmoothEvidence:
     offset: Vector | None = None
     pairs: tuple[PairSpread, ...] = ()
 
-    @property
-    def counted(self) -> FamilyProblem:
-        """The problem without the rows that the fit left out."""
-        return self.problem.without(self.fit.left_out)
-
-    def strays(self) -> dict[str, int]:
-        """Return how many rows the fit left out, by the column whose curve they would have turned."""
-        problem, counts = self.problem, dict[str, int]()
-        for term, rows in self.fit.strays.items():
-            name = problem.column_names[int(problem.column_of[problem.prepared.terms[term]])]
-            counts[name] = counts.get(name, 0) + rows
-        return counts
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FamilyProblem:
@@ -114,12 +101,6 @@ class FamilyProblem:
     def take(self, indices: Indices) -> FamilyProblem:
         """Return the problem with some of its terms alone."""
         return replace(self, prepared=self.prepared.take(indices))
-
-    def without(self, rows: Mask | None) -> FamilyProblem:
-        """Return the problem in which some rows (rows,) have no weight, so that nothing is fitted to them."""
-        if rows is None:
-            return self
-        return replace(self, prepared=replace(self.prepared, weights=np.where(rows, 0.0, self.prepared.weights)))
 
     def choose(
         self, task: ConvexTask, how: float | CrossValidation, tol: float, quick: Fitter, context: Context

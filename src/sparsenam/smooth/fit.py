@@ -29,8 +29,7 @@ from sparsenam.smooth.constraints import (
     step_bins,
     together,
 )
-from sparsenam.smooth.design import LeastSquares, RampBasis, RampDesign, SmoothState, has_far_cells, ramps_of
-from sparsenam.smooth.ends import without_strays
+from sparsenam.smooth.design import LeastSquares, RampBasis, RampDesign, SmoothState, ramps_of
 from sparsenam.smooth.newton import Curvatures, NewtonStep, SmoothProblem
 from sparsenam.smooth.prior import Layout, Spread, freedom_beyond_line, posterior, updated_strengths
 from sparsenam.tables.sample import Matrix, Vector
@@ -203,9 +202,7 @@ class SmoothFit:
     each, ``degrees_of_freedom`` (terms,) are those of one output (the mean over outputs), ``noise`` is σ² (1 for
     families without scale), and ``precision`` holds each term's prior precision Pⱼ (m_j, m_j), which the
     outputs share; those of steps are of its jumps. ``shapes`` has what was asked of terms, by index.
-    ``crowded`` says that terms would have got more ramps, had there been more columns; ``strays`` has the number of
-    rows that the fit left out, by index of the term whose curve they would have turned, and ``left_out`` (rows,) marks
-    these rows, None where there are none.
+    ``crowded`` says that terms would have got more ramps, had there been more columns.
     """
 
     ramps: tuple[Ramps, ...]
@@ -217,8 +214,6 @@ class SmoothFit:
     strengths: tuple[Vector, ...]
     shapes: Mapping[int, Shape] = field(default_factory=dict[int, Shape])
     crowded: bool = False
-    strays: Mapping[int, int] = field(default_factory=dict[int, int])
-    left_out: NDArray[np.bool_] | None = None
 
     def take(self, terms: Sequence[int]) -> SmoothFit:
         """Return the fit of some of its terms; the others are left out as they are."""
@@ -232,8 +227,6 @@ class SmoothFit:
             precision=tuple(self.precision[term] for term in terms),
             strengths=tuple(self.strengths[term] for term in terms),
             shapes={number[term]: shape for term, shape in self.shapes.items() if term in number},
-            strays={number[term]: rows for term, rows in self.strays.items() if term in number},
-            left_out=self.left_out,
         )
 
     def functions(self) -> list[ShapeFunction]:
@@ -323,13 +316,9 @@ def smooth_fit(
             break
         counts, state = more, replace(state, spreads=())  # large, and not needed any more
     assert state is not None
-    strays: Mapping[int, int] = {}
-    left_out = np.zeros(len(weights), dtype=np.bool_)
     if context.clock.has_room_for(spent):
-        within, state, strays, left_out[present] = _without_strays(within, state, unordered, asked, steps)
         state = _with_lines(within, state, unordered, asked, steps)
-    found = replace(as_fit(state, bins, asked), crowded=crowded, strays=strays)
-    return replace(found, left_out=left_out) if strays else found
+    return replace(as_fit(state, bins, asked), crowded=crowded)
 
 
 def as_fit(state: SmoothState, bins: Mapping[int, StepBins], shapes: Mapping[int, Shape]) -> SmoothFit:
@@ -371,29 +360,6 @@ def _solve_shapes(
     jumping = [term in shapes and shapes[term].form == "steps" for term in range(len(ramps))]
     layout = Layout.of(ramps, unordered.tolist(), jumping)
     return solve(task, layout, start, steps, Cone.of(layout, shapes))
-
-
-def _without_strays(
-    task: SmoothProblem,
-    state: SmoothState,
-    unordered: NDArray[np.bool_],
-    shapes: Mapping[int, Shape],
-    steps: Steps,
-) -> tuple[SmoothProblem, SmoothState, Mapping[int, int], NDArray[np.bool_]]:
-    """Return the problem and the fit without the few far rows that turn ends of curves; see `without_strays`."""
-    free = [term for term in range(len(unordered)) if not unordered[term] and term not in shapes]
-    far = [term for term in free if has_far_cells(task.x[term], task.weights)]
-
-    def again(rest: SmoothProblem, before: SmoothState) -> SmoothState:
-        ramps = list(before.layout.ramps)
-        for term in free:
-            ramps[term] = ramps_of(rest.x[term], rest.weights, ramps[term].size)
-        return _solve_shapes(rest, ramps, unordered, shapes, Start(replace(before, spreads=())), steps)
-
-    codes = np.flatnonzero(unordered).tolist()
-    if not far:
-        return task, state, {}, np.zeros(len(task.target), dtype=np.bool_)
-    return without_strays(task, state, far, codes, again)
 
 
 # degrees of freedom beyond a line below which a curve is a line. Of simulated lines it finds 0.6 to 0.8 (1000 rows or
