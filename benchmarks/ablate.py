@@ -109,10 +109,6 @@ MECHANISMS = {
         "a weak term keeps a third of a degree of freedom", put({"smooth.prior:PULL": 0.0, "smooth.judge:PULL": 0.0})
     ),
     "WIDEST": Mechanism("the variance of a term is kept from growing without bound", put({"smooth.prior:WIDEST": 0.0})),
-    "fine curves": Mechanism(
-        "curves of up to 1000 knots where 2000 ramps do not suffice",
-        put({"fitting.detail:with_detail": lambda problem, choice, fitted, *_: unrefined(choice, fitted)}),
-    ),
     "repeated folds": Mechanism(
         "folds are drawn up to four times below 1200 rows", put({"selection.curve:REPEATED": 0})
     ),
@@ -147,12 +143,6 @@ MECHANISMS = {
         put({"convex.design:SPACING": 1e6, "smooth.prior:SPACING": 1e6, "smooth.grid:SPACING": 1e6}),
     ),
 }
-
-
-def unrefined(choice, fitted):
-    from sparsenam.fitting.detail import Detailed
-
-    return Detailed(choice, fitted)
 
 
 def generated():
@@ -294,7 +284,6 @@ def main():
     report = Report(wanted.out, dict.fromkeys(names, our_version()), (every, names))
     if not wanted.summary:
         importlib.import_module("sparsenam.estimators")
-        importlib.import_module("sparsenam.fitting.detail")
         calls = calls_for(report, wanted.tables, wanted.only, wanted.splits)
         report.run(calls, Limits(), wanted.jobs)
     if wanted.out == RESULTS:

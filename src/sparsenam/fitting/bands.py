@@ -25,8 +25,6 @@ SHAPED = "its shape was asked for, and bands take curves as free"
 def bands_of(fitted: Fitted, context: Context) -> Bands:
     """Return how uncertain the effects of a fit are; refused where that cannot be said."""
     evidence = fitted.smooth
-    if fitted.left_out is not None:
-        return Bands.refused("the curves hold finer detail than the fit can say the uncertainty of")
     if evidence is None:
         return Bands.refused("bands come from the smooth fit, and this model was fitted in another way")
     family, prepared = evidence.problem.family, evidence.problem.prepared

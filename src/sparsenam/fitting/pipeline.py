@@ -322,27 +322,19 @@ def fit(
     if table is not None:
         fitted = on_all_rows(table, encoder, sample, fitted, context)
     context.clock.end_part("the fit of the chosen columns")
-    found = finer = None
+    found = None
     if choice is not None and plan.pairs.pairs != 0:
         asked, shaped = plan.pairs, shaped_terms(plan.strategy.shapes, problem)
         fitted, found = add_pairs(
             encoder, problem, choice, fitted, scores, asked.pairs, asked.heredity, shaped, splits, context
         )
         context.clock.end_part("the choice of pairs")
-    elif table is None and tested is None and fitted.smooth is not None and fitted.smooth.fit.crowded:
-        from sparsenam.fitting.detail import with_detail  # and what it needs, which few fits do
-
-        detailed = with_detail(problem, choice, fitted, splits, context)
-        choice, fitted, finer = detailed.choice, detailed.fitted, detailed.evidence
-        context.clock.end_part("the search for finer curves")
     residuals = residuals_of(encoder, sample, problem, choice, fitted, context)
     bands = bands_of(fitted, context)
     result = build(encoder, problem, choice, problem.finish(fitted), plan)
     result = replace(result, pairs=found, bands=bands, residuals=residuals)
     if tested is not None:  # point, evidence and columns that came back are those of the default rule's choice
         result = replace(result, taken=None, readmitted=(), evidence=None, tested=tested)
-    if finer is not None:  # the model is no point of the curve
-        result = replace(result, taken=None, evidence=finer)
     return result
 
 

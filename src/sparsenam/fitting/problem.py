@@ -40,8 +40,7 @@ class Fitted:
     """A fitted model and the norms of all encoded terms, shape (n_terms,).
 
     ``history`` and ``stationarity`` are there where a network was trained, ``smooth`` is the fit of ramps, ``freedom``
-    the degrees of freedom of a smooth fit that holds more than ramps, ``left_out`` (rows, outputs) the scores of rows
-    by fits that did not see them, where there is no closed form.
+    the degrees of freedom of a smooth fit that holds more than ramps.
     """
 
     model: AdditiveModel
@@ -50,7 +49,6 @@ class Fitted:
     stationarity: float | None = None
     smooth: SmoothEvidence | None = None
     freedom: float | None = None
-    left_out: Vector | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -186,7 +186,7 @@ def resampled(layout: Layout, before: SmoothState) -> tuple[Matrix, Vector]:
 FIRST_RAMPS = 16  # of each term; matters little: MSE 1.08 with 16, 1.10 with 32, 1.09 with 64
 MOST_RAMPS = 512  # of one term; California, split 0: 0.2945, and 0.2975 with 128
 ROWS_PER_RAMP = 8  # at least, on average; those of one value count for one ramp
-COLUMNS = 2000  # of all: a budget of time and memory, eight matrices of 32 MB. Finer detail is found without matrices
+COLUMNS = 2000  # of all: a budget of time and memory, eight matrices of 32 MB
 # share of its ramps used as degrees of freedom at which a term gets more: MSE and cross-entropy 1.095 and
 # 0.0885 at 0.4, 1.109 and 0.0885 at 0.2, 1.062 and 0.0936 at 0.6
 CROWDED = 0.4
@@ -202,7 +202,6 @@ class SmoothFit:
     each, ``degrees_of_freedom`` (terms,) are those of one output (the mean over outputs), ``noise`` is σ² (1 for
     families without scale), and ``precision`` holds each term's prior precision Pⱼ (m_j, m_j), which the
     outputs share; those of steps are of its jumps. ``shapes`` has what was asked of terms, by index.
-    ``crowded`` says that terms would have got more ramps, had there been more columns.
     """
 
     ramps: tuple[Ramps, ...]
@@ -213,7 +212,6 @@ class SmoothFit:
     precision: tuple[Matrix, ...]
     strengths: tuple[Vector, ...]
     shapes: Mapping[int, Shape] = field(default_factory=dict[int, Shape])
-    crowded: bool = False
 
     def take(self, terms: Sequence[int]) -> SmoothFit:
         """Return the fit of some of its terms; the others are left out as they are."""
@@ -296,7 +294,6 @@ def smooth_fit(
     bent = {term for term, shape in asked.items() if shape.bend != 0}  # whose last slope goes on
     counts[jumping] = np.minimum(most[jumping], max(first, COLUMNS // x.shape[0]))  # jumps are found in fine bins alone
     steps, state, bins, within, spent = Steps(context), None, dict[int, StepBins](), task, 0.0
-    crowded = False
     for number in range(ROUNDS + 1):
         if asked:
             bins = step_bins(asked, task.x, task.weights, counts)
@@ -309,7 +306,6 @@ def smooth_fit(
         state = _solve_shapes(within, ramps, unordered, asked, Start(state), steps)
         share = state.degrees_of_freedom / _room(state, counts)
         more = doubled(counts, most, share, COLUMNS)
-        crowded = not np.array_equal(more, doubled(counts, most, share, np.iinfo(np.intp).max))
         growth = float(more.sum() / counts.sum()) ** 2  # of the products that take most of the time
         spent = time.monotonic() - started
         if number == ROUNDS or np.array_equal(more, counts) or not context.clock.has_room_for(growth * spent):
@@ -318,7 +314,7 @@ def smooth_fit(
     assert state is not None
     if context.clock.has_room_for(spent):
         state = _with_lines(within, state, unordered, asked, steps)
-    return replace(as_fit(state, bins, asked), crowded=crowded)
+    return as_fit(state, bins, asked)
 
 
 def as_fit(state: SmoothState, bins: Mapping[int, StepBins], shapes: Mapping[int, Shape]) -> SmoothFit:
