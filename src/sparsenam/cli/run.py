@@ -334,7 +334,6 @@ def _facts(problem: Posed, estimator: Any, held: LabelledRows | None) -> dict[st
     cut_short = estimator.summary_.cut_short
     told = [] if found is None else [found.sentence(), *found.notes()]
     told += [] if evidence is None else evidence.notes()
-    told += [] if estimator.summary_.strays is None else [estimator.summary_.strays]
     told += far_cells_note((column.name, column.description) for column in estimator.encoder_.columns)
     return {
         "schema": 2,

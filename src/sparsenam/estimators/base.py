@@ -570,4 +570,4 @@ def _summary(
     weights = sample.weights if sample.exposure is None else sample.weights * (sample.exposure > 0)
     prepared, path, evidence = result.problem.prepared, result.path, result.evidence
     summary = summarize_training(encoder, prepared, result.model, sample.terms, weights, path, evidence, seconds)
-    return replace(summary, cut_short=cut_short_sentence(cut_short), strays=result.strays)
+    return replace(summary, cut_short=cut_short_sentence(cut_short))

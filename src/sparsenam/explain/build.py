@@ -77,11 +77,6 @@ class FitRecord:
         """Indices of the columns of which the model keeps a term."""
         return kept_columns(self.encoder, self.model)
 
-    @property
-    def has_fine_curves(self) -> bool:
-        """Whether held-out rows wanted finer curves than those of the path, and chose among these."""
-        return self.curve is not None and self.taken is None and self.discoveries is None
-
     def kept_terms(self, column: int) -> list[tuple[int, Term]]:
         """Return the terms of a column that the model keeps, each after its index in the model."""
         terms = ((index, self.encoder.terms[int(term)]) for index, term in enumerate(self.model.terms))
@@ -358,7 +353,6 @@ def _card(record: FitRecord, data: DataSummary) -> dict[str, Any]:
                 *_edited(record),
                 *_tested(record),
                 *([] if evidence is None else evidence.notes()),
-                *([] if record.summary.strays is None else [record.summary.strays]),
                 *far_cells_note((column.name, column.description) for column in record.encoder.columns),
                 *_of_bands(record),
             ],
@@ -403,8 +397,6 @@ def why_kept(record: FitRecord, column: int) -> str:
         return "it was asked to stay, and is not penalised"
     if record.discoveries is not None:
         return f"it is a discovery at a false discovery rate of {record.discoveries.q:g}"
-    if name in record.readmitted and record.has_fine_curves:
-        return "the convex choice dropped it, but with a finer curve it predicts"
     if name in record.readmitted:
         return "the convex choice dropped it, but held-out rows want it back"
     if record.alpha == 0.0:
@@ -468,8 +460,6 @@ def _why_left_out(record: FitRecord, column: int, found: frozenset[str]) -> Drop
         return Dropped(name, f"its gradient is {slack:.2f} of the alpha at which it would enter", slack)
     if record.summary.cut_short is not None:
         return Dropped(name, "the fit was cut short before it could enter")
-    if record.has_fine_curves:
-        return Dropped(name, "the convex problem kept it, but beside finer curves of the others it adds nothing")
     if record.certificate is not None:
         return Dropped(name, "the convex problem kept it, but the training under the penalty switched it off")
     if record.threshold is not None:

@@ -148,12 +148,11 @@ SUMMARY = record(
         "created": text(100),
         "versions": by_name(text(1000)),
         "cut_short": maybe(text(1000)),
-        "strays": maybe(text()),
         "target": maybe(text()),
         "scores": maybe(by_name(maybe(FIGURE))),
         "source": maybe(by_name(text(1000))),
     },
-    optional=("cut_short", "strays", "target", "scores", "source"),
+    optional=("cut_short", "target", "scores", "source"),
 )
 STABILITY = record(
     {

@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sparsenam.context import Context
 from sparsenam.convex.problem import Certificate
-from sparsenam.errors import InputError, StrayRowsWarning, check_number, check_whole, check_word, describe
+from sparsenam.errors import InputError, check_number, check_whole, check_word, describe
 from sparsenam.fitting.all_rows import LargeTable, on_all_rows, trained_on
 from sparsenam.fitting.bands import bands_of
 from sparsenam.fitting.identity import choice_basis, identity_of
@@ -43,9 +43,7 @@ from sparsenam.selection.discovery import FDR, ColumnTests
 from sparsenam.selection.stored_choice import pack_choice, unpack_choice
 from sparsenam.selection.task import TOLERANCE, ConvexTask, Norm, Substitutes, by_column, substitutes_of, twins_of
 from sparsenam.tables import Sample, TableEncoder
-from sparsenam.tables.cells import FAR
 from sparsenam.tables.encoder import ColumnName, FeatureGroups, FeatureTypes, PenaltyWeights, grouping_of
-from sparsenam.tables.text import listed
 from sparsenam.training import Network
 from sparsenam.training.checkpoint import History
 
@@ -248,8 +246,7 @@ class FitResult:
     ``norms`` (columns,) are the group norms, ``taken`` is the index of the point of ``curve`` that the rule took,
     ``readmitted`` are columns that the convex solution drops but held-out rows want back, ``evidence`` is what held-out
     rows know of the choice, ``tested`` what an `FDR` rule found. ``bands`` say how uncertain the effects are;
-    ``residuals`` are the errors of rows left out, None where there is no closed form; ``strays`` says which rows the
-    curves are fitted without.
+    ``residuals`` are the errors of rows left out, None where there is no closed form.
     """
 
     model: AdditiveModel
@@ -269,7 +266,6 @@ class FitResult:
     bands: Bands | None = None
     tested: ColumnTests | None = None
     residuals: Residuals | None = None
-    strays: str | None = None
 
 
 def read(
@@ -311,7 +307,7 @@ def fit(
         first = problem.with_family(first_family)
         fitted, scores = fit_terms(first, choose(first, plan, splits, within), plan, within)
         context.clock.end_part("the first fit")
-        prepared = _counted(problem, fitted).prepared
+        prepared = problem.prepared
         problem = problem.with_family(problem.family.estimated(scores, prepared.target, prepared.weights))
     if table is not None and isinstance(problem, FamilyProblem) and not plan.strategy.fits_all_rows:
         problem = replace(problem, all_rows=partial(trained_on, table, encoder, sample))
@@ -323,61 +319,23 @@ def fit(
 
         choice, tested = discover(plan.rule, problem, choice, plan.strategy, context)
     fitted, scores = fit_terms(problem, choice, plan, context)
-    strays = {} if fitted.smooth is None or table is not None else fitted.smooth.strays()  # all rows are fitted again
-    _warn_of_strays(encoder, strays)
     if table is not None:
         fitted = on_all_rows(table, encoder, sample, fitted, context)
     context.clock.end_part("the fit of the chosen columns")
-    counted = _counted(problem, fitted)
-    found = finer = None
+    found = None
     if choice is not None and plan.pairs.pairs != 0:
         asked, shaped = plan.pairs, shaped_terms(plan.strategy.shapes, problem)
         fitted, found = add_pairs(
             encoder, problem, choice, fitted, scores, asked.pairs, asked.heredity, shaped, splits, context
         )
         context.clock.end_part("the choice of pairs")
-    elif table is None and tested is None and fitted.smooth is not None and fitted.smooth.fit.crowded:
-        from sparsenam.fitting.detail import with_detail  # and what it needs, which few fits do
-
-        detailed = with_detail(counted, choice, fitted, splits, context)
-        choice, fitted, finer = detailed.choice, detailed.fitted, detailed.evidence
-        context.clock.end_part("the search for finer curves")
-    residuals = residuals_of(encoder, sample, counted, choice, fitted, context)
+    residuals = residuals_of(encoder, sample, problem, choice, fitted, context)
     bands = bands_of(fitted, context)
     result = build(encoder, problem, choice, problem.finish(fitted), plan)
-    result = replace(
-        result, pairs=found, bands=bands, residuals=residuals, strays=_stray_rows(strays) if strays else None
-    )
+    result = replace(result, pairs=found, bands=bands, residuals=residuals)
     if tested is not None:  # point, evidence and columns that came back are those of the default rule's choice
         result = replace(result, taken=None, readmitted=(), evidence=None, tested=tested)
-    if finer is not None:  # the model is no point of the curve
-        result = replace(result, taken=None, evidence=finer)
     return result
-
-
-def _counted(problem: FitProblem, fitted: Fitted) -> FitProblem:
-    """Return the problem without the rows that the smooth fit left out."""
-    if fitted.smooth is None or not isinstance(problem, FamilyProblem):
-        return problem
-    return problem.without(fitted.smooth.fit.left_out)
-
-
-def _stray_rows(strays: Mapping[str, int]) -> str:
-    """Return in a sentence in which columns rows lie far from the others that the curves are fitted without."""
-    rows = sum(strays.values())
-    which, them = ("1 row", "it") if rows == 1 else (f"{rows} rows", "them")
-    return (
-        f"{which} far from the others in {listed(list(strays))} would have turned the curve there: the curves are "
-        f"fitted without {them} and level beyond; see whether these cells are right."
-    )
-
-
-def _warn_of_strays(encoder: TableEncoder, strays: Mapping[str, int]) -> None:
-    """Name the columns with rows that the curves are fitted without, unless their cells are called far already."""
-    noted = {column.name for column in encoder.columns if FAR in column.description}
-    found = {name: rows for name, rows in strays.items() if name not in noted}
-    if found:
-        warnings.warn(_stray_rows(found), StrayRowsWarning, stacklevel=6)
 
 
 def choose(

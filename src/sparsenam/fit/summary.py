@@ -88,9 +88,8 @@ class TrainingSummary:
 
     ``twins`` names, for a column left out, the column that equals it in every row; ``constant`` the columns that do
     not vary over the rows that count; ``evidence`` is what held-out rows know of the choice, None where there was none.
-    ``cut_short`` says what ended the fit early, and ``strays`` which rows the curves are fitted without. Who fits may
-    add the name of the ``target``, ``scores`` on rows held out, by their names, and the ``source`` of the rows, such as
-    file and digest.
+    ``cut_short`` says what ended the fit early. Who fits may add the name of the ``target``, ``scores`` on rows held
+    out, by their names, and the ``source`` of the rows, such as file and digest.
     """
 
     data: DataSummary
@@ -102,7 +101,6 @@ class TrainingSummary:
     created: str
     versions: dict[str, str]
     cut_short: str | None = None
-    strays: str | None = None
     target: str | None = None
     scores: dict[str, float | None] | None = None
     source: dict[str, str] | None = None

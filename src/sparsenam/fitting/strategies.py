@@ -207,8 +207,7 @@ class SmoothFitter:
         )
         evidence = SmoothEvidence(problem, smooth, _all(prepared))
         bank, theta = smooth.network()
-        counted = evidence.counted.prepared
-        finished = finish(counted, problem.family, bank, theta, _all(prepared), smooth.intercept.copy())
+        finished = finish(prepared, problem.family, bank, theta, _all(prepared), smooth.intercept.copy())
         if smooth.shapes:  # a term whose shape the data speak against is 0; it stays where it was asked to
             free = prepared.grouping.spread(prepared.grouping.weights) == 0.0
             finished = finished.keep(free | np.array([part.any() for part in smooth.coefficients], dtype=np.bool_))
