@@ -10,7 +10,7 @@ from hypothesis.extra.numpy import arrays
 
 from sparsenam.survival.concordance import concordance
 from sparsenam.survival.cox import TIES, Baseline, RiskSets, StepFunction
-from sparsenam.survival.problem import PartialLikelihoodLoss
+from sparsenam.fitting.cox import PartialLikelihoodLoss
 
 
 @st.composite

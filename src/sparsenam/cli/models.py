@@ -189,11 +189,10 @@ def inputs_of(
 
     Those that the model keeps are needed, with ``every`` also those that it dropped.
     """
-    from sparsenam.fit.summary import kept_columns
     from sparsenam.tables.text import listed
 
     names = [str(name) for name in estimator.encoder_.names]
-    needed = names if every else [names[index] for index in kept_columns(estimator.encoder_, estimator.model_)]
+    needed = names if every else estimator.fit_.kept_names
     present, wanted = frozenset(whole.names), {*names, *beside}
     unused = [name for name in whole.names if name and name not in wanted]
     lacking = [name for name in needed if name not in present]

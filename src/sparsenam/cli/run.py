@@ -292,7 +292,7 @@ def _leave_preliminary(
     quick = request.convex_estimator(problem.kind, alpha)
     fit_rows(quick, problem.fitted)
     sentence = f"The fit was stopped {when}: this is a preliminary model, whose effects are too small."
-    quick.summary_ = replace(quick.summary_, cut_short=sentence)
+    quick.fit_ = replace(quick.fit_, summary=replace(quick.summary_, cut_short=sentence))
     told = {**metrics, **_facts(problem, quick, None), "preliminary": True}
     _remember(quick, problem, request.target, told)
     folder.write(quick, told)
@@ -312,7 +312,8 @@ def _remember(estimator: Any, problem: Posed, asked: TargetRequest, metrics: Map
     named = {"exposure": asked.exposure, "weights": asked.weights}
     source |= {what: name for what, name in named.items() if name is not None}
     scores = None if metrics["test"] is None else _named_scores(metrics["test"])
-    estimator.summary_ = replace(estimator.summary_, target=problem.target, scores=scores, source=source)
+    summary = replace(estimator.summary_, target=problem.target, scores=scores, source=source)
+    estimator.fit_ = replace(estimator.fit_, summary=summary)
 
 
 def _named_scores(errors: Mapping[str, Any]) -> dict[str, float | None]:

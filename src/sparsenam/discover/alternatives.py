@@ -8,9 +8,9 @@ from typing import Any
 
 from sparsenam.findings import Finding, FindingTable
 from sparsenam.plain import plain_data
-from sparsenam.text import count_text, number_text
 from sparsenam.selection.alternatives import JudgedSet, SearchResult, Units
 from sparsenam.tables.text import listed
+from sparsenam.text import count_text, number_text
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsenam.findings import Finding, FindingTable
-from sparsenam.text import count_text
 from sparsenam.selection.discovery import FEWEST_ROWS, ColumnTests, Test, fewest
+from sparsenam.text import count_text
 
 SHOWN = 30  # columns in the table of a finding
 

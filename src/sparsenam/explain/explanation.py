@@ -17,10 +17,12 @@ from typing import (
 )
 
 from sparsenam.errors import InputError, describe, nearest
-from sparsenam.findings import Found
 from sparsenam.explain.pairs import Pair
+from sparsenam.findings import Found
 from sparsenam.fit.summary import Density
+from sparsenam.model.editing import EditKind
 from sparsenam.plain import Numbers, plain_data, read_plain
+from sparsenam.tables.text import date_key
 from sparsenam.text import (
     MINUS,
     FeatureKind,
@@ -31,8 +33,6 @@ from sparsenam.text import (
     response_units,
     share_text,
 )
-from sparsenam.model.editing import EditKind
-from sparsenam.tables.text import date_key
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -8,10 +8,10 @@ from dataclasses import asdict
 from typing import Any
 
 from sparsenam.errors import InputError
-from sparsenam.plain import plain_data, read_plain
 from sparsenam.forms import RefusalError, as_list, require
 from sparsenam.model import AdditiveModel
 from sparsenam.model.editing import Edit, applied, column_shapes, terms_of
+from sparsenam.plain import plain_data, read_plain
 from sparsenam.tables import TableEncoder
 
 DAMAGE = "a damaged log of edits"

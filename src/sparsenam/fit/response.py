@@ -22,6 +22,7 @@ from sparsenam.text import Task
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 Classes = NDArray[np.generic]
+TwoModels = tuple[AdditiveModel, AdditiveModel]
 PairedLosses = tuple[tuple[Vector, Vector], Vector]
 
 
@@ -84,7 +85,7 @@ class Response(ABC):
         scored = self.scored(model, rows)
         return float(np.average(scored.losses, weights=scored.weights))
 
-    def paired_losses(self, models: tuple[AdditiveModel, AdditiveModel], rows: tuple[GivenRows, GivenRows]) -> PairedLosses:
+    def paired_losses(self, models: TwoModels, rows: tuple[GivenRows, GivenRows]) -> PairedLosses:
         """Return the losses of the same rows by two models, by the loss of the first, and the weights of the rows."""
         first = self.scored(models[0], rows[0])
         second = first.family.loss(models[1].scores(rows[1].terms) / first.units, first.target / first.units)
@@ -177,7 +178,7 @@ class SurvivalResponse(Response):
         likelihood = risk_sets.hazard(model.scores(rows.terms)[:, 0], self.ties).log_likelihood
         return -likelihood / risk_sets.n_events
 
-    def paired_losses(self, models: tuple[AdditiveModel, AdditiveModel], rows: tuple[GivenRows, GivenRows]) -> PairedLosses:
+    def paired_losses(self, models: TwoModels, rows: tuple[GivenRows, GivenRows]) -> PairedLosses:
         """Return the losses of the rows with the event, in the partial likelihood of all the rows."""
         risk_sets = _risk_sets(rows[0])
         scores = (model.scores(given.terms) for model, given in zip(models, rows, strict=True))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -21,6 +22,7 @@ from sparsenam.model import AdditiveModel
 from sparsenam.plain import Numbers, numbers, plain_data, read_plain, rows_of_numbers
 from sparsenam.selection import Evidence, RegularizationPath
 from sparsenam.tables import PreparedSample, TableEncoder, Term
+from sparsenam.tables.cells import Cells
 
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
@@ -123,7 +125,6 @@ def summarize_training(
     weights: Vector,
     path: RegularizationPath | None,
     evidence: Evidence | None,
-    seconds: float,
 ) -> TrainingSummary:
     """Return the training data in brief, and what left columns out before the fit began.
 
@@ -139,8 +140,6 @@ def summarize_training(
         The path by which the columns were chosen, its names and norms by column; None without one.
     evidence
         What held-out rows know of the choice; None without one.
-    seconds
-        How long the fit took.
     """
     return TrainingSummary(
         data=summarize_data(encoder, model, encoded, weights),
@@ -148,7 +147,7 @@ def summarize_training(
         twins=_twin_columns(encoder, prepared),
         constant=_constant_columns(encoder, prepared),
         evidence=evidence,
-        seconds=seconds,
+        seconds=0.0,
         created=datetime.now(UTC).date().isoformat(),
         versions=dict(_versions()),
     )
@@ -210,6 +209,13 @@ def kept_columns(encoder: TableEncoder, model: AdditiveModel) -> list[int]:
 def reader_of(encoder: TableEncoder, model: AdditiveModel, also: Iterable[int] = ()) -> TableEncoder:
     """Return the encoder that reads what a model needs: the kept columns, and others by their indices."""
     return encoder.reading([*kept_columns(encoder, model), *also])
+
+
+def read_cells(encoder: TableEncoder, X: object) -> tuple[Cells, ...]:
+    """Return the cells of a table like that of the fit, column by column; those of absent columns are missing."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # whoever encodes the table has warned already
+        return encoder.columns_of(X).columns
 
 
 def interactions_of(encoder: TableEncoder, model: AdditiveModel) -> tuple[tuple[str, str], ...]:

@@ -21,6 +21,7 @@ from sparsenam.model.bands import Bands
 from sparsenam.model.editing import Edit
 from sparsenam.model.residuals import Residuals
 from sparsenam.selection import CVCurve, Evidence, RegularizationPath
+from sparsenam.selection.stored_curve import StoredCurve
 from sparsenam.tables import TableEncoder
 from sparsenam.text import Task, output_names, score_units
 from sparsenam.training.checkpoint import History
@@ -82,7 +83,7 @@ class Fit:
     substitutes: dict[str, dict[str, float]]
     certificate: Certificate | None = None
     pair_certificate: Certificate | None = None
-    curve: CVCurve | None = None
+    curve: CVCurve | StoredCurve | None = None
     taken: int | None = None
     path: RegularizationPath | None = None
     discoveries: Discoveries | None = None
@@ -180,6 +181,11 @@ class Fit:
                 parts.append(self.model.scores(terms))
             rows += len(terms)
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+    def probabilities(self, X: ArrayLike) -> Matrix:
+        """Return probabilities of the classes, or of each label, shape (rows, classes)."""
+        means = self.model.family.mean(self.scores(X))
+        return np.column_stack([1.0 - means, means]) if self.model.family.response == "binary" else means
 
     def effects(self, X: ArrayLike) -> Matrix:
         """Return each column's centred share of the linear predictor, (rows, columns) or (rows, columns, outputs)."""

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sparsenam.audit.harm import FEWEST_ROWS, SubgroupHarm, holm, mean_and_error
+from sparsenam.audit.subgroups import NOWHERE, Partition
 from sparsenam.findings import Finding, FindingTable
 from sparsenam.plain import Numbers, plain_data
 from sparsenam.text import count_text, number_text
-from sparsenam.fitting.harm import FEWEST_ROWS, SubgroupHarm, holm, mean_and_error
-from sparsenam.fitting.subgroups import NOWHERE, Partition
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]

@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsenam.findings import Finding, FindingTable
-from sparsenam.text import count_text, number_text
 from sparsenam.model import AdditiveModel
 from sparsenam.model.residuals import Method, Residuals, is_of_classes, unit_spread
 from sparsenam.tables import TableEncoder
 from sparsenam.tables.text import listed
+from sparsenam.text import count_text, number_text
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
