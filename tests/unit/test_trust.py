@@ -11,9 +11,9 @@ import sparsenam
 from sparsenam import FDR, FDRSelector, SNAMClassifier, SNAMRegressor
 from sparsenam.cli.app import app
 from sparsenam.cli.tables import FileTable, write_table
-from sparsenam.errors import InputError
-from sparsenam.uncertainty.intervals import ELSEWHERE
 from sparsenam.discover.discoveries import Discoveries
+from sparsenam.errors import InputError
+from sparsenam.estimators.attributes import ELSEWHERE
 from sparsenam.uncertainty.results import Uncertainty
 
 ROWS = 120

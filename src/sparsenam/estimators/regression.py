@@ -88,7 +88,7 @@ class AdditiveRegressor(RegressorMixin, AdditiveEstimator):
         exposure: ArrayLike | None = None,
         groups: ArrayLike | None = None,
     ) -> Self:
-        family = as_family(self.get_params(deep=False)["family"], REGRESSION_FAMILIES)
+        family = as_family(self.get_params(deep=False).get("family", "gaussian"), REGRESSION_FAMILIES)
         plan, y = self._plan(family), require_target(self, y)
         if exposure is not None:
             require_rates(family)
