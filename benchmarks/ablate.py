@@ -101,10 +101,6 @@ MECHANISMS = {
         "the step away from a first or last value of many rows is not smoothed",
         put({"smooth.design:_with_jump": lambda *_: None}),
     ),
-    "lines": Mechanism(
-        "a curve of less than half a degree of freedom beyond a line becomes a line",
-        put({"smooth.fit:_with_lines": lambda task, state, *_: state}),
-    ),
     "PULL": Mechanism(
         "a weak term keeps a third of a degree of freedom", put({"smooth.prior:PULL": 0.0, "smooth.judge:PULL": 0.0})
     ),

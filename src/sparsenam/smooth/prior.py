@@ -259,17 +259,3 @@ def prior_traces(precision: Matrix, strengths: Vector, matrices: Sequence[Matrix
     safe = precision + 1e-14 * np.trace(precision) / size * np.eye(size)
     prior = cast(Matrix, np.linalg.inv(safe))
     return np.array([np.sum(prior * matrix) for matrix in matrices])
-
-
-def freedom_beyond_line(widths: Vector, precision: Matrix, covariance: Matrix) -> float:
-    """Return a term's degrees of freedom less those that it would have as a line, the other terms' priors given.
-
-    A line is β = a h with h the widths (m,). Among the lines the posterior precision is hᵀV⁻¹h, with V (m, m) the
-    term's covariance, and the prior's share of it hᵀPh/hᵀV⁻¹h.
-    """
-    line = widths / np.linalg.norm(widths)
-    scales = 1.0 / np.sqrt(np.maximum(covariance.diagonal(), np.finfo(float).tiny))
-    scaled = covariance * scales * scales[:, None]
-    scaled[np.diag_indices(line.size)] += JITTER
-    known = float((scales * line) @ np.linalg.solve(scaled, scales * line))
-    return float(line.size - np.sum(covariance * precision)) - (1.0 - float(line @ precision @ line) / known)
