@@ -96,8 +96,8 @@ class Feature:
     has one level, its present cells. ``entry`` is the rank of entry on the path, 1 for the first. ``substitutes``
     are dropped columns that could replace this one, each with the share of its effect that it expresses. ``kept_in``
     is the share of the folds whose fits keep it too, None where there were none. ``form`` of a curve is the shape that
-    was asked for, else "linear" or "curved"; a curve that the data cannot tell from a line is one. ``stability`` is the
-    share of half-samples that keep the column, None where they were not asked.
+    was asked for, else "linear" where it stays within 5 % of its range of a straight line, or "curved".
+    ``stability`` is the share of half-samples that keep the column, None where they were not asked.
     """
 
     name: str
