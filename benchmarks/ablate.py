@@ -80,12 +80,6 @@ def no_means(codes, n_levels, target, weights):
     return np.zeros((PARTS, n_levels, target.shape[1])), np.zeros((n_levels, target.shape[1]))
 
 
-def no_readmission():
-    from sparsenam.selection.choose import JudgedPoint
-
-    JudgedPoint.with_readmitted = lambda self, max_features: self
-
-
 @dataclass(frozen=True)
 class Mechanism:
     """An optional part of the default fit: what it does, and how a process switches it off for itself."""
@@ -95,7 +89,6 @@ class Mechanism:
 
 
 MECHANISMS = {
-    "readmission": Mechanism("a dropped feature comes back if held-out rows clearly want it", no_readmission),
     "jumps": Mechanism(
         "the step away from a first or last value of many rows is not smoothed",
         put({"smooth.design:_with_jump": lambda *_: None}),
@@ -121,15 +114,11 @@ MECHANISMS = {
     "repeated folds": Mechanism(
         "folds are drawn up to four times below 1200 rows", put({"selection.curve:REPEATED": 0})
     ),
-    "Compact: tolerance": Mechanism("1 % of the loss may be given up for a smaller model", compact(tolerance=0.0)),
     "Compact: luck": Mechanism(
         "what chance makes among many features may be given up",
-        put({"selection.curve:LEAST_LUCK": 0.0, "selection.curve:MOST_LUCK": 0.0}),
+        put({"selection.curve:luck_among": lambda n_columns: 0.0}),
     ),
     "Compact: share": Mechanism("never more than 3 % of what the best model explains", compact(share=UNLIMITED)),
-    "Compact: beyond doubt": Mechanism(
-        "never more than four standard errors", put({"selection.curve:BEYOND_DOUBT": UNLIMITED})
-    ),
     "clipped scores": Mechanism(
         "held-out scores are clipped to the range of the target (squared loss)", put({"smooth.judge:np": Unclipped()})
     ),
@@ -262,7 +251,10 @@ def summary(content):
         "CPU",
     )
     lines = []
-    for name in MECHANISMS:
+    recorded = dict.fromkeys(name for entry in content["tables"].values() for name in entry["methods"])
+    for name in recorded:  # mechanisms that have been removed since are still in the record
+        if name == "default":
+            continue
         for real, word in ((True, "real"), (False, "generated")):
             row = summary_row(content, name, real)
             if row is None:

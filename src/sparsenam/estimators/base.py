@@ -112,7 +112,6 @@ class AdditiveEstimator(AuditingMixin, BandsMixin, EditingMixin, ExportMixin, Ch
     certificate_: Certificate | None
     cv_curve_: CVCurve | None
     path_: RegularizationPath | None
-    readmitted_: tuple[str, ...]
     interactions_: tuple[tuple[str, str], ...]
     pair_certificate_: Certificate | None
     evidence_: Evidence | None
@@ -375,7 +374,6 @@ class AdditiveEstimator(AuditingMixin, BandsMixin, EditingMixin, ExportMixin, Ch
             certificate=self.certificate_,
             curve=self.cv_curve_,
             taken=self._taken,
-            readmitted=frozenset(self.readmitted_),
             substitutes=self.substitutes_,
             history=getattr(self, "history_", None) or (),
             always_keep=frozenset(name if isinstance(name, str) else encoder.names[name] for name in kept),
@@ -544,7 +542,6 @@ def _attributes(result: FitResult, encoder: TableEncoder) -> dict[str, object]:
         "certificate_": result.certificate,
         "cv_curve_": result.curve,
         "path_": result.path,
-        "readmitted_": result.readmitted,
         "interactions_": interactions_of(encoder, result.model),
         "pair_certificate_": None if result.pairs is None else result.pairs.certificate,
         "evidence_": result.evidence,

@@ -235,7 +235,7 @@ feature_groups, penalty_weights, always_keep, pairs, heredity, max_seconds, n_jo
     ----------
     classes_ : ndarray of shape (classes,)
         The classes, sorted.
-    model_, alpha_, intercept_, norms_, n_parameters_, certificate_, cv_curve_, path_, readmitted_, evidence_, fdr_, \
+    model_, alpha_, intercept_, norms_, n_parameters_, certificate_, cv_curve_, path_, evidence_, fdr_, \
 bands_, residuals_, substitutes_, encoder_, history_, stationarity_
         As for `SNAMRegressor`.
     """

@@ -202,7 +202,7 @@ penalty_weights, always_keep, pairs, heredity, max_seconds, n_jobs, verbose, ran
     certificate_ : Certificate or None
         Optimality of the convex choice: its gradients are those of the penalised partial likelihood, its gap is
         that of the Poisson problem whose exposures are the cumulative hazards of the choice itself.
-    alpha_, norms_, n_parameters_, cv_curve_, path_, readmitted_, evidence_, fdr_, substitutes_, encoder_, history_, \
+    alpha_, norms_, n_parameters_, cv_curve_, path_, evidence_, fdr_, substitutes_, encoder_, history_, \
 stationarity_
         As for `SNAMRegressor`; those of the last Poisson problem where they speak of one.
 

@@ -48,10 +48,9 @@ BEYOND = 0.1  # of the outermost bin by which a curve goes on: farther out an ef
 class FitRecord:
     """A fitted model with its encoder, its units, and the course of its fit; all names are names of columns.
 
-    ``norms`` (columns,) are the group norms; ``taken`` is the index of the chosen point of ``curve``;
-    ``readmitted`` the columns that the convex choice dropped and held-out rows want back; ``substitutes`` those
-    that could replace a kept column, with the share of its effect; ``history`` one entry an epoch, empty or None
-    for fits without training; ``always_keep`` the columns that the user wanted to keep; ``threshold`` the size
+    ``norms`` (columns,) are the group norms; ``taken`` is the index of the chosen point of ``curve``; ``substitutes``
+    the columns that could replace a kept one, with the share of its effect; ``history`` one entry an epoch, empty or
+    None for fits without training; ``always_keep`` the columns that the user wanted to keep; ``threshold`` the size
     below which a solver without exact zeros drops a column, None for others; ``edits`` the changes made after the fit,
     ``pair_certificate`` that of the choice of pairs; ``stability`` how often half of the rows choose each column;
     ``discoveries`` what an `FDR` rule found; ``bands`` how uncertain the effects are.
@@ -68,7 +67,6 @@ class FitRecord:
     certificate: Certificate | None
     curve: CVCurve | None
     taken: int | None
-    readmitted: frozenset[str]
     substitutes: Mapping[str, Mapping[str, float]]
     history: Sequence[Mapping[str, float | int | None]] | None
     always_keep: frozenset[str]
@@ -412,10 +410,6 @@ def why_kept(record: FitRecord, column: int) -> str:
         return "it was asked to stay, and is not penalised"
     if record.discoveries is not None:
         return f"it is a discovery at a false discovery rate of {record.discoveries.q:g}"
-    if name in record.readmitted and record.has_fine_curves:
-        return "the convex choice dropped it, but with a finer curve it predicts"
-    if name in record.readmitted:
-        return "the convex choice dropped it, but held-out rows want it back"
     if record.alpha == 0.0:
         return "no penalty: every column stays"
     return _why_worth(record, name)

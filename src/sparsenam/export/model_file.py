@@ -52,7 +52,7 @@ Estimator = TypeVar("Estimator")
 Found = TypeVar("Found")
 Document = dict[str, Any]
 
-FACTS = {"alpha_", "n_parameters_", "stationarity_", "history_", "readmitted_", "substitutes_"}
+FACTS = {"alpha_", "n_parameters_", "stationarity_", "history_", "substitutes_"}
 JOINED = " + "  # the names of columns that are kept or dropped as one
 HISTORY = {"epoch", "loss", "penalty", "validation", "terms", "rate", "seconds"}
 OUTPUTS_OF_CLASSES: dict[Response, Callable[[int], int]] = {
@@ -252,8 +252,7 @@ def _facts(data: Document, names: tuple[str, ...]) -> Document:
     require(type(alpha) in (int, float) and alpha >= 0.0, "damaged facts of the fit")
     require(stationarity is None or type(stationarity) is float, "damaged facts of the fit")
     known = set(names)
-    readmitted, substitutes, history = facts["readmitted_"], facts["substitutes_"], facts.get("history_", [])
-    require(isinstance(readmitted, tuple) and known.issuperset(cast("tuple[Any, ...]", readmitted)), "damaged facts")
+    substitutes, history = facts["substitutes_"], facts.get("history_", [])
     require(isinstance(substitutes, dict) and isinstance(history, list), "damaged facts of the fit")
     parts = {part for name in names for part in name.split(JOINED)}  # a name may hold what joins those of a group
     for name, found in cast(Document, substitutes).items():

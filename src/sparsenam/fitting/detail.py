@@ -16,7 +16,7 @@ from sparsenam.fitting.residuals import left_out_of
 from sparsenam.model import ShapeBank
 from sparsenam.model.additive import finish
 from sparsenam.selection.choose import Choice, CrossValidation
-from sparsenam.selection.curve import BEYOND_DOUBT, CLEAR, Compact, CVCurve, Evidence, held_out_counts, mean_and_error
+from sparsenam.selection.curve import CLEAR, Compact, CVCurve, Evidence, held_out_counts, mean_and_error
 from sparsenam.smooth.detail import DetailProblem, DetailRows
 from sparsenam.tables.sample import Matrix, Vector
 
@@ -25,6 +25,7 @@ from sparsenam.tables.sample import Matrix, Vector
 STRENGTHS, FINER = 10.0 ** np.arange(1.0, -3.0, -0.5), 10.0**-0.125
 QUICK, EXACT = 3e-4, 1e-6  # relative residuals of fits that are compared, and of the one that is kept
 SHRINKAGE = 2 ** (1 / 8)  # number of columns over that of the next fit that is compared
+HOPELESS = 4.0  # standard errors behind the best at which fewer columns are not tried any more
 LEAST_ROWS = 100  # held out, to judge by
 NEXT = 2  # numbers of columns above that which one fold takes, judged by all folds
 
@@ -89,9 +90,11 @@ class FineCompact(Compact):
 
     __slots__ = ()
 
-    def margin(self, loss: float, gain: float, noise: Vector, luck: float, gain_noise: float) -> Vector:
-        """Return how far losses may be above the best one, shape (points,)."""
-        return super().margin(loss, min(gain, loss), noise, luck, gain_noise)
+    def choose(self, curve: CVCurve, allowed: NDArray[np.bool_]) -> int:
+        """Return the smallest point within the margin."""
+        mean, best = curve.mean, curve.lowest(allowed)
+        noise, gain = curve.noise(best), float(min(mean[0] - mean[best], mean[best]))
+        return curve.smallest(allowed, self.margin(gain, noise, curve.luck, float(noise[0])))
 
 
 def _is_clear(differences: Vector, weights: Vector) -> bool:
@@ -212,7 +215,7 @@ class _Search:
             tried.append(self._try(groups, strength))
             best = min(tried, key=lambda each: float(weights @ each.losses)).losses
             behind, error = mean_and_error(tried[-1].losses - best, weights)
-            if behind > BEYOND_DOUBT * error:
+            if behind > HOPELESS * error:
                 break
         return tried
 
@@ -234,7 +237,7 @@ class _Search:
             same_as=np.arange(len(points)),
             n_columns=len(choice.task.column_names),
         )
-        fine = FineCompact(rule.tolerance, rule.share) if isinstance(rule, Compact) else rule
+        fine = FineCompact(rule.share) if isinstance(rule, Compact) else rule
         return curve.choose(fine, self.cross.max_features)
 
     def _judged(self, groups: Indices, strength: float) -> _Tried:

@@ -18,7 +18,7 @@ from sparsenam.convex.problem import Certificate
 from sparsenam.errors import InputError, StrayRowsWarning, check_number, check_whole, check_word, describe
 from sparsenam.fitting.all_rows import LargeTable, on_all_rows, trained_on
 from sparsenam.fitting.bands import bands_of
-from sparsenam.fitting.identity import choice_basis, identity_of
+from sparsenam.fitting.identity import identity_of
 from sparsenam.fitting.pairs import Heredity, Pairs, PairsFound, add_pairs, asked_pairs, check_pairs
 from sparsenam.fitting.problem import FamilyProblem, FitProblem, Fitted, Vector
 from sparsenam.fitting.residuals import residuals_of
@@ -40,7 +40,6 @@ from sparsenam.selection import CVCurve, RegularizationPath, Rule, RuleName, as_
 from sparsenam.selection.choose import Choice, CrossValidation
 from sparsenam.selection.curve import CrossValidator, Evidence, repeats_for, splits_of
 from sparsenam.selection.discovery import FDR, ColumnTests
-from sparsenam.selection.stored_choice import pack_choice, unpack_choice
 from sparsenam.selection.task import TOLERANCE, ConvexTask, Norm, Substitutes, by_column, substitutes_of, twins_of
 from sparsenam.tables import Sample, TableEncoder
 from sparsenam.tables.cells import FAR
@@ -246,10 +245,9 @@ class FitResult:
     """A fitted model and how it came about, in columns of the table.
 
     ``norms`` (columns,) are the group norms, ``taken`` is the index of the point of ``curve`` that the rule took,
-    ``readmitted`` are columns that the convex solution drops but held-out rows want back, ``evidence`` is what held-out
-    rows know of the choice, ``tested`` what an `FDR` rule found. ``bands`` say how uncertain the effects are;
-    ``residuals`` are the errors of rows left out, None where there is no closed form; ``strays`` says which rows the
-    curves are fitted without.
+    ``evidence`` is what held-out rows know of the choice, ``tested`` what an `FDR` rule found. ``bands`` say how
+    uncertain the effects are; ``residuals`` are the errors of rows left out, None where there is no closed form;
+    ``strays`` says which rows the curves are fitted without.
     """
 
     model: AdditiveModel
@@ -261,7 +259,6 @@ class FitResult:
     curve: CVCurve | None
     taken: int | None
     path: RegularizationPath | None
-    readmitted: tuple[str, ...]
     evidence: Evidence | None
     substitutes: Substitutes
     problem: FitProblem
@@ -348,8 +345,8 @@ def fit(
     result = replace(
         result, pairs=found, bands=bands, residuals=residuals, strays=_stray_rows(strays) if strays else None
     )
-    if tested is not None:  # point, evidence and columns that came back are those of the default rule's choice
-        result = replace(result, taken=None, readmitted=(), evidence=None, tested=tested)
+    if tested is not None:  # point and evidence are those of the default rule's choice
+        result = replace(result, taken=None, evidence=None, tested=tested)
     if finer is not None:  # the model is no point of the curve
         result = replace(result, taken=None, evidence=finer)
     return result
@@ -394,20 +391,13 @@ def choose(
     else:  # nothing is penalised: any alpha gives the same
         require_no_path_settings(plan.parameters, "no column is penalised, so all are kept")
         how = 0.0
-    basis, stored = "", None
-    if context.resume is not None:  # what the choice rests on besides the settings: the family, and the folds
-        basis, stored = choice_basis(problem.family, how), context.recall("choice")
-    if stored is not None and stored.facts.get("basis") == basis:
-        with context.reading("choice"):
-            return unpack_choice(task, stored)
     choice = problem.choose(task, how, strategy.tol, strategy.quick, context)
     if context.clock.remaining() < (1.0 - CHOOSING) * context.clock.seconds:
         outcome = "the fit of the chosen columns is cut short" if choice.is_complete else "the choice may be too sparse"
         message = f"max_seconds ran out while columns were chosen: {outcome}; allow more."
         warnings.warn(message, ConvergenceWarning, stacklevel=2)
-    if context.resume is not None and choice.is_complete:  # one cut short is made again when the fit goes on
-        packed = pack_choice(choice)
-        context.keep("choice", replace(packed, facts={**packed.facts, "basis": basis}))
+    if context.resume is not None and not context.prefix:
+        context.resume.reached, context.resume.chosen = choice.alpha, True
     return choice
 
 
@@ -457,7 +447,6 @@ def build(
         curve=None,
         taken=None,
         path=None,
-        readmitted=(),
         evidence=None,
         substitutes=twins_of(prepared, fitted.model, encoder),
         problem=problem,
@@ -472,7 +461,6 @@ def build(
         curve=None if validated is None else validated.curve,
         taken=None if validated is None else validated.taken,
         path=None if validated is None else validated.task.path(validated.points, names),
-        readmitted=tuple(names[int(column)] for column in choice.readmitted),
         evidence=None if validated is None else validated.evidence,
         substitutes=substitutes_of(task, fitted.model, encoder),
     )
@@ -496,7 +484,6 @@ def splitter(
             plan.parameters.n_alphas,
             plan.max_features,
             plan.strategy.least_shrinkage,
-            plan.strategy.readmits,
             CHOOSING,
         )
 
