@@ -134,8 +134,8 @@ def fit(
                 note("This fit is finished already.")
                 _say_outcome(finished, folder)
                 return
-            going_on = f"Going on from the chosen columns of the stopped fit in {out}."
-            note(going_on if folder.stage.exists() else f"No stopped fit in {out}: starting from the beginning.")
+            going_on = f"Going on with the stopped fit in {out}."
+            note(going_on if folder.stage.exists() else "Starting from the beginning.")
         try:
             metrics = run_fit(problem, request, folder, fingerprint, resume=resume)
         except FitStopped as stop:
@@ -340,7 +340,7 @@ def _stopped_message(left: Left, folder: ModelFolder, *, had_model: bool) -> str
         "complete": "is complete, its report is not",
         "preliminary": "is a preliminary model, of the chosen columns but not yet trained",
     }[left]
-    return f"Stopped: {folder.model} {state}; the same command with --resume goes on from the chosen columns."
+    return f"Stopped: {folder.model} {state}; the same command with --resume finishes the fit."
 
 
 def _path_to_dict(walker: Any) -> dict[str, Any]:

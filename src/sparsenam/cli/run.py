@@ -280,23 +280,21 @@ def _leave_preliminary(
 
     The penalised convex solution is there at once, only shrunken.
     """
-    choice = stage.recall("choice")
-    alpha = stage.reached if choice is None else float(choice.facts["alpha"])
     if folder.finished_fit() is not None:
         return "older"  # a finished model is worth more than a preliminary one
     if isinstance(problem, LargeProblem):  # a preliminary model would need one more pass
-        return "nothing" if choice is None else "stages"
-    if alpha is None or problem.kind.task == "survival":
+        return "stages" if stage.has_stages else "nothing"
+    if stage.reached is None or problem.kind.task == "survival":
         return "nothing"
-    when = "while columns were chosen" if choice is None else "after columns were chosen"
-    quick = request.convex_estimator(problem.kind, alpha)
+    when = "after columns were chosen" if stage.chosen else "while columns were chosen"
+    quick = request.convex_estimator(problem.kind, stage.reached)
     fit_rows(quick, problem.fitted)
     sentence = f"The fit was stopped {when}: this is a preliminary model, whose effects are too small."
     quick.fit_ = replace(quick.fit_, summary=replace(quick.summary_, cut_short=sentence))
     told = {**metrics, **_facts(problem, quick, None), "preliminary": True}
     _remember(quick, problem, request.target, told)
     folder.write(quick, told)
-    return "early" if choice is None else "preliminary"
+    return "preliminary" if stage.chosen else "early"
 
 
 def _remember(estimator: Any, problem: Posed, asked: TargetRequest, metrics: Mapping[str, Any]) -> None:

@@ -38,7 +38,6 @@ from sparsenam.model.editing import Edit, EditKind
 from sparsenam.networks import ACTIVATION_NAMES
 from sparsenam.penalties import as_penalty
 from sparsenam.selection.discovery import Test
-from sparsenam.selection.stored_choice import CERTIFICATE, EVIDENCE
 from sparsenam.selection.stored_curve import rule_name
 from sparsenam.tables import TableEncoder
 from sparsenam.tables.columns import Column, Kind, Unit
@@ -53,6 +52,21 @@ SHARE = number(0.0, 1.0)
 ALPHA = either(number(0.0, 0.0), number(1e-100, 1e100))  # drawn on a logarithmic axis
 NAMES = many(text())
 FIGURES = many(FIGURE)
+EVIDENCE = {
+    "gain": number(),
+    "gain_error": number(0.0),
+    "behind_all": maybe(number()),
+    "behind_all_error": maybe(number(0.0)),
+    "kept_in": by_name(SHARE),
+    "best_gain": number(),
+}
+CERTIFICATE = {
+    "gap": number(),
+    "tol": number(0.0),
+    "alpha": number(0.0),
+    "slack": by_name(number(0.0)),
+    "kept": NAMES,
+}
 
 ENCODER = record(
     {
