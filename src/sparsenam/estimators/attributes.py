@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from sparsenam.fit import ClassResponse, Fit, SurvivalResponse
 from sparsenam.fit.response import Classes
-from sparsenam.training.checkpoint import History
+from sparsenam.training import History
 
 Found = TypeVar("Found")
 

@@ -100,7 +100,7 @@ def explain_model(fit: Fit, data: DataSummary) -> Explanation:
     model, curve, path = fit.model, fit.curve, fit.summary.path
     entries = {} if path is None else {name: rank for rank, name in enumerate(path.names, start=1)}
     # between the kinks of a piecewise linear effect straight lines are exact; other models have none
-    kinks = {index: shape.knots for index, shape in enumerate(model.shapes())} if model.exact_shapes else {}
+    kinks = {index: shape.knots for index, shape in enumerate(model.curves)} if model.exact_shapes else {}
     kept = fit.kept
     features = [
         _feature(fit, column, summary, kinks, entries.get(summary.name))

@@ -14,15 +14,15 @@ from sparsenam.fit.response import GivenRows
 from sparsenam.fit.summary import ColumnSummary
 from sparsenam.fit.value import Fit
 from sparsenam.model import AdditiveModel
+from sparsenam.model.additive import SubNetworks
 from sparsenam.model.column_edits import EditedColumn, Knots, Place, as_effects
 from sparsenam.model.editing import (
     Direction,
     Edit,
     EditKind,
-    TermShape,
+    TermCurve,
     applied,
-    column_shapes,
-    n_parameters_of,
+    column_curves,
     terms_of,
 )
 from sparsenam.tables.encoder import ColumnName
@@ -52,8 +52,8 @@ def edit_session(
     clock: Callable[[], datetime] | None,
 ) -> EditSession:
     """Return the session of an editable copy; raise where the model cannot be edited."""
-    if not fit.model.exact_shapes:
-        got = f"the activation {getattr(fit.model.bank, 'activation', type(fit.model.bank).__name__)!r}"
+    if isinstance(fit.model.functions, SubNetworks):
+        got = f"the activation {fit.model.functions.name!r}"
         remedy = "fit without a network, or with activation='relu'"
         raise InputError(describe("edit", "piecewise linear effects", got, remedy))
     if (X is None) != (y is None):
@@ -128,7 +128,7 @@ class Editor:
         if isinstance(index, bool) or not isinstance(index, int | np.integer) or not 0 <= index < len(names):
             expected = f"a column of the table ({listed(names)})"
             raise InputError(describe(where, expected, repr(column), nearest(column, names, "correct the name")))
-        shapes = column_shapes(model, terms_of(encoder, int(index)))
+        shapes = column_curves(model, terms_of(encoder, int(index)))
         kinds = [encoder.terms[shape.term].kind for shape in shapes]
         if not kinds or (not any_terms and all(kind == "missing" for kind in kinds)):
             got = f"{names[index]!r}, which it {'uses only where it is missing' if kinds else 'does not use'}"
@@ -161,9 +161,9 @@ class Editor:
             norm=None if column is None else float(self.fit.norms[column]),
         )
 
-    def _change(self, edited: EditedColumn, shapes: tuple[TermShape, ...], request: str) -> Fit:
+    def _change(self, edited: EditedColumn, shapes: tuple[TermCurve, ...], request: str) -> Fit:
         """Give an edited column its new shapes."""
-        return self._take(replace(self._blank(edited.index, request), before=edited.shapes, after=shapes))
+        return self._take(replace(self._blank(edited.index, request), before=edited.curves, after=shapes))
 
     def _take(self, edit: Edit) -> Fit:
         """Apply an edit and write it into the log, with the losses where rows were given."""
@@ -172,7 +172,7 @@ class Editor:
         if rows is not None:
             before, after = (fit.response.mean_loss(each, rows) for each in (fit.model, model))
             edit = replace(edit, loss_before=before, loss_after=after)
-        n_parameters = fit.n_parameters if edit.column is None else n_parameters_of(model)
+        n_parameters = fit.n_parameters if edit.column is None else model.n_parameters
         norm = 0.0 if edit.kind == "drop" else edit.norm
         return _edited(fit, model, (*fit.edits, edit), n_parameters, edit.column, norm)
 

@@ -24,7 +24,7 @@ from sparsenam.selection import CVCurve, Evidence, RegularizationPath
 from sparsenam.selection.stored_curve import StoredCurve
 from sparsenam.tables import TableEncoder
 from sparsenam.text import Task, output_names, score_units
-from sparsenam.training.checkpoint import History
+from sparsenam.training import History
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
