@@ -92,7 +92,8 @@ def test_fit_prints_task_kept_features_and_test_error_and_writes_three_files(fit
 def test_the_test_error_is_that_of_the_saved_model_on_the_rows_held_out(houses, fitted):
     folder, _ = fitted
     problem = pose(read_file(houses), TargetRequest("price"))
-    train, held = split(problem, 0.2, 0)
+    parts = split(problem, 0.2, 0)
+    train, held = parts.fitted, parts.held_out
     model = sparsenam.load(folder / "model.snam")
     metrics = json.loads((folder / "metrics.json").read_text())["test"]
     error = np.sqrt(np.mean((model.predict(held.table.native) - held.y) ** 2))
@@ -272,7 +273,8 @@ def test_the_task_is_guessed_from_the_target_and_the_guess_explained(cells, task
 
 def test_classes_are_held_out_in_their_shares_and_get_probabilities(tmp_path):
     path = write(tmp_path / "a.csv", without(columns(), "price"))
-    train, held = split(pose(read_file(path), TargetRequest("expensive")), 0.2, 0)
+    problem = split(pose(read_file(path), TargetRequest("expensive")), 0.2, 0)
+    train, held = problem.fitted, problem.held_out
     assert np.mean(held.y == "yes") == pytest.approx(0.5, abs=0.03)
     assert len(train.y) + len(held.y) == ROWS
     result = invoke("fit", path, "--target", "expensive", "--out", tmp_path / "m")

@@ -17,9 +17,9 @@ from typer.testing import CliRunner
 import sparsenam
 from sparsenam.cli import tables
 from sparsenam.cli.app import app
-from sparsenam.cli.csv_text import Metered, read_rows
 from sparsenam.cli.display import say, say_json, show_table
 from sparsenam.cli.tables import FileTable, read_file, write_table
+from sparsenam.cli.text_files import read_lines
 from sparsenam.errors import InputError
 
 LIBRARIES = [(), ("polars",), ("polars", "pandas")]
@@ -134,9 +134,7 @@ def test_a_file_that_unpacks_to_too_much_is_refused_before_it_is_in_memory(tmp_p
 
 
 def test_equal_cells_share_their_memory(tmp_path):
-    path = written(tmp_path / "a.csv", "a,b\n" + "12.5,\n" * 20_000)
-    with path.open("rb") as file:
-        read = read_rows(path, Metered(file, None, path), None)
+    read = read_lines(tmp_path / "a.csv", b"a,b\n" + b"12.5,\n" * 20_000, None)
     repeated, empty = read.columns
     assert read.names == ["a", "b"] and len({id(cell) for cell in repeated}) == 1 and set(empty) == {None}
 

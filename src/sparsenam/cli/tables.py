@@ -1,13 +1,14 @@
 """Tables from files and back: CSV, TSV, JSON lines, Excel and Parquet, plain or compressed, or standard input.
 
 Cells of a text file stay text: whether a column is a number, a category or a date is decided once, in `tables`, by
-the same rules whichever library is installed, and a postal code keeps its zero. A file is read once, as a stream.
+the same rules, and a postal code keeps its zero. A file is opened once.
 """
 
 from __future__ import annotations
 
 import csv
 import gzip
+import hashlib
 import io
 import sys
 import warnings
@@ -17,14 +18,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsenam.cli.csv_text import MAX_BYTES, Metered, named_columns, read_rows
-from sparsenam.cli.records import read_excel, read_json_lines
+from sparsenam.cli.options import MAX_BYTES
+from sparsenam.cli.text_files import damaged, named_columns, read_excel, read_json_lines, read_lines, too_large
 from sparsenam.errors import ExtremeCellWarning, InputError, RowError, RowNumbers, describe, nearest
 from sparsenam.files import write_atomically
 from sparsenam.tables.arrow_rows import index_names
@@ -46,7 +47,7 @@ FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")  # what a spreadsheet may take
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FileTable:
-    """Columns of a file; ``data`` is a frame of narwhals, or lists of text where no such library is installed.
+    """Columns of a file; ``data`` is a frame of narwhals from Parquet, or lists of text from any other file.
 
     ``digest`` is that of the file's bytes, as they were when they were read; ``notes`` say how they were read.
     """
@@ -145,35 +146,33 @@ def read_file(path: Path, max_bytes: int = MAX_BYTES, used: Collection[str | Non
     labels of rows that pandas wrote into a file are left out, but for those.
     """
     if path == STREAM:
-        return _table(path, sys.stdin.buffer, max_bytes, used)
-    if not path.is_file():
+        packed = sys.stdin.buffer.read(max_bytes + 1)
+        ending, is_compressed = "", packed.startswith(b"\x1f\x8b")
+    elif not path.is_file():
         got = "a folder" if path.is_dir() else "a device or pipe" if path.exists() else "none of that name"
         raise InputError(describe(str(path), "a file", got, "correct the path"))
-    _ending(path)
-    with path.open("rb") as file:
-        return _table(path, file, max_bytes, used)
-
-
-def _table(path: Path, file: BinaryIO, max_bytes: int, used: Collection[str | None] | None) -> FileTable:
-    packed = Metered(file, None if path.suffix.lower() == ".gz" else max_bytes, path)
-    stream: io.BufferedReader[Any] = io.BufferedReader(packed, 1 << 16)
-    ending, is_compressed = _ending(path) if path != STREAM else ("", stream.peek(2)[:2] == b"\x1f\x8b")
+    else:
+        ending, is_compressed = _ending(path)
+        with path.open("rb") as file:
+            packed = file.read(-1 if is_compressed else max_bytes + 1)
+    content = packed
     try:
         if is_compressed:
-            stream = io.BufferedReader(Metered(gzip.GzipFile(fileobj=stream), max_bytes, path), 1 << 16)
-        data, notes = _read(path, stream, ending or _ending_by(stream), used, max_bytes)
+            content = gzip.GzipFile(fileobj=io.BytesIO(packed)).read(max_bytes + 1)
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise InputError(describe(str(path), "a gzip file", str(error), "compress it again")) from error
-    table = FileTable(data, path, packed.digest(), tuple(notes))
+    if len(content) > max_bytes:
+        raise too_large(path, max_bytes)
+    data, notes = _read(path, content, ending or _ending_by(content), used, max_bytes)
+    table = FileTable(data, path, hashlib.sha256(packed).digest(), tuple(notes))
     if not table.names or not table.n_rows:
         raise InputError(describe(str(path), "a header and rows", "no rows", "give a table with rows"))
     return table if used is None else _without_labels(table, used)
 
 
-def _ending_by(stream: io.BufferedReader[Any]) -> str:
-    """Return the end that the name of a stream's file would have."""
-    start = stream.peek(64)
-    return FIRST_BYTES.get(start[:4], ".jsonl" if start.lstrip().startswith(b"{") else ".csv")
+def _ending_by(content: bytes) -> str:
+    """Return the end that the name of a file would have, by its first bytes."""
+    return FIRST_BYTES.get(content[:4], ".jsonl" if content[:64].lstrip().startswith(b"{") else ".csv")
 
 
 def _without_labels(table: FileTable, used: Collection[str | None]) -> FileTable:
@@ -191,29 +190,17 @@ def _without_labels(table: FileTable, used: Collection[str | None]) -> FileTable
 
 
 def _read(
-    path: Path, stream: io.BufferedReader[Any], ending: str, used: Collection[str | None] | None, max_bytes: int
+    path: Path, content: bytes, ending: str, used: Collection[str | None] | None, max_bytes: int
 ) -> tuple[nw.DataFrame[Any] | Texts, Sequence[str]]:
     if ending in PARQUET:
-        return _parquet(path, stream.read(), used, max_bytes)
+        return _parquet(path, content, used, max_bytes)
     if ending in EXCEL:
-        read = read_excel(path, stream.read(), max_bytes)
+        read = read_excel(path, content, max_bytes)
     elif ending in JSON_LINES:
-        read = read_json_lines(path, stream)
+        read = read_json_lines(path, content)
     else:
-        read = read_rows(path, stream, None if ending != ".tsv" else SEPARATORS[ending])
-    return _framed(dict(zip(read.names, read.columns, strict=True))), read.notes
-
-
-def _framed(columns: Texts) -> nw.DataFrame[Any] | Texts:
-    """Return columns of text as a frame of the first library that is there, else as they are."""
-    for library in ("polars", "pandas"):
-        try:
-            frames = _library(library)
-        except ImportError:
-            continue
-        kind: dict[str, Any] = {"schema": dict.fromkeys(columns, frames.String)} if library == "polars" else {}
-        return nw.from_native(frames.DataFrame(columns, **(kind or {"dtype": object})), eager_only=True)
-    return columns
+        read = read_lines(path, content, None if ending != ".tsv" else SEPARATORS[ending])
+    return dict(zip(read.names, read.columns, strict=True)), read.notes
 
 
 def check_writable(path: Path) -> None:
@@ -223,14 +210,14 @@ def check_writable(path: Path) -> None:
     if Path(path.name.lower().removesuffix(".gz")).suffix not in SEPARATORS and path.suffix.lower() not in PARQUET:
         expected = "a name that ends in .csv, .tsv (with .gz after it to compress) or .parquet"
         raise InputError(describe("--out", expected, repr(path.name), "choose another name"))
-    check_place(path)
+    check_place(path, "--out")
 
 
-def check_place(path: Path) -> None:
+def check_place(path: Path, option: str) -> None:
     """Raise unless a file can be there."""
     if not path.parent.is_dir() or path.is_dir():
         got = f"{path.parent}, which is not there" if not path.is_dir() else f"{path}, which is a folder"
-        raise InputError(describe("--out", "a file in a folder", got, "make the folder or choose another"))
+        raise InputError(describe(option, "a file in a folder", got, "make the folder or choose another"))
 
 
 def write_table(
@@ -320,8 +307,7 @@ def _parquet(
         except InputError:
             raise
         except Exception as error:  # each library has errors of another class for a damaged file
-            got = str(error).splitlines()[0] if str(error) else type(error).__name__
-            raise InputError(describe(str(path), "a Parquet file", got, "write the file again")) from error
+            raise damaged(path, "a Parquet file", error, "write the file again") from error
         left_out = [] if used is None else [name for name in labels if name in frame.columns and name not in used]
         if left_out and len(left_out) < len(frame.columns):
             return _stripped(path, frame.drop(left_out)), [f"{listed(left_out)} numbers the rows: left out."]
@@ -333,7 +319,7 @@ def _parquet(
 def _stripped(path: Path, frame: nw.DataFrame[Any]) -> nw.DataFrame[Any]:
     """Return a frame whose columns have names without blanks around them."""
     stripped = {name: name.strip() for name in frame.columns}
-    named_columns(path, list(stripped.values()), [["1"]] * len(stripped), ())
+    named_columns(path, list(stripped.values()), [["1"]] * len(stripped))
     return frame.rename({name: short for name, short in stripped.items() if name != short})
 
 
@@ -351,6 +337,5 @@ def _check_parquet(path: Path, content: bytes, max_bytes: int) -> tuple[str, ...
         rows = lazy.select(_library("polars").len()).collect().item()
         cells, labels, packed = rows * len(lazy.collect_schema()), (), 0
     if max(8 * cells, packed) > max_bytes:
-        got, remedy = f"{max(8 * cells, packed):,}", "raise --max-bytes if the memory is there"
-        raise InputError(describe(str(path), f"at most {max_bytes:,} bytes once unpacked", got, remedy))
+        raise too_large(path, max_bytes, f"{max(8 * cells, packed):,}")
     return tuple(labels)
