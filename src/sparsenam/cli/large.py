@@ -133,7 +133,8 @@ class LargeProblem:
 
 def labelled(block: Block, path: Path) -> LabelledRows:
     """Return rows in memory as the commands use them."""
-    table = FileTable(nw.from_native(block.X, eager_only=True), path)
+    frame: nw.DataFrame[Any] = nw.from_native(block.X, eager_only=True)
+    table = FileTable({name: frame[name] for name in frame.columns}, path)
     numbers = np.asarray(block.in_table, dtype=np.intp)
     return LabelledRows(table, block.y, block.exposure, numbers, block.weights)
 

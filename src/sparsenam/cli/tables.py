@@ -13,7 +13,7 @@ import io
 import sys
 import warnings
 import zlib
-from collections.abc import Collection, Generator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib import import_module
@@ -34,8 +34,6 @@ from sparsenam.tables.columns import decide, read_numbers
 from sparsenam.tables.frame import Frame, read_series
 from sparsenam.tables.text import listed, number_in
 
-Texts = dict[str, list[str | None]]
-
 SEPARATORS = {".csv": ",", ".tsv": "\t", ".txt": ","}
 PARQUET = (".parquet", ".pq")
 JSON_LINES, EXCEL = (".jsonl", ".ndjson"), (".xlsx", ".xlsm")
@@ -47,12 +45,12 @@ FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")  # what a spreadsheet may take
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FileTable:
-    """Columns of a file; ``data`` is a frame of narwhals from Parquet, or lists of text from any other file.
+    """Columns of a file by their names, as lists of text, or as series of narwhals where they came from Parquet.
 
     ``digest`` is that of the file's bytes, as they were when they were read; ``notes`` say how they were read.
     """
 
-    data: nw.DataFrame[Any] | Texts
+    columns: Mapping[str, list[str | None] | nw.Series[Any]]
     path: Path = Path("the table")
     digest: bytes = b""
     notes: tuple[str, ...] = ()
@@ -60,57 +58,54 @@ class FileTable:
     @property
     def names(self) -> tuple[str, ...]:
         """The columns' names."""
-        return tuple(self.data) if isinstance(self.data, dict) else tuple(self.data.columns)
+        return tuple(self.columns)
 
     @property
     def n_rows(self) -> int:
         """The number of rows."""
-        return len(next(iter(self.data.values()))) if isinstance(self.data, dict) else len(self.data)
+        return len(next(iter(self.columns.values()), ()))
 
     @property
-    def native(self) -> Any:
+    def native(self) -> Frame:
         """The table as estimators take it."""
-        if not isinstance(self.data, dict):
-            return self.data.to_native()
-        columns = tuple(coded(name, "text", cells) for name, cells in self.data.items())
-        return Frame(self.names, True, self.n_rows, columns)
+        return Frame(self.names, True, self.n_rows, tuple(map(self.cells, self.names)))
 
     def cells(self, name: str) -> Cells:
         """Return one column as read."""
-        if isinstance(self.data, dict):
-            return coded(name, "text", self.data[name])
-        return read_series(name, self.data[name])
+        column = self.columns[name]
+        return coded(name, "text", column) if isinstance(column, list) else read_series(name, column)
 
     def texts(self, name: str) -> list[str]:
         """Return one column as it is written into a text file, empty where missing."""
-        cells = self.data[name] if isinstance(self.data, dict) else self.data[name].to_list()
+        column = self.columns[name]
+        cells: list[Any] = column if isinstance(column, list) else column.to_list()
         return ["" if cell is None or cell != cell else str(cell) for cell in cells]
 
     def typed(self, name: str) -> list[Any]:
         """Return one column as it is written into a Parquet file: a text that is a number in every cell as numbers."""
-        if not isinstance(self.data, dict) and not isinstance(self.data[name].dtype, nw.String | nw.Object):
-            return self.data[name].to_list()
+        column = self.columns[name]
+        if not isinstance(column, list) and column.dtype != nw.String:
+            return column.to_list()
         if decide(cells := self.cells(name), None).kind == "number" and not cells.missing.all():
             return [None if number != number else number for number in read_numbers(cells).tolist()]
         return [text or None for text in self.texts(name)]
 
     def take(self, rows: NDArray[np.intp]) -> FileTable:
         """Return some rows."""
-        indices = rows.tolist()
-        if isinstance(self.data, dict):
-            taken: Texts = {name: [cells[index] for index in indices] for name, cells in self.data.items()}
-            return replace(self, data=taken)
-        return replace(self, data=self.data[indices])
+        indices: list[int] = rows.tolist()
+        taken = {
+            name: [column[index] for index in indices] if isinstance(column, list) else column[indices]
+            for name, column in self.columns.items()
+        }
+        return replace(self, columns=taken)
 
-    def select(self, names: Sequence[str]) -> FileTable:
+    def select(self, names: Iterable[str]) -> FileTable:
         """Return some columns, in this order."""
-        if isinstance(self.data, dict):
-            return replace(self, data={name: self.data[name] for name in names})
-        return replace(self, data=self.data.select(*names))
+        return replace(self, columns={name: self.columns[name] for name in names})
 
     def without(self, names: Collection[str]) -> FileTable:
         """Return all columns but some."""
-        return self.select([name for name in self.names if name not in names])
+        return self.select(name for name in self.names if name not in names)
 
     def require(self, name: str, option: str) -> str:
         """Return the name of a column; raise when there is none of it."""
@@ -163,8 +158,9 @@ def read_file(path: Path, max_bytes: int = MAX_BYTES, used: Collection[str | Non
         raise InputError(describe(str(path), "a gzip file", str(error), "compress it again")) from error
     if len(content) > max_bytes:
         raise too_large(path, max_bytes)
-    data, notes = _read(path, content, ending or _ending_by(content), used, max_bytes)
-    table = FileTable(data, path, hashlib.sha256(packed).digest(), tuple(notes))
+    table = replace(
+        _read(path, content, ending or _ending_by(content), max_bytes, used), digest=hashlib.sha256(packed).digest()
+    )
     if not table.names or not table.n_rows:
         raise InputError(describe(str(path), "a header and rows", "no rows", "give a table with rows"))
     return table if used is None else _without_labels(table, used)
@@ -189,18 +185,54 @@ def _without_labels(table: FileTable, used: Collection[str | None]) -> FileTable
     )
 
 
-def _read(
-    path: Path, content: bytes, ending: str, used: Collection[str | None] | None, max_bytes: int
-) -> tuple[nw.DataFrame[Any] | Texts, Sequence[str]]:
+def _read(path: Path, content: bytes, ending: str, max_bytes: int, used: Collection[str | None] | None) -> FileTable:
     if ending in PARQUET:
-        return _parquet(path, content, used, max_bytes)
+        return _parquet(path, content, max_bytes, used)
     if ending in EXCEL:
         read = read_excel(path, content, max_bytes)
     elif ending in JSON_LINES:
         read = read_json_lines(path, content)
     else:
         read = read_lines(path, content, None if ending != ".tsv" else SEPARATORS[ending])
-    return dict(zip(read.names, read.columns, strict=True)), read.notes
+    return FileTable(dict(zip(read.names, read.columns, strict=True)), path, notes=read.notes)
+
+
+def _parquet(path: Path, content: bytes, max_bytes: int, used: Collection[str | None] | None) -> FileTable:
+    """Return the table in a Parquet file, without the labels of rows that pandas wrote into it unless they are used.
+
+    Repeated cells take next to no room in such a file, so eight bytes are counted for each.
+    """
+    parquet = _library("pyarrow.parquet", path, "convert the file to CSV")
+    try:
+        footer = parquet.read_metadata(io.BytesIO(content))
+        size = sum(footer.row_group(index).total_byte_size for index in range(footer.num_row_groups))
+        size = max(8 * footer.num_rows * footer.num_columns, size)
+        table = None if size > max_bytes else parquet.read_table(io.BytesIO(content))
+    except Exception as error:  # the library has errors of several classes for a damaged file
+        raise damaged(path, "a Parquet file", error, "write the file again") from error
+    if table is None:
+        raise too_large(path, max_bytes, f"{size:,}")
+    labels = (
+        []
+        if used is None
+        else [name for name in index_names(table.schema) if name in table.column_names and name not in used]
+    )
+    labels = labels if len(labels) < table.num_columns else []
+    notes = (f"{listed(labels)} numbers the rows: left out.",) if labels else ()
+    frame = nw.from_native(table, eager_only=True)
+    columns = {name: frame[name] for name in frame.columns if name not in labels}
+    names = [name.strip() for name in columns]
+    named_columns(path, names, [["1"]] * len(names))
+    return FileTable(dict(zip(names, columns.values(), strict=True)), path, notes=notes)
+
+
+def _library(name: str, path: Path, remedy: str) -> Any:
+    """Return a module of pyarrow; raise one sentence where it is not installed."""
+    try:
+        return import_module(name)
+    except ImportError as error:
+        expected, remedy = "pyarrow, for Parquet", f"install sparsenam[files], or {remedy}"
+        raise InputError(describe(str(path), expected, "none installed", remedy)) from error
 
 
 def check_writable(path: Path) -> None:
@@ -236,7 +268,10 @@ def write_table(
         names.append(unused)
     if path.suffix.lower() in PARQUET:
         cells = [*(table.typed(name) for name in table.names), *more.values()]
-        write_atomically(path, _as_parquet(path, dict(zip(names, cells, strict=True))))
+        arrow, written = _library("pyarrow", path, "write a .csv"), io.BytesIO()
+        parquet = _library("pyarrow.parquet", path, "write a .csv")
+        parquet.write_table(arrow.table(dict(zip(names, cells, strict=True))), written)
+        write_atomically(path, written.getvalue())
         return
     texts = [*map(table.texts, table.names), *([*map(_as_text, added)] for added in more.values())]
     if quote_formulas:
@@ -259,20 +294,6 @@ def _as_text(cell: str | float) -> str:
     return cell if isinstance(cell, str) else repr(float(cell) + 0.0)
 
 
-def _as_parquet(path: Path, columns: Mapping[str, Sequence[Any]]) -> bytes:
-    """Return a Parquet file of columns, made by the first library that is there: polars or pyarrow."""
-    for library in ("polars", "pyarrow"):
-        try:
-            _library(library)
-        except ImportError:
-            continue
-        buffer = io.BytesIO()
-        nw.from_dict(columns, backend=library).write_parquet(buffer)
-        return buffer.getvalue()
-    remedy = "install polars or pyarrow, or write a .csv"
-    raise InputError(describe(str(path), "a library that writes Parquet", "none installed", remedy))
-
-
 def _no_formula(text: str) -> str:
     return f"'{text}" if text.startswith(FORMULA_STARTS) and number_in(text) is None else text
 
@@ -285,57 +306,3 @@ def _ending(path: Path) -> tuple[str, bool]:
         expected = "a name that ends in .csv, .tsv, .txt, .jsonl, .xlsx or .parquet, with .gz after it if compressed"
         raise InputError(describe(str(path), expected, repr(path.name), "convert or rename the file"))
     return ending, name.endswith(".gz")
-
-
-def _library(name: str) -> Any:
-    """Return a library that may not be installed; ImportError where it is not."""
-    return import_module(name)
-
-
-def _parquet(
-    path: Path, content: bytes, used: Collection[str | None] | None, max_bytes: int
-) -> tuple[nw.DataFrame[Any], Sequence[str]]:
-    """Return the frame of the first library that is there: polars, pyarrow or pandas."""
-    readers = (("polars", "read_parquet"), ("pyarrow.parquet", "read_table"), ("pandas", "read_parquet"))
-    for library, reader in readers:
-        try:
-            read = getattr(_library(library), reader)
-            labels = _check_parquet(path, content, max_bytes)
-            frame = nw.from_native(read(io.BytesIO(content)), eager_only=True)
-        except ImportError:  # the next library may be there
-            continue
-        except InputError:
-            raise
-        except Exception as error:  # each library has errors of another class for a damaged file
-            raise damaged(path, "a Parquet file", error, "write the file again") from error
-        left_out = [] if used is None else [name for name in labels if name in frame.columns and name not in used]
-        if left_out and len(left_out) < len(frame.columns):
-            return _stripped(path, frame.drop(left_out)), [f"{listed(left_out)} numbers the rows: left out."]
-        return _stripped(path, frame), []
-    remedy = "install polars, pyarrow or pandas with pyarrow, or convert the file to CSV"
-    raise InputError(describe(str(path), "a library that reads Parquet", "none installed", remedy))
-
-
-def _stripped(path: Path, frame: nw.DataFrame[Any]) -> nw.DataFrame[Any]:
-    """Return a frame whose columns have names without blanks around them."""
-    stripped = {name: name.strip() for name in frame.columns}
-    named_columns(path, list(stripped.values()), [["1"]] * len(stripped))
-    return frame.rename({name: short for name, short in stripped.items() if name != short})
-
-
-def _check_parquet(path: Path, content: bytes, max_bytes: int) -> tuple[str, ...]:
-    """Raise where a Parquet file says that it is too large; return the labels of rows that pandas wrote into it.
-
-    Repeated cells take next to no room in such a file, so eight bytes are counted for each.
-    """
-    try:
-        footer = _library("pyarrow.parquet").read_metadata(io.BytesIO(content))
-        cells, labels = footer.num_rows * footer.num_columns, index_names(footer.schema.to_arrow_schema())
-        packed = sum(footer.row_group(index).total_byte_size for index in range(footer.num_row_groups))
-    except ImportError:
-        lazy = _library("polars").scan_parquet(io.BytesIO(content))
-        rows = lazy.select(_library("polars").len()).collect().item()
-        cells, labels, packed = rows * len(lazy.collect_schema()), (), 0
-    if max(8 * cells, packed) > max_bytes:
-        raise too_large(path, max_bytes, f"{max(8 * cells, packed):,}")
-    return tuple(labels)

@@ -48,6 +48,30 @@ class Frame:
     columns: tuple[Cells, ...]
     block: NDArray[np.float64] | None = None
 
+    @property
+    def shape(self) -> tuple[int, int]:
+        """The numbers of rows and columns."""
+        return self.rows, len(self.columns)
+
+    def __getitem__(self, rows: slice | NDArray[np.intp]) -> Frame:
+        columns = tuple(_some_rows(cells, rows) for cells in self.columns)
+        return Frame(self.names, self.named, int(columns[0].missing.size), columns)
+
+
+def _some_rows(cells: Cells, rows: slice | NDArray[np.intp]) -> Cells:
+    """Return some cells of a column, with the values that are among them in the order in which they come."""
+    if cells.stored in AS_NUMBERS:
+        return replace(cells, numbers=cells.numbers[rows])
+    codes = cells.codes[rows]
+    if cells.stored == "ordered":
+        return replace(cells, codes=codes)
+    present, first = np.unique(codes, return_index=True)
+    present = present[np.argsort(first)]
+    present = present[present >= 0]
+    renumbered = np.full(len(cells.values) + 1, -1, dtype=np.intp)  # the last is for missing cells, whose code is -1
+    renumbered[present] = np.arange(present.size)
+    return replace(cells, codes=renumbered[codes], values=tuple(cells.values[code] for code in present))
+
 
 def read_table(X: object, *, estimator_name: str, least_rows: int) -> Frame:
     """Return the columns of any table; raise one clear sentence when it is not a table of this size."""
