@@ -25,6 +25,7 @@ from sparsenam.explain.report.markup import (
 )
 from sparsenam.explain.report.svg import PENS, UNITS, draw, mark, placed, rectangle, stretched
 from sparsenam.explain.shapes import drawn_levels, has_levels, levels_note
+from sparsenam.findings import Finding
 from sparsenam.text import (
     MISSING,
     NOTHING,
