@@ -39,7 +39,7 @@ from sparsenam.families import Family, Quantile
 from sparsenam.files import check_folder, remove, remove_if_empty, remove_leftovers, write_together
 from sparsenam.fitting.strategies import RAMPS
 from sparsenam.selection import FDR
-from sparsenam.tables.cells import far_cells_note
+from sparsenam.tables.notes import far_values_note
 
 Vector = NDArray[np.float64]
 Left = Literal["nothing", "older", "stages", "early", "preliminary", "complete"]
@@ -288,11 +288,9 @@ def _leave_preliminary(
         return "nothing" if choice is None else "stages"
     if alpha is None or problem.kind.task == "survival":
         return "nothing"
-    when = "while columns were chosen" if choice is None else "after columns were chosen"
     quick = request.convex_estimator(problem.kind, alpha)
     fit_rows(quick, problem.fitted)
-    sentence = f"The fit was stopped {when}: this is a preliminary model, whose effects are too small."
-    quick.summary_ = replace(quick.summary_, cut_short=sentence)
+    quick.summary_ = replace(quick.summary_, preliminary="while" if choice is None else "after")
     told = {**metrics, **_facts(problem, quick, None), "preliminary": True}
     _remember(quick, problem, request.target, told)
     folder.write(quick, told)
@@ -334,8 +332,7 @@ def _facts(problem: Posed, estimator: Any, held: LabelledRows | None) -> dict[st
     cut_short = estimator.summary_.cut_short
     told = [] if found is None else [found.sentence(), *found.notes()]
     told += [] if evidence is None else evidence.notes()
-    told += [] if estimator.summary_.strays is None else [estimator.summary_.strays]
-    told += far_cells_note((column.name, column.description) for column in estimator.encoder_.columns)
+    told += [*estimator.summary_.notes(), *far_values_note(estimator.encoder_.columns)]
     return {
         "schema": 2,
         "sparsenam": sparsenam.__version__,

@@ -62,7 +62,6 @@ from sparsenam.explain import (
 from sparsenam.explain.edits import data_after_edits
 from sparsenam.explain.performance import kept_performance
 from sparsenam.explain.report.notebook import at_a_glance, kept_in_words
-from sparsenam.explain.summary import cut_short_sentence
 from sparsenam.export import save_estimator
 from sparsenam.families import Family
 from sparsenam.fitting import family_problem
@@ -570,4 +569,4 @@ def _summary(
     weights = sample.weights if sample.exposure is None else sample.weights * (sample.exposure > 0)
     prepared, path, evidence = result.problem.prepared, result.path, result.evidence
     summary = summarize_training(encoder, prepared, result.model, sample.terms, weights, path, evidence, seconds)
-    return replace(summary, cut_short=cut_short_sentence(cut_short), strays=result.strays)
+    return replace(summary, out_of_time=tuple(cut_short), strays=dict(result.strays))

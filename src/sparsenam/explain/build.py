@@ -26,15 +26,13 @@ from sparsenam.explain.summary import (
     plain_data,
     rows_of_numbers,
 )
-from sparsenam.explain.text import FeatureKind, Task, count_text
+from sparsenam.explain.text import Task, count_text
 from sparsenam.model import AdditiveModel, keep_terms
 from sparsenam.model.bands import Bands, TermBand
 from sparsenam.model.editing import Edit
 from sparsenam.selection import CVCurve
 from sparsenam.tables import TableEncoder, Term
-from sparsenam.tables.cells import far_cells_note
-from sparsenam.tables.columns import Column
-from sparsenam.tables.text import date_in, number_in
+from sparsenam.tables.notes import far_values_note
 
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
@@ -187,7 +185,7 @@ def _feature(
             curve = _curve(record, value, np.array(data.density.edges), kinks.get(value), present)
     return Feature(
         name=described.name,
-        kind=_kind(described),
+        kind=described.reads,
         mean_absolute=data.mean_absolute,
         variation=data.variation,
         norm=float(record.norms[column]),
@@ -261,7 +259,7 @@ def _pair_axis(record: FitRecord, term: int, knots: Vector) -> PairAxis:
     gaps = described.n_missing > 0
     return PairAxis(
         name=described.name,
-        kind=_kind(described),
+        kind=described.reads,
         x=None if described.levels else numbers(knots),
         levels=tuple(described.levels[int(code)] for code in knots) if described.levels else None,
         missing=gaps,
@@ -330,15 +328,6 @@ def _curve(record: FitRecord, index: int, edges: Vector, kinks: Vector | None, s
     return Curve(numbers(x), effect, rows_of_numbers(band.at(x)), numbers(band.critical(0.95)))
 
 
-def _kind(column: Column) -> FeatureKind:
-    if column.kind != "constant":
-        return column.kind
-    (value,) = column.levels
-    if number_in(value) is not None:
-        return "number"
-    return "category" if date_in(value) is None else "date"
-
-
 def _card(record: FitRecord, data: DataSummary) -> dict[str, Any]:
     certificate, curve, taken, evidence = record.certificate, record.curve, record.taken, record.summary.evidence
     scores = record.summary.scores
@@ -367,8 +356,8 @@ def _card(record: FitRecord, data: DataSummary) -> dict[str, Any]:
                 *_edited(record),
                 *_tested(record),
                 *([] if evidence is None else evidence.notes()),
-                *([] if record.summary.strays is None else [record.summary.strays]),
-                *far_cells_note((column.name, column.description) for column in record.encoder.columns),
+                *record.summary.notes(),
+                *far_values_note(record.encoder.columns),
                 *_of_bands(record),
             ],
             "created": record.summary.created,
@@ -474,7 +463,8 @@ def _why_left_out(record: FitRecord, column: int, found: frozenset[str]) -> Drop
     if column_asked(record, column) is not None and record.norms[column] == 0.0 and slack is None:
         return Dropped(name, "the data speak against the shape that was asked for")
     if slack is not None:
-        return Dropped(name, f"its gradient is {slack:.2f} of the alpha at which it would enter", slack)
+        reason = f"its gradient is {slack:.2f} of the alpha at which it would enter"
+        return Dropped(name, reason, slack, by_penalty=True)
     if record.summary.cut_short is not None:
         return Dropped(name, "the fit was cut short before it could enter")
     if record.has_fine_curves:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import platform
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import MISSING, asdict, dataclass, fields, is_dataclass
+from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass
 from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import version
@@ -22,12 +22,14 @@ from sparsenam.families import Family
 from sparsenam.model import AdditiveModel
 from sparsenam.selection import Evidence, RegularizationPath
 from sparsenam.tables import PreparedSample, TableEncoder, Term
+from sparsenam.tables.notes import stray_rows_note
 
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 Numbers = tuple[float, ...]
 Kind = TypeVar("Kind")
+Preliminary = Literal["while", "after"]
 ROWS_AT_ONCE = 65_536
 BINS = 40
 FEW = 12  # a column with up to so many distinct values has one bin for each
@@ -66,8 +68,8 @@ def plain_data(value: object) -> Any:
 def read_plain(kind: Any, data: Any) -> Any:
     """Return the object of an annotated type that ``plain_data(asdict(...))`` wrote, or raise."""
     if is_dataclass(kind):
-        later = {each.name for each in fields(kind) if each.default is not MISSING} - set(data)  # of an older file
-        hints = {name: hint for name, hint in _hints(kind).items() if name not in later}
+        given = {each.name for each in fields(kind) if (each.default, each.default_factory) == (MISSING, MISSING)}
+        hints = {name: hint for name, hint in _hints(kind).items() if name in data or name in given}
         return cast("Any", kind)(**{name: read_plain(hint, data[name]) for name, hint in hints.items()})
     origin, parts = get_origin(kind), get_args(kind)
     if origin in (UnionType, Union):
@@ -150,9 +152,10 @@ class TrainingSummary:
 
     ``twins`` names, for a column left out, the column that equals it in every row; ``constant`` the columns that do
     not vary over the rows that count; ``evidence`` is what held-out rows know of the choice, None where there was none.
-    ``cut_short`` says what ended the fit early, and ``strays`` which rows the curves are fitted without. Who fits may
-    add the name of the ``target``, ``scores`` on rows held out, by their names, and the ``source`` of the rows, such as
-    file and digest.
+    ``out_of_time`` names the parts of the fit that ``max_seconds`` ended early, ``preliminary`` says when the user
+    stopped a fit of which this is a preliminary model, and ``strays`` counts by column the rows that the curves are
+    fitted without. Who fits may add the name of the ``target``, ``scores`` on rows held out, by their names, and the
+    ``source`` of the rows, such as file and digest.
     """
 
     data: DataSummary
@@ -163,11 +166,28 @@ class TrainingSummary:
     seconds: float
     created: str
     versions: dict[str, str]
-    cut_short: str | None = None
-    strays: str | None = None
+    out_of_time: tuple[str, ...] = ()
+    preliminary: Preliminary | None = None
+    strays: dict[str, int] = field(default_factory=dict[str, int])
     target: str | None = None
     scores: dict[str, float | None] | None = None
     source: dict[str, str] | None = None
+
+    @property
+    def cut_short(self) -> str | None:
+        """What ended the fit early, in a sentence; None where nothing did."""
+        if self.preliminary is not None:
+            when = f"{self.preliminary} columns were chosen"
+            return f"The fit was stopped {when}: this is a preliminary model, whose effects are too small."
+        if not self.out_of_time:
+            return None
+        *most, last = self.out_of_time
+        named = f"{', '.join(most)} and {last}" if most else last
+        return f"max_seconds ended {named} early: the model is the best that was reached by then."
+
+    def notes(self) -> list[str]:
+        """Return in sentences what the fit says of the rows that it left out."""
+        return [stray_rows_note(self.strays)] if self.strays else []
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data, ready for JSON."""
@@ -216,15 +236,6 @@ def summarize_training(
         created=datetime.now(UTC).date().isoformat(),
         versions=dict(_versions()),
     )
-
-
-def cut_short_sentence(parts: Sequence[str]) -> str | None:
-    """Return what ``max_seconds`` ended early, in a sentence; None where it ended nothing."""
-    if not parts:
-        return None
-    *most, last = parts
-    named = f"{', '.join(most)} and {last}" if most else last
-    return f"max_seconds ended {named} early: the model is the best that was reached by then."
 
 
 def summarize_data(

@@ -43,9 +43,8 @@ from sparsenam.selection.discovery import FDR, ColumnTests
 from sparsenam.selection.stored_choice import pack_choice, unpack_choice
 from sparsenam.selection.task import TOLERANCE, ConvexTask, Norm, Substitutes, by_column, substitutes_of, twins_of
 from sparsenam.tables import Sample, TableEncoder
-from sparsenam.tables.cells import FAR
 from sparsenam.tables.encoder import ColumnName, FeatureGroups, FeatureTypes, PenaltyWeights, grouping_of
-from sparsenam.tables.text import listed
+from sparsenam.tables.notes import stray_rows_note
 from sparsenam.training import Network
 from sparsenam.training.checkpoint import History
 
@@ -248,8 +247,8 @@ class FitResult:
     ``norms`` (columns,) are the group norms, ``taken`` is the index of the point of ``curve`` that the rule took,
     ``readmitted`` are columns that the convex solution drops but held-out rows want back, ``evidence`` is what held-out
     rows know of the choice, ``tested`` what an `FDR` rule found. ``bands`` say how uncertain the effects are;
-    ``residuals`` are the errors of rows left out, None where there is no closed form; ``strays`` says which rows the
-    curves are fitted without.
+    ``residuals`` are the errors of rows left out, None where there is no closed form; ``strays`` counts by column
+    the rows that the curves are fitted without.
     """
 
     model: AdditiveModel
@@ -269,7 +268,7 @@ class FitResult:
     bands: Bands | None = None
     tested: ColumnTests | None = None
     residuals: Residuals | None = None
-    strays: str | None = None
+    strays: Mapping[str, int] = field(default_factory=dict[str, int])
 
 
 def read(
@@ -345,9 +344,7 @@ def fit(
     residuals = residuals_of(encoder, sample, counted, choice, fitted, context)
     bands = bands_of(fitted, context)
     result = build(encoder, problem, choice, problem.finish(fitted), plan)
-    result = replace(
-        result, pairs=found, bands=bands, residuals=residuals, strays=_stray_rows(strays) if strays else None
-    )
+    result = replace(result, pairs=found, bands=bands, residuals=residuals, strays=strays)
     if tested is not None:  # point, evidence and columns that came back are those of the default rule's choice
         result = replace(result, taken=None, readmitted=(), evidence=None, tested=tested)
     if finer is not None:  # the model is no point of the curve
@@ -362,22 +359,12 @@ def _counted(problem: FitProblem, fitted: Fitted) -> FitProblem:
     return problem.without(fitted.smooth.fit.left_out)
 
 
-def _stray_rows(strays: Mapping[str, int]) -> str:
-    """Return in a sentence in which columns rows lie far from the others that the curves are fitted without."""
-    rows = sum(strays.values())
-    which, them = ("1 row", "it") if rows == 1 else (f"{rows} rows", "them")
-    return (
-        f"{which} far from the others in {listed(list(strays))} would have turned the curve there: the curves are "
-        f"fitted without {them} and level beyond; see whether these cells are right."
-    )
-
-
 def _warn_of_strays(encoder: TableEncoder, strays: Mapping[str, int]) -> None:
     """Name the columns with rows that the curves are fitted without, unless their cells are called far already."""
-    noted = {column.name for column in encoder.columns if FAR in column.description}
+    noted = {column.name for column in encoder.columns if column.far is not None}
     found = {name: rows for name, rows in strays.items() if name not in noted}
     if found:
-        warnings.warn(_stray_rows(found), StrayRowsWarning, stacklevel=6)
+        warnings.warn(stray_rows_note(found), StrayRowsWarning, stacklevel=6)
 
 
 def choose(

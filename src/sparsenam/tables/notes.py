@@ -1,0 +1,192 @@
+"""Sentences about the columns of a table, written from the facts that the fit and a prediction hold of them."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+
+from sparsenam.errors import ConstantColumnWarning, IdentifierWarning
+from sparsenam.tables.cells import MOST_NAMED, FarValues, shown_value
+from sparsenam.tables.columns import OTHER_LEVELS, Column
+from sparsenam.tables.text import (
+    SAID,
+    SHAPES,
+    DoubtfulCellWarning,
+    UnseenColumnWarning,
+    UnseenLevelWarning,
+    UnseenMissingWarning,
+    listed,
+)
+
+SOURCES = {
+    "number": "numbers",
+    "truth": "truth values",
+    "date": "dates, as days since 1970-01-01 in universal time",
+    "duration": "durations or times of day, in seconds",
+    "text": "text",
+    "levels": "a category",
+    "ordered": "a category in order, as the rank of its level",
+}
+ASKED = {
+    "date": "dates, as days since 1970-01-01 (as asked)",
+    "category": "a category, as asked",
+    "ordered": "levels in order, as asked",
+}
+OTHER_WRITING = {
+    "point": "decimal comma",
+    "point %": "decimal comma",
+    "comma": "decimal point",
+    "comma %": "decimal point",
+    "month first": "day first",
+    "day first": "month first",
+}
+
+
+def descriptions(columns: Sequence[Column]) -> list[str]:
+    """Return for each column what it is, why, and what became of it."""
+    sharing: dict[str, list[str]] = {}
+    for column in columns:
+        sharing.setdefault(column.missing_term, []).append(column.name)
+    return [_description(column, sharing[column.missing_term]) for column in columns]
+
+
+def _description(column: Column, sharing: Sequence[str]) -> str:
+    """Return the description of a column; ``sharing`` are the columns whose missing cells are the same term."""
+    if column.is_empty:
+        return "no value: left out"
+    parts = [_source(column) + _levels(column)]
+    if not column.varies:
+        outcome = "only where it is missing counts" if column.n_missing else "left out"
+        what = f"one single value ({column.levels[0]})"
+        if column.different is not None:
+            n_levels, n_cells = column.different
+            what = f"{n_levels} levels in {n_cells} cells, which looks like an identifier"
+        parts.append(f"{what}: {outcome}")
+    if column.markers:
+        parts.append(f"{listed(list(column.markers))} taken as missing")
+    if column.missing_term:
+        others = sorted(set(sharing) - {column.name})
+        shared = f", shared with {listed(others)} (missing in the same rows)" if others else ""
+        counted = "1 missing cell is" if column.n_missing == 1 else f"{column.n_missing} missing cells are"
+        parts.append(f"{counted} the term {column.missing_term!r}{shared}")
+    if column.far is not None:
+        parts.append(f"far from all other values: {_far_values(column, column.far)}")
+    return "; ".join(parts)
+
+
+def _source(column: Column) -> str:
+    """Return what the cells of a column are and why they are read so."""
+    if column.asked in SAID:
+        return f"text read as {SHAPES[column.writing]}, as asked"
+    if column.asked is not None:
+        return ASKED.get(column.asked, f"{SOURCES[column.stored]} (a number, as asked)")
+    if column.stored != "text":
+        return SOURCES[column.stored]
+    if column.reads == "category":
+        return "text, a category" + (f" (as a number, {column.zero!r} would lose its zero)" if column.zero else "")
+    how = "" if column.writing == "plain" else f", {SHAPES[column.writing]}"
+    days = ": days since 1970-01-01" if column.reads == "date" else ""
+    return f"text, every cell of which reads as a {column.reads}{how}{days}"
+
+
+def _levels(column: Column) -> str:
+    if not column.varies or not column.levels:
+        return ""
+    if column.kind == "ordered":
+        few = [*column.levels[:4], "…", column.levels[-1]]
+        return ": " + (", ".join(column.levels) if len(column.levels) <= 8 else f"{', '.join(few[:4])} … {few[-1]}")
+    if not column.pooled:
+        return f": {len(column.levels)} levels"
+    n_levels = len(column.levels) - 1 + len(column.pooled)
+    return f": {n_levels} levels, of which the {len(column.pooled)} rarest are pooled as {OTHER_LEVELS!r}"
+
+
+def _far_values(column: Column, far: FarValues) -> str:
+    is_date = column.unit == "days"
+    shown = [
+        f"{shown_value(value, is_date)} in {count} cell{'s' if count > 1 else ''}"
+        for value, count in zip(far.values, far.counts, strict=True)
+    ]
+    return ", ".join(shown) + (" …" if far.n_values > len(shown) else "")
+
+
+def far_values_note(columns: Iterable[Column]) -> list[str]:
+    """Return a sentence that names the values far from all others, none without any."""
+    found = [f"{column.name!r} has {_far_values(column, column.far)}" for column in columns if column.far is not None]
+    if not found:
+        return []
+    more = f"; so have {len(found) - MOST_NAMED} more columns" if len(found) > MOST_NAMED else ""
+    remedy = "where they stand for missing cells, leave these empty"
+    return [f"Values far from all others of their column: {'; '.join(found[:MOST_NAMED])}{more}; {remedy}."]
+
+
+def stray_rows_note(strays: Mapping[str, int]) -> str:
+    """Return a sentence on the rows, counted by column, that lie far from the others and that the fit leaves out."""
+    rows = sum(strays.values())
+    which, them = ("1 row", "it") if rows == 1 else (f"{rows} rows", "them")
+    return (
+        f"{which} far from the others in {listed(list(strays))} would have turned the curve there: the curves are "
+        f"fitted without {them} and level beyond; see whether these cells are right."
+    )
+
+
+def warn_of_doubts(columns: Sequence[Column], *, stacklevel: int) -> None:
+    """Warn once of all columns whose cells read as different numbers or dates in two ways of writing."""
+    doubtful = [column for column in columns if column.doubt and column.varies]
+    if not doubtful:
+        return
+    first, others = doubtful[0], [column.name for column in doubtful[1:]]
+    so = f" (and so {listed(others)})" if others else ""
+    message = (
+        f"column {first.name!r}{so}: cells such as {first.doubt!r} read in two ways; taken as {SHAPES[first.writing]}: "
+        f"where that is wrong, set feature_types={{{first.name!r}: {json.dumps(OTHER_WRITING[first.writing])}}}."
+    )
+    warnings.warn(message, DoubtfulCellWarning, stacklevel=stacklevel + 1)
+
+
+def warn_of_constants(columns: Sequence[Column], among: str, *, stacklevel: int) -> None:
+    """Warn of columns that are left out; ``among`` says which rows show it, where they are a sample."""
+    left_out = [column for column in columns if not column.varies]
+    different = [column.name for column in left_out if column.is_identifier]
+    if different:
+        it = "it" if len(different) == 1 else "the first"
+        message = (
+            f"{len(different)} column(s) of text that is different in nearly every row{among}, as identifiers are, "
+            f"left out of the model: {listed(different)}; "
+            f'feature_types={{{different[0]!r}: "category"}} would keep {it}.'
+        )
+        warnings.warn(message, IdentifierWarning, stacklevel=stacklevel + 1)
+    constant = [column.name for column in left_out if not column.n_missing and not column.is_identifier]
+    empty = [column.name for column in left_out if column.is_empty]
+    which = f"column(s) constant{among}" if among else "constant column(s)"
+    for names, what in ((constant, which), (empty, f"column(s) without any value{among}")):
+        if names:
+            message = f"{len(names)} {what} left out of the model: {listed(names)}."
+            warnings.warn(message, ConstantColumnWarning, stacklevel=stacklevel + 1)
+
+
+def warn_of_unseen_levels(
+    column: Column, unseen: Iterable[str], counts: tuple[int, int], seen: str, *, stacklevel: int
+) -> None:
+    """Warn of levels that the fit never saw; ``counts`` are of cells that hold one of them, and of the others."""
+    strange, known = counts
+    names = sorted(unseen)
+    levels = f"level(s) never seen {seen} contribute nothing: {listed(names)}"
+    if known or strange == 1:  # one row alone may well be the first of its level
+        cells = f", in {strange} of {strange + known} cells" if strange else ""
+        message = f"column {column.name!r}: {len(names)} {levels}{cells}."
+        warnings.warn(message, UnseenLevelWarning, stacklevel=stacklevel + 1)
+    else:
+        fitted = f"those of the fit were {listed(list(column.levels), 3)}"
+        message = f"column {column.name!r}: all {strange} cells hold {levels}; {fitted}."
+        warnings.warn(UnseenColumnWarning(message, column.name), stacklevel=stacklevel + 1)
+
+
+def warn_of_missing(names: Sequence[str], seen: str, now: str, *, stacklevel: int) -> None:
+    """Warn of columns that miss cells now and missed none during the fit."""
+    message = (
+        f"{len(names)} column(s) without missing cells {seen} miss some {now}, which contribute "
+        f"nothing: {listed(list(names))}."
+    )
+    warnings.warn(message, UnseenMissingWarning, stacklevel=stacklevel + 1)
