@@ -283,10 +283,8 @@ def draw_rows(block: Block, state: tuple[int, float]) -> DrawnRows:
 
 def joined(blocks: Sequence[Block]) -> Block:
     """Return the rows of several blocks as one."""
-    weights, exposure = (
-        None if parts[0] is None else np.concatenate(parts)
-        for parts in ([block.weights for block in blocks], [block.exposure for block in blocks])
-    )
+    given: list[list[Any]] = [[block.weights for block in blocks], [block.exposure for block in blocks]]
+    weights, exposure = (None if parts[0] is None else np.concatenate(parts) for parts in given)
     y = np.concatenate([block.y for block in blocks])
     places = np.concatenate([np.asarray(block.in_table, dtype=np.intp) for block in blocks])
     return Block(0, _stacked([block.X for block in blocks]), y, weights, exposure, places)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import date, time, timedelta
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any, Literal, cast
+from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -251,18 +251,12 @@ class FarValues:
     n_values: int
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class FarCells:
+class FarCells(NamedTuple):
     """The values of a column that are far from all others, how many cells each has, and which are beyond reason."""
 
     values: Vector
     counts: NDArray[np.intp]
     unreasonable: NDArray[np.bool_]
-
-    def named(self) -> FarValues:
-        """Return the first few, as plain numbers."""
-        few = slice(MOST_NAMED)
-        return FarValues(tuple(self.values[few].tolist()), tuple(self.counts[few].tolist()), self.values.size)
 
 
 def shown_value(value: float, is_date: bool) -> str:
@@ -352,7 +346,8 @@ def find_far_cells(
         far = far_cells(columns[index], dates[index])
         if far is None:
             continue
-        found[index] = far.named()
+        values, counts = (tuple(part[:MOST_NAMED].tolist()) for part in (far.values, far.counts))
+        found[index] = FarValues(values, counts, far.values.size)
         if far.unreasonable.any():
             value = float(far.values[np.argmax(far.unreasonable)])
             row = int(np.argmax(columns[index] == value))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from numbers import Integral
@@ -14,13 +15,7 @@ from sparsenam.errors import InputError, check_number, describe, nearest
 from sparsenam.tables.cells import FarValues, find_far_cells
 from sparsenam.tables.columns import Column, Reading, Wanted, check_feature_types, fit_column, known_value, read_column
 from sparsenam.tables.frame import Frame, arranged, few_numbers, matched, only_row, parts_of, read_table
-from sparsenam.tables.notes import (
-    descriptions,
-    warn_of_constants,
-    warn_of_doubts,
-    warn_of_missing,
-    warn_of_unseen_levels,
-)
+from sparsenam.tables.notes import News, descriptions, doubt_warnings, left_out_warnings, news_warnings
 from sparsenam.tables.sample import Grouping, Matrix
 from sparsenam.tables.text import listed, prefers_comma
 
@@ -35,29 +30,6 @@ class Term:
     column: int
     kind: Literal["number", "binary", "levels", "missing"]
     levels: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class News:
-    """What rows hold that the fit never saw: the levels of each column, and whether it now misses cells.
-
-    ``strange`` and ``known`` count the cells of each column that have such a level, and all others that have a value.
-    """
-
-    unseen: tuple[frozenset[str], ...] = ()
-    missing: tuple[bool, ...] = ()
-    strange: tuple[int, ...] = ()
-    known: tuple[int, ...] = ()
-
-    def __add__(self, other: News) -> News:
-        if not self.unseen or not other.unseen:
-            return self if self.unseen else other
-        return News(
-            tuple(one | two for one, two in zip(self.unseen, other.unseen, strict=True)),
-            tuple(one or two for one, two in zip(self.missing, other.missing, strict=True)),
-            tuple(one + two for one, two in zip(self.strange, other.strange, strict=True)),
-            tuple(one + two for one, two in zip(self.known, other.known, strict=True)),
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +89,8 @@ class TableEncoder:
         wanted = check_feature_types(feature_types, frame.names, named=frame.named)
         columns = _with_missing_terms(_fitted_columns(frame, wanted, max_levels), frame)
         encoder = cls(frame.names, frame.named, tuple(columns), tuple(_terms(columns, split_levels)), estimator_name)
-        warn_of_constants(columns, among, stacklevel=2)
+        for warning in [*doubt_warnings(columns), *left_out_warnings(columns, among)]:
+            warnings.warn(warning, stacklevel=2)
         readings = encoder.readings(frame)
         return encoder._with_far_cells(readings, among), encoder._assembled(readings, frame)
 
@@ -246,7 +219,7 @@ class TableEncoder:
             tuple(data["names"]),
             bool(data["named"]),
             tuple(_column(column) for column in data["columns"]),
-            tuple(Term(**_with_tuples(term, "levels")) for term in data["terms"]),
+            tuple(Term(**_with_tuples(term)) for term in data["terms"]),
             str(data["estimator_name"]),
         )
 
@@ -289,17 +262,8 @@ class TableEncoder:
 
     def warn_of(self, news: News, seen: str = "during the fit", now: str = "now") -> None:
         """Warn of news, in one warning for the levels of each column and one for missing cells."""
-        counted = zip(self.columns, news.unseen, news.strange, news.known, strict=bool(news.unseen))
-        for column, unseen, strange, known in counted:
-            if unseen:
-                warn_of_unseen_levels(column, unseen, (strange, known), seen, stacklevel=3)
-        missing = [
-            column.name
-            for column, misses in zip(self.columns, news.missing, strict=bool(news.missing))
-            if misses and column.varies and not column.n_missing
-        ]
-        if missing:
-            warn_of_missing(missing, seen, now, stacklevel=3)
+        for warning in news_warnings(self.columns, news, seen, now):
+            warnings.warn(warning, stacklevel=3)
 
     def _news(self, readings: Sequence[Reading]) -> News:
         unseen = tuple(frozenset(reading.unseen) for reading in readings)
@@ -313,12 +277,10 @@ class TableEncoder:
 
 
 def _fitted_columns(frame: Frame, wanted: Mapping[str, Wanted], max_levels: int) -> list[Column]:
-    """Return what each column of a table is; warn once of all whose cells read in two ways."""
+    """Return what each column of a table is."""
     texts = [cells.values for cells in frame.columns if cells.stored == "text"]
     has_commas = bool(texts) and prefers_comma(texts)
-    columns = [fit_column(cells, wanted.get(cells.name), max_levels, has_commas) for cells in frame.columns]
-    warn_of_doubts(columns, stacklevel=4)
-    return columns
+    return [fit_column(cells, wanted.get(cells.name), max_levels, has_commas) for cells in frame.columns]
 
 
 def _with_missing_terms(columns: list[Column], frame: Frame) -> list[Column]:
@@ -375,13 +337,12 @@ def _unusual(part: Column | Term) -> dict[str, Any]:
 
 def _column(data: Mapping[str, Any]) -> Column:
     """Return the column of plain data that `_unusual` made."""
-    plain = _with_tuples(data, *({"levels", "pooled", "markers", "different"} & data.keys()))
-    far = data.get("far")
-    return Column(**plain | {"far": None if far is None else FarValues(**_with_tuples(far, "values", "counts"))})
+    column, far = Column(**_with_tuples(data)), data.get("far")
+    return column if far is None else replace(column, far=FarValues(**_with_tuples(far)))
 
 
-def _with_tuples(data: Mapping[str, Any], *keys: str) -> dict[str, Any]:
-    return {**data, **{key: tuple(data[key]) for key in keys if key in data}}
+def _with_tuples(data: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: tuple(cast("list[Any]", value)) if isinstance(value, list) else value for key, value in data.items()}
 
 
 ColumnName = str | int

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from sparsenam.errors import ConstantColumnWarning, IdentifierWarning
 from sparsenam.tables.cells import MOST_NAMED, FarValues, shown_value
 from sparsenam.tables.columns import OTHER_LEVELS, Column
 from sparsenam.tables.text import (
+    OTHERS,
     SAID,
     SHAPES,
     DoubtfulCellWarning,
@@ -33,14 +34,29 @@ ASKED = {
     "category": "a category, as asked",
     "ordered": "levels in order, as asked",
 }
-OTHER_WRITING = {
-    "point": "decimal comma",
-    "point %": "decimal comma",
-    "comma": "decimal point",
-    "comma %": "decimal point",
-    "month first": "day first",
-    "day first": "month first",
-}
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """What rows hold that the fit never saw: the levels of each column, and whether it now misses cells.
+
+    ``strange`` and ``known`` count the cells of each column that have such a level, and all others that have a value.
+    """
+
+    unseen: tuple[frozenset[str], ...] = ()
+    missing: tuple[bool, ...] = ()
+    strange: tuple[int, ...] = ()
+    known: tuple[int, ...] = ()
+
+    def __add__(self, other: News) -> News:
+        if not self.unseen or not other.unseen:
+            return self if self.unseen else other
+        return News(
+            tuple(one | two for one, two in zip(self.unseen, other.unseen, strict=True)),
+            tuple(one or two for one, two in zip(self.missing, other.missing, strict=True)),
+            tuple(one + two for one, two in zip(self.strange, other.strange, strict=True)),
+            tuple(one + two for one, two in zip(self.known, other.known, strict=True)),
+        )
 
 
 def descriptions(columns: Sequence[Column]) -> list[str]:
@@ -93,9 +109,9 @@ def _source(column: Column) -> str:
 def _levels(column: Column) -> str:
     if not column.varies or not column.levels:
         return ""
-    if column.kind == "ordered":
-        few = [*column.levels[:4], "…", column.levels[-1]]
-        return ": " + (", ".join(column.levels) if len(column.levels) <= 8 else f"{', '.join(few[:4])} … {few[-1]}")
+    if column.reads == "ordered":
+        few, last = list(column.levels), column.levels[-1]
+        return f": {', '.join(few)}" if len(few) <= 8 else f": {', '.join(few[:4])} … {last}"
     if not column.pooled:
         return f": {len(column.levels)} levels"
     n_levels = len(column.levels) - 1 + len(column.pooled)
@@ -131,23 +147,24 @@ def stray_rows_note(strays: Mapping[str, int]) -> str:
     )
 
 
-def warn_of_doubts(columns: Sequence[Column], *, stacklevel: int) -> None:
-    """Warn once of all columns whose cells read as different numbers or dates in two ways of writing."""
+def doubt_warnings(columns: Sequence[Column]) -> list[Warning]:
+    """Return one warning of all columns whose cells read as different numbers or dates in two ways of writing."""
     doubtful = [column for column in columns if column.doubt and column.varies]
     if not doubtful:
-        return
+        return []
     first, others = doubtful[0], [column.name for column in doubtful[1:]]
     so = f" (and so {listed(others)})" if others else ""
+    remedy = next(words for words, ways in SAID.items() if OTHERS[first.writing] in ways)
     message = (
         f"column {first.name!r}{so}: cells such as {first.doubt!r} read in two ways; taken as {SHAPES[first.writing]}: "
-        f"where that is wrong, set feature_types={{{first.name!r}: {json.dumps(OTHER_WRITING[first.writing])}}}."
+        f"where that is wrong, set feature_types={{{first.name!r}: {json.dumps(remedy)}}}."
     )
-    warnings.warn(message, DoubtfulCellWarning, stacklevel=stacklevel + 1)
+    return [DoubtfulCellWarning(message)]
 
 
-def warn_of_constants(columns: Sequence[Column], among: str, *, stacklevel: int) -> None:
-    """Warn of columns that are left out; ``among`` says which rows show it, where they are a sample."""
-    left_out = [column for column in columns if not column.varies]
+def left_out_warnings(columns: Sequence[Column], among: str) -> list[Warning]:
+    """Return warnings of columns that are left out; ``among`` says which rows show it, where they are a sample."""
+    left_out, found = [column for column in columns if not column.varies], list[Warning]()
     different = [column.name for column in left_out if column.is_identifier]
     if different:
         it = "it" if len(different) == 1 else "the first"
@@ -156,37 +173,33 @@ def warn_of_constants(columns: Sequence[Column], among: str, *, stacklevel: int)
             f"left out of the model: {listed(different)}; "
             f'feature_types={{{different[0]!r}: "category"}} would keep {it}.'
         )
-        warnings.warn(message, IdentifierWarning, stacklevel=stacklevel + 1)
+        found.append(IdentifierWarning(message))
     constant = [column.name for column in left_out if not column.n_missing and not column.is_identifier]
     empty = [column.name for column in left_out if column.is_empty]
     which = f"column(s) constant{among}" if among else "constant column(s)"
     for names, what in ((constant, which), (empty, f"column(s) without any value{among}")):
         if names:
             message = f"{len(names)} {what} left out of the model: {listed(names)}."
-            warnings.warn(message, ConstantColumnWarning, stacklevel=stacklevel + 1)
+            found.append(ConstantColumnWarning(message))
+    return found
 
 
-def warn_of_unseen_levels(
-    column: Column, unseen: Iterable[str], counts: tuple[int, int], seen: str, *, stacklevel: int
-) -> None:
-    """Warn of levels that the fit never saw; ``counts`` are of cells that hold one of them, and of the others."""
-    strange, known = counts
-    names = sorted(unseen)
-    levels = f"level(s) never seen {seen} contribute nothing: {listed(names)}"
-    if known or strange == 1:  # one row alone may well be the first of its level
-        cells = f", in {strange} of {strange + known} cells" if strange else ""
-        message = f"column {column.name!r}: {len(names)} {levels}{cells}."
-        warnings.warn(message, UnseenLevelWarning, stacklevel=stacklevel + 1)
-    else:
-        fitted = f"those of the fit were {listed(list(column.levels), 3)}"
-        message = f"column {column.name!r}: all {strange} cells hold {levels}; {fitted}."
-        warnings.warn(UnseenColumnWarning(message, column.name), stacklevel=stacklevel + 1)
-
-
-def warn_of_missing(names: Sequence[str], seen: str, now: str, *, stacklevel: int) -> None:
-    """Warn of columns that miss cells now and missed none during the fit."""
-    message = (
-        f"{len(names)} column(s) without missing cells {seen} miss some {now}, which contribute "
-        f"nothing: {listed(list(names))}."
-    )
-    warnings.warn(message, UnseenMissingWarning, stacklevel=stacklevel + 1)
+def news_warnings(columns: Sequence[Column], news: News, seen: str, now: str) -> list[Warning]:
+    """Return a warning for the unseen levels of each column, and one for all columns that miss cells only now."""
+    found, missing = list[Warning](), list[str]()
+    for column, unseen, strange, known in zip(columns, news.unseen, news.strange, news.known, strict=bool(news.unseen)):
+        levels = f"level(s) never seen {seen} contribute nothing: {listed(sorted(unseen))}"
+        if unseen and (known or strange == 1):  # one row alone may well be the first of its level
+            cells = f", in {strange} of {strange + known} cells" if strange else ""
+            found.append(UnseenLevelWarning(f"column {column.name!r}: {len(unseen)} {levels}{cells}."))
+        elif unseen:
+            fitted = f"those of the fit were {listed(list(column.levels), 3)}"
+            message = f"column {column.name!r}: all {strange} cells hold {levels}; {fitted}."
+            found.append(UnseenColumnWarning(message, column.name))
+    for column, misses in zip(columns, news.missing, strict=bool(news.missing)):
+        if misses and column.varies and not column.n_missing:
+            missing.append(column.name)
+    if missing:
+        what = f"column(s) without missing cells {seen} miss some {now}, which contribute nothing"
+        found.append(UnseenMissingWarning(f"{len(missing)} {what}: {listed(missing)}."))
+    return found
