@@ -345,7 +345,7 @@ def _show_columns(explanation: Explanation) -> None:
     for edit in explanation.edits:
         say_wrapped(f"edited {edit.sentence}")
     _show_kept(explanation)
-    near = [column for column in dropped if column.reason.startswith("its gradient") and column.slack is not None]
+    near = [column for column in dropped if column.by_penalty]
     if near:
         named = [f"{column.name} {column.slack:.2f}" for column in near[:MOST_DROPPED]]
         more = f" and {len(near) - MOST_DROPPED} more (--json has all)" if len(near) > MOST_DROPPED else ""

@@ -47,7 +47,7 @@ from sparsenam.export import ModelFileError
 from sparsenam.families import Family, Quantile
 from sparsenam.files import check_folder, remove, remove_if_empty, remove_leftovers, write_together
 from sparsenam.fitting.strategies import RAMPS
-from sparsenam.tables.cells import far_cells_note
+from sparsenam.tables.notes import far_values_note
 
 Vector = NDArray[np.float64]
 Left = Literal["nothing", "older", "stages", "early", "preliminary", "complete"]
@@ -265,12 +265,11 @@ def _leave_preliminary(
         return "stages" if stage.has_stages else "nothing"
     if stage.reached is None or problem.kind.task == "survival":
         return "nothing"
-    when = "after columns were chosen" if stage.chosen else "while columns were chosen"
     quick = request.convex_estimator(problem.kind, stage.reached)
     problem.fit(quick)
-    sentence = f"The fit was stopped {when}: this is a preliminary model, whose effects are too small."
-    facts = _facts(problem, quick, None)
-    told = {**metrics, **facts, "preliminary": True, "cut_short": sentence, "notes": [sentence, *facts["notes"]]}
+    summary = replace(quick.summary_, preliminary="after" if stage.chosen else "while")
+    quick.fit_ = replace(quick.fit_, summary=summary)
+    told = {**metrics, **_facts(problem, quick, None), "preliminary": True}
     _remember(quick, problem, request.target, told)
     folder.write(quick, told)
     return "preliminary" if stage.chosen else "early"
@@ -284,7 +283,7 @@ def _remember(estimator: Any, problem: Posed, asked: TargetRequest, metrics: Map
     columns = {what: name for what, name in named.items() if name is not None}
     scores = None if metrics["test"] is None else _named_scores(metrics["test"])
     facts = {"target": problem.target, "scores": scores, "source": problem.source | rows | columns}
-    summary = replace(estimator.summary_, cut_short=metrics["cut_short"], **facts)
+    summary = replace(estimator.summary_, **facts)
     estimator.fit_ = replace(estimator.fit_, summary=summary)
 
 
@@ -307,7 +306,7 @@ def _facts(problem: Posed, estimator: Any, held: LabelledRows | None) -> dict[st
     cut_short = estimator.summary_.cut_short
     told = [] if found is None else [found.sentence(), *found.notes()]
     told += [] if evidence is None else evidence.notes()
-    told += far_cells_note((column.name, column.description) for column in estimator.encoder_.columns)
+    told += far_values_note(estimator.encoder_.columns)
     return {
         "schema": 2,
         "sparsenam": sparsenam.__version__,

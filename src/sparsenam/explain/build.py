@@ -28,10 +28,8 @@ from sparsenam.model.bands import TermBand
 from sparsenam.penalties import as_penalty
 from sparsenam.plain import numbers, plain_data, rows_of_numbers
 from sparsenam.tables import Term
-from sparsenam.tables.cells import far_cells_note
-from sparsenam.tables.columns import Column
-from sparsenam.tables.text import date_in, number_in
-from sparsenam.text import FeatureKind, count_text
+from sparsenam.tables.notes import far_values_note
+from sparsenam.text import count_text
 from sparsenam.training import Network
 
 Matrix = NDArray[np.float64]
@@ -162,7 +160,7 @@ def _feature(fit: Fit, column: int, data: ColumnSummary, kinks: dict[int, Vector
             curve = _curve(fit, value, np.array(data.density.edges), kinks.get(value), present)
     return Feature(
         name=described.name,
-        kind=_kind(described),
+        kind=described.reads,
         mean_absolute=data.mean_absolute,
         variation=data.variation,
         norm=float(fit.norms[column]),
@@ -236,7 +234,7 @@ def _pair_axis(fit: Fit, term: int, knots: Vector) -> PairAxis:
     gaps = described.n_missing > 0
     return PairAxis(
         name=described.name,
-        kind=_kind(described),
+        kind=described.reads,
         x=None if described.levels else numbers(knots),
         levels=tuple(described.levels[int(code)] for code in knots) if described.levels else None,
         missing=gaps,
@@ -313,15 +311,6 @@ def _curve(fit: Fit, index: int, edges: Vector, kinks: Vector | None, shift: Vec
     return Curve(numbers(x), effect, rows_of_numbers(band.at(x)), numbers(band.critical(0.95)))
 
 
-def _kind(column: Column) -> FeatureKind:
-    if column.kind != "constant":
-        return column.kind
-    (value,) = column.levels
-    if number_in(value) is not None:
-        return "number"
-    return "category" if date_in(value) is None else "date"
-
-
 def _card(fit: Fit, data: DataSummary) -> dict[str, Any]:
     certificate, curve, taken, evidence = fit.certificate, fit.curve, fit.taken, fit.summary.evidence
     scores = fit.summary.scores
@@ -350,7 +339,7 @@ def _card(fit: Fit, data: DataSummary) -> dict[str, Any]:
                 *_edited(fit),
                 *_tested(fit),
                 *([] if evidence is None else evidence.notes()),
-                *far_cells_note((column.name, column.description) for column in fit.encoder.columns),
+                *far_values_note(fit.encoder.columns),
                 *_of_bands(fit),
             ],
             "created": fit.summary.created,
@@ -466,7 +455,8 @@ def _why_left_out(fit: Fit, column: int, found: frozenset[str]) -> Dropped:
     if column_asked(fit, column) is not None and fit.norms[column] == 0.0 and slack is None:
         return Dropped(name, "the data speak against the shape that was asked for")
     if slack is not None:
-        return Dropped(name, f"its gradient is {slack:.2f} of the alpha at which it would enter", slack)
+        reason = f"its gradient is {slack:.2f} of the alpha at which it would enter"
+        return Dropped(name, reason, slack, by_penalty=True)
     if fit.summary.cut_short is not None:
         return Dropped(name, "the fit was cut short before it could enter")
     if fit.certificate is not None:

@@ -145,11 +145,15 @@ class Feature:
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """A column that the model does not use, and why; ``slack`` is its gradient over the one that lets it in."""
+    """A column that the model does not use, and why; ``slack`` is its gradient over the one that lets it in.
+
+    ``by_penalty`` says that the gradient is the reason: a slack of 1 would let the column in.
+    """
 
     name: str
     reason: str
     slack: float | None = None
+    by_penalty: bool = False
 
 
 @dataclass(frozen=True, slots=True)
