@@ -24,6 +24,7 @@ from sparsenam.estimators.base import (
     require_target,
 )
 from sparsenam.estimators.editing import GivenRows
+from sparsenam.estimators.rows import require_in_memory
 from sparsenam.explain.performance import survival_facts
 from sparsenam.families import Family, Poisson
 from sparsenam.fitting.pipeline import Pose
@@ -64,6 +65,7 @@ class AdditiveSurvival(AdditiveEstimator):
         with all_or_nothing(self):
             check_word("ties", self.ties, TIES)
             require_one_thread(self._settings().get("n_jobs"), "a fit of survival times")
+            require_in_memory(X, "survival times")
             target = read_survival(require_target(self, y))
             strategy, penalty = self._resolve()
             plan = self._plan(self._pose(strategy, Poisson()), strategy, penalty)
