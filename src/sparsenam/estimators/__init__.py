@@ -1,6 +1,6 @@
 """Estimators: scikit-learn's face of the fits."""
 
-from sparsenam.audit.compare import compare
+from sparsenam.estimators.models import compare
 from sparsenam.estimators.base import AdditiveEstimator, fit_with
 from sparsenam.estimators.classification import RandomFeatureSNAMClassifier, SNAMClassifier
 from sparsenam.estimators.out_of_core import predict_table
