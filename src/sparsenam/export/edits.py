@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from sparsenam.errors import InputError
-from sparsenam.explain.summary import plain_data, read_plain
 from sparsenam.forms import RefusalError, as_list, require
 from sparsenam.model import AdditiveModel, FittedCurve
 from sparsenam.model.editing import Edit, TermCurve, applied, column_curves, terms_of
+from sparsenam.plain import plain_data, read_plain
 from sparsenam.tables import TableEncoder
 
 DAMAGE = "a damaged log of edits"
