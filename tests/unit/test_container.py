@@ -274,23 +274,27 @@ def test_a_damaged_checkpoint_is_refused(seed, trained, table, tmp_path):
 
 
 def cut_theta(document, arrays):
-    arrays["train:last/theta"] = arrays["train:last/theta"][:, :-1]
+    arrays["train:last.parameters.theta"] = arrays["train:last.parameters.theta"][:, :-1]
 
 
 def one_memory_less(document, arrays):
-    del arrays["train:last/memory0/1"]
+    document["stages"]["train"]["last"]["memories"][0]["tensors"].pop()
+    sizes = arrays["train:last.memories.tensors:shape"]
+    kept = arrays["train:last.memories.tensors"]
+    arrays["train:last.memories.tensors"] = np.concatenate([kept[: sizes[0, 0]], kept[sizes[:2, 0].sum() :]])
+    arrays["train:last.memories.tensors:shape"] = np.delete(sizes, 1, axis=0)
 
 
 def beyond_the_terms(document, arrays):
-    arrays["train:last/active"] = arrays["train:last/active"] + 100
+    arrays["train:last.parameters.active"] = arrays["train:last.parameters.active"] + 100
 
 
 def whole_numbers(document, arrays):
-    arrays["train:last/all"] = arrays["train:last/all"].astype(np.int64)
+    arrays["train:last.parameters.last"] = arrays["train:last.parameters.last"].astype(np.int64)
 
 
 def no_numbers(document, arrays):
-    arrays["train:last/theta"] = np.full_like(arrays["train:last/theta"], np.nan)
+    arrays["train:last.parameters.theta"] = np.full_like(arrays["train:last.parameters.theta"], np.nan)
 
 
 def a_word(document, arrays):

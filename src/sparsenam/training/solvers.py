@@ -5,21 +5,32 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Protocol, Self
+from typing import Annotated, Protocol, Self
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
+from sparsenam.codec import Count, Vector, Via
 from sparsenam.errors import InputError, describe
 from sparsenam.penalties import Penalty, WeightedLasso
+
+
+def as_numpy(tensor: Tensor) -> NDArray[np.float64]:
+    """Return the numbers of a tensor in memory of the processor, in double precision."""
+    return tensor.detach().cpu().double().numpy()
+
+
+Flat = Annotated[Tensor, Via(Vector, lambda tensor: as_numpy(tensor).ravel(), torch.as_tensor)]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Memory:
     """What a rule remembers of earlier gradients: tensors of the parameters' shape, and their number."""
 
-    count: int = 0
-    tensors: tuple[Tensor, ...] = ()
+    count: Count = 0
+    tensors: tuple[Flat, ...] = ()
 
     def take(self, rows: Tensor) -> Self:
         """Return the memory of some rows of θ."""

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Self
+from typing import Annotated, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from sparsenam.codec import Bounds, Count, Indices, Matrix, Size, Vector, Via
 from sparsenam.training.problem import Problem, proximal_step
-from sparsenam.training.solvers import Memory
+from sparsenam.training.solvers import Memory, as_numpy
+
+Loss = Annotated[float, Bounds(-1e308, np.inf)]  # before the first epoch it is infinite
+Weights = Annotated[Tensor, Via(Matrix, as_numpy, torch.as_tensor)]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -21,10 +25,10 @@ class Parameters:
     ``last`` holds the parameters of all terms, shape (terms, size), as they were when the group of each became zero.
     """
 
-    theta: Tensor
-    intercept: Tensor
-    active: NDArray[np.intp]
-    last: Tensor
+    theta: Weights
+    intercept: Annotated[Tensor, Via(Vector, as_numpy, torch.as_tensor)]
+    active: Indices
+    last: Weights
 
     @classmethod
     def starting_from(cls, theta: Tensor, intercept: Tensor) -> Self:
@@ -42,15 +46,15 @@ class Parameters:
 class Epoch:
     """A report after one pass over the rows (one iteration of a full-batch solver)."""
 
-    number: int
-    loss: float
-    penalty: float
+    number: Count
+    loss: Loss
+    penalty: Size
     parameters: Parameters
     memories: tuple[Memory, Memory] = field(default_factory=lambda: (Memory(), Memory()))
-    rate: float = 0.0
-    stationarity: float | None = None
-    validation: float | None = None
-    seconds: float = 0.0
+    rate: Size = 0.0
+    stationarity: Size | None = None
+    validation: Loss | None = None
+    seconds: Size = 0.0
     whole: bool = True  # False when the time ran out within the epoch: such a state is not resumed from
 
     @property
