@@ -68,7 +68,7 @@ class Tags:
 Count = Annotated[int, Bounds(0, LARGEST)]
 Size = Annotated[float, Bounds(0.0)]
 Share = Annotated[float, Bounds(0.0, 1.0)]
-Figure = Annotated[float, Bounds(nan=True)]  # NaN where it is not known, which is null in a document
+MaybeNaN = Annotated[float, Bounds(nan=True)]  # NaN where it is not known, which is null in a document
 Vector = Annotated[NDArray[np.float64], Array(1)]
 Matrix = Annotated[NDArray[np.float64], Array(2)]
 Indices = Annotated[NDArray[np.intp], Array(1, 0, LARGEST)]
@@ -77,8 +77,8 @@ Indices = Annotated[NDArray[np.intp], Array(1, 0, LARGEST)]
 class DamageError(RefusalError):
     """A part of a document is not what its hint says."""
 
-    def __init__(self, expected: str, got: object) -> None:
-        shown = got if isinstance(got, str) else repr(got)[:200]
+    def __init__(self, expected: str, value: object, got: str | None = None) -> None:
+        shown = repr(value)[:200] if got is None else got
         super().__init__(expected, shown)
         self.expected, self.got = expected, shown if len(shown) <= 60 else f"{shown[:57]}…"
         self.way: list[str | int] = []
@@ -114,24 +114,27 @@ def unpack(hint: type[Kind], document: object, tensors: Mapping[str, NDArray[Any
 
 
 def to_plain(value: object) -> Any:
-    """Return a dataclass, or plain data that may hold some, as JSON can hold it: arrays are lists, NaN and ∞ are None.
+    """Return a dataclass or plain data as JSON can hold it: arrays are lists, NaN and ∞ are None.
 
-    Other objects, such as a penalty among settings, become their text.
+    Other objects within plain data, such as a penalty among settings, become their text.
     """
-    if is_dataclass(value) and not isinstance(value, type):
-        return _form(type(value), "").write(value, _Writer(False, None))
+    described = is_dataclass(value) and not isinstance(value, type)
+    return _form(type(value), "").write(value, _Writer(False, None)) if described else _plain(value)
+
+
+def _plain(value: object) -> Any:
     if value is None or isinstance(value, bool | str):
         return value
     if isinstance(value, np.ndarray | np.generic):
-        return to_plain(cast("object", value.tolist()))
+        return _plain(cast("object", value.tolist()))
     if isinstance(value, int):
         return value
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, Mapping):
-        return {str(key): to_plain(item) for key, item in cast("Mapping[object, object]", value).items()}
+        return {str(key): _plain(item) for key, item in cast("Mapping[object, object]", value).items()}
     if isinstance(value, Sequence):
-        return [to_plain(item) for item in cast("Sequence[object]", value)]
+        return [_plain(item) for item in cast("Sequence[object]", value)]
     return repr(value)
 
 
@@ -205,7 +208,7 @@ class _Form:
     """How a value of one hint is written and read; as it stands, plain data as they are."""
 
     def write(self, value: Any, writer: _Writer) -> Any:
-        return to_plain(value)
+        return _plain(value)
 
     def read(self, value: Any, reader: _Reader) -> Any:
         return _check_plain(value, DEEPEST)
@@ -254,7 +257,7 @@ class _Scalar(_Form):
             return self.kind(value)
         if kind is float and math.isfinite(value):
             return value
-        if self.kind is float and bounds.nan and value is None:
+        if self.kind is float and bounds.nan and (value is None or kind is float):
             return math.nan
         return float(value) if self.kind is float and kind is str and value in ("inf", "-inf") else None
 
@@ -391,7 +394,7 @@ class _Record(_Form):
         known = {*self.forms, *(() if self.tag is None else ("type",))} - self.arrays
         if not self.needed <= set(given) <= known:
             odd = sorted(map(str, (self.needed - set(given)) | (set(given) - known)))
-            raise DamageError("an object with other fields", f"one that differs in {', '.join(odd[:5])}")
+            raise DamageError("an object with other fields", value, f"one that differs in {', '.join(odd[:5])}")
         found: dict[str, Any] = {}
         for name, form in self.forms.items():
             if name in given or name in self.arrays:
@@ -440,7 +443,7 @@ class _Numbers(_Form):
 
     def write(self, value: Any, writer: _Writer) -> Any:
         if writer.arrays is None:
-            return to_plain(value)
+            return _plain(value)
         writer.arrays.setdefault(self.path, []).append(np.asarray(value, dtype=self.dtype))
         return True
 
@@ -488,7 +491,7 @@ def _form(hint: Any, path: str) -> _Form:
     bounds = next((each for each in metadata if isinstance(each, Bounds)), None)
     origin, parts = get_origin(hint), get_args(hint)
     if origin is np.ndarray:
-        array = next(each for each in metadata if isinstance(each, Array))
+        array = next((each for each in metadata if isinstance(each, Array)), Array(-1))  # which fits no tensor
         return _Numbers(np.dtype(get_args(parts[1])[0]), array, path)
     if origin in (UnionType, Union):
         return _union(parts, path, next((each.names for each in metadata if isinstance(each, Tags)), None))

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sparsenam.codec import to_plain
 from sparsenam.explain.findings import Finding, FindingTable
-from sparsenam.explain.summary import Numbers, plain_data
+from sparsenam.explain.summary import Numbers
 from sparsenam.explain.text import count_text, number_text
 from sparsenam.fitting.harm import FEWEST_ROWS, SubgroupHarm, holm, mean_and_error
 from sparsenam.fitting.subgroups import NOWHERE, Partition
@@ -107,7 +108,7 @@ class Audit:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data, ready for JSON."""
-        return plain_data(asdict(self))
+        return to_plain(self)
 
     def __str__(self) -> str:
         return str(self.finding())

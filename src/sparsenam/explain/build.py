@@ -9,6 +9,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from sparsenam.codec import to_plain
 from sparsenam.convex.problem import Certificate
 from sparsenam.explain.discoveries import Discoveries
 from sparsenam.explain.edits import edit_records
@@ -23,7 +24,6 @@ from sparsenam.explain.summary import (
     is_split,
     kept_columns,
     numbers,
-    plain_data,
     rows_of_numbers,
 )
 from sparsenam.explain.text import FeatureKind, Task, count_text
@@ -145,8 +145,8 @@ def explain_model(record: FitRecord, data: DataSummary) -> Explanation:
         pairs=explain_pairs(record, data),
         curve=None if curve is None else curve.table(),
         chosen=None if curve is None or record.taken is None else {"best": curve.choose("best"), "taken": record.taken},
-        path=None if path is None else plain_data({"alphas": path.alphas, "names": path.names, "norms": path.norms}),
-        history=[plain_data(epoch) for epoch in record.history or ()],
+        path=None if path is None else to_plain({"alphas": path.alphas, "names": path.names, "norms": path.norms}),
+        history=[to_plain(epoch) for epoch in record.history or ()],
         edits=edit_records(record.encoder, model.family, record.summary.data, record.edits),
     )
 
@@ -345,7 +345,7 @@ def _card(record: FitRecord, data: DataSummary) -> dict[str, Any]:
     if scores is None and curve is not None and taken is not None:
         loss, without = float(curve.mean[taken]), float(curve.mean[0])
         scores = {"held-out loss": loss, "held-out loss without features": without}
-    return plain_data(
+    return to_plain(
         {
             "rows": data.rows,
             "columns": len(record.encoder.columns),

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sparsenam.codec import to_plain
 from sparsenam.explain.audit import ROUNDING, rows_of, subgroup_text, with_error
 from sparsenam.explain.findings import Finding, FindingTable
-from sparsenam.explain.summary import Numbers, numbers, plain_data, rows_of_numbers
+from sparsenam.explain.summary import Numbers, numbers, rows_of_numbers
 from sparsenam.explain.text import count_text, number_text, share_text
 from sparsenam.fitting.harm import mean_and_error
 from sparsenam.fitting.subgroups import NOWHERE, Partition
@@ -91,7 +92,7 @@ class Comparison:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data, ready for JSON."""
-        return plain_data(asdict(self))
+        return to_plain(self)
 
     def __str__(self) -> str:
         return str(self.finding())

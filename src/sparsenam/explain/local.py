@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sparsenam.codec import to_plain
 from sparsenam.explain.build import FitRecord
 from sparsenam.explain.explanation import SCHEMA, DataFrame, as_frame, read_explanation
-from sparsenam.explain.summary import Numbers, against_average, interactions_of, numbers, plain_data
+from sparsenam.explain.summary import Numbers, against_average, interactions_of, numbers
 from sparsenam.explain.text import MISSING, number_text, pair_text
 from sparsenam.tables import TableEncoder
 from sparsenam.tables.cells import Cells
@@ -70,7 +71,7 @@ class LocalExplanation:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data, ready for JSON."""
-        return {"schema": SCHEMA, **plain_data(asdict(self))}
+        return {"schema": SCHEMA, **to_plain(self)}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import math
 import platform
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import MISSING, asdict, dataclass, fields, is_dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import version
-from types import UnionType
-from typing import Any, Literal, Self, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Self
 
 import numpy as np
 import scipy
@@ -18,6 +16,7 @@ import sklearn
 import torch
 from numpy.typing import NDArray
 
+from sparsenam.codec import Bounds, Count, MaybeNaN, Size, to_plain, unpack
 from sparsenam.families import Family
 from sparsenam.model import AdditiveModel
 from sparsenam.selection import Evidence, RegularizationPath
@@ -26,70 +25,21 @@ from sparsenam.tables import PreparedSample, TableEncoder, Term
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
 Mask = NDArray[np.bool_]
-Numbers = tuple[float, ...]
-Kind = TypeVar("Kind")
+Numbers = tuple[MaybeNaN, ...]
 ROWS_AT_ONCE = 65_536
 BINS = 40
 FEW = 12  # a column with up to so many distinct values has one bin for each
 TAIL = 0.005  # share of the rows on either side that may lie in one long bin
 SAMPLE = 100_000  # values from which edges are found
+Word = Annotated[str, Bounds(0, 1000)]
 
 
 @dataclass(frozen=True, slots=True)
 class Density:
     """How often values occur: ``edges`` (bins + 1,), ``counts`` (bins,)."""
 
-    edges: Numbers
-    counts: tuple[int, ...]
-
-
-def plain_data(value: object) -> Any:
-    """Return numbers, texts, truth values, None, lists and dictionaries; what is no finite number is None.
-
-    Other objects, such as a penalty among the settings, become their text.
-    """
-    if value is None or isinstance(value, bool | str):
-        return value
-    if isinstance(value, np.ndarray | np.generic):
-        return plain_data(cast("object", value.tolist()))
-    if isinstance(value, int):
-        return value
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, Mapping):
-        return {str(key): plain_data(item) for key, item in cast("Mapping[object, object]", value).items()}
-    if isinstance(value, Sequence):
-        return [plain_data(item) for item in cast("Sequence[object]", value)]
-    return repr(value)
-
-
-def read_plain(kind: Any, data: Any) -> Any:
-    """Return the object of an annotated type that ``plain_data(asdict(...))`` wrote, or raise."""
-    if is_dataclass(kind):
-        later = {each.name for each in fields(kind) if each.default is not MISSING} - set(data)  # of an older file
-        hints = {name: hint for name, hint in _hints(kind).items() if name not in later}
-        return cast("Any", kind)(**{name: read_plain(hint, data[name]) for name, hint in hints.items()})
-    origin, parts = get_origin(kind), get_args(kind)
-    if origin in (UnionType, Union):
-        if type(None) not in parts:
-            return read_plain(next((part for part in parts if isinstance(data, part)), parts[0]), data)
-        return None if data is None else read_plain(parts[0], data)
-    if origin is Literal:
-        if data not in parts:
-            raise ValueError(f"{data!r} for one of {parts}")
-        return data
-    if kind is float:  # JSON has no NaN
-        return math.nan if data is None else float(data)
-    if not isinstance(data, (list, tuple) if origin is tuple else origin or kind):
-        raise TypeError(f"{type(data).__name__} for {kind}")
-    if origin is dict and parts[1] is not Any:
-        return {str(key): read_plain(parts[1], item) for key, item in data.items()}
-    return tuple(read_plain(parts[0], item) for item in data) if origin is tuple else data
-
-
-@cache
-def _hints(kind: Any) -> dict[str, Any]:
-    return get_type_hints(kind)
+    edges: tuple[float, ...]
+    counts: Annotated[tuple[Count, ...], Bounds(1)]
 
 
 def numbers(values: Iterable[float]) -> Numbers:
@@ -108,26 +58,26 @@ class ColumnSummary:
 
     name: str
     density: Density | None
-    counts: tuple[int, ...]
-    present: int
-    missing: int
-    mean_absolute: float
-    variation: float
+    counts: tuple[Count, ...]
+    present: Count
+    missing: Count
+    mean_absolute: Size
+    variation: Size
 
 
 @dataclass(frozen=True, slots=True)
 class PairSummary:
     """The importance of one pair over some rows, measured as that of a column."""
 
-    mean_absolute: float
-    variation: float
+    mean_absolute: Size
+    variation: Size
 
 
 @dataclass(frozen=True, slots=True)
 class DataSummary:
     """The number of rows that count, the kept columns, and the pairs in the order of the model."""
 
-    rows: int
+    rows: Count
     columns: tuple[ColumnSummary, ...]
     pairs: tuple[PairSummary, ...]
 
@@ -139,9 +89,9 @@ class PathSummary:
     ``names`` are the columns that entered, in the order of their entry.
     """
 
-    alphas: Numbers
+    alphas: tuple[Size, ...]
     names: tuple[str, ...]
-    norms: tuple[Numbers, ...]
+    norms: tuple[tuple[Size, ...], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,9 +110,9 @@ class TrainingSummary:
     twins: dict[str, str]
     constant: tuple[str, ...]
     evidence: Evidence | None
-    seconds: float
-    created: str
-    versions: dict[str, str]
+    seconds: Size
+    created: Word
+    versions: dict[str, Word]
     cut_short: str | None = None
     strays: str | None = None
     target: str | None = None
@@ -171,12 +121,12 @@ class TrainingSummary:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data, ready for JSON."""
-        return plain_data(asdict(self))
+        return to_plain(self)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """Return the summary that ``to_dict`` wrote, before or after a passage through JSON."""
-        return read_plain(cls, data)
+        return unpack(cls, data, {})
 
 
 def summarize_training(

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import asdict
 from typing import Any
 
+from sparsenam.codec import to_plain, unpack
 from sparsenam.errors import InputError
-from sparsenam.explain.summary import plain_data, read_plain
 from sparsenam.forms import RefusalError, as_list, require
 from sparsenam.model import AdditiveModel
 from sparsenam.model.editing import Edit, applied, column_shapes, terms_of
@@ -19,7 +18,7 @@ DAMAGE = "a damaged log of edits"
 
 def edits_to_list(edits: Iterable[Edit]) -> list[dict[str, Any]]:
     """Return the log as JSON has it; numbers keep every bit."""
-    return [plain_data(asdict(edit)) for edit in edits]
+    return [to_plain(edit) for edit in edits]
 
 
 def read_edits(data: Any, encoder: TableEncoder, model: AdditiveModel) -> tuple[Edit, ...]:
@@ -29,7 +28,7 @@ def read_edits(data: Any, encoder: TableEncoder, model: AdditiveModel) -> tuple[
     """
     records = as_list(data, DAMAGE)
     try:
-        edits = tuple(read_plain(Edit, record) for record in records)
+        edits = tuple(unpack(Edit, record, {}) for record in records)
         for edit in reversed(edits):
             _check(edit, encoder, model)
             model = applied(model, encoder, edit, backwards=True)
