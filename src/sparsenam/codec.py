@@ -105,9 +105,11 @@ def pack(value: object, hint: Any = None, *, brief: bool = False) -> tuple[Any, 
     return document, writer.tensors()
 
 
-def unpack(hint: type[Kind], document: object, tensors: Mapping[str, NDArray[Any]]) -> Kind:
+def unpack(
+    hint: type[Kind], document: object, tensors: Mapping[str, NDArray[Any]] | None = None, *, brief: bool = False
+) -> Kind:
     """Return the value that `pack` took apart; raise `RefusalError` for anything else."""
-    reader = _Reader(tensors)
+    reader = _Reader(tensors or {}, brief)
     value = _form(hint, "").read(document, reader)
     reader.check_end()
     return cast(Kind, value)
@@ -169,8 +171,8 @@ def _narrow(array: NDArray[Any]) -> NDArray[Any]:
 class _Reader:
     """Hands out the arrays of each place, one after the other."""
 
-    def __init__(self, tensors: Mapping[str, NDArray[Any]]) -> None:
-        self.tensors = dict(tensors)
+    def __init__(self, tensors: Mapping[str, NDArray[Any]], brief: bool) -> None:
+        self.tensors, self.brief = dict(tensors), brief
         self.waiting: dict[str, Iterator[NDArray[Any]]] = {}
 
     def next(self, path: str, ndim: int) -> NDArray[Any]:
@@ -325,7 +327,8 @@ class _Items(_Form):
             raise DamageError("a list", value)
         count, bounds = len(cast("Sequence[Any]", value)), self.bounds or Bounds(0)
         if (self.each is not None and count != len(self.each)) or not bounds.lowest <= count <= bounds.highest:
-            raise DamageError(f"a list of another length than {count}", value)
+            wanted = f"at least {bounds.lowest:g}" if self.each is None else str(len(self.each))
+            raise DamageError(f"a list of {wanted}", value, f"one of {count}")
         forms = self.each or (self.item,) * count
         found: list[Any] = []
         for form, item in zip(forms, value, strict=True):
@@ -364,7 +367,7 @@ class _ByKey(_Form):
 
 
 class _Record(_Form):
-    """A dataclass: its fields by name; those that have a default may be left out."""
+    """A dataclass: its fields by name; where the file is brief, those that have their default are left out."""
 
     def __init__(self, kind: type, path: str, tag: str | None = None) -> None:
         hints = get_type_hints(kind, include_extras=True)
@@ -374,6 +377,7 @@ class _Record(_Form):
         self.forms = {each.name: _form(hints[each.name], f"{inside}{each.name}") for each in stored}
         self.defaults = {each.name: _default(each) for each in stored}
         self.arrays = {name for name, form in self.forms.items() if isinstance(form, _Numbers)}
+        self.known = {*self.forms, *(() if tag is None else ("type",))} - self.arrays
         self.needed = {name for name, default in self.defaults.items() if default is MISSING} - self.arrays
 
     def write(self, value: Any, writer: _Writer) -> Any:
@@ -391,10 +395,10 @@ class _Record(_Form):
         if type(value) is not dict:
             raise DamageError("an object", value)
         given = cast("dict[str, Any]", value)
-        known = {*self.forms, *(() if self.tag is None else ("type",))} - self.arrays
-        if not self.needed <= set(given) <= known:
-            odd = sorted(map(str, (self.needed - set(given)) | (set(given) - known)))
-            raise DamageError("an object with other fields", value, f"one that differs in {', '.join(odd[:5])}")
+        needed = self.needed if reader.brief else self.known
+        if not needed <= set(given) <= self.known:
+            odd = sorted(map(str, (needed - set(given)) | (set(given) - self.known)))
+            raise DamageError(f"the fields of {self.kind.__name__}", value, f"others, as to {', '.join(odd[:5])}")
         found: dict[str, Any] = {}
         for name, form in self.forms.items():
             if name in given or name in self.arrays:

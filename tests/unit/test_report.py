@@ -352,7 +352,7 @@ def test_no_more_outputs_are_drawn_than_there_are_colours_and_the_strongest_are(
         ({"outputs": None}, "Explanation.to_dict"),
         ({"task": "ranking"}, "task: one of .* got 'ranking'"),
         ({"intercept": [1.0, 2.0]}, "2 intercepts for 1 outputs"),
-        ({"features": [{"name": "a"}]}, "differs in .*kind"),
+        ({"features": [{"name": "a"}]}, "features.0.: the fields of Feature expected, got others, as to .*kind"),
     ],
 )
 def test_a_dict_of_another_form_is_refused_in_one_sentence(change, message):

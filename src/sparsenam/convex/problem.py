@@ -327,7 +327,7 @@ class Certificate:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """Return the certificate that ``to_dict`` wrote down."""
-        return unpack(cls, data, {})
+        return unpack(cls, data)
 
 
 def certify(

@@ -128,7 +128,7 @@ class Discoveries:
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """Return the discoveries of `to_dict`; raise `InputError` for data that cannot be."""
         try:
-            made = unpack(cls, data, {})
+            made = unpack(cls, data)
             made.check()
         except RefusalError as error:
             got, remedy = str(error), "fit the model again"

@@ -133,7 +133,7 @@ class Stability:
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """Return the result that ``to_dict`` wrote; raise `InputError` for what it cannot have written."""
         try:
-            return unpack(cls, data, {})
+            return unpack(cls, data)
         except RefusalError as error:
             got, remedy = str(error), "measure it again"
             raise InputError(describe("stability", "what to_dict() returns", got, remedy)) from error

@@ -28,7 +28,7 @@ def read_edits(data: Any, encoder: TableEncoder, model: AdditiveModel) -> tuple[
     """
     records = as_list(data, DAMAGE)
     try:
-        edits = tuple(unpack(Edit, record, {}) for record in records)
+        edits = tuple(unpack(Edit, record) for record in records)
         for edit in reversed(edits):
             _check(edit, encoder, model)
             model = applied(model, encoder, edit, backwards=True)
