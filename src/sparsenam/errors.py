@@ -54,6 +54,10 @@ class DivergenceError(ArithmeticError):
     """Training left the finite numbers."""
 
 
+class MissingTorchError(InputError, ImportError):
+    """A network is to be trained, and PyTorch is not installed."""
+
+
 class CheckpointError(InputError):
     """A checkpoint file is damaged or belongs to another fit."""
 

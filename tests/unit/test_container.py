@@ -278,11 +278,11 @@ def cut_theta(document, arrays):
 
 
 def one_memory_less(document, arrays):
-    document["stages"]["train"]["last"]["memories"][0]["tensors"].pop()
-    sizes = arrays["train:last.memories.tensors:shape"]
-    kept = arrays["train:last.memories.tensors"]
-    arrays["train:last.memories.tensors"] = np.concatenate([kept[: sizes[0, 0]], kept[sizes[:2, 0].sum() :]])
-    arrays["train:last.memories.tensors:shape"] = np.delete(sizes, 1, axis=0)
+    document["stages"]["train"]["last"]["memories"][0]["numbers"].pop()
+    sizes = arrays["train:last.memories.numbers:shape"]
+    kept = arrays["train:last.memories.numbers"]
+    arrays["train:last.memories.numbers"] = np.concatenate([kept[: sizes[0, 0]], kept[sizes[:2, 0].sum() :]])
+    arrays["train:last.memories.numbers:shape"] = np.delete(sizes, 1, axis=0)
 
 
 def beyond_the_terms(document, arrays):

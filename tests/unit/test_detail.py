@@ -79,7 +79,7 @@ def jagged():
 
 def test_effects_that_ramps_cannot_hold_are_found_by_fine_curves(jagged):
     X, y = jagged_table(1)
-    assert jagged.model_.shapes()[0].knots.size == 300
+    assert jagged.model_.curves[0].knots.size == 300
     assert np.mean((jagged.predict(X) - y) ** 2) < 0.2  # the noise is 0.09, the signal 2
     assert list(jagged.get_feature_names_out()) == ["x0", "x1"]
 
@@ -98,7 +98,7 @@ def test_rows_that_the_smooth_fit_left_out_turn_no_fine_curve():
     X[:2, 2], y[:2] = 3.0 * area.max() * np.array([1.0, 1.2]), y[:2] - 20.0
     with pytest.warns(StrayRowsWarning):
         model = fitted_with_few_ramps(X, y)
-    assert model.model_.shapes()[0].knots.size == 300
+    assert model.model_.curves[0].knots.size == 300
     assert model.residuals_.rows == len(y) - 2
     middle, last, far = model.effects([[0.0, 0.0, cell] for cell in (1.0, area[2:].max(), X[:, 2].max())])[:, 2]
     assert middle < last < far + 0.1
@@ -120,7 +120,7 @@ def test_smooth_effects_stay_as_they_were_however_few_the_ramps():
     X = generator.uniform(-1, 1, (1500, 2))
     y = np.sin(9 * X[:, 0]) + np.cos(11 * X[:, 1]) + 0.3 * generator.standard_normal(1500)
     model = fitted_with_few_ramps(X, y)
-    assert max(shape.knots.size for shape in model.model_.shapes()) <= 41
+    assert max(shape.knots.size for shape in model.model_.curves) <= 41
 
 
 def test_columns_that_matter_in_detail_only_come_back_up_to_max_features():
@@ -160,9 +160,9 @@ def test_a_first_fold_of_two_rows_decides_nothing():
     y = np.sin(9 * X[:, 0]) + np.cos(11 * X[:, 1]) + 0.3 * generator.standard_normal(1500)
     smooth = fitted_with_few_ramps(X, y, cv=small_first_fold(1500))
     assert list(smooth.get_feature_names_out()) == ["x0", "x1"]
-    assert max(shape.knots.size for shape in smooth.model_.shapes()) <= 41
+    assert max(shape.knots.size for shape in smooth.model_.curves) <= 41
     jagged = fitted_with_few_ramps(*jagged_table(0), cv=small_first_fold(3000))
-    assert jagged.model_.shapes()[0].knots.size == 300
+    assert jagged.model_.curves[0].knots.size == 300
 
 
 @pytest.fixture(scope="module")
@@ -193,4 +193,4 @@ def test_time_that_runs_out_before_fine_curves_is_said(monkeypatch):
     monkeypatch.setattr(_Search, "best_strength", timeless)
     with pytest.warns(ConvergenceWarning, match="max_seconds ran out before finer curves"):
         model = fitted_with_few_ramps(*jagged_table(0), max_seconds=1000)
-    assert max(shape.knots.size for shape in model.model_.shapes()) <= 41
+    assert max(shape.knots.size for shape in model.model_.curves) <= 41

@@ -90,8 +90,7 @@ from sparsenam.selection.task import TOLERANCE, Norm
 from sparsenam.tables import Sample, TableEncoder
 from sparsenam.tables.encoder import ColumnName
 from sparsenam.threads import one_thread, thread_count
-from sparsenam.training import Network
-from sparsenam.training.checkpoint import History
+from sparsenam.training import History, Network
 
 Matrix = NDArray[np.float64]
 RandomState = int | np.random.RandomState | None

@@ -19,8 +19,9 @@ from sparsenam.explain.edits import points_of
 from sparsenam.families import Family
 from sparsenam.families.base import robust_center_and_scale
 from sparsenam.model import AdditiveModel
+from sparsenam.model.additive import SubNetworks
 from sparsenam.model.column_edits import EditedColumn, Knots, Place, as_effects
-from sparsenam.model.editing import Direction, Edit, EditKind, applied, column_shapes, n_parameters_of, terms_of
+from sparsenam.model.editing import Direction, Edit, EditKind, applied, column_curves, terms_of
 from sparsenam.tables import TableEncoder
 from sparsenam.tables.encoder import ColumnName
 from sparsenam.tables.text import listed
@@ -92,8 +93,8 @@ class EditingMixin:
             What tells the time of an edit; by default the clock of the computer, in universal time.
         """
         check_is_fitted(cast(Any, self))
-        if not self.model_.exact_shapes:
-            got = f"the activation {getattr(self.model_.bank, 'activation', type(self.model_.bank).__name__)!r}"
+        if isinstance(self.model_.functions, SubNetworks):
+            got = f"the activation {self.model_.functions.name!r}"
             remedy = "fit without a network, or with activation='relu'"
             raise InputError(describe("edit", "piecewise linear effects", got, remedy))
         if (X is None) != (y is None):
@@ -253,7 +254,7 @@ class EditingMixin:
         if isinstance(index, bool) or not isinstance(index, int | np.integer) or not 0 <= index < len(names):
             expected = f"a column of the table ({listed(names)})"
             raise InputError(describe(where, expected, repr(column), nearest(column, names, "correct the name")))
-        shapes = column_shapes(self.model_, terms_of(encoder, int(index)))
+        shapes = column_curves(self.model_, terms_of(encoder, int(index)))
         kinds = [encoder.terms[shape.term].kind for shape in shapes]
         if not kinds or (not any_terms and all(kind == "missing" for kind in kinds)):
             got = f"{names[index]!r}, which it {'uses only where it is missing' if kinds else 'does not use'}"
@@ -289,7 +290,7 @@ class EditingMixin:
     def _change(self, edited: EditedColumn, shapes: Any, request: str, reason: str, who: str | None) -> Self:
         """Give an edited column its new shapes."""
         edit = self._blank(cast(EditKind, edited.where), edited.index, request, reason, who)
-        return self._take(replace(edit, before=edited.shapes, after=shapes))
+        return self._take(replace(edit, before=edited.curves, after=shapes))
 
     def _take(self, edit: Edit) -> Self:
         """Apply an edit and write it into the log, with the losses where rows were given."""
@@ -299,7 +300,7 @@ class EditingMixin:
             losses = (self._mean_loss(each, rows) for each in (self.model_, model))
             edit = replace(edit, **dict(zip(("loss_before", "loss_after"), losses, strict=True)))
         norm = 0.0 if edit.kind == "drop" else edit.norm
-        n_parameters = self.n_parameters_ if edit.column is None else n_parameters_of(model)
+        n_parameters = self.n_parameters_ if edit.column is None else model.n_parameters
         self._become(model, (*self.edits_, edit), n_parameters, edit.column, norm)
         return self
 

@@ -17,7 +17,7 @@ from sparsenam.estimators.regression import check_target
 from sparsenam.families import FAMILIES, CustomLoss, Family, as_family
 from sparsenam.fitting import FamilyProblem, Fitted, family_problem, read
 from sparsenam.fitting.pipeline import ChoosingParameters, require_default, resolve_snam
-from sparsenam.fitting.strategies import RAMPS, Strategy, train_path
+from sparsenam.fitting.strategies import RAMPS, Strategy
 from sparsenam.penalties import NeedsFirstFit, Penalty, as_penalty, spread
 from sparsenam.selection import PathPoint, RegularizationPath
 from sparsenam.selection.task import TOLERANCE, ConvexTask, Norm, by_column
@@ -109,6 +109,8 @@ def snam_path(
     if grid is None:
         walked = _convex_task(problem, chosen, RAMPS).walk(None, n_alphas, ROUGH_GAP)
         grid = np.array([point.alpha for point in walked])
+    from sparsenam.fitting.networks import train_path  # and PyTorch, which only networks need
+
     rising = train_path(problem, trained, chosen, grid[::-1], context)
     points = [_point(problem, alpha, fitted) for alpha, fitted in rising][::-1]
     return RegularizationPath(tuple(points), names)

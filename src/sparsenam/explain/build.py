@@ -123,7 +123,7 @@ def explain_model(record: FitRecord, data: DataSummary) -> Explanation:
     model, curve, path = record.model, record.curve, record.summary.path
     entries = {} if path is None else {name: rank for rank, name in enumerate(path.names, start=1)}
     # between the kinks of a piecewise linear effect straight lines are exact; other models have none
-    kinks = {index: shape.knots for index, shape in enumerate(model.shapes())} if model.exact_shapes else {}
+    kinks = {index: shape.knots for index, shape in enumerate(model.curves)} if model.exact_shapes else {}
     kept = record.columns_kept
     features = [
         _feature(record, column, summary, kinks, entries.get(summary.name))
@@ -289,7 +289,7 @@ def _form(record: FitRecord, column: int, index: int) -> str:
         return "+".join(word.strip() for word in str(asked).split("+"))
     if not record.model.exact_shapes:
         return "curved"
-    shape = record.model.shapes()[index]
+    shape = record.model.curves[index]
     one_slope = shape.knots.size == 1 and np.array_equal(shape.left_slope, shape.right_slope)
     return "linear" if shape.knots.size == 2 or one_slope else "curved"
 

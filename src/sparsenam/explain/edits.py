@@ -20,7 +20,7 @@ from sparsenam.explain.summary import (
 )
 from sparsenam.families import Family
 from sparsenam.model import AdditiveModel
-from sparsenam.model.editing import Edit, TermShape, column_effect, column_shapes, terms_of
+from sparsenam.model.editing import Edit, TermCurve, column_curves, column_effect, terms_of
 from sparsenam.tables import TableEncoder
 
 Matrix = NDArray[np.float64]
@@ -70,7 +70,7 @@ def _record(encoder: TableEncoder, family: Family, data: DataSummary, edit: Edit
 def _curve(
     encoder: TableEncoder,
     family: Family,
-    shapes: Sequence[TermShape],
+    shapes: Sequence[TermCurve],
     levels: int,
     density: Density | None,
     edit: Edit,
@@ -81,7 +81,7 @@ def _curve(
         return None
     x = np.arange(levels, dtype=np.float64)
     if not levels:
-        knots = np.concatenate([shape.knots for shape in shapes if encoder.terms[shape.term].kind != "missing"])
+        knots = np.concatenate([shape.curve.knots for shape in shapes if encoder.terms[shape.term].kind != "missing"])
         ends = knots[[0, -1]] if density is None else np.array([density.edges[0], density.edges[-1]])
         x = np.unique(np.concatenate([ends, knots[(knots > ends[0]) & (knots < ends[1])]]))
     effects = column_effect(encoder, shapes, x, len(edit.intercept_before))
@@ -112,7 +112,7 @@ def _measured(encoder: TableEncoder, model: AdditiveModel, column: int, summary:
         x, counts = np.zeros(1), np.array([float(summary.present)])
     x, counts = np.append(x, np.nan), np.append(counts, float(summary.missing))
     seen = counts > 0
-    shapes = column_shapes(model, terms_of(encoder, column))
+    shapes = column_curves(model, terms_of(encoder, column))
     effects = against_average(model.family, column_effect(encoder, shapes, x, model.intercept.size))[seen]
     if not seen.any():
         return replace(summary, mean_absolute=0.0, variation=0.0)

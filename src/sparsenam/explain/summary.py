@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -13,7 +14,6 @@ from typing import Annotated, Any, Self
 import numpy as np
 import scipy
 import sklearn
-import torch
 from numpy.typing import NDArray
 
 from sparsenam.codec import Bounds, Count, MaybeNaN, Size, to_plain, unpack
@@ -164,7 +164,7 @@ def summarize_training(
         evidence=evidence,
         seconds=seconds,
         created=datetime.now(UTC).date().isoformat(),
-        versions=dict(_versions()),
+        versions=dict(_versions()) | ({} if model.weights is None else _torch_version()),
     )
 
 
@@ -309,9 +309,15 @@ def _constant_columns(encoder: TableEncoder, prepared: PreparedSample) -> tuple[
 
 @cache  # looking them up takes longer than all the rest
 def _versions() -> tuple[tuple[str, str], ...]:
-    modules = {"torch": torch, "numpy": np, "scipy": scipy, "scikit-learn": sklearn}
+    modules = {"numpy": np, "scipy": scipy, "scikit-learn": sklearn}
     found = {name: str(module.__version__) for name, module in modules.items()}
     return tuple({"python": platform.python_version(), "sparsenam": version("sparsenam"), **found}.items())
+
+
+def _torch_version() -> dict[str, str]:
+    """Return the version of PyTorch where it is loaded, as it is after a network was trained."""
+    torch = sys.modules.get("torch")
+    return {} if torch is None else {"torch": str(torch.__version__)}
 
 
 def _column_summary(

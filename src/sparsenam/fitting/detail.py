@@ -13,8 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sparsenam.context import Context
 from sparsenam.fitting.problem import FamilyProblem, FitProblem, Fitted
 from sparsenam.fitting.residuals import left_out_of
-from sparsenam.model import ShapeBank
-from sparsenam.model.additive import finish
+from sparsenam.model import finish
 from sparsenam.selection.choose import Choice, CrossValidation
 from sparsenam.selection.curve import BEYOND_DOUBT, CLEAR, Compact, CVCurve, Evidence, held_out_counts, mean_and_error
 from sparsenam.smooth.detail import DetailProblem, DetailRows
@@ -185,9 +184,8 @@ class _Search:
         terms = self.problem.prepared.grouping.terms_of(groups)
         prepared = self.problem.prepared.take(terms)
         detail, values, _ = self._solved(groups, strength, None, None, EXACT)
-        bank, theta = ShapeBank.of(detail.functions(values), prepared.target.shape[1])
         center = np.average(prepared.target, axis=0, weights=prepared.weights)
-        finished = finish(prepared, self.problem.family, bank, theta, np.arange(terms.size), center)
+        finished = finish(prepared, self.problem.family, tuple(detail.functions(values)), center)
         return Fitted(finished.model, finished.norms())
 
     def evidence(self, scores: Matrix) -> Evidence:

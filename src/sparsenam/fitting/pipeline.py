@@ -46,8 +46,7 @@ from sparsenam.tables import Sample, TableEncoder
 from sparsenam.tables.cells import FAR
 from sparsenam.tables.encoder import ColumnName, FeatureGroups, FeatureTypes, PenaltyWeights, grouping_of
 from sparsenam.tables.text import listed
-from sparsenam.training import Network
-from sparsenam.training.checkpoint import History
+from sparsenam.training import History, Network
 
 DEFAULT_FOLDS = 5
 PATH_SETTINGS = ("cv", "rule", "n_alphas", "max_features")  # they act where cross-validation chooses alpha

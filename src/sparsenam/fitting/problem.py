@@ -27,7 +27,7 @@ from sparsenam.smooth.fit import SmoothFit
 from sparsenam.smooth.grid import PairSpread
 from sparsenam.tables import PreparedSample, Sample, TableEncoder, prepare
 from sparsenam.tables.sample import mean_and_deviation
-from sparsenam.training.checkpoint import History
+from sparsenam.training import History
 from sparsenam.training.rows import BlockRows
 
 Vector = NDArray[np.float64]

@@ -10,7 +10,7 @@ from scipy.linalg import cho_solve_banded, cholesky_banded
 
 from sparsenam.convex.design import Ramps
 from sparsenam.convex.moments import PlacedRows
-from sparsenam.model import ShapeFunction
+from sparsenam.model import Curve
 from sparsenam.smooth.design import ramps_of
 from sparsenam.tables.sample import Matrix, Vector
 
@@ -104,11 +104,10 @@ class DetailProblem:
             values, rest = values + length * direction, rest - length * turned
         return values
 
-    def functions(self, values: Matrix) -> list[ShapeFunction]:
+    def functions(self, values: Matrix) -> list[Curve]:
         """Return the terms as functions, level beyond their ends."""
-        level = np.zeros(values.shape[1])
         parts = zip(self.rows.ramps, self.rows.placed.knots, strict=True)
-        return [ShapeFunction(ramps.knots, values[slot], level, level, level) for ramps, slot in parts]
+        return [Curve.level_beyond(ramps.knots, values[slot]) for ramps, slot in parts]
 
     def sizes_of_effects(self, values: Matrix) -> Vector:
         """Return the variance of each term's effect over the rows, summed over outputs, shape (terms,)."""

@@ -10,14 +10,12 @@ from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor
 
 from sparsenam.context import Context
-from sparsenam.convex.design import ROUNDING, Ramps, distinct, ramp_bank
+from sparsenam.convex.design import ROUNDING, Ramps, distinct
 from sparsenam.families import Family
 from sparsenam.families.dispersion import dispersion
-from sparsenam.model import ShapeBank, ShapeFunction
-from sparsenam.networks import SubnetBank
+from sparsenam.model import Curve
 from sparsenam.smooth.constraints import (
     Cone,
     ConeSolution,
@@ -236,8 +234,11 @@ class SmoothFit:
             left_out=self.left_out,
         )
 
-    def functions(self) -> list[ShapeFunction]:
-        """Return the effect of each term as a function of it, 0 at its first knot."""
+    def functions(self) -> list[Curve]:
+        """Return the effect of each term as a function of it, 0 at its first knot.
+
+        Ramps are level beyond their ends; where a shape is asked for, there may be slopes.
+        """
         parts = zip(self.ramps, self.coefficients, strict=True)
         return [
             shape_function(ramps, coefficients, self.shapes.get(term))
@@ -250,16 +251,6 @@ class SmoothFit:
         for ramps, coefficients, cells in zip(self.ramps, self.coefficients, x, strict=True):
             scores += ramps.columns(cells) @ coefficients
         return scores
-
-    def network(self) -> tuple[SubnetBank, Tensor]:
-        """Return the bank that is the fit without its intercept, and its θ, shape (terms, size).
-
-        Ramps are level beyond their ends, and add up to rounding. Where a shape is asked for, the bank holds sums at
-        the knots, which rise to the last bit where no increment falls, and slopes beyond the ends.
-        """
-        if not self.shapes:
-            return ramp_bank(self.ramps, self.coefficients, self.intercept.size)
-        return ShapeBank.of(self.functions(), self.intercept.size)
 
 
 def smooth_fit(

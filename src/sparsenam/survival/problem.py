@@ -17,6 +17,7 @@ from sparsenam.errors import InputError, describe
 from sparsenam.families import Family, Poisson, best_intercept
 from sparsenam.fitting.problem import FamilyProblem, Fitted, Fitter, Indices, Mask, Vector
 from sparsenam.model import AdditiveModel
+from sparsenam.model.additive import lowered
 from sparsenam.selection.choose import (
     Choice,
     CrossValidation,
@@ -273,8 +274,6 @@ def _centred(model: AdditiveModel, terms: Vector, weights: Vector) -> AdditiveMo
     effects = model.kept_effects(terms)
     present = weights[:, None] * ~np.isnan(terms[:, model.terms])
     means = np.einsum("ij,ijk->jk", present / present.sum(axis=0), effects)
-    shift = means / model.target_scale
-    absent = model.absent - shift if model.absent.any() else model.absent  # 0 says that absent cells add nothing
-    moved = replace(model, offsets=model.offsets + shift, absent=absent)
+    moved = replace(model, functions=lowered(model.functions, means))
     total = np.average(moved.scores(terms), axis=0, weights=weights)
     return replace(moved, intercept=moved.intercept - total)

@@ -4,44 +4,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, replace
-from typing import Annotated, Any, cast
+from dataclasses import dataclass, replace
+from typing import Any, cast
 
 import numpy as np
 import torch
 
-from sparsenam.codec import Bounds, Count, Size, Via, pack, unpack
+from sparsenam.codec import pack, unpack
 from sparsenam.context import Context, StageResult
 from sparsenam.forms import require
+from sparsenam.training.network import StoredHistory
 from sparsenam.training.solvers import Memory, Solver
-from sparsenam.training.state import Epoch, Loss, Parameters
-
-History = list[dict[str, float | int | None]]
+from sparsenam.training.state import Epoch, Parameters
 
 SECONDS_BETWEEN = 5.0
-
-
-@dataclass(frozen=True, slots=True)
-class HistoryEntry:
-    """The numbers of one epoch."""
-
-    epoch: Annotated[int, Bounds(1)]
-    loss: float
-    penalty: Size
-    validation: Loss | None
-    terms: Count
-    rate: Size
-    seconds: Size
-
-
-StoredHistory = Annotated[
-    History,
-    Via(
-        tuple[HistoryEntry, ...],
-        lambda history: tuple(HistoryEntry(**entry) for entry in history),
-        lambda entries: [asdict(entry) for entry in entries],
-    ),
-]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -10,12 +10,35 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from sparsenam.codec import Bounds, Count, Indices, Matrix, Size, Vector, Via
+from sparsenam.codec import Count, Indices, Matrix, Size, Vector, Via
+from sparsenam.training.network import Loss
 from sparsenam.training.problem import Problem, proximal_step
-from sparsenam.training.solvers import Memory, as_numpy
+from sparsenam.training.solvers import Memory
 
-Loss = Annotated[float, Bounds(-1e308, np.inf)]  # before the first epoch it is infinite
+
+def as_numpy(tensor: Tensor) -> NDArray[np.float64]:
+    """Return the numbers of a tensor in memory of the processor, in double precision."""
+    return tensor.detach().cpu().double().numpy()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StoredMemory:
+    """A memory in a file: its numbers without their shapes, which follow from the solver."""
+
+    count: Count
+    numbers: tuple[Vector, ...]
+
+
+def _stored(memory: Memory) -> StoredMemory:
+    return StoredMemory(memory.count, tuple(as_numpy(tensor).ravel() for tensor in memory.tensors))
+
+
+def _remembered(stored: StoredMemory) -> Memory:
+    return Memory(stored.count, tuple(map(torch.as_tensor, stored.numbers)))
+
+
 Weights = Annotated[Tensor, Via(Matrix, as_numpy, torch.as_tensor)]
+Remembered = Annotated[Memory, Via(StoredMemory, _stored, _remembered)]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,7 +73,7 @@ class Epoch:
     loss: Loss
     penalty: Size
     parameters: Parameters
-    memories: tuple[Memory, Memory] = field(default_factory=lambda: (Memory(), Memory()))
+    memories: tuple[Remembered, Remembered] = field(default_factory=lambda: (Memory(), Memory()))
     rate: Size = 0.0
     stationarity: Size | None = None
     validation: Loss | None = None
