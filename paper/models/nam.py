@@ -10,7 +10,7 @@ import numpy as np
 
 from sparsenam.estimators.classification import AdditiveClassifier, ClassWeight
 from sparsenam.estimators.regression import AdditiveRegressor
-from sparsenam.fitting.pipeline import ChoosingParameters
+from sparsenam.pipeline import ChoosingParameters
 from sparsenam.fitting.strategies import Strategy, penalised_network_strategy
 from sparsenam.networks import Hidden
 from sparsenam.penalties import GroupLasso, Penalty

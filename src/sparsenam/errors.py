@@ -90,10 +90,6 @@ class ChoiceWarning(UserWarning):
     """Held-out rows do not tell the chosen model from none, or the folds do not agree on its columns."""
 
 
-class StrayRowsWarning(UserWarning):
-    """A few rows far from all others would have turned the end of a curve, so the curves are fitted without them."""
-
-
 class LongFitWarning(UserWarning):
     """A fit of many classes will take long; the message says how long, and what to do instead."""
 

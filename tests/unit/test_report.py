@@ -22,7 +22,7 @@ from sparsenam.explain.drawing import Axis, axis_over
 from sparsenam.explain.report import DARK, LIGHT, PRINTED, render_report, write_report
 from sparsenam.explain.report.markup import clean, data_block, element
 from sparsenam.explain.report.svg import PENS, polyline
-from sparsenam.explain.text import date_text, number_text, shorten, signed_text
+from sparsenam.text import date_text, number_text, shorten, signed_text
 
 TAGS = {
     *("html", "head", "meta", "title", "style", "body", "header", "nav", "main", "section", "article", "footer"),

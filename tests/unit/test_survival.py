@@ -14,10 +14,10 @@ from sparsenam import Network, SNAMSurvival, survival_target
 from sparsenam.datasets import make_survival
 from sparsenam.errors import InputError
 from sparsenam.fitting import pipeline
-from sparsenam.survival.alternation import Converged, CoxLikelihood, alternate
+from sparsenam.fitting.alternation import Converged, CoxLikelihood, alternate
+from sparsenam.fitting.cox import CoxProblem
 from sparsenam.survival.concordance import concordance
 from sparsenam.survival.cox import Baseline, RiskSets
-from sparsenam.survival.problem import CoxProblem
 
 
 @cache

@@ -292,7 +292,7 @@ MOST_DROPPED = 8  # named in one line
 
 def _say_outcome(metrics: Mapping[str, Any], folder: ModelFolder) -> None:
     """Say what was kept, how large the error is, and where the files are."""
-    from sparsenam.explain.text import pair_text
+    from sparsenam.text import pair_text
 
     kept, dropped = metrics["kept"], metrics["dropped"]
     say(f"kept: {', '.join(kept) or 'nothing'} ({len(kept)} of {metrics['columns']} columns)")
@@ -346,7 +346,7 @@ def _stopped_message(left: Left, folder: ModelFolder, *, had_model: bool) -> str
 def _path_to_dict(walker: Any) -> dict[str, Any]:
     """Return the path as plain data: the order of entry, and a record for each alpha."""
     curve = walker.cv_curve_
-    taken, best = walker._taken, curve.choose("best")
+    taken, best = walker.fit_.taken, curve.choose("best")
     names = walker.path_.names
     known: list[str] = []
     points: list[dict[str, Any]] = []

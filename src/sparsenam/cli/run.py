@@ -292,7 +292,7 @@ def _leave_preliminary(
     quick = request.convex_estimator(problem.kind, alpha)
     fit_rows(quick, problem.fitted)
     sentence = f"The fit was stopped {when}: this is a preliminary model, whose effects are too small."
-    quick.summary_ = replace(quick.summary_, cut_short=sentence)
+    quick.fit_ = replace(quick.fit_, summary=replace(quick.summary_, cut_short=sentence))
     told = {**metrics, **_facts(problem, quick, None), "preliminary": True}
     _remember(quick, problem, request.target, told)
     folder.write(quick, told)
@@ -312,7 +312,8 @@ def _remember(estimator: Any, problem: Posed, asked: TargetRequest, metrics: Map
     named = {"exposure": asked.exposure, "weights": asked.weights}
     source |= {what: name for what, name in named.items() if name is not None}
     scores = None if metrics["test"] is None else _named_scores(metrics["test"])
-    estimator.summary_ = replace(estimator.summary_, target=problem.target, scores=scores, source=source)
+    summary = replace(estimator.summary_, target=problem.target, scores=scores, source=source)
+    estimator.fit_ = replace(estimator.fit_, summary=summary)
 
 
 def _named_scores(errors: Mapping[str, Any]) -> dict[str, float | None]:
@@ -334,7 +335,6 @@ def _facts(problem: Posed, estimator: Any, held: LabelledRows | None) -> dict[st
     cut_short = estimator.summary_.cut_short
     told = [] if found is None else [found.sentence(), *found.notes()]
     told += [] if evidence is None else evidence.notes()
-    told += [] if estimator.summary_.strays is None else [estimator.summary_.strays]
     told += far_cells_note((column.name, column.description) for column in estimator.encoder_.columns)
     return {
         "schema": 2,

@@ -9,33 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsenam.explain.explanation import Curve, EditRecord
-from sparsenam.explain.summary import (
-    ColumnSummary,
-    DataSummary,
-    Density,
-    against_average,
-    kept_columns,
-    numbers,
-    rows_of_numbers,
-)
 from sparsenam.families import Family
+from sparsenam.fit.editing import points_of
+from sparsenam.fit.summary import ColumnSummary, DataSummary, Density, against_average, kept_columns
 from sparsenam.model import AdditiveModel
 from sparsenam.model.editing import Edit, TermCurve, column_curves, column_effect, terms_of
+from sparsenam.plain import numbers, rows_of_numbers
 from sparsenam.tables import TableEncoder
 
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
-POINTS = 8  # of a bin at which an effect is read
-
-
-def points_of(summary: ColumnSummary) -> tuple[Vector, Vector]:
-    """Return values or codes (points,) of a column and how many rows have each, rows spread evenly within a bin."""
-    if summary.density is not None:
-        edges = np.array(summary.density.edges)
-        inside = (np.arange(POINTS) + 0.5) / POINTS
-        x = (edges[:-1, None] + inside * np.diff(edges)[:, None]).ravel()
-        return x, np.repeat(np.array(summary.density.counts) / POINTS, POINTS)
-    return np.arange(len(summary.counts), dtype=np.float64), np.array(summary.counts, dtype=np.float64)
 
 
 def edit_records(

@@ -18,10 +18,14 @@ from typing import (
 
 from sparsenam.codec import MaybeNaN, to_plain, unpack
 from sparsenam.errors import InputError, describe, nearest
-from sparsenam.explain.findings import Found
 from sparsenam.explain.pairs import Pair
-from sparsenam.explain.summary import Density, Numbers
-from sparsenam.explain.text import (
+from sparsenam.findings import Found
+from sparsenam.fit.summary import Density
+from sparsenam.forms import RefusalError
+from sparsenam.model.editing import EditKind
+from sparsenam.plain import Numbers
+from sparsenam.tables.text import date_key
+from sparsenam.text import (
     MINUS,
     FeatureKind,
     Task,
@@ -31,9 +35,6 @@ from sparsenam.explain.text import (
     response_units,
     share_text,
 )
-from sparsenam.forms import RefusalError
-from sparsenam.model.editing import EditKind
-from sparsenam.tables.text import date_key
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

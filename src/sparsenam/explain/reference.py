@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sparsenam.errors import InputError, describe, nearest
 from sparsenam.explain.explanation import Curve, EditRecord, Explanation, Feature
 from sparsenam.explain.pairs import Pair
-from sparsenam.explain.summary import Numbers, numbers, rows_of_numbers
+from sparsenam.plain import Numbers, numbers, rows_of_numbers
 
 Matrix = NDArray[np.float64]
 POINTS = 8  # of a bin at which an effect is read for its mean

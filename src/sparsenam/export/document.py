@@ -9,12 +9,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, cast, get_args
 
+from sparsenam.discover.discoveries import Discoveries
+from sparsenam.discover.stability import Stability
 from sparsenam.errors import InputError
-from sparsenam.explain.discoveries import Discoveries
-from sparsenam.explain.stability import Stability
-from sparsenam.explain.summary import ColumnSummary, TrainingSummary, kept_columns
-from sparsenam.export.plain_data import StoredCurve, rule_name
 from sparsenam.families import FAMILIES
+from sparsenam.fit.summary import ColumnSummary, TrainingSummary, kept_columns
 from sparsenam.forms import (
     FARTHEST,
     RefusalError,
@@ -40,6 +39,7 @@ from sparsenam.networks import ACTIVATION_NAMES
 from sparsenam.penalties import as_penalty
 from sparsenam.selection.discovery import Test
 from sparsenam.selection.stored_choice import CERTIFICATE, EVIDENCE
+from sparsenam.selection.stored_curve import rule_name
 from sparsenam.tables import TableEncoder
 from sparsenam.tables.columns import Column, Kind, Unit
 from sparsenam.tables.writing import WRITINGS
@@ -109,14 +109,12 @@ def _packed(value: Any, where: str) -> None:
 
 FACTS = record(
     {
-        "alpha_": either(number(0.0), _packed),
-        "n_parameters_": whole(),
-        "stationarity_": maybe(either(SIZE, _packed)),
-        "history_": _packed,
-        "readmitted_": _packed,
-        "substitutes_": _packed,
-    },
-    optional=("stationarity_", "history_"),
+        "alpha": either(number(0.0), _packed),
+        "n_parameters": whole(),
+        "stationarity": maybe(either(SIZE, _packed)),
+        "history": maybe(_packed),
+        "substitutes": _packed,
+    }
 )
 SUMMARY = record(
     {
@@ -148,12 +146,11 @@ SUMMARY = record(
         "created": text(100),
         "versions": by_name(text(1000)),
         "cut_short": maybe(text(1000)),
-        "strays": maybe(text()),
         "target": maybe(text()),
         "scores": maybe(by_name(maybe(FIGURE))),
         "source": maybe(by_name(text(1000))),
     },
-    optional=("cut_short", "strays", "target", "scores", "source"),
+    optional=("cut_short", "target", "scores", "source"),
 )
 STABILITY = record(
     {
@@ -364,10 +361,12 @@ def _require_known(names: Iterable[str], encoder: TableEncoder) -> None:
     require(set(names) <= set(encoder.names), "columns that the table does not have")
 
 
-def check_settings(settings: Mapping[str, Any], encoder: TableEncoder, curve: StoredCurve | None) -> None:
+def check_settings(settings: Mapping[str, Any], encoder: TableEncoder, curve: Mapping[str, Any] | None) -> None:
     """Raise `RefusalError` where a setting that is read after the fit cannot be one."""
     damage, rule, shapes = "a setting that cannot be", settings.get("rule"), settings.get("shapes")
-    require(curve is None or rule is None or rule_name(rule) in curve.choices, "a rule that is not that of the curve")
+    require(
+        curve is None or rule is None or rule_name(rule) in curve["choices"], "a rule that is not that of the curve"
+    )
     require(shapes is None or isinstance(shapes, Mapping), damage)
     kept: Any = settings.get("always_keep")
     require(kept is None or isinstance(kept, list | tuple), damage)

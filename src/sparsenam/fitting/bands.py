@@ -25,11 +25,9 @@ SHAPED = "its shape was asked for, and bands take curves as free"
 def bands_of(fitted: Fitted, context: Context) -> Bands:
     """Return how uncertain the effects of a fit are; refused where that cannot be said."""
     evidence = fitted.smooth
-    if fitted.left_out is not None:
-        return Bands.refused("the curves hold finer detail than the fit can say the uncertainty of")
     if evidence is None:
         return Bands.refused("bands come from the smooth fit, and this model was fitted in another way")
-    family, prepared = evidence.problem.family, evidence.counted.prepared
+    family, prepared = evidence.problem.family, evidence.problem.prepared
     if family.dispersion == "empirical":
         return Bands.refused(f"the {family.name} loss is no likelihood, so that nothing says how far curves vary")
     unit, scaling = prepared.target_scaling.scale, prepared.scaling
@@ -89,7 +87,7 @@ def _scarce(information: float) -> str:
 
 def _posterior(evidence: SmoothEvidence, free: list[int]) -> FitPosterior:
     """Return the posterior of the terms without a shape, all else taken as known."""
-    prepared, places = evidence.counted.prepared, evidence.places[free]
+    prepared, places = evidence.problem.prepared, evidence.places[free]
     present = prepared.weights > 0
     x = prepared.x[:, present]
     offset = None if evidence.offset is None else evidence.offset[present]

@@ -156,7 +156,6 @@ def add_pairs(
     named = asked_pairs(pairs, encoder, prepared)
     if named is None:
         at, on_scale = problem.at(scores)
-        at = at.without(smooth.left_out)
         most = None if pairs == "auto" else int(cast(int, pairs))
         terms = [term for term in value_terms(encoder, prepared).values() if term not in shaped]
         found = find_pairs(at, on_scale, choice, terms, most, heredity, splits(problem), context)
@@ -291,7 +290,6 @@ class PairFitter:
 
     def fit(self, problem: FamilyProblem, context: Context) -> Fitted:
         """Fit the problem's terms: those of ``mains`` on their own, and the pairs."""
-        problem = problem.without(self.start.left_out)
         prepared, family = problem.prepared, problem.family
         index = {int(term): place for place, term in enumerate(prepared.terms)}
         mains = np.array([place for term, place in index.items() if term in self.mains], dtype=np.intp)

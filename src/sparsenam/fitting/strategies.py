@@ -204,8 +204,7 @@ class SmoothFitter:
             context=context,
         )
         evidence = SmoothEvidence(problem, smooth, np.arange(prepared.terms.size))
-        counted, curves = evidence.counted.prepared, tuple(smooth.functions())
-        finished = finish(counted, problem.family, curves, smooth.intercept.copy())
+        finished = finish(prepared, problem.family, tuple(smooth.functions()), smooth.intercept.copy())
         if smooth.shapes:  # a term whose shape the data speak against is 0; it stays where it was asked to
             free = prepared.grouping.spread(prepared.grouping.weights) == 0.0
             finished = finished.keep(free | np.array([part.any() for part in smooth.coefficients], dtype=np.bool_))

@@ -27,8 +27,7 @@ from sparsenam.smooth.constraints import (
     step_bins,
     together,
 )
-from sparsenam.smooth.design import LeastSquares, RampBasis, RampDesign, SmoothState, has_far_cells, ramps_of
-from sparsenam.smooth.ends import without_strays
+from sparsenam.smooth.design import LeastSquares, RampBasis, RampDesign, SmoothState, ramps_of
 from sparsenam.smooth.newton import Curvatures, NewtonStep, SmoothProblem
 from sparsenam.smooth.prior import Layout, Spread, freedom_beyond_line, posterior, updated_strengths
 from sparsenam.tables.sample import Matrix, Vector
@@ -185,7 +184,7 @@ def resampled(layout: Layout, before: SmoothState) -> tuple[Matrix, Vector]:
 FIRST_RAMPS = 16  # of each term; matters little: MSE 1.08 with 16, 1.10 with 32, 1.09 with 64
 MOST_RAMPS = 512  # of one term; California, split 0: 0.2945, and 0.2975 with 128
 ROWS_PER_RAMP = 8  # at least, on average; those of one value count for one ramp
-COLUMNS = 2000  # of all: a budget of time and memory, eight matrices of 32 MB. Finer detail is found without matrices
+COLUMNS = 2000  # of all: a budget of time and memory, eight matrices of 32 MB
 # share of its ramps used as degrees of freedom at which a term gets more: MSE and cross-entropy 1.095 and
 # 0.0885 at 0.4, 1.109 and 0.0885 at 0.2, 1.062 and 0.0936 at 0.6
 CROWDED = 0.4
@@ -201,9 +200,6 @@ class SmoothFit:
     each, ``degrees_of_freedom`` (terms,) are those of one output (the mean over outputs), ``noise`` is σ² (1 for
     families without scale), and ``precision`` holds each term's prior precision Pⱼ (m_j, m_j), which the
     outputs share; those of steps are of its jumps. ``shapes`` has what was asked of terms, by index.
-    ``crowded`` says that terms would have got more ramps, had there been more columns; ``strays`` has the number of
-    rows that the fit left out, by index of the term whose curve they would have turned, and ``left_out`` (rows,) marks
-    these rows, None where there are none.
     """
 
     ramps: tuple[Ramps, ...]
@@ -214,9 +210,6 @@ class SmoothFit:
     precision: tuple[Matrix, ...]
     strengths: tuple[Vector, ...]
     shapes: Mapping[int, Shape] = field(default_factory=dict[int, Shape])
-    crowded: bool = False
-    strays: Mapping[int, int] = field(default_factory=dict[int, int])
-    left_out: NDArray[np.bool_] | None = None
 
     def take(self, terms: Sequence[int]) -> SmoothFit:
         """Return the fit of some of its terms; the others are left out as they are."""
@@ -230,8 +223,6 @@ class SmoothFit:
             precision=tuple(self.precision[term] for term in terms),
             strengths=tuple(self.strengths[term] for term in terms),
             shapes={number[term]: shape for term, shape in self.shapes.items() if term in number},
-            strays={number[term]: rows for term, rows in self.strays.items() if term in number},
-            left_out=self.left_out,
         )
 
     def functions(self) -> list[Curve]:
@@ -294,7 +285,6 @@ def smooth_fit(
     bent = {term for term, shape in asked.items() if shape.bend != 0}  # whose last slope goes on
     counts[jumping] = np.minimum(most[jumping], max(first, COLUMNS // x.shape[0]))  # jumps are found in fine bins alone
     steps, state, bins, within, spent = Steps(context), None, dict[int, StepBins](), task, 0.0
-    crowded = False
     for number in range(ROUNDS + 1):
         if asked:
             bins = step_bins(asked, task.x, task.weights, counts)
@@ -307,20 +297,15 @@ def smooth_fit(
         state = _solve_shapes(within, ramps, unordered, asked, Start(state), steps)
         share = state.degrees_of_freedom / _room(state, counts)
         more = doubled(counts, most, share, COLUMNS)
-        crowded = not np.array_equal(more, doubled(counts, most, share, np.iinfo(np.intp).max))
         growth = float(more.sum() / counts.sum()) ** 2  # of the products that take most of the time
         spent = time.monotonic() - started
         if number == ROUNDS or np.array_equal(more, counts) or not context.clock.has_room_for(growth * spent):
             break
         counts, state = more, replace(state, spreads=())  # large, and not needed any more
     assert state is not None
-    strays: Mapping[int, int] = {}
-    left_out = np.zeros(len(weights), dtype=np.bool_)
     if context.clock.has_room_for(spent):
-        within, state, strays, left_out[present] = _without_strays(within, state, unordered, asked, steps)
         state = _with_lines(within, state, unordered, asked, steps)
-    found = replace(as_fit(state, bins, asked), crowded=crowded, strays=strays)
-    return replace(found, left_out=left_out) if strays else found
+    return as_fit(state, bins, asked)
 
 
 def as_fit(state: SmoothState, bins: Mapping[int, StepBins], shapes: Mapping[int, Shape]) -> SmoothFit:
@@ -362,29 +347,6 @@ def _solve_shapes(
     jumping = [term in shapes and shapes[term].form == "steps" for term in range(len(ramps))]
     layout = Layout.of(ramps, unordered.tolist(), jumping)
     return solve(task, layout, start, steps, Cone.of(layout, shapes))
-
-
-def _without_strays(
-    task: SmoothProblem,
-    state: SmoothState,
-    unordered: NDArray[np.bool_],
-    shapes: Mapping[int, Shape],
-    steps: Steps,
-) -> tuple[SmoothProblem, SmoothState, Mapping[int, int], NDArray[np.bool_]]:
-    """Return the problem and the fit without the few far rows that turn ends of curves; see `without_strays`."""
-    free = [term for term in range(len(unordered)) if not unordered[term] and term not in shapes]
-    far = [term for term in free if has_far_cells(task.x[term], task.weights)]
-
-    def again(rest: SmoothProblem, before: SmoothState) -> SmoothState:
-        ramps = list(before.layout.ramps)
-        for term in free:
-            ramps[term] = ramps_of(rest.x[term], rest.weights, ramps[term].size)
-        return _solve_shapes(rest, ramps, unordered, shapes, Start(replace(before, spreads=())), steps)
-
-    codes = np.flatnonzero(unordered).tolist()
-    if not far:
-        return task, state, {}, np.zeros(len(task.target), dtype=np.bool_)
-    return without_strays(task, state, far, codes, again)
 
 
 # degrees of freedom beyond a line below which a curve is a line. Of simulated lines it finds 0.6 to 0.8 (1000 rows or

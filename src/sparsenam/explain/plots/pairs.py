@@ -21,7 +21,7 @@ from sparsenam.explain.pairs import Pair
 from sparsenam.explain.plots import sheet as sheets
 from sparsenam.explain.plots.sheet import FONT, SMALL, Panel, plain
 from sparsenam.explain.surfaces import CellAxis, Surface, chosen_pair, pair_title, surface
-from sparsenam.explain.text import number_text, share_text
+from sparsenam.text import number_text, share_text
 
 Matrix = NDArray[np.float64]
 COLOURS = LinearSegmentedColormap.from_list("minus_plus", [VERMILLION, "#ffffff", BLUE])

@@ -16,7 +16,7 @@ from sparsenam.explain.explanation import Explanation
 from sparsenam.explain.local import LocalExplanation
 from sparsenam.explain.plots import sheet as sheets
 from sparsenam.explain.plots.sheet import FONT, SMALL, Panel, numbers, one_panel, plain
-from sparsenam.explain.text import count_text, number_text, shorten, signed_text
+from sparsenam.text import count_text, number_text, shorten, signed_text
 
 Part = TypeVar("Part")
 LABEL_HEIGHT = 0.052  # of a panel: the least distance between two names

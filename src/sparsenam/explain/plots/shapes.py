@@ -16,7 +16,7 @@ from sparsenam.explain.drawing import BLACK, BLUE, ORANGE, PENS, Axis, Pen, pen
 from sparsenam.explain.explanation import POINTWISE, Explanation, Feature
 from sparsenam.explain.plots import sheet as sheets
 from sparsenam.explain.plots.sheet import Panel, numbers, plain
-from sparsenam.explain.text import abbreviations
+from sparsenam.text import abbreviations
 
 LEVEL_LETTERS = 12
 LETTERS_IN_A_ROW = 26  # names of levels that fit side by side under a panel

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sparsenam.errors import InputError, describe
 from sparsenam.explain.drawing import Axis, Kind, Tick
-from sparsenam.explain.text import shorten, wrap
+from sparsenam.text import shorten, wrap
 
 FONT = 8.0
 SMALL = 7.0

@@ -12,8 +12,8 @@ from sparsenam.explain.local import RowExplanation
 from sparsenam.explain.report import svg
 from sparsenam.explain.report.markup import Markup, clean, element, joined
 from sparsenam.explain.report.svg import UNITS, placed
-from sparsenam.explain.summary import Density
-from sparsenam.explain.text import (
+from sparsenam.fit.summary import Density
+from sparsenam.text import (
     MISSING,
     SURVIVAL_UNITS,
     TIMES,

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 from sparsenam.explain.charts import drawn_levels, has_levels, levels_note, loss_curve, path_lines, shown_output
 from sparsenam.explain.explanation import Curve, Explanation, Feature, Level
-from sparsenam.explain.findings import Finding
 from sparsenam.explain.local import Contribution, LocalExplanation, RowExplanation, describe_effect
 from sparsenam.explain.pairs import Pair
 from sparsenam.explain.report.drawings import loss_chart, path_chart, shape_chart, waterfall_chart
@@ -24,7 +23,8 @@ from sparsenam.explain.report.markup import (
     table,
 )
 from sparsenam.explain.report.svg import PENS, UNITS, mark, placed, rectangle, stretched
-from sparsenam.explain.text import (
+from sparsenam.findings import Finding
+from sparsenam.text import (
     MISSING,
     NOTHING,
     SURVIVAL_UNITS,

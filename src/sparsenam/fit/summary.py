@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 import sys
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -16,16 +17,17 @@ import scipy
 import sklearn
 from numpy.typing import NDArray
 
-from sparsenam.codec import Bounds, Count, MaybeNaN, Size, to_plain, unpack
+from sparsenam.codec import Bounds, Count, Size, to_plain, unpack
 from sparsenam.families import Family
 from sparsenam.model import AdditiveModel
+from sparsenam.plain import numbers, rows_of_numbers
 from sparsenam.selection import Evidence, RegularizationPath
 from sparsenam.tables import PreparedSample, TableEncoder, Term
+from sparsenam.tables.cells import Cells
 
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
 Mask = NDArray[np.bool_]
-Numbers = tuple[MaybeNaN, ...]
 ROWS_AT_ONCE = 65_536
 BINS = 40
 FEW = 12  # a column with up to so many distinct values has one bin for each
@@ -40,16 +42,6 @@ class Density:
 
     edges: tuple[float, ...]
     counts: Annotated[tuple[Count, ...], Bounds(1)]
-
-
-def numbers(values: Iterable[float]) -> Numbers:
-    """Return values as Python floats."""
-    return tuple(float(value) for value in values)
-
-
-def rows_of_numbers(rows: Iterable[Iterable[float]]) -> tuple[Numbers, ...]:
-    """Return a matrix as Python floats, row by row."""
-    return tuple(numbers(row) for row in rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,9 +92,8 @@ class TrainingSummary:
 
     ``twins`` names, for a column left out, the column that equals it in every row; ``constant`` the columns that do
     not vary over the rows that count; ``evidence`` is what held-out rows know of the choice, None where there was none.
-    ``cut_short`` says what ended the fit early, and ``strays`` which rows the curves are fitted without. Who fits may
-    add the name of the ``target``, ``scores`` on rows held out, by their names, and the ``source`` of the rows, such as
-    file and digest.
+    ``cut_short`` says what ended the fit early. Who fits may add the name of the ``target``, ``scores`` on rows held
+    out, by their names, and the ``source`` of the rows, such as file and digest.
     """
 
     data: DataSummary
@@ -114,7 +105,6 @@ class TrainingSummary:
     created: Word
     versions: dict[str, Word]
     cut_short: str | None = None
-    strays: str | None = None
     target: str | None = None
     scores: dict[str, float | None] | None = None
     source: dict[str, str] | None = None
@@ -137,7 +127,6 @@ def summarize_training(
     weights: Vector,
     path: RegularizationPath | None,
     evidence: Evidence | None,
-    seconds: float,
 ) -> TrainingSummary:
     """Return the training data in brief, and what left columns out before the fit began.
 
@@ -153,8 +142,6 @@ def summarize_training(
         The path by which the columns were chosen, its names and norms by column; None without one.
     evidence
         What held-out rows know of the choice; None without one.
-    seconds
-        How long the fit took.
     """
     return TrainingSummary(
         data=summarize_data(encoder, model, encoded, weights),
@@ -162,7 +149,7 @@ def summarize_training(
         twins=_twin_columns(encoder, prepared),
         constant=_constant_columns(encoder, prepared),
         evidence=evidence,
-        seconds=seconds,
+        seconds=0.0,
         created=datetime.now(UTC).date().isoformat(),
         versions=dict(_versions()) | ({} if model.weights is None else _torch_version()),
     )
@@ -224,6 +211,13 @@ def kept_columns(encoder: TableEncoder, model: AdditiveModel) -> list[int]:
 def reader_of(encoder: TableEncoder, model: AdditiveModel, also: Iterable[int] = ()) -> TableEncoder:
     """Return the encoder that reads what a model needs: the kept columns, and others by their indices."""
     return encoder.reading([*kept_columns(encoder, model), *also])
+
+
+def read_cells(encoder: TableEncoder, X: object) -> tuple[Cells, ...]:
+    """Return the cells of a table like that of the fit, column by column; those of absent columns are missing."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # whoever encodes the table has warned already
+        return encoder.columns_of(X).columns
 
 
 def interactions_of(encoder: TableEncoder, model: AdditiveModel) -> tuple[tuple[str, str], ...]:

@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sparsenam.audit.harm import mean_and_error
+from sparsenam.audit.results import ROUNDING, rows_of, subgroup_text, with_error
+from sparsenam.audit.subgroups import NOWHERE, Partition
 from sparsenam.codec import to_plain
-from sparsenam.explain.audit import ROUNDING, rows_of, subgroup_text, with_error
-from sparsenam.explain.findings import Finding, FindingTable
-from sparsenam.explain.summary import Numbers, numbers, rows_of_numbers
-from sparsenam.explain.text import count_text, number_text, share_text
-from sparsenam.fitting.harm import mean_and_error
-from sparsenam.fitting.subgroups import NOWHERE, Partition
+from sparsenam.findings import Finding, FindingTable
+from sparsenam.plain import Numbers, numbers, rows_of_numbers
 from sparsenam.tables.columns import Column
 from sparsenam.tables.text import date_key
+from sparsenam.text import count_text, number_text, share_text
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]

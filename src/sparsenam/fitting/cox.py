@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from sparsenam.context import Context
 from sparsenam.errors import InputError, describe
 from sparsenam.families import Family, Poisson, best_intercept
+from sparsenam.fitting.alternation import EXACT_MOVE, Converged, CoxLikelihood, alternate
 from sparsenam.fitting.problem import FamilyProblem, Fitted, Fitter, Indices, Mask, Vector
 from sparsenam.model import AdditiveModel
 from sparsenam.model.additive import lowered
@@ -29,7 +30,6 @@ from sparsenam.selection.choose import (
 from sparsenam.selection.curve import Splits, held_out_counts
 from sparsenam.selection.task import ConvexTask
 from sparsenam.smooth.judge import SmoothJudge
-from sparsenam.survival.alternation import EXACT_MOVE, Converged, CoxLikelihood, alternate
 from sparsenam.survival.cox import Baseline, RiskSets, Ties
 from sparsenam.tables import PreparedSample, Sample, TableEncoder, prepare
 

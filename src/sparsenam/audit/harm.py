@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtr
 
+from sparsenam.audit.subgroups import NOWHERE, BinnedColumn, Codes, Partition
 from sparsenam.families import Family, best_intercept
-from sparsenam.fitting.subgroups import NOWHERE, BinnedColumn, Codes, Partition
 from sparsenam.model.residuals import is_of_classes
 
 Vector = NDArray[np.float64]

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from sparsenam.codec import Share, to_plain, unpack
 from sparsenam.errors import InputError, describe
-from sparsenam.explain.findings import Finding, FindingTable
-from sparsenam.explain.text import count_text
+from sparsenam.findings import Finding, FindingTable
 from sparsenam.forms import RefusalError, require
 from sparsenam.selection.discovery import FEWEST_ROWS, ColumnTests, Test, fewest
+from sparsenam.text import count_text
 
 SHOWN = 30  # columns in the table of a finding
 

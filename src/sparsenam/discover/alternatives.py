@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from sparsenam.codec import to_plain
-from sparsenam.explain.findings import Finding, FindingTable
-from sparsenam.explain.text import count_text, number_text
+from sparsenam.findings import Finding, FindingTable
 from sparsenam.selection.alternatives import JudgedSet, SearchResult, Units
 from sparsenam.tables.text import listed
+from sparsenam.text import count_text, number_text
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sparsenam.audit.harm import FEWEST_ROWS, SubgroupHarm, holm, mean_and_error
+from sparsenam.audit.subgroups import NOWHERE, Partition
 from sparsenam.codec import to_plain
-from sparsenam.explain.findings import Finding, FindingTable
-from sparsenam.explain.summary import Numbers
-from sparsenam.explain.text import count_text, number_text
-from sparsenam.fitting.harm import FEWEST_ROWS, SubgroupHarm, holm, mean_and_error
-from sparsenam.fitting.subgroups import NOWHERE, Partition
+from sparsenam.findings import Finding, FindingTable
+from sparsenam.plain import Numbers
+from sparsenam.text import count_text, number_text
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]

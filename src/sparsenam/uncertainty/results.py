@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsenam.codec import to_plain
-from sparsenam.explain.findings import Finding, FindingTable
-from sparsenam.explain.text import count_text, number_text
+from sparsenam.findings import Finding, FindingTable
 from sparsenam.model import AdditiveModel
 from sparsenam.model.residuals import Method, Residuals, is_of_classes, unit_spread
 from sparsenam.tables import TableEncoder
 from sparsenam.tables.text import listed
+from sparsenam.text import count_text, number_text
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]

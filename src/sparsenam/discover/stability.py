@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from sparsenam.codec import Bounds, Share, Size, to_plain, unpack
 from sparsenam.errors import InputError, check_number, describe
-from sparsenam.explain.findings import Finding, FindingTable
-from sparsenam.explain.text import NOTHING, count_text, number_text, share_text
+from sparsenam.findings import Finding, FindingTable
 from sparsenam.forms import RefusalError
 from sparsenam.selection.stability import low_columns_bound, low_columns_bound_if_unimodal, replacing_columns
 from sparsenam.tables.text import listed
+from sparsenam.text import NOTHING, count_text, number_text, share_text
 
 THRESHOLD = 0.9  # share of the half-samples from which a column is called stable
 THRESHOLDS = (1.0, 0.9, 0.75, 0.6)  # shown with their bounds
