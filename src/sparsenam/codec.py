@@ -54,8 +54,8 @@ class Via:
     """How an object of another class is stored: as a value of a hint, from which it is made again."""
 
     hint: Any
-    write: Callable[[Any], Any]
-    read: Callable[[Any], Any]
+    write: Callable[[Any], Any] = lambda value: value
+    read: Callable[[Any], Any] = lambda value: value
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,9 +295,13 @@ class _Optional(_Form):
 
 @dataclass(frozen=True, slots=True)
 class _Either(_Form):
-    """One of some hints that plain data tell apart, such as a number and a word."""
+    """One of some hints that plain data tell apart, such as a number and a word, or a list and an object."""
 
     forms: tuple[_Form, ...]
+
+    def write(self, value: Any, writer: _Writer) -> Any:
+        several = (form for form in self.forms if isinstance(form, _Items | _Record) and form.kind is type(value))
+        return next(several, _Form()).write(value, writer)
 
     def read(self, value: Any, reader: _Reader) -> Any:
         *others, last = self.forms
@@ -488,7 +492,7 @@ def _form(hint: Any, path: str) -> _Form:
     metadata: tuple[Any, ...] = ()
     if get_origin(hint) is Annotated:
         hint, *rest = get_args(hint)
-        metadata = tuple(rest)
+        metadata = tuple(reversed(rest))  # of a hint that is annotated again, the last counts
     via = next((each for each in metadata if isinstance(each, Via)), None)
     if via is not None:
         return _Via(_form(via.hint, path), via)

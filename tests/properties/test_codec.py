@@ -49,7 +49,7 @@ class Step:
 @dataclass(frozen=True, eq=False)
 class Piece:
     name: str
-    knots: Numbers
+    knots: Annotated[Numbers, Array(1, -1e9)]  # the last of several counts
     values: Grid
     axes: tuple[Numbers, Numbers]
     which: Annotated[NDArray[np.intp], Array(1, 0, 99)]
@@ -91,7 +91,7 @@ def vector(elements=numbers, dtype=np.float64):
 pieces = st.builds(
     Piece,
     name=texts,
-    knots=vector(),
+    knots=vector(st.floats(-1e9, 1e300)),
     values=arrays(np.float64, st.tuples(st.integers(0, 3), st.integers(0, 3)), elements=numbers),
     axes=st.tuples(vector(), vector()),
     which=vector(st.integers(0, 99), np.intp),
@@ -222,6 +222,7 @@ DAMAGE = {
     "a tensor of another type": (tensor("pieces.knots", lambda knots: knots.astype(np.int64)), "shape or type"),
     "a tensor of more axes": (tensor("pieces.knots", lambda knots: knots[None]), "shape or type"),
     "NaN": (tensor("pieces.knots", lambda knots: knots * math.nan), "not finite"),
+    "a knot below": (tensor("pieces.knots", lambda knots: knots - 1e10), "out of range"),
     "an index beyond": (tensor("pieces.which", lambda which: which + 99), "out of range"),
     "a negative shape": (tensor("pieces.axes:shape", lambda shape: -shape), "shape or type"),
     "a huge shape": (tensor("pieces.axes:shape", lambda shape: shape.astype(np.int64) * 2**60), "shape or type"),

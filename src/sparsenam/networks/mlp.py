@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import erf, expit
+
+from sparsenam.codec import Array as StoredArray
+from sparsenam.codec import Bounds, Count
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -18,6 +21,8 @@ if TYPE_CHECKING:
 
 Array = TypeVar("Array", bound=Any)  # numpy or torch
 Vector = NDArray[np.float64]
+WIDEST = 1 << 24  # of a layer in a file
+Width = Annotated[int, Bounds(1, WIDEST)]
 
 ACTIVATIONS: dict[str, Callable[[Vector], Vector]] = {
     "relu": lambda argument: np.maximum(argument, 0.0),
@@ -48,10 +53,10 @@ class MLPBank:
         sub-networks are padded with entries that stay zero.
     """
 
-    hidden: tuple[int, ...]
-    outputs: int
+    hidden: Annotated[tuple[Width, ...], Bounds(0, 64)]
+    outputs: Count
     activation: str
-    widths: NDArray[np.intp] | None = None
+    widths: Annotated[NDArray[np.intp], StoredArray(2, 1, WIDEST)] | None = None
 
     @property
     def shapes(self) -> list[tuple[int, int]]:

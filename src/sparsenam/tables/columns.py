@@ -10,6 +10,7 @@ from typing import Any, Literal, cast, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from sparsenam.codec import Count
 from sparsenam.errors import InputError, RowError, describe, nearest
 from sparsenam.tables.cells import AS_NUMBERS, Cells, Codes, Mask, Vector
 from sparsenam.tables.sample import ROUNDING
@@ -140,7 +141,7 @@ class Column:
     name: str
     kind: Kind
     description: str
-    n_missing: int = 0
+    n_missing: Count = 0
     levels: tuple[str, ...] = ()
     pooled: tuple[str, ...] = ()
     unit: Unit = ""

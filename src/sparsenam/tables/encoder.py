@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, replace
 from numbers import Integral
 from typing import Any, Literal, Self, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sparsenam.codec import Count, pack, unpack
 from sparsenam.errors import ConstantColumnWarning, IdentifierWarning, InputError, check_number, describe, nearest
 from sparsenam.tables.cells import find_far_cells
 from sparsenam.tables.columns import Column, Reading, Wanted, check_feature_types, fit_column, known_value, read_column
@@ -35,7 +36,7 @@ class Term:
     """One column of the encoded matrix: a number, a code (0, 1), a code (0 … L-1), or whether a cell is missing."""
 
     name: str
-    column: int
+    column: Count
     kind: Literal["number", "binary", "levels", "missing"]
     levels: tuple[str, ...] = ()
 
@@ -77,7 +78,7 @@ class TableEncoder:
     columns: tuple[Column, ...]
     terms: tuple[Term, ...]
     estimator_name: str = "TableEncoder"
-    needed: frozenset[int] | None = None
+    needed: frozenset[int] | None = field(default=None, metadata={"stored": False})
 
     @classmethod
     def fit(
@@ -234,24 +235,12 @@ class TableEncoder:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the encoder as plain data, ready for JSON: of columns and terms, what is not as usual."""
-        return {
-            "names": self.names,
-            "named": self.named,
-            "columns": tuple(_unusual(column) for column in self.columns),
-            "terms": tuple(_unusual(term) for term in self.terms),
-            "estimator_name": self.estimator_name,
-        }
+        return pack(self, brief=True)[0]
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """Return the encoder that ``to_dict`` wrote, before or after a passage through JSON."""
-        return cls(
-            tuple(data["names"]),
-            bool(data["named"]),
-            tuple(Column(**_with_tuples(column, "levels", "pooled")) for column in data["columns"]),
-            tuple(Term(**_with_tuples(term, "levels")) for term in data["terms"]),
-            str(data["estimator_name"]),
-        )
+        return unpack(cls, data, brief=True)
 
     def readings(self, frame: Frame) -> list[Reading]:
         """Return the columns of a table, matched with those of the fit, in numbers; NaN for those that are not read."""
@@ -413,16 +402,6 @@ def _terms(columns: list[Column], split_levels: bool) -> list[Term]:
         if column.missing_term == f"{column.name} ({mark})":  # not that of another column
             terms.append(Term(column.missing_term, index, "missing"))
     return terms
-
-
-def _unusual(part: Column | Term) -> dict[str, Any]:
-    """Return the fields that are not at their defaults: of a wide table, each takes its place many times."""
-    values = {field.name: (getattr(part, field.name), field.default) for field in fields(part)}
-    return {name: value for name, (value, usual) in values.items() if value != usual}
-
-
-def _with_tuples(data: Mapping[str, Any], *keys: str) -> dict[str, Any]:
-    return {**data, **{key: tuple(data[key]) for key in keys if key in data}}
 
 
 ColumnName = str | int
