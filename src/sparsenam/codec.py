@@ -18,12 +18,13 @@ from typing import Annotated, Any, Literal, TypeVar, Union, cast, get_args, get_
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsenam.errors import InputError
-from sparsenam.forms import FARTHEST, LARGEST, RefusalError
+from sparsenam.errors import InputError, RefusalError
 
 Tensors = dict[str, NDArray[Any]]
 Kind = TypeVar("Kind")
 
+LARGEST = 2**53  # of a whole number in a file
+FARTHEST = 1e300  # of a number that the library computes with: sums and squares of differences stay finite below
 LONGEST = 1_000_000  # characters of a text, such as the words of a long list of columns
 DEEPEST = 32  # nesting of plain data
 SHORTER = {"float64": "float32", "int64": "int32", "bool": "uint8"}

@@ -28,10 +28,9 @@ from sparsenam.container import (
     parse_object,
     unpacked,
 )
-from sparsenam.errors import CheckpointError, CheckpointWarning
+from sparsenam.errors import CheckpointError, CheckpointWarning, RefusalError
 from sparsenam.export import ModelFileError
 from sparsenam.fit import Fit
-from sparsenam.forms import RefusalError
 from sparsenam.tables import TableEncoder
 
 PLAIN = st.recursive(

@@ -20,12 +20,11 @@ from sklearn.exceptions import ConvergenceWarning
 import sparsenam
 from sparsenam import Network, SNAMClassifier, SNAMRegressor, SNAMSurvival, survival_target
 from sparsenam.codec import pack, unpack
-from sparsenam.errors import InputError
+from sparsenam.errors import InputError, RefusalError
 from sparsenam.export import ModelFileError, ModelFileWarning, StoredCurve
 from sparsenam.export.container import read_container, write_container
 from sparsenam.export.settings import pack_parameters, unpack_parameters
 from sparsenam.families import Quantile, Tweedie
-from sparsenam.forms import RefusalError
 from sparsenam.selection import Compact
 
 DATA = Path(__file__).parent.parent / "data"

@@ -10,9 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsenam.codec import Share, to_plain, unpack
-from sparsenam.errors import InputError, describe
+from sparsenam.errors import InputError, RefusalError, describe, require
 from sparsenam.findings import Finding, FindingTable
-from sparsenam.forms import RefusalError, require
 from sparsenam.selection.discovery import FEWEST_ROWS, ColumnTests, Test, fewest
 from sparsenam.text import count_text
 

@@ -10,9 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsenam.codec import Bounds, Share, Size, to_plain, unpack
-from sparsenam.errors import InputError, check_number, describe
+from sparsenam.errors import InputError, RefusalError, check_number, describe
 from sparsenam.findings import Finding, FindingTable
-from sparsenam.forms import RefusalError
 from sparsenam.selection.stability import low_columns_bound, low_columns_bound_if_unimodal, replacing_columns
 from sparsenam.tables.text import listed
 from sparsenam.text import NOTHING, count_text, number_text, share_text

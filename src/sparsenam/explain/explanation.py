@@ -17,11 +17,10 @@ from typing import (
 )
 
 from sparsenam.codec import MaybeNaN, to_plain, unpack
-from sparsenam.errors import InputError, describe, nearest
+from sparsenam.errors import InputError, RefusalError, describe, nearest
 from sparsenam.explain.pairs import Pair
 from sparsenam.findings import Found
 from sparsenam.fit.summary import Density
-from sparsenam.forms import RefusalError
 from sparsenam.model.editing import EditKind
 from sparsenam.plain import Numbers
 from sparsenam.tables.text import date_key

@@ -12,12 +12,12 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from sparsenam.codec import FARTHEST
 from sparsenam.discover.stability import Stability
-from sparsenam.errors import InputError
+from sparsenam.errors import InputError, RefusalError, require
 from sparsenam.families import Response
 from sparsenam.fit import ClassResponse, Fit, NumberResponse, SurvivalResponse
 from sparsenam.fit.summary import ColumnSummary, kept_columns
-from sparsenam.forms import FARTHEST, RefusalError, require
 from sparsenam.model import AdditiveModel
 from sparsenam.model.additive import SubNetworks
 from sparsenam.model.bands import LEVELS, Bands

@@ -12,14 +12,13 @@ from typing import Annotated, Any, Literal, cast
 
 from sparsenam.codec import Bounds, pack, unpack
 from sparsenam.container import Tensors, compact_json, parse_object
-from sparsenam.errors import InputError, describe
+from sparsenam.errors import InputError, RefusalError, describe, require
 from sparsenam.export.checks import check_fit, check_settings
 from sparsenam.export.container import ModelFileError, ModelFileWarning, read_container, refused, write_container
 from sparsenam.export.settings import ParameterClasses, pack_parameters, unpack_parameters
 from sparsenam.families import FAMILIES
 from sparsenam.families.stored import is_known_family
 from sparsenam.fit import Fit
-from sparsenam.forms import RefusalError, require
 from sparsenam.model import AdditiveModel
 from sparsenam.model.additive import SubNetworks
 from sparsenam.networks import MLPBank

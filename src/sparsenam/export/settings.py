@@ -13,13 +13,13 @@ from sklearn.base import BaseEstimator
 
 from sparsenam import codec
 from sparsenam.codec import to_plain
-from sparsenam.errors import InputError
+from sparsenam.errors import InputError, RefusalError, require
 from sparsenam.families import Family
 from sparsenam.families.stored import StoredFamily, family_record, is_known_family
-from sparsenam.forms import RefusalError, as_record, require
 
 ParameterClasses = Mapping[str, type]
 
+OBJECT = {"class", "parameters"}
 PARAMETER_CLASSES = ("Network", "Compact", "OneSE", "Best", "FDR")  # objects of plain parameters that settings may hold
 
 
@@ -57,7 +57,8 @@ def unpack_parameters(data: Any, classes: ParameterClasses) -> dict[str, Any]:
         if content is None:
             parameters[name] = unpack(value)
             continue
-        record = as_record(content, ("class", "parameters"), "damaged settings")
+        require(isinstance(content, dict) and set(cast("dict[str, Any]", content)) == OBJECT, "damaged settings")
+        record = cast("dict[str, Any]", content)
         known = isinstance(record["class"], str) and record["class"] in classes
         require(known, f"a setting of the unknown class {str(record['class'])[:40]!r}")
         try:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from sparsenam.codec import Size, Via
+from sparsenam.errors import RefusalError
 from sparsenam.families.base import FAMILIES, Family
-from sparsenam.forms import RefusalError
 
 PARAMETERS: dict[str, tuple[str, ...]] = {
     "tweedie": ("power",),

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsenam.codec import Bounds, Via
-from sparsenam.errors import InputError, describe
-from sparsenam.forms import RefusalError, require
+from sparsenam.errors import InputError, RefusalError, describe, require
 
 NUMBERS = ("bool", *(f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)), "float32", "float64")
 LONGEST = 10_000  # characters of a label

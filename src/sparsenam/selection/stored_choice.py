@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsenam.context import StageResult
+from sparsenam.codec import FARTHEST, Count, Size, to_plain, unpack
+from sparsenam.context import ArrayForm, StageResult
 from sparsenam.convex.problem import Certificate, ConvexPoint
-from sparsenam.forms import FARTHEST, ArrayForm, by_name, many, maybe, number, record, require, text, whole
+from sparsenam.errors import require
 from sparsenam.penalties import GroupLasso
 from sparsenam.selection.choose import Choice, ValidatedPath
 from sparsenam.selection.curve import CVCurve, Evidence
@@ -27,7 +28,7 @@ def pack_choice(choice: Choice) -> StageResult:
         "alpha": choice.alpha,
         "certificate": None if certificate is None else certificate.to_dict(),
         "taken": None if validated is None else validated.taken,
-        "evidence": None if validated is None else asdict(validated.evidence),
+        "evidence": None if validated is None else to_plain(validated.evidence),
         "points": 0 if validated is None else len(validated.points),
         "optimism": 1.0 if validated is None else validated.optimism,
     }
@@ -66,7 +67,7 @@ def unpack_choice(task: ConvexTask, stored: StageResult) -> Choice:
             same_as=arrays["curve/same_as"],
             n_columns=len(task.column_names),
         )
-        evidence = Evidence(**facts["evidence"])
+        evidence = unpack(Evidence, facts["evidence"])
         taken, optimism = int(facts["taken"]), float(facts.get("optimism", 1.0))
         validated = ValidatedPath(task, points, curve, taken, arrays["readmitted"], evidence, optimism=optimism)
     certificate = None if facts["certificate"] is None else Certificate.from_dict(facts["certificate"])
@@ -76,39 +77,25 @@ def unpack_choice(task: ConvexTask, stored: StageResult) -> Choice:
 
 
 LARGEST_SCORE = 300.0  # of a row: hazards of two rows may differ by e to the double of it, which is still a number
-SHARE = number(0.0, 1.0)
-EVIDENCE = {
-    "gain": number(),
-    "gain_error": number(0.0),
-    "behind_all": maybe(number()),
-    "behind_all_error": maybe(number(0.0)),
-    "kept_in": by_name(SHARE),
-    "best_gain": number(),
-}
-CERTIFICATE = {
-    "gap": number(),
-    "tol": number(0.0),
-    "alpha": number(0.0),
-    "slack": by_name(number(0.0)),
-    "kept": many(text()),
-}
-FACTS = record(
-    {
-        "basis": text(),
-        "alpha": number(0.0),
-        "certificate": maybe(record(CERTIFICATE)),
-        "taken": maybe(whole()),
-        "evidence": maybe(record(EVIDENCE)),
-        "points": whole(),
-        "optimism": number(1.0),
-    }
-)
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """The plain data of a choice."""
+
+    basis: str
+    alpha: Size
+    certificate: Certificate | None
+    taken: Count | None
+    evidence: Evidence | None
+    points: Count
+    optimism: Size
 
 
 def _check_choice(task: ConvexTask, stored: StageResult) -> None:
     """Raise `RefusalError` unless a stage holds a choice among the groups of this task."""
     facts, arrays = stored.facts, stored.arrays
-    FACTS(facts, "")
+    unpack(Facts, facts)
     groups, rows, points = len(task.group_names), task.prepared.weights.size, facts["points"]
     outputs = task.prepared.target.shape[1]
     require(points * groups <= sum(array.size for array in arrays.values()), "more points than are there")
@@ -141,7 +128,7 @@ def _check_choice(task: ConvexTask, stored: StageResult) -> None:
         forms["curve/weights"] = ArrayForm((counted,), lowest=0.0)
         forms["curve/same_as"] = ArrayForm((points,), ("int64",), 0, points - 1)
         forms["readmitted"] = index
-    stored.check(FACTS, forms)
+    stored.check(forms)
     for prefix in prefixes:
         active, values = arrays[prefix + "active"], arrays[prefix + "values"]
         rising = all(bool((np.diff(arrays[prefix + name]) > 0).all()) for name in ("active", "support"))

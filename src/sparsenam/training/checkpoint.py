@@ -12,7 +12,7 @@ import torch
 
 from sparsenam.codec import pack, unpack
 from sparsenam.context import Context, StageResult
-from sparsenam.forms import require
+from sparsenam.errors import require
 from sparsenam.training.network import StoredHistory
 from sparsenam.training.solvers import Memory, Solver
 from sparsenam.training.state import Epoch, Parameters
