@@ -63,28 +63,11 @@ def compact(**settings):
     return change
 
 
-class Unclipped:
-    """numpy for one module, whose scores are not clipped to the range of the target."""
-
-    def __getattr__(self, name):
-        return getattr(np, name)
-
-    @staticmethod
-    def clip(values, low, high, **others):
-        return values if isinstance(low, np.ndarray) else np.clip(values, low, high, **others)
-
-
 def no_means(codes, n_levels, target, weights):
     """Return means of 0 for all levels, so that rare levels have no column."""
     from sparsenam.convex.features import PARTS
 
     return np.zeros((PARTS, n_levels, target.shape[1])), np.zeros((n_levels, target.shape[1]))
-
-
-def no_readmission():
-    from sparsenam.selection.choose import JudgedPoint
-
-    JudgedPoint.with_readmitted = lambda self, max_features: self
 
 
 @dataclass(frozen=True)
@@ -96,34 +79,21 @@ class Mechanism:
 
 
 MECHANISMS = {
-    "readmission": Mechanism("a dropped feature comes back if held-out rows clearly want it", no_readmission),
     "jumps": Mechanism(
         "the step away from a first or last value of many rows is not smoothed",
         put({"smooth.design:_with_jump": lambda *_: None}),
     ),
-    "lines": Mechanism(
-        "a curve of less than half a degree of freedom beyond a line becomes a line",
-        put({"smooth.fit:_with_lines": lambda task, state, *_: state}),
-    ),
     "PULL": Mechanism(
         "a weak term keeps a third of a degree of freedom", put({"smooth.prior:PULL": 0.0, "smooth.judge:PULL": 0.0})
     ),
-    "WIDEST": Mechanism("the variance of a term is kept from growing without bound", put({"smooth.prior:WIDEST": 0.0})),
     "repeated folds": Mechanism(
         "folds are drawn up to four times below 1200 rows", put({"selection.curve:REPEATED": 0})
     ),
-    "Compact: tolerance": Mechanism("1 % of the loss may be given up for a smaller model", compact(tolerance=0.0)),
     "Compact: luck": Mechanism(
         "what chance makes among many features may be given up",
-        put({"selection.curve:LEAST_LUCK": 0.0, "selection.curve:MOST_LUCK": 0.0}),
+        put({"selection.curve:luck_among": lambda n_columns: 0.0}),
     ),
     "Compact: share": Mechanism("never more than 3 % of what the best model explains", compact(share=UNLIMITED)),
-    "Compact: beyond doubt": Mechanism(
-        "never more than four standard errors", put({"selection.curve:BEYOND_DOUBT": UNLIMITED})
-    ),
-    "clipped scores": Mechanism(
-        "held-out scores are clipped to the range of the target (squared loss)", put({"smooth.judge:np": Unclipped()})
-    ),
     "rare-level means": Mechanism(
         "rare levels share a column of their mean targets while features are chosen",
         put({"convex.features:_means_without_a_part": no_means}),

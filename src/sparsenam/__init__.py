@@ -65,6 +65,6 @@ def load(path: str | PathLike[str]) -> AdditiveEstimator:
     sparsenam.export.ModelFileError
         When the file is damaged, changed or of an unknown version.
     """
-    from sparsenam.estimators.comparing import load_model
+    from sparsenam.estimators.models import load_model
 
     return load_model(path)

@@ -67,6 +67,7 @@ class Tags:
 
 
 Count = Annotated[int, Bounds(0, LARGEST)]
+Positive = Annotated[int, Bounds(1, LARGEST)]
 Size = Annotated[float, Bounds(0.0)]
 Share = Annotated[float, Bounds(0.0, 1.0)]
 MaybeNaN = Annotated[float, Bounds(nan=True)]  # NaN where it is not known, which is null in a document

@@ -11,7 +11,7 @@ from sparsenam.context import Context
 from sparsenam.convex.problem import Certificate
 from sparsenam.discover.discoveries import Discoveries, discoveries_of
 from sparsenam.fit.response import Response
-from sparsenam.fit.summary import cut_short_sentence, summarize_training
+from sparsenam.fit.summary import summarize_training
 from sparsenam.fit.value import Fit
 from sparsenam.fitting.all_rows import on_all_rows, trained_on
 from sparsenam.fitting.bands import bands_of
@@ -65,9 +65,8 @@ def fit(rows: Rows, plan: Plan, respond: Respond, context: Context) -> Fit:
     bands, residuals = bands_of(fitted, context), residuals_of(encoder, rows.sample, problem, choice, fitted, context)
     finished = problem.finish(fitted)
     made = _fit_value(rows, plan, problem, choice, finished, respond(problem, finished.model), discoveries)
-    summary = replace(
-        made.summary, seconds=time.perf_counter() - started, cut_short=cut_short_sentence(context.clock.cut_short)
-    )
+    seconds = time.perf_counter() - started
+    summary = replace(made.summary, seconds=seconds, out_of_time=tuple(context.clock.cut_short))
     certificate = None if found is None else found.certificate
     return replace(made, summary=summary, bands=bands, residuals=residuals, pair_certificate=certificate)
 

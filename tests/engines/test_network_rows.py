@@ -18,8 +18,7 @@ from sparsenam.errors import InputError
 from sparsenam.tables import sources
 from sparsenam.tables.arrow_rows import arrow_blocks, parquet_dataset
 from sparsenam.tables.blocks import MemoryBlocks, TargetColumns, VisitedBlocks
-from sparsenam.tables.dask_rows import DaskBlocks
-from sparsenam.tables.spark_rows import SparkBlocks
+from sparsenam.tables.cluster_rows import DaskBlocks, SparkBlocks
 from sparsenam.training import SCHEDULES, SOLVERS, TrainingPlan
 from sparsenam.training.rows import BlockRows
 from sparsenam.training.run import measure_stationarity, run

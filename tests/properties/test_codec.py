@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from sparsenam.codec import Array, Bounds, Count, MaybeNaN, Share, Tags, Via, pack, to_plain, unpack
 from sparsenam.container import packed, unpacked
-from sparsenam.errors import InputError
-from sparsenam.errors import RefusalError
+from sparsenam.errors import InputError, RefusalError
 
 Numbers = Annotated[NDArray[np.float64], Array(1)]
 Grid = Annotated[NDArray[np.float64], Array(2)]

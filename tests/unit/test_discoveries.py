@@ -65,7 +65,7 @@ def test_the_model_keeps_exactly_the_discoveries():
     assert set(model.fdr_.kept) == set(model.get_feature_names_out()) >= TRUE
     kept = {name for name, value in model.fdr_.statistics.items() if value >= model.fdr_.threshold}
     assert kept == set(model.fdr_.kept)
-    assert model.readmitted_ == () and model.evidence_ is None and model.cv_curve_ is not None
+    assert model.evidence_ is None and model.cv_curve_ is not None
 
 
 def test_few_columns_are_tested_by_halves_and_the_reason_is_said():

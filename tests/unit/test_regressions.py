@@ -452,7 +452,7 @@ def grouped_table(seed):
 
 
 @pytest.mark.parametrize(("seed", "most"), [(0, 3), (1, 2), (2, 4)])
-def test_readmission_under_a_limit_takes_whole_groups(seed, most):
+def test_a_limit_of_columns_takes_whole_groups(seed, most):
     table, y = grouped_table(seed)
     model = SNAMRegressor(feature_groups=[["b", "c", "d"]], rule="best", max_features=most, random_state=0)
     kept = set(model.fit(table, y).get_feature_names_out())

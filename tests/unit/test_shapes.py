@@ -171,7 +171,7 @@ def test_what_must_be_kept_stays_with_no_effect():
     assert (model.effects(X)[:, 1] == 0.0).all()
 
 
-def test_a_line_that_the_data_cannot_tell_from_a_curve_is_one_and_the_explanation_says_so():
+def test_a_curve_that_is_nearly_straight_is_called_linear_by_the_explanation():
     found = []
     for seed in range(6):
         generator = np.random.default_rng(seed)
@@ -181,7 +181,7 @@ def test_a_line_that_the_data_cannot_tell_from_a_curve_is_one_and_the_explanatio
         assert explanation.feature("wave").form == "curved"
         found.append(explanation.feature("line").form == "linear")
         assert ("line: mean absolute effect" in str(explanation)) and (", linear" in str(explanation)) == found[-1]
-    assert sum(found) >= 3
+    assert sum(found) >= 4
 
 
 def test_the_explanation_names_the_shape_that_was_asked_for():

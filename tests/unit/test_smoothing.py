@@ -48,15 +48,6 @@ def test_sine_is_recovered_and_a_line_needs_about_one_degree_of_freedom():
     assert abs(fit.noise - 0.25) < 0.03
 
 
-def test_a_line_is_found_where_the_last_round_of_knots_would_like_more(monkeypatch):
-    generator = np.random.default_rng(0)
-    x = generator.uniform(size=(2, 1000))
-    target = (np.sin(40 * x[0]) + 0.5 * x[1] + 0.3 * generator.standard_normal(1000))[:, None]
-    monkeypatch.setattr("sparsenam.smooth.fit.ROUNDS", 0)
-    curve, line = smooth_fit(x, target, np.ones(1000), Gaussian(), context=CONTEXT).ramps
-    assert (curve.size, line.size) == (16, 1)
-
-
 @every_family
 def test_integer_weights_are_repeated_rows(family):
     x, target, _ = sample(family, rows=120)

@@ -13,7 +13,7 @@ from sparsenam.cli.app import app
 from sparsenam.cli.tables import FileTable, write_table
 from sparsenam.discover.discoveries import Discoveries
 from sparsenam.errors import InputError
-from sparsenam.uncertainty.intervals import ELSEWHERE
+from sparsenam.estimators.attributes import ELSEWHERE
 from sparsenam.uncertainty.results import Uncertainty
 
 ROWS = 120

@@ -109,9 +109,9 @@ def read_partitions(
         if cells.missing.all():
             got = f"{cells.name!r} without any"
             raise InputError(describe(f"groups of {where}", "labels", got, "leave it out"))
-        column, _ = fit_column(cells, None, LEVELS)
+        column = fit_column(cells, None, LEVELS)
         if column.kind == "constant":  # one group of all the rows that have the label
-            column = Column(cells.name, "category", column.description, column.n_missing, column.levels)
+            column = Column(cells.name, "category", cells.stored, n_missing=column.n_missing, levels=column.levels)
         partitions.append(partition_of(cells.name, None, column, read_column(column, cells)))
     return partitions
 

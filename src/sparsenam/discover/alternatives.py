@@ -44,8 +44,8 @@ class Alternatives:
     ``needed`` are the columns of the model that every good model found has, ``spare`` those that can be dropped
     without another in their place, ``exchangeable`` those that one other column can replace, be it dropped or kept
     beside them, with how far the model is behind then. ``tolerance`` is the share of what is explained that may be
-    lost, None for the margin of the rule "compact". ``tried`` counts the sets that were judged; ``in_time`` is False
-    where the time ran out.
+    lost, None for two standard errors and at most 3 % of it. ``tried`` counts the sets that were judged; ``in_time``
+    is False where the time ran out.
     """
 
     columns: tuple[str, ...]
@@ -84,7 +84,7 @@ class Alternatives:
 
     def _notes(self) -> list[str]:
         if self.tolerance is None:
-            margin = "the margin of the rule 'compact' about the chosen model, at most 3 % of what it explains"
+            margin = "two standard errors of the chosen model, and 3 % of what it explains"
         else:
             margin = f"{number_text(100 * self.tolerance, 3)} % of what the chosen model explains"
         notes = [

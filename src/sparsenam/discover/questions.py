@@ -192,7 +192,7 @@ def search_alternatives(
     grouping, terms = problem.prepared.grouping, problem.prepared.terms
     chosen = [group for group, members in enumerate(grouping.members) if np.isin(terms[members], model.terms).any()]
     rule = question.plan.rule
-    margin = margin_for(tolerance, rule if isinstance(rule, Compact) else Compact(), len(problem.column_names))
+    margin = margin_for(tolerance, rule if isinstance(rule, Compact) else Compact())
     search = AlternativeSearch(
         SupportJudge(task, splits, loss),
         np.array(chosen, dtype=np.intp),

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsenam.codec import Bounds, Share, Size, to_plain, unpack
+from sparsenam.codec import Bounds, Positive, Share, Size, to_plain, unpack
 from sparsenam.errors import InputError, RefusalError, check_number, describe
 from sparsenam.findings import Finding, FindingTable
 from sparsenam.selection.stability import low_columns_bound, low_columns_bound_if_unimodal, replacing_columns
@@ -48,8 +48,8 @@ class Stability:
     above ``n_pairs`` where the time ran out.
     """
 
-    n_pairs: Annotated[int, Bounds(1)]
-    asked_pairs: Annotated[int, Bounds(1)]
+    n_pairs: Positive
+    asked_pairs: Positive
     alpha: Size
     kept_per_half: Size
     frequencies: dict[str, Share]

@@ -190,7 +190,7 @@ class AdditiveClassifier(ClassifierMixin, AdditiveEstimator):
         return tags
 
     def _several_labels(self, labels: Classes) -> tuple[NDArray[np.float64], Classes, Family]:
-        wanted: object = self.get_params(deep=False)["family"]
+        wanted: object = self.get_params(deep=False).get("family", "auto")
         if wanted not in ("auto", "multilabel"):
             expected = "'auto' or 'multilabel' for several labels"
             raise InputError(describe("family", expected, repr(wanted), "choose one"))
@@ -206,7 +206,7 @@ class AdditiveClassifier(ClassifierMixin, AdditiveEstimator):
             got = f"{classes.size} class ({classes.tolist()})"
             raise InputError(describe("y", "at least two classes", got, "give rows of another class too"))
         target = (labels[:, None] == classes[None, :]).astype(np.float64)
-        wanted = self.get_params(deep=False)["family"]
+        wanted = self.get_params(deep=False).get("family", "auto")
         if wanted == "auto":
             return target, classes, Binomial() if classes.size == 2 else Multinomial()
         family = as_family(wanted, CLASSIFICATION_FAMILIES)

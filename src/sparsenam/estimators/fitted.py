@@ -359,8 +359,8 @@ class FittedModel(SelectorMixin, BaseEstimator):
         y : array-like of shape (rows,) or (rows, outputs)
             Their target, as for ``fit``.
         tolerance : float or "auto", default "auto"
-            How much of what the model explains in rows held out another may lose. "auto" is the margin of the rule
-            "compact", about the chosen model: next to nothing, at most 3 % of it.
+            How much of what the model explains in rows held out another may lose. "auto" is what is not
+            certain, two standard errors, and at most 3 %.
         most : int, default 20
             Most models to return.
         sample_weight, exposure, groups : array-like of shape (rows,), optional

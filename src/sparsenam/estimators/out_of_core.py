@@ -21,10 +21,10 @@ from sparsenam.estimators.base import AdditiveEstimator
 from sparsenam.files import written_beside
 from sparsenam.tables import TableEncoder
 from sparsenam.tables.arrow_rows import PARQUET, arrow_library, column_names, tables_of
-from sparsenam.tables.dask_rows import text_names
+from sparsenam.tables.blocks import distinct_names
+from sparsenam.tables.cluster_rows import numbered
 from sparsenam.tables.encoder import News
 from sparsenam.tables.sources import source_of
-from sparsenam.tables.spark_rows import numbered
 
 Method = Literal["predict", "predict_proba", "decision_function"]
 METHODS: tuple[Method, ...] = ("predict", "predict_proba", "decision_function")
@@ -208,7 +208,7 @@ def with_predictions(predictor: Predictor, table: Any, model: AdditiveEstimator 
 
 
 def _by_dask(predictor: Predictor, frame: Any) -> Any:
-    predictor.check(text_names(frame))
+    predictor.check(distinct_names(frame.columns))
     meta = _pandas_of(frame._meta, predictor)
     return frame[list(predictor.inputs)].map_partitions(_pandas_of, predictor, meta=meta)
 

@@ -88,7 +88,7 @@ class AdditiveRegressor(RegressorMixin, AdditiveEstimator):
         exposure: ArrayLike | None = None,
         groups: ArrayLike | None = None,
     ) -> Self:
-        family = as_family(self.get_params(deep=False)["family"], REGRESSION_FAMILIES)
+        family = as_family(self.get_params(deep=False).get("family", "gaussian"), REGRESSION_FAMILIES)
         plan, y = self._plan(family), require_target(self, y)
         if exposure is not None:
             require_rates(family)
@@ -199,10 +199,10 @@ class SNAMRegressor(SNAMParameters, AdditiveRegressor):
         (groups, time series, …); or the folds themselves. Only for alpha="auto", as are ``rule``, ``n_alphas`` and
         ``max_features``.
     rule : {"compact", "one_se", "best"} or object, default "compact"
-        Which point of the cross-validation curve to take: the smallest model that gives up next to nothing, at most
-        3 % of what the best one explains (`sparsenam.selection.Compact`, whose numbers can be set), the smallest
-        within one standard error, or the best. `sparsenam.selection.FDR` keeps, instead of a point's columns, those
-        that a test finds, with false discoveries under control.
+        Which point of the cross-validation curve to take: the smallest model whose loss cannot be told from the
+        best one, at most 3 % of what that explains (`sparsenam.selection.Compact`, whose share can be set), the
+        smallest within one standard error, or the best. `sparsenam.selection.FDR` keeps, instead of a point's
+        columns, those that a test finds, with false discoveries under control.
     n_alphas : int, default 30
         Points of the path.
     max_features : int, optional

@@ -81,9 +81,7 @@ def given_table(request: TableRequest, plan: Plan, surroundings: Surroundings) -
     elif not isinstance(pairs, int) or pairs != 0:
         needs = "pairs"
     if blocks is not None and needs is not None:
-        expected = "a fit that reads its rows block by block"
-        remedy = "leave that out, or read a table of some rows into memory"
-        raise InputError(describe("a table that is not in memory", expected, needs, remedy))
+        raise _needs_all_rows(needs)
     if blocks is None:
         rows = _length(given.y)
         if needs is not None or not strategy.fits_all_rows or rows <= SAMPLE_ROWS or _length(given.X) != rows:
@@ -107,6 +105,17 @@ def given_table(request: TableRequest, plan: Plan, surroundings: Surroundings) -
             remedy = "leave out the rows where it is 0"
             raise InputError(describe(name, f"some number above 0{sample.among}", "none", remedy))
     return sample
+
+
+def require_in_memory(X: object, needs: str) -> None:
+    """Raise where a table is not in memory, for a fit that needs all its rows at once."""
+    if not isinstance(X, np.ndarray) and source_of(X) is not None:
+        raise _needs_all_rows(needs)
+
+
+def _needs_all_rows(needs: str) -> InputError:
+    expected, remedy = "a fit that reads its rows block by block", "read a table of some rows into memory"
+    return InputError(describe("a table that is not in memory", expected, needs, f"leave that out, or {remedy}"))
 
 
 def with_all_classes(given: GivenTable) -> GivenTable:

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_consistent_length
 from sparsenam.errors import InputError, check_word, describe
 from sparsenam.estimators.attributes import FromFit, survival_in
 from sparsenam.estimators.base import AdditiveEstimator, SNAMParameters, Surroundings, check_weights, require_target
+from sparsenam.estimators.rows import require_in_memory
 from sparsenam.fit import SurvivalResponse
 from sparsenam.fitting.cox import CoxProblem
 from sparsenam.fitting.plan import Rows
@@ -44,6 +45,7 @@ class AdditiveSurvival(AdditiveEstimator):
         ties: Ties = parameters["ties"]
         check_word("ties", ties, TIES)
         require_one_thread(parameters["n_jobs"], "a fit of survival times")
+        require_in_memory(X, "survival times")
         target = read_survival(require_target(self, y))
         plan = self._plan(None)
         encoder, terms = plan.read(X)

@@ -15,11 +15,7 @@ from sparsenam.explain.local import (
 )
 from sparsenam.explain.pairs import Pair, PairAxis
 from sparsenam.explain.reference import against_class
-from sparsenam.fit.summary import (
-    DataSummary,
-    Density,
-    TrainingSummary,
-)
+from sparsenam.fit.summary import DataSummary, Density, TrainingSummary
 from sparsenam.text import Task
 from sparsenam.uncertainty.results import PredictionIntervals, PredictionSets, Uncertainty
 

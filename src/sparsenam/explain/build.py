@@ -15,16 +15,22 @@ from sparsenam.explain.explanation import Curve, Dropped, Explanation, Feature, 
 from sparsenam.explain.pairs import Pair, PairAxis
 from sparsenam.explain.performance import kept_performance, survival_facts
 from sparsenam.fit import Fit, SurvivalResponse
-from sparsenam.fit.summary import ColumnSummary, DataSummary, against_average, is_split, read_cells, summarize_data
+from sparsenam.fit.summary import (
+    ColumnSummary,
+    DataSummary,
+    Density,
+    against_average,
+    is_split,
+    read_cells,
+    summarize_data,
+)
 from sparsenam.model import AdditiveModel, keep_terms
 from sparsenam.model.bands import TermBand
 from sparsenam.penalties import as_penalty
 from sparsenam.plain import numbers, rows_of_numbers
 from sparsenam.tables import Term
-from sparsenam.tables.cells import far_cells_note
-from sparsenam.tables.columns import Column
-from sparsenam.tables.text import date_in, number_in
-from sparsenam.text import FeatureKind, count_text
+from sparsenam.tables.notes import far_values_note
+from sparsenam.text import count_text
 from sparsenam.training import Network
 
 Matrix = NDArray[np.float64]
@@ -32,6 +38,9 @@ Vector = NDArray[np.float64]
 PRESENT = "(present)"
 POINTS = 129
 BARELY = 1.05  # times the penalty under which a column leaves
+# share of its range by which a curve may leave a line: 0.75 to 1.0 of true lines are found so, and no curve is lost
+# (300 to 5000 rows, `python benchmarks/shapes.py lines --seeds 8`)
+STRAIGHT = 0.05
 BEYOND = 0.1  # of the outermost bin by which a curve goes on: farther out an effect means nothing
 
 
@@ -152,7 +161,7 @@ def _feature(fit: Fit, column: int, data: ColumnSummary, kinks: dict[int, Vector
             curve = _curve(fit, value, np.array(data.density.edges), kinks.get(value), present)
     return Feature(
         name=described.name,
-        kind=_kind(described),
+        kind=described.reads,
         mean_absolute=data.mean_absolute,
         variation=data.variation,
         norm=float(fit.norms[column]),
@@ -165,7 +174,7 @@ def _feature(fit: Fit, column: int, data: ColumnSummary, kinks: dict[int, Vector
         reason=why_kept(fit, column) + ("; edited since" if is_edited else ""),
         kept_in=None if evidence is None else evidence.kept_in.get(described.name),
         stability=None if fit.stability is None else fit.stability.frequencies.get(described.name),
-        form=None if curve is None else _form(fit, column, values[0][0]),
+        form=None if curve is None else _form(fit, column, curve, data.density),
     )
 
 
@@ -226,7 +235,7 @@ def _pair_axis(fit: Fit, term: int, knots: Vector) -> PairAxis:
     gaps = described.n_missing > 0
     return PairAxis(
         name=described.name,
-        kind=_kind(described),
+        kind=described.reads,
         x=None if described.levels else numbers(knots),
         levels=tuple(described.levels[int(code)] for code in knots) if described.levels else None,
         missing=gaps,
@@ -247,16 +256,24 @@ def column_asked(fit: Fit, column: int) -> object:
     return shapes.get(fit.encoder.columns[column].name, shapes.get(column))
 
 
-def _form(fit: Fit, column: int, index: int) -> str:
-    """Return the shape that was asked of a column, else whether the curve of its kept term is a line."""
+def _form(fit: Fit, column: int, curve: Curve, density: Density | None) -> str:
+    """Return the shape that was asked of a column, else whether its curve is a line over the range of the data.
+
+    It is called linear where it stays within `STRAIGHT` of its range of the best line, in every output that it moves.
+    """
     asked = column_asked(fit, column)
     if asked is not None and asked != "smooth":
         return "+".join(word.strip() for word in str(asked).split("+"))
-    if not fit.model.exact_shapes:
-        return "curved"
-    shape = fit.model.curves[index]
-    one_slope = shape.knots.size == 1 and np.array_equal(shape.left_slope, shape.right_slope)
-    return "linear" if shape.knots.size == 2 or one_slope else "curved"
+    points, effect = np.array(curve.x), np.array(curve.effect)
+    low, high = (points[0], points[-1]) if density is None else (density.edges[0], density.edges[-1])
+    if not high > low:
+        return "linear"
+    x = np.linspace(low, high, POINTS)
+    values = np.stack([np.interp(x, points, each) for each in effect.T], axis=1)
+    lines = np.stack([np.ones(POINTS), (x - low) / (high - low)], axis=1)
+    rest = values - lines @ np.linalg.lstsq(lines, values, rcond=None)[0]
+    moves = np.ptp(values, axis=0)
+    return "linear" if (np.abs(rest).max(axis=0) <= STRAIGHT * moves.max()).all() else "curved"
 
 
 def _at_levels(fit: Fit, index: int, term: Term, codes: Vector) -> Matrix:
@@ -295,15 +312,6 @@ def _curve(fit: Fit, index: int, edges: Vector, kinks: Vector | None, shift: Vec
     return Curve(numbers(x), effect, rows_of_numbers(band.at(x)), numbers(band.critical(0.95)))
 
 
-def _kind(column: Column) -> FeatureKind:
-    if column.kind != "constant":
-        return column.kind
-    (value,) = column.levels
-    if number_in(value) is not None:
-        return "number"
-    return "category" if date_in(value) is None else "date"
-
-
 def _card(fit: Fit, data: DataSummary) -> dict[str, Any]:
     certificate, curve, taken, evidence = fit.certificate, fit.curve, fit.taken, fit.summary.evidence
     scores = fit.summary.scores
@@ -332,7 +340,7 @@ def _card(fit: Fit, data: DataSummary) -> dict[str, Any]:
                 *_edited(fit),
                 *_tested(fit),
                 *([] if evidence is None else evidence.notes()),
-                *far_cells_note((column.name, column.description) for column in fit.encoder.columns),
+                *far_values_note(fit.encoder.columns),
                 *_of_bands(fit),
             ],
             "created": fit.summary.created,
@@ -448,7 +456,8 @@ def _why_left_out(fit: Fit, column: int, found: frozenset[str]) -> Dropped:
     if column_asked(fit, column) is not None and fit.norms[column] == 0.0 and slack is None:
         return Dropped(name, "the data speak against the shape that was asked for")
     if slack is not None:
-        return Dropped(name, f"its gradient is {slack:.2f} of the alpha at which it would enter", slack)
+        reason = f"its gradient is {slack:.2f} of the alpha at which it would enter"
+        return Dropped(name, reason, slack, by_penalty=True)
     if fit.summary.cut_short is not None:
         return Dropped(name, "the fit was cut short before it could enter")
     if fit.certificate is not None:

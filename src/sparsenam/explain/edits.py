@@ -21,6 +21,14 @@ Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
 
 
+def importance_of(effects: Matrix, rows: Vector) -> dict[str, float]:
+    """Return the mean absolute effect and the variation of effects (points, outputs) that so many ``rows`` have."""
+    if not rows.any():
+        return {"mean_absolute": 0.0, "variation": 0.0}
+    sizes = np.average(np.abs(effects), axis=0, weights=rows)
+    return {"mean_absolute": float(sizes.mean()), "variation": float(np.ptp(effects[rows > 0], axis=0).max())}
+
+
 def edit_records(
     encoder: TableEncoder, family: Family, data: DataSummary, edits: Iterable[Edit]
 ) -> tuple[EditRecord, ...]:
@@ -94,10 +102,6 @@ def _measured(encoder: TableEncoder, model: AdditiveModel, column: int, summary:
     if not x.size:  # only its missing cells are a term
         x, counts = np.zeros(1), np.array([float(summary.present)])
     x, counts = np.append(x, np.nan), np.append(counts, float(summary.missing))
-    seen = counts > 0
     shapes = column_curves(model, terms_of(encoder, column))
-    effects = against_average(model.family, column_effect(encoder, shapes, x, model.intercept.size))[seen]
-    if not seen.any():
-        return replace(summary, mean_absolute=0.0, variation=0.0)
-    sizes = np.average(np.abs(effects), axis=0, weights=counts[seen])
-    return replace(summary, mean_absolute=float(sizes.mean()), variation=float(np.ptp(effects, axis=0).max()))
+    effects = against_average(model.family, column_effect(encoder, shapes, x, model.intercept.size))
+    return replace(summary, **importance_of(effects, counts))

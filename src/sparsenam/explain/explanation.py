@@ -97,8 +97,8 @@ class Feature:
     has one level, its present cells. ``entry`` is the rank of entry on the path, 1 for the first. ``substitutes``
     are dropped columns that could replace this one, each with the share of its effect that it expresses. ``kept_in``
     is the share of the folds whose fits keep it too, None where there were none. ``form`` of a curve is the shape that
-    was asked for, else "linear" or "curved"; a curve that the data cannot tell from a line is one. ``stability`` is the
-    share of half-samples that keep the column, None where they were not asked.
+    was asked for, else "linear" where it stays within 5 % of its range of a straight line, or "curved".
+    ``stability`` is the share of half-samples that keep the column, None where they were not asked.
     """
 
     name: str
@@ -146,11 +146,15 @@ class Feature:
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """A column that the model does not use, and why; ``slack`` is its gradient over the one that lets it in."""
+    """A column that the model does not use, and why; ``slack`` is its gradient over the one that lets it in.
+
+    ``by_penalty`` says that the gradient is the reason: a slack of 1 would let the column in.
+    """
 
     name: str
     reason: str
     slack: float | None = None
+    by_penalty: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,7 @@ from sparsenam.penalties import as_penalty
 from sparsenam.selection import RULES
 from sparsenam.selection.stored_curve import StoredCurve, rule_name
 from sparsenam.tables import TableEncoder
+from sparsenam.tables.cells import FIRST_DAY, LAST_DAY
 from sparsenam.tables.columns import Column
 from sparsenam.text import Task
 from sparsenam.training import Network
@@ -262,6 +263,11 @@ def check_encoder(encoder: TableEncoder) -> None:
         empty = column.is_empty and column.n_missing > 0 and not column.missing_term
         require((few or empty) and len(set(column.levels)) == len(column.levels), "a column of other levels")
         require(not column.pooled or column.kind == "category", "rare levels of no category")
+        require(column.different is None or not column.varies, "an identifier that is kept")
+        if column.far is not None:
+            values = column.far.values
+            dates = column.unit != "days" or all(FIRST_DAY <= value < LAST_DAY for value in values)
+            require(dates and len(values) == len(column.far.counts), "other far cells")
         require(not column.missing_term or column.missing_term in missing, "a column whose missing cells are no term")
     for term in encoder.terms:
         column = encoder.columns[term.column]

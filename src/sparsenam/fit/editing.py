@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sparsenam.errors import InputError, check_word, describe, nearest
 from sparsenam.fit.response import GivenRows
-from sparsenam.fit.summary import ColumnSummary
+from sparsenam.fit.summary import ColumnSummary, Density
 from sparsenam.fit.value import Fit
 from sparsenam.model import AdditiveModel
 from sparsenam.model.additive import SubNetworks
@@ -198,11 +198,15 @@ def _edited(
 def points_of(summary: ColumnSummary) -> tuple[Vector, Vector]:
     """Return values or codes (points,) of a column and how many rows have each, rows spread evenly within a bin."""
     if summary.density is not None:
-        edges = np.array(summary.density.edges)
-        inside = (np.arange(POINTS) + 0.5) / POINTS
-        x = (edges[:-1, None] + inside * np.diff(edges)[:, None]).ravel()
-        return x, np.repeat(np.array(summary.density.counts) / POINTS, POINTS)
+        return within_bins(summary.density)
     return np.arange(len(summary.counts), dtype=np.float64), np.array(summary.counts, dtype=np.float64)
+
+
+def within_bins(density: Density) -> tuple[Vector, Vector]:
+    """Return values (points,) within the bins of a histogram, and how many rows each stands for."""
+    edges, inside = np.array(density.edges), (np.arange(POINTS) + 0.5) / POINTS
+    x = (edges[:-1, None] + inside * np.diff(edges)[:, None]).ravel()
+    return x, np.repeat(np.array(density.counts) / POINTS, POINTS)
 
 
 def _utc_now() -> datetime:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import version
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 import scipy
@@ -28,6 +28,7 @@ from sparsenam.tables.cells import Cells
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
 Mask = NDArray[np.bool_]
+Preliminary = Literal["while", "after"]
 ROWS_AT_ONCE = 65_536
 BINS = 40
 FEW = 12  # a column with up to so many distinct values has one bin for each
@@ -92,8 +93,9 @@ class TrainingSummary:
 
     ``twins`` names, for a column left out, the column that equals it in every row; ``constant`` the columns that do
     not vary over the rows that count; ``evidence`` is what held-out rows know of the choice, None where there was none.
-    ``cut_short`` says what ended the fit early. Who fits may add the name of the ``target``, ``scores`` on rows held
-    out, by their names, and the ``source`` of the rows, such as file and digest.
+    ``out_of_time`` names the parts of the fit that ``max_seconds`` ended early; ``preliminary`` says when the user
+    stopped a fit of which this is a preliminary model. Who fits may add the name of the ``target``, ``scores`` on rows
+    held out, by their names, and the ``source`` of the rows, such as file and digest.
     """
 
     data: DataSummary
@@ -104,10 +106,23 @@ class TrainingSummary:
     seconds: Size
     created: Word
     versions: dict[str, Word]
-    cut_short: str | None = None
+    out_of_time: tuple[str, ...] = ()
+    preliminary: Preliminary | None = None
     target: str | None = None
     scores: dict[str, float | None] | None = None
     source: dict[str, str] | None = None
+
+    @property
+    def cut_short(self) -> str | None:
+        """What ended the fit early, in a sentence; None where nothing did."""
+        if self.preliminary is not None:
+            when = f"{self.preliminary} columns were chosen"
+            return f"The fit was stopped {when}: this is a preliminary model, whose effects are too small."
+        if not self.out_of_time:
+            return None
+        *most, last = self.out_of_time
+        named = f"{', '.join(most)} and {last}" if most else last
+        return f"max_seconds ended {named} early: the model is the best that was reached by then."
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data, ready for JSON."""
@@ -153,15 +168,6 @@ def summarize_training(
         created=datetime.now(UTC).date().isoformat(),
         versions=dict(_versions()) | ({} if model.weights is None else _torch_version()),
     )
-
-
-def cut_short_sentence(parts: Sequence[str]) -> str | None:
-    """Return what ``max_seconds`` ended early, in a sentence; None where it ended nothing."""
-    if not parts:
-        return None
-    *most, last = parts
-    named = f"{', '.join(most)} and {last}" if most else last
-    return f"max_seconds ended {named} early: the model is the best that was reached by then."
 
 
 def summarize_data(

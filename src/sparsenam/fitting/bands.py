@@ -9,14 +9,12 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from sparsenam.context import Context
-from sparsenam.convex.design import distinct
 from sparsenam.fitting.problem import Fitted, SmoothEvidence, Vector
 from sparsenam.model.bands import LEVELS, Bands, TermBand, between
-from sparsenam.smooth.bands import band_freedom, curve_covariances, normal_draws, term_band, with_bends
+from sparsenam.smooth.bands import band_freedom, curve_covariances, normal_draws, term_band
 from sparsenam.smooth.grid import PairSpread
 from sparsenam.smooth.newton import SmoothProblem
 from sparsenam.smooth.uncertainty import FitPosterior
-from sparsenam.tables import PreparedSample
 
 ENOUGH, SCARCE = 5.0, 3.0  # working weights for each degree of freedom: bands without a caveat, and any at all
 SHAPED = "its shape was asked for, and bands take curves as free"
@@ -97,19 +95,7 @@ def _posterior(evidence: SmoothEvidence, free: list[int]) -> FitPosterior:
         offset = held if offset is None else offset + held
     task = SmoothProblem(x[places], prepared.target[present], prepared.weights[present], evidence.problem.family)
     levels = prepared.levels[places]
-    found = FitPosterior.of(task, evidence.fit.take(free), levels, offset)
-    lines = [
-        term
-        for term, ramps in enumerate(found.layout.ramps)
-        if ramps.size == 1 and not levels[term] and _n_values(prepared, int(places[term])) > 2
-    ]
-    return with_bends(found, lines, levels)
-
-
-def _n_values(prepared: PreparedSample, place: int) -> int:
-    cells = prepared.x[place]
-    present = ~np.isnan(cells)
-    return distinct(cells[present], prepared.weights[present])[0].size
+    return FitPosterior.of(task, evidence.fit.take(free), levels, offset)
 
 
 def _add_margins(bands: dict[int, TermBand], spread: PairSpread, places: list[int]) -> None:

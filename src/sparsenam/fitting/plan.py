@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, cast
 
@@ -17,7 +17,6 @@ from sparsenam.errors import InputError, describe
 from sparsenam.families import Family
 from sparsenam.fitting.all_rows import LargeTable
 from sparsenam.fitting.cox import cox_problem
-from sparsenam.fitting.identity import choice_basis
 from sparsenam.fitting.problem import FitProblem, Fitted, Vector, family_problem
 from sparsenam.fitting.settings import DEFAULT_FOLDS, Settings, require_no_path_settings, resolve
 from sparsenam.fitting.strategies import SmoothFitter, Strategy
@@ -25,7 +24,6 @@ from sparsenam.penalties import Penalty, spread
 from sparsenam.selection import Rule, as_rule
 from sparsenam.selection.choose import Choice, CrossValidation
 from sparsenam.selection.curve import repeats_for, splits_of
-from sparsenam.selection.stored_choice import pack_choice, unpack_choice
 from sparsenam.selection.task import ConvexTask
 from sparsenam.tables import Sample, TableEncoder
 from sparsenam.tables.encoder import grouping_of
@@ -117,20 +115,13 @@ def choose(
     else:  # nothing is penalised: any alpha gives the same
         require_no_path_settings(plan.settings, "no column is penalised, so all are kept")
         how = 0.0
-    basis, stored = "", None
-    if context.resume is not None:  # what the choice rests on besides the settings: the family, and the folds
-        basis, stored = choice_basis(problem.family, how), context.recall("choice")
-    if stored is not None and stored.facts.get("basis") == basis:
-        with context.reading("choice"):
-            return unpack_choice(task, stored)
     choice = problem.choose(task, how, strategy.tol, strategy.quick, context)
     if context.clock.remaining() < (1.0 - CHOOSING) * context.clock.seconds:
         outcome = "the fit of the chosen columns is cut short" if choice.is_complete else "the choice may be too sparse"
         message = f"max_seconds ran out while columns were chosen: {outcome}; allow more."
         warnings.warn(message, ConvergenceWarning, stacklevel=2)
-    if context.resume is not None and choice.is_complete:  # one cut short is made again when the fit goes on
-        packed = pack_choice(choice)
-        context.keep("choice", replace(packed, facts={**packed.facts, "basis": basis}))
+    if context.resume is not None and not context.prefix:
+        context.resume.reached, context.resume.chosen = choice.alpha, True
     return choice
 
 
@@ -178,7 +169,6 @@ def splitter(plan: Plan, given_rows: Rows, context: Context) -> Callable[[FitPro
             plan.settings.n_alphas,
             plan.settings.max_features,
             plan.strategy.least_shrinkage,
-            plan.strategy.readmits,
             CHOOSING,
         )
 

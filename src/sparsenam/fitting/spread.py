@@ -15,7 +15,7 @@ from sparsenam.model import AdditiveModel, Curve
 from sparsenam.model.additive import finish
 from sparsenam.selection.screen import BINS, WIDTH, Binned
 from sparsenam.smooth.design import RampDesign, ramps_of
-from sparsenam.smooth.fit import Start, Steps, solve
+from sparsenam.smooth.fit import Steps, solve
 from sparsenam.smooth.leave_one_out import left_out_scores
 from sparsenam.smooth.newton import SmoothProblem
 from sparsenam.smooth.prior import Layout
@@ -93,7 +93,7 @@ def _fitted(sample: PreparedSample, context: Context) -> ErrorSpread | None:
     counts = [_levels_of(cells) - 1 if level else RAMPS for cells, level in _columns(sample)]
     ramps = [ramps_of(cells, sample.weights, max(count, 1)) for cells, count in zip(sample.x, counts, strict=True)]
     layout = Layout.of(ramps, sample.levels.tolist())
-    state = solve(task, layout, Start(), Steps(context))
+    state = solve(task, layout, None, Steps(context))
     design = RampDesign(layout, task.x, task.weights)
     scores = state.intercept + design.means @ state.coefficients + design.times(state.coefficients)
     precisions = layout.precisions(state.strengths)

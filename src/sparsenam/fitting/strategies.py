@@ -49,8 +49,6 @@ class Strategy:
         Whether cells far beyond all others are moved nearer first: right where effects are level beyond the data.
     chooses
         Whether the convex problem chooses terms.
-    readmits
-        Whether cross-validation may take dropped terms back.
     shapes
         What is asked of the effects of columns, by name or position.
     fits_all_rows
@@ -68,7 +66,6 @@ class Strategy:
     standardize: bool = True
     limits: bool = False
     chooses: bool = True
-    readmits: bool = True
     shapes: Mapping[ColumnName, Shape] = field(default_factory=dict[ColumnName, Shape])
     fits_all_rows: bool = False
     at_once: str = "refit=False or a random-feature model"
@@ -122,7 +119,6 @@ def convex_strategy(
         SmoothFitter(),
         splits_levels=kind == "random",
         limits=kind == "ramps",
-        readmits=False,
         least_shrinkage=True,
         norm=norm,
         tol=tol,
@@ -160,7 +156,6 @@ def penalised_network_strategy(network: Network, penalty: Penalty, alpha: float,
         splits_levels=True,
         standardize=network.standardize,
         chooses=False,
-        readmits=False,
         at_once=_all_at_once(network, penalty),
     )
 

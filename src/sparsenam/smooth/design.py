@@ -111,10 +111,6 @@ class KnotSums:
             self.squares + other.squares,
         )
 
-    def merged(self, shares: Matrix) -> KnotSums:
-        """Return the sums at other knots whose hat functions are H L, given L (knots, other knots)."""
-        return KnotSums(shares.T @ self.gram @ shares, shares.T @ self.sums, self.totals, self.squares)
-
 
 class RampBasis:
     """T (knots, columns): the values at all knots of each ramp less its mean.

@@ -29,12 +29,11 @@ from sparsenam.smooth.constraints import (
 )
 from sparsenam.smooth.design import LeastSquares, RampBasis, RampDesign, SmoothState, ramps_of
 from sparsenam.smooth.newton import Curvatures, NewtonStep, SmoothProblem
-from sparsenam.smooth.prior import Layout, Spread, freedom_beyond_line, posterior, updated_strengths
+from sparsenam.smooth.prior import Layout, Spread, posterior, updated_strengths
 from sparsenam.tables.sample import Matrix, Vector
 
 UPDATE_TOL = 0.01  # relative change of the degrees of freedom, twice in a row, at which the updates end
 LEAST_NOISE = 1e-8  # of σ², on the scale of a standardised target
-HELD_STEPS = 3  # of Newton's method where λ stays
 LARGE = 2500  # columns from which 6 updates must do instead of 15, each taking half a second and more
 
 
@@ -57,32 +56,30 @@ def has_converged(freedoms: Sequence[float]) -> bool:
     return len(changes) == 2 and all(changes)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Start:
-    """Where a fit starts: from a fit with other ramps, if any, whose λ and noise stay as ``held``, if given."""
-
-    before: SmoothState | None = None
-    held: list[Vector] | None = None
-
-
-def solve(task: SmoothProblem, layout: Layout, start: Start, steps: Steps, cone: Cone | None = None) -> SmoothState:
-    """Return the fit with the ramps of ``layout``, in a cone if one is given."""
+def solve(
+    task: SmoothProblem, layout: Layout, before: SmoothState | None, steps: Steps, cone: Cone | None = None
+) -> SmoothState:
+    """Return the fit with the ramps of ``layout``, in a cone if one is given, from a fit with other ramps, if any."""
     design = RampDesign(layout, task.x, task.weights)
     solver = None if cone is None else ConeSolver(cone, task.target.shape[1])
     if task.family.is_quadratic:
-        return solve_squares(design, design.squared_error(task.weights, task.target), start, steps, solver)
-    return _solve_reweighted(task, design, start, steps, solver)
+        return solve_squares(design, design.squared_error(task.weights, task.target), before, steps, solver)
+    return _solve_reweighted(task, design, before, steps, solver)
 
 
 def solve_squares(
-    basis: RampBasis, quadratic: LeastSquares, start: Start, steps: Steps, solver: ConeSolver | None = None
+    basis: RampBasis,
+    quadratic: LeastSquares,
+    before: SmoothState | None,
+    steps: Steps,
+    solver: ConeSolver | None = None,
 ) -> SmoothState:
     """Alternate β with λ and σ², given sums over the rows alone; all outputs share one prior and one noise."""
-    layout, outputs, before = basis.layout, quadratic.moment.shape[1], start.before
+    layout, outputs = basis.layout, quadratic.moment.shape[1]
     gram = quadratic.gram.matrix
     noise = 0.5 if before is None else before.noise  # of a variance of 1: rather too rough than too smooth
     carried = None if before is None else (before.layout, before.strengths)
-    used = strengths = start.held or layout.first_strengths(gram / noise, carried)
+    used = strengths = layout.first_strengths(gram / noise, carried)
     mean, freedom, freedoms = np.zeros_like(quadratic.moment), np.zeros(len(layout.ramps)), list[float]()
     spreads: Sequence[Spread] = ()
     for _ in range(15 if layout.size < LARGE else 6):
@@ -93,8 +90,6 @@ def solve_squares(
         else:
             spreads = solver.minima([gram] * outputs, used, noise, quadratic.moment / noise, np.zeros_like(mean))
             mean, freedom, traces = together(spreads)
-        if start.held is not None:
-            break
         strengths = updated_strengths(layout, used, precisions, spreads, mean, outputs, traces)
         rows = max(quadratic.gram.total - float(freedom.sum()) - 1.0, 1.0)
         noise = max(quadratic.residual(mean) / (outputs * rows), LEAST_NOISE)
@@ -115,10 +110,10 @@ def _most_probable(
 
 
 def _solve_reweighted(
-    task: SmoothProblem, design: RampDesign, start: Start, steps: Steps, solver: ConeSolver | None
+    task: SmoothProblem, design: RampDesign, before: SmoothState | None, steps: Steps, solver: ConeSolver | None
 ) -> SmoothState:
     """Alternate a Newton step in β, shortened until the objective falls, with one update of λ and of φ."""
-    layout, before = design.layout, start.before
+    layout = design.layout
     if before is None:
         coefficients = np.zeros((layout.size, task.target.shape[1]))
         intercept = task.family.best_constant(task.target, task.weights)
@@ -129,15 +124,13 @@ def _solve_reweighted(
     used = strengths = list[Vector]()
     freedom, freedoms = np.zeros(len(layout.ramps)), list[float]()
     noise = dispersion(task.family, scores, task.target, task.weights, 1.0)
-    if start.held is not None and before is not None:
-        noise = before.noise
     curvatures, spreads = Curvatures(task, design), cast(Sequence[Spread], ())
     for number in range(25):
         grams = curvatures.grams(scores)
         if number == 0:
             information = np.mean([gram.matrix for gram in grams], axis=0)
             carried = None if before is None else (before.layout, before.strengths)
-            strengths = start.held or layout.first_strengths(information / noise, carried)
+            strengths = layout.first_strengths(information / noise, carried)
         used, precisions = strengths, layout.precisions(strengths)
         if solver is None:
             found = [posterior(layout, gram.matrix, precisions, noise) for gram in grams]
@@ -152,11 +145,6 @@ def _solve_reweighted(
         coefficients, scores, base = coefficients + step * move, scores + step * turn, base + step * lift
         freedom = np.mean([each.degrees_of_freedom for each in found], axis=0)
         spreads = found
-        if start.held is not None:
-            steps.report()
-            if number == HELD_STEPS - 1 or steps.out_of_time():
-                break
-            continue
         strengths = updated_strengths(layout, used, precisions, found, coefficients, task.free_outputs, traces)
         noise = dispersion(task.family, scores, task.target, task.weights, float(freedom.sum()) + 1.0)
         # a shortened step changes little by itself
@@ -267,7 +255,7 @@ def smooth_fit(
     levels
         Marks the terms that are codes of unordered levels, shape (terms,).
     shapes
-        What is asked of terms, by index. Any other curve that the data cannot tell from a line becomes one.
+        What is asked of terms, by index.
     context
         Once its clock leaves no time for another step, the fit reached so far is returned; a round with more knots
         begins only where there is time for all of it. Each step is reported.
@@ -284,7 +272,7 @@ def smooth_fit(
     jumping = [term for term, shape in asked.items() if shape.form == "steps"]
     bent = {term for term, shape in asked.items() if shape.bend != 0}  # whose last slope goes on
     counts[jumping] = np.minimum(most[jumping], max(first, COLUMNS // x.shape[0]))  # jumps are found in fine bins alone
-    steps, state, bins, within, spent = Steps(context), None, dict[int, StepBins](), task, 0.0
+    steps, state, bins = Steps(context), None, dict[int, StepBins]()
     for number in range(ROUNDS + 1):
         if asked:
             bins = step_bins(asked, task.x, task.weights, counts)
@@ -294,17 +282,15 @@ def smooth_fit(
             for term, (cells, count) in enumerate(zip(within.x, counts, strict=True))
         ]
         started = time.monotonic()
-        state = _solve_shapes(within, ramps, unordered, asked, Start(state), steps)
+        state = _solve_shapes(within, ramps, unordered, asked, state, steps)
         share = state.degrees_of_freedom / _room(state, counts)
         more = doubled(counts, most, share, COLUMNS)
         growth = float(more.sum() / counts.sum()) ** 2  # of the products that take most of the time
-        spent = time.monotonic() - started
-        if number == ROUNDS or np.array_equal(more, counts) or not context.clock.has_room_for(growth * spent):
+        needed = growth * (time.monotonic() - started)
+        if number == ROUNDS or np.array_equal(more, counts) or not context.clock.has_room_for(needed):
             break
         counts, state = more, replace(state, spreads=())  # large, and not needed any more
     assert state is not None
-    if context.clock.has_room_for(spent):
-        state = _with_lines(within, state, unordered, asked, steps)
     return as_fit(state, bins, asked)
 
 
@@ -338,63 +324,15 @@ def _solve_shapes(
     ramps: Sequence[Ramps],
     unordered: NDArray[np.bool_],
     shapes: Mapping[int, Shape],
-    start: Start,
+    before: SmoothState | None,
     steps: Steps,
 ) -> SmoothState:
     """Return the fit with these ramps and shapes."""
     if not shapes:
-        return solve(task, Layout.of(ramps, unordered.tolist()), start, steps)
+        return solve(task, Layout.of(ramps, unordered.tolist()), before, steps)
     jumping = [term in shapes and shapes[term].form == "steps" for term in range(len(ramps))]
     layout = Layout.of(ramps, unordered.tolist(), jumping)
-    return solve(task, layout, start, steps, Cone.of(layout, shapes))
-
-
-# degrees of freedom beyond a line below which a curve is a line. Of simulated lines it finds 0.6 to 0.8 (1000 rows or
-# more, one noise deviation tall); of the weak curves of benchmarks/signals.py it takes 0 to 0.03 for lines
-STRAIGHT = 0.5
-TOGETHER = 2.0  # of deviance that each line may cost
-
-
-def _with_lines(
-    task: SmoothProblem,
-    state: SmoothState,
-    unordered: NDArray[np.bool_],
-    shapes: Mapping[int, Shape],
-    steps: Steps,
-) -> SmoothState:
-    """Return the fit in which curves that the data cannot tell from lines are lines, if that is no worse as a whole.
-
-    Each curve is tested beside all others. Where several together say what none says alone, the fit stays.
-    """
-    ramps, strengths, straight = straightened(state, unordered, shapes)
-    if not straight:
-        return state
-    lines = _solve_shapes(task, ramps, unordered, shapes, Start(state, strengths), steps)
-    return no_worse(lines, state, len(straight))
-
-
-def straightened(
-    state: SmoothState, unordered: NDArray[np.bool_], shapes: Mapping[int, Shape]
-) -> tuple[list[Ramps], list[Vector], list[int]]:
-    """Return ramps and λ with one ramp for each curve that the data cannot tell from a line, and which these are."""
-    layout, ramps = state.layout, list(state.layout.ramps)
-    precisions, strengths, straight = layout.precisions(state.strengths), list(state.strengths), list[int]()
-    for term in range(len(ramps)):
-        if unordered[term] or term in shapes or ramps[term].size < 2:
-            continue
-        widths = np.diff(ramps[term].knots)
-        covariances = [spread.covariances[term] for spread in state.spreads]
-        if all(freedom_beyond_line(widths, precisions[term], each) < STRAIGHT for each in covariances):
-            straight.append(term)
-            line = widths / widths.sum()
-            strengths[term] = np.array([line @ precisions[term] @ line])
-            ramps[term] = Ramps(ramps[term].knots[[0, -1]])
-    return ramps, strengths, straight
-
-
-def no_worse(lines: SmoothState, state: SmoothState, count: int) -> SmoothState:
-    """Return the fit with ``count`` lines, or the one without where the lines together cost too much."""
-    return lines if 2.0 * (lines.loss - state.loss) <= TOGETHER * count * state.noise else state
+    return solve(task, layout, before, steps, Cone.of(layout, shapes))
 
 
 def most_ramps(task: SmoothProblem, unordered: NDArray[np.bool_], shapes: Mapping[int, Shape]) -> NDArray[np.intp]:

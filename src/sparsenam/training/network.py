@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, cast
 
 from sklearn.base import BaseEstimator
 
-from sparsenam.codec import Bounds, Count, Size, Via
+from sparsenam.codec import Bounds, Count, Positive, Size, Via
 from sparsenam.errors import InputError, MissingTorchError, check_number, check_whole, check_word, describe
 from sparsenam.networks import ACTIVATION_NAMES, Hidden
 from sparsenam.penalties import Penalty
@@ -32,7 +32,7 @@ MINI_BATCH_TOL, FULL_BATCH_TOL = 1e-4, 1e-8
 class HistoryEntry:
     """The numbers of one epoch."""
 
-    epoch: Annotated[int, Bounds(1)]
+    epoch: Positive
     loss: float
     penalty: Size
     validation: Loss | None

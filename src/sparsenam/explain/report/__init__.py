@@ -17,7 +17,6 @@ from string import Template
 from typing import Any
 
 from sparsenam.errors import InputError, describe
-from sparsenam.explain.charts import bent, named_outputs, thinned
 from sparsenam.explain.drawing import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILLION, YELLOW
 from sparsenam.explain.explanation import Explanation
 from sparsenam.explain.local import LocalExplanation
@@ -37,6 +36,7 @@ from sparsenam.explain.report.sections import (
     summary,
 )
 from sparsenam.explain.report.svg import PENS, styles
+from sparsenam.explain.shapes import bent, named_outputs, thinned
 from sparsenam.files import said_by, write_atomically
 from sparsenam.findings import Found
 
