@@ -14,7 +14,8 @@ from sparsenam.errors import InputError
 from sparsenam.model import FittedCurve
 from sparsenam.model.few import PlainModel
 from sparsenam.model.pairs import PairFunction
-from sparsenam.tables import TableEncoder, UnseenLevelWarning, UnseenMissingWarning, frame as parts
+from sparsenam.tables import TableEncoder, UnseenLevelWarning, UnseenMissingWarning
+from sparsenam.tables import frame as parts
 
 
 def numbers(rows=300, seed=0):
