@@ -41,13 +41,13 @@ from sparsenam.cli.problem import (
 from sparsenam.cli.tables import read_file
 from sparsenam.context import ResumeFile
 from sparsenam.errors import ChoiceWarning, InputError, describe
+from sparsenam.explain import Explanation
 from sparsenam.explain.performance import class_performance, number_performance
 from sparsenam.explain.report import render_report
 from sparsenam.export import ModelFileError
 from sparsenam.families import Family, Quantile
 from sparsenam.files import check_folder, remove, remove_if_empty, remove_leftovers, write_together
 from sparsenam.fitting.strategies import RAMPS
-from sparsenam.tables.cells import far_cells_note
 
 Vector = NDArray[np.float64]
 Left = Literal["nothing", "older", "stages", "early", "preliminary", "complete"]
@@ -219,12 +219,14 @@ def _run(
             problem.fit(estimator, stage)
         metrics["seconds"] = round(time.perf_counter() - started, 3)
         held = problem.held()
-        metrics |= _facts(problem, estimator, held)
-        metrics["advice"] = _advice(problem, request, metrics)
+        metrics["rows"] = _counts(problem, held)
+        metrics["test"] = None if held is None else _finite(measure(estimator, problem.kind, problem.seen, held))
         _remember(estimator, problem, request.target, metrics)
+        explanation = estimator.explain()
+        metrics |= _facts(problem, estimator, explanation)
+        metrics["advice"] = _advice(problem, request, metrics)
         shown = problem.some(SHOWN_ROWS) if held is None else held
         local = _shown_rows(estimator, shown, held_out=held is not None)
-        explanation = estimator.explain()
         if held is not None:
             card = explanation.card | _performance(estimator, problem.kind, held)
             explanation = replace(explanation, card=card)
@@ -248,8 +250,7 @@ def _advice(problem: Posed, request: FitRequest, metrics: Mapping[str, Any]) -> 
     given = request.target.family is not None or problem.kind.task != "regression"
     if given or metrics["cut_short"] is not None or isinstance(problem, LargeProblem):
         return None
-    found = advise(problem.fitted, metrics["kept"], request.settings["feature_types"] or {}, request.seed, left)
-    return None if found is None else found.sentence
+    return advise(problem.seen, metrics["kept"], request.settings["feature_types"] or {}, request.seed, left)
 
 
 def _leave_preliminary(
@@ -271,14 +272,13 @@ def _leave_preliminary(
     quick = request.convex_estimator(problem.kind, alpha)
     problem.fit(quick)
     sentence = f"The fit was stopped {when}: this is a preliminary model, whose effects are too small."
-    facts = _facts(problem, quick, None)
-    told = {**metrics, **facts, "preliminary": True, "cut_short": sentence, "notes": [sentence, *facts["notes"]]}
-    _remember(quick, problem, request.target, told)
-    folder.write(quick, told)
+    told = {**metrics, "rows": _counts(problem, None), "test": None}
+    _remember(quick, problem, request.target, told, cut_short=sentence)
+    folder.write(quick, told | _facts(problem, quick, quick.explain()) | {"preliminary": True})
     return "early" if choice is None else "preliminary"
 
 
-def _remember(estimator: Any, problem: Posed, asked: TargetRequest, metrics: Mapping[str, Any]) -> None:
+def _remember(estimator: Any, problem: Posed, asked: TargetRequest, metrics: Mapping[str, Any], **more: str) -> None:
     """Let a model know its target, its scores on held-out rows and where its rows came from, as its file will."""
     counts = metrics["rows"]
     rows = {"rows fitted": f"{counts['fit']}", "rows held out": f"{counts['test']}"}
@@ -286,7 +286,7 @@ def _remember(estimator: Any, problem: Posed, asked: TargetRequest, metrics: Map
     columns = {what: name for what, name in named.items() if name is not None}
     scores = None if metrics["test"] is None else _named_scores(metrics["test"])
     facts = {"target": problem.target, "scores": scores, "source": problem.source | rows | columns}
-    estimator.summary_ = replace(estimator.summary_, cut_short=metrics["cut_short"], **facts)
+    estimator.summary_ = replace(estimator.summary_, **facts, **more)
 
 
 def _named_scores(errors: Mapping[str, Any]) -> dict[str, float | None]:
@@ -300,35 +300,26 @@ def _named_scores(errors: Mapping[str, Any]) -> dict[str, float | None]:
     return scores | {key.replace("_", " "): value for key, value in errors.items() if key not in known}
 
 
-def _facts(problem: Posed, estimator: Any, held: LabelledRows | None) -> dict[str, Any]:
-    """Return what metrics.json says about a fitted model, measured on rows held out, if there are any."""
-    support = np.asarray(estimator.get_support())
-    names = np.array(problem.names, dtype=object)
-    evidence, found = estimator.evidence_, estimator.fdr_
-    cut_short = estimator.summary_.cut_short
-    told = [] if found is None else [found.sentence(), *found.notes()]
-    told += [] if evidence is None else evidence.notes()
-    told += [] if estimator.summary_.strays is None else [estimator.summary_.strays]
-    told += far_cells_note((column.name, column.description) for column in estimator.encoder_.columns)
+def _facts(problem: Posed, estimator: Any, explanation: Explanation) -> dict[str, Any]:
+    """Return what metrics.json says about a fitted model, besides what was measured."""
+    support, names = np.asarray(estimator.get_support()), np.array(problem.names, dtype=object)
     return {
         "schema": 2,
         "sparsenam": sparsenam.__version__,
         "preliminary": False,
-        "cut_short": cut_short,
+        "cut_short": explanation.card["cut_short"],
         "task": problem.kind.task,
         "reason": problem.kind.reason,
         "family": estimator.model_.family.name,
         "target": problem.target,
-        "rows": _counts(problem, held),
         "columns": len(names),
         "kept": names[support].tolist(),
         "dropped": names[~support].tolist(),
         "pairs": [list(pair) for pair in estimator.interactions_],
         "alpha": float(estimator.alpha_),
-        "explained": None if evidence is None else {"share": evidence.gain, "error": evidence.gain_error},
-        "notes": [*([] if cut_short is None else [cut_short]), *told],
-        "fdr": None if found is None else found.to_dict(),
-        "test": None if held is None else _finite(measure(estimator, problem.kind, problem.seen, held)),
+        "explained": explanation.card["explained"],
+        "notes": list(explanation.notes),
+        "fdr": None if estimator.fdr_ is None else estimator.fdr_.to_dict(),
     }
 
 
