@@ -150,7 +150,8 @@ def fit(options: FitOptions) -> None:
             anew = f"No stopped fit in {folder.path}: starting from the beginning."
             note(going_on if folder.stage.exists() else anew)
         try:
-            metrics = run_fit(problem, request, folder, fingerprint, resume=options.resume)
+            with folder.made():
+                metrics = run_fit(problem, request, folder, fingerprint, resume=options.resume)
         except FitStopped as stop:
             note(_stopped_message(stop.left, folder, had_model=had_model))
             raise typer.Exit(INTERRUPTED) from stop

@@ -193,7 +193,7 @@ def pose(table: FileTable, request: TargetRequest) -> TableProblem:
     return TableProblem(kind, request.target, inputs.names, counts, rows, tuple(notes), source, rows)
 
 
-def left_out(count: int, columns: Sequence[str]) -> str:
+def left_out(count: int, columns: list[str]) -> str:
     """Return the sentence about rows in which some columns are missing."""
     return f"{count:,} row{'s' if count > 1 else ''} without {listed(columns)} left out."
 

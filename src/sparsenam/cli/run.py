@@ -7,7 +7,8 @@ import json
 import math
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -76,13 +77,21 @@ class ModelFolder:
         is_finished = self.model.exists() and self.report.exists() and not metrics.get("preliminary", False)
         return metrics if metrics and is_finished else None
 
-    def make(self) -> None:
-        """Make the folder; raise before the work where nothing can be written into it."""
+    @contextmanager
+    def made(self) -> Generator[None]:
+        """Make the folder, unless nothing can be written into it; take an empty one away where the work fails."""
         if self.path.exists() and not self.path.is_dir():
             raise InputError(describe("--out", "a folder", f"the file {self.path}", "name another"))
+        was_there = self.path.exists()
         self.path.mkdir(parents=True, exist_ok=True)
         remove_leftovers(self.path)
         check_folder(self.path)
+        try:
+            yield
+        except Exception:
+            if not was_there:
+                remove_if_empty(self.path)
+            raise
 
     def write(self, estimator: Any, metrics: Mapping[str, Any] | None = None, report: str | None = None) -> None:
         """Write a model with what there is about it; report and figures of an older one never stand beside it.
@@ -194,19 +203,6 @@ def run_fit(
     problem: Posed, request: FitRequest, folder: ModelFolder, fingerprint: str, *, resume: bool
 ) -> Mapping[str, Any]:
     """Fit, measure and write; return the metrics, or raise `FitStopped` when the user stops it."""
-    was_there = folder.path.exists()
-    folder.make()
-    try:
-        return _run(problem, request, folder, fingerprint, resume=resume)
-    except Exception:
-        if not was_there:
-            remove_if_empty(folder.path)
-        raise
-
-
-def _run(
-    problem: Posed, request: FitRequest, folder: ModelFolder, fingerprint: str, *, resume: bool
-) -> Mapping[str, Any]:
     if not resume:
         remove(folder.stage)
     stage = ResumeFile(folder.stage)
