@@ -71,12 +71,11 @@ def _refuse_overwriting(path: Path, read: Path | None, what: str) -> None:
 
 def _require_check(estimator: Any, rows: Any, path: Path, to: str | None, options: dict[str, Any]) -> None:
     """Raise where the target cannot be run here, or the model refuses the rows."""
-    from sparsenam.explain import reader_of
     from sparsenam.export.exporting import target_for
 
     target_for(path, to).load().require_engine(path, options)
     with rows.naming_rows():
-        reader_of(estimator.encoder_, estimator.model_).encode(rows.native)
+        estimator.fit_.reader().encode(rows.native)
 
 
 def options_of(texts: list[str], named: dict[str, Any]) -> dict[str, Any]:

@@ -146,9 +146,8 @@ def fit(options: FitOptions) -> None:
                 note("This fit is finished already.")
                 _say_outcome(finished, folder)
                 return
-            going_on = f"Going on from the chosen columns of the stopped fit in {folder.path}."
-            anew = f"No stopped fit in {folder.path}: starting from the beginning."
-            note(going_on if folder.stage.exists() else anew)
+            going_on = f"Going on with the stopped fit in {folder.path}."
+            note(going_on if folder.stage.exists() else "Starting from the beginning.")
         try:
             with folder.made():
                 metrics = run_fit(problem, request, folder, fingerprint, resume=options.resume)
@@ -256,7 +255,7 @@ MOST_DROPPED = 8  # named in one line
 
 def _say_outcome(metrics: Mapping[str, Any], folder: ModelFolder) -> None:
     """Say what was kept, how large the error is, and where the files are."""
-    from sparsenam.explain.text import pair_text
+    from sparsenam.text import pair_text
 
     kept, dropped = metrics["kept"], metrics["dropped"]
     say(f"kept: {', '.join(kept) or 'nothing'} ({len(kept)} of {metrics['columns']} columns)")
@@ -304,13 +303,13 @@ def _stopped_message(left: Left, folder: ModelFolder, *, had_model: bool) -> str
         "complete": "is complete, its report is not",
         "preliminary": "is a preliminary model, of the chosen columns but not yet trained",
     }[left]
-    return f"Stopped: {folder.model} {state}; the same command with --resume goes on from the chosen columns."
+    return f"Stopped: {folder.model} {state}; the same command with --resume finishes the fit."
 
 
 def _path_to_dict(walker: Any) -> dict[str, Any]:
     """Return the path as plain data: the order of entry, and a record for each alpha."""
     curve = walker.cv_curve_
-    taken, best = walker._taken, curve.choose("best")
+    taken, best = walker.fit_.taken, curve.choose("best")
     names = walker.path_.names
     known: list[str] = []
     points: list[dict[str, Any]] = []

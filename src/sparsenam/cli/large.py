@@ -32,8 +32,7 @@ from sparsenam.tables import blocks as rows_of_tables
 from sparsenam.tables.arrow_rows import is_pattern
 from sparsenam.tables.blocks import Block, TargetColumns, sample_of
 from sparsenam.tables.cells import from_array
-from sparsenam.tables.held_out import ColumnBlocks, Draw, Part, SomeRows, count_rows
-from sparsenam.tables.sources import RowSource, blocks_of, source_of
+from sparsenam.tables.sources import ColumnBlocks, Draw, Part, RowSource, SomeRows, blocks_of, count_rows, source_of
 from sparsenam.tables.text import listed
 
 if TYPE_CHECKING:

@@ -214,11 +214,10 @@ def inputs_of(
 
     Those that the model keeps are needed, with ``every`` also those that it dropped.
     """
-    from sparsenam.explain.summary import kept_columns
     from sparsenam.tables.text import listed
 
     names = [str(name) for name in estimator.encoder_.names]
-    needed = names if every else [names[index] for index in kept_columns(estimator.encoder_, estimator.model_)]
+    needed = names if every else estimator.fit_.kept_names
     present, wanted = frozenset(whole.names), {*names, *beside}
     unused = [name for name in whole.names if name and name not in wanted]
     lacking = [name for name in needed if name not in present]
@@ -327,7 +326,7 @@ def _intervals(
 
 def _show_columns(explanation: Explanation) -> None:
     """Print what is kept, largest first, the dropped columns with the reason, and what to know of the choice."""
-    from sparsenam.explain.text import count_text
+    from sparsenam.text import count_text
 
     kept, dropped, card = explanation.features, explanation.dropped, explanation.card
     pairs = f" and {count_text(len(explanation.pairs), 'pair')}" if explanation.pairs else ""
@@ -345,7 +344,7 @@ def _show_columns(explanation: Explanation) -> None:
     for edit in explanation.edits:
         say_wrapped(f"edited {edit.sentence}")
     _show_kept(explanation)
-    near = [column for column in dropped if column.reason.startswith("its gradient") and column.slack is not None]
+    near = [column for column in dropped if column.by_penalty]
     if near:
         named = [f"{column.name} {column.slack:.2f}" for column in near[:MOST_DROPPED]]
         more = f" and {len(near) - MOST_DROPPED} more (--json has all)" if len(near) > MOST_DROPPED else ""
@@ -359,7 +358,7 @@ def _show_columns(explanation: Explanation) -> None:
 
 def _show_kept(explanation: Explanation) -> None:
     """Print kept columns and pairs as a table of at most 80 characters a line, names broken where they are long."""
-    from sparsenam.explain.text import share_text
+    from sparsenam.text import share_text
 
     kept = explanation.features
     parts = [*kept, *explanation.pairs]
@@ -389,7 +388,7 @@ def _show_kept(explanation: Explanation) -> None:
 
 def _show_rows(local: dict[str, Any]) -> None:
     """Print what each column adds to each row."""
-    from sparsenam.explain.text import prediction_label
+    from sparsenam.text import prediction_label
 
     say_wrapped(f"Effects are in {local['units']}, from {local['reference']}.")
     label = prediction_label(local["units"], local["outputs"])

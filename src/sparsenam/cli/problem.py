@@ -26,8 +26,7 @@ from sparsenam.tables.columns import (
     read_numbers,
     refuse_odd_cells,
 )
-from sparsenam.tables.text import listed
-from sparsenam.tables.writing import SAID, SHAPES, likely, parser_of, prefers_comma
+from sparsenam.tables.text import SAID, SHAPES, likely, listed, parser_of, prefers_comma
 
 TaskName = Literal["regression", "count", "classification", "survival"]
 
@@ -244,7 +243,7 @@ def settled_types(problem: TableProblem, types: Mapping[str, str] | None) -> dic
             some = decide(fitted.cells(name), None, fitted_commas)
             if (some.kind, some.writing) != (decision.kind, decision.writing):
                 said: list[Wanted] = [words for words, ways in SAID.items() if decision.writing in ways]
-                wanted[name] = said[0] if said else decision.kind
+                wanted[name] = said[0] if said else decision.reads
     return wanted
 
 

@@ -256,22 +256,18 @@ def _leave_preliminary(
 
     The penalised convex solution is there at once, only shrunken.
     """
-    choice = stage.recall("choice")
-    alpha = stage.reached if choice is None else float(choice.facts["alpha"])
     if folder.finished_fit() is not None:
         return "older"  # a finished model is worth more than a preliminary one
     if isinstance(problem, LargeProblem):  # a preliminary model would need one more pass
-        return "nothing" if choice is None else "stages"
-    if alpha is None or problem.kind.task == "survival":
+        return "stages" if stage.has_stages else "nothing"
+    if stage.reached is None or problem.kind.task == "survival":
         return "nothing"
-    when = "while columns were chosen" if choice is None else "after columns were chosen"
-    quick = request.convex_estimator(problem.kind, alpha)
+    quick = request.convex_estimator(problem.kind, stage.reached)
     problem.fit(quick)
-    sentence = f"The fit was stopped {when}: this is a preliminary model, whose effects are too small."
     told = {**metrics, "rows": _counts(problem, None), "test": None}
-    _remember(quick, problem, request.target, told, cut_short=sentence)
+    _remember(quick, problem, request.target, told, preliminary="after" if stage.chosen else "while")
     folder.write(quick, told | _facts(problem, quick, quick.explain()) | {"preliminary": True})
-    return "early" if choice is None else "preliminary"
+    return "preliminary" if stage.chosen else "early"
 
 
 def _remember(estimator: Any, problem: Posed, asked: TargetRequest, metrics: Mapping[str, Any], **more: str) -> None:
@@ -282,7 +278,8 @@ def _remember(estimator: Any, problem: Posed, asked: TargetRequest, metrics: Map
     columns = {what: name for what, name in named.items() if name is not None}
     scores = None if metrics["test"] is None else _named_scores(metrics["test"])
     facts = {"target": problem.target, "scores": scores, "source": problem.source | rows | columns}
-    estimator.summary_ = replace(estimator.summary_, **facts, **more)
+    summary = replace(estimator.summary_, **facts, **more)
+    estimator.fit_ = replace(estimator.fit_, summary=summary)
 
 
 def _named_scores(errors: Mapping[str, Any]) -> dict[str, float | None]:
