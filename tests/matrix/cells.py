@@ -17,7 +17,7 @@ def check_cell(ways, use, folder):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         if refusals:
-            with pytest.raises(tuple({refusal.kind for refusal in refusals})) as raised:
+            with pytest.raises(Exception) as raised:  # its type and sentence are looked at below
                 CHECKS[use](fit, folder)
             assert any(refusal.fits(raised.value) for refusal in refusals), raised.value
             return

@@ -324,12 +324,13 @@ def compares(fit, folder):
 
 
 def fitted_otherwise(fit):
-    """Return another model of the same target: a copy with a shifted intercept, or the fit without GELU networks."""
+    """Return another model of the same target: an edited copy, or the fit without GELU networks."""
     if "GELU network" in fit.ways:
         return fitted(*(way for way in fit.ways if way != "GELU network")).model
     outputs = np.atleast_1d(fit.model.intercept_).size
     by = np.arange(1.0, outputs + 1.0) / 4
-    return fit.model.edit().shift_intercept(by if outputs > 1 else by[0], reason=REASON)
+    shifted = fit.model.edit().shift_intercept(by if outputs > 1 else by[0], reason=REASON)
+    return shifted.flatten("dose", 0.0, 1.0, reason=REASON)
 
 
 def is_stable(fit, folder):

@@ -115,7 +115,7 @@ def _cell(way, use, notes):
 
 
 def _sentence(refusal):
-    return f"`{refusal.kind.__name__}`: `{refusal.sentence}`"
+    return f"`{refusal.kind}`: `{refusal.sentence}`"
 
 
 def _table(heads, rows):

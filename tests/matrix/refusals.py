@@ -6,9 +6,7 @@ In a sentence, […] stands for words that depend on the call; other names are t
 import re
 from dataclasses import dataclass
 
-from sparsenam.errors import InputError
-from sparsenam.estimators.bands import BandsRefusedError
-from sparsenam.export.portable import ExportError
+INPUT, BANDS, EXPORT, ATTRIBUTE = "InputError", "BandsRefusedError", "ExportError", "AttributeError"
 
 
 def says(text, sentence):
@@ -18,54 +16,54 @@ def says(text, sentence):
 
 @dataclass(frozen=True)
 class Refusal:
-    """The type of an exception and its sentence."""
+    """The name of an exception's type and its sentence."""
 
-    kind: type[Exception]
+    kind: str
     sentence: str
 
     def fits(self, error):
         """Return whether an exception is this refusal."""
-        return type(error) is self.kind and says(str(error), self.sentence)
+        return type(error).__name__ == self.kind and says(str(error), self.sentence)
 
 
 NO_POSTERIOR = Refusal(
-    BandsRefusedError,
+    BANDS,
     "bands: none would hold here, since bands come from the smooth fit, and this model was fitted in another way; "
     "look at curves without limits.",
 )
 NO_ERRORS = Refusal(
-    InputError,
+    INPUT,
     "predict_[…]: expected a smooth fit by this version, which knows its left-out errors, got a model without them; "
     "call calibrate with new rows or with cv=5, or fit again.",
 )
 NO_DIRECT_EDIT = Refusal(
-    InputError,
+    INPUT,
     "edit: expected piecewise linear effects, got the activation 'gelu'; fit without a network, or with "
     "activation='relu'.",
 )
 NOT_PIECEWISE = Refusal(
-    ExportError,
+    EXPORT,
     "model to export: expected piecewise linear effects, got networks with the activation 'gelu'; fit without "
     "network=, or with activation='relu'.",
 )
 NO_SCORECARD = Refusal(
-    ExportError, "scorecard: expected a model of two classes, got one of […]; fit a classifier of two classes."
+    EXPORT, "scorecard: expected a model of two classes, got one of […]; fit a classifier of two classes."
 )
 CODE = ("JSON", "Python", "C", "JavaScript", "SQL", "PMML", "ONNX")
 
 # (way, use): the refusal; scorecards of other models than those of two classes are added below
 REFUSALS = {
     ("pairs", "drop"): Refusal(
-        InputError,
+        INPUT,
         "drop: expected a column in no pair, got 'dose', which is in 1 pair(s); fit with pairs=0 or other pairs, or "
         "change its single effect by set_shape or flatten.",
     ),
     ("survival", "intervals"): Refusal(
-        InputError,
+        INPUT,
         "predict_interval: expected a regressor, got a model of survival times; read quantiles of the time from "
         "predict_survival_function.",
     ),
-    ("survival", "calibrate"): Refusal(AttributeError, "'SNAMSurvival' object has no attribute 'calibrate'"),
+    ("survival", "calibrate"): Refusal(ATTRIBUTE, "'SNAMSurvival' object has no attribute 'calibrate'"),
     ("network", "bands"): NO_POSTERIOR,
     ("network", "intervals"): NO_ERRORS,
     ("GELU network", "bands"): NO_POSTERIOR,
@@ -76,7 +74,7 @@ REFUSALS = {
     ("random features", "bands"): NO_POSTERIOR,
     ("random features", "intervals"): NO_ERRORS,
     ("edited", "intervals"): Refusal(
-        InputError,
+        INPUT,
         "predict_[…]: expected the model that the errors are of, got edits since; call calibrate with new rows after "
         "the edits.",
     ),
@@ -94,7 +92,7 @@ def not_in_blocks(what):
     """Return the refusal of a setting that needs all rows at once, for a table that is not in memory."""
     expected = "a table that is not in memory: expected a fit that reads its rows block by block"
     remedy = "leave that out, or read a table of some rows into memory"
-    return Refusal(InputError, f"{expected}, got {what}; {remedy}.")
+    return Refusal(INPUT, f"{expected}, got {what}; {remedy}.")
 
 
 def _of_networks(one, refusal):
@@ -104,7 +102,7 @@ def _of_networks(one, refusal):
 # two ways that cannot be asked for together
 APART = {
     ("pairs", "shapes"): Refusal(
-        InputError,
+        INPUT,
         "pairs: expected columns whose shape is free, got 'dose', of which shapes asks something; leave it out of "
         "pairs, or out of shapes.",
     ),
@@ -112,20 +110,20 @@ APART = {
     **_of_networks(
         "pairs",
         Refusal(
-            InputError,
+            INPUT,
             "pairs: expected the smooth fit, got [('age', 'dose')] with a network; leave network and refit out, or set "
             "pairs=0.",
         ),
     ),
     ("pairs", "FDR"): Refusal(
-        InputError,
+        INPUT,
         "rule=FDR(…): expected a fit of the discovered columns alone, got pairs=[('age', 'dose')]; leave it out.",
     ),
     ("shapes", "Parquet"): not_in_blocks("shapes"),
     **_of_networks(
         "shapes",
         Refusal(
-            InputError,
+            INPUT,
             "shapes: expected its default None, got {'dose': 'increasing'}, which could not act: a network trains "
             "functions of no such form; leave it out.",
         ),
@@ -133,14 +131,14 @@ APART = {
     **_of_networks(
         "counts as weights",
         Refusal(
-            InputError,
+            INPUT,
             "weights: expected its default 'relative', got 'counts', which could not act: only the smooth fit depends "
             "on how many rows there are; leave it out.",
         ),
     ),
     ("groups", "Parquet"): not_in_blocks("groups, or several labels"),
     ("several outputs", "Parquet"): Refusal(
-        InputError,
+        INPUT,
         "y: expected the name of the target's column, for a table that is not in memory, got ndarray; write for "
         "example fit(table, 'price').",
     ),
@@ -148,7 +146,7 @@ APART = {
     ("Parquet", "random features"): not_in_blocks("refit=False or a random-feature model"),
     ("GELU network", "edited"): NO_DIRECT_EDIT,
     ("random features", "FDR"): Refusal(
-        InputError,
+        INPUT,
         "rule=FDR(…): expected a fit of the discovered columns alone, got a random-feature model, which keeps its "
         "penalty; use SNAMRegressor or SNAMClassifier.",
     ),

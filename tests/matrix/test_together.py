@@ -18,7 +18,7 @@ USED = ("kept columns", "sum", "bands", "intervals", "calibrate", "explain", "sa
 def test_two_ways_go_together_or_are_refused_as_declared(ways, tmp_path):
     refusal = APART.get(ways)
     if refusal is not None:
-        with pytest.raises(refusal.kind) as raised:
+        with pytest.raises(Exception) as raised:  # its type and sentence are looked at below
             fitted(*ways)
         assert refusal.fits(raised.value), raised.value
         return
