@@ -1,4 +1,4 @@
-"""How predictions compare with what came true, as plain data: of rows held out, or of the fit's left-out errors."""
+"""How predictions compare with the target, as plain data: of rows held out, or of the fit's left-out errors."""
 
 from __future__ import annotations
 
