@@ -147,24 +147,14 @@ def stray_rows_note(strays: Mapping[str, int]) -> str:
     )
 
 
-def doubt_warnings(columns: Sequence[Column]) -> list[Warning]:
-    """Return one warning of all columns whose cells read as different numbers or dates in two ways of writing."""
+def column_warnings(columns: Sequence[Column], among: str) -> list[Warning]:
+    """Return warnings of columns whose cells read in two ways, one for all, and of columns that are left out.
+
+    ``among`` says which rows show that a column is left out, where they are a sample.
+    """
     doubtful = [column for column in columns if column.doubt and column.varies]
-    if not doubtful:
-        return []
-    first, others = doubtful[0], [column.name for column in doubtful[1:]]
-    so = f" (and so {listed(others)})" if others else ""
-    remedy = next(words for words, ways in SAID.items() if OTHERS[first.writing] in ways)
-    message = (
-        f"column {first.name!r}{so}: cells such as {first.doubt!r} read in two ways; taken as {SHAPES[first.writing]}: "
-        f"where that is wrong, set feature_types={{{first.name!r}: {json.dumps(remedy)}}}."
-    )
-    return [DoubtfulCellWarning(message)]
-
-
-def left_out_warnings(columns: Sequence[Column], among: str) -> list[Warning]:
-    """Return warnings of columns that are left out; ``among`` says which rows show it, where they are a sample."""
-    left_out, found = [column for column in columns if not column.varies], list[Warning]()
+    found: list[Warning] = [_doubt_warning(doubtful)] if doubtful else []
+    left_out = [column for column in columns if not column.varies]
     different = [column.name for column in left_out if column.is_identifier]
     if different:
         it = "it" if len(different) == 1 else "the first"
@@ -182,6 +172,16 @@ def left_out_warnings(columns: Sequence[Column], among: str) -> list[Warning]:
             message = f"{len(names)} {what} left out of the model: {listed(names)}."
             found.append(ConstantColumnWarning(message))
     return found
+
+
+def _doubt_warning(columns: Sequence[Column]) -> DoubtfulCellWarning:
+    first, others = columns[0], [column.name for column in columns[1:]]
+    so = f" (and so {listed(others)})" if others else ""
+    remedy = next(words for words, ways in SAID.items() if OTHERS[first.writing] in ways)
+    return DoubtfulCellWarning(
+        f"column {first.name!r}{so}: cells such as {first.doubt!r} read in two ways; taken as {SHAPES[first.writing]}: "
+        f"where that is wrong, set feature_types={{{first.name!r}: {json.dumps(remedy)}}}."
+    )
 
 
 def news_warnings(columns: Sequence[Column], news: News, seen: str, now: str) -> list[Warning]:
