@@ -33,8 +33,6 @@ Reads = Literal["number", "category", "ordered", "date"]
 Kind = Literal["number", "category", "ordered", "date", "constant"]
 Unit = Literal["", "days", "seconds"]
 WANTED: tuple[Wanted, ...] = get_args(Wanted)
-
-
 OTHER_LEVELS = "(other levels)"
 ALL_DIFFERENT = "(all different)"
 
@@ -346,7 +344,8 @@ def fit_column(cells: Cells, wanted: Wanted | None, max_levels: int, prefers_com
     column = decide(cells, wanted, prefers_comma)
     if wanted is None and cells.stored == "text" and column.kind == "category":
         refuse_odd_cells(cells)
-    column = replace(column, n_missing=int(missing.sum()), markers=cells.markers)
+    if missing.any():
+        column = replace(column, n_missing=int(missing.sum()), markers=cells.markers)
     if column.kind in ("number", "date"):
         return _fit_numbers(column, cells)
     if column.kind == "ordered":

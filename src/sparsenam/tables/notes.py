@@ -29,6 +29,7 @@ SOURCES = {
     "levels": "a category",
     "ordered": "a category in order, as the rank of its level",
 }
+MOST_SHARING = 5  # columns named that miss the same rows
 ASKED = {
     "date": "dates, as days since 1970-01-01 (as asked)",
     "category": "a category, as asked",
@@ -62,7 +63,7 @@ class News:
 def descriptions(columns: Sequence[Column]) -> list[str]:
     """Return for each column what it is, why, and what became of it."""
     sharing: dict[str, list[str]] = {}
-    for column in columns:
+    for column in sorted(columns, key=lambda column: column.name):
         sharing.setdefault(column.missing_term, []).append(column.name)
     return [_description(column, sharing[column.missing_term]) for column in columns]
 
@@ -82,8 +83,8 @@ def _description(column: Column, sharing: Sequence[str]) -> str:
     if column.markers:
         parts.append(f"{listed(list(column.markers))} taken as missing")
     if column.missing_term:
-        others = sorted(set(sharing) - {column.name})
-        shared = f", shared with {listed(others)} (missing in the same rows)" if others else ""
+        others = [name for name in sharing[: MOST_SHARING + 2] if name != column.name]
+        shared = f", shared with {listed(others, MOST_SHARING)} (missing in the same rows)" if others else ""
         counted = "1 missing cell is" if column.n_missing == 1 else f"{column.n_missing} missing cells are"
         parts.append(f"{counted} the term {column.missing_term!r}{shared}")
     if column.far is not None:
