@@ -201,13 +201,14 @@ class ResumeFile:
     """Results of the finished stages of one fit, in one file without pickle that is whole at every moment.
 
     A fit claims the file with its identity, a digest of data and settings; a file of another fit is refused. A file
-    that cannot be written does not end the fit: one warning says so, and the fit goes on. ``reached`` is the best alpha
-    of a choice that is under way, for who stops the fit; it is in memory only.
+    that cannot be written does not end the fit: one warning says so, and the fit goes on. In memory only, for a fit
+    that is stopped: ``reached`` is the best alpha so far, and ``chosen`` says whether it is the one that was chosen.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.reached: float | None = None
+        self.chosen = False
         self._identity = ""
         self._stages: dict[str, StageResult] = {}
         self._warned = False
@@ -234,6 +235,11 @@ class ResumeFile:
     def refused(self, got: str) -> CheckpointError:
         """Return the error for a file that no fit has written."""
         return CheckpointError(describe(f"checkpoint {self.path}", "a checkpoint", got, "delete it to start anew"))
+
+    @property
+    def has_stages(self) -> bool:
+        """Whether any stage has left something."""
+        return bool(self._stages)
 
     def recall(self, stage: str) -> StageResult | None:
         """Return what a stage left, None when the fit had not come so far."""

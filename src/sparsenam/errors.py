@@ -54,6 +54,10 @@ class DivergenceError(ArithmeticError):
     """Training left the finite numbers."""
 
 
+class MissingTorchError(InputError, ImportError):
+    """A network is to be trained, and PyTorch is not installed."""
+
+
 class CheckpointError(InputError):
     """A checkpoint file is damaged or belongs to another fit."""
 
@@ -84,10 +88,6 @@ class IdentifierWarning(UserWarning):
 
 class ChoiceWarning(UserWarning):
     """Held-out rows do not tell the chosen model from none, or the folds do not agree on its columns."""
-
-
-class StrayRowsWarning(UserWarning):
-    """A few rows far from all others would have turned the end of a curve, so the curves are fitted without them."""
 
 
 class LongFitWarning(UserWarning):

@@ -12,7 +12,7 @@ import sparsenam
 from cli_cases import houses_table, invoke, write_csv
 from sparsenam import SNAMRegressor
 from sparsenam.context import Clock, ProgressBar
-from sparsenam.explain.summary import TrainingSummary
+from sparsenam.fit.summary import TrainingSummary
 from sparsenam.selection.choose import JudgedPoint
 
 

@@ -13,15 +13,15 @@ from sparsenam.context import Clock, Context, Streams
 from sparsenam.convex.features import RampFeatures
 from sparsenam.errors import InputError, check_number, check_whole, check_word, describe
 from sparsenam.estimators.base import check_weights
-from sparsenam.estimators.regression import check_target
 from sparsenam.families import FAMILIES, CustomLoss, Family, as_family
-from sparsenam.fitting import FamilyProblem, Fitted, family_problem, read
-from sparsenam.fitting.pipeline import ChoosingParameters, require_default, resolve_snam
-from sparsenam.fitting.strategies import RAMPS, Strategy, train_path
+from sparsenam.fit.response import check_target
+from sparsenam.fitting import FamilyProblem, Fitted, family_problem
+from sparsenam.fitting.settings import Settings, require_default, resolve_snam
+from sparsenam.fitting.strategies import RAMPS, Strategy
 from sparsenam.penalties import NeedsFirstFit, Penalty, as_penalty, spread
 from sparsenam.selection import PathPoint, RegularizationPath
 from sparsenam.selection.task import TOLERANCE, ConvexTask, Norm, by_column
-from sparsenam.tables import Sample
+from sparsenam.tables import Sample, TableEncoder
 from sparsenam.tables.encoder import grouping_of
 from sparsenam.training import Network
 
@@ -57,7 +57,7 @@ def random_feature_path(
     check_number("tol", tol, 0.0, open_below=True)
     check_whole("width", width)
     _check_length(alphas, n_alphas)
-    strategy, chosen = resolve_snam(ChoosingParameters(penalty=penalty), None, refit=True)
+    strategy, chosen = resolve_snam(Settings(penalty=penalty, refit=True))
     problem, names = _read(X, y, family, sample_weight, strategy)
     task = _convex_task(problem, chosen, width, norm)
     return task.path(tuple(task.walk(_falling(alphas), n_alphas, tol)), names)
@@ -93,9 +93,9 @@ def snam_path(
         require_default("checkpoint of Network", network.checkpoint, None, "a path is many fits")
     _check_length(alphas, n_alphas)
     context = Context(Streams.from_random_state(random_state), Clock(max_seconds))
-    grid, given = _falling(alphas), ChoosingParameters(penalty=penalty)
+    grid = _falling(alphas)
     if order == "convex":
-        strategy, chosen = resolve_snam(given, network, refit=True)
+        strategy, chosen = resolve_snam(Settings(penalty=penalty, network=network, refit=True))
         problem, names = _read(X, y, family, sample_weight, strategy)
         points = list(_convex_points(problem, strategy, chosen, grid, n_alphas, context))
         return RegularizationPath(tuple(points), names)
@@ -104,11 +104,13 @@ def snam_path(
         expected = "init='random' and a penalty that needs no first fit"
         got = f"init={trained.init!r} and the penalty {penalty!r}"
         raise InputError(describe("snam_path with order='dense'", expected, got, "leave the other out"))
-    strategy, chosen = resolve_snam(ChoosingParameters(penalty=penalty, alpha=0.0), trained, refit=False)
+    strategy, chosen = resolve_snam(Settings(penalty=penalty, alpha=0.0, network=trained, refit=False))
     problem, names = _read(X, y, family, sample_weight, strategy)
     if grid is None:
         walked = _convex_task(problem, chosen, RAMPS).walk(None, n_alphas, ROUGH_GAP)
         grid = np.array([point.alpha for point in walked])
+    from sparsenam.fitting.networks import train_path  # and PyTorch, which only networks need
+
     rising = train_path(problem, trained, chosen, grid[::-1], context)
     points = [_point(problem, alpha, fitted) for alpha, fitted in rising][::-1]
     return RegularizationPath(tuple(points), names)
@@ -160,7 +162,7 @@ def _read(
     sample_weight: ArrayLike | None,
     strategy: Strategy,
 ) -> tuple[FamilyProblem, tuple[str, ...]]:
-    encoder, terms = read(X, strategy, None, "a path")
+    encoder, terms = TableEncoder.fit(X, None, split_levels=strategy.splits_levels, estimator_name="a path")
     chosen = as_family(family, tuple(FAMILIES), estimates=False)
     target = check_target(y)
     check_consistent_length(terms, target)

@@ -10,12 +10,11 @@ from dataclasses import MISSING, fields
 from itertools import pairwise
 from typing import Any, cast, get_args
 
+from sparsenam.discover.discoveries import Discoveries
+from sparsenam.discover.stability import Stability
 from sparsenam.errors import InputError
-from sparsenam.explain.discoveries import Discoveries
-from sparsenam.explain.stability import Stability
-from sparsenam.explain.summary import ColumnSummary, Preliminary, TrainingSummary, kept_columns
-from sparsenam.export.plain_data import StoredCurve, rule_name
 from sparsenam.families import FAMILIES
+from sparsenam.fit.summary import ColumnSummary, Preliminary, TrainingSummary, kept_columns
 from sparsenam.forms import (
     FARTHEST,
     RefusalError,
@@ -40,7 +39,7 @@ from sparsenam.model.editing import Edit, EditKind
 from sparsenam.networks import ACTIVATION_NAMES
 from sparsenam.penalties import as_penalty
 from sparsenam.selection.discovery import Test
-from sparsenam.selection.stored_choice import CERTIFICATE, EVIDENCE
+from sparsenam.selection.stored_curve import rule_name
 from sparsenam.tables import TableEncoder
 from sparsenam.tables.cells import FIRST_DAY, LAST_DAY, FarValues, Stored
 from sparsenam.tables.columns import HUGE, WANTED, Column, Reads, Unit
@@ -55,6 +54,21 @@ SHARE = number(0.0, 1.0)
 ALPHA = either(number(0.0, 0.0), number(1e-100, 1e100))  # drawn on a logarithmic axis
 NAMES = many(text())
 FIGURES = many(FIGURE)
+EVIDENCE = {
+    "gain": number(),
+    "gain_error": number(0.0),
+    "behind_all": maybe(number()),
+    "behind_all_error": maybe(number(0.0)),
+    "kept_in": by_name(SHARE),
+    "best_gain": number(),
+}
+CERTIFICATE = {
+    "gap": number(),
+    "tol": number(0.0),
+    "alpha": number(0.0),
+    "slack": by_name(number(0.0)),
+    "kept": NAMES,
+}
 
 ENCODER = record(
     {
@@ -120,14 +134,12 @@ def _packed(value: Any, where: str) -> None:
 
 FACTS = record(
     {
-        "alpha_": either(number(0.0), _packed),
-        "n_parameters_": whole(),
-        "stationarity_": maybe(either(SIZE, _packed)),
-        "history_": _packed,
-        "readmitted_": _packed,
-        "substitutes_": _packed,
-    },
-    optional=("stationarity_", "history_"),
+        "alpha": either(number(0.0), _packed),
+        "n_parameters": whole(),
+        "stationarity": maybe(either(SIZE, _packed)),
+        "history": maybe(_packed),
+        "substitutes": _packed,
+    }
 )
 SUMMARY = record(
     {
@@ -160,12 +172,11 @@ SUMMARY = record(
         "versions": by_name(text(1000)),
         "out_of_time": NAMES,
         "preliminary": maybe(word(*get_args(Preliminary))),
-        "strays": by_name(whole(1)),
         "target": maybe(text()),
         "scores": maybe(by_name(maybe(FIGURE))),
         "source": maybe(by_name(text(1000))),
     },
-    optional=("out_of_time", "preliminary", "strays", "target", "scores", "source"),
+    optional=("out_of_time", "preliminary", "target", "scores", "source"),
 )
 STABILITY = record(
     {
@@ -380,10 +391,12 @@ def _require_known(names: Iterable[str], encoder: TableEncoder) -> None:
     require(set(names) <= set(encoder.names), "columns that the table does not have")
 
 
-def check_settings(settings: Mapping[str, Any], encoder: TableEncoder, curve: StoredCurve | None) -> None:
+def check_settings(settings: Mapping[str, Any], encoder: TableEncoder, curve: Mapping[str, Any] | None) -> None:
     """Raise `RefusalError` where a setting that is read after the fit cannot be one."""
     damage, rule, shapes = "a setting that cannot be", settings.get("rule"), settings.get("shapes")
-    require(curve is None or rule is None or rule_name(rule) in curve.choices, "a rule that is not that of the curve")
+    require(
+        curve is None or rule is None or rule_name(rule) in curve["choices"], "a rule that is not that of the curve"
+    )
     require(shapes is None or isinstance(shapes, Mapping), damage)
     kept: Any = settings.get("always_keep")
     require(kept is None or isinstance(kept, list | tuple), damage)

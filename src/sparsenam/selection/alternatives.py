@@ -16,7 +16,7 @@ from sparsenam.context import Context
 from sparsenam.convex.squared import GramCache
 from sparsenam.penalties import GroupLasso
 from sparsenam.selection.choose import HeldOutLoss
-from sparsenam.selection.curve import CLEAR, TIE, Compact, Splits, batch_weights, luck_among, mean_and_error
+from sparsenam.selection.curve import CLEAR, TIE, Compact, Splits, batch_weights, mean_and_error
 from sparsenam.selection.task import ConvexTask, Indices, Vector
 from sparsenam.smooth.judge import SmoothJudge
 
@@ -145,7 +145,7 @@ class AlternativeSearch:
         self,
         judge: SupportJudge,
         chosen: Indices,
-        margin: Callable[[float, float, float, float], float],
+        margin: Callable[[float, float], float],
         max_features: int | None,
         report: Callable[[int], None],
         context: Context,
@@ -160,7 +160,7 @@ class AlternativeSearch:
         self.loss = judge.mean_and_error(self._base)[0]
         empty = judge.losses(self._groups_of(self.units.free))
         self.null_loss = judge.mean_and_error(empty)[0]
-        self._gain, self._gain_error = judge.mean_and_error(empty - self._base)
+        self._gain = judge.mean_and_error(empty - self._base)[0]
         self.chosen = self._judged(start)
 
     def run(self, most: int) -> SearchResult:
@@ -232,7 +232,7 @@ class AlternativeSearch:
         if units not in self._known:
             losses = self.judge.losses(self._groups_of(units))
             behind, error = self.judge.mean_and_error(losses - self._base)
-            margin = max(self._margin(self.loss, self._gain, error, self._gain_error), TIE * abs(self.null_loss))
+            margin = max(self._margin(self._gain, error), TIE * abs(self.null_loss))
             self._known[units] = JudgedSet(units, losses, behind, error, margin)
             self._report(len(self._known))
         return self._known[units]
@@ -259,19 +259,13 @@ def _is_bad_for_certain(judged: JudgedSet) -> bool:
     return judged.behind - CLEAR * judged.error > judged.margin
 
 
-def margin_for(tolerance: Tolerance, rule: Compact, n_columns: int) -> Callable[[float, float, float, float], float]:
-    """Return how far a set may be behind: a function of loss and gain of the chosen set, and of two standard errors.
+def margin_for(tolerance: Tolerance, rule: Compact) -> Callable[[float, float], float]:
+    """Return how far a set may be behind: a function of the chosen set's gain and of the difference's standard error.
 
-    They are that of the difference between the two sets, and that of the gain. A number is a share of the gain, which
-    is what the chosen set explains. None is the margin of the rule `Compact`, about the chosen set: what the default
-    gives up for a smaller model.
+    The gain is what the chosen set explains. A number is a share of it. None allows a difference that is not there for
+    certain, two standard errors, and at most the share of the gain that the rule gives up.
     """
     if tolerance is not None:
         share = tolerance
-        return lambda loss, gain, error, gain_error: share * max(gain, 0.0)
-    luck = luck_among(n_columns)
-
-    def margin(loss: float, gain: float, error: float, gain_error: float) -> float:
-        return float(rule.margin(loss, gain, np.array([error]), luck, gain_error)[0])
-
-    return margin
+        return lambda gain, error: share * max(gain, 0.0)
+    return lambda gain, error: min(CLEAR * error, rule.share * max(gain, 0.0))

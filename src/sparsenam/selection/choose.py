@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar
 
 import numpy as np
@@ -41,8 +41,6 @@ ROUNDING = 1e-12  # of the largest mean loss
 PATH_TOL = 1e-3  # choosing a support needs no more; the chosen alpha is solved again to the user's tolerance
 FARTHER, MORE = 1.5, 6.0  # times and plus so many groups as the best point's folds keep: how far the walk looks
 WORSE = 3  # points in a row that are clearly worse than the best before it stops
-TOUCHING = 0.01  # a group this near to its condition is on it
-FEW = 3  # groups that may come back after the choice, and the candidates that are tried
 LARGEST = 1000  # columns of all groups up to which the fit on all of them is judged too
 
 
@@ -107,7 +105,7 @@ class CrossValidation:
     """How alpha is chosen.
 
     ``least_shrinkage`` takes the lowest alpha of the path with the chosen support, for a model that keeps its penalty;
-    ``readmits`` lets dropped groups come back; ``share`` is the part of the time budget to use.
+    ``share`` is the part of the time budget to use.
     """
 
     splits: Splits
@@ -115,7 +113,6 @@ class CrossValidation:
     n_alphas: int = 30
     max_features: int | None = None
     least_shrinkage: bool = False
-    readmits: bool = True
     share: float = 1.0
 
 
@@ -123,15 +120,14 @@ class CrossValidation:
 class ValidatedPath:
     """The points walked, the empty one first, their curve, and the index of the point that the rule took.
 
-    ``readmitted`` are groups that the point drops and held-out rows want back; ``optimism`` is the held-out loss of
-    folds that choose anew over that of folds that keep what all rows chose, at least 1.
+    ``optimism`` is the held-out loss of folds that choose anew over that of folds that keep what all rows chose, at
+    least 1.
     """
 
     task: ConvexTask
     points: tuple[ConvexPoint, ...]
     curve: CVCurve
     taken: int
-    readmitted: Indices
     evidence: Evidence
     in_time: bool = True
     optimism: float = 1.0
@@ -143,17 +139,16 @@ class ValidatedPath:
 
     @property
     def groups(self) -> Indices:
-        """The groups of the point and those that came back, ascending."""
-        return np.union1d(self.point.supports[0], self.readmitted)
+        """The groups that the point keeps, ascending."""
+        return self.point.supports[0]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Choice:
     """The convex solution at the chosen alpha, and the groups to fit.
 
-    ``groups`` are those of the solution and those that came back. ``validated`` is there when alpha was chosen by
-    cross-validation, ``certificate`` unless one was refused, with a warning. ``start`` are scores (rows,) from which a
-    fit of the support may start.
+    ``validated`` is there when alpha was chosen by cross-validation, ``certificate`` unless one was refused, with a
+    warning. ``start`` are scores (rows,) from which a fit of the support may start.
     """
 
     task: ConvexTask
@@ -173,11 +168,6 @@ class Choice:
     def support(self) -> Indices:
         """The kept terms, as indices among the prepared ones."""
         return self.task.terms(self.groups)
-
-    @property
-    def readmitted(self) -> Indices:
-        """The columns that came back."""
-        return np.setdiff1d(self.task.columns(self.groups), self.task.columns(self.point.supports[0]))
 
 
 def choose_at(task: ConvexTask, alpha: float, context: Context, tol: float = TOLERANCE) -> Choice:
@@ -283,53 +273,24 @@ def _walk(task: ConvexTask, plan: CrossValidation, loss: HeldOutLoss, context: C
         kept = points[taken].supports[0]
         taken = max(index for index, point in enumerate(points) if np.array_equal(point.supports[0], kept))
     judged = JudgedPoint(task, loss, fits, points[taken], curve.losses[taken])
-    if in_time and plan.readmits:
-        judged = judged.with_readmitted(plan.max_features)
     affordable = in_time and context.clock.remaining() > judging * task.design.n_groups**2
     evidence, optimism = judged.evidence(curve, against_all=affordable), judged.optimism()
-    return ValidatedPath(task, tuple(points), curve, taken, judged.readmitted, evidence, in_time, optimism)
+    return ValidatedPath(task, tuple(points), curve, taken, evidence, in_time, optimism)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class JudgedPoint:
-    """A point of the path with the held-out losses (rows,) of its fits, and groups that came back."""
+    """A point of the path with the held-out losses (rows,) of its fits."""
 
     task: ConvexTask
     loss: HeldOutLoss
     fits: SmoothJudge
     point: ConvexPoint
     losses: Vector
-    readmitted: Indices = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
-
-    @property
-    def supports(self) -> list[Indices]:
-        """The groups that each batch keeps."""
-        return [np.union1d(support, self.readmitted) for support in self.point.supports]
-
-    def with_readmitted(self, max_features: int | None) -> JudgedPoint:
-        """Take dropped groups back, the nearest to entering first, that lower the held-out loss for certain.
-
-        Shrinkage may hide a group behind others; at the residuals of the smooth fit it would enter. That alone is no
-        reason, as a smooth fit leaves a structure of its own in the residuals: the folds decide. Few are tried.
-        """
-        judged = self
-        slack = self.task.slack_at(self.point.alpha, self.fits.scores(self.supports[:1], [0])[0])
-        slack[self.supports[0]] = 0.0
-        for group in np.argsort(-slack, kind="stable")[:FEW]:
-            wider = replace(judged, readmitted=np.union1d(judged.readmitted, [group]).astype(np.intp))
-            if slack[group] <= 1.0 + TOUCHING:
-                break
-            if max_features is not None and self.task.columns(wider.supports[0]).size > max_features:
-                continue
-            wider = replace(wider, losses=self.loss.losses(self.fits, wider.supports))
-            gain, error = mean_and_error(judged.losses - wider.losses, self.loss.weights)
-            if gain > CLEAR * error:
-                judged = wider
-        return judged
 
     def optimism(self) -> float:
         """Return how many times larger the held-out loss is where each fold chooses its groups anew, at least 1."""
-        kept, weights = self.supports[0], self.loss.weights
+        kept, weights = self.point.supports[0], self.loss.weights
         if not kept.size:
             return 1.0
         fixed = mean_and_error(self.loss.losses(self.fits, [kept] * len(self.point.supports)), weights)[0]
@@ -351,9 +312,9 @@ class JudgedPoint:
             everything = [np.arange(design.n_groups)] * len(self.point.supports)
             difference = mean_and_error(self.losses - self.loss.losses(self.fits, everything), weights)
             behind, behind_error = difference[0] / unit, difference[1] / unit
-        folds = [set[int](task.columns(support).tolist()) for support in self.supports[1:]]
+        folds = [set[int](task.columns(support).tolist()) for support in self.point.supports[1:]]
         names = task.column_names
-        kept = task.columns(self.supports[0])
+        kept = task.columns(self.point.supports[0])
         shares = [float(np.mean([int(column) in fold for fold in folds])) for column in kept]
         kept_in = {names[int(column)]: share for column, share in zip(kept, shares, strict=True)}
         best_gain = float(curve.mean[0] - curve.mean.min())

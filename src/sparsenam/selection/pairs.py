@@ -30,7 +30,7 @@ from sparsenam.tables.sample import Matrix, Vector
 INTERVALS = 5  # along either axis of the grid that stands for a pair while it is chosen
 FREEDOM = 8.0  # degrees of freedom of a pair, as 3 are those of a column
 MOST_CELLS = 80  # nodes of a pair with wide categories: those with the most rows
-PAIRS_WORTH = 2.5  # what a pair must be worth, in the tolerance of a column
+WORTH = 0.025  # of the loss, or of an angle: what pairs must be worth, see `FewPairs`
 N_ALPHAS = 50
 WIDE = 10_000_000  # numbers above which the design is kept in single precision
 TOLERANCE = 1e-4  # duality gap of the solution that is certified
@@ -53,13 +53,13 @@ class WorkingResponse:
 class FewPairs:
     """`Compact` for pairs: the fewest that give up next to nothing of what the whole model explains.
 
-    A pair is a picture to be looked at, so that being there beyond doubt is not enough. With L the best held-out loss
-    and g what the best model explains, mains included, the margin is ``tolerance`` · √(L max(L, g)), at least what
-    luck may do and at most ``share`` of g.
+    A pair is a picture to be looked at, so that being there for certain is not enough. With L the best held-out loss
+    and g what the best model explains, mains included, the margin is ``worth`` · √(L max(L, g)), at least what chance
+    may do and at most ``share`` of g. For squared loss, R² = cos²φ between target and fit, φ may grow by worth/2.
     """
 
-    tolerance: float
     share: float
+    worth: float = WORTH
 
     def choose(self, curve: CVCurve, allowed: NDArray[np.bool_]) -> int:
         """Return the smallest point within the margin."""
@@ -67,7 +67,7 @@ class FewPairs:
         loss = max(float(curve.mean[best]), 0.0)
         assert curve.null_loss is not None
         gain = max(curve.null_loss - loss, 0.0)
-        worth = min(self.tolerance * np.sqrt(loss * max(loss, gain)), self.share * gain)
+        worth = min(self.worth * np.sqrt(loss * max(loss, gain)), self.share * gain)
         return curve.smallest(allowed, np.maximum(worth, curve.luck * curve.noise(best)))
 
 
@@ -141,7 +141,7 @@ def choose_pairs(
         null_loss=working.null_loss / variance,
     )
     if isinstance(rule, Compact):
-        rule = FewPairs(PAIRS_WORTH * rule.tolerance, rule.share)
+        rule = FewPairs(rule.share)
     taken = curve.choose(rule)
     if most is not None and curve.n_features[taken] > most:  # of too few pairs, the best: a margin would leave fewer
         taken = curve.choose("best", most)

@@ -49,6 +49,30 @@ class Frame:
     columns: tuple[Cells, ...]
     block: NDArray[np.float64] | None = None
 
+    @property
+    def shape(self) -> tuple[int, int]:
+        """The numbers of rows and columns."""
+        return self.rows, len(self.columns)
+
+    def __getitem__(self, rows: slice | NDArray[np.intp]) -> Frame:
+        columns = tuple(_some_rows(cells, rows) for cells in self.columns)
+        return Frame(self.names, self.named, int(columns[0].missing.size), columns)
+
+
+def _some_rows(cells: Cells, rows: slice | NDArray[np.intp]) -> Cells:
+    """Return some cells of a column, with the values that are among them in the order in which they come."""
+    if cells.stored in AS_NUMBERS:
+        return replace(cells, numbers=cells.numbers[rows])
+    codes = cells.codes[rows]
+    if cells.stored == "ordered":
+        return replace(cells, codes=codes)
+    present, first = np.unique(codes, return_index=True)
+    present = present[np.argsort(first)]
+    present = present[present >= 0]
+    renumbered = np.full(len(cells.values) + 1, -1, dtype=np.intp)  # the last is for missing cells, whose code is -1
+    renumbered[present] = np.arange(present.size)
+    return replace(cells, codes=renumbered[codes], values=tuple(cells.values[code] for code in present))
+
 
 def read_table(X: object, *, estimator_name: str, least_rows: int) -> Frame:
     """Return the columns of any table; raise one clear sentence when it is not a table of this size."""
@@ -298,22 +322,25 @@ def check_target_not_inside(X: object, y: object) -> None:
     Tables without names, targets of several columns and targets of another length pass: the first may be an example
     whose target is a column, the others are refused elsewhere.
     """
-    table: Any = nw.from_native(cast("Any", X), pass_through=True, allow_series=True)
-    if not isinstance(table, nw.DataFrame):
+    table: Any = X if isinstance(X, Frame) else nw.from_native(cast("Any", X), pass_through=True, allow_series=True)
+    if not isinstance(table, Frame | nw.DataFrame) or (isinstance(table, Frame) and not table.named):
         return
-    frame = cast("nw.DataFrame[Any]", table)
-    names: list[object] = list(frame.columns)  # pandas allows names that are no text
-    if not all(isinstance(name, str) for name in names):
+    names: list[object] = list(table.names if isinstance(table, Frame) else table.columns)
+    if not all(isinstance(name, str) for name in names):  # pandas allows names that are no text
         return
+    rows = table.rows if isinstance(table, Frame) else len(cast("nw.DataFrame[Any]", table))
     target, name = _target(y)
-    if target is None or target.missing.size != len(frame) or target.missing.all():
+    if target is None or target.missing.size != rows or target.missing.all():
         return
-    few = len(frame) < FEWEST_ROWS
-    for column, series in zip(frame.columns, series_of(frame), strict=True):
-        if few and (name is None or column != name):
+    columns: Iterable[Any] = table.columns if isinstance(table, Frame) else series_of(cast("nw.DataFrame[Any]", table))
+    for column, cells in zip(cast("list[str]", names), columns, strict=True):
+        if rows < FEWEST_ROWS and (name is None or column != name):
             continue
-        first_rows = read_series(column, series.head(FEWEST_ROWS))  # where most columns differ already
-        if _equal(first_rows, _first_rows(target)) and _equal(read_series(column, series), target):
+        # most columns differ in the first rows already
+        first = _first_rows(cells) if isinstance(cells, Cells) else read_series(column, cells.head(FEWEST_ROWS))
+        if not _equal(first, _first_rows(target)):
+            continue
+        if _equal(cells if isinstance(cells, Cells) else read_series(column, cells), target):
             remedy = "drop this column from X"
             raise InputError(describe("X", "no column that is the target", f"y itself as {column!r}", remedy))
 

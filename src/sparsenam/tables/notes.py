@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from sparsenam.errors import ConstantColumnWarning, IdentifierWarning
@@ -136,16 +136,6 @@ def far_values_note(columns: Iterable[Column]) -> list[str]:
     more = f"; so have {len(found) - MOST_NAMED} more columns" if len(found) > MOST_NAMED else ""
     remedy = "where they stand for missing cells, leave these empty"
     return [f"Values far from all others of their column: {'; '.join(found[:MOST_NAMED])}{more}; {remedy}."]
-
-
-def stray_rows_note(strays: Mapping[str, int]) -> str:
-    """Return a sentence on the rows, counted by column, that lie far from the others and that the fit leaves out."""
-    rows = sum(strays.values())
-    which, them = ("1 row", "it") if rows == 1 else (f"{rows} rows", "them")
-    return (
-        f"{which} far from the others in {listed(list(strays))} would have turned the curve there: the curves are "
-        f"fitted without {them} and level beyond; see whether these cells are right."
-    )
 
 
 def column_warnings(columns: Sequence[Column], among: str) -> list[Warning]:
