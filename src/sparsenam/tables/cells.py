@@ -202,11 +202,16 @@ def _in_units(array: NDArray[Any], per_unit: dict[str, float], finest: str) -> V
 def _within_range(name: str, days: Vector) -> Vector:
     outside = (days < FIRST_DAY) | (days >= LAST_DAY)
     if outside.any():
-        row = int(np.argmax(outside))
-        got, more = f"one {days[row] / 365.2425:+.0f} years from 1970", f" ({int(outside.sum())} such cells)"
-        remedy = "mend these cells or leave them empty"
-        raise RowError(f"column {name!r}", "dates in the years 1 to 9999", ((got, row),), remedy, more)
+        got, remedy = f"one {days[outside][0] / 365.2425:+.0f} years from 1970", "mend these cells or leave them empty"
+        raise cell_error(name, outside, "dates in the years 1 to 9999", got, remedy)
     return days
+
+
+def cell_error(name: str, refused: Mask, expected: str, got: str, remedy: str) -> RowError:
+    """Return the error about some cells (rows,) of a column; ``got`` is the first of them."""
+    count = int(refused.sum())
+    more = f" ({count} such cell{'s' if count > 1 else ''})"
+    return RowError(f"column {name!r}", expected, ((got, int(np.argmax(refused))),), remedy, more)
 
 
 def _mixed(name: str, types: list[CellType], cells: Sequence[Any]) -> CellTypeError:

@@ -16,7 +16,7 @@ from sparsenam.errors import InputError, check_number, describe, nearest
 from sparsenam.tables.cells import find_far_cells
 from sparsenam.tables.columns import Column, Reading, Wanted, check_feature_types, fit_column, known_value, read_column
 from sparsenam.tables.frame import Frame, arranged, few_numbers, matched, only_row, parts_of, read_table
-from sparsenam.tables.notes import News, descriptions, doubt_warnings, left_out_warnings, news_warnings
+from sparsenam.tables.notes import News, column_warnings, descriptions, news_warnings
 from sparsenam.tables.sample import Grouping, Matrix
 from sparsenam.tables.text import listed, prefers_comma
 
@@ -90,8 +90,9 @@ class TableEncoder:
         wanted = check_feature_types(feature_types, frame.names, named=frame.named)
         columns = _with_missing_terms(_fitted_columns(frame, wanted, max_levels), frame)
         encoder = cls(frame.names, frame.named, tuple(columns), tuple(_terms(columns, split_levels)), estimator_name)
-        for warning in [*doubt_warnings(columns), *left_out_warnings(columns, among)]:
-            warnings.warn(warning, stacklevel=2)
+        if any(column.doubt or not column.varies for column in columns):
+            for warning in column_warnings(columns, among):
+                warnings.warn(warning, stacklevel=2)
         readings = encoder.readings(frame)
         return encoder._with_far_cells(readings, among), encoder._assembled(readings, frame)
 

@@ -152,12 +152,12 @@ def equal_columns(columns: Matrix, chosen: Sequence[int], scaling: Scaling) -> l
         near = order[start:stop]
         near = near[equals_none[near]]  # columns before this one
         near = np.sort(near[np.abs(products[near] - product).max(axis=1, initial=0.0) <= NEAR])
-        across = _scaled(columns, np.array([chosen[index] for index in (place, *near)]), scaling)
-        same = near[_equal_to_first(across)] if near.size else near
-        if same.size:
-            pairs.append((int(same[0]), place))
-        else:
-            equals_none[place] = True
+        if near.size:
+            across = _scaled(columns, np.array([chosen[index] for index in (place, *near)]), scaling)
+            near = near[_equal_to_first(across)]
+        equals_none[place] = not near.size
+        if near.size:
+            pairs.append((int(near[0]), place))
     return sorted(pairs)
 
 
