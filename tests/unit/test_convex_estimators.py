@@ -124,10 +124,12 @@ def test_poisson_counts_find_their_features():
         generator = np.random.default_rng(seed)
         X = generator.normal(size=(800, 6))
         y = generator.poisson(np.exp(np.sin(2 * X[:, 0]) + 0.5 * X[:, 1]))
-        support = SNAMRegressor(family="poisson", random_state=0).fit(X, y).get_support()
-        assert support[:2].all()
-        false += np.count_nonzero(support[2:])
+        model = SNAMRegressor(family="poisson", random_state=0).fit(X, y)
+        assert model.get_support()[:2].all() and (model.predict(X) > 0).all()
+        false += np.count_nonzero(model.get_support()[2:])
     assert false <= 1
+    with pytest.raises(InputError, match="poisson"):
+        SNAMRegressor(family="poisson").fit(X, -y - 1.0)
 
 
 @pytest.mark.parametrize("cv", [3, TimeSeriesSplit(4), GroupKFold(3)], ids=str)

@@ -40,14 +40,13 @@ class ColumnUnits:
     @classmethod
     def of(cls, task: ConvexTask) -> ColumnUnits:
         """Return the units of a task, in the order of its groups."""
-        units: list[tuple[set[int], set[int]]] = []
+        unit_of: dict[int, tuple[set[int], set[int]]] = {}  # of each column: the groups and columns of its unit
         for group in range(task.design.n_groups):
-            inside, columns = {group}, set[int](task.columns(np.array([group])).tolist())
-            for unit in [unit for unit in units if unit[1] & columns]:
-                units.remove(unit)
-                inside, columns = inside | unit[0], columns | unit[1]
-            units.append((inside, columns))
-        units.sort(key=lambda unit: min(unit[0]))
+            groups, columns = {group}, set[int](task.columns(np.array([group])).tolist())
+            for joined in [unit_of[column] for column in columns if column in unit_of]:
+                groups, columns = groups | joined[0], columns | joined[1]
+            unit_of |= dict.fromkeys(columns, (groups, columns))
+        units = sorted({min(unit[0]): unit for unit in unit_of.values()}.values(), key=lambda unit: min(unit[0]))
         free = set[int](task.free_groups.tolist())
         return cls(
             tuple(np.array(sorted(groups), dtype=np.intp) for groups, _ in units),
