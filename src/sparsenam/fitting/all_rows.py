@@ -16,7 +16,7 @@ from sparsenam.errors import RowError, rows_named_by, shown
 from sparsenam.families import Family
 from sparsenam.fitting.problem import FamilyProblem, Fitted, SmoothEvidence
 from sparsenam.smooth.all_rows import AllRows, BlockProblem, fit_all_rows
-from sparsenam.smooth.newton import SmoothProblem
+from sparsenam.smooth.engine import SmoothProblem
 from sparsenam.tables import Sample, Scaling, TableEncoder
 from sparsenam.tables.blocks import Block, Blocks, VisitedBlocks
 from sparsenam.tables.encoder import News

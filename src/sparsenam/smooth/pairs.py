@@ -15,9 +15,9 @@ from sparsenam.convex.design import Ramps, distinct
 from sparsenam.families.dispersion import dispersion
 from sparsenam.model.pairs import PairFunction
 from sparsenam.smooth.design import RampDesign, WeightedGram
+from sparsenam.smooth.engine import SmoothProblem
 from sparsenam.smooth.fit import SmoothFit
 from sparsenam.smooth.grid import GridAxis, GridBlock, PairSpread
-from sparsenam.smooth.newton import SmoothProblem
 from sparsenam.smooth.prior import Layout, Posterior, posterior, updated_strengths
 from sparsenam.tables.sample import Matrix, Vector
 
