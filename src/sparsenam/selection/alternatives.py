@@ -15,7 +15,7 @@ import numpy as np
 from sparsenam.context import Context
 from sparsenam.convex.squared import GramCache
 from sparsenam.penalties import GroupLasso
-from sparsenam.selection.choose import HeldOutLoss
+from sparsenam.selection.choose import HeldOutLoss, prior_forms
 from sparsenam.selection.curve import CLEAR, TIE, Compact, Splits, batch_weights, luck_among, mean_and_error
 from sparsenam.selection.task import ConvexTask, Indices, Vector
 from sparsenam.smooth.judge import SmoothJudge
@@ -44,6 +44,7 @@ class SupportJudge:
             count=loss.count,
             held_out=[test for _, test in splits],
             gram=gram,
+            forms=prior_forms(task),
         )
 
     def losses(self, groups: Indices) -> Vector:

@@ -33,7 +33,7 @@ from sparsenam.selection.curve import (
     mean_and_error,
 )
 from sparsenam.selection.task import TOLERANCE, ConvexTask, Indices, Vector
-from sparsenam.smooth.judge import SmoothJudge
+from sparsenam.smooth.judge import PriorForms, SmoothJudge
 
 Result = TypeVar("Result")
 
@@ -243,7 +243,7 @@ def _walk(task: ConvexTask, plan: CrossValidation, loss: HeldOutLoss, context: C
     gram = GramCache(task.design, prepared.target, batches) if family.is_quadratic else None
     given = (task.design, prepared.target, family, batches)
     held_out, totals = [test for _, test in plan.splits], batches.sum(axis=1)
-    fits = SmoothJudge(*given, count=loss.count, gram=gram, held_out=held_out)
+    fits = SmoothJudge(*given, count=loss.count, gram=gram, held_out=held_out, forms=prior_forms(task))
     # a weight that the user gives is to keep a group out, which a longer path would only bring in again
     n_alphas, ratio = long_path(task.design, task.penalty, plan.n_alphas) if task.adapted else (plan.n_alphas, None)
     walk = convex_path(
@@ -288,6 +288,13 @@ def _walk(task: ConvexTask, plan: CrossValidation, loss: HeldOutLoss, context: C
     affordable = in_time and context.clock.remaining() > judging * task.design.n_groups**2
     evidence, optimism = judged.evidence(curve, against_all=affordable), judged.optimism()
     return ValidatedPath(task, tuple(points), curve, taken, judged.readmitted, evidence, in_time, optimism)
+
+
+def prior_forms(task: ConvexTask) -> PriorForms | None:
+    """Return the priors of the smooth fit that follows, in the columns of the design; None where these are no ramps."""
+    ramps = [task.features.ramps(group) for group in range(task.design.n_groups)]
+    known = [each for each in ramps if each is not None]
+    return PriorForms.of_ramps(task.design, known) if known and len(known) == len(ramps) else None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

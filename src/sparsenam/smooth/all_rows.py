@@ -106,7 +106,7 @@ def fit_all_rows(
     most, columns = most_ramps(sample, unordered, {}), 2 * COLUMNS if quadratic else COLUMNS
     sizes: NDArray[np.intp] = np.array([ramps.size for ramps in first.ramps], dtype=np.intp)
     counts = np.where(unordered, most, np.minimum(sizes, most)).astype(np.intp)
-    state = first.state(unordered)
+    state, basis = first.state(unordered), None
     for number in range(ROUNDS if quadratic else ROUNDS_REWEIGHTED):
         ramps = [
             given if number == 0 and given.size == count else ramps_of(cells, sample.weights, int(count))
@@ -114,11 +114,13 @@ def fit_all_rows(
         ]
         summed = BlockRows(rows, sample, Layout.of(ramps, unordered.tolist()), context, number)
         state = solve(summed, state, steps)
+        basis = summed.basis
         more = doubled(counts, most, state.degrees_of_freedom / counts, columns)
         if np.array_equal(more, counts) or steps.out_of_time():
             break
         counts = more
-    means = [summed.basis.means[place] @ state.coefficients[place] for place in state.layout.slices]
+    assert basis is not None
+    means = [basis.means[place] @ state.coefficients[place] for place in state.layout.slices]
     return AllRowsFit(as_fit(state, {}, {}), np.array(means))
 
 
