@@ -1,8 +1,8 @@
 """Estimators: scikit-learn's face of the fits."""
 
-from sparsenam.estimators.models import compare
 from sparsenam.estimators.base import AdditiveEstimator, fit_with
 from sparsenam.estimators.classification import RandomFeatureSNAMClassifier, SNAMClassifier
+from sparsenam.estimators.models import compare
 from sparsenam.estimators.out_of_core import predict_table
 from sparsenam.estimators.paths import random_feature_path, snam_path
 from sparsenam.estimators.regression import RandomFeatureSNAMRegressor, SNAMRegressor

@@ -9,10 +9,8 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sparsenam.codec import Matrix, Vector
 from sparsenam.errors import InputError, describe
-
-Vector = NDArray[np.float64]
-Matrix = NDArray[np.float64]
 
 ROWS_AT_ONCE = 32_768  # so that the numbers between two steps stay in the processor's cache
 BUCKETS = 4096  # most; their table stays in the cache too

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import isotonic_regression
 
+from sparsenam.codec import Count, Size
 from sparsenam.model.additive import AdditiveModel
 from sparsenam.model.curve import FittedCurve
 from sparsenam.tables import TableEncoder
@@ -29,8 +30,8 @@ ROUNDS = 50  # of moving values by last bits before a knot is taken out instead
 class TermCurve:
     """The curve of one kept term, and its place among the kept terms."""
 
-    term: int
-    place: int
+    term: Count
+    place: Count
     curve: FittedCurve
 
 
@@ -54,8 +55,8 @@ class Edit:
     after: tuple[TermCurve, ...]
     intercept_before: Numbers
     intercept_after: Numbers
-    n_parameters: int
-    norm: float | None
+    n_parameters: Count
+    norm: Size | None
     loss_before: float | None = None
     loss_after: float | None = None
 

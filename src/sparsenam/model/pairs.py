@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import Annotated, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sparsenam.codec import Array, Count, Matrix, Vector
 from sparsenam.model.curve import FittedCurve
 
-Vector = NDArray[np.float64]
-Matrix = NDArray[np.float64]
-Grid = NDArray[np.float64]
+Grid = Annotated[NDArray[np.float64], Array(3)]
 
 ROWS_AT_ONCE = 32_768  # so that the numbers between two steps stay in the processor's cache
 SINGULAR = 1e-12  # share of the largest singular value below which margins are not determined by the data
@@ -55,10 +54,10 @@ class PairFunction:
         the reference under which the effect has mean 0 along each row and each column.
     """
 
-    terms: tuple[int, int]
+    terms: tuple[Count, Count]
     knots: tuple[Vector, Vector]
     values: Grid
-    weights: Matrix
+    weights: Annotated[Matrix, Array(2, 0.0)]
 
     def effect(self, terms: Matrix) -> Matrix:
         """Return the effect, shape (rows, outputs), for encoded terms (rows, n_terms)."""

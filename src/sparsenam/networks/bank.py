@@ -6,12 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Protocol, Self, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, ndtr
 
+from sparsenam.codec import Array as StoredArray
+from sparsenam.codec import Bounds, Count
 from sparsenam.context import Streams
 from sparsenam.errors import InputError, check_word, describe
 
@@ -21,6 +23,9 @@ if TYPE_CHECKING:
 
 Array = TypeVar("Array", bound=Any)  # numpy or torch
 Vector = NDArray[np.float64]
+
+WIDEST = 1 << 24  # of a layer in a file
+Width = Annotated[int, Bounds(1, WIDEST)]
 
 ACTIVATIONS: dict[str, Callable[[Vector], Vector]] = {
     "relu": lambda argument: np.maximum(argument, 0.0),
@@ -105,10 +110,10 @@ class MLPBank:
         sub-networks are padded with entries that stay zero.
     """
 
-    hidden: tuple[int, ...]
-    outputs: int
+    hidden: Annotated[tuple[Width, ...], Bounds(0, 64)]
+    outputs: Count
     activation: str
-    widths: NDArray[np.intp] | None = None
+    widths: Annotated[NDArray[np.intp], StoredArray(2, 1, WIDEST)] | None = None
 
     @property
     def shapes(self) -> list[tuple[int, int]]:
