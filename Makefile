@@ -69,7 +69,7 @@ mutants: $(VENV)/dev.stamp ## changes of formulas, each of which a test must not
 claims: $(VENV)/dev.stamp ## what README claims of choosing, on all its seeds: ten minutes
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto -m slow tests/slow --timeout 600
 
-bench-step: $(VENV)/runtime.stamp ## time one training step, bank against loop
+bench-step: $(VENV)/dev.stamp ## time one training step, bank against loop
 	$(BIN)/python benchmarks/step.py
 
 bench-real: $(VENV)/benchmark.stamp ## us and our peers on real tables, docs/benchmarks.md and README's table: two hours; resumes

@@ -86,7 +86,7 @@ def test_the_model_has_not_seen_the_rows_held_out(fitted, folder, tmp_path):
     again = sparsenam.SNAMRegressor(random_state=0).fit(problem.fitted, "y")
     again.save(tmp_path / "model.snam")
     models = [sparsenam.load(place / "model.snam").model_ for place in (tmp_path, fitted[0])]
-    assert models[0].theta.equal(models[1].theta)
+    assert models[0].curves == models[1].curves
     fit, held = (
         {tuple(row) for row in blocks.sample_of(part, 0, ROWS).X.select(["a", "b"]).to_pandas().to_numpy().tolist()}
         for part in (problem.fitted, problem.held_out)
@@ -154,7 +154,7 @@ def test_a_fit_stopped_while_all_rows_are_read_goes_on_to_the_same_bits(folder, 
     assert again.exit_code == 0, again.output
     assert invoke(*words, tmp_path / "unbroken").exit_code == 0
     resumed, whole = (sparsenam.load(tmp_path / name / "model.snam") for name in ("stopped", "unbroken"))
-    assert resumed.model_.theta.equal(whole.model_.theta)
+    assert resumed.model_.curves == whole.model_.curves
     finished = invoke(*words, tmp_path / "stopped", "--resume")
     assert "finished already" in finished.stderr
 

@@ -26,8 +26,8 @@ from sparsenam import (
 from sparsenam.cli.app import app
 from sparsenam.context import Context, Streams
 from sparsenam.convex.features import RampFeatures
+from sparsenam.discover.discoveries import Discoveries
 from sparsenam.errors import InputError
-from sparsenam.explain.discoveries import Discoveries
 from sparsenam.families import Gaussian
 from sparsenam.penalties import GroupLasso
 from sparsenam.selection import FDR

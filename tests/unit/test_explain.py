@@ -25,7 +25,7 @@ from sparsenam import (
 from sparsenam.errors import ChoiceWarning, ConstantColumnWarning, InputError
 from sparsenam.explain import Explanation, LocalExplanation, TrainingSummary, explain_model
 from sparsenam.explain.local import describe_effect
-from sparsenam.explain.summary import density_of
+from sparsenam.fit.summary import density_of
 from sparsenam.selection import Evidence
 
 ROWS = 400

@@ -230,7 +230,7 @@ def test_any_reader_of_safetensors_reads_the_file(tmp_path):
     with safe_open(tmp_path / "model.snam", framework="np") as file:
         knots = file.get_tensor("knots")
         document = json.loads(file.metadata()["sparsenam"])
-    np.testing.assert_array_equal(knots, np.concatenate([shape.knots for shape in model.model_.shapes()]))
+    np.testing.assert_array_equal(knots, np.concatenate([shape.knots for shape in model.model_.curves]))
     assert document["schema"] == 1 and document["estimator"] == "SNAMRegressor"
 
 

@@ -21,10 +21,10 @@ from sparsenam import (
     survival_target,
 )
 from sparsenam.cli.app import app
+from sparsenam.discover.stability import Stability
 from sparsenam.errors import InputError
 from sparsenam.explain import Explanation
 from sparsenam.explain.report import render_report
-from sparsenam.explain.stability import Stability
 from sparsenam.selection.stability import (
     complementary_halves,
     low_columns_bound,

@@ -17,7 +17,7 @@ from pathlib import Path
 from shutil import get_terminal_size
 from textwrap import fill
 from threading import Timer, main_thread
-from typing import Annotated, Any, Literal, TextIO
+from typing import Any, Literal, TextIO
 
 import typer
 
@@ -33,9 +33,6 @@ TYPES = re.compile(r"""feature_types=\{['"](.+?)['"]: "([^"]+)"\}""")
 SETTINGS = re.compile(r"\b(always_keep|shapes|feature_types|max_features|max_seconds)(?=:| of column )")
 ELSEWHERE = re.compile(r"^-$|[*?[]|:/")  # standard input, a pattern of names, or an address
 OPTIONS = {"always_keep": "--keep", "shapes": "--shape", "feature_types": "--types"}  # others are as they are written
-
-
-MaxBytes = Annotated[int, typer.Option(help="Most bytes of a table in memory, once unpacked.", min=1)]
 
 
 def plain_number(value: float) -> str:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Generator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from os import stat
@@ -15,20 +15,43 @@ import numpy as np
 
 from sparsenam.cli.problem import FEWEST_ROWS, LabelledRows, TargetKind, TargetRequest, check_share, find_kind
 from sparsenam.cli.tables import PARQUET, FileTable, check_place
+from sparsenam.cli.text_files import damaged
 from sparsenam.context import ProgressBar, ResumeFile, Streams
-from sparsenam.errors import InputError, describe
+from sparsenam.errors import ClusterError, InputError, describe
 from sparsenam.estimators import fit_with, predict_table
 from sparsenam.files import folder_beside, written_beside
 from sparsenam.tables import blocks as rows_of_tables
 from sparsenam.tables.arrow_rows import is_pattern
 from sparsenam.tables.blocks import Block, TargetColumns, sample_of
 from sparsenam.tables.cells import from_array
-from sparsenam.tables.held_out import ColumnBlocks, Draw, Part, SomeRows, count_rows
-from sparsenam.tables.sources import RowSource, blocks_of, source_of
+from sparsenam.tables.sources import ColumnBlocks, Draw, Part, RowSource, SomeRows, blocks_of, count_rows, source_of
 from sparsenam.tables.text import listed
 
 if TYPE_CHECKING:
     from sparsenam.cli.run import FitRequest
+
+CONNECTING = 10  # seconds to wait for a scheduler
+
+
+@contextmanager
+def connected(scheduler: str | None) -> Generator[None]:
+    """Let the scheduler at an address work on all passes within the block; None for no cluster."""
+    if scheduler is None:
+        yield
+        return
+    try:
+        distributed = import_module("distributed")
+        import_module("dask.dataframe")
+    except ImportError as error:
+        remedy = 'install it with pip install "sparsenam[dask]"'
+        raise InputError(describe("--scheduler", "the library dask", "none installed", remedy)) from error
+    try:
+        client = distributed.Client(scheduler, timeout=CONNECTING)
+    except (OSError, TimeoutError, ValueError) as error:
+        expected, got = "the address of a Dask scheduler", f"no answer from {scheduler!r}"
+        raise ClusterError(describe("--scheduler", expected, got, "start it or correct the address")) from error
+    with client:
+        yield
 
 
 def is_in_blocks(table: Path) -> bool:
@@ -74,6 +97,11 @@ class LargeProblem:
         return self.request.target
 
     @property
+    def source(self) -> dict[str, str]:
+        """Where the rows came from."""
+        return {"file": self.path.name}
+
+    @property
     def names(self) -> tuple[str, ...]:
         """The columns to predict from."""
         return self.fitted.names
@@ -104,7 +132,8 @@ class LargeProblem:
 
 def labelled(block: Block, path: Path) -> LabelledRows:
     """Return rows in memory as the commands use them."""
-    table = FileTable(nw.from_native(block.X, eager_only=True), path)
+    frame: nw.DataFrame[Any] = nw.from_native(block.X, eager_only=True)
+    table = FileTable({name: frame[name] for name in frame.columns}, path)
     numbers = np.asarray(block.in_table, dtype=np.intp)
     return LabelledRows(table, block.y, block.exposure, numbers, block.weights)
 
@@ -166,8 +195,7 @@ def source_at(table: Path, *, in_cluster: bool) -> RowSource:
     try:
         return RowSource("dask", import_module("dask.dataframe").read_parquet(place))
     except (OSError, ValueError) as error:
-        got = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise InputError(describe(str(table), "Parquet files", got, "correct the path")) from error
+        raise damaged(table, "Parquet files", error, "correct the path") from error
 
 
 def content_of(source: RowSource, problem: LargeProblem) -> bytes:
@@ -189,7 +217,7 @@ def predict_blocks(
         raise InputError(describe(asked[0], expected, "Parquet files in blocks", remedy))
     if out.suffix.lower() not in PARQUET:
         raise InputError(describe("--out", "a name that ends in .parquet", repr(out.name), "choose another name"))
-    check_place(out)
+    check_place(out, "--out")
     with folder_beside(out) as folder:
         with knowing(estimator):
             done = predict_table(estimator, table, to=folder / "predictions.parquet")

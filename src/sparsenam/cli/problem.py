@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, cast, get_args
 
 import numpy as np
@@ -25,8 +25,7 @@ from sparsenam.tables.columns import (
     read_numbers,
     refuse_odd_cells,
 )
-from sparsenam.tables.text import listed
-from sparsenam.tables.writing import SAID, SHAPES, likely, parser_of, prefers_comma
+from sparsenam.tables.text import SAID, SHAPES, likely, listed, parser_of, prefers_comma
 
 TaskName = Literal["regression", "count", "classification", "survival"]
 
@@ -101,12 +100,50 @@ class LabelledRows:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TableProblem:
-    """All rows whose target is known, what is to be predicted, and what the user should know about them."""
+    """What is to be predicted, all rows whose target is known, and of these the rows to fit and those held out."""
 
     kind: TargetKind
     target: str
     rows: LabelledRows
     notes: tuple[str, ...]
+    fitted: LabelledRows
+    held_out: LabelledRows | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns to predict from."""
+        return self.rows.table.names
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many rows are fitted and how many are held out."""
+        return {"fit": len(self.fitted.y), "test": 0 if self.held_out is None else len(self.held_out.y)}
+
+    @property
+    def seen(self) -> LabelledRows:
+        """The rows whose y a prediction without columns is made from."""
+        return self.fitted
+
+    @property
+    def source(self) -> dict[str, str]:
+        """Where the rows came from."""
+        table = self.rows.table
+        reading = {"reading": " ".join(self.notes)} if self.notes else {}
+        return {"file": table.path.name, "digest": table.digest.hex()} | reading
+
+    def fit(self, estimator: Any, resume: ResumeFile | None = None) -> None:
+        """Fit an estimator on the rows to fit, with a progress bar on a terminal."""
+        rows = self.fitted
+        with rows.named():
+            fit_with(estimator, rows.table.native, rows.y, progress=ProgressBar(), resume=resume, **rows.beside)
+
+    def held(self) -> LabelledRows | None:
+        """Return the rows held out."""
+        return self.held_out
+
+    def some(self, count: int) -> LabelledRows:
+        """Return a few of the rows to fit."""
+        return self.fitted.take(np.arange(min(count, len(self.fitted.y))))
 
 
 def dropping(table: FileTable, names: Sequence[str], used: Collection[str | None]) -> FileTable:
@@ -153,7 +190,7 @@ def pose(table: FileTable, request: TargetRequest) -> TableProblem:
         exposure = None if request.exposure is None else numbers_of(table.cells(request.exposure), "--exposure", commas)
         weights = None if request.weights is None else weights_of(table.cells(request.weights), commas)
     rows = LabelledRows(inputs, y, exposure, numbers, weights)
-    return TableProblem(kind, request.target, rows, tuple(notes))
+    return TableProblem(kind, request.target, rows, tuple(notes), rows)
 
 
 def _spelt_alike(values: Sequence[str]) -> list[str]:
@@ -169,14 +206,14 @@ def has_commas(table: FileTable) -> bool:
     return prefers_comma(cells.values for name in table.names if (cells := table.cells(name)).stored == "text")
 
 
-def settled_types(problem: TableProblem, fitted: LabelledRows, types: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+def settled_types(problem: TableProblem, types: Mapping[str, str] | None) -> dict[str, Wanted]:
     """Return the kinds of columns for the fit: those asked for, and those that some rows alone would not show.
 
     A cell that cannot be read is found here, before the fit, in whichever row it is.
     """
-    whole = problem.rows.table
-    wanted = check_feature_types(types or None, whole.names, named=True)
-    commas, fitted_commas = has_commas(whole), has_commas(fitted.table)
+    whole, fitted = problem.rows.table, problem.fitted.table
+    wanted = check_feature_types(types, whole.names, named=True)
+    commas, fitted_commas = has_commas(whole), has_commas(fitted)
     with problem.rows.named():
         for name in whole.names:
             cells = whole.cells(name)
@@ -190,19 +227,19 @@ def settled_types(problem: TableProblem, fitted: LabelledRows, types: Mapping[st
                 as_numbers(cells, decision.unit, decision.writing)
             if asked is not None or cells.stored != "text":
                 continue
-            some = decide(fitted.table.cells(name), None, fitted_commas)
+            some = decide(fitted.cells(name), None, fitted_commas)
             if (some.kind, some.writing) != (decision.kind, decision.writing):
                 said: list[Wanted] = [words for words, ways in SAID.items() if decision.writing in ways]
-                wanted[name] = said[0] if said else decision.kind
-    return tuple(wanted.items())
+                wanted[name] = said[0] if said else decision.reads
+    return wanted
 
 
-def split(problem: TableProblem, share: float, seed: int) -> tuple[LabelledRows, LabelledRows | None]:
-    """Return the rows to fit on and those held out: every class, or the events, in its share of both."""
+def split(problem: TableProblem, share: float, seed: int) -> TableProblem:
+    """Return a problem with some of its rows held out: every class, or the events, in its share of both parts."""
     check_share(share)
-    rows = problem.rows
     if share == 0:
-        return rows, None
+        return problem
+    rows = problem.rows
     generator = Streams(seed).generator("held out")
     strata = np.zeros(len(rows.y), dtype=np.intp)
     if problem.kind.task in ("classification", "survival"):
@@ -215,65 +252,13 @@ def split(problem: TableProblem, share: float, seed: int) -> tuple[LabelledRows,
         held[members[: min(count, max(members.size - 1, 0))]] = True
     if not held.any():
         held[generator.integers(len(rows.y))] = True
-    return rows.take(np.flatnonzero(~held)), rows.take(np.flatnonzero(held))
+    return replace(problem, fitted=rows.take(np.flatnonzero(~held)), held_out=rows.take(np.flatnonzero(held)))
 
 
 def check_share(share: float) -> None:
     """Raise unless a share of rows can be held out."""
     if not 0 <= share < 1:
         raise InputError(describe("--test", "a share from 0 to below 1", f"{share:g}", "write for example 0.2"))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class SplitProblem:
-    """A problem whose rows are in memory: those to fit, and those held out, if there are any."""
-
-    problem: TableProblem
-    fitted: LabelledRows
-    held_out: LabelledRows | None
-
-    @property
-    def kind(self) -> TargetKind:
-        """What is to be predicted."""
-        return self.problem.kind
-
-    @property
-    def target(self) -> str:
-        """The name of the target."""
-        return self.problem.target
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The columns to predict from."""
-        return self.fitted.table.names
-
-    @property
-    def counts(self) -> dict[str, int]:
-        """How many rows are fitted and how many are held out."""
-        return {"fit": len(self.fitted.y), "test": 0 if self.held_out is None else len(self.held_out.y)}
-
-    @property
-    def seen(self) -> LabelledRows:
-        """The rows whose y a prediction without columns is made from."""
-        return self.fitted
-
-    def fit(self, estimator: Any, resume: ResumeFile | None = None) -> None:
-        """Fit an estimator on the rows to fit, with a progress bar on a terminal."""
-        fit_rows(estimator, self.fitted, resume)
-
-    def held(self) -> LabelledRows | None:
-        """Return the rows held out."""
-        return self.held_out
-
-    def some(self, count: int) -> LabelledRows:
-        """Return a few of the rows to fit."""
-        return self.fitted.take(np.arange(min(count, len(self.fitted.y))))
-
-
-def fit_rows(estimator: Any, rows: LabelledRows, resume: ResumeFile | None = None) -> None:
-    """Fit an estimator on some rows, with a progress bar on a terminal."""
-    with rows.named():
-        fit_with(estimator, rows.table.native, rows.y, progress=ProgressBar(), resume=resume, **rows.beside)
 
 
 def find_kind(cells: Cells, request: TargetRequest, commas: bool = False) -> TargetKind:

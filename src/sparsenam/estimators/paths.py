@@ -15,15 +15,15 @@ from sparsenam.convex.path import TOLERANCE, convex_path, until
 from sparsenam.convex.problem import ConvexPoint
 from sparsenam.errors import InputError, check_number, check_whole, check_word, describe
 from sparsenam.estimators.base import check_weights
-from sparsenam.estimators.regression import check_target
 from sparsenam.families import FAMILIES, CustomLoss, Family, as_family
-from sparsenam.fitting import FamilyProblem, Fitted, family_problem, read
-from sparsenam.fitting.pipeline import ChoosingParameters, require_default, resolve_snam
-from sparsenam.fitting.strategies import RAMPS, Strategy, train_path
+from sparsenam.fit.response import check_target
+from sparsenam.fitting import FamilyProblem, Fitted, family_problem
+from sparsenam.fitting.settings import Settings, require_default, resolve_snam
+from sparsenam.fitting.strategies import RAMPS, Strategy
 from sparsenam.penalties import NeedsFirstFit, Penalty, as_penalty, spread
 from sparsenam.selection import PathPoint, RegularizationPath
 from sparsenam.selection.task import ConvexTask, Norm, by_column
-from sparsenam.tables import Sample
+from sparsenam.tables import Sample, TableEncoder
 from sparsenam.tables.encoder import grouping_of
 from sparsenam.training import Network
 
@@ -76,7 +76,7 @@ def random_feature_path(
     check_whole("width", width)
     _check_length(alphas, n_alphas)
     _check_names("random_feature_path", settings, ProblemSettings)
-    strategy, penalty = resolve_snam(ChoosingParameters(penalty=_penalty(settings)), None, refit=True)
+    strategy, penalty = resolve_snam(Settings(penalty=_penalty(settings), refit=True))
     problem, names = _read(X, y, strategy, settings)
     task = _convex_task(problem, RampFeatures(problem.prepared, width), penalty, norm)
     path = convex_path(task.problem(), task.penalty, alphas=_falling(alphas), n_alphas=n_alphas, tol=tol)
@@ -119,7 +119,7 @@ def snam_path(
     seed, grid, penalty = settings.get("random_state"), _falling(alphas), _penalty(settings)
     context = Context(Streams.from_random_state(seed), Clock(settings.get("max_seconds")))
     if order == "convex":
-        strategy, chosen = resolve_snam(ChoosingParameters(penalty=penalty), network, refit=True)
+        strategy, chosen = resolve_snam(Settings(penalty=penalty, network=network, refit=True))
         problem, names = _read(X, y, strategy, settings)
         task = _convex_task(problem, strategy.features(problem.prepared, context), chosen)
         path = convex_path(task.problem(), task.penalty, alphas=grid, n_alphas=n_alphas)
@@ -130,12 +130,14 @@ def snam_path(
         expected = "init='random' and a penalty that needs no first fit"
         got = f"init={trained.init!r} and the penalty {penalty!r}"
         raise InputError(describe("snam_path with order='dense'", expected, got, "leave the other out"))
-    strategy, chosen = resolve_snam(ChoosingParameters(penalty=penalty, alpha=0.0), trained, refit=False)
+    strategy, chosen = resolve_snam(Settings(penalty=penalty, alpha=0.0, network=trained, refit=False))
     problem, names = _read(X, y, strategy, settings)
     if grid is None:
         task = _convex_task(problem, RampFeatures(problem.prepared, RAMPS), chosen)
         path = convex_path(task.problem(), task.penalty, n_alphas=n_alphas, tol=ROUGH_GAP)
         grid = np.array([point.alpha for point in path])
+    from sparsenam.fitting.networks import train_path  # and PyTorch, which only networks need
+
     rising = train_path(problem, trained, chosen, grid[::-1], context)
     points = tuple(_point(problem, alpha, fitted) for alpha, fitted in rising)
     return RegularizationPath(points[::-1], names)
@@ -172,7 +174,7 @@ def _point(problem: FamilyProblem, alpha: float, fitted: Fitted, gap: float | No
 def _read(
     X: ArrayLike, y: ArrayLike, strategy: Strategy, settings: ProblemSettings
 ) -> tuple[FamilyProblem, tuple[str, ...]]:
-    encoder, terms = read(X, strategy, None, "a path")
+    encoder, terms = TableEncoder.fit(X, None, split_levels=strategy.splits_levels, estimator_name="a path")
     chosen = as_family(settings.get("family", "gaussian"), tuple(FAMILIES), estimates=False)
     target = check_target(y)
     check_consistent_length(terms, target)

@@ -17,10 +17,13 @@ from typing import (
 )
 
 from sparsenam.errors import InputError, describe, nearest
-from sparsenam.explain.findings import Found
 from sparsenam.explain.pairs import Pair
-from sparsenam.explain.summary import Density, Numbers, plain_data, read_plain
-from sparsenam.explain.text import (
+from sparsenam.findings import Found
+from sparsenam.fit.summary import Density
+from sparsenam.model.editing import EditKind
+from sparsenam.plain import Numbers, plain_data, read_plain
+from sparsenam.tables.text import date_key
+from sparsenam.text import (
     MINUS,
     FeatureKind,
     Task,
@@ -30,8 +33,6 @@ from sparsenam.explain.text import (
     response_units,
     share_text,
 )
-from sparsenam.model.editing import EditKind
-from sparsenam.tables.text import date_key
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -95,8 +96,8 @@ class Feature:
     has one level, its present cells. ``entry`` is the rank of entry on the path, 1 for the first. ``substitutes``
     are dropped columns that could replace this one, each with the share of its effect that it expresses. ``kept_in``
     is the share of the folds whose fits keep it too, None where there were none. ``form`` of a curve is the shape that
-    was asked for, else "linear" or "curved"; a curve that the data cannot tell from a line is one. ``stability`` is the
-    share of half-samples that keep the column, None where they were not asked.
+    was asked for, else "linear" where it stays within 5 % of its range of a straight line, or "curved".
+    ``stability`` is the share of half-samples that keep the column, None where they were not asked.
     """
 
     name: str
@@ -144,11 +145,15 @@ class Feature:
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """A column that the model does not use, and why; ``slack`` is its gradient over the one that lets it in."""
+    """A column that the model does not use, and why; ``slack`` is its gradient over the one that lets it in.
+
+    ``by_penalty`` says that the gradient is the reason: a slack of 1 would let the column in.
+    """
 
     name: str
     reason: str
     slack: float | None = None
+    by_penalty: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sparsenam.explain.summary import Numbers
-from sparsenam.explain.text import MISSING, FeatureKind, date_text, pair_text
+from sparsenam.plain import Numbers
+from sparsenam.text import MISSING, FeatureKind, date_text, pair_text
 
 
 @dataclass(frozen=True, slots=True)

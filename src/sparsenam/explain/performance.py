@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sparsenam.explain.summary import plain_data
 from sparsenam.model.residuals import OrderStatistics, Residuals
+from sparsenam.plain import plain_data
 
 Vector = NDArray[np.float64]
 BINS = 10  # of equally many rows

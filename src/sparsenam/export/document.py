@@ -6,15 +6,15 @@ Then whether its parts fit each other, on which explaining, reporting and saving
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import MISSING, fields
 from itertools import pairwise
 from typing import Any, cast, get_args
 
+from sparsenam.discover.discoveries import Discoveries
+from sparsenam.discover.stability import Stability
 from sparsenam.errors import InputError
-from sparsenam.explain.discoveries import Discoveries
-from sparsenam.explain.stability import Stability
-from sparsenam.explain.summary import ColumnSummary, TrainingSummary, kept_columns
-from sparsenam.export.plain_data import StoredCurve, rule_name
 from sparsenam.families import FAMILIES
+from sparsenam.fit.summary import ColumnSummary, Preliminary, TrainingSummary, kept_columns
 from sparsenam.forms import (
     FARTHEST,
     RefusalError,
@@ -39,9 +39,11 @@ from sparsenam.model.editing import Edit, EditKind
 from sparsenam.networks import ACTIVATION_NAMES
 from sparsenam.penalties import as_penalty
 from sparsenam.selection.discovery import Test
+from sparsenam.selection.stored_curve import rule_name
 from sparsenam.tables import TableEncoder
-from sparsenam.tables.columns import Column, Kind, Unit
-from sparsenam.tables.writing import WRITINGS
+from sparsenam.tables.cells import FIRST_DAY, LAST_DAY, FarValues, Stored
+from sparsenam.tables.columns import HUGE, WANTED, Column, Reads, Unit
+from sparsenam.tables.text import WRITINGS
 from sparsenam.training import Network
 
 SCHEMA = 1
@@ -76,16 +78,25 @@ ENCODER = record(
             record(
                 {
                     "name": text(),
-                    "kind": word(*get_args(Kind)),
-                    "description": text(),
+                    "reads": word(*get_args(Reads)),
+                    "stored": word(*get_args(Stored)),
+                    "asked": word(*WANTED),
+                    "unit": word(*get_args(Unit)),
+                    "writing": word(*WRITINGS),
+                    "doubt": text(),
+                    "zero": text(),
                     "n_missing": whole(),
+                    "markers": NAMES,
                     "levels": NAMES,
                     "pooled": NAMES,
-                    "unit": word(*get_args(Unit)),
+                    "varies": truth,
+                    "different": many(whole(1), 2, 2),
                     "missing_term": text(),
-                    "writing": word(*WRITINGS),
+                    "far": record(
+                        {"values": many(number(-HUGE, HUGE), 1), "counts": many(whole(1), 1), "n_values": whole(1)}
+                    ),
                 },
-                optional=("n_missing", "levels", "pooled", "unit", "missing_term", "writing"),
+                optional=tuple(field.name for field in fields(Column) if field.default is not MISSING),
             )
         ),
         "terms": many(
@@ -123,13 +134,12 @@ def _packed(value: Any, where: str) -> None:
 
 FACTS = record(
     {
-        "alpha_": either(number(0.0), _packed),
-        "n_parameters_": whole(),
-        "stationarity_": maybe(either(SIZE, _packed)),
-        "history_": _packed,
-        "substitutes_": _packed,
-    },
-    optional=("stationarity_", "history_"),
+        "alpha": either(number(0.0), _packed),
+        "n_parameters": whole(),
+        "stationarity": maybe(either(SIZE, _packed)),
+        "history": maybe(_packed),
+        "substitutes": _packed,
+    }
 )
 SUMMARY = record(
     {
@@ -160,13 +170,13 @@ SUMMARY = record(
         "seconds": SIZE,
         "created": text(100),
         "versions": by_name(text(1000)),
-        "cut_short": maybe(text(1000)),
-        "strays": maybe(text()),
+        "out_of_time": NAMES,
+        "preliminary": maybe(word(*get_args(Preliminary))),
         "target": maybe(text()),
         "scores": maybe(by_name(maybe(FIGURE))),
         "source": maybe(by_name(text(1000))),
     },
-    optional=("cut_short", "strays", "target", "scores", "source"),
+    optional=("out_of_time", "preliminary", "target", "scores", "source"),
 )
 STABILITY = record(
     {
@@ -317,6 +327,10 @@ def check_encoder(encoder: TableEncoder) -> None:
         empty = column.is_empty and column.n_missing > 0 and not column.missing_term
         require((few or empty) and len(set(column.levels)) == len(column.levels), "a column of other levels")
         require(not column.pooled or column.kind == "category", "rare levels of no category")
+        require(column.different is None or not column.varies, "an identifier that is kept")
+        far = column.far or FarValues((), (), 0)
+        dates = column.unit != "days" or all(FIRST_DAY <= value < LAST_DAY for value in far.values)
+        require(dates and len(far.values) == len(far.counts), "other far cells")
         require(not column.missing_term or column.missing_term in missing, "a column whose missing cells are no term")
     for term in encoder.terms:
         column = encoder.columns[term.column]
@@ -377,10 +391,12 @@ def _require_known(names: Iterable[str], encoder: TableEncoder) -> None:
     require(set(names) <= set(encoder.names), "columns that the table does not have")
 
 
-def check_settings(settings: Mapping[str, Any], encoder: TableEncoder, curve: StoredCurve | None) -> None:
+def check_settings(settings: Mapping[str, Any], encoder: TableEncoder, curve: Mapping[str, Any] | None) -> None:
     """Raise `RefusalError` where a setting that is read after the fit cannot be one."""
     damage, rule, shapes = "a setting that cannot be", settings.get("rule"), settings.get("shapes")
-    require(curve is None or rule is None or rule_name(rule) in curve.choices, "a rule that is not that of the curve")
+    require(
+        curve is None or rule is None or rule_name(rule) in curve["choices"], "a rule that is not that of the curve"
+    )
     require(shapes is None or isinstance(shapes, Mapping), damage)
     kept: Any = settings.get("always_keep")
     require(kept is None or isinstance(kept, list | tuple), damage)

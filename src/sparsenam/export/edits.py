@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import asdict
+from dataclasses import fields, replace
 from typing import Any
 
+import numpy as np
+
 from sparsenam.errors import InputError
-from sparsenam.explain.summary import plain_data, read_plain
 from sparsenam.forms import RefusalError, as_list, require
-from sparsenam.model import AdditiveModel
-from sparsenam.model.editing import Edit, applied, column_shapes, terms_of
+from sparsenam.model import AdditiveModel, Curve
+from sparsenam.model.editing import Edit, TermCurve, applied, column_curves, terms_of
+from sparsenam.plain import plain_data, read_plain
 from sparsenam.tables import TableEncoder
 
 DAMAGE = "a damaged log of edits"
+SIDES = ("before", "after")
 
 
 def edits_to_list(edits: Iterable[Edit]) -> list[dict[str, Any]]:
     """Return the log as JSON has it; numbers keep every bit."""
-    return [plain_data(asdict(edit)) for edit in edits]
+    return [plain_data({**_parts(edit), **{name: _curves_to_list(edit, name) for name in SIDES}}) for edit in edits]
 
 
 def read_edits(data: Any, encoder: TableEncoder, model: AdditiveModel) -> tuple[Edit, ...]:
@@ -29,13 +32,33 @@ def read_edits(data: Any, encoder: TableEncoder, model: AdditiveModel) -> tuple[
     """
     records = as_list(data, DAMAGE)
     try:
-        edits = tuple(read_plain(Edit, record) for record in records)
+        edits = tuple(_read_edit(record) for record in records)
         for edit in reversed(edits):
             _check(edit, encoder, model)
             model = applied(model, encoder, edit, backwards=True)
     except (InputError, KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
         raise RefusalError(f"{DAMAGE} ({type(error).__name__}: {str(error)[:80]})") from error
     return edits
+
+
+def _parts(value: Any) -> dict[str, Any]:
+    return {field.name: getattr(value, field.name) for field in fields(value)}
+
+
+def _curves_to_list(edit: Edit, side: str) -> list[dict[str, Any]]:
+    found: tuple[TermCurve, ...] = getattr(edit, side)
+    arrays = [{name: part.tolist() for name, part in _parts(each.curve).items()} for each in found]
+    return [{"term": each.term, "place": each.place, **part} for each, part in zip(found, arrays, strict=True)]
+
+
+def _read_edit(record: dict[str, Any]) -> Edit:
+    edit = read_plain(Edit, record | {name: [] for name in SIDES})
+    return replace(edit, **{name: tuple(_read_curve(dict(part)) for part in record[name]) for name in SIDES})
+
+
+def _read_curve(record: dict[str, Any]) -> TermCurve:
+    term, place = record.pop("term"), record.pop("place")
+    return TermCurve(term, place, Curve(**{name: np.array(part, dtype=np.float64) for name, part in record.items()}))
 
 
 def _check(edit: Edit, encoder: TableEncoder, model: AdditiveModel) -> None:
@@ -48,9 +71,8 @@ def _check(edit: Edit, encoder: TableEncoder, model: AdditiveModel) -> None:
         return
     require(edit.column in encoder.names, DAMAGE)
     terms = terms_of(encoder, encoder.names.index(edit.column))
-    found = {shape.term: shape for shape in column_shapes(model, terms)}
-    require(found == {shape.term: shape for shape in edit.after}, DAMAGE)
-    before = [shape.term for shape in edit.before]
+    found = {each.term: each for each in column_curves(model, terms)}
+    require(found == {each.term: each for each in edit.after}, DAMAGE)
+    before = [each.term for each in edit.before]
     require(bool(before) and set(before) <= set(terms) and len(set(before)) == len(before), DAMAGE)
-    sizes = [len(row) for shape in edit.before for row in (*shape.values, shape.left_slope)]
-    require(all(size == outputs for size in sizes) and all(shape.place >= 0 for shape in edit.before), DAMAGE)
+    require(all(each.curve.outputs == outputs and each.place >= 0 for each in edit.before), DAMAGE)

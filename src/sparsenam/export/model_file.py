@@ -7,17 +7,15 @@ from collections.abc import Callable, Mapping
 from importlib.metadata import version
 from os import PathLike
 from pathlib import Path
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
-from sklearn.base import ClassifierMixin
 
 from sparsenam.container import Tensors, compact_json, parse_object
 from sparsenam.convex.problem import Certificate
+from sparsenam.discover.discoveries import Discoveries
+from sparsenam.discover.stability import Stability
 from sparsenam.errors import describe
-from sparsenam.explain.discoveries import Discoveries
-from sparsenam.explain.stability import Stability
-from sparsenam.explain.summary import TrainingSummary, interactions_of
 from sparsenam.export.bands import NAMES, bands_to_parts, read_bands
 from sparsenam.export.container import ModelFileError, ModelFileWarning, read_container, refused, write_container
 from sparsenam.export.document import (
@@ -44,15 +42,18 @@ from sparsenam.export.plain_data import (
 )
 from sparsenam.export.residuals import PREFIX, read_residuals, residuals_to_parts
 from sparsenam.families import Response
+from sparsenam.fit import ClassResponse, Fit, NumberResponse, SurvivalResponse
+from sparsenam.fit import Response as Answer
+from sparsenam.fit.summary import TrainingSummary
 from sparsenam.forms import RefusalError, require
 from sparsenam.model import AdditiveModel
-from sparsenam.survival.cox import Baseline
+from sparsenam.survival.cox import TIES, Baseline
+from sparsenam.text import Task
 
-Estimator = TypeVar("Estimator")
 Found = TypeVar("Found")
 Document = dict[str, Any]
 
-FACTS = {"alpha_", "n_parameters_", "stationarity_", "history_", "substitutes_"}
+FACTS = ("alpha", "n_parameters", "stationarity", "history", "substitutes")
 JOINED = " + "  # the names of columns that are kept or dropped as one
 HISTORY = {"epoch", "loss", "penalty", "validation", "terms", "rate", "seconds"}
 OUTPUTS_OF_CLASSES: dict[Response, Callable[[int], int]] = {
@@ -62,101 +63,77 @@ OUTPUTS_OF_CLASSES: dict[Response, Callable[[int], int]] = {
 }
 
 
-class Saveable(Protocol):
-    """A fitted estimator: its settings, and what `vars` shows."""
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the settings."""
-        ...
-
-
-def save_estimator(estimator: Saveable, path: str | PathLike[str]) -> None:
-    """Write a fitted estimator into a file that holds data only, whole or not at all.
+def save_fit(fit: Fit, path: str | PathLike[str]) -> None:
+    """Write a fit into a file that holds data only, whole or not at all.
 
     Settings that are code, such as a custom schedule, are not in the file; a warning names them.
     """
-    if type(estimator).__module__.partition(".")[0] != "sparsenam":
-        expected, got = "an estimator of this library", f"the custom class {type(estimator).__name__}"
-        raise ModelFileError(describe("model to save", expected, got, "keep the estimator with pickle"))
-    fitted = vars(estimator)
-    parameters = estimator.get_params(deep=False)
-    settings, left_out = pack_parameters(parameters)
-    facts, tensors = model_to_parts(fitted["model_"])
-    curve = fitted["cv_curve_"]
-    bands, band_tensors = bands_to_parts(fitted["bands_"])
-    residuals, kept = residuals_to_parts(fitted.get("residuals_"))
+    settings, left_out = pack_parameters(fit.settings)
+    facts, tensors = model_to_parts(fit.model)
+    bands, band_tensors = bands_to_parts(fit.bands)
+    residuals, kept = residuals_to_parts(fit.residuals)
+    response = fit.response
     document: Document = {
         "schema": SCHEMA,
         "written_by": version("sparsenam"),
-        "estimator": type(estimator).__name__,
+        "estimator": fit.estimator,
         "settings": settings,
         "left_out": left_out,
-        "encoder": fitted["encoder_"].to_dict(),
+        "encoder": fit.encoder.to_dict(),
         "model": facts,
-        "facts": {name: pack(fitted[name]) for name in sorted(FACTS & set(fitted))},
-        "certificate": _to_dict(fitted["certificate_"]),
-        "pair_certificate": _to_dict(fitted["pair_certificate_"]),
-        "curve": None if curve is None else curve_to_dict(curve, parameters.get("rule")),
-        "taken": fitted["_taken"],
+        "facts": {name: pack(getattr(fit, name)) for name in FACTS},
+        "certificate": _to_dict(fit.certificate),
+        "pair_certificate": _to_dict(fit.pair_certificate),
+        "curve": None if fit.curve is None else curve_to_dict(fit.curve, fit.settings.get("rule")),
+        "taken": fit.taken,
         "bands": bands,
-        "fdr": _to_dict(fitted.get("fdr_")),
-        "edits": edits_to_list(fitted["edits_"]),
-        "summary": fitted["summary_"].to_dict(),
-        "stability": _to_dict(fitted.get("stability_")),
-        "classes": labels_to_dict(fitted["classes_"]) if "classes_" in fitted else None,
-        "flat_target": fitted.get("_flat_target"),
-        "log_likelihood": fitted.get("log_likelihood_"),
+        "fdr": _to_dict(fit.discoveries),
+        "edits": edits_to_list(fit.edits),
+        "summary": fit.summary.to_dict(),
+        "stability": _to_dict(fit.stability),
+        "classes": labels_to_dict(response.classes) if isinstance(response, ClassResponse) else None,
+        "flat_target": response.flat if isinstance(response, NumberResponse) else None,
+        "log_likelihood": response.log_likelihood if isinstance(response, SurvivalResponse) else None,
         "residuals": residuals,
     }
-    tensors |= {"norms": fitted["norms_"]} | band_tensors | kept | _baseline_tensors(fitted)
-    _check_readable(document, tensors, type(estimator))
+    tensors |= {"norms": fit.norms} | band_tensors | kept
+    if isinstance(response, SurvivalResponse):
+        tensors["baseline_times"] = np.asarray(response.baseline.times, dtype=np.float64)
+        tensors["baseline_hazards"] = np.asarray(response.baseline.cumulative_hazard, dtype=np.float64)
+    _check_readable(document, tensors, fit)
     write_container(Path(path), document, tensors)
     if left_out:
         message = f"settings that are no plain data are not in {path}: {', '.join(left_out)}."
-        warnings.warn(message, ModelFileWarning, stacklevel=3)
+        warnings.warn(message, ModelFileWarning, stacklevel=4)
 
 
-def _check_readable(document: Document, tensors: Tensors, kind: type[Any]) -> None:
+def _check_readable(document: Document, tensors: Tensors, fit: Fit) -> None:
     """Raise `ModelFileError` unless `load` would read this, before anything is written."""
     try:
         for name, tensor in tensors.items():
             require(bool(np.isfinite(tensor).all()), f"numbers that are not finite in {name!r}")
         said = parse_object(compact_json(document))
         check_document(said)
-        _read_fitted(said, dict(tensors), kind)
+        _read_fit(said, dict(tensors), fit.task, fit.settings)
     except (RefusalError, KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
         got = str(error) if isinstance(error, RefusalError) else f"{type(error).__name__}: {str(error)[:80]}"
         expected, remedy = "a model that load would read", "fit columns and targets of moderate size"
         raise ModelFileError(describe("model to save", expected, got, remedy)) from error
 
 
-def _baseline_tensors(fitted: Mapping[str, Any]) -> Tensors:
-    if "baseline_" not in fitted:
-        return {}
-    baseline = fitted["baseline_"]
-    return {
-        "baseline_times": np.asarray(baseline.times, dtype=np.float64),
-        "baseline_hazards": np.asarray(baseline.cumulative_hazard, dtype=np.float64),
-    }
-
-
 def _to_dict(value: Any) -> Any:
     return None if value is None else value.to_dict()
 
 
-def load_estimator(
-    path: str | PathLike[str],
-    classes: Mapping[str, type[Estimator]],
-    parameters: ParameterClasses | None = None,
-) -> Estimator:
-    """Return the estimator that was saved.
+def load_fit(path: str | PathLike[str], tasks: Mapping[str, Task], parameters: ParameterClasses) -> Fit:
+    """Return the fit that was saved.
 
     Parameters
     ----------
     path
         The file.
-    classes
-        The estimators that a file may name.
+    tasks
+        The estimators that a file may name, and what each predicts.
     parameters
         The classes of objects that settings may hold, such as ``{"Network": Network}``.
 
@@ -168,7 +145,7 @@ def load_estimator(
     document, tensors = read_container(Path(path))
     _check_schema(path, document.get("schema"))
     try:
-        estimator = _read_estimator(document, tensors, classes, parameters or {})
+        fit = _read_document(document, tensors, tasks, parameters)
     except RefusalError as error:
         raise refused(path, str(error)) from error
     left_out = document["left_out"]
@@ -176,26 +153,23 @@ def load_estimator(
         names = ", ".join(str(name)[:40] for name in left_out)
         message = f"settings that are no plain data are not in {path} and have their defaults: {names}."
         warnings.warn(message, ModelFileWarning, stacklevel=3)
-    return estimator
+    return fit
 
 
-def _read_estimator(
-    document: Document, tensors: Tensors, classes: Mapping[str, type[Estimator]], parameters: ParameterClasses
-) -> Estimator:
-    """Return the estimator of a document and its tensors; raise `RefusalError` for what no estimator can be."""
+def _read_document(
+    document: Document, tensors: Tensors, tasks: Mapping[str, Task], parameters: ParameterClasses
+) -> Fit:
+    """Return the fit of a document and its tensors; raise `RefusalError` for what no fit can be."""
     try:
         check_document(document)
         name = document["estimator"]
-        require(name in classes, f"the unknown estimator {name[:40]!r}")
-        fitted = _read_fitted(document, tensors, classes[name])
+        require(name in tasks, f"the unknown estimator {name[:40]!r}")
         settings = unpack_parameters(document["settings"], parameters)
-        check_settings(settings, fitted["encoder_"], fitted["cv_curve_"])
-        estimator = classes[name](**settings)
+        fit = _read_fit(document, tensors, tasks[name], settings)
+        check_settings(settings, fit.encoder, document["curve"])
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
         raise RefusalError(f"a damaged record ({type(error).__name__}: {str(error)[:80]})") from error
-    for attribute, value in fitted.items():
-        setattr(estimator, attribute, value)
-    return estimator
+    return fit
 
 
 def _check_schema(path: str | PathLike[str], schema: object) -> None:
@@ -204,55 +178,51 @@ def _check_schema(path: str | PathLike[str], schema: object) -> None:
         raise ModelFileError(describe(f"model file {path}", f"schema {SCHEMA}", f"{str(schema)[:40]!r}", remedy))
 
 
-def _read_fitted(document: Document, tensors: Tensors, kind: type[Any]) -> Document:
-    """Return the fitted attributes; they must fit each other and the estimator's class."""
+def _read_fit(document: Document, tensors: Tensors, task: Task, settings: Mapping[str, Any]) -> Fit:
+    """Return the fit; its parts must fit each other and what the estimator predicts."""
     encoder = read_encoder(document["encoder"])
     check_encoder(encoder)
     norms = tensors.pop("norms")
     require(norms.dtype == np.float64 and norms.shape == (len(encoder.columns),), "norms of another table")
-    fitted: Document = {"encoder_": encoder, "n_features_in_": len(encoder.columns), "norms_": norms}
-    if encoder.named:
-        fitted["feature_names_in_"] = np.array(encoder.names, dtype=object)
-    fitted |= _survival(document, tensors, kind)
+    baseline = _baseline(document, tensors) if task == "survival" else None
     parts = {name: tensors.pop(name) for name in NAMES & set(tensors)}
     kept = {name: tensors.pop(name) for name in list(tensors) if name.startswith(PREFIX)}
     model = read_model(document["model"], tensors, len(encoder.terms))
-    bands = read_bands(document["bands"], parts, model)
-    intercept = model.intercept
-    fitted |= _facts(document["facts"], encoder.names)
-    fitted |= {
-        "model_": model,
-        "intercept_": float(intercept[0]) if intercept.size == 1 else intercept.copy(),
-        "certificate_": _optional(document["certificate"], Certificate.from_dict),
-        "interactions_": interactions_of(encoder, model),
-        "pair_certificate_": _optional(document["pair_certificate"], Certificate.from_dict),
-        "fdr_": _optional(document["fdr"], Discoveries.from_dict),
-        "cv_curve_": _optional(document["curve"], read_curve),
-        "path_": None,
-        "_taken": _taken(document),
-        "bands_": bands,
-        "residuals_": read_residuals(document["residuals"], kept, model),
-        "edits_": read_edits(document["edits"], encoder, model),
-        "_session": None,
-        "stability_": _optional(document["stability"], Stability.from_dict),
-        **_target(document, model, kind),
-    }
+    summary = TrainingSummary.from_dict(document["summary"])
+    fit = Fit(
+        estimator=document["estimator"],
+        settings=settings,
+        encoder=encoder,
+        response=_response(document, model, task, baseline, settings),
+        model=model,
+        norms=norms,
+        summary=summary,
+        **_facts(document["facts"], encoder.names),
+        certificate=_optional(document["certificate"], Certificate.from_dict),
+        pair_certificate=_optional(document["pair_certificate"], Certificate.from_dict),
+        curve=_optional(document["curve"], read_curve),
+        taken=_taken(document),
+        discoveries=_optional(document["fdr"], Discoveries.from_dict),
+        bands=read_bands(document["bands"], parts, model),
+        residuals=read_residuals(document["residuals"], kept, model),
+        stability=_optional(document["stability"], Stability.from_dict),
+        edits=read_edits(document["edits"], encoder, model),
+    )
     columns = [encoder.terms[term].column for pair in model.pairs for term in pair.terms]
     require(all(one != other for one, other in zip(columns[::2], columns[1::2], strict=True)), "a pair of one column")
-    summary = TrainingSummary.from_dict(document["summary"])
-    check_summary(summary, encoder, model, fitted["edits_"])
-    check_names(encoder, fitted["fdr_"], fitted["stability_"])
-    return fitted | {"summary_": summary, "evidence_": summary.evidence}
+    check_summary(summary, encoder, model, fit.edits)
+    check_names(encoder, fit.discoveries, fit.stability)
+    return fit
 
 
 def _facts(data: Document, names: tuple[str, ...]) -> Document:
     """Return the attributes that are plain data; they speak of columns by name."""
     facts = {name: unpack(value) for name, value in data.items()}
-    alpha, stationarity = facts["alpha_"], facts.get("stationarity_")
+    alpha, stationarity = facts["alpha"], facts["stationarity"]
     require(type(alpha) in (int, float) and alpha >= 0.0, "damaged facts of the fit")
     require(stationarity is None or type(stationarity) is float, "damaged facts of the fit")
     known = set(names)
-    substitutes, history = facts["substitutes_"], facts.get("history_", [])
+    substitutes, history = facts["substitutes"], facts["history"] or []
     require(isinstance(substitutes, dict) and isinstance(history, list), "damaged facts of the fit")
     parts = {part for name in names for part in name.split(JOINED)}  # a name may hold what joins those of a group
     for name, found in cast(Document, substitutes).items():
@@ -275,44 +245,41 @@ def _taken(document: Document) -> int | None:
     return taken
 
 
-def _target(document: Document, model: AdditiveModel, kind: type[Any]) -> Document:
-    """Return the attributes that say what is predicted; they must fit the estimator and the family."""
+def _response(
+    document: Document, model: AdditiveModel, task: Task, baseline: Baseline | None, settings: Mapping[str, Any]
+) -> Answer:
+    """Return what is predicted; it must fit the estimator and the family."""
     family, outputs, damage = model.family, model.intercept.size, "an estimator that does not fit its family"
-    if issubclass(kind, ClassifierMixin):
+    if task == "classification":
         classes = read_labels(document["classes"])
         expected = OUTPUTS_OF_CLASSES.get(family.response)
         require(expected is not None and expected(classes.size) == outputs, damage)
-        return {"classes_": classes}
+        return ClassResponse(classes)
     require(document["classes"] is None and family.response not in OUTPUTS_OF_CLASSES, damage)
-    if _predicts_survival(kind):
+    if baseline is not None:
         # counts with the cumulative hazard as exposure
         require(family.response == "count" and family.exposure_power is not None and outputs == 1, damage)
-        return {}
+        ties = settings.get("ties")
+        require(ties in TIES, damage)
+        return SurvivalResponse(baseline, document["log_likelihood"], ties)
     flat = document["flat_target"]
     require(type(flat) is bool and not (flat and outputs > 1), damage)
-    return {"_flat_target": flat}
+    return NumberResponse(flat)
 
 
-def _survival(document: Document, tensors: Tensors, kind: type[Any]) -> Document:
-    """Return baseline, event times and likelihood of a survival model; nothing for others."""
-    if not _predicts_survival(kind):
-        return {}
+def _baseline(document: Document, tensors: Tensors) -> Baseline:
+    """Return the baseline hazard of a survival model."""
     times, hazards = tensors.pop("baseline_times"), tensors.pop("baseline_hazards")
-    likelihood = document["log_likelihood"]
     right = (
         times.dtype == hazards.dtype == np.float64
         and times.ndim == 1
         and times.shape == hazards.shape
         and bool((np.diff(times) > 0).all())
         and bool((np.diff(hazards, prepend=0.0) >= 0).all())
-        and type(likelihood) is float
+        and type(document["log_likelihood"]) is float
     )
     require(right, "a baseline hazard that cannot be")
-    return {"baseline_": Baseline(times, hazards), "event_times_": times, "log_likelihood_": likelihood}
-
-
-def _predicts_survival(kind: object) -> bool:
-    return hasattr(kind, "predict_survival_function")
+    return Baseline(times, hazards)
 
 
 def _optional(data: Any, read: Callable[[Any], Found]) -> Found | None:

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import torch
-from numpy.typing import NDArray
 
 from sparsenam.container import Tensors
 from sparsenam.errors import InputError, describe
 from sparsenam.export.container import ModelFileError
 from sparsenam.export.plain_data import family_to_dict, read_family
-from sparsenam.families import Family
 from sparsenam.forms import FARTHEST, RefusalError, as_record, as_whole_numbers, require
-from sparsenam.model import AdditiveModel, ShapeBank, ShapeFunction
+from sparsenam.model import AdditiveModel, Curve
+from sparsenam.model.additive import SubNetworks
 from sparsenam.model.pairs import PairFunction
 from sparsenam.networks import ACTIVATION_NAMES, MLPBank
 from sparsenam.tables import Scaling
@@ -23,7 +20,6 @@ from sparsenam.tables import Scaling
 FACTS = ("family", "n_terms", "kind")
 MOST_LAYERS = 64
 WIDEST = 1 << 24
-MOST_PADDED = 1 << 22  # numbers; a model in memory gives each feature the room of the one with most knots
 SHAPES = {"terms", "intercept", "absent", "sizes", "knots", "values", "left_slopes", "right_slopes"}
 NETWORK = {"terms", "intercept", "absent", "theta", "widths", "center", "scale", "offsets", "target_scale"}
 PAIRS = {"pair_terms", "pair_sizes", "pair_knots", "pair_values", "pair_weights"}  # of a model that has pairs
@@ -34,13 +30,10 @@ def model_to_parts(model: AdditiveModel) -> tuple[dict[str, Any], Tensors]:
     facts: dict[str, Any] = {"family": family_to_dict(model.family), "n_terms": model.n_terms}
     tensors: Tensors = {"terms": model.terms.astype(np.int64), "intercept": model.intercept}
     tensors |= _pair_tensors(model)
-    if model.exact_shapes:
-        sizes = np.array([shape.knots.size for shape in model.shapes()], dtype=np.int64)
-        if not _fits(sizes, model.intercept.size):
-            expected, got = "a model with fewer knots", f"{sizes.max()} of one feature"
-            raise ModelFileError(describe("model to save", expected, got, "keep the estimator with pickle"))
-        return facts | {"kind": "shapes"}, tensors | _shape_tensors(model)
-    bank = model.bank
+    networks = model.functions
+    if not isinstance(networks, SubNetworks):
+        return facts | {"kind": "shapes"}, tensors | _curve_tensors(networks, model.intercept.size)
+    bank = networks.bank
     if type(bank) is not MLPBank:
         expected, got = "sub-networks that this library builds", f"those of {type(bank).__name__}"
         raise ModelFileError(describe("model to save", expected, got, "keep the estimator with pickle"))
@@ -49,13 +42,13 @@ def model_to_parts(model: AdditiveModel) -> tuple[dict[str, Any], Tensors]:
     facts |= {"kind": "network", "hidden": list(bank.hidden), "activation": bank.activation}
     facts |= {"padded": bank.widths is not None}
     return facts, tensors | {
-        "theta": model.theta.detach().cpu().numpy(),
+        "theta": networks.theta,
         "widths": widths.astype(np.int64),
-        "center": model.scaling.center,
-        "scale": model.scaling.scale,
-        "offsets": model.offsets,
-        "target_scale": model.target_scale,
-        "absent": model.absent,
+        "center": networks.scaling.center,
+        "scale": networks.scaling.scale,
+        "offsets": networks.offsets,
+        "target_scale": networks.unit,
+        "absent": networks.absent,
     }
 
 
@@ -75,8 +68,9 @@ def read_model(facts: Any, tensors: Tensors, n_terms: int) -> AdditiveModel:
     inside = bool(((terms >= 0) & (terms < n_terms)).all()) and np.unique(terms).size == terms.size
     require(inside, "terms that the table does not have")
     family = read_family(record["family"])
-    model = (_from_shapes if by_shapes else _from_network)(record, tensors, family, n_terms)
-    return replace(model, pairs=_read_pairs(tensors)) if set(tensors) >= PAIRS else model
+    functions = _read_curves(tensors) if by_shapes else _read_networks(record, tensors)
+    pairs = _read_pairs(tensors) if set(tensors) >= PAIRS else ()
+    return AdditiveModel(family, terms.astype(np.intp), n_terms, functions, intercept, pairs)
 
 
 def _pair_tensors(model: AdditiveModel) -> Tensors:
@@ -120,21 +114,20 @@ def _read_pairs(tensors: Tensors) -> tuple[PairFunction, ...]:
     return tuple(found)
 
 
-def _shape_tensors(model: AdditiveModel) -> Tensors:
-    shapes, outputs = model.shapes(), model.intercept.size
+def _curve_tensors(curves: tuple[Curve, ...], outputs: int) -> Tensors:
     none, nothing = np.zeros(0), np.zeros((0, outputs))
     return {
-        "sizes": np.array([shape.knots.size for shape in shapes], dtype=np.int64),
-        "knots": np.concatenate([none, *(shape.knots for shape in shapes)]),
-        "values": np.concatenate([nothing, *(shape.values for shape in shapes)]),
-        "left_slopes": np.concatenate([nothing, *(shape.left_slope[None] for shape in shapes)]),
-        "right_slopes": np.concatenate([nothing, *(shape.right_slope[None] for shape in shapes)]),
-        "absent": np.concatenate([nothing, *(shape.absent[None] for shape in shapes)]),
+        "sizes": np.array([curve.knots.size for curve in curves], dtype=np.int64),
+        "knots": np.concatenate([none, *(curve.knots for curve in curves)]),
+        "values": np.concatenate([nothing, *(curve.values for curve in curves)]),
+        "left_slopes": np.concatenate([nothing, *(curve.left_slope[None] for curve in curves)]),
+        "right_slopes": np.concatenate([nothing, *(curve.right_slope[None] for curve in curves)]),
+        "absent": np.concatenate([nothing, *(curve.absent[None] for curve in curves)]),
     }
 
 
-def _from_shapes(record: dict[str, Any], tensors: Tensors, family: Family, n_terms: int) -> AdditiveModel:
-    """Return a model in the units of the data, whose sub-networks are the shapes."""
+def _read_curves(tensors: Tensors) -> tuple[Curve, ...]:
+    """Return the curves that `_curve_tensors` wrote down."""
     kept, outputs = tensors["terms"].size, tensors["intercept"].size
     sizes, knots = tensors["sizes"], tensors["knots"]
     _check(tensors, "sizes", (kept,), np.int64)
@@ -144,8 +137,8 @@ def _from_shapes(record: dict[str, Any], tensors: Tensors, family: Family, n_ter
     for name in ("left_slopes", "right_slopes", "absent"):
         _check(tensors, name, (kept, outputs))
     fitting = bool(((sizes >= 1) & (sizes <= total)).all()) and sum(sizes.tolist()) == total
-    require(fitting and _fits(sizes, outputs), "numbers of knots that do not match the knots")
-    shapes: list[ShapeFunction] = []
+    require(fitting, "numbers of knots that do not match the knots")
+    curves: list[Curve] = []
     ends = np.cumsum(sizes)
     with np.errstate(all="ignore"):
         steep = np.abs(np.diff(tensors["values"], axis=0)) / np.diff(knots)[:, None]
@@ -154,25 +147,14 @@ def _from_shapes(record: dict[str, Any], tensors: Tensors, family: Family, n_ter
     try:
         for index, (start, end) in enumerate(zip(ends - sizes, ends, strict=True)):
             left, right, absent = (tensors[name][index] for name in ("left_slopes", "right_slopes", "absent"))
-            shapes.append(ShapeFunction(knots[start:end], tensors["values"][start:end], left, right, absent))
+            curves.append(Curve(knots[start:end], tensors["values"][start:end], left, right, absent))
     except InputError as error:
         raise RefusalError(f"a shape that cannot be ({error})") from error
-    bank, theta = ShapeBank.of(shapes, outputs)
-    return AdditiveModel(
-        family=family,
-        bank=bank,
-        theta=theta,
-        terms=tensors["terms"].astype(np.intp),
-        n_terms=n_terms,
-        scaling=Scaling.none(kept),
-        offsets=np.zeros((kept, outputs)),
-        intercept=tensors["intercept"],
-        target_scale=np.ones(outputs),
-        absent=tensors["absent"],
-    )
+    return tuple(curves)
 
 
-def _from_network(record: dict[str, Any], tensors: Tensors, family: Family, n_terms: int) -> AdditiveModel:
+def _read_networks(record: dict[str, Any], tensors: Tensors) -> SubNetworks:
+    """Return the sub-networks of a record and its tensors."""
     kept, outputs = tensors["terms"].size, tensors["intercept"].size
     layers, activation = as_whole_numbers(record["hidden"], "damaged hidden layers", lowest=1), record["activation"]
     require(len(layers) <= MOST_LAYERS and max(layers, default=1) <= WIDEST, "damaged hidden layers")
@@ -191,24 +173,8 @@ def _from_network(record: dict[str, Any], tensors: Tensors, family: Family, n_te
     }.items():
         _check(tensors, name, shape)
     require(bool((tensors["scale"] > 0).all()), "a scale that is not above 0")
-    return AdditiveModel(
-        family=family,
-        bank=bank,
-        theta=torch.as_tensor(tensors["theta"]),
-        terms=tensors["terms"].astype(np.intp),
-        n_terms=n_terms,
-        scaling=Scaling(tensors["center"], tensors["scale"]),
-        offsets=tensors["offsets"],
-        intercept=tensors["intercept"],
-        target_scale=tensors["target_scale"],
-        absent=tensors["absent"],
-    )
-
-
-def _fits(sizes: NDArray[np.int64], outputs: int) -> bool:
-    """Whether a small file would not become a huge model: few features with many knots among many with few."""
-    padded = sizes.size * (int(sizes.max(initial=0)) + 2) * outputs
-    return padded <= max(MOST_PADDED, 64 * sum(sizes.tolist()) * outputs)
+    scaling = Scaling(tensors["center"], tensors["scale"])
+    return SubNetworks(bank, tensors["theta"], scaling, tensors["offsets"], tensors["target_scale"], tensors["absent"])
 
 
 def _check(tensors: Tensors, name: str, shape: tuple[int, ...], kind: type[np.generic] = np.float64) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from os import PathLike, fspath
 from typing import Any, cast
 
@@ -20,6 +20,7 @@ from sparsenam.export.container import ModelFileError
 from sparsenam.families import FAMILIES, Family
 from sparsenam.forms import RefusalError, as_list, as_record, require
 from sparsenam.selection import RULES, CVCurve
+from sparsenam.selection.stored_curve import StoredCurve, rule_name
 from sparsenam.tables import TableEncoder
 
 ParameterClasses = Mapping[str, type]
@@ -234,48 +235,6 @@ def read_encoder(data: Mapping[str, Any]) -> TableEncoder:
     return TableEncoder.from_dict(data)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class StoredCurve:
-    """Means and standard errors along a path, and the point that each rule takes; `CVCurve` without its rows."""
-
-    rows: tuple[dict[str, float], ...]
-    choices: dict[str, int]
-
-    @property
-    def alphas(self) -> NDArray[np.float64]:
-        """The alphas, shape (points,)."""
-        return self._column("alpha")
-
-    @property
-    def mean(self) -> NDArray[np.float64]:
-        """Mean held-out loss of each point, shape (points,)."""
-        return self._column("mean")
-
-    @property
-    def standard_error(self) -> NDArray[np.float64]:
-        """Standard error of each mean, shape (points,)."""
-        return self._column("standard_error")
-
-    @property
-    def n_features(self) -> NDArray[np.intp]:
-        """Size of each support, shape (points,)."""
-        return self._column("features").astype(np.intp)
-
-    def choose(self, rule: object) -> int:
-        """Return the point that a rule takes: one by name, or the object with which the model was fitted."""
-        if rule_name(rule) not in self.choices:
-            expected = f"one of {list(self.choices)}, as a saved curve has no losses of rows"
-            raise InputError(describe("rule", expected, repr(rule), "choose one"))
-        return self.choices[rule_name(rule)]
-
-    def table(self) -> list[dict[str, float]]:
-        """Return one row for each point: alpha, features, mean and standard error."""
-        return [dict(row) for row in self.rows]
-
-    def _column(self, name: str) -> NDArray[np.float64]:
-        return np.array([row[name] for row in self.rows])
-
-
 def curve_to_dict(curve: CVCurve | StoredCurve, rule: Any) -> dict[str, Any]:
     """Return the table of a curve, and the points that the named rules and the rule of the fit take."""
     return {
@@ -296,8 +255,3 @@ def read_curve(data: Any) -> StoredCurve:
     require(all(type(number) in (int, float) for row in points for number in row), damage)
     require(all(type(index) is int and 0 <= index < len(points) for index in choices.values()), damage)
     return StoredCurve(tuple(dict(zip(CURVE_COLUMNS, map(float, row), strict=True)) for row in points), choices)
-
-
-def rule_name(rule: object) -> str:
-    """Return the name by which a curve knows a rule."""
-    return rule if isinstance(rule, str) else repr(rule)

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from sparsenam.errors import InputError, describe
 from sparsenam.families import FAMILIES, Family
-from sparsenam.model import AdditiveModel
+from sparsenam.model import AdditiveModel, Curve
+from sparsenam.model.additive import SubNetworks
 from sparsenam.model.pairs import PairFunction
-from sparsenam.model.shapes import ShapeFunction
 from sparsenam.tables import TableEncoder
 from sparsenam.tables.columns import Column
 from sparsenam.tables.encoder import Term
@@ -183,9 +183,7 @@ def portable_model(model: AdditiveModel, encoder: TableEncoder, target: Target, 
     read = {*kept, *(term for pair in model.pairs for term in pair.terms)}
     used = sorted({encoder.terms[term].column for term in read})
     place = {column: index for index, column in enumerate(used)}
-    terms = [
-        _term(shape, encoder.terms[term], place, encoder) for shape, term in zip(model.shapes(), kept, strict=True)
-    ]
+    terms = [_term(curve, encoder.terms[term], place, encoder) for curve, term in zip(model.curves, kept, strict=True)]
     classes = () if target.classes is None else tuple(_label(label) for label in target.classes)
     times, hazards = target.baseline or (np.zeros(0), np.zeros(0))
     return PortableModel(
@@ -207,8 +205,8 @@ def _check(model: AdditiveModel) -> None:
     if not any(type(model.family) is kind for kind in FAMILIES.values()):
         got, remedy = f"the custom loss {model.family.name}, which is code", "export a model of a family with a name"
         raise ExportError(describe("model to export", f"one of the families {sorted(FAMILIES)}", got, remedy))
-    if not model.exact_shapes:
-        got = f"networks with the activation {getattr(model.bank, 'activation', type(model.bank).__name__)!r}"
+    if isinstance(model.functions, SubNetworks):
+        got = f"networks with the activation {model.functions.name!r}"
         remedy = "fit without network=, or with activation='relu'"
         raise ExportError(describe("model to export", "piecewise linear effects", got, remedy))
 
@@ -269,23 +267,23 @@ def _reads(term: Term, encoder: TableEncoder) -> Reads:
     return "level" if encoder.columns[term.column].levels else "number"
 
 
-def _term(shape: ShapeFunction, term: Term, place: Mapping[int, int], encoder: TableEncoder) -> PortableTerm:
+def _term(curve: Curve, term: Term, place: Mapping[int, int], encoder: TableEncoder) -> PortableTerm:
     column, reads = encoder.columns[term.column], _reads(term, encoder)
-    absent = _numbers(shape.absent)
+    absent = _numbers(curve.absent)
     if reads == "number":
-        pieces = shape.pieces
+        anchors, bases, slopes = curve.lines
         return PortableCurve(
             place[term.column],
-            _numbers(shape.knots),
-            _numbers(pieces.anchors),
-            tuple(_numbers(slopes) for slopes in pieces.slopes),
-            tuple(_numbers(bases) for bases in pieces.bases),
+            _numbers(curve.knots),
+            _numbers(anchors),
+            tuple(_numbers(part) for part in slopes),
+            tuple(_numbers(part) for part in bases),
             absent,
         )
     codes = np.arange(2.0 if reads == "missing" else float(len(column.levels)))
     if term.kind == "binary" and len(term.levels) == 1 and len(column.levels) > 1:  # one level of several
         codes = (codes == column.levels.index(term.levels[0])).astype(np.float64)
-    return PortableTable(place[term.column], reads, tuple(_numbers(values) for values in shape(codes)), absent)
+    return PortableTable(place[term.column], reads, tuple(_numbers(values) for values in curve(codes)), absent)
 
 
 def _pair(pair: PairFunction, encoder: TableEncoder, place: Mapping[int, int]) -> PortablePair:

@@ -10,13 +10,12 @@ from numpy.typing import NDArray
 from scipy.special import betainc
 
 from sparsenam.context import Context
-from sparsenam.convex.design import ramp_bank
 from sparsenam.families import Gaussian
-from sparsenam.model import AdditiveModel
+from sparsenam.model import AdditiveModel, Curve
 from sparsenam.model.additive import finish
 from sparsenam.selection.screen import BINS, WIDTH, Binned
 from sparsenam.smooth.design import RampDesign, ramps_of
-from sparsenam.smooth.fit import Start, Steps, solve
+from sparsenam.smooth.fit import Steps, solve
 from sparsenam.smooth.leave_one_out import left_out_scores
 from sparsenam.smooth.newton import SmoothProblem
 from sparsenam.smooth.prior import Layout
@@ -94,7 +93,7 @@ def _fitted(sample: PreparedSample, context: Context) -> ErrorSpread | None:
     counts = [_levels_of(cells) - 1 if level else RAMPS for cells, level in _columns(sample)]
     ramps = [ramps_of(cells, sample.weights, max(count, 1)) for cells, count in zip(sample.x, counts, strict=True)]
     layout = Layout.of(ramps, sample.levels.tolist())
-    state = solve(task, layout, Start(), Steps(context))
+    state = solve(task, layout, None, Steps(context))
     design = RampDesign(layout, task.x, task.weights)
     scores = state.intercept + design.means @ state.coefficients + design.times(state.coefficients)
     precisions = layout.precisions(state.strengths)
@@ -102,15 +101,17 @@ def _fitted(sample: PreparedSample, context: Context) -> ErrorSpread | None:
         task, layout, design, state.coefficients, scores, precisions, state.strengths, state.noise
     )
     left_out = unit * left_out_scores(posterior, np.arange(len(scores)))
-    coefficients = [state.coefficients[columns] for columns in layout.slices]
-    bank, theta = ramp_bank(layout.ramps, coefficients, unit.size)
+    rises = [np.pad(state.coefficients[columns], ((1, 0), (0, 0))) for columns in layout.slices]
+    curves = tuple(
+        Curve.level_beyond(ramps.knots, np.cumsum(rise, axis=0)) for ramps, rise in zip(ramps, rises, strict=True)
+    )
     scaled = replace(
         sample,
         target=task.target,
         target_scaling=Scaling(np.zeros_like(unit), unit),
         exposure_unit=np.ones(1),
     )
-    made = finish(scaled, family, bank, theta, np.arange(sample.terms.size), state.intercept.copy())
+    made = finish(scaled, family, curves, state.intercept.copy())
     return ErrorSpread(made.model, left_out)
 
 

@@ -8,7 +8,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsenam.model.shapes import ShapeFunction
+from sparsenam.model.curve import Curve
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -155,19 +155,13 @@ def _fill(values: Matrix, used: NDArray[np.bool_], knots: Vector) -> None:
         values[:-1, output] = np.interp(knots, knots[inside], values[:-1][inside, output])
 
 
-def with_margin(shape: ShapeFunction, knots: Vector, margin: Matrix) -> ShapeFunction:
-    """Return a shape plus a function that is linear between knots (m,) and constant beyond, on the union of knots.
+def with_margin(curve: Curve, knots: Vector, margin: Matrix) -> Curve:
+    """Return a curve plus a function that is linear between knots (m,) and constant beyond, on the union of knots.
 
     ``margin`` is (m + 1, outputs): its values at the knots and, last, where the term is NaN.
     """
-    union = np.union1d(shape.knots, knots)
-    values = shape(union)
+    union = np.union1d(curve.knots, knots)
+    values = curve(union)
     for output in range(margin.shape[1]):
         values[:, output] += np.interp(union, knots, margin[:-1, output])
-    return ShapeFunction(union, values, shape.left_slope, shape.right_slope, shape.absent + margin[-1])
-
-
-def flat_shape(knots: Vector, margin: Matrix) -> ShapeFunction:
-    """Return the same function as a shape, for a term that has no effect but through pairs."""
-    nothing = np.zeros(margin.shape[1])
-    return ShapeFunction(knots, margin[:-1], nothing, nothing, margin[-1])
+    return Curve(union, values, curve.left_slope, curve.right_slope, curve.absent + margin[-1])

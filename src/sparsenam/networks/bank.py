@@ -1,14 +1,23 @@
-"""What a bank of sub-networks is: pure functions of one matrix of parameters."""
+"""What a bank of sub-networks is: pure functions of one matrix of parameters; and the one that settings give."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Protocol, Self
+from collections.abc import Callable, Mapping, Sequence
+from numbers import Integral
+from typing import TYPE_CHECKING, Protocol, Self, TypeAlias
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
+
+from sparsenam.context import Streams
+from sparsenam.errors import InputError, check_word, describe
+from sparsenam.networks.mlp import ACTIVATION_NAMES, MLPBank
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+Vector = NDArray[np.float64]
 
 
 class Dropout:
@@ -20,7 +29,7 @@ class Dropout:
 
     def mask(self, like: Tensor) -> Tensor:
         """Return zeros and 1/(1 - share), in the shape and type of ``like``."""
-        kept = torch.empty_like(like).bernoulli_(1.0 - self.share, generator=self.generator)
+        kept = like.new_empty(like.shape).bernoulli_(1.0 - self.share, generator=self.generator)
         return kept.div_(1.0 - self.share)
 
 
@@ -56,7 +65,7 @@ class SubnetBank(Protocol):
         """Return random initial parameters of one sub-network, shape (size,)."""
         ...
 
-    def padding(self) -> Tensor | None:
+    def padding(self) -> NDArray[np.bool_] | Tensor | None:
         """Return which entries of θ must stay zero, boolean, the shape of θ; None when there are none."""
         ...
 
@@ -65,85 +74,75 @@ class SubnetBank(Protocol):
         ...
 
 
-TINY = 1e-12  # of a root mean square, where a sub-network is constant
+# Rows evaluated at once. The number is the same for every model: products of another size round differently, and
+# leaving out a term must not change the others by a bit.
+ROWS_AT_ONCE = 256
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class UnitFunctions:
-    """fⱼ = aⱼ uⱼ/‖uⱼ‖ₙ with uⱼ the centred output of ``inner``.
+def outputs_of(bank: SubnetBank, theta: Vector, x: Vector) -> Vector:
+    """Return every sub-network's output, shape (terms, rows, outputs), some rows at a time.
 
-    ‖·‖ₙ is the root mean square over the rows at hand. Then ‖fⱼ‖ₙ = ‖aⱼ‖, so the group norm
-    of SPAM is the norm of the last columns of θ, the amplitudes.
+    Where x (terms, rows) is NaN the output is that at 0, the mean of a standardised term.
     """
-
-    inner: SubnetBank
-
-    @property
-    def outputs(self) -> int:
-        """Number of outputs."""
-        return self.inner.outputs
-
-    @property
-    def size(self) -> int:
-        """Number of columns of θ: those of ``inner`` and one amplitude for each output."""
-        return self.inner.size + self.outputs
-
-    @property
-    def output_columns(self) -> slice:
-        """The amplitudes."""
-        return slice(self.inner.size, self.size)
-
-    def effects(
-        self, theta: Tensor, x: Tensor, dropout: Dropout | None = None, weights: Tensor | None = None
-    ) -> Tensor:
-        """Return aⱼ uⱼ/‖uⱼ‖ₙ, shape (terms, rows, outputs); ``weights`` of the rows enter mean and norm."""
-        raw = self.inner.effects(theta[:, : self.inner.size].contiguous(), x, dropout)
-        centred, lengths = _centred(raw, weights)
-        return centred / lengths * theta[:, None, self.output_columns]
-
-    def draw(self, term: int, generator: np.random.Generator) -> NDArray[np.float64]:
-        """Return a draw of ``inner`` with amplitudes 1; `wrap` sets them to the size of its effects."""
-        return np.concatenate([self.inner.draw(term, generator), np.ones(self.outputs)])
-
-    def padding(self) -> Tensor | None:
-        """Return the padding of ``inner``; amplitudes are never padding."""
-        padding = self.inner.padding()
-        if padding is None:
-            return None
-        return torch.cat([padding, torch.zeros(padding.shape[0], self.outputs, dtype=torch.bool)], dim=1)
-
-    def take(self, terms: NDArray[np.intp]) -> Self:
-        """Return the bank of these terms alone."""
-        return type(self)(self.inner.take(terms))
-
-    def wrap(self, inner_theta: Tensor, x: Tensor, weights: Tensor | None = None) -> Tensor:
-        """Return θ with which the effects equal the centred ones of ``inner``, shape (terms, size)."""
-        return torch.cat([inner_theta, self._lengths(inner_theta, x, weights)], dim=1)
-
-    def unwrap(self, theta: Tensor, x: Tensor, weights: Tensor | None = None) -> Tensor:
-        """Return θ of ``inner`` with the amplitudes folded into its output layer."""
-        inner_theta = theta[:, : self.inner.size].clone()
-        factors = theta[:, self.output_columns] / self._lengths(inner_theta, x, weights)
-        columns = self.inner.output_columns
-        width = columns.stop - columns.start
-        by_output = inner_theta[:, columns].view(theta.shape[0], width // self.outputs, self.outputs)
-        inner_theta[:, columns] = (by_output * factors[:, None, :]).reshape(theta.shape[0], width)
-        return inner_theta
-
-    def _lengths(self, inner_theta: Tensor, x: Tensor, weights: Tensor | None) -> Tensor:
-        return _centred(self.inner.effects(inner_theta, x), weights)[1][:, 0]
+    n_terms, rows = x.shape
+    outputs = np.zeros((n_terms, rows, bank.outputs))
+    absent = np.isnan(x)
+    filled = np.ascontiguousarray(np.where(absent, 0.0, x) if absent.any() else x)
+    for start in range(0, rows if n_terms else 0, ROWS_AT_ONCE):
+        part = slice(start, start + ROWS_AT_ONCE)
+        outputs[:, part] = _values(bank, theta, filled[:, part])
+    return outputs
 
 
-def _centred(raw: Tensor, weights: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Return raw - mean and the root mean square of that, shapes (terms, rows | 1, outputs).
+def _values(bank: SubnetBank, theta: Vector, x: Vector) -> Vector:
+    if isinstance(bank, MLPBank):
+        return bank.values(theta, x)
+    import torch  # which custom sub-networks are written in
 
-    The floor stands before the root, where the derivative of a term that is constant in these rows is 0.
+    with torch.no_grad():
+        return bank.effects(torch.as_tensor(theta), torch.as_tensor(x)).numpy()
+
+
+Widths: TypeAlias = Sequence[int]
+Hidden: TypeAlias = Widths | Mapping[str, Widths] | Callable[[Sequence[str], int], SubnetBank]
+
+
+def build_bank(hidden: Hidden, names: Sequence[str], outputs: int, activation: str) -> SubnetBank:
+    """Return the bank for the terms of these names.
+
+    ``hidden`` are hidden widths, the same for every term; or widths by name, all of one depth; or a callable
+    ``(names, outputs) -> SubnetBank``.
     """
-    if weights is None:
-        centred = raw - raw.mean(1, keepdim=True)
-        squares = centred.square().mean(1, keepdim=True)
-    else:
-        shares = (weights / weights.sum())[None, :, None]
-        centred = raw - (shares * raw).sum(1, keepdim=True)
-        squares = (shares * centred.square()).sum(1, keepdim=True)
-    return centred, squares.clamp_min(TINY**2).sqrt()
+    if callable(hidden):
+        bank = hidden(names, outputs)
+        if bank.outputs != outputs:
+            got = f"{bank.outputs} outputs"
+            raise InputError(describe("hidden", f"a bank with {outputs} outputs", got, "use the second argument"))
+        return bank
+    check_word("activation", activation, ACTIVATION_NAMES)
+    if not isinstance(hidden, Mapping):
+        return MLPBank(_checked(hidden), outputs, activation)
+    if not names:  # every column is constant
+        return MLPBank((), outputs, activation)
+    missing = [name for name in names if name not in hidden]
+    if missing:
+        got = f"none for {missing[:5]}"
+        raise InputError(describe("hidden", "widths for every feature that varies", got, "add them"))
+    by_term = [_checked(hidden[name]) for name in names]
+    depths = sorted({len(widths) for widths in by_term})
+    if len(depths) > 1:
+        raise InputError(describe("hidden", "one depth for all features", f"depths {depths}", "make them equal"))
+    widths = np.array(by_term, dtype=np.intp).reshape(len(names), -1)
+    return MLPBank(tuple(int(width) for width in widths.max(axis=0, initial=0)), outputs, activation, widths)
+
+
+def initial_parameters(bank: SubnetBank, names: Sequence[str], streams: Streams) -> NDArray[np.float64]:
+    """Return random parameters, shape (terms, size), each term's from the stream of its name."""
+    rows = [bank.draw(term, streams.generator(f"init/{name}")) for term, name in enumerate(names)]
+    return np.stack(rows) if rows else np.zeros((0, bank.size))
+
+
+def _checked(widths: Widths) -> tuple[int, ...]:
+    if any(not isinstance(width, Integral) or width < 1 for width in widths):
+        raise InputError(describe("hidden", "positive whole widths", f"{tuple(widths)}", "for example (100, 50)"))
+    return tuple(int(width) for width in widths)

@@ -1,65 +1,32 @@
-"""The paper's sub-networks: multi-layer perceptrons of one input, stacked, with the backward pass written out."""
+"""The paper's sub-networks: multi-layer perceptrons of one input, stacked."""
 
-# pyright: reportIncompatibleMethodOverride=false
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Self, cast
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
-from torch.autograd import Function
-from torch.nn import functional
+from scipy.special import erf, expit
 
-from sparsenam.networks.bank import Dropout
+if TYPE_CHECKING:
+    from torch import Tensor
 
-aten = torch.ops.aten
+    from sparsenam.networks.bank import Dropout
 
+Array = TypeVar("Array", bound=Any)  # numpy or torch
+Vector = NDArray[np.float64]
 
-@dataclass(frozen=True, slots=True)
-class Activation:
-    """A function and the product of a gradient with its derivative.
-
-    Where the derivative follows from the result, ``forward`` overwrites its argument and ``backward`` is
-    given the result; otherwise ``backward`` is given the argument. ``backward`` overwrites the gradient: memory that
-    was just written is in the cache, fresh memory is not.
-    """
-
-    forward: Callable[[Tensor], Tensor]
-    backward: Callable[[Tensor, Tensor], Tensor]
-    overwrites: bool = True
-    piecewise_linear: bool = False
-
-
-ACTIVATIONS: dict[str, Activation] = {
-    "relu": Activation(
-        torch.relu_,
-        lambda gradient, result: aten.threshold_backward.grad_input(gradient, result, 0.0, grad_input=gradient),
-        piecewise_linear=True,
-    ),
-    "clipped_relu": Activation(
-        lambda argument: argument.clamp_(0.0, 1.0),
-        lambda gradient, result: aten.hardtanh_backward.grad_input(gradient, result, 0.0, 1.0, grad_input=gradient),
-        piecewise_linear=True,
-    ),
-    "tanh": Activation(
-        torch.tanh_, lambda gradient, result: aten.tanh_backward.grad_input(gradient, result, grad_input=gradient)
-    ),
-    "gelu": Activation(
-        functional.gelu,
-        lambda gradient, argument: aten.gelu_backward.grad_input(gradient, argument, grad_input=gradient),
-        overwrites=False,
-    ),
-    "silu": Activation(
-        functional.silu,
-        lambda gradient, argument: aten.silu_backward.grad_input(gradient, argument, grad_input=gradient),
-        overwrites=False,
-    ),
+ACTIVATIONS: dict[str, Callable[[Vector], Vector]] = {
+    "relu": lambda argument: np.maximum(argument, 0.0),
+    "clipped_relu": lambda argument: np.clip(argument, 0.0, 1.0),
+    "tanh": np.tanh,
+    "gelu": lambda argument: 0.5 * argument * (1.0 + erf(argument / np.sqrt(2.0))),
+    "silu": lambda argument: argument * expit(argument),
 }
+PIECEWISE_LINEAR = ("relu", "clipped_relu")
 ACTIVATION_NAMES = (*ACTIVATIONS, "exu")
 
 
@@ -106,11 +73,11 @@ class MLPBank:
         return slice(self.size - rows * columns, self.size)
 
     @property
-    def activations(self) -> list[Activation]:
-        """The activation of each hidden layer."""
+    def activations(self) -> list[str]:
+        """The name of the activation of each hidden layer."""
         clipped = self.activation in ("exu", "clipped_relu")
-        first = ACTIVATIONS["clipped_relu" if clipped else self.activation]
-        others = ACTIVATIONS["relu"] if clipped else first
+        first = "clipped_relu" if clipped else self.activation
+        others = "relu" if clipped else first
         return [first if layer == 0 else others for layer in range(len(self.hidden))]
 
     @property
@@ -121,20 +88,43 @@ class MLPBank:
     @property
     def piecewise_linear(self) -> bool:
         """Whether every sub-network is a piecewise linear function of its input."""
-        return all(activation.piecewise_linear for activation in self.activations)
+        return all(activation in PIECEWISE_LINEAR for activation in self.activations)
 
-    def tensors(self, theta: Tensor) -> list[Tensor]:
+    def tensors(self, theta: Array) -> list[Array]:
         """Return the layers' tensors as views of θ, each of shape (terms, in, out)."""
-        views: list[Tensor] = []
+        views: list[Array] = []
         start = 0
         for rows, columns in self.shapes:
-            views.append(theta[:, start : start + rows * columns].view(theta.shape[0], rows, columns))
+            views.append(theta[:, start : start + rows * columns].reshape(theta.shape[0], rows, columns))
             start += rows * columns
         return views
 
     def effects(self, theta: Tensor, x: Tensor, dropout: Dropout | None = None) -> Tensor:
         """Return every sub-network's output, shape (terms, rows, outputs), differentiable in θ."""
-        return cast(Tensor, StackedPass.apply(theta, x, self, dropout))  # pyright: ignore[reportUnknownMemberType]
+        from sparsenam.networks.stacked import stacked_effects  # and PyTorch, which only training needs
+
+        return stacked_effects(self, theta, x, dropout)
+
+    def values(self, theta: Vector, x: Vector) -> Vector:
+        """Return every sub-network's output, shape (terms, rows, outputs), for x of shape (terms, rows)."""
+        return self.arguments(theta, x, len(self.hidden))
+
+    def arguments(self, theta: Vector, x: Vector, layer: int) -> Vector:
+        """Return the arguments of the units of a layer (terms, rows, units); after the hidden ones come the outputs."""
+        if layer == len(self.hidden):
+            units = self.units(theta, x)
+            return np.matmul(units, self.tensors(theta)[-1])
+        weight, bias = self.tensors(theta)[2 * layer : 2 * layer + 2]
+        if layer > 0:
+            return np.matmul(self.units(theta, x, layer), weight) + bias
+        return (x[:, :, None] - bias) * np.exp(weight) if self.exponential_units else x[:, :, None] * weight + bias
+
+    def units(self, theta: Vector, x: Vector, layers: int | None = None) -> Vector:
+        """Return the units of the last of some hidden layers, by default of all, shape (terms, rows, units)."""
+        layers = len(self.hidden) if layers is None else layers
+        if layers == 0:
+            return x[:, :, None]
+        return ACTIVATIONS[self.activations[layers - 1]](self.arguments(theta, x, layers - 1))
 
     def draw(self, term: int, generator: np.random.Generator) -> NDArray[np.float64]:
         """Return random initial parameters, shape (size,).
@@ -158,78 +148,21 @@ class MLPBank:
             parts += [weight.ravel(), bias] if layer < len(widths) else [weight.ravel()]
         return np.concatenate(parts)
 
-    def padding(self) -> Tensor | None:
+    def padding(self) -> NDArray[np.bool_] | None:
         """Return the entries of θ beyond the widths of narrower sub-networks."""
         if self.widths is None:
             return None
-        inside: list[Tensor] = []
-        before = torch.ones(len(self.widths), 1, dtype=torch.bool)
+        inside: list[NDArray[np.bool_]] = []
+        before = np.ones((len(self.widths), 1), dtype=np.bool_)
         for layer, width in enumerate(self.hidden):
-            after = torch.arange(width) < torch.as_tensor(self.widths[:, layer, None])
-            inside += [(before[:, :, None] & after[:, None, :]).flatten(1), after]
+            after = np.arange(width) < self.widths[:, layer, None]
+            inside += [(before[:, :, None] & after[:, None, :]).reshape(len(after), -1), after]
             before = after
-        inside.append(before.repeat_interleave(self.outputs, dim=1))
-        return ~torch.cat(inside, dim=1)
+        inside.append(np.repeat(before, self.outputs, axis=1))
+        return ~np.concatenate(inside, axis=1)
 
     def take(self, terms: NDArray[np.intp]) -> Self:
         """Return the bank of these terms, in the same layout."""
         if self.widths is None:
             return self
         return type(self)(self.hidden, self.outputs, self.activation, self.widths[terms])
-
-
-class StackedPass(Function):
-    """Effects of all sub-networks as one differentiable operation of θ."""
-
-    @staticmethod
-    def forward(ctx: Any, theta: Tensor, x: Tensor, bank: MLPBank, dropout: Dropout | None) -> Tensor:
-        """Return the effects, shape (terms, rows, outputs), for x of shape (terms, rows)."""
-        *hidden, output = bank.tensors(theta)
-        layer_input = x.unsqueeze(2)
-        saved: list[tuple[Tensor, Tensor, Tensor | None]] = []
-        for layer, activation in enumerate(bank.activations):
-            weight, bias = hidden[2 * layer], hidden[2 * layer + 1]
-            if layer > 0:
-                argument = torch.baddbmm(bias, layer_input, weight)
-            elif bank.exponential_units:
-                argument = (layer_input - bias) * weight.exp()
-            else:
-                argument = torch.addcmul(bias, layer_input, weight)
-            result = activation.forward(argument)
-            mask = None if dropout is None else dropout.mask(result)
-            saved.append((layer_input, result if activation.overwrites else argument, mask))
-            layer_input = result if mask is None else result * mask
-        ctx.theta, ctx.bank, ctx.saved, ctx.last = theta, bank, saved, layer_input
-        if bank.outputs == 1:  # a matrix product with one column is three times slower
-            return (layer_input * output.transpose(1, 2)).sum(2, keepdim=True)
-        return torch.bmm(layer_input, output)
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None, None]:
-        """Return ∂/∂θ given ∂/∂effects, shape (terms, rows, outputs)."""
-        theta, bank, saved, last = ctx.theta, ctx.bank, ctx.saved, ctx.last
-        flat = torch.empty_like(theta)
-        *hidden, output = bank.tensors(theta)
-        *hidden_gradients, output_gradient = bank.tensors(flat)
-        if bank.outputs == 1:
-            output_gradient.copy_((last * gradient).sum(1).unsqueeze(2))
-            delta = gradient * output.transpose(1, 2) if saved else None
-        else:
-            output_gradient.copy_(torch.bmm(last.transpose(1, 2), gradient))
-            delta = torch.bmm(gradient, output.transpose(1, 2)) if saved else None
-        for layer in reversed(range(len(saved))):
-            layer_input, kept, mask = saved[layer]
-            if mask is not None:
-                delta = delta * mask
-            delta = bank.activations[layer].backward(delta, kept)
-            weight, bias_gradient = hidden[2 * layer], hidden_gradients[2 * layer + 1]
-            if layer == 0 and bank.exponential_units:
-                # where the clipping lets a gradient through, the result equals eʷ(x - b)
-                hidden_gradients[0].copy_((kept * delta).sum(1, keepdim=True))
-                bias_gradient.copy_(delta.sum(1, keepdim=True) * -weight.exp())
-                continue
-            hidden_gradients[2 * layer].copy_(torch.bmm(layer_input.transpose(1, 2), delta))
-            bias_gradient.copy_(delta.sum(1, keepdim=True))
-            if layer > 0:
-                delta = torch.bmm(delta, weight.transpose(1, 2))
-        return flat, None, None, None

@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from sparsenam.convex.design import FREEDOM, GroupedDesign, grouped_design
-from sparsenam.convex.features import GroupedFeatures, RampFeatures, RandomFeatures
+from sparsenam.convex.features import FrozenFeatures, GroupedFeatures, RampFeatures, RandomFeatures
 from sparsenam.convex.path import TOLERANCE, solve_and_certify
 from sparsenam.convex.problem import Certificate, ConvexPoint, ConvexProblem, convex_problem
 from sparsenam.errors import InputError, describe
 from sparsenam.families import Family
 from sparsenam.model import AdditiveModel
-from sparsenam.model.additive import fill_absent, outputs_on
+from sparsenam.model.additive import effects_of, in_units, n_weights
 from sparsenam.penalties import Penalty, WeightedLasso, restrict, weighted
 from sparsenam.tables import PreparedSample, TableEncoder
 
@@ -192,22 +192,18 @@ class ConvexTask:
         groups = point.supports[0]
         active = point.values[0][np.searchsorted(point.active, groups)]
         coefficients = np.matmul(self.design.transform[groups], active)
-        bank, theta, base = self.features.network(groups, coefficients)
         kept, unit = self.prepared.take(self.terms(groups)), self.prepared.target_scaling.scale
         means = self.features.split(groups, self.design.means[groups][:, :, None])[:, :, 0]
-        by_term = self.features.split(groups, coefficients)
+        offsets = np.einsum("jm,jmk->jk", means, self.features.split(groups, coefficients))
         center = self.prepared.target_scaling.center + unit * point.intercepts[0]
+        frozen, functions = self.features.features, self.features.functions(groups, coefficients)
         return AdditiveModel(
             family=self.family,
-            bank=bank,
-            theta=theta,
             terms=kept.terms,
             n_terms=kept.n_terms,
-            scaling=kept.scaling,
-            offsets=np.einsum("jm,jmk->jk", means, by_term) - base,
+            functions=in_units(functions, kept.scaling, offsets, unit, np.zeros_like(offsets)),
             intercept=center + np.log(self.prepared.exposure_unit),
-            target_scale=unit,
-            absent=np.zeros_like(base),
+            weights=n_weights(frozen.bank, self.terms(groups)) if isinstance(frozen, FrozenFeatures) else None,
         )
 
     def norms(self, point: ConvexPoint) -> Vector:
@@ -326,10 +322,9 @@ def twins_of(prepared: PreparedSample, model: AdditiveModel, encoder: TableEncod
 
 def centred_effects(prepared: PreparedSample, model: AdditiveModel) -> Vector:
     """Return the model's effects on the training rows and the scale of the fit, shape (kept, rows, outputs)."""
-    x = prepared.x[indices_of(prepared, model.terms)]
-    effects = outputs_on(model.bank, model.theta, x) - model.offsets[:, None]
-    fill_absent(effects, x, model.absent)
-    return effects
+    kept = prepared.take(indices_of(prepared, model.terms))
+    raw = kept.x * kept.scaling.scale[:, None] + kept.scaling.center[:, None]
+    return effects_of(model.functions, raw, model.intercept.size) / prepared.target_scaling.scale
 
 
 def indices_of(prepared: PreparedSample, terms: Indices) -> Indices:

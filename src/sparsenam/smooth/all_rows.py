@@ -22,19 +22,15 @@ from sparsenam.forms import ArrayForm, record, require
 from sparsenam.smooth.design import KnotSums, RampBasis, RampDesign, WeightedGram, ramps_of
 from sparsenam.smooth.fit import (
     COLUMNS,
-    FIRST_RAMPS,
     SmoothFit,
     SmoothState,
-    Start,
     Steps,
     as_fit,
     doubled,
     has_converged,
     most_ramps,
-    no_worse,
     resampled,
     solve_squares,
-    straightened,
 )
 from sparsenam.smooth.newton import SHORTEST, SmoothProblem
 from sparsenam.smooth.prior import Layout, Posterior, posterior, updated_strengths
@@ -48,8 +44,7 @@ NEARLY, TINY = 1.0 + 1e-6, 1e-12  # what rounding may add to a sum
 LARGEST_SUM = 1e70  # over rows on the scale of the fit: products of four such numbers are still numbers
 NOTHING = record({})  # plain data of the stages: they keep arrays alone
 MOST_STEPS = 25  # of Newton's method for one set of knots
-# of the objective, a step's gain at which coefficients are at their best: smoothness given, and while it is set
-AT_REST, AT_REST_WITH_STRENGTHS = 1e-9, 1e-6
+AT_REST = 1e-6  # of the objective: a step's gain at which coefficients are at their best
 ROUNDING = 1e-10  # of the objective: a sum over many rows
 
 State = TypeVar("State")
@@ -125,8 +120,7 @@ def fit_all_rows(
     quadratic = sample.family.is_quadratic
     most, columns = most_ramps(sample, unordered, {}), 2 * COLUMNS if quadratic else COLUMNS
     sizes: NDArray[np.intp] = np.array([ramps.size for ramps in first.ramps], dtype=np.intp)
-    # more rows may see a curve where the sample saw a line
-    counts = np.where(unordered, most, np.minimum(np.where(sizes == 1, FIRST_RAMPS, sizes), most)).astype(np.intp)
+    counts = np.where(unordered, most, np.minimum(sizes, most)).astype(np.intp)
     ramps = [
         given if given.size == count else ramps_of(cells, sample.weights, int(count))
         for given, cells, count in zip(first.ramps, sample.x, counts, strict=True)
@@ -142,7 +136,6 @@ def fit_all_rows(
         if np.array_equal(more, counts) or passes.steps.out_of_time():
             break
         counts = more
-    state = passes.with_lines(state)
     means = [passes.basis.means[place] @ state.coefficients[place] for place in state.layout.slices]
     return AllRowsFit(as_fit(state, {}, {}), np.array(means))
 
@@ -156,7 +149,6 @@ class Passes:
         self.rows, self.sample, self.unordered, self.steps, self.context = rows, sample, unordered, steps, context
         self.made = self.rounds = 0
         self.basis: RampBasis
-        self._sums: KnotSums | None = None
 
     def first(self, fit: SmoothFit) -> SmoothState:
         """Return the fit on the sample as a state to start from."""
@@ -167,35 +159,17 @@ class Passes:
 
     def squared(self, layout: Layout, before: SmoothState) -> SmoothState:
         """Return the fit of squared loss with these ramps: one pass."""
-        self._sums = self._knot_sums(layout.ramps)
-        self.basis = RampBasis(layout, self._sums.sums[:, 0])
-        return solve_squares(self.basis, self.basis.least_squares(self._sums), Start(before), self.steps)
+        sums = self._knot_sums(layout.ramps)
+        self.basis = RampBasis(layout, sums.sums[:, 0])
+        return solve_squares(self.basis, self.basis.least_squares(sums), before, self.steps)
 
-    def with_lines(self, state: SmoothState) -> SmoothState:
-        """Return the fit in which curves that all rows cannot tell from lines are lines; sums need no further pass."""
-        ramps, strengths, straight = straightened(state, self.unordered, {})
-        if not straight:
-            return state
-        layout, basis = Layout.of(ramps, self.unordered.tolist()), self.basis
-        if self._sums is not None:
-            sums = self._sums.merged(_coarser(state.layout.ramps, ramps))
-            self.basis = RampBasis(layout, sums.sums[:, 0])
-            quadratic = self.basis.least_squares(sums)
-            lines = solve_squares(self.basis, quadratic, Start(state, strengths), self.steps)
-        else:
-            lines = self.reweighted(layout, state, strengths)
-        found = no_worse(lines, state, len(straight))
-        if found is state:
-            self.basis = basis
-        return found
-
-    def reweighted(self, layout: Layout, before: SmoothState, held: list[Vector] | None = None) -> SmoothState:
-        """Return the fit of any loss with these ramps, by Newton's steps of a pass each; λ stays if it is ``held``."""
+    def reweighted(self, layout: Layout, before: SmoothState) -> SmoothState:
+        """Return the fit of any loss with these ramps, by Newton's steps of a pass each."""
         sample = self.sample
         rows = RampDesign(layout, sample.x, sample.weights)
         coefficients, intercept = resampled(layout, before)
         self.basis, self.rounds = rows, self.rounds + 1
-        noise, freedoms, strengths, model = before.noise, list[float](), held, None
+        noise, freedoms, strengths, model = before.noise, list[float](), None, None
         kept = self._kept_step(layout)
         if kept is None:
             point = self._point(layout, coefficients, intercept + rows.means @ coefficients)
@@ -216,15 +190,12 @@ class Passes:
             gain, point = reached[1], reached[0]
             self.steps.report()
             freedoms.append(float(model.freedom.sum()))
-            settled = has_converged(freedoms) and gain < AT_REST_WITH_STRENGTHS
-            if (gain < AT_REST if held else settled) or self.steps.out_of_time():
+            if (has_converged(freedoms) and gain < AT_REST) or self.steps.out_of_time():
                 break
-            if held is None:
-                spreads, free = model.spreads, sample.free_outputs
-                strengths = updated_strengths(layout, strengths, model.precisions, spreads, point.coefficients, free)
-                scores = point.base + rows.placed.times(self.basis.at_knots(point.coefficients))
-                given = sample.target, sample.weights, freedoms[-1] + 1.0
-                noise = dispersion(sample.family, scores, *given)
+            spreads, free = model.spreads, sample.free_outputs
+            strengths = updated_strengths(layout, strengths, model.precisions, spreads, point.coefficients, free)
+            scores = point.base + rows.placed.times(self.basis.at_knots(point.coefficients))
+            noise = dispersion(sample.family, scores, sample.target, sample.weights, freedoms[-1] + 1.0)
             if len(freedoms) < MOST_STEPS:  # after the last step nothing would be left to do
                 self._keep_step(layout, KeptStep(point, noise, tuple(strengths), tuple(freedoms)))
         assert model is not None
@@ -471,15 +442,3 @@ def newton_sums(rows: SmoothProblem, state: tuple[tuple[Ramps, ...], Matrix, Vec
         working.sum(axis=1),
         placed.sums(rows.weights[:, None])[:, 0],
     )
-
-
-def _coarser(fine: Sequence[Ramps], coarse: Sequence[Ramps]) -> Matrix:
-    """Return L (fine knots, coarse knots): the values of the coarse hat functions at the fine knots, same ends."""
-    result = np.zeros((sum(each.size + 1 for each in fine), sum(each.size + 1 for each in coarse)))
-    row = column = 0
-    for one, other in zip(fine, coarse, strict=True):
-        hats = np.eye(other.size + 1)
-        for index in range(other.size + 1):
-            result[row : row + one.size + 1, column + index] = np.interp(one.knots, other.knots, hats[index])
-        row, column = row + one.size + 1, column + other.size + 1
-    return result

@@ -7,20 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sparsenam.convex.design import NEAR, Ramps, bulk_of, distinct, place_ramps
+from sparsenam.convex.design import NEAR, Ramps, distinct, place_ramps
 from sparsenam.convex.moments import PlacedRows
 from sparsenam.smooth.prior import Layout, Spread
 from sparsenam.tables.sample import Matrix, Vector
 
 MANY, MANY_TIMES = 0.02, 10.0  # share of the rows, and times as many as other values on average: it may jump
-
-
-def has_far_cells(cells: Vector, weights: Vector) -> bool:
-    """Return whether a term's cells (rows,) reach beyond the bulk of them."""
-    present = ~np.isnan(cells)
-    values, counts = distinct(cells[present], weights[present])
-    low, high = bulk_of(values, counts) if values.size else (0.0, 0.0)
-    return bool(values.size and (values[0] < low or values[-1] > high))
 
 
 def ramps_of(cells: Vector, weights: Vector, count: int, *, may_jump: bool = True) -> Ramps:
@@ -118,10 +110,6 @@ class KnotSums:
             self.totals + other.totals,
             self.squares + other.squares,
         )
-
-    def merged(self, shares: Matrix) -> KnotSums:
-        """Return the sums at other knots whose hat functions are H L, given L (knots, other knots)."""
-        return KnotSums(shares.T @ self.gram @ shares, shares.T @ self.sums, self.totals, self.squares)
 
 
 class RampBasis:

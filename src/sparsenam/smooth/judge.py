@@ -128,16 +128,11 @@ class SmoothJudge:
         self._noise[batches] = noise
         self._remember(batches, groups, prior)
         intercepts = gram.target_means[batches] - np.einsum("fk,fko->fo", gram.means[np.ix_(batches, columns)], theta)
-        target, outputs = self.problem.target, theta.shape[2]
+        outputs = theta.shape[2]
         flat = theta.transpose(0, 2, 1).reshape(-1, columns.size)
         sums = gram.times(gram.index[groups], flat).reshape(batches.size, outputs, -1)
         scores = [base + each.T for base, each in zip(intercepts, sums, strict=True)]
-        # a row far from all others, held out, lies where the fold knows nothing: it may not decide by an absurd score
-        low, high = target.min(axis=1), target.max(axis=1)
-        return [
-            each if batch == 0 else np.clip(each[self.held_out[batch]], low, high)
-            for batch, each in zip(batches.tolist(), scores, strict=True)
-        ]
+        return [each[self.held_out[batch]] for batch, each in zip(batches.tolist(), scores, strict=True)]
 
     def _newton(self, batches: Indices, supports: list[Indices]) -> list[Array]:
         problem, family = self.problem, self.problem.family

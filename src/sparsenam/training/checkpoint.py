@@ -27,11 +27,11 @@ from sparsenam.forms import (
     truth,
     whole,
 )
+from sparsenam.training.network import History
 from sparsenam.training.solvers import Memory, Solver
 from sparsenam.training.state import Epoch, Parameters
 
 Arrays = dict[str, NDArray[Any]]
-History = list[dict[str, float | int | None]]
 
 SECONDS_BETWEEN = 5.0
 LOSS = either(number(), infinite)  # before the first epoch it is infinite

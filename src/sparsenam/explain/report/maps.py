@@ -21,7 +21,7 @@ from sparsenam.explain.report import svg
 from sparsenam.explain.report.markup import Markup, clean, element, joined, name_element, note, section, table
 from sparsenam.explain.report.svg import UNITS, placed
 from sparsenam.explain.surfaces import CellAxis, Surface, surface
-from sparsenam.explain.text import abbreviations, number_text, share_text, shorten, signed_text
+from sparsenam.text import abbreviations, number_text, shorten, signed_text
 
 Matrix = NDArray[np.float64]
 CELLS, CELLS_OF_SEVERAL = 40, 20  # along an axis of numbers, for one output and for several
@@ -29,13 +29,11 @@ HEIGHT, LEVEL_HEIGHT = 300.0, 26.0  # pixels: of a map of numbers, of a level at
 STEPS = 12  # colours on either side of 0
 VEILS = (0.72, 0.5, 0.25)  # how much of the paper covers a cell without rows, with few, with some
 FULL = (0.02, 0.3, 0.7)  # how full cells are at most that have these
-SEEN = 0.1  # how full a cell is at least that sets the scale of colours
 TABLE_CELLS = 7  # rows and columns of the table below a map
 NAMES = 112.0  # pixels for names of levels at the left
 NAME_LETTERS = 15
 LEAST_LETTERS = 8  # of a level's name below a map
 NARROW = 34.0  # letters that fit below a map on a small screen
-FEWEST_BEYOND = 0.005  # of the rows: fewer out of view are not mentioned
 LEAST = 0.5  # rows: a cell that a hat touches with less has none
 
 
@@ -92,10 +90,8 @@ def _surfaces(explanation: Explanation, pair: Pair, shown: Sequence[int]) -> lis
 def _card(index: int, pair: Pair, explanation: Explanation, shown: Sequence[int]) -> Markup:
     made = _surfaces(explanation, pair, shown)
     names = (name_element(pair.one.name), " × ", name_element(pair.other.name))
-    facts = f"pair · importance {number_text(pair.mean_absolute, 3)} · rank {index + 1} · {pair.reason}"
-    if made[0].beyond > FEWEST_BEYOND:
-        facts += f" · {share_text(made[0].beyond)} of the rows out of view"
-    parts = [facts]
+    facts = ("pair", f"importance {number_text(pair.mean_absolute, 3)}", f"rank {index + 1}", pair.reason)
+    parts = [" · ".join((*facts, *filter(None, [made[0].out_of_view])))]
     if len(shown) > 1:
         parts.append(element("span", {"class": "without-script"}, f" · drawn for {explanation.outputs[shown[0]]}"))
     check = element("input", {"type": "checkbox", "class": "summed"})
@@ -126,7 +122,7 @@ def _chart(pair: Pair, made: Sequence[Surface], explanation: Explanation) -> Mar
     for rank, cells in enumerate(made):
         for kind, values in (("effect", cells.effect), ("total", cells.total)):
             hidden = rank > 0 or kind == "total"
-            drawn = (_layer(cells, values), _scale(_largest(cells, values), height))
+            drawn = (_layer(cells, values), _scale(cells.largest(values), height))
             attributes = {"class": "layer", "data_rank": rank, "data_surface": kind, "hidden": hidden}
             layers.append(element("g", attributes, *drawn))
     frame = element("rect", {"class": "area", "width": "100%", "height": "100%"})
@@ -141,7 +137,7 @@ def _chart(pair: Pair, made: Sequence[Surface], explanation: Explanation) -> Mar
 
 def _layer(cells: Surface, values: Matrix) -> Markup:
     """Return the cells in their colours, one path a colour."""
-    steps = np.clip(np.round(STEPS * values / _largest(cells, values)), -STEPS, STEPS).astype(int)
+    steps = np.clip(np.round(STEPS * values / cells.largest(values)), -STEPS, STEPS).astype(int)
     paths = _paths(cells, steps)
     drawn = [
         element("path", {"d": path, "class": f"{'p' if step > 0 else 'm'}{abs(step)}"})
@@ -178,11 +174,6 @@ def _paths(cells: Surface, classes: NDArray[np.intp]) -> dict[int, str]:
                 step = f"M{left} {tops[row]}h{right - left}v{bottoms[row] - tops[row]}h{left - right}z"
                 found.setdefault(kind, []).append(step)
     return {kind: "".join(steps) for kind, steps in found.items()}
-
-
-def _largest(cells: Surface, values: Matrix) -> float:
-    seen = np.abs(values[cells.fullness > SEEN]).max(initial=0.0)
-    return float(seen) or float(np.abs(values).max(initial=0.0)) or 1.0
 
 
 def _scale(largest: float, height: float) -> Markup:

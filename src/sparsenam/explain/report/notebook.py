@@ -6,12 +6,12 @@ from itertools import pairwise
 
 import numpy as np
 
-from sparsenam.explain.charts import axis_of, bent, drawn_levels, effects_of, has_levels, named_outputs
 from sparsenam.explain.drawing import axis_over
 from sparsenam.explain.explanation import Explanation, Feature
 from sparsenam.explain.report.markup import Markup, element, name_element, table
 from sparsenam.explain.report.svg import polyline
-from sparsenam.explain.text import count_text, number_text, share_text, shorten
+from sparsenam.explain.shapes import axis_of, bent, drawn_levels, effects_of, has_levels, named_outputs
+from sparsenam.text import count_text, number_text, share_text, shorten
 
 WIDTH, HEIGHT = 120.0, 28.0  # pixels of a small drawing
 MOST_COLUMNS = 25  # rows of the table

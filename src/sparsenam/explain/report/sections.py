@@ -5,16 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from sparsenam.explain.charts import drawn_levels, has_levels, levels_note, loss_curve, path_lines, shown_output
+from sparsenam.explain.charts import loss_chart, path_chart, shown_output, waterfall
 from sparsenam.explain.explanation import Curve, Explanation, Feature, Level
-from sparsenam.explain.findings import Finding
 from sparsenam.explain.local import Contribution, LocalExplanation, RowExplanation, describe_effect
 from sparsenam.explain.pairs import Pair
-from sparsenam.explain.report.drawings import loss_chart, path_chart, shape_chart, waterfall_chart
+from sparsenam.explain.report.drawings import draw_shape, waterfall_chart
 from sparsenam.explain.report.markup import (
     Markup,
     element,
     facts,
+    figure,
     joined,
     name_element,
     note,
@@ -23,8 +23,10 @@ from sparsenam.explain.report.markup import (
     settings_table,
     table,
 )
-from sparsenam.explain.report.svg import PENS, UNITS, mark, placed, rectangle, stretched
-from sparsenam.explain.text import (
+from sparsenam.explain.report.svg import PENS, UNITS, draw, mark, placed, rectangle, stretched
+from sparsenam.explain.shapes import drawn_levels, has_levels, levels_note
+from sparsenam.findings import Finding
+from sparsenam.text import (
     MISSING,
     NOTHING,
     SURVIVAL_UNITS,
@@ -40,8 +42,22 @@ from sparsenam.explain.text import (
 
 MOST_HISTORY = 12
 MOST_TEXTS = 12  # sentences below a waterfall
+OPTIONAL = {  # columns of the table of what is kept that not every fit has, and what they are
+    "In folds": " In folds is the share of the folds, each fitted without some rows, that keep the column too.",
+    "In halves": " In halves is the share of random halves of the rows that keep it.",
+    "Why": "",
+}
 TABLE_POINTS = 9  # rows of a curve's table
 MOST_ROWS = 500  # rows of a table of levels
+CHOICE_HEIGHT = 200.0  # pixels of the cross-validation curve and the path
+ABOUT_RATIOS = (
+    "An effect of +0.69 doubles the hazard, one of \N{MINUS SIGN}0.69 halves it: the hazard ratio, compared with "
+    "the average row, is e to the power of the effect. "
+)
+ABOUT_BANDS = (
+    "The dark band about a curve holds the true curve at 95 % of its points, the light one all of it in 95 of 100 "
+    "studies like this one; thin lines on bars are the same for levels. "
+)
 
 
 def summary(explanation: Explanation) -> Markup:
@@ -56,26 +72,23 @@ def summary(explanation: Explanation) -> Markup:
     if explanation.edits:
         changes = element("a", {"href": "#edits"}, count_text(len(explanation.edits), "change"))
         lead += [" It was edited after the fit: ", changes, "."]
-    pairs = [("Task", str(explanation.task))]
-    if explanation.target is not None:
-        pairs.append(("Target", explanation.target))
-    pairs += [
+    fitted = _fitted(explanation)
+    pairs = [
+        ("Task", str(explanation.task)),
+        ("Target", explanation.target),
         ("Rows", _whole(card.get("rows"))),
         ("Columns", setting_text(card.get("columns"))),
         ("Kept", f"{len(features)} of {count}"),
         ("Effects are in", explanation.units or NOTHING),
+        ("Pairs", str(len(explanation.pairs)) if explanation.pairs else None),
+        (f"Held-out loss explained{fitted}", explanation.explained),
+        ("Outputs", setting_text(explanation.outputs) if len(explanation.outputs) > 1 else None),
     ]
-    if explanation.pairs:
-        pairs.append(("Pairs", str(len(explanation.pairs))))
-    if explanation.explained is not None:
-        pairs.append((f"Held-out loss explained{_fitted(explanation)}", explanation.explained))
-    if len(explanation.outputs) > 1:
-        pairs.append(("Outputs", setting_text(explanation.outputs)))
     if explanation.task != "survival":  # there it is part of the baseline hazard
         pairs.append(("Intercept", _by_output(explanation.outputs, explanation.intercept, 4)))
     scores: dict[str, object] = card.get("scores") or {}
     listed = [(name, setting_text(value)) for name, value in scores.items()]
-    below = (element("h3", None, f"Scores{_fitted(explanation)}"), facts(listed)) if listed else ()
+    below = (element("h3", None, f"Scores{fitted}"), facts(listed)) if listed else ()
     parts = (element("p", {"class": "lead"}, *lead), _notes(explanation), facts(pairs), *below)
     return section("summary", "Summary", *parts)
 
@@ -96,14 +109,7 @@ def _notes(explanation: Explanation) -> Markup:
 
 def kept(explanation: Explanation) -> Markup:
     """Return the kept columns and the pairs with a bar for the importance of each."""
-    heads = ["Column", "Importance", "", "Share", "Variation", "Norm", "Entered", "In folds", "In halves", "Why"]
-    in_folds = any(feature.kept_in is not None for feature in explanation.features)
-    with_reason = any(part.reason for part in (*explanation.features, *explanation.pairs))
-    in_halves = any(feature.stability is not None for feature in explanation.features)
-    unused = [
-        head for head, used in (("In folds", in_folds), ("In halves", in_halves), ("Why", with_reason)) if not used
-    ]
-    shown = [index for index, head in enumerate(heads) if head not in unused]
+    heads = ("Column", "Importance", "", "Share", "Variation", "Norm", "Entered", *OPTIONAL)
     parts: list[tuple[str, Feature | Pair]] = [
         *((f"#feature-{index}", feature) for index, feature in enumerate(explanation.features)),
         *((f"#pair-{index}", pair) for index, pair in enumerate(explanation.pairs)),
@@ -111,28 +117,25 @@ def kept(explanation: Explanation) -> Markup:
     sizes = {link: size if math.isfinite(size := part.mean_absolute) else 0.0 for link, part in parts}
     parts.sort(key=lambda part: -sizes[part[0]])
     rows = [_kept_row(link, part, sizes[link], max(sizes.values()), sum(sizes.values())) for link, part in parts]
+    empty = {head for cell, head in enumerate(heads) if head in OPTIONAL and all(row[cell] == NOTHING for row in rows)}
+    shown = [cell for cell, head in enumerate(heads) if head not in empty]
     text = (
         "Importance is the mean absolute effect over the rows. Variation is its largest effect less its "
         "smallest. Norm is the size of the column's weights. Entered is its rank on the path: 1 came first."
     )
-    if in_folds:
-        text += " In folds is the share of the folds, each fitted without some rows, that keep the column too."
-    if in_halves:
-        text += " In halves is the share of random halves of the rows that keep it."
+    text += "".join(OPTIONAL[heads[cell]] for cell in shown if heads[cell] in OPTIONAL)
     if explanation.pairs:
         text += " A pair is what two columns do together beyond what either does alone."
-    numbers = tuple(range(2, 7 + in_folds + in_halves))
-    caption = (
-        "Kept columns and pairs, most important first" if explanation.pairs else "Kept columns, most important first"
-    )
-    listed = table(caption, [heads[index] for index in shown], [[row[cell] for cell in shown] for row in rows], numbers)
+    numbers = [place for place, cell in enumerate(shown) if place > 1 and heads[cell] != "Why"]
+    caption = f"Kept columns{' and pairs' if explanation.pairs else ''}, most important first"
+    listed = table(caption, [heads[cell] for cell in shown], [[row[cell] for cell in shown] for row in rows], numbers)
     return section("kept", f"Kept: {count_text(len(explanation.features), 'column')}", note(text), listed)
 
 
 def _kept_row(link: str, part: Feature | Pair, size: float, largest: float, total: float) -> tuple[str, ...]:
     """Return the cells of a column or a pair in the table of what is kept."""
     bar = stretched(rectangle(0, 0, UNITS * size / (largest or 1.0), 1, "bar"), rows=1.0)
-    norm, entry, kept_in, halves = (
+    norm, entry, *shares = (
         (part.norm, part.entry, part.kept_in, part.stability) if isinstance(part, Feature) else (None,) * 4
     )
     return (
@@ -143,8 +146,7 @@ def _kept_row(link: str, part: Feature | Pair, size: float, largest: float, tota
         number_text(part.variation, 3),
         number_text(norm, 3),
         NOTHING if entry is None else str(entry),
-        NOTHING if kept_in is None else share_text(kept_in),
-        NOTHING if halves is None else share_text(halves),
+        *(NOTHING if share is None else share_text(share) for share in shares),
         part.reason or NOTHING,
     )
 
@@ -158,11 +160,12 @@ def shapes(explanation: Explanation, shown: Sequence[int]) -> Markup:
         "Point at a drawing to read it; drag to zoom. With the keyboard: Tab to a drawing, arrows to move, "
         "+ and \N{MINUS SIGN} to zoom, 0 to reset, / to search."
     )
+    has_bands = any(feature.curve and feature.curve.deviation for feature in explanation.features)
     text = note(
         f"Each drawing shows what a column adds to the score, in {explanation.units or 'units of the score'}. "
         "The grey bars below a curve show where the rows are; where there are hardly any, the curve is pale. ",
-        _about_ratios(explanation),
-        _about_bands(explanation),
+        ABOUT_RATIOS if explanation.task == "survival" else "",
+        ABOUT_BANDS if has_bands and len(explanation.outputs) == 1 else "",
         element("span", {"class": "with-script"}, with_script),
     )
     cards = [_card(index, feature, explanation, shown) for index, feature in enumerate(explanation.features)]
@@ -170,27 +173,6 @@ def shapes(explanation: Explanation, shown: Sequence[int]) -> Markup:
     nothing = element("p", {"id": "nothing", "hidden": True}, "No column has this in its name.")
     controls, legend = _controls(explanation), _legend(explanation, shown)
     return section("shapes", "Shapes", text, controls, legend, grid, nothing)
-
-
-def _about_ratios(explanation: Explanation) -> str:
-    """Return what effects on the hazard mean, in a sentence; nothing for other models."""
-    if explanation.task != "survival":
-        return ""
-    return (
-        "An effect of +0.69 doubles the hazard, one of \N{MINUS SIGN}0.69 halves it: the hazard ratio, compared with "
-        "the average row, is e to the power of the effect. "
-    )
-
-
-def _about_bands(explanation: Explanation) -> str:
-    """Return what the shaded bands are, in a sentence; nothing where there are none."""
-    known = [feature.curve is not None and feature.curve.deviation is not None for feature in explanation.features]
-    if not any(known) or len(explanation.outputs) > 1:
-        return ""
-    return (
-        "The dark band about a curve holds the true curve at 95 % of its points, the light one all of it in 95 of 100 "
-        "studies like this one; thin lines on bars are the same for levels. "
-    )
 
 
 def _controls(explanation: Explanation) -> Markup:
@@ -235,7 +217,7 @@ def _legend(explanation: Explanation, shown: Sequence[int]) -> Markup:
 
 def _card(index: int, feature: Feature, explanation: Explanation, shown: Sequence[int]) -> Markup:
     heading = element("h3", {"id": f"feature-{index}-name"}, name_element(feature.name))
-    drawing = element("div", {"class": "shape"}, shape_chart(feature, shown, explanation))
+    drawing = element("div", {"class": "shape"}, draw_shape(feature, shown, explanation))
     read_out = element("output", {"class": "readout with-script"})
     button = element("button", {"type": "button", "class": "reset", "hidden": True}, "Reset zoom")
     foot = element("div", {"class": "foot with-script"}, read_out, button)
@@ -328,7 +310,7 @@ def _row_card(row: RowExplanation, local: LocalExplanation) -> Markup:
         {"class": "card"},
         element("h3", None, "Row ", element("bdi", {"class": "name"}, str(row.row))),
         element("p", {"class": "facts-line"}, *parts),
-        waterfall_chart(row, output, local.units),
+        waterfall_chart(waterfall(local, row, output)),
         element("ul", {"class": "texts"}, *texts),
     )
 
@@ -361,13 +343,13 @@ def dropped(explanation: Explanation) -> Markup:
 def selection(explanation: Explanation) -> Markup:
     """Return the cross-validation curve and the path; nothing when there is neither."""
     figures: list[Markup] = []
-    curve, path = loss_curve(explanation), path_lines(explanation, len(PENS))
-    if curve is not None and len(curve.alphas) > 1:
+    losses, path = loss_chart(explanation), path_chart(explanation, len(PENS))
+    if losses is not None and len(losses.errors) > 1:
         text = "Mean held-out loss with its standard error: lower is better. On top: columns kept."
-        figures.append(_figure(loss_chart(curve), text))
-    if path is not None and len(path.alphas) > 1:
+        figures.append(figure(draw(losses, "losses", CHOICE_HEIGHT), text))
+    if path is not None and len(path.lines) and len(path.lines[0].x) > 1:
         text = "Norm of each column as the penalty grows weaker. The largest are named."
-        figures.append(_figure(path_chart(path), text))
+        figures.append(figure(draw(path, "path", CHOICE_HEIGHT), text))
     if not figures:
         return joined(())
     title = f"How much to keep{_fitted(explanation)}"
@@ -427,10 +409,6 @@ def _by_output(outputs: Sequence[str], values: Sequence[float], digits: int) -> 
     if len(texts) == 1:
         return texts[0]
     return ", ".join(f"{name}: {text}" for name, text in zip(outputs, texts, strict=True))
-
-
-def _figure(drawn: Markup, text: str) -> Markup:
-    return element("figure", None, drawn, element("figcaption", None, text))
 
 
 def _whole(value: float | None) -> str:

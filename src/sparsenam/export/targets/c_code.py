@@ -8,13 +8,15 @@ texts are written in octal where they are not letters or digits.
 from __future__ import annotations
 
 import re
+import struct
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from sparsenam.errors import describe
-from sparsenam.export.exporting import Matrix, Rows
+from sparsenam.export.exporting import Cell, Matrix, Rows
 from sparsenam.export.portable import (
     ExportError,
     PortableAxis,
@@ -24,8 +26,6 @@ from sparsenam.export.portable import (
     PortablePair,
     PortableTerm,
 )
-from sparsenam.export.targets.c_parts import AFTER_SCORES, LINKS, OPENING, RESERVED, SCORES
-from sparsenam.export.targets.c_running import compiler_of_headers, run_header
 from sparsenam.export.targets.code_parts import (
     by_number,
     by_text,
@@ -34,10 +34,37 @@ from sparsenam.export.targets.code_parts import (
     identifiers,
     in_comment,
     number_literal,
+    number_of_cell,
     prefixed,
+    program,
     refuse_options,
+    run,
+    scores_in,
+    section,
 )
 from sparsenam.tables.text import MARKERS
+
+# words of C and C++, and macros that are written small
+RESERVED = """
+alignas alignof and and_eq asm assert atomic auto bitand bitor bool break case catch char char16_t char32_t
+char8_t class co_await co_return co_yield compl complex concept const const_cast consteval constexpr constinit
+continue decltype default delete do double dynamic_cast else enum errno explicit export extern false far float
+for friend goto i386 if imaginary inline int interface linux long mutable namespace near new noexcept noreturn
+not not_eq nullptr operator or or_eq private protected public register reinterpret_cast requires restrict
+return short signed sizeof small static static_assert static_cast stderr stdin stdout struct switch template
+this thread_local throw true try typedef typeid typename typeof union unix unsigned using virtual void
+volatile wchar_t while xor xor_eq
+"""
+SCORES = """        double scores[U_OUTPUTS];
+        P_scores(&row, scores);
+        fwrite(scores, sizeof scores, 1, stdout);"""
+START = "int main(void) { P_run(); return 0; }\n"
+CODE = """        P_read(&kind, sizeof kind);
+        if (kind == 0) row.NAME = U_MISSING;
+        else if (kind == 1) row.NAME = P_text_NAME(P_read_text(text, sizeof text));
+        else if (kind == 2) row.NAME = P_number_NAME(P_read_number());
+        else row.NAME = kind == 5 ? U_UNKNOWN : P_truth_NAME(kind == 4);"""
+KINDS = {"missing": 0, "text": 1, "number": 2, "false": 3, "true": 4, "unknown": 5}
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,13 +110,15 @@ def header(model: PortableModel, naming: Naming) -> str:
     lookups = [
         _lookup(column, member) for column, member in zip(model.columns, naming.members, strict=True) if _coded(column)
     ]
-    data = "\n\n".join([row, *lookups, _names(model), *terms, *pairs, _sums(model)])
-    guard = f"{naming.prefix.upper()}_H"
-    opening = OPENING.replace("WRITTEN_BY", in_comment(model.written_by))
-    markers = ", ".join(text_literal(marker) for marker in sorted(MARKERS))
-    body = filled("model.h.txt", data, MISSING_TEXTS=markers) + AFTER_SCORES[_kind(model)]
-    text = f"{opening}\n#ifndef {guard}\n#define {guard}\n\n{body}\n#endif\n"
-    return prefixed(text, naming.prefix)
+    data = "\n\n".join([row, *lookups, _names(model), *terms, *pairs])
+    parts = {
+        "WRITTEN_BY": in_comment(model.written_by),
+        "GUARD": f"{naming.prefix.upper()}_H",
+        "MISSING_TEXTS": ", ".join(text_literal(marker) for marker in sorted(MARKERS)),
+        "DATA": data,
+        "TASK": section("model_parts.h.txt", f"task {_kind(model)}"),
+    }
+    return prefixed(filled("model.h.txt", **parts, **_sums(model)), naming.prefix)
 
 
 def text_literal(text: str) -> str:
@@ -279,23 +308,73 @@ def _pair(place: int, pair: PortablePair, model: PortableModel, naming: Naming) 
     )
 
 
-def _sums(model: PortableModel) -> str:
-    """Return the functions that add terms and pairs up, to scores and to effects."""
-    added = [f"    P_term_{place}(row, scores);" for place in range(len(model.terms))]
-    added += [f"    P_pair_{place}(row, scores);" for place in range(len(model.pairs))]
-    at = [f"    P_term_{place}(row, effects + {term.column} * U_OUTPUTS);" for place, term in enumerate(model.terms)]
-    at += [
-        f"    P_pair_{place}(row, effects + {len(model.columns) + place} * U_OUTPUTS);"
-        for place in range(len(model.pairs))
+def _sums(model: PortableModel) -> dict[str, str]:
+    """Return the parts of the functions that add terms and pairs up, to scores and to effects."""
+    names = [f"P_term_{place}" for place in range(len(model.terms))]
+    names += [f"P_pair_{place}" for place in range(len(model.pairs))]
+    places = [*(term.column for term in model.terms), *range(len(model.columns), len(model.columns) + len(model.pairs))]
+    effects = [f"    {name}(row, effects + {at} * U_OUTPUTS);" for name, at in zip(names, places, strict=True)]
+    return {
+        "INTERCEPT": _list("intercept", model.intercept),
+        "ADDED": "\n".join(f"    {name}(row, scores);" for name in names) or "    (void)row;",
+        "PARTS": "\n".join(effects) or "    (void)row;",
+        "LINK": section("model_parts.h.txt", f"link {model.link}"),
+        "TIMES": _list("times", [time for time, _ in model.baseline] or [0.0]),
+        "HAZARDS": _list("hazards", [hazard for _, hazard in model.baseline] or [0.0]),
+        "EVENTS": str(len(model.baseline)),
+    }
+
+
+def compiler_of_headers() -> str:
+    """Return the compiler of C that there is; raise where there is none."""
+    return program("c", "cc", "gcc", "clang")
+
+
+def run_header(model: PortableModel, path: Path, rows: Rows, prefix: str, members: Sequence[str]) -> Matrix:
+    """Return the scores (rows, outputs) of a header; its names begin with the prefix, a row has the members."""
+    compiler = compiler_of_headers()
+    with TemporaryDirectory() as folder:
+        header, source, binary = (Path(folder) / name for name in ("model.h", "run.c", "run"))
+        header.write_bytes(path.read_bytes())
+        text = reader_of(model, "model.h", prefix, members) + prefixed(START, prefix)
+        source.write_text(text, encoding="ascii")
+        run("c", [compiler, "-std=c99", "-O1", str(source), "-o", str(binary), "-lm"])
+        found = run("c", [str(binary)], rows_as_bytes(model, rows))
+    return scores_in(found, model, rows)
+
+
+def reader_of(model: PortableModel, header: str, prefix: str, members: Sequence[str], answer: str = SCORES) -> str:
+    """Return functions that read rows from the standard input and write an answer to each."""
+    columns = zip(model.columns, members, strict=True)
+    lines = [
+        CODE.replace("NAME", member) if column.kind == "category" else f"        row.{member} = P_read_number();"
+        for column, member in columns
     ]
-    baseline = _list("times", [time for time, _ in model.baseline] or [0.0])
-    hazards = _list("hazards", [hazard for _, hazard in model.baseline] or [0.0])
-    text = SCORES.replace("INTERCEPT", _list("intercept", model.intercept)).replace("LINK", LINKS[model.link])
-    text = text.replace("    ADDED;", "\n".join(added) or "    (void)row;").replace(
-        "    PARTS;", "\n".join(at) or "    (void)row;"
-    )
-    return (
-        text.replace("    TIMES;", baseline)
-        .replace("    HAZARDS;", hazards)
-        .replace("EVENTS", str(len(model.baseline)))
-    )
+    return prefixed(filled("run.c.txt", HEADER=header, READ="\n".join(lines), ANSWER=answer), prefix)
+
+
+def rows_as_bytes(model: PortableModel, rows: Rows) -> bytes:
+    """Return rows for `reader_of`: each begins with a 1, and a 0 comes after the last."""
+    parts = list[bytes]()
+    for row in rows:
+        parts.append(struct.pack("=i", 1))
+        for column in model.columns:
+            cell = row[column.name]
+            if column.kind == "category":
+                parts.append(_category(cell))
+            else:
+                parts.append(struct.pack("=d", number_of_cell(column.name, cell)))
+    return b"".join([*parts, struct.pack("=i", 0)])
+
+
+def _category(cell: Cell) -> bytes:
+    if cell is None:
+        return struct.pack("=i", KINDS["missing"])
+    if isinstance(cell, bool):
+        return struct.pack("=i", KINDS["true" if cell else "false"])
+    if isinstance(cell, str):
+        text = cell.encode("utf-8", "surrogatepass")
+        if b"\0" in text:  # no text of C, so no level either
+            return struct.pack("=i", KINDS["unknown"])
+        return struct.pack("=ii", KINDS["text"], len(text)) + text
+    return struct.pack("=id", KINDS["number"], float(cell))

@@ -6,36 +6,51 @@ import math
 import re
 import shutil
 import subprocess
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from importlib.resources import files as package_files
 from typing import Any
 
+import numpy as np
+
 from sparsenam.errors import describe
-from sparsenam.export.exporting import Cell
-from sparsenam.export.portable import ExportError, PortableColumn, PortableModel
+from sparsenam.export.exporting import Cell, Matrix, Rows
+from sparsenam.export.portable import (
+    ExportError,
+    PortableColumn,
+    PortableCurve,
+    PortableModel,
+    PortablePair,
+    PortableTerm,
+)
 from sparsenam.tables.text import is_marker, number_in, numbered
 
-DATA = "@@DATA@@"
 LONGEST_NAME = 40  # of an identifier, so that lines stay readable; names beyond it are cut and numbered
 SECONDS = 600.0  # after which a compiler or a program is given up
 
 
-def refuse_options(target: str, options: Mapping[str, Any], known: Iterable[str] = ()) -> None:
+def refuse_options(target: str, options: Mapping[str, Any], known: Sequence[str] = ()) -> None:
     """Raise for options that a target does not know."""
-    taken = sorted(known)
-    unknown = sorted(set(options) - set(taken))
+    unknown = sorted(set(options) - set(known))
     if unknown:
-        expected = f"options of {taken}" if taken else "no options"
+        expected = f"options among {list(known)}" if known else "no options"
         raise ExportError(describe(f"export to {target}", expected, f"the option(s) {unknown}", "leave them out"))
 
 
-def filled(name: str, data: str, **words: str) -> str:
-    """Return a template with words replaced and the data in its place; what the data say is never looked through."""
-    text = (package_files("sparsenam.export.targets") / "templates" / name).read_text("utf-8")
-    if words:
-        text = re.sub("|".join(words), lambda found: words[found[0]], text)
-    head, tail = text.split(DATA)
-    return head + data + tail
+def template(name: str) -> str:
+    """Return the text of a template."""
+    return (package_files("sparsenam.export.targets") / "templates" / name).read_text("utf-8")
+
+
+def filled(name: str, **parts: str) -> str:
+    """Return a template with parts in the places @@PART@@; what the parts say is never looked through."""
+    return re.sub("@@([A-Z_]+)@@", lambda found: parts[found[1]], template(name))
+
+
+def section(name: str, title: str) -> str:
+    """Return the section of a template that begins with a line @@title@@."""
+    sections = re.split("^@@(.+)@@\n", template(name), flags=re.MULTILINE)
+    return dict(zip(sections[1::2], sections[2::2], strict=True))[title].strip("\n")
 
 
 def number_literal(value: float) -> str:
@@ -44,6 +59,56 @@ def number_literal(value: float) -> str:
         remedy = "fit again on columns of a smaller range"
         raise ExportError(describe("model to export", "finite numbers", repr(value), remedy))
     return repr(float(value))
+
+
+@dataclass(frozen=True, slots=True)
+class Notation:
+    """How a language writes plain data, a list of any length, a row of fixed length, and codes by key."""
+
+    literal: Callable[[Any], str]
+    listed: Callable[[Iterable[str]], str]
+    row: Callable[..., str]
+    codes: Callable[[Iterable[tuple[str, int]]], str]
+    margin: str
+
+    def numbers(self, values: Iterable[float]) -> str:
+        """Return a list of numbers."""
+        return self.listed(map(number_literal, values))
+
+    def lines(self, parts: Iterable[str]) -> str:
+        """Return a list with a line for each part."""
+        start, end = self.row()
+        return f"{start}\n" + "".join(f"{self.margin}{part},\n" for part in parts) + end
+
+    def column(self, column: PortableColumn) -> str:
+        """Return a column: name, kind, codes of levels by text and by number, codes of False and True."""
+        texts = self.codes((self.literal(text), code) for text, code in by_text(column).items())
+        numbers = self.codes((number_literal(number), code) for number, code in by_number(column).items())
+        truths = self.literal((column.false, column.true))
+        return self.row(self.literal(column.name), self.literal(column.kind), texts, numbers, truths)
+
+    def term(self, term: PortableTerm) -> str:
+        """Return a term: what it reads, its column, knots, pieces or values by code, what an absent cell adds."""
+        if not isinstance(term, PortableCurve):
+            values = self.listed(map(self.numbers, term.values))
+            start = self.literal(term.reads), str(term.column), self.row()
+            return self.row(*start, values, self.numbers(term.absent))
+        across = zip(term.anchors, zip(*term.slopes, strict=True), zip(*term.bases, strict=True), strict=True)
+        pieces = [
+            self.row(number_literal(anchor), self.numbers(slopes), self.numbers(bases))
+            for anchor, slopes, bases in across
+        ]
+        knots, absent = self.numbers(term.knots), self.numbers(term.absent)
+        return self.row('"curve"', str(term.column), knots, self.listed(pieces), absent)
+
+    def pairs(self, model: PortableModel) -> str:
+        """Return the pairs: name, two sides (column, what is read, nodes), values at nodes."""
+        return self.lines(map(self._pair, effect_names(model)[len(model.columns) :], model.pairs))
+
+    def _pair(self, name: str, pair: PortablePair) -> str:
+        sides = [self.row(str(axis.column), self.literal(axis.reads), self.numbers(axis.knots)) for axis in pair.axes]
+        values = self.listed(self.listed(map(self.numbers, row)) for row in pair.values)
+        return self.row(self.literal(name), *sides, values)
 
 
 def by_text(column: PortableColumn) -> dict[str, int]:
@@ -116,6 +181,11 @@ def program(target: str, *names: str) -> str:
             return found
     got, remedy = "a machine without it", "install it, or check the export where it runs"
     raise ExportError(describe(f"check of an export to {target}", f"the program {' or '.join(names)}", got, remedy))
+
+
+def scores_in(content: bytes, model: PortableModel, rows: Rows) -> Matrix:
+    """Return the scores (rows, outputs) that a program wrote as doubles, one after the other."""
+    return np.frombuffer(content, dtype="<f8").reshape(len(rows), len(model.outputs)).astype(np.float64)
 
 
 def run(target: str, command: Sequence[str], given: bytes = b"") -> bytes:
