@@ -9,6 +9,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from sparsenam.codec import to_plain
 from sparsenam.explain.edits import data_after_edits, edit_records
 from sparsenam.explain.explanation import Curve, Dropped, Explanation, Feature, Level, Missing
 from sparsenam.explain.pairs import Pair, PairAxis
@@ -26,7 +27,7 @@ from sparsenam.fit.summary import (
 from sparsenam.model import AdditiveModel, keep_terms
 from sparsenam.model.bands import TermBand
 from sparsenam.penalties import as_penalty
-from sparsenam.plain import numbers, plain_data, rows_of_numbers
+from sparsenam.plain import numbers, rows_of_numbers
 from sparsenam.tables import Term
 from sparsenam.tables.notes import far_values_note
 from sparsenam.text import count_text
@@ -120,8 +121,8 @@ def explain_model(fit: Fit, data: DataSummary) -> Explanation:
         pairs=explain_pairs(fit, data),
         curve=None if curve is None else curve.table(),
         chosen=None if curve is None or fit.taken is None else {"best": curve.choose("best"), "taken": fit.taken},
-        path=None if path is None else plain_data({"alphas": path.alphas, "names": path.names, "norms": path.norms}),
-        history=[plain_data(epoch) for epoch in fit.history or ()],
+        path=None if path is None else to_plain({"alphas": path.alphas, "names": path.names, "norms": path.norms}),
+        history=[to_plain(epoch) for epoch in fit.history or ()],
         edits=edit_records(fit.encoder, model.family, fit.summary.data, fit.edits),
     )
 
@@ -263,12 +264,12 @@ def _form(fit: Fit, column: int, curve: Curve, density: Density | None) -> str:
     asked = column_asked(fit, column)
     if asked is not None and asked != "smooth":
         return "+".join(word.strip() for word in str(asked).split("+"))
-    points, effect = np.array(curve.x), np.array(curve.effect)
+    points, effect = np.array(curve.x), np.array(curve.effect, dtype=np.float64)
     low, high = (points[0], points[-1]) if density is None else (density.edges[0], density.edges[-1])
     if not high > low:
         return "linear"
     x = np.linspace(low, high, POINTS)
-    values = np.stack([np.interp(x, points, each) for each in effect.T], axis=1)
+    values = np.stack([np.interp(x, points, effect[:, output]) for output in range(effect.shape[1])], axis=1)
     lines = np.stack([np.ones(POINTS), (x - low) / (high - low)], axis=1)
     rest = values - lines @ np.linalg.lstsq(lines, values, rcond=None)[0]
     moves = np.ptp(values, axis=0)
@@ -317,7 +318,7 @@ def _card(fit: Fit, data: DataSummary) -> dict[str, Any]:
     if scores is None and curve is not None and taken is not None:
         loss, without = float(curve.mean[taken]), float(curve.mean[0])
         scores = {"held-out loss": loss, "held-out loss without features": without}
-    return plain_data(
+    return to_plain(
         {
             "rows": data.rows,
             "columns": len(fit.encoder.columns),
