@@ -248,14 +248,7 @@ def chosen(names: Iterable[str], among: tuple[str, ...]) -> tuple[str, ...]:
 SAMPLE_ROWS = 200_000  # ranks of a value among so many rows are off by 0.0016 at most
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class DrawnRows:
-    """Rows drawn from some blocks, in parts, each with the random keys (rows,) of its rows."""
-
-    parts: tuple[tuple[NDArray[np.float64], Block], ...]
-
-    def __add__(self, other: DrawnRows) -> DrawnRows:
-        return DrawnRows(self.parts + other.parts)
+Drawn = tuple[tuple[NDArray[np.float64], Block], ...]  # rows of some blocks, in parts, with their random keys (rows,)
 
 
 def sample_of(blocks: Blocks, seed: int, size: int | None = None, report: Report = None) -> Block:
@@ -267,18 +260,18 @@ def sample_of(blocks: Blocks, seed: int, size: int | None = None, report: Report
     size = SAMPLE_ROWS if size is None else size
     share = min(1.0, size / blocks.n_rows)
     bound = min(1.0, share + 6.0 * np.sqrt(share / blocks.n_rows))  # hardly ever below the largest key that is taken
-    drawn = blocks.reduce(draw_rows, (seed, bound), report)
-    keys = np.concatenate([part for part, _ in drawn.parts])
+    drawn: Drawn = blocks.reduce(draw_rows, (seed, bound), report)
+    keys = np.concatenate([part for part, _ in drawn])
     last = np.inf if keys.size <= size else np.partition(keys, size - 1)[size - 1]
-    return joined([block.take(np.flatnonzero(part <= last)) for part, block in drawn.parts])
+    return joined([block.take(np.flatnonzero(part <= last)) for part, block in drawn])
 
 
-def draw_rows(block: Block, state: tuple[int, float]) -> DrawnRows:
+def draw_rows(block: Block, state: tuple[int, float]) -> Drawn:
     """Return the rows of a block whose keys are below a bound."""
     seed, bound = state
     keys = np.random.default_rng((seed, block.number)).random(len(block))
     rows = np.flatnonzero(keys < bound)
-    return DrawnRows(((keys[rows], block.take(rows)),))
+    return ((keys[rows], block.take(rows)),)
 
 
 def joined(blocks: Sequence[Block]) -> Block:

@@ -12,11 +12,12 @@ from dataclasses import dataclass, field
 from datetime import date, time, timedelta
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any, Literal, NamedTuple, cast
+from typing import Annotated, Any, Literal, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sparsenam.codec import Bounds, Positive
 from sparsenam.errors import ExtremeCellWarning, InputError, RowError, describe
 from sparsenam.tables.text import CellTypeError, date_key, days_since_epoch, is_marker, number_in, number_key
 
@@ -201,11 +202,16 @@ def _in_units(array: NDArray[Any], per_unit: dict[str, float], finest: str) -> V
 def _within_range(name: str, days: Vector) -> Vector:
     outside = (days < FIRST_DAY) | (days >= LAST_DAY)
     if outside.any():
-        row = int(np.argmax(outside))
-        got, more = f"one {days[row] / 365.2425:+.0f} years from 1970", f" ({int(outside.sum())} such cells)"
-        remedy = "mend these cells or leave them empty"
-        raise RowError(f"column {name!r}", "dates in the years 1 to 9999", ((got, row),), remedy, more)
+        got, remedy = f"one {days[outside][0] / 365.2425:+.0f} years from 1970", "mend these cells or leave them empty"
+        raise cell_error(name, outside, "dates in the years 1 to 9999", got, remedy)
     return days
+
+
+def cell_error(name: str, refused: Mask, expected: str, got: str, remedy: str) -> RowError:
+    """Return the error about some cells (rows,) of a column; ``got`` is the first of them."""
+    count = int(refused.sum())
+    more = f" ({count} such cell{'s' if count > 1 else ''})"
+    return RowError(f"column {name!r}", expected, ((got, int(np.argmax(refused))),), remedy, more)
 
 
 def _mixed(name: str, types: list[CellType], cells: Sequence[Any]) -> CellTypeError:
@@ -246,9 +252,9 @@ MOST_NAMED = 3
 class FarValues:
     """The first few values of a column that are far from all others, the cells of each, and how many there are."""
 
-    values: tuple[float, ...]
-    counts: tuple[int, ...]
-    n_values: int
+    values: Annotated[tuple[float, ...], Bounds(1)]
+    counts: Annotated[tuple[Positive, ...], Bounds(1)]
+    n_values: Positive
 
 
 class FarCells(NamedTuple):

@@ -10,8 +10,9 @@ from typing import Any, Literal, cast, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from sparsenam.codec import Count, Positive
 from sparsenam.errors import InputError, RowError, describe, nearest
-from sparsenam.tables.cells import AS_NUMBERS, Cells, Codes, FarValues, Mask, Stored, Vector
+from sparsenam.tables.cells import AS_NUMBERS, Cells, Codes, FarValues, Mask, Stored, Vector, cell_error
 from sparsenam.tables.sample import ROUNDING
 from sparsenam.tables.text import (
     SAID,
@@ -33,8 +34,6 @@ Reads = Literal["number", "category", "ordered", "date"]
 Kind = Literal["number", "category", "ordered", "date", "constant"]
 Unit = Literal["", "days", "seconds"]
 WANTED: tuple[Wanted, ...] = get_args(Wanted)
-
-
 OTHER_LEVELS = "(other levels)"
 ALL_DIFFERENT = "(all different)"
 
@@ -61,12 +60,12 @@ class Column:
     writing: Writing = "plain"
     doubt: str = ""
     zero: str = ""
-    n_missing: int = 0
+    n_missing: Count = 0
     markers: tuple[str, ...] = ()
     levels: tuple[str, ...] = ()
     pooled: tuple[str, ...] = ()
     varies: bool = True
-    different: tuple[int, int] | None = None
+    different: tuple[Positive, Positive] | None = None
     missing_term: str = ""
     far: FarValues | None = None
 
@@ -185,9 +184,8 @@ def read_column(column: Column, cells: Cells) -> Reading:
     if column.kind == "constant":
         return Reading(np.full(cells.missing.size, np.nan), cells.missing)
     codes, keys = levels_of(column, cells)
-    code_of = dict.fromkeys((level.strip() for level in column.pooled), float(len(column.levels) - 1))
-    # older files have levels with blanks around them; of two that are now one, the more frequent stands
-    code_of |= {level.strip(): float(code) for code, level in reversed(list(enumerate(column.levels)))}
+    code_of = dict.fromkeys(column.pooled, float(len(column.levels) - 1))
+    code_of |= {level: float(code) for code, level in enumerate(column.levels)}
     looked_up = np.array([code_of.get(key, np.nan) for key in keys] + [np.nan])  # a missing cell's code is -1
     used = np.bincount(codes[codes >= 0], minlength=len(keys)) > 0
     unseen = tuple(key for key, present in zip(keys, used, strict=True) if present and key not in code_of)
@@ -316,19 +314,15 @@ def _require_size(name: str, numbers: NDArray[Any]) -> None:
     """Raise for numbers whose differences and sums would leave the range of float64."""
     huge = np.abs(numbers) > HUGE
     if huge.any():
-        row, count = int(np.argmax(huge)), int(huge.sum())
-        got, more = f"{numbers[row]:g}", f" ({count} such cell{'s' if count > 1 else ''})"
         remedy = "leave these cells empty, or divide the column by a power of ten"
-        raise RowError(f"column {name!r}", f"numbers of at most {HUGE:g} in size", ((got, row),), remedy, more)
+        raise cell_error(name, huge, f"numbers of at most {HUGE:g} in size", f"{numbers[huge][0]:g}", remedy)
 
 
 def _require_finite(name: str, numbers: NDArray[Any]) -> None:
     infinite = np.isinf(numbers)
     if infinite.any():
-        row, count = int(np.argmax(infinite)), int(infinite.sum())
-        got, more = "infinity (inf)", f" ({count} such cell{'s' if count > 1 else ''})"
         remedy = "fill these cells or leave them empty"
-        raise RowError(f"column {name!r}", "finite numbers", ((got, row),), remedy, more)
+        raise cell_error(name, infinite, "finite numbers", "infinity (inf)", remedy)
 
 
 ODD = 0.05  # share of a column's different values that may be slips
@@ -351,7 +345,8 @@ def fit_column(cells: Cells, wanted: Wanted | None, max_levels: int, prefers_com
     column = decide(cells, wanted, prefers_comma)
     if wanted is None and cells.stored == "text" and column.kind == "category":
         refuse_odd_cells(cells)
-    column = replace(column, n_missing=int(missing.sum()), markers=cells.markers)
+    if missing.any():
+        column = replace(column, n_missing=int(missing.sum()), markers=cells.markers)
     if column.kind in ("number", "date"):
         return _fit_numbers(column, cells)
     if column.kind == "ordered":

@@ -16,7 +16,6 @@ import numpy as np
 import scipy.sparse
 from narwhals.exceptions import DuplicateError
 from numpy.typing import NDArray
-from sklearn.utils import check_array
 
 from sparsenam.errors import InputError, describe, renamed
 from sparsenam.tables.cells import (
@@ -177,17 +176,7 @@ def level_key(cell: object) -> str | None:
 
 
 def _read_array(X: object, estimator_name: str, least_rows: int) -> Frame:
-    array = cast(
-        "NDArray[Any]",
-        check_array(
-            _two_dimensional(_as_array(X)),
-            dtype=None,
-            ensure_all_finite=False,
-            ensure_min_samples=0,
-            ensure_min_features=0,
-            estimator=estimator_name,
-        ),
-    )
+    array = _two_dimensional(_as_array(X))
     rows, width = array.shape
     _check_size(rows, width, estimator_name, least_rows)
     names = _numbered(width)
@@ -197,7 +186,7 @@ def _read_array(X: object, estimator_name: str, least_rows: int) -> Frame:
     return Frame(names, False, rows, columns, block)
 
 
-def _two_dimensional(X: Any) -> Any:
+def _two_dimensional(X: Any) -> NDArray[Any]:
     """Return what is, or becomes, an array of two dimensions and real cells; raise for all else."""
     if scipy.sparse.issparse(X):
         remedy = "call its toarray() first"
@@ -375,12 +364,11 @@ def _first_rows(cells: Cells) -> Cells:
 
 
 def _equal(cells: Cells, target: Cells) -> bool:
-    if not np.array_equal(cells.missing, target.missing):
+    numeric = cells.stored in AS_NUMBERS
+    if numeric != (target.stored in AS_NUMBERS) or not np.array_equal(cells.missing, target.missing):
         return False
-    if cells.stored in AS_NUMBERS and target.stored in AS_NUMBERS:
+    if numeric:
         return np.array_equal(cells.numbers, target.numbers, equal_nan=True)
-    if cells.stored in AS_NUMBERS or target.stored in AS_NUMBERS:
-        return False
     (codes, keys), (target_codes, target_keys) = as_levels(cells), as_levels(target)
     names, target_names = np.array([*keys, ""], dtype=object), np.array([*target_keys, ""], dtype=object)
     return bool(np.array_equal(names[codes], target_names[target_codes]))
@@ -397,7 +385,10 @@ def parts_of(X: object) -> Iterator[object]:
 
     The table comes whole where it is no longer than that, or where a column's type is known only from all its cells.
     """
-    table: Any = X if _is_array(X, NUMBERS + "b") else _frame_of(X)
+    table: Any = X
+    if not _is_array(X, NUMBERS + "b"):
+        table = nw.from_native(cast("Any", X), pass_through=True, allow_series=True)
+        table = table if _is_declared(table) else None
     if table is None or len(table) <= ROWS_IN_PART:
         yield X
         return
@@ -405,20 +396,14 @@ def parts_of(X: object) -> Iterator[object]:
         yield table[start : start + ROWS_IN_PART]
 
 
-def _frame_of(X: object) -> nw.DataFrame[Any] | None:
-    """Return a table with columns of declared types, None for all others."""
-    table: Any = nw.from_native(cast("Any", X), pass_through=True, allow_series=True)
+def _is_declared(table: Any) -> bool:
+    """Return whether this is a table whose columns have types that some of their cells show."""
+    known = (nw.Boolean, nw.String, nw.Categorical, nw.Enum)
     try:
-        if not isinstance(table, nw.DataFrame) or len(cast("nw.DataFrame[Any]", table)) <= ROWS_IN_PART:
-            return None
-        frame = cast("nw.DataFrame[Any]", table)
-        return frame if all(_is_declared(dtype) for dtype in frame.schema.values()) else None
+        types: list[Any] = list(table.schema.values()) if isinstance(table, nw.DataFrame) else [None]
     except DuplicateError:  # reading the whole says which
-        return None
-
-
-def _is_declared(dtype: Any) -> bool:
-    return dtype.is_numeric() or isinstance(dtype, nw.Boolean | nw.String | nw.Categorical | nw.Enum)
+        return False
+    return all(kind is not None and (kind.is_numeric() or isinstance(kind, known)) for kind in types)
 
 
 def only_row(X: object, names: tuple[str, ...], named: bool) -> Sequence[Any] | None:

@@ -29,6 +29,7 @@ SOURCES = {
     "levels": "a category",
     "ordered": "a category in order, as the rank of its level",
 }
+MOST_SHARING = 5  # columns named that miss the same rows
 ASKED = {
     "date": "dates, as days since 1970-01-01 (as asked)",
     "category": "a category, as asked",
@@ -62,7 +63,7 @@ class News:
 def descriptions(columns: Sequence[Column]) -> list[str]:
     """Return for each column what it is, why, and what became of it."""
     sharing: dict[str, list[str]] = {}
-    for column in columns:
+    for column in sorted(columns, key=lambda column: column.name):
         sharing.setdefault(column.missing_term, []).append(column.name)
     return [_description(column, sharing[column.missing_term]) for column in columns]
 
@@ -82,8 +83,8 @@ def _description(column: Column, sharing: Sequence[str]) -> str:
     if column.markers:
         parts.append(f"{listed(list(column.markers))} taken as missing")
     if column.missing_term:
-        others = sorted(set(sharing) - {column.name})
-        shared = f", shared with {listed(others)} (missing in the same rows)" if others else ""
+        others = [name for name in sharing[: MOST_SHARING + 2] if name != column.name]
+        shared = f", shared with {listed(others, MOST_SHARING)} (missing in the same rows)" if others else ""
         counted = "1 missing cell is" if column.n_missing == 1 else f"{column.n_missing} missing cells are"
         parts.append(f"{counted} the term {column.missing_term!r}{shared}")
     if column.far is not None:
@@ -137,24 +138,14 @@ def far_values_note(columns: Iterable[Column]) -> list[str]:
     return [f"Values far from all others of their column: {'; '.join(found[:MOST_NAMED])}{more}; {remedy}."]
 
 
-def doubt_warnings(columns: Sequence[Column]) -> list[Warning]:
-    """Return one warning of all columns whose cells read as different numbers or dates in two ways of writing."""
+def column_warnings(columns: Sequence[Column], among: str) -> list[Warning]:
+    """Return warnings of columns whose cells read in two ways, one for all, and of columns that are left out.
+
+    ``among`` says which rows show that a column is left out, where they are a sample.
+    """
     doubtful = [column for column in columns if column.doubt and column.varies]
-    if not doubtful:
-        return []
-    first, others = doubtful[0], [column.name for column in doubtful[1:]]
-    so = f" (and so {listed(others)})" if others else ""
-    remedy = next(words for words, ways in SAID.items() if OTHERS[first.writing] in ways)
-    message = (
-        f"column {first.name!r}{so}: cells such as {first.doubt!r} read in two ways; taken as {SHAPES[first.writing]}: "
-        f"where that is wrong, set feature_types={{{first.name!r}: {json.dumps(remedy)}}}."
-    )
-    return [DoubtfulCellWarning(message)]
-
-
-def left_out_warnings(columns: Sequence[Column], among: str) -> list[Warning]:
-    """Return warnings of columns that are left out; ``among`` says which rows show it, where they are a sample."""
-    left_out, found = [column for column in columns if not column.varies], list[Warning]()
+    found: list[Warning] = [_doubt_warning(doubtful)] if doubtful else []
+    left_out = [column for column in columns if not column.varies]
     different = [column.name for column in left_out if column.is_identifier]
     if different:
         it = "it" if len(different) == 1 else "the first"
@@ -172,6 +163,16 @@ def left_out_warnings(columns: Sequence[Column], among: str) -> list[Warning]:
             message = f"{len(names)} {what} left out of the model: {listed(names)}."
             found.append(ConstantColumnWarning(message))
     return found
+
+
+def _doubt_warning(columns: Sequence[Column]) -> DoubtfulCellWarning:
+    first, others = columns[0], [column.name for column in columns[1:]]
+    so = f" (and so {listed(others)})" if others else ""
+    remedy = next(words for words, ways in SAID.items() if OTHERS[first.writing] in ways)
+    return DoubtfulCellWarning(
+        f"column {first.name!r}{so}: cells such as {first.doubt!r} read in two ways; taken as {SHAPES[first.writing]}: "
+        f"where that is wrong, set feature_types={{{first.name!r}: {json.dumps(remedy)}}}."
+    )
 
 
 def news_warnings(columns: Sequence[Column], news: News, seen: str, now: str) -> list[Warning]:

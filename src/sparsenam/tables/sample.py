@@ -10,11 +10,9 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from sparsenam.codec import Matrix, Vector
 from sparsenam.errors import LARGEST, LEAST, ConstantColumnWarning, ConstantTargetWarning, InputError, describe
 from sparsenam.tables.cells import CELLS_AT_ONCE, limited
-
-Matrix = NDArray[np.float64]
-Vector = NDArray[np.float64]
 
 ROUNDING = 1e-13  # a column whose spread is below this share of its size holds one value, up to rounding
 ULPS = 8.0  # of a value: what a sum or a product that should be constant may be off by
@@ -154,12 +152,12 @@ def equal_columns(columns: Matrix, chosen: Sequence[int], scaling: Scaling) -> l
         near = order[start:stop]
         near = near[equals_none[near]]  # columns before this one
         near = np.sort(near[np.abs(products[near] - product).max(axis=1, initial=0.0) <= NEAR])
-        across = _scaled(columns, np.array([chosen[index] for index in (place, *near)]), scaling)
-        same = near[_equal_to_first(across)] if near.size else near
-        if same.size:
-            pairs.append((int(same[0]), place))
-        else:
-            equals_none[place] = True
+        if near.size:
+            across = _scaled(columns, np.array([chosen[index] for index in (place, *near)]), scaling)
+            near = near[_equal_to_first(across)]
+        equals_none[place] = not near.size
+        if near.size:
+            pairs.append((int(near[0]), place))
     return sorted(pairs)
 
 

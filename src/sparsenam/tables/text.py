@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from functools import partial
-from typing import Literal, get_args
+from itertools import takewhile
+from typing import Literal, cast, get_args
 
 from sparsenam.errors import RowError
 
@@ -223,14 +224,8 @@ DATES: dict[Writing, Parser] = {
     "day first": partial(date_written, month_first=False),
 }
 KINDS: tuple[tuple[Literal["number", "date"], dict[Writing, Parser]], ...] = (("number", NUMBERS), ("date", DATES))
-OTHERS: dict[Writing, Writing] = {
-    "point": "comma",
-    "comma": "point",
-    "point %": "comma %",
-    "comma %": "point %",
-    "month first": "day first",
-    "day first": "month first",
-}
+ALIKE: tuple[tuple[Writing, Writing], ...] = (("point", "comma"), ("point %", "comma %"), ("month first", "day first"))
+OTHERS: dict[Writing, Writing] = {one: other for both in ALIKE for one, other in (both, both[::-1])}
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,8 +252,7 @@ def find_writing(values: Iterable[str], prefers_comma: bool = False) -> WritingF
         }
         if not read:
             continue
-        ways = list(read)
-        way = ways[0]
+        way = next(iter(read))
         if way != "plain" and prefers_comma and OTHERS[way] in read and OTHERS[way].startswith("comma"):
             way = OTHERS[way]
         other = read.get(OTHERS.get(way, way), read[way])
@@ -269,21 +263,14 @@ def find_writing(values: Iterable[str], prefers_comma: bool = False) -> WritingF
 
 def _all(texts: list[str], parse: Parser) -> list[float] | None:
     """Return the numbers of all texts, None where one is none."""
-    numbers: list[float] = []
-    for text in texts:
-        number = parse(text)
-        if number is None:
-            return None
-        numbers.append(number)
-    return numbers
+    numbers = list(takewhile(lambda number: number is not None, map(parse, texts)))
+    return cast("list[float]", numbers) if len(numbers) == len(texts) else None
 
 
 def prefers_comma(columns: Iterable[Iterable[str]]) -> bool:
     """Return whether some columns, each of different texts, have decimal commas beyond doubt, and none a point."""
-    found = [way for way in map(find_writing, columns) if way is not None and not way.doubt]
-    return any(way.writing.startswith("comma") for way in found) and not any(
-        way.writing.startswith("point") for way in found
-    )
+    marks = {way.writing.removesuffix(" %") for way in map(find_writing, columns) if way is not None and not way.doubt}
+    return "comma" in marks and "point" not in marks
 
 
 def likely(values: Iterable[str], among: Iterable[Writing] = WRITINGS) -> tuple[WritingFound | None, list[str]]:

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from importlib.resources import files as package_files
 from typing import Any
 
@@ -17,13 +18,14 @@ from sparsenam.errors import describe
 from sparsenam.export.exporting import Cell, Matrix, Rows
 from sparsenam.export.portable import (
     ExportError,
+    Label,
     PortableColumn,
     PortableCurve,
     PortableModel,
     PortablePair,
     PortableTerm,
 )
-from sparsenam.tables.text import is_marker, number_in, numbered
+from sparsenam.tables.text import MARKERS, is_marker, number_in, numbered
 
 LONGEST_NAME = 40  # of an identifier, so that lines stay readable; names beyond it are cut and numbered
 SECONDS = 600.0  # after which a compiler or a program is given up
@@ -37,20 +39,22 @@ def refuse_options(target: str, options: Mapping[str, Any], known: Sequence[str]
         raise ExportError(describe(f"export to {target}", expected, f"the option(s) {unknown}", "leave them out"))
 
 
+@cache
 def template(name: str) -> str:
     """Return the text of a template."""
     return (package_files("sparsenam.export.targets") / "templates" / name).read_text("utf-8")
 
 
-def filled(name: str, **parts: str) -> str:
-    """Return a template with parts in the places @@PART@@; what the parts say is never looked through."""
-    return re.sub("@@([A-Z_]+)@@", lambda found: parts[found[1]], template(name))
+@cache
+def sections(name: str) -> dict[str, str]:
+    """Return the sections of a template; each begins with a line @@title@@."""
+    parts = re.split("^@@([a-z ]+)@@\n", template(name), flags=re.MULTILINE)
+    return {title: text.strip("\n") for title, text in zip(parts[1::2], parts[2::2], strict=True)}
 
 
-def section(name: str, title: str) -> str:
-    """Return the section of a template that begins with a line @@title@@."""
-    sections = re.split("^@@(.+)@@\n", template(name), flags=re.MULTILINE)
-    return dict(zip(sections[1::2], sections[2::2], strict=True))[title].strip("\n")
+def filled(text: str, **parts: object) -> str:
+    """Return the text of a template with parts in the places @@PART@@; what the parts say is never looked through."""
+    return re.sub("@@([A-Z_]+)@@", lambda found: str(parts[found[1]]), text)
 
 
 def number_literal(value: float) -> str:
@@ -63,13 +67,32 @@ def number_literal(value: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Notation:
-    """How a language writes plain data, a list of any length, a row of fixed length, and codes by key."""
+    """How a language writes plain data, labels, a list of any length, a row of fixed length, and codes by key."""
 
     literal: Callable[[Any], str]
+    label: Callable[[Label], str]
     listed: Callable[[Iterable[str]], str]
     row: Callable[..., str]
     codes: Callable[[Iterable[tuple[str, int]]], str]
     margin: str
+
+    def parts(self, model: PortableModel) -> dict[str, str]:
+        """Return the data of a module by their places in its template."""
+        names = effect_names(model)[len(model.columns) :]
+        return {
+            "WRITTEN_BY": self.literal(model.written_by),
+            "TASK": self.literal(model.task),
+            "FAMILY": self.literal(model.family),
+            "LINK": self.literal(model.link),
+            "OUTPUTS": self.listed(map(self.literal, model.outputs)),
+            "CLASSES": self.listed(map(self.label, model.classes)),
+            "INTERCEPT": self.numbers(model.intercept),
+            "MISSING_TEXTS": self.listed(map(self.literal, sorted(MARKERS))),
+            "COLUMNS": self.lines(map(self.column, model.columns)),
+            "TERMS": self.lines(map(self.term, model.terms)),
+            "PAIRS": self.lines(map(self.pair, names, model.pairs)),
+            "BASELINE": self.listed(map(self.numbers, model.baseline)),
+        }
 
     def numbers(self, values: Iterable[float]) -> str:
         """Return a list of numbers."""
@@ -101,11 +124,8 @@ class Notation:
         knots, absent = self.numbers(term.knots), self.numbers(term.absent)
         return self.row('"curve"', str(term.column), knots, self.listed(pieces), absent)
 
-    def pairs(self, model: PortableModel) -> str:
-        """Return the pairs: name, two sides (column, what is read, nodes), values at nodes."""
-        return self.lines(map(self._pair, effect_names(model)[len(model.columns) :], model.pairs))
-
-    def _pair(self, name: str, pair: PortablePair) -> str:
+    def pair(self, name: str, pair: PortablePair) -> str:
+        """Return a pair: name, two sides (column, what is read, nodes), values at nodes."""
         sides = [self.row(str(axis.column), self.literal(axis.reads), self.numbers(axis.knots)) for axis in pair.axes]
         values = self.listed(self.listed(map(self.numbers, row)) for row in pair.values)
         return self.row(self.literal(name), *sides, values)

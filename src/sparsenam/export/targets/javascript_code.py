@@ -22,6 +22,7 @@ from sparsenam.export.targets.code_parts import (
     refuse_options,
     run,
     scores_in,
+    template,
 )
 from sparsenam.tables.text import MARKERS
 
@@ -40,10 +41,21 @@ for (let done = 0; done < bytes.length; ) done += writeSync(1, bytes, done);
 def files(model: PortableModel, path: Path, options: Mapping[str, Any]) -> dict[Path, bytes]:
     """Return the module and its types, .d.mts beside .mjs and .d.ts beside others; it takes no options."""
     refuse_options("javascript", options)
-    types = path.with_suffix(".d.mts" if path.suffix.lower() == ".mjs" else ".d.ts")
+    parts, single = JAVASCRIPT.parts(model), len(model.outputs) == 1
+    parts |= {"OUTPUTS": json.dumps(model.outputs), "MISSING_TEXTS": json.dumps(sorted(MARKERS))}
+    parts["ONE_OR_ALL"] = parts["INTERCEPT"][1:-1] if single else parts["INTERCEPT"]
+    label = " | ".join(sorted(set(map(_label_type, model.classes))))
+    types = {
+        "SCORE": "number" if single else "number[]",
+        "PREDICTION": {"classes": f"{label} | null", "labels": "(0 | 1)[] | null"}.get(model.task, "Score"),
+        "TASK": json.dumps(model.task),
+        "LABEL": label or "never",
+        "INTERCEPT": "number" if single else "readonly number[]",
+    }
+    beside = path.with_suffix(".d.mts" if path.suffix.lower() == ".mjs" else ".d.ts")
     return {
-        path: filled("model.mjs", DATA=data_of(model)).encode(),
-        types: filled("model.d.ts.txt", DATA=types_of(model)).encode(),
+        path: filled(template("model.mjs"), **parts).encode(),
+        beside: filled(template("model.d.ts.txt"), **types).encode(),
     }
 
 
@@ -73,64 +85,6 @@ def _cell(cell: Cell) -> Cell | list[float]:
     return None if math.isnan(cell) else [math.copysign(1.0, cell)]
 
 
-def _array(*parts: str) -> str:
-    return f"[{','.join(parts)}]"
-
-
-JAVASCRIPT = Notation(
-    literal=json.dumps,
-    listed=lambda parts: _array(*parts),
-    row=_array,
-    codes=lambda items: f"new Map({_array(*(f'[{key},{code}]' for key, code in items))})",
-    margin="  ",
-)
-
-
-def data_of(model: PortableModel) -> str:
-    """Return the data of a module: constants that are literals."""
-    intercept = JAVASCRIPT.numbers(model.intercept)
-    return "\n".join(
-        [
-            f"export const writtenBy = {json.dumps(model.written_by)};",
-            f"export const task = {json.dumps(model.task)};",
-            f"export const outputs = {json.dumps(model.outputs)};",
-            f"export const classes = {_array(*map(_label, model.classes))};",
-            f"export const intercept = {intercept if len(model.intercept) > 1 else intercept[1:-1]};",
-            f"export const missingTexts = {json.dumps(sorted(MARKERS))};",
-            f"const LINK = {json.dumps(model.link)};",
-            f"const INTERCEPT = {intercept};",
-            "const MISSING = new Set(missingTexts);",
-            "// name, kind, codes of levels by text and by number, codes of false and true",
-            f"const COLUMNS = {JAVASCRIPT.lines(map(JAVASCRIPT.column, model.columns))};",
-            "// a curve: column, knots, [anchor, slopes, bases] of each piece, what a missing number adds",
-            "// a level or a cell's being missing: column, nothing, values by code, what an unknown one adds",
-            f"const TERMS = {JAVASCRIPT.lines(map(JAVASCRIPT.term, model.terms))};",
-            "// name, two sides [column, what is read, nodes], values at nodes, the last where a side is not known",
-            f"const PAIRS = {JAVASCRIPT.pairs(model)};",
-            "// time, cumulative hazard up to it",
-            f"const BASELINE = {_array(*map(JAVASCRIPT.numbers, model.baseline))};",
-        ]
-    )
-
-
-def types_of(model: PortableModel) -> str:
-    """Return the types that depend on the model."""
-    score = "number" if len(model.outputs) == 1 else "number[]"
-    label = " | ".join(sorted(set(map(_label_type, model.classes))))
-    predictions = {"classes": f"{label} | null", "labels": "(0 | 1)[] | null"}
-    return "\n".join(
-        [
-            f"export type Score = {score};",
-            f"export type Prediction = {predictions.get(model.task, 'Score')};",
-            "export const writtenBy: string;",
-            f"export const task: {json.dumps(model.task)};",
-            "export const outputs: readonly string[];",
-            f"export const classes: readonly ({label or 'never'})[];",
-            f"export const intercept: {'number' if score == 'number' else 'readonly number[]'};",
-        ]
-    )
-
-
 def _label(label: Label) -> str:
     if _label_type(label) == "bigint":
         return f"{label}n"
@@ -143,3 +97,17 @@ def _label_type(label: Label) -> str:
     if isinstance(label, int) and abs(label) > 2**53:  # a number would be rounded
         return "bigint"
     return "string" if isinstance(label, str) else "number"
+
+
+def _array(*parts: str) -> str:
+    return f"[{','.join(parts)}]"
+
+
+JAVASCRIPT = Notation(
+    literal=json.dumps,
+    label=_label,
+    listed=lambda parts: _array(*parts),
+    row=_array,
+    codes=lambda items: f"new Map({_array(*(f'[{key},{code}]' for key, code in items))})",
+    margin="  ",
+)

@@ -13,8 +13,15 @@ from typing import Any
 
 from sparsenam.export.exporting import Matrix, Rows
 from sparsenam.export.portable import PortableModel
-from sparsenam.export.targets.code_parts import Notation, filled, number_literal, refuse_options, run, scores_in
-from sparsenam.tables.text import MARKERS
+from sparsenam.export.targets.code_parts import (
+    Notation,
+    filled,
+    number_literal,
+    refuse_options,
+    run,
+    scores_in,
+    template,
+)
 
 RUNNER = """
 import json, runpy, struct, sys
@@ -29,7 +36,7 @@ for row in json.load(sys.stdin):
 def files(model: PortableModel, path: Path, options: Mapping[str, Any]) -> dict[Path, bytes]:
     """Return the module; it takes no options."""
     refuse_options("python", options)
-    return {path: filled("model.py.txt", DATA=data_of(model)).encode()}
+    return {path: filled(template("model.py.txt"), **PYTHON.parts(model)).encode()}
 
 
 def require_engine(path: Path, options: Mapping[str, Any]) -> None:
@@ -50,34 +57,9 @@ def _tuple(parts: Iterable[str]) -> str:
 
 PYTHON = Notation(
     literal=ascii,
+    label=lambda label: number_literal(label) if isinstance(label, float) else ascii(label),
     listed=_tuple,
     row=lambda *parts: f"({', '.join(parts)})",
     codes=lambda items: f"{{{', '.join(f'{key}: {code}' for key, code in items)}}}",
     margin="    ",
 )
-
-
-def data_of(model: PortableModel) -> str:
-    """Return the data of a module: assignments of literals."""
-    classes = (number_literal(label) if isinstance(label, float) else ascii(label) for label in model.classes)
-    return "\n".join(
-        [
-            f"WRITTEN_BY = {model.written_by!a}",
-            f"TASK = {model.task!a}",
-            f"FAMILY = {model.family!a}",
-            f"LINK = {model.link!a}",
-            f"OUTPUTS = {_tuple(map(ascii, model.outputs))}",
-            f"CLASSES = {_tuple(classes)}",
-            f"INTERCEPT = {PYTHON.numbers(model.intercept)}",
-            f"MISSING_TEXTS = frozenset({_tuple(map(ascii, sorted(MARKERS)))})",
-            "# name, kind, codes of levels by text and by number, codes of False and True",
-            f"COLUMNS = {PYTHON.lines(map(PYTHON.column, model.columns))}",
-            "# a curve: column, knots, (anchor, slopes, bases) of each piece, what a missing number adds",
-            "# a level or a cell's being missing: column, nothing, values by code, what an unknown one adds",
-            f"TERMS = {PYTHON.lines(map(PYTHON.term, model.terms))}",
-            "# name, two sides (column, what is read, nodes), values at nodes, the last where a side is not known",
-            f"PAIRS = {PYTHON.pairs(model)}",
-            "# time, cumulative hazard up to it",
-            f"BASELINE = {_tuple(map(PYTHON.numbers, model.baseline))}",
-        ]
-    )
