@@ -23,8 +23,8 @@ from sparsenam.selection.choose import Choice, CrossValidation
 from sparsenam.selection.curve import among
 from sparsenam.selection.pairs import PairTask, WorkingResponse, choose_pairs
 from sparsenam.selection.screen import screen
+from sparsenam.smooth.engine import LIGHTEST, SmoothProblem
 from sparsenam.smooth.fit import SmoothFit
-from sparsenam.smooth.newton import LIGHTEST, SmoothProblem
 from sparsenam.smooth.pairs import MOST_MEGABYTES, PairFit, fit_pairs, least_megabytes
 from sparsenam.tables import PreparedSample, TableEncoder
 from sparsenam.tables.encoder import ColumnName, column_index

@@ -31,7 +31,7 @@ from sparsenam.selection.curve import (
     mean_and_error,
 )
 from sparsenam.selection.task import ConvexTask
-from sparsenam.smooth.judge import SmoothJudge
+from sparsenam.smooth.judge import PriorForms, SmoothJudge
 
 PATH_TOL = 1e-3  # choosing a support needs no more; the chosen alpha is solved again to the user's tolerance
 FARTHER, MORE = 1.5, 6.0  # times and plus so many groups as the best point's folds keep: how far the walk looks
@@ -105,7 +105,14 @@ class HeldOutJudge:
     """
 
     def __init__(
-        self, design: GroupedDesign, target: Vector, family: Family, weights: Vector, splits: Splits, loss: HeldOutLoss
+        self,
+        design: GroupedDesign,
+        target: Vector,
+        family: Family,
+        weights: Vector,
+        splits: Splits,
+        loss: HeldOutLoss,
+        forms: PriorForms | None = None,
     ) -> None:
         batches = batch_weights(weights, splits)
         totals = batches.sum(axis=1)
@@ -113,13 +120,14 @@ class HeldOutJudge:
         self.problem = convex_problem(design, target, family, batches, np.sqrt(totals[0] / totals))
         self._gram = GramCache(design, target, batches) if family.is_quadratic else None
         held_out = [test for _, test in splits]
-        self._fits = SmoothJudge(design, target, family, batches, count=loss.count, gram=self._gram, held_out=held_out)
+        given = (design, target, family, batches)
+        self._fits = SmoothJudge(*given, count=loss.count, gram=self._gram, held_out=held_out, forms=forms)
 
     @classmethod
     def of(cls, task: ConvexTask, splits: Splits, loss: HeldOutLoss) -> HeldOutJudge:
         """Return the judge of a task's groups."""
         prepared = task.prepared
-        return cls(task.design, prepared.target, task.family, prepared.weights, splits, loss)
+        return cls(task.design, prepared.target, task.family, prepared.weights, splits, loss, prior_forms(task))
 
     def path(self, penalty: Penalty, n_alphas: int, ratio: float | None = None) -> Iterator[ConvexPoint]:
         """Return the path of all batches under a penalty."""
@@ -140,6 +148,13 @@ class HeldOutJudge:
     def mean_and_error(self, losses: Vector) -> tuple[float, float]:
         """Return the mean of losses, or of differences of losses, (rows,) and its standard error."""
         return mean_and_error(losses, self.loss.weights)
+
+
+def prior_forms(task: ConvexTask) -> PriorForms | None:
+    """Return the priors of the smooth fit that follows, in the columns of the design; None where these are no ramps."""
+    ramps = [task.features.ramps(group) for group in range(task.design.n_groups)]
+    known = [each for each in ramps if each is not None]
+    return PriorForms.of_ramps(task.design, known) if known and len(known) == len(ramps) else None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
