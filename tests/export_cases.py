@@ -13,7 +13,7 @@ import pandas as pd
 
 from sparsenam.export.portable import PortableCurve, PortableModel, Target, portable_model
 from sparsenam.families import FAMILIES
-from sparsenam.model import AdditiveModel, Curve
+from sparsenam.model import AdditiveModel, FittedCurve
 from sparsenam.model.pairs import PairFunction
 from sparsenam.tables import TableEncoder
 
@@ -207,7 +207,9 @@ def _cells(kind: str, rows: int, generator: np.random.Generator, fresh: bool = F
     return pd.Series(texts, dtype=object)
 
 
-def _shape(cells: np.ndarray, encoder: TableEncoder, term: int, width: int, generator: np.random.Generator) -> Curve:
+def _shape(
+    cells: np.ndarray, encoder: TableEncoder, term: int, width: int, generator: np.random.Generator
+) -> FittedCurve:
     present = cells[~np.isnan(cells)]
     if encoder.terms[term].kind == "number" and not encoder.terms[term].levels:
         knots = np.unique(np.quantile(present, np.sort(generator.random(int(generator.integers(1, 30))))))
@@ -216,7 +218,7 @@ def _shape(cells: np.ndarray, encoder: TableEncoder, term: int, width: int, gene
         knots = np.arange(max(len(codes), 2), dtype=float)
     slopes = generator.standard_normal((2, width)) / (1.0 + np.ptp(present)) * (generator.random() < 0.5)
     absent = generator.standard_normal(width) * (generator.random() < 0.5)
-    return Curve(knots, generator.standard_normal((knots.size, width)), slopes[0], slopes[1], absent)
+    return FittedCurve(knots, generator.standard_normal((knots.size, width)), slopes[0], slopes[1], absent)
 
 
 def _pair(

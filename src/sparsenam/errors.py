@@ -14,6 +14,16 @@ class InputError(ValueError):
     """Data or a setting is not usable as given."""
 
 
+class RefusalError(Exception):
+    """What was found in a file instead of what should be there; whoever knows the path makes a sentence of it."""
+
+
+def require(condition: bool, got: str) -> None:
+    """Raise `RefusalError` unless a condition on the content of a file holds."""
+    if not condition:
+        raise RefusalError(got)
+
+
 class RowNumbers(Protocol):
     """The number in the table of each of some rows, by its place among them."""
 

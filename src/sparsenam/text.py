@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
+from itertools import takewhile
 from typing import TYPE_CHECKING, Literal
 from unicodedata import east_asian_width
 
@@ -125,9 +125,8 @@ def abbreviations(names: Sequence[str], length: int = 26) -> list[str]:
 
 def _shared(names: Sequence[str]) -> str:
     """Return the letters with which all names begin."""
-    first, last = min(names), max(names)
-    same = itertools.takewhile(lambda letters: letters[0] == letters[1], zip(first, last, strict=False))
-    return "".join(letter for letter, _ in same)
+    same = takewhile(lambda letters: len(set(letters)) == 1, zip(*names, strict=False))
+    return "".join(letters[0] for letters in same)
 
 
 def _to_word(shared: str) -> int:
@@ -142,19 +141,6 @@ def _alike(names: Sequence[str], texts: Sequence[str]) -> list[list[int]]:
     for index, text in enumerate(texts):
         groups.setdefault(text, []).append(index)
     return [same for same in groups.values() if len({names[index] for index in same}) > 1]
-
-
-def wrap(name: str, length: int, lines: int = 2) -> list[str]:
-    """Return a name as up to so many lines of ``length`` small letters, its middle cut out if that is too short."""
-    rest = shorten(name, lines * length - lines)
-    found: list[str] = []
-    while rest and len(found) < lines - 1 and sum(map(_width, rest)) > length:
-        line = _first(rest, length)
-        cut = line.rfind(" ") + 1
-        line = line[:cut] if cut > length // 2 else line  # between words where that leaves no short line
-        found.append(line)
-        rest = rest[len(line) :]
-    return [*found, rest]
 
 
 def output_names(task: Task, response: Response, classes: Sequence[object], outputs: int) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from sparsenam.model import Curve
+from sparsenam.model import FittedCurve
 from sparsenam.model.pairs import PairFunction, purified, with_margin
 from sparsenam.selection.screen import LEAST, additive_gain, clipped, screen
 from sparsenam.smooth.grid import GridAxis, GridBlock, hats
@@ -39,7 +39,7 @@ def test_a_pair_splits_into_a_constant_two_margins_and_a_rest_without_margins(se
         assert np.abs(margin).max() <= 1e-10
     x = random_cells(pair, seed)
     shapes = [
-        Curve.level_beyond(knots, margin[:-1], margin[-1])
+        FittedCurve.level_beyond(knots, margin[:-1], margin[-1])
         for knots, margin in zip(pair.knots, (split.rows, split.columns), strict=True)
     ]
     parts = split.constant + shapes[0](x[:, 0]) + shapes[1](x[:, 1]) + split.pair.effect(x)
@@ -51,10 +51,10 @@ def test_a_margin_is_added_to_a_shape_exactly(seed):
     generator = np.random.default_rng(seed)
     knots, other = (np.cumsum(generator.uniform(0.1, 1.0, size)) for size in (4, 3))
     ends = generator.normal(size=(3, 1))
-    shape = Curve(knots, generator.normal(size=(4, 1)), *ends)
+    shape = FittedCurve(knots, generator.normal(size=(4, 1)), *ends)
     margin = generator.normal(size=(4, 1))
     x = np.append(generator.uniform(-1, 5, 100), np.nan)
-    expected = shape(x) + Curve.level_beyond(other, margin[:-1], margin[-1])(x)
+    expected = shape(x) + FittedCurve.level_beyond(other, margin[:-1], margin[-1])(x)
     np.testing.assert_allclose(with_margin(shape, other, margin)(x), expected, atol=1e-12)
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sparsenam import SNAMRegressor
 from sparsenam.errors import InputError
 from sparsenam.families import Gaussian
-from sparsenam.model import AdditiveModel, Curve, keep_terms
+from sparsenam.model import AdditiveModel, FittedCurve, keep_terms
 from sparsenam.model.additive import SubNetworks, in_units, network_functions
 from sparsenam.model.curve import Search
 from sparsenam.networks import MLPBank
@@ -114,7 +114,7 @@ def test_a_shape_interpolates_between_its_knots_and_goes_on_straight_beyond(knot
         generator.normal(size=2),
         generator.normal(size=2),
     )
-    shape = Curve(points, values, left, right, np.zeros(2))
+    shape = FittedCurve(points, values, left, right, np.zeros(2))
     np.testing.assert_array_equal(shape(points), values)
     x = generator.uniform(points[0], points[-1], 50)
     expected = np.column_stack([np.interp(x, points, values[:, output]) for output in (0, 1)])
@@ -234,6 +234,6 @@ def test_curves_are_equal_where_all_their_numbers_are():
 def test_a_shape_that_cannot_be_is_refused(wrong):
     right = {"knots": np.array([0.0, 1.0]), "values": np.zeros((2, 1))}
     right |= {name: np.zeros(1) for name in ("left_slope", "right_slope", "absent")}
-    Curve(**right)
+    FittedCurve(**right)
     with pytest.raises(InputError):
-        Curve(**(right | wrong))
+        FittedCurve(**(right | wrong))

@@ -93,7 +93,7 @@ def test_the_test_error_is_that_of_the_saved_model_on_the_rows_held_out(houses, 
     folder, _ = fitted
     problem = pose(read_file(houses), TargetRequest("price"))
     parts = split(problem, 0.2, 0)
-    train, held = parts.fitted, parts.held_out
+    train, held = parts.seen, parts.held_out
     model = sparsenam.load(folder / "model.snam")
     metrics = json.loads((folder / "metrics.json").read_text())["test"]
     error = np.sqrt(np.mean((model.predict(held.table.native) - held.y) ** 2))
@@ -258,7 +258,7 @@ def test_the_task_is_guessed_from_the_target_and_the_guess_explained(cells, task
 def test_classes_are_held_out_in_their_shares_and_get_probabilities(tmp_path):
     path = write(tmp_path / "a.csv", without(columns(), "price"))
     problem = split(pose(read_file(path), TargetRequest("expensive")), 0.2, 0)
-    train, held = problem.fitted, problem.held_out
+    train, held = problem.seen, problem.held_out
     assert np.mean(held.y == "yes") == pytest.approx(0.5, abs=0.03)
     assert len(train.y) + len(held.y) == ROWS
     result = invoke("fit", path, "--target", "expensive", "--out", tmp_path / "m")

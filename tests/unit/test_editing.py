@@ -263,18 +263,20 @@ def test_the_file_holds_the_log(model, tmp_path):
     assert record["reason"] == "unfair" and record["when"].startswith("2026-01-31")
 
 
+BEFORE = "edits.before.curve."
 LIES = {
-    "another reason type": lambda log: log[0].update(reason=3),
-    "an unknown kind": lambda log: log[0].update(kind="exec"),
-    "an unknown column": lambda log: log[0].update(column="x"),
-    "no finite intercept": lambda log: log[0].update(intercept_before=[None]),
-    "another intercept": lambda log: log[0].update(intercept_after=[0.0]),
-    "shapes that the model does not have": lambda log: log[1]["after"][0]["knots"].__setitem__(0, -1e6),
-    "terms of another column": lambda log: log[1]["before"][0].update(term=0),
-    "unsorted knots": lambda log: log[1]["before"][0]["knots"].reverse(),
-    "values of other outputs": lambda log: log[1]["before"][0].update(left_slope=[0.0, 0.0]),
-    "a place before the first": lambda log: log[1]["before"][0].update(place=-1),
-    "a number that is text": lambda log: log[1]["before"][0]["values"].__setitem__(0, ["one"]),
+    "another reason type": lambda log, t: log[0].update(reason=3),
+    "an unknown kind": lambda log, t: log[0].update(kind="exec"),
+    "an unknown column": lambda log, t: log[0].update(column="x"),
+    "no finite intercept": lambda log, t: log[0].update(intercept_before=[None]),
+    "another intercept": lambda log, t: log[0].update(intercept_after=[0.0]),
+    "shapes that the model does not have": lambda log, t: t["edits.after.curve.knots"].flat.__setitem__(0, -1e6),
+    "terms of another column": lambda log, t: log[1]["before"][0].update(term=0),
+    "unsorted knots": lambda log, t: t.update({BEFORE + "knots": -t[BEFORE + "knots"]}),
+    "values of other outputs": lambda log, t: t.update({BEFORE + "left_slope": t[BEFORE + "left_slope"].repeat(2, -1)}),
+    "a place before the first": lambda log, t: log[1]["before"][0].update(place=-1),
+    "values that are whole numbers": lambda log, t: t.update({BEFORE + "values": t[BEFORE + "values"].astype(int)}),
+    "a curve that is text": lambda log, t: log[1]["before"][0].update(curve="one"),
 }
 
 
@@ -283,7 +285,7 @@ def test_a_log_that_does_not_lead_to_its_model_is_refused(model, lie, tmp_path):
     edited = model.edit().drop("size", reason="a test").flatten("age", 20, 40, reason="a test")
     edited.save(tmp_path / "edited.snam")
     document, tensors = read_container(tmp_path / "edited.snam")
-    LIES[lie](document["edits"])
+    LIES[lie](document["edits"], tensors)
     write_container(tmp_path / "changed.snam", document, tensors)
     with pytest.raises(ModelFileError, match="a whole file written by save"):
         sparsenam.load(tmp_path / "changed.snam")

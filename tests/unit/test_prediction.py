@@ -11,7 +11,7 @@ import pytest
 import sparsenam
 from sparsenam import SNAMClassifier, SNAMRegressor
 from sparsenam.errors import InputError
-from sparsenam.model import Curve
+from sparsenam.model import FittedCurve
 from sparsenam.model.few import PlainModel
 from sparsenam.model.pairs import PairFunction
 from sparsenam.tables import TableEncoder, UnseenLevelWarning, UnseenMissingWarning, frame
@@ -74,7 +74,7 @@ def test_a_missing_cell_in_a_single_row_is_what_it_is_among_others():
 def random_shape(generator, outputs):
     knots = np.cumsum(generator.exponential(size=generator.integers(1, 9)))
     draw = generator.normal(size=(knots.size + 3, outputs)) * 10.0 ** generator.integers(-3, 4, (knots.size + 3, 1))
-    return Curve(knots, draw[3:], *draw[:3])
+    return FittedCurve(knots, draw[3:], *draw[:3])
 
 
 @pytest.mark.parametrize("seed", range(20))

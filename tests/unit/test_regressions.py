@@ -19,7 +19,7 @@ from sparsenam.context import Clock, ResumeFile, StageResult
 from sparsenam.datasets import make_survival
 from sparsenam.errors import CheckpointError, ConstantColumnWarning, DivergenceError, InputError
 from sparsenam.fitting.identity import describe_setting
-from sparsenam.model import Curve, keep_terms
+from sparsenam.model import FittedCurve, keep_terms
 from sparsenam.networks import MLPBank
 from sparsenam.penalties import GroupLasso
 
@@ -254,7 +254,7 @@ def test_pruning_changes_no_bit_of_a_large_table_or_of_several_outputs(rows, fea
     model = trained(SNAMRegressor, **settings).fit(X, target).model_
     kept = np.arange(0, features, 3)[:7]  # an odd number: blocks that depend on it would not end alike
     dropped = np.setdiff1d(np.arange(features), kept)
-    flat = Curve.level_beyond(np.zeros(1), np.zeros((1, outputs)))
+    flat = FittedCurve.level_beyond(np.zeros(1), np.zeros((1, outputs)))
     curves = tuple(flat if place in dropped else curve for place, curve in enumerate(model.curves))
     padded = replace(model, functions=curves)
     mask = np.isin(np.arange(features), kept)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from sparsenam.audit.harm import mean_and_error
 from sparsenam.audit.results import ROUNDING, rows_of, subgroup_text, with_error
 from sparsenam.audit.subgroups import NOWHERE, Partition
+from sparsenam.codec import to_plain
 from sparsenam.findings import Finding, FindingTable
-from sparsenam.plain import Numbers, numbers, plain_data, rows_of_numbers
+from sparsenam.plain import Numbers, numbers, rows_of_numbers
 from sparsenam.tables.columns import Column
 from sparsenam.tables.text import date_key
 from sparsenam.text import count_text, number_text, share_text
@@ -91,7 +92,7 @@ class Comparison:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data, ready for JSON."""
-        return plain_data(asdict(self))
+        return to_plain(self)
 
     def __str__(self) -> str:
         return str(self.finding())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from sparsenam.audit.harm import FEWEST_ROWS, SubgroupHarm, holm, mean_and_error
 from sparsenam.audit.subgroups import NOWHERE, Partition
+from sparsenam.codec import to_plain
 from sparsenam.findings import Finding, FindingTable
-from sparsenam.plain import Numbers, plain_data
+from sparsenam.plain import Numbers
 from sparsenam.text import count_text, number_text
 
 Vector = NDArray[np.float64]
@@ -107,7 +108,7 @@ class Audit:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data, ready for JSON."""
-        return plain_data(asdict(self))
+        return to_plain(self)
 
     def __str__(self) -> str:
         return str(self.finding())

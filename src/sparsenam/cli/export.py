@@ -45,13 +45,15 @@ def export(
     With --check the largest difference between the scores of what was written and those of the model is said, over the
     rows of a table and as a share of the largest score, or of 1 where that is less.
     """
+    from sparsenam.cli.tables import read_file
+
     named = {"dialect": dialect, "table": table, "precision": _value(precision), "pdo": pdo}
     named |= {"base_score": base_score, "base_odds": base_odds}
     options = options_of(option or [], {name: value for name, value in named.items() if value is not None})
     for read, what in ((model, "the model file"), (check, "the table to check on")):
         _refuse_overwriting(path, read, what)
     estimator = load_model(model)
-    rows = None if check is None else _rows(estimator, check, max_bytes)
+    rows = None if check is None else inputs_of(estimator, read_file(check, max_bytes), check)
     if rows is not None:  # what speaks against the check is said before anything is written
         _require_check(estimator, rows, path, to, options)
     for file in estimator.export(path, to=to, **options):
@@ -100,10 +102,3 @@ def _value(text: str | None) -> Any:
         except ValueError:
             continue
     return text
-
-
-def _rows(estimator: Any, path: Path, max_bytes: int) -> Any:
-    """Return the rows of a table to compare on, the model's columns of it."""
-    from sparsenam.cli.tables import read_file
-
-    return inputs_of(estimator, read_file(path, max_bytes), path)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -65,7 +65,8 @@ class PathOptions:
         """Return the settings of an estimator."""
         return {
             "always_keep": as_list(self.keep) or None,
-            "feature_types": as_types(self.types) or None,
+            "feature_types": as_kinds("--types", "kind, with commas between", "zip=category", as_list(self.types))
+            or None,
             "random_state": self.seed,
         }
 
@@ -108,7 +109,7 @@ class FitOptions(PathOptions):
             "rule": self.rule if self.fdr is None else FDR(self.fdr),
             "max_features": self.max_features,
             "max_seconds": self.max_seconds,
-            "shapes": as_shapes(self.shape or []) or None,
+            "shapes": as_kinds("--shape", "shape", "--shape age=increasing", self.shape or ()) or None,
             "heredity": self.heredity,
             **({} if pairs is None else {"pairs": pairs}),
         }
@@ -148,7 +149,8 @@ def fit(options: FitOptions) -> None:
             going_on = f"Going on with the stopped fit in {folder.path}."
             note(going_on if folder.stage.exists() else "Starting from the beginning.")
         try:
-            metrics = run_fit(problem, request, folder, fingerprint, resume=options.resume)
+            with folder.made():
+                metrics = run_fit(problem, request, folder, fingerprint, resume=options.resume)
         except FitStopped as stop:
             note(_stopped_message(stop.left, folder, had_model=had_model))
             raise typer.Exit(INTERRUPTED) from stop
@@ -174,16 +176,17 @@ def path(options: PathOptions, as_json: AsJson = False) -> None:
     say_json(walked) if as_json else _show_path(walked)
 
 
-def as_types(text: str | None) -> dict[str, str]:
-    """Return kinds by column from ``zip=category,size=number``."""
-    types: dict[str, str] = {}
-    for part in as_list(text):
-        name, equals, kind = part.rpartition("=")
-        if not equals or not name.strip() or not kind.strip():
-            expected = "column=kind, with commas between"
-            raise InputError(describe("--types", expected, repr(part), "write for example zip=category"))
-        types[name.strip()] = kind.strip()
-    return types
+def as_kinds(option: str, what: str, example: str, texts: Iterable[str]) -> dict[str, str]:
+    """Return what is said of each column in texts such as ``zip=category``."""
+    found: dict[str, str] = {}
+    for text in texts:
+        name, _, kind = (part.strip() for part in text.rpartition("="))
+        if not name or not kind:
+            raise InputError(describe(option, f"column={what}", repr(text), f"write for example {example}"))
+        if name in found:
+            raise InputError(describe(option, "each column once", f"{name!r} twice", "take one out"))
+        found[name] = kind
+    return found
 
 
 def as_pairs(text: str | None, named: Sequence[str]) -> int | str | list[tuple[str, str]] | None:
@@ -207,20 +210,6 @@ def as_pairs(text: str | None, named: Sequence[str]) -> int | str | list[tuple[s
     if not (text.isascii() and text.isdecimal()):
         raise InputError(describe("--pairs", "auto or a number of at least 0", repr(text), "name pairs with --pair"))
     return int(text)
-
-
-def as_shapes(texts: Sequence[str]) -> dict[str, str]:
-    """Return shapes by column from texts such as ``age=increasing``."""
-    shapes: dict[str, str] = {}
-    for text in texts:
-        name, equals, kind = (part.strip() for part in text.rpartition("="))
-        if not equals or not name or not kind:
-            expected = "column=shape"
-            raise InputError(describe("--shape", expected, repr(text), "write for example --shape age=increasing"))
-        if name in shapes:
-            raise InputError(describe("--shape", "each column once", f"{name!r} twice", "take one out"))
-        shapes[name] = kind
-    return shapes
 
 
 def as_alpha(text: str) -> float | Literal["auto"]:

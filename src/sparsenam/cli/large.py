@@ -13,7 +13,15 @@ from typing import TYPE_CHECKING, Any, cast
 import narwhals.stable.v2 as nw
 import numpy as np
 
-from sparsenam.cli.problem import FEWEST_ROWS, LabelledRows, TargetKind, TargetRequest, check_share, find_kind
+from sparsenam.cli.problem import (
+    LabelledRows,
+    Problem,
+    TargetRequest,
+    check_share,
+    check_size,
+    find_kind,
+    left_out,
+)
 from sparsenam.cli.tables import PARQUET, FileTable, check_place
 from sparsenam.cli.text_files import damaged
 from sparsenam.context import ProgressBar, ResumeFile, Streams
@@ -76,40 +84,13 @@ def reads_blocks(table: Path, request: FitRequest) -> bool:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class LargeProblem:
-    """A table in blocks, what is to be predicted, and its rows: those to fit and those held out.
+class LargeProblem(Problem):
+    """A table in blocks: its rows to fit and those held out; ``seen`` has a sample of one column."""
 
-    ``seen`` has y and exposure of a sample of the rows to fit, with one column only.
-    """
-
-    kind: TargetKind
     request: TargetRequest
     fitted: SomeRows
     held_out: SomeRows | None
-    seen: LabelledRows
     seed: int
-    notes: tuple[str, ...]
-    path: Path
-
-    @property
-    def target(self) -> str:
-        """The name of the target."""
-        return self.request.target
-
-    @property
-    def source(self) -> dict[str, str]:
-        """Where the rows came from."""
-        return {"file": self.path.name}
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The columns to predict from."""
-        return self.fitted.names
-
-    @property
-    def counts(self) -> dict[str, int]:
-        """How many rows are fitted and how many are held out."""
-        return {"fit": self.fitted.n_rows, "test": 0 if self.held_out is None else self.held_out.n_rows}
 
     def fit(self, estimator: Any, resume: ResumeFile | None = None) -> None:
         """Fit an estimator on all rows to fit, with a progress bar on a terminal."""
@@ -127,7 +108,7 @@ class LargeProblem:
         return self._drawn(self.fitted, count, "shown rows")
 
     def _drawn(self, rows: SomeRows, size: int | None, stream: str) -> LabelledRows:
-        return labelled(sample_of(rows, Streams(self.seed).integer(stream), size), self.path)
+        return labelled(sample_of(rows, Streams(self.seed).integer(stream), size), self.seen.table.path)
 
 
 def labelled(block: Block, path: Path) -> LabelledRows:
@@ -154,36 +135,28 @@ def pose_large(
     if request.event is not None or request.task == "survival":
         expected, remedy = "regression, count or classification", "give one file that fits into memory"
         raise InputError(describe(f"{path}, a table in blocks", expected, "survival", remedy))
-    columns = TargetColumns(request.target, request.weights, request.exposure)
-    if len(set(columns.used)) < len(columns.used):
-        where = ", ".join(option for option, _ in request.used)
-        raise InputError(describe(where, "different columns", "one twice", "correct the names"))
+    used, columns = request.columns, TargetColumns(request.target, request.weights, request.exposure)
     blocks = cast("ColumnBlocks", blocks_of(source.table, columns))
     unknown = [name for name in drop if name not in blocks.names]
     if unknown:
         expected = f"names of columns that are not used ({listed(list(blocks.names), 12)})"
         raise InputError(describe("--drop", expected, repr(unknown[0]), "correct the name"))
     blocks = blocks.only([name for name in blocks.names if name not in drop])
-    if not blocks.names:
-        raise InputError(describe(str(path), "columns besides the target", "none", "give a wider table"))
     draw = Draw(columns, share, Streams(seed).integer("held out"))
     counts = count_rows(blocks, draw)
     known = counts.fit + counts.held
-    if counts.fit < FEWEST_ROWS:
-        expected, got = f"at least {FEWEST_ROWS} rows with a target", f"{known} rows"
-        raise InputError(describe(str(path), expected, got, "give more rows"))
+    check_size(path, counts.fit, blocks.names)
     parts: list[tuple[Part, int]] = [("fit", counts.fit), ("held", counts.held)]
     fitted, held = (SomeRows(blocks, draw, part, count) for part, count in parts)
     drawn = sample_of(fitted.only(blocks.names[:1]), Streams(seed).integer("target"))
     notes = [f"{known:,} rows in blocks: {len(drawn):,} of them choose columns, all are fitted."]
-    if counts.unknown:
-        without = f"{counts.unknown:,} row{'s' if counts.unknown > 1 else ''} without {listed(list(columns.used))}"
-        notes.append(f"{without} left out.")
+    notes += [left_out(counts.unknown, used)] if counts.unknown else []
     seen = labelled(drawn, path)
     with seen.named():
         kind = find_kind(from_array(request.target, drawn.y), request)
-    held_out = held if counts.held else None
-    return LargeProblem(kind, request, fitted, held_out, seen, seed, tuple(notes), path)
+    told = {"fit": counts.fit, "test": counts.held}
+    facts = (kind, request.target, blocks.names, told, seen, tuple(notes), {"file": path.name})
+    return LargeProblem(*facts, request, fitted, held if counts.held else None, seed)
 
 
 def source_at(table: Path, *, in_cluster: bool) -> RowSource:

@@ -91,8 +91,7 @@ def predict(
     with whole.naming_rows(), knowing_levels(estimator, table):
         units = _exposures(estimator, whole, exposure)
         columns = _predictions(estimator, inputs, units)
-        if intervals is not None:
-            columns |= _intervals(estimator, inputs, units, intervals)
+        columns |= {} if intervals is None else _intervals(estimator, inputs, units, intervals)
     write_table(out, whole, columns, quote_formulas=quote_formulas)
     (note if out == STREAM else say)(f"{whole.n_rows} predictions: {out}")
 
@@ -282,8 +281,8 @@ def _class_of(estimator: Any, reference: str) -> str:
     return reference
 
 
-def _exposures(estimator: Any, whole: FileTable, name: str | None) -> Any:
-    """Return the column of exposures (rows,), None where there is none."""
+def _exposures(estimator: Any, whole: FileTable, name: str | None) -> dict[str, Any]:
+    """Return the column of exposures (rows,) as predictions take it, nothing where there is none."""
     from sparsenam.cli.problem import numbers_of
 
     if name is None:
@@ -291,14 +290,14 @@ def _exposures(estimator: Any, whole: FileTable, name: str | None) -> Any:
         if "exposure" in source:
             taken = f"--exposure {source['exposure']} would take the column of the fit"
             note(f"Predictions are for an exposure of 1; {taken}.")
-        return None
+        return {}
     if hasattr(estimator, "classes_") or hasattr(estimator, "event_times_"):
         got, remedy = "a model of classes or of times", "leave --exposure out"
         raise InputError(describe("--exposure", "a model of rates", got, remedy))
-    return numbers_of(whole.cells(whole.require(name, "--exposure")), "--exposure")
+    return {"exposure": numbers_of(whole.cells(whole.require(name, "--exposure")), "--exposure")}
 
 
-def _predictions(estimator: Any, inputs: FileTable, exposure: Any) -> dict[str, list[str] | list[float]]:
+def _predictions(estimator: Any, inputs: FileTable, more: dict[str, Any]) -> dict[str, list[str] | list[float]]:
     """Return the new columns by name: the prediction, and the probability of each class."""
     if hasattr(estimator, "classes_"):
         probabilities = estimator.predict_proba(inputs.native)
@@ -309,17 +308,17 @@ def _predictions(estimator: Any, inputs: FileTable, exposure: Any) -> dict[str, 
         for name, column in zip(classes, probabilities.T, strict=True):
             columns[f"probability of {name}"] = column.tolist()
         return columns
-    more = {} if exposure is None else {"exposure": exposure}
     return {"prediction": estimator.predict(inputs.native, **more).tolist()}
 
 
-def _intervals(estimator: Any, inputs: FileTable, exposure: Any, level: float) -> dict[str, list[str] | list[float]]:
+def _intervals(
+    estimator: Any, inputs: FileTable, more: dict[str, Any], level: float
+) -> dict[str, list[str] | list[float]]:
     """Return the columns of an interval's ends, or of the classes in a set; say what they promise."""
     if hasattr(estimator, "classes_"):
         sets = estimator.predict_set(inputs.native, level)
         note(sets.guarantee)
         return {"prediction set": [" | ".join(map(str, labels)) for labels in sets.labels()]}
-    more = {} if exposure is None else {"exposure": exposure}
     found = estimator.predict_interval(inputs.native, level, **more)
     note(found.guarantee)
     return {"prediction_lower": found.lower.tolist(), "prediction_upper": found.upper.tolist()}

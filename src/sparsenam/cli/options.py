@@ -20,6 +20,9 @@ TableFile = Annotated[
     Path,
     typer.Argument(help="CSV, TSV, JSON lines, Excel or Parquet file, .gz too, or - for stdin.", show_default=False),
 ]
+Target = Annotated[
+    str, typer.Option(help="Column that the model predicts; of survival, the times.", show_default=False)
+]
 RowNumbers = Annotated[str | None, typer.Option(help="Rows of the table to explain, from 0: 0,5 or 1-3.")]
 Event = Annotated[str | None, typer.Option(help="Column of 0/1: the event happened (survival).")]
 Exposure = Annotated[str | None, typer.Option(help="Column of exposures, for rates; else 1 for every row.")]
@@ -41,7 +44,9 @@ def as_command(function: Callable[..., None]) -> Callable[..., None]:
     Required options come first. Errors become single lines, and a table that is not there is said at once.
     """
     hints = get_type_hints(function, include_extras=True)
-    grouped = {name: kind for name, kind in hints.items() if is_dataclass(kind)}
+    grouped: dict[str, type[Any]] = {
+        name: kind for name, kind in hints.items() if isinstance(kind, type) and is_dataclass(kind)
+    }
     parameters: list[Parameter] = []
     for name, parameter in signature(function).parameters.items():
         if name not in grouped:
@@ -73,10 +78,9 @@ def as_command(function: Callable[..., None]) -> Callable[..., None]:
 
 @dataclass(frozen=True, slots=True)
 class RowsOptions:
-    """A table like that of a model's fit, and its columns that are no inputs."""
+    """A table like that of a model's fit, its columns that are no inputs, and what to write."""
 
     table: Annotated[Path, typer.Argument(help="The table of the fit, or one like it, or -.", show_default=False)]
-    target: Annotated[str | None, typer.Option(help="Column that both predict, to compare their losses.")] = None
     event: Event = None
     exposure: Exposure = None
     weights: Weights = None
@@ -85,12 +89,3 @@ class RowsOptions:
     ] = None
     max_bytes: MaxBytes = MAX_BYTES
     as_json: AsJson = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LabelledOptions(RowsOptions):
-    """A table whose target is needed."""
-
-    target: Annotated[
-        str, typer.Option(help="Column that the model predicts; of survival, the times.", show_default=False)
-    ]

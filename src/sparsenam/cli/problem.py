@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Literal, cast, get_args
 
 import numpy as np
@@ -61,6 +62,15 @@ class TargetRequest:
         named = options | {"--weights": self.weights}
         return tuple((option, name) for option, name in named.items() if name is not None)
 
+    @property
+    def columns(self) -> list[str]:
+        """The names of these columns; raise where one is named twice."""
+        names = [name for _, name in self.used]
+        if len(set(names)) < len(names):
+            where = ", ".join(option for option, _ in self.used)
+            raise InputError(describe(where, "different columns", "one twice", "correct the names"))
+        return names
+
 
 @dataclass(frozen=True, slots=True)
 class TargetKind:
@@ -99,41 +109,31 @@ class LabelledRows:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class TableProblem:
-    """What is to be predicted, all rows whose target is known, and of these the rows to fit and those held out."""
+class Problem:
+    """What is to be predicted from which columns, how many rows are fitted and held out, and where they came from.
+
+    ``seen`` has rows to fit whose y a prediction without columns is made from.
+    """
 
     kind: TargetKind
     target: str
-    rows: LabelledRows
+    names: tuple[str, ...]
+    counts: dict[str, int]
+    seen: LabelledRows
     notes: tuple[str, ...]
-    fitted: LabelledRows
+    source: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TableProblem(Problem):
+    """A table in memory: all rows whose target is known, and of these the rows to fit and those held out."""
+
+    rows: LabelledRows
     held_out: LabelledRows | None = None
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The columns to predict from."""
-        return self.rows.table.names
-
-    @property
-    def counts(self) -> dict[str, int]:
-        """How many rows are fitted and how many are held out."""
-        return {"fit": len(self.fitted.y), "test": 0 if self.held_out is None else len(self.held_out.y)}
-
-    @property
-    def seen(self) -> LabelledRows:
-        """The rows whose y a prediction without columns is made from."""
-        return self.fitted
-
-    @property
-    def source(self) -> dict[str, str]:
-        """Where the rows came from."""
-        table = self.rows.table
-        reading = {"reading": " ".join(self.notes)} if self.notes else {}
-        return {"file": table.path.name, "digest": table.digest.hex()} | reading
 
     def fit(self, estimator: Any, resume: ResumeFile | None = None) -> None:
         """Fit an estimator on the rows to fit, with a progress bar on a terminal."""
-        rows = self.fitted
+        rows = self.seen
         with rows.named():
             fit_with(estimator, rows.table.native, rows.y, progress=ProgressBar(), resume=resume, **rows.beside)
 
@@ -143,7 +143,7 @@ class TableProblem:
 
     def some(self, count: int) -> LabelledRows:
         """Return a few of the rows to fit."""
-        return self.fitted.take(np.arange(min(count, len(self.fitted.y))))
+        return self.seen.take(np.arange(min(count, len(self.seen.y))))
 
 
 def dropping(table: FileTable, names: Sequence[str], used: Collection[str | None]) -> FileTable:
@@ -156,24 +156,17 @@ def dropping(table: FileTable, names: Sequence[str], used: Collection[str | None
 
 def pose(table: FileTable, request: TargetRequest) -> TableProblem:
     """Return the problem that a request makes of a table; rows without a target are dropped."""
-    named = [table.require(name, option) for option, name in request.used]
-    if len(set(named)) < len(named):
-        where = ", ".join(option for option, _ in request.used)
-        raise InputError(describe(where, "different columns", "one twice", "correct the names"))
+    for option, name in request.used:
+        table.require(name, option)
+    named, notes = request.columns, list(table.notes)
     with table.naming_rows():
         missing = np.any([table.cells(name).missing for name in named], axis=0)
     numbers = np.flatnonzero(~missing)
-    notes = list(table.notes)
     if missing.any():
-        count = int(missing.sum())
-        notes.append(f"{count} row{'s' if count > 1 else ''} without {listed(named)} left out.")
+        notes.append(left_out(int(missing.sum()), named))
         table = table.take(numbers)
-    if table.n_rows < FEWEST_ROWS:
-        expected, got = f"at least {FEWEST_ROWS} rows with a target", f"{table.n_rows} rows"
-        raise InputError(describe(str(table.path), expected, got, "give more rows"))
     inputs = table.without(named)
-    if not inputs.names:
-        raise InputError(describe(str(table.path), "columns besides the target", "none", "give a wider table"))
+    check_size(table.path, table.n_rows, inputs.names)
     with table.naming_rows(numbers):
         cells = table.cells(request.target)
         commas = has_commas(table)
@@ -188,9 +181,29 @@ def pose(table: FileTable, request: TargetRequest) -> TableProblem:
         if request.event is not None:
             y = survival_target(_events_of(table.cells(request.event)), y)
         exposure = None if request.exposure is None else numbers_of(table.cells(request.exposure), "--exposure", commas)
-        weights = None if request.weights is None else weights_of(table.cells(request.weights), commas)
+        weights = None if request.weights is None else numbers_of(table.cells(request.weights), "--weights", commas)
+        if weights is not None and (weights < 0).any():
+            row = int(np.argmax(weights < 0))
+            got = ((f"{weights[row]:g}", row),)
+            raise RowError(f"--weights {request.weights!r}", "numbers of at least 0", got, "correct these cells")
     rows = LabelledRows(inputs, y, exposure, numbers, weights)
-    return TableProblem(kind, request.target, rows, tuple(notes), rows)
+    source = {"file": table.path.name, "digest": table.digest.hex()} | ({"reading": " ".join(notes)} if notes else {})
+    counts = {"fit": len(y), "test": 0}
+    return TableProblem(kind, request.target, inputs.names, counts, rows, tuple(notes), source, rows)
+
+
+def left_out(count: int, columns: list[str]) -> str:
+    """Return the sentence about rows in which some columns are missing."""
+    return f"{count:,} row{'s' if count > 1 else ''} without {listed(columns)} left out."
+
+
+def check_size(path: Path, n_rows: int, names: Sequence[str]) -> None:
+    """Raise where a table has too few rows with a target, or no columns to predict from."""
+    if n_rows < FEWEST_ROWS:
+        expected, got = f"at least {FEWEST_ROWS} rows with a target", f"{n_rows} rows"
+        raise InputError(describe(str(path), expected, got, "give more rows"))
+    if not names:
+        raise InputError(describe(str(path), "columns besides the target", "none", "give a wider table"))
 
 
 def _spelt_alike(values: Sequence[str]) -> list[str]:
@@ -211,7 +224,7 @@ def settled_types(problem: TableProblem, types: Mapping[str, str] | None) -> dic
 
     A cell that cannot be read is found here, before the fit, in whichever row it is.
     """
-    whole, fitted = problem.rows.table, problem.fitted.table
+    whole, fitted = problem.rows.table, problem.seen.table
     wanted = check_feature_types(types, whole.names, named=True)
     commas, fitted_commas = has_commas(whole), has_commas(fitted)
     with problem.rows.named():
@@ -252,7 +265,8 @@ def split(problem: TableProblem, share: float, seed: int) -> TableProblem:
         held[members[: min(count, max(members.size - 1, 0))]] = True
     if not held.any():
         held[generator.integers(len(rows.y))] = True
-    return replace(problem, fitted=rows.take(np.flatnonzero(~held)), held_out=rows.take(np.flatnonzero(held)))
+    seen, held_out = rows.take(np.flatnonzero(~held)), rows.take(np.flatnonzero(held))
+    return replace(problem, seen=seen, held_out=held_out, counts={"fit": len(seen.y), "test": len(held_out.y)})
 
 
 def check_share(share: float) -> None:
@@ -373,16 +387,6 @@ def numbers_of(cells: Cells, option: str, commas: bool = False) -> NDArray[np.fl
         got = f"a column of kind {kind}"
         raise InputError(describe(f"{option} {cells.name!r}", "numbers", got, "name another column"))
     return read_numbers(cells, commas)
-
-
-def weights_of(cells: Cells, commas: bool = False) -> NDArray[np.float64]:
-    """Return the cells as weights (rows,); raise one sentence that names a row whose number is none."""
-    weights = numbers_of(cells, "--weights", commas)
-    if (weights < 0).any():
-        row = int(np.argmax(weights < 0))
-        got = ((f"{weights[row]:g}", row),)
-        raise RowError(f"--weights {cells.name!r}", "numbers of at least 0", got, "correct these cells")
-    return weights
 
 
 def classes_of(cells: Cells) -> NDArray[np.generic]:

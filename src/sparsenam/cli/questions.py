@@ -10,7 +10,7 @@ import typer
 
 from sparsenam.cli.display import note, say, say_json
 from sparsenam.cli.models import inputs_of, load_model
-from sparsenam.cli.options import Groups, LabelledOptions, ModelFile, RowsOptions, as_list
+from sparsenam.cli.options import Groups, ModelFile, RowsOptions, Target, as_list
 from sparsenam.errors import InputError, describe
 
 if TYPE_CHECKING:
@@ -35,9 +35,9 @@ Examples:
   sparsenam alternatives model.snam houses.csv --target price --tolerance 0.05 --report report.html"""
 
 
-def audit(*, model: ModelFile, groups: Groups = None, options: LabelledOptions) -> None:
+def audit(*, model: ModelFile, target: Target, groups: Groups = None, options: RowsOptions) -> None:
     """Say which dropped columns cost which subgroups of rows, and how right the model is in each."""
-    estimator, rows, inputs = _asked(model, options, as_list(groups))
+    estimator, rows, inputs = _asked(model, target, options, as_list(groups))
     chosen = _groups(rows.table, inputs.names, groups)
     with rows.named():
         found = estimator.audit(inputs.native, rows.y, chosen, **rows.beside)
@@ -48,22 +48,23 @@ def compare(
     *,
     model_a: ModelFile,
     model_b: Annotated[Path, typer.Argument(help="The later model.", show_default=False)],
+    target: Annotated[str | None, typer.Option(help="Column that both predict, to compare their losses.")] = None,
     groups: Groups = None,
     options: RowsOptions,
 ) -> None:
     """Say what changed from one model to another: columns, curves, and predictions by subgroup."""
     import sparsenam
-    from sparsenam.cli.tables import read_file
+    from sparsenam.cli.tables import check_place, read_file
 
-    _check_report(options.report)
-    if options.target is None and (options.event, options.exposure, options.weights) != (None, None, None):
+    check_place(options.report, "--report")
+    if target is None and (options.event, options.exposure, options.weights) != (None, None, None):
         expected = "a column, for --event, --exposure or --weights"
         raise InputError(describe("--target", expected, "none", "name it"))
     models = [load_model(path) for path in (model_a, model_b)]
-    if options.target is None:
+    if target is None:
         rows, y, numbers, beside = read_file(options.table, options.max_bytes), None, None, dict[str, Any]()
     else:
-        labelled = _read(models[0], options.target, options)
+        labelled = _read(models[0], target, options)
         rows, y, numbers, beside = labelled.table, labelled.y, labelled.numbers, labelled.beside
     names = list(dict.fromkeys(str(name) for each in models for name in each.encoder_.names))
     inputs = rows.select([name for name in names if name in rows.names])
@@ -76,12 +77,13 @@ def compare(
 def stability(
     *,
     model: ModelFile,
+    target: Target,
     pairs: Annotated[int, typer.Option(help="Pairs of random halves of the rows.")] = 25,
     out: Annotated[Path | None, typer.Option(help="Model file to write, with the result in it.")] = None,
-    options: LabelledOptions,
+    options: RowsOptions,
 ) -> None:
     """Say how often half of the rows would choose each column, and which columns replace one another."""
-    estimator, rows, inputs = _asked(model, options)
+    estimator, rows, inputs = _asked(model, target, options)
     with rows.named():
         found = estimator.stability(inputs.native, rows.y, n_pairs=pairs, **rows.beside)
     _show(found, estimator, options)
@@ -93,34 +95,31 @@ def stability(
 def alternatives(
     *,
     model: ModelFile,
+    target: Target,
     tolerance: Annotated[
         float | None, typer.Option(help="Share of what the model explains that may be lost; else next to nothing.")
     ] = None,
     most: Annotated[int, typer.Option(help="Most models to list.")] = 20,
-    options: LabelledOptions,
+    options: RowsOptions,
 ) -> None:
     """List other sets of columns that predict about as well as those of the model."""
-    estimator, rows, inputs = _asked(model, options)
+    estimator, rows, inputs = _asked(model, target, options)
     allowed = "auto" if tolerance is None else tolerance
     with rows.named():
         found = estimator.alternatives(inputs.native, rows.y, allowed, most, **rows.beside)
     _show(found, estimator, options)
 
 
-def _asked(model: Path, options: LabelledOptions, groups: Sequence[str] = ()) -> tuple[Any, LabelledRows, FileTable]:
+def _asked(
+    model: Path, target: str, options: RowsOptions, groups: Sequence[str] = ()
+) -> tuple[Any, LabelledRows, FileTable]:
     """Return a saved model, rows with their target, and the model's columns of them."""
-    _check_report(options.report)
-    estimator = load_model(model)
-    rows = _read(estimator, options.target, options)
-    return estimator, rows, inputs_of(estimator, rows.table, options.table, beside=groups, every=True)
-
-
-def _check_report(path: Path | None) -> None:
-    """Raise where a report could not be written, before the work is done."""
     from sparsenam.cli.tables import check_place
 
-    if path is not None:
-        check_place(path, "--report")
+    check_place(options.report, "--report")
+    estimator = load_model(model)
+    rows = _read(estimator, target, options)
+    return estimator, rows, inputs_of(estimator, rows.table, options.table, beside=groups, every=True)
 
 
 def _read(estimator: Any, target: str, options: RowsOptions) -> LabelledRows:

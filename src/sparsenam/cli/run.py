@@ -7,7 +7,8 @@ import json
 import math
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -41,13 +42,13 @@ from sparsenam.cli.problem import (
 from sparsenam.cli.tables import read_file
 from sparsenam.context import ResumeFile
 from sparsenam.errors import ChoiceWarning, InputError, describe
+from sparsenam.explain import Explanation
 from sparsenam.explain.performance import class_performance, number_performance
 from sparsenam.explain.report import render_report
 from sparsenam.export import ModelFileError
 from sparsenam.families import Family, Quantile
 from sparsenam.files import check_folder, remove, remove_if_empty, remove_leftovers, write_together
 from sparsenam.fitting.strategies import RAMPS
-from sparsenam.tables.notes import far_values_note
 
 Vector = NDArray[np.float64]
 Left = Literal["nothing", "older", "stages", "early", "preliminary", "complete"]
@@ -76,13 +77,21 @@ class ModelFolder:
         is_finished = self.model.exists() and self.report.exists() and not metrics.get("preliminary", False)
         return metrics if metrics and is_finished else None
 
-    def make(self) -> None:
-        """Make the folder; raise before the work where nothing can be written into it."""
+    @contextmanager
+    def made(self) -> Generator[None]:
+        """Make the folder, unless nothing can be written into it; take an empty one away where the work fails."""
         if self.path.exists() and not self.path.is_dir():
             raise InputError(describe("--out", "a folder", f"the file {self.path}", "name another"))
+        was_there = self.path.exists()
         self.path.mkdir(parents=True, exist_ok=True)
         remove_leftovers(self.path)
         check_folder(self.path)
+        try:
+            yield
+        except Exception:
+            if not was_there:
+                remove_if_empty(self.path)
+            raise
 
     def write(self, estimator: Any, metrics: Mapping[str, Any] | None = None, report: str | None = None) -> None:
         """Write a model with what there is about it; report and figures of an older one never stand beside it.
@@ -194,19 +203,6 @@ def run_fit(
     problem: Posed, request: FitRequest, folder: ModelFolder, fingerprint: str, *, resume: bool
 ) -> Mapping[str, Any]:
     """Fit, measure and write; return the metrics, or raise `FitStopped` when the user stops it."""
-    was_there = folder.path.exists()
-    folder.make()
-    try:
-        return _run(problem, request, folder, fingerprint, resume=resume)
-    except Exception:
-        if not was_there:
-            remove_if_empty(folder.path)
-        raise
-
-
-def _run(
-    problem: Posed, request: FitRequest, folder: ModelFolder, fingerprint: str, *, resume: bool
-) -> Mapping[str, Any]:
     if not resume:
         remove(folder.stage)
     stage = ResumeFile(folder.stage)
@@ -219,12 +215,14 @@ def _run(
             problem.fit(estimator, stage)
         metrics["seconds"] = round(time.perf_counter() - started, 3)
         held = problem.held()
-        metrics |= _facts(problem, estimator, held)
-        metrics["advice"] = _advice(problem, request, metrics)
+        metrics["rows"] = _counts(problem, held)
+        metrics["test"] = None if held is None else _finite(measure(estimator, problem.kind, problem.seen, held))
         _remember(estimator, problem, request.target, metrics)
+        explanation = estimator.explain()
+        metrics |= _facts(problem, estimator, explanation)
+        metrics["advice"] = _advice(problem, request, metrics)
         shown = problem.some(SHOWN_ROWS) if held is None else held
         local = _shown_rows(estimator, shown, held_out=held is not None)
-        explanation = estimator.explain()
         if held is not None:
             card = explanation.card | _performance(estimator, problem.kind, held)
             explanation = replace(explanation, card=card)
@@ -248,8 +246,7 @@ def _advice(problem: Posed, request: FitRequest, metrics: Mapping[str, Any]) -> 
     given = request.target.family is not None or problem.kind.task != "regression"
     if given or metrics["cut_short"] is not None or isinstance(problem, LargeProblem):
         return None
-    found = advise(problem.fitted, metrics["kept"], request.settings["feature_types"] or {}, request.seed, left)
-    return None if found is None else found.sentence
+    return advise(problem.seen, metrics["kept"], request.settings["feature_types"] or {}, request.seed, left)
 
 
 def _leave_preliminary(
@@ -267,15 +264,13 @@ def _leave_preliminary(
         return "nothing"
     quick = request.convex_estimator(problem.kind, stage.reached)
     problem.fit(quick)
-    summary = replace(quick.summary_, preliminary="after" if stage.chosen else "while")
-    quick.fit_ = replace(quick.fit_, summary=summary)
-    told = {**metrics, **_facts(problem, quick, None), "preliminary": True}
-    _remember(quick, problem, request.target, told)
-    folder.write(quick, told)
+    told = {**metrics, "rows": _counts(problem, None), "test": None}
+    _remember(quick, problem, request.target, told, preliminary="after" if stage.chosen else "while")
+    folder.write(quick, told | _facts(problem, quick, quick.explain()) | {"preliminary": True})
     return "preliminary" if stage.chosen else "early"
 
 
-def _remember(estimator: Any, problem: Posed, asked: TargetRequest, metrics: Mapping[str, Any]) -> None:
+def _remember(estimator: Any, problem: Posed, asked: TargetRequest, metrics: Mapping[str, Any], **more: str) -> None:
     """Let a model know its target, its scores on held-out rows and where its rows came from, as its file will."""
     counts = metrics["rows"]
     rows = {"rows fitted": f"{counts['fit']}", "rows held out": f"{counts['test']}"}
@@ -283,7 +278,7 @@ def _remember(estimator: Any, problem: Posed, asked: TargetRequest, metrics: Map
     columns = {what: name for what, name in named.items() if name is not None}
     scores = None if metrics["test"] is None else _named_scores(metrics["test"])
     facts = {"target": problem.target, "scores": scores, "source": problem.source | rows | columns}
-    summary = replace(estimator.summary_, **facts)
+    summary = replace(estimator.summary_, **facts, **more)
     estimator.fit_ = replace(estimator.fit_, summary=summary)
 
 
@@ -298,34 +293,26 @@ def _named_scores(errors: Mapping[str, Any]) -> dict[str, float | None]:
     return scores | {key.replace("_", " "): value for key, value in errors.items() if key not in known}
 
 
-def _facts(problem: Posed, estimator: Any, held: LabelledRows | None) -> dict[str, Any]:
-    """Return what metrics.json says about a fitted model, measured on rows held out, if there are any."""
-    support = np.asarray(estimator.get_support())
-    names = np.array(problem.names, dtype=object)
-    evidence, found = estimator.evidence_, estimator.fdr_
-    cut_short = estimator.summary_.cut_short
-    told = [] if found is None else [found.sentence(), *found.notes()]
-    told += [] if evidence is None else evidence.notes()
-    told += far_values_note(estimator.encoder_.columns)
+def _facts(problem: Posed, estimator: Any, explanation: Explanation) -> dict[str, Any]:
+    """Return what metrics.json says about a fitted model, besides what was measured."""
+    support, names = np.asarray(estimator.get_support()), np.array(problem.names, dtype=object)
     return {
         "schema": 2,
         "sparsenam": sparsenam.__version__,
         "preliminary": False,
-        "cut_short": cut_short,
+        "cut_short": explanation.card["cut_short"],
         "task": problem.kind.task,
         "reason": problem.kind.reason,
         "family": estimator.model_.family.name,
         "target": problem.target,
-        "rows": _counts(problem, held),
         "columns": len(names),
         "kept": names[support].tolist(),
         "dropped": names[~support].tolist(),
         "pairs": [list(pair) for pair in estimator.interactions_],
         "alpha": float(estimator.alpha_),
-        "explained": None if evidence is None else {"share": evidence.gain, "error": evidence.gain_error},
-        "notes": [*([] if cut_short is None else [cut_short]), *told],
-        "fdr": None if found is None else found.to_dict(),
-        "test": None if held is None else _finite(measure(estimator, problem.kind, problem.seen, held)),
+        "explained": explanation.card["explained"],
+        "notes": list(explanation.notes),
+        "fdr": None if estimator.fdr_ is None else estimator.fdr_.to_dict(),
     }
 
 

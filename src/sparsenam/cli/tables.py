@@ -66,7 +66,7 @@ class FileTable:
         return len(next(iter(self.columns.values()), ()))
 
     @property
-    def native(self) -> Frame:
+    def native(self) -> Any:
         """The table as estimators take it."""
         return Frame(self.names, True, self.n_rows, tuple(map(self.cells, self.names)))
 
@@ -245,9 +245,9 @@ def check_writable(path: Path) -> None:
     check_place(path, "--out")
 
 
-def check_place(path: Path, option: str) -> None:
-    """Raise unless a file can be there."""
-    if not path.parent.is_dir() or path.is_dir():
+def check_place(path: Path | None, option: str) -> None:
+    """Raise unless a file can be at a path, where one is named."""
+    if path is not None and (not path.parent.is_dir() or path.is_dir()):
         got = f"{path.parent}, which is not there" if not path.is_dir() else f"{path}, which is a folder"
         raise InputError(describe(option, "a file in a folder", got, "make the folder or choose another"))
 

@@ -169,7 +169,7 @@ def _cells(path: Path, text: str, separator: str | None) -> tuple[list[str], lis
         for row in reader:
             if not columns:
                 names = [name.strip() for name in row]
-                columns, known = [[] for _ in names], [{"": None} for _ in names]
+                columns, known = [list[str | None]() for _ in names], [{"": None} for _ in names]
             elif len(row) == len(columns):
                 rows.append(row)
                 if len(rows) == ROWS_AT_ONCE:

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsenam.errors import InputError, describe
+from sparsenam.model import FittedCurve
 from sparsenam.tables.sample import Matrix, Vector
 
 # numbers are mean test MSE of the synthetic regression, ten seeds, floor 1.0
@@ -61,6 +62,11 @@ class Ramps:
         partly = np.bincount(interval, weights * u, minlength=self.size)
         beyond = np.cumsum(inside[::-1])[::-1] - inside
         return (beyond + partly) / weights.sum()
+
+    def curve(self, rises: Matrix) -> FittedCurve:
+        """Return Σₖ cₖ rampₖ for coefficients c of shape (m, outputs): 0 at the first knot, level beyond the ends."""
+        values = np.concatenate([np.zeros((1, rises.shape[1])), np.cumsum(rises, axis=0)])
+        return FittedCurve.level_beyond(self.knots, values)
 
 
 def bend_roughness(ramps: Ramps) -> Matrix:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import numpy as np
@@ -12,7 +12,7 @@ from scipy.linalg import block_diag
 from sparsenam.convex.design import FREEDOM, ROUNDING, Ramps, bend_roughness, distinct, place_ramps
 from sparsenam.convex.knots import KnotDesign, TermAtKnots, knot_design
 from sparsenam.convex.moments import PlacedRows
-from sparsenam.model import Curve
+from sparsenam.model import FittedCurve
 from sparsenam.model.additive import Functions, network_functions
 from sparsenam.networks import MLPBank
 from sparsenam.tables import PreparedSample
@@ -185,20 +185,19 @@ class RampFeatures:
         """Return the curves; that of a category leads from level to level."""
         return tuple(self._curve(int(term), part) for term, part in zip(terms, coefficients, strict=True))
 
-    def _curve(self, term: int, coefficients: Matrix) -> Curve:
+    def _curve(self, term: int, coefficients: Matrix) -> FittedCurve:
         """Return the sum of a term's units with these coefficients (≥ m, outputs)."""
-        level = np.zeros(coefficients.shape[1])
         if self.prepared.levels[term]:
             levels = self._levels(term)
-            return Curve.level_beyond(levels.levels, levels.values(coefficients))
+            return FittedCurve.level_beyond(levels.levels, levels.values(coefficients))
         ramps = self._ramps(term)
         rises = coefficients[: ramps.size]
         if self.hinges:  # each runs on beyond its knot, so that the slopes add up
             widths = np.diff(ramps.knots)[:, None]
             slopes = np.cumsum(rises / widths, axis=0)
-            values = np.concatenate([level[None], np.cumsum(slopes * widths, axis=0)])
-            return Curve(ramps.knots[:-1], values[:-1], level, slopes[-1], level)
-        return Curve.level_beyond(ramps.knots, np.concatenate([level[None], np.cumsum(rises, axis=0)]))
+            summed = ramps.curve(slopes * widths)
+            return replace(summed, knots=ramps.knots[:-1], values=summed.values[:-1], right_slope=slopes[-1])
+        return ramps.curve(rises)
 
     def roughness(self, term: int) -> Matrix:
         """Return the bends of a shape; the sum of squares where levels have no order."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sparsenam.codec import Size, to_plain, unpack
 from sparsenam.convex.design import Array, Floats, GroupedDesign, Indices
 from sparsenam.errors import CertificateError, InputError, describe
 from sparsenam.families import Family
@@ -307,9 +308,9 @@ class Certificate:
     """
 
     gap: float
-    tol: float
-    alpha: float
-    slack: dict[str, float]
+    tol: Size
+    alpha: Size
+    slack: dict[str, Size]
     kept: tuple[str, ...]
 
     def __str__(self) -> str:
@@ -321,14 +322,12 @@ class Certificate:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data that JSON can hold."""
-        return {**asdict(self), "kept": list(self.kept)}
+        return to_plain(self)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """Return the certificate that ``to_dict`` wrote down."""
-        slack = {str(name): float(share) for name, share in data["slack"].items()}
-        kept = tuple(str(name) for name in data["kept"])
-        return cls(float(data["gap"]), float(data["tol"]), float(data["alpha"]), slack, kept)
+        return unpack(cls, data)
 
 
 def certify(

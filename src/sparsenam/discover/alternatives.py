@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
+from sparsenam.codec import to_plain
 from sparsenam.findings import Finding, FindingTable
-from sparsenam.plain import plain_data
 from sparsenam.selection.alternatives import JudgedSet, SearchResult, Units
 from sparsenam.tables.text import listed
 from sparsenam.text import count_text, number_text
@@ -77,7 +77,7 @@ class Alternatives:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the result as plain data for JSON."""
-        return plain_data(asdict(self))
+        return to_plain(self)
 
     def __str__(self) -> str:
         return str(self.finding())

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
-from typing import Any, Self, cast
+from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sparsenam.codec import Share, to_plain, unpack
+from sparsenam.errors import InputError, RefusalError, describe, require
 from sparsenam.findings import Finding, FindingTable
 from sparsenam.selection.discovery import FEWEST_ROWS, ColumnTests, Test, fewest
 from sparsenam.text import count_text
@@ -49,14 +51,14 @@ class Discoveries:
         need more: at least 1/q of the columns must act.
     """
 
-    q: float
+    q: Share
     method: Test
     reason: str
     kept: tuple[str, ...]
     always_kept: tuple[str, ...]
     statistics: Mapping[str, float]
     threshold: float | None
-    p_values: Mapping[str, float] | None
+    p_values: Mapping[str, Share] | None
     construction: str | None
     reachable: bool
 
@@ -119,41 +121,29 @@ class Discoveries:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the discoveries as plain data for JSON."""
-        found = asdict(self)
-        return {**found, "kept": list(self.kept), "always_kept": list(self.always_kept)}
+        return to_plain(self)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """Return the discoveries of `to_dict`; raise `TypeError` or `ValueError` for data that cannot be."""
-        if set(data) != {field.name for field in fields(cls)}:
-            raise ValueError("fields of no discoveries")
-        statistics = _numbers(data["statistics"])
-        p_values = None if data["p_values"] is None else _numbers(data["p_values"])
-        kept, always = (tuple(map(str, cast("list[Any]", data[name]))) for name in ("kept", "always_kept"))
-        threshold = None if data["threshold"] is None else float(data["threshold"])
+        """Return the discoveries of `to_dict`; raise `InputError` for data that cannot be."""
+        try:
+            made = unpack(cls, data)
+            made.check()
+        except RefusalError as error:
+            got, remedy = str(error), "fit the model again"
+            raise InputError(describe("discoveries", "what to_dict() returns", got, remedy)) from error
+        return made
+
+    def check(self) -> None:
+        """Raise `RefusalError` unless discoveries, statistics, threshold and p-values fit each other."""
+        tested, threshold = set(self.statistics), self.threshold
         right = (
-            data["method"] in HOW
-            and 0.0 < float(data["q"]) < 1.0
-            and isinstance(data["reachable"], bool)
-            and set(kept) <= set(statistics)
-            and (p_values is None or set(p_values) == set(statistics))
-            and all(threshold is not None and statistics[name] >= threshold for name in kept)
+            0.0 < self.q < 1.0
+            and set(self.kept) <= tested
+            and (self.p_values is None or set(self.p_values) == tested)
+            and all(threshold is not None and self.statistics[name] >= threshold for name in self.kept)
         )
-        if not right:
-            raise ValueError("discoveries that cannot be")
-        construction = None if data["construction"] is None else str(data["construction"])
-        return cls(
-            q=float(data["q"]),
-            method=data["method"],
-            reason=str(data["reason"]),
-            kept=kept,
-            always_kept=always,
-            statistics=statistics,
-            threshold=threshold,
-            p_values=p_values,
-            construction=construction,
-            reachable=data["reachable"],
-        )
+        require(right, "discoveries that cannot be")
 
 
 def discoveries_of(tested: ColumnTests, names: Sequence[str]) -> Discoveries:
@@ -179,7 +169,3 @@ def discoveries_of(tested: ColumnTests, names: Sequence[str]) -> Discoveries:
         construction=tests.construction,
         reachable=tests.reachable,
     )
-
-
-def _numbers(data: Mapping[str, Any]) -> dict[str, float]:
-    return {str(name): float(value) for name, value in data.items()}

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import Annotated, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsenam.errors import InputError, check_number, describe
+from sparsenam.codec import Bounds, Positive, Share, Size, to_plain, unpack
+from sparsenam.errors import InputError, RefusalError, check_number, describe
 from sparsenam.findings import Finding, FindingTable
-from sparsenam.plain import plain_data, read_plain
 from sparsenam.selection.stability import low_columns_bound, low_columns_bound_if_unimodal, replacing_columns
 from sparsenam.tables.text import listed
 from sparsenam.text import NOTHING, count_text, number_text, share_text
@@ -34,9 +33,9 @@ class Replacement:
 
     column: str
     other: str
-    share: float | None
-    share_in_all: float | None
-    expressed: float | None
+    share: Share | None
+    share_in_all: Share | None
+    expressed: Annotated[float, Bounds(0.0, 2.0)] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +48,11 @@ class Stability:
     above ``n_pairs`` where the time ran out.
     """
 
-    n_pairs: int
-    asked_pairs: int
-    alpha: float
-    kept_per_half: float
-    frequencies: dict[str, float]
+    n_pairs: Positive
+    asked_pairs: Positive
+    alpha: Size
+    kept_per_half: Size
+    frequencies: dict[str, Share]
     kept: tuple[str, ...]
     always_kept: tuple[str, ...]
     replacements: tuple[Replacement, ...]
@@ -127,25 +126,16 @@ class Stability:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the result as plain data for JSON."""
-        return plain_data(asdict(self))
+        return to_plain(self)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """Return the result that ``to_dict`` wrote; raise `InputError` for what it cannot have written."""
         try:
-            made: Self = read_plain(cls, data)
-        except (KeyError, TypeError, ValueError) as error:
-            got = f"data that say {type(error).__name__}: {error}"
-            raise InputError(describe("stability", "what to_dict() returns", got, "measure it again")) from error
-        shares = [*made.frequencies.values()]
-        shares += [
-            share for pair in made.replacements for share in (pair.share, pair.share_in_all, pair.expressed) if share
-        ]
-        right = made.n_pairs > 0 and all(0.0 <= share <= 1.0 for share in shares) and made.kept_per_half >= 0.0
-        if not right or not math.isfinite(made.kept_per_half) or not math.isfinite(made.alpha):
-            got = "numbers that cannot be"
-            raise InputError(describe("stability", "what to_dict() returns", got, "measure it again"))
-        return made
+            return unpack(cls, data)
+        except RefusalError as error:
+            got, remedy = str(error), "measure it again"
+            raise InputError(describe("stability", "what to_dict() returns", got, remedy)) from error
 
     def __str__(self) -> str:
         return str(self.finding())

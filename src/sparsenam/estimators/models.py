@@ -16,6 +16,7 @@ from sparsenam.estimators.classification import RandomFeatureSNAMClassifier, SNA
 from sparsenam.estimators.regression import RandomFeatureSNAMRegressor, SNAMRegressor
 from sparsenam.estimators.survival import SNAMSurvival
 from sparsenam.export import load_fit
+from sparsenam.export.container import refused
 from sparsenam.selection import FDR, Best, Compact, OneSE
 from sparsenam.text import Task
 from sparsenam.training import Network
@@ -78,6 +79,9 @@ def load_model(path: str | PathLike[str]) -> AdditiveEstimator:
     kinds = {kind.__name__: kind for kind in TASKS}
     parameters: dict[str, type[Any]] = {kind.__name__: kind for kind in (Network, Compact, OneSE, Best, FDR)}
     fit = load_fit(path, {kind.__name__: task for kind, task in TASKS.items()}, parameters)
-    estimator = kinds[fit.estimator](**fit.settings)
+    try:
+        estimator = kinds[fit.estimator](**fit.settings)
+    except TypeError as error:
+        raise refused(path, f"a setting that cannot be ({str(error)[:80]})") from error
     estimator.fit_ = fit
     return estimator

@@ -9,6 +9,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from sparsenam.codec import to_plain
 from sparsenam.explain.edits import data_after_edits, edit_records
 from sparsenam.explain.explanation import Curve, Dropped, Explanation, Feature, Level, Missing
 from sparsenam.explain.pairs import Pair, PairAxis
@@ -26,7 +27,7 @@ from sparsenam.fit.summary import (
 from sparsenam.model import AdditiveModel, keep_terms
 from sparsenam.model.bands import TermBand
 from sparsenam.penalties import as_penalty
-from sparsenam.plain import numbers, plain_data, rows_of_numbers
+from sparsenam.plain import numbers, rows_of_numbers
 from sparsenam.tables import Term
 from sparsenam.tables.notes import far_values_note
 from sparsenam.text import count_text
@@ -120,8 +121,8 @@ def explain_model(fit: Fit, data: DataSummary) -> Explanation:
         pairs=explain_pairs(fit, data),
         curve=None if curve is None else curve.table(),
         chosen=None if curve is None or fit.taken is None else {"best": curve.choose("best"), "taken": fit.taken},
-        path=None if path is None else plain_data({"alphas": path.alphas, "names": path.names, "norms": path.norms}),
-        history=[plain_data(epoch) for epoch in fit.history or ()],
+        path=None if path is None else to_plain({"alphas": path.alphas, "names": path.names, "norms": path.norms}),
+        history=[to_plain(epoch) for epoch in fit.history or ()],
         edits=edit_records(fit.encoder, model.family, fit.summary.data, fit.edits),
     )
 
@@ -317,7 +318,7 @@ def _card(fit: Fit, data: DataSummary) -> dict[str, Any]:
     if scores is None and curve is not None and taken is not None:
         loss, without = float(curve.mean[taken]), float(curve.mean[0])
         scores = {"held-out loss": loss, "held-out loss without features": without}
-    return plain_data(
+    return to_plain(
         {
             "rows": data.rows,
             "columns": len(fit.encoder.columns),

@@ -18,11 +18,13 @@ from sparsenam.explain.local import LocalExplanation, RowExplanation
 from sparsenam.explain.shapes import (
     EFFECT_MARGIN,
     axis_of,
+    bent,
     curve_bands,
     density_heights,
     drawn_levels,
     effect_axis,
     has_levels,
+    kept_text,
     levels_note,
     thin_spans,
 )
@@ -64,8 +66,8 @@ class Band:
     """The area between two lines over x."""
 
     x: Sequence[float]
-    low: Sequence[float]
-    high: Sequence[float]
+    low: Iterable[float]
+    high: Iterable[float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +103,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Guide:
-    """A vertical line at a value with a word above it, and a mark at ``y``; ``legend`` says more."""
+    """A vertical line at a value with a word above it, and a mark at ``y``; ``legend`` is its longer name."""
 
     x: float
     text: str
@@ -144,16 +146,17 @@ def effect_label(units: str) -> str:
     return f"effect ({units})" if units else "effect"
 
 
-def shape_chart(feature: Feature, outputs: Sequence[int], *, whole: bool = False) -> Chart:
-    """Return the effect of a feature on some outputs, each with the pen of its number.
+def shape_chart(feature: Feature, outputs: Sequence[int], names: Sequence[str] = (), *, whole: bool = False) -> Chart:
+    """Return the effect of a feature on some outputs, each with the pen of its number, and its name if it has one.
 
     The axis across is that of the ``whole`` curve, or leaves out long thin tails.
     """
-    return _level_chart(feature, outputs) if has_levels(feature) else _curve_chart(feature, outputs, whole=whole)
+    chosen = {output: names[output] if names else "" for output in outputs}
+    return _level_chart(feature, chosen) if has_levels(feature) else _curve_chart(feature, chosen, whole=whole)
 
 
-def _curve_chart(feature: Feature, outputs: Sequence[int], *, whole: bool) -> Chart:
-    curve, density, missing = feature.curve, feature.density, feature.missing
+def _curve_chart(feature: Feature, outputs: Mapping[int, str], *, whole: bool) -> Chart:
+    curve, density, missing = bent(feature).curve, feature.density, feature.missing
     assert curve is not None
     across = axis_of(feature, whole=whole)
     low, high = across.place(across.low), across.place(across.high)
@@ -162,18 +165,18 @@ def _curve_chart(feature: Feature, outputs: Sequence[int], *, whole: bool) -> Ch
     return Chart(
         feature.name,
         across,
-        effect_axis([feature], outputs),
+        effect_axis([feature], [*outputs]),
         (feature.name, ""),
-        [Line(curve.x, [effect[output] for effect in curve.effect], output) for output in outputs],
+        [Line(curve.x, [effect[output] for effect in curve.effect], output, name) for output, name in outputs.items()],
         # several bands would hide each other
-        bands=[Band(curve.x, *limits) for limits in curve_bands(curve, outputs[0])] if len(outputs) == 1 else (),
+        bands=[Band(curve.x, *limits) for limits in curve_bands(curve, min(outputs))] if len(outputs) == 1 else (),
         marks=[] if missing is None else _missing_marks(missing, {key: across.value_at(x) for key, x in apart.items()}),
         pale=thin_spans(feature),
         counts=list(zip(edges, edges[1:], map(float, heights), strict=False)),
     )
 
 
-def _level_chart(feature: Feature, outputs: Sequence[int]) -> Chart:
+def _level_chart(feature: Feature, outputs: Mapping[int, str]) -> Chart:
     """Return bars of one output, marks side by side of several, or lines where levels have an order."""
     levels, note, missing = drawn_levels(feature), levels_note(feature), feature.missing
     present = levels if missing is None else levels[:-1]
@@ -181,7 +184,7 @@ def _level_chart(feature: Feature, outputs: Sequence[int]) -> Chart:
     places = dict(_side_by_side(outputs, SIDE_BY_SIDE))
     joined = feature.kind == "ordered" and len(present) > 1
     marks = [
-        Mark(place + shift, effect, output)
+        Mark(place + shift, effect, output, outputs[output])
         for output, shift in places.items()
         for place, effect in enumerate(() if joined or len(outputs) == 1 else effects[output])
     ]
@@ -191,31 +194,36 @@ def _level_chart(feature: Feature, outputs: Sequence[int]) -> Chart:
     return Chart(
         feature.name,
         Axis(-0.75, len(levels) - 0.25),  # half a level's room on either side: a single bar does not fill the picture
-        effect_axis([feature], outputs),
+        effect_axis([feature], [*outputs]),
         (f"{feature.name} ({note})" if note else feature.name, ""),
-        [Line(range(len(present)), effects[output], output, dots=True) for output in outputs if joined],
+        [
+            Line(range(len(present)), effects[output], output, outputs[output], dots=True)
+            for output in outputs
+            if joined
+        ],
         errors=[
-            (place, *(level.effect[0] + side * POINTWISE * level.deviation[0] for side in (-1.0, 1.0)))
+            (place, level.effect[0] - half, level.effect[0] + half)
             for place, level in enumerate(present)
-            if level.deviation is not None and len(level.effect) == 1
+            for half in (POINTWISE * one for one in level.deviation or () if len(level.effect) == 1)
         ],
         marks=marks,
         bars=[
-            Bar(level.name, 0.0, level.effect[outputs[0]], pen=outputs[0])
-            for level in (() if joined or len(outputs) > 1 else present)
+            Bar(level.name, 0.0, level.effect[output], pen=output)
+            for output in (() if joined or len(outputs) > 1 else outputs)
+            for level in present
         ],
         counts=[(place - 0.45, place + 0.45, level.count / most) for place, level in enumerate(levels)],
         names=[Tick(float(place), level.name) for place, level in enumerate(levels)],
     )
 
 
-def _side_by_side(outputs: Sequence[int], room: float) -> Iterable[tuple[int, float]]:
+def _side_by_side(outputs: Mapping[int, str], room: float) -> Iterable[tuple[int, float]]:
     """Return how far each output's mark is moved so that they share a room."""
     return zip(outputs, np.linspace(-room / 2, room / 2, len(outputs)) if len(outputs) > 1 else [0.0], strict=True)
 
 
 def _missing_marks(missing: Missing, places: Mapping[int, float]) -> list[Mark]:
-    return [Mark(x, missing.effect[output], output, hollow=True) for output, x in places.items()]
+    return [Mark(x, missing.effect[output], output, "a missing cell", hollow=True) for output, x in places.items()]
 
 
 def importance_chart(explanation: Explanation, most: int, measure: Measure) -> Chart:
@@ -225,10 +233,8 @@ def importance_chart(explanation: Explanation, most: int, measure: Measure) -> C
     effects = (*explanation.features, *explanation.pairs)
     sizes = sorted(((float(getattr(part, measure)), part.name) for part in effects), key=lambda part: -part[0])[:most]
     bars = [Bar(name, 0.0, size, number_text(size, 3)) for size, name in sizes]
-    kept, dropped = len(explanation.features), len(explanation.dropped)
-    pairs = f" and {count_text(len(explanation.pairs), 'pair')}" if explanation.pairs else ""
     some = f"the {len(bars)} largest of {len(effects)} effects"
-    title = f"{some if len(bars) < len(effects) else f'{kept} columns{pairs} kept'}, {dropped} dropped"
+    title = some if len(bars) < len(effects) else f"{kept_text(explanation)} kept"
     longest = max((size for size, _ in sizes), default=0.0) or 1.0
     return _rows(title, f"{MEASURES[measure]} ({explanation.units})", bars, Axis(0.0, longest))
 

@@ -1,4 +1,4 @@
-"""Edits of a model as explanations show them, and what the training data say of the edited columns."""
+"""Edits of a model as explanations show them, and the summary of the training data for an edited model."""
 
 from __future__ import annotations
 

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sparsenam.codec import to_plain
 from sparsenam.explain.explanation import SCHEMA, DataFrame, as_frame, read_explanation
 from sparsenam.fit import Fit
 from sparsenam.fit.summary import against_average, interactions_of, read_cells
-from sparsenam.plain import Numbers, numbers, plain_data
+from sparsenam.plain import Numbers, numbers
 from sparsenam.tables.cells import Cells
 from sparsenam.tables.columns import Column, as_numbers, levels_of
 from sparsenam.tables.text import date_key
@@ -69,7 +70,7 @@ class LocalExplanation:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data, ready for JSON."""
-        return {"schema": SCHEMA, **plain_data(asdict(self))}
+        return {"schema": SCHEMA, **to_plain(self)}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:

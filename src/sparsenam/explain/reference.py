@@ -80,7 +80,8 @@ def _effects_and_rows(feature: Feature) -> tuple[Matrix, Matrix]:
     curve, density = feature.curve, feature.density
     if feature.levels is None and curve is not None and density is not None:
         x, rows = within_bins(density)
-        effects += zip(*(np.interp(x, curve.x, column) for column in np.transpose(curve.effect)), strict=True)
+        columns = [np.interp(x, curve.x, column).tolist() for column in zip(*curve.effect, strict=True)]
+        effects += zip(*columns, strict=True)
         counts += rows.tolist()
     return np.array(effects, dtype=np.float64), np.array(counts)
 

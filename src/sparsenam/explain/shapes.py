@@ -15,7 +15,7 @@ from sparsenam.explain.drawing import Axis, axis_over
 from sparsenam.explain.explanation import POINTWISE, Curve, Explanation, Feature, Level
 from sparsenam.fit.summary import Density
 from sparsenam.plain import Numbers
-from sparsenam.text import MISSING
+from sparsenam.text import MISSING, count_text
 
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
@@ -55,6 +55,13 @@ def named_outputs(explanation: Explanation, outputs: Sequence[str] | None, most:
         got = repr(unknown[0]) if unknown else "none"
         raise InputError(describe("outputs", f"some of {names}", got, "choose among these"))
     return [names.index(name) for name in wanted]
+
+
+def kept_text(explanation: Explanation) -> str:
+    """Return how many columns and pairs the model keeps."""
+    kept = len(explanation.features)
+    pairs = f" and {count_text(len(explanation.pairs), 'pair')}" if explanation.pairs else ""
+    return f"{kept} of {count_text(kept + len(explanation.dropped), 'column')}{pairs}"
 
 
 def has_levels(feature: Feature) -> bool:
@@ -188,7 +195,7 @@ def bent(feature: Feature) -> Feature:
 
 
 def thin_spans(feature: Feature) -> list[tuple[float, float]]:
-    """Return the stretches of a curve that hardly any rows speak for, each from where to where.
+    """Return the stretches of a curve with hardly any rows, each from where to where.
 
     A bin is thin that has fewer than `FEW_ROWS` rows together with its neighbours; a long bin, which holds a tail, must
     have `TAIL_ROWS`. So are up to three bins with hardly more rows between thin ones, which would make stripes.

@@ -133,36 +133,18 @@ class Surface:
 
 def surface(explanation: Explanation, pair: Pair, output: int, most: int) -> Surface:
     """Return a pair as at most ``most`` cells of numbers along each axis, beside those of missing values."""
-    one, other = (cell_axis(explanation, axis, _weights(pair, side), most) for side, axis in enumerate(_axes(pair)))
-    # what is no number, as only damaged files have it, is drawn as nothing
-    mains = [
-        axis.reads @ _finite(np.array(of.main)[:, output]) for axis, of in zip((one, other), _axes(pair), strict=True)
-    ]
-    effect = _finite(np.array(pair.effect)[:, :, output])
-    return Surface(
-        one=one,
-        other=other,
-        effect=one.reads @ effect @ other.reads.T,
-        share=one.holds @ np.array(pair.share) @ other.holds.T,
-        mains=(mains[0], mains[1]),
+    share = np.array(pair.share)
+    one, other = (
+        _level_cells(axis, share.sum(axis=1 - side)) if axis.x is None else _number_cells(explanation, axis, most)
+        for side, axis in enumerate((pair.one, pair.other))
     )
-
-
-def _finite(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    return np.where(np.isfinite(values), values, 0.0)
-
-
-def _axes(pair: Pair) -> tuple[PairAxis, PairAxis]:
-    return pair.one, pair.other
-
-
-def _weights(pair: Pair, side: int) -> Vector:
-    return np.array(pair.share).sum(axis=1 - side)
-
-
-def cell_axis(explanation: Explanation, axis: PairAxis, weights: Vector, most: int) -> CellAxis:
-    """Return the cells of one column of a pair; ``weights`` (nodes,) are the shares of the rows at its nodes."""
-    return _level_cells(axis, weights) if axis.levels is not None else _number_cells(explanation, axis, most)
+    # what is no number, as only damaged files have it, is drawn as nothing
+    effect, first, second = (
+        np.nan_to_num(np.array(part)[..., output], nan=0.0, posinf=0.0, neginf=0.0)
+        for part in (pair.effect, pair.one.main, pair.other.main)
+    )
+    mains = (one.reads @ first, other.reads @ second)
+    return Surface(one, other, one.reads @ effect @ other.reads.T, one.holds @ share @ other.holds.T, mains)
 
 
 def _level_cells(axis: PairAxis, weights: Vector) -> CellAxis:

@@ -8,15 +8,16 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, Literal, TypeAlias, cast
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sparsenam.codec import Bounds, Count, Size, Tags, to_plain
 from sparsenam.errors import InputError, describe
 from sparsenam.families import FAMILIES, Family
-from sparsenam.model import AdditiveModel, Curve
+from sparsenam.model import AdditiveModel, FittedCurve
 from sparsenam.model.additive import SubNetworks
 from sparsenam.model.pairs import PairFunction
 from sparsenam.tables import TableEncoder
@@ -28,7 +29,7 @@ Task = Literal["regression", "classes", "labels", "survival"]
 Link = Literal["identity", "log", "logit", "softmax"]
 Kind = Literal["number", "date", "duration", "category"]
 Reads = Literal["number", "level", "missing"]
-Label: TypeAlias = str | int | float | bool
+Label: TypeAlias = str | bool | int | float
 Vector = tuple[float, ...]
 
 FORMAT, VERSION = "sparsenam portable model", 1
@@ -45,7 +46,7 @@ class PortableLevel:
 
     text: str
     number: float | None
-    code: int
+    code: Annotated[int, Bounds(0, 2**31 - 2)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +61,8 @@ class PortableColumn:
     name: str
     kind: Kind
     levels: tuple[PortableLevel, ...] = ()
-    false: int | None = None
-    true: int | None = None
+    false: Count | None = None
+    true: Count | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +73,7 @@ class PortableCurve:
     added where the number is missing.
     """
 
-    column: int
+    column: Count
     knots: Vector
     anchors: Vector
     slopes: tuple[Vector, ...]
@@ -88,7 +89,7 @@ class PortableTable:
     is added where a category's cell is missing or no known level.
     """
 
-    column: int
+    column: Count
     reads: Literal["level", "missing"]
     values: tuple[Vector, ...]
     absent: Vector
@@ -98,7 +99,7 @@ class PortableTable:
 class PortableAxis:
     """One side of a pair: a column's number, the code of its level, or 1 where it is missing and 0 elsewhere."""
 
-    column: int
+    column: Count
     reads: Reads
     knots: Vector
 
@@ -114,7 +115,7 @@ class PortablePair:
     values: tuple[tuple[Vector, ...], ...]
 
 
-PortableTerm: TypeAlias = PortableCurve | PortableTable
+PortableTerm: TypeAlias = Annotated[PortableCurve | PortableTable, Tags(("curve", "table"))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,13 +132,13 @@ class PortableModel:
     task: Task
     family: str
     link: Link
-    outputs: tuple[str, ...]
+    outputs: Annotated[tuple[str, ...], Bounds(1)]
     classes: tuple[Label, ...]
     intercept: Vector
     columns: tuple[PortableColumn, ...]
     terms: tuple[PortableTerm, ...]
     pairs: tuple[PortablePair, ...] = ()
-    baseline: tuple[tuple[float, float], ...] = ()
+    baseline: tuple[tuple[float, Size], ...] = ()
     written_by: str = "sparsenam"
 
     def to_json(self) -> str:
@@ -146,25 +147,11 @@ class PortableModel:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the model as plain data: dictionaries, lists, texts and numbers."""
-        record = cast("dict[str, Any]", _plain(asdict(self)))
-        record["terms"] = [
-            {"type": "curve" if isinstance(term, PortableCurve) else "table", **fields}
-            for term, fields in zip(self.terms, record["terms"], strict=True)
-        ]
-        return {"format": FORMAT, "version": VERSION, "missing_texts": sorted(MARKERS), **record}
+        return {"format": FORMAT, "version": VERSION, "missing_texts": sorted(MARKERS), **to_plain(self)}
 
     def of_column(self, column: int) -> list[int]:
         """Return the places of a column's terms among all."""
         return [place for place, term in enumerate(self.terms) if term.column == column]
-
-
-def _plain(value: Any) -> Any:
-    """Return the value with lists instead of tuples."""
-    if isinstance(value, dict):
-        return {key: _plain(item) for key, item in cast("dict[str, Any]", value).items()}
-    if isinstance(value, tuple | list):
-        return [_plain(item) for item in cast("Sequence[Any]", value)]
-    return value
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -267,7 +254,7 @@ def _reads(term: Term, encoder: TableEncoder) -> Reads:
     return "level" if encoder.columns[term.column].levels else "number"
 
 
-def _term(curve: Curve, term: Term, place: Mapping[int, int], encoder: TableEncoder) -> PortableTerm:
+def _term(curve: FittedCurve, term: Term, place: Mapping[int, int], encoder: TableEncoder) -> PortableTerm:
     column, reads = encoder.columns[term.column], _reads(term, encoder)
     absent = _numbers(curve.absent)
     if reads == "number":

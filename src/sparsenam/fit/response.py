@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_array, column_or_1d
 from sparsenam.errors import LARGEST, LEAST, InputError, RowError, describe, shown
 from sparsenam.families import Family
 from sparsenam.families.base import robust_center_and_scale
+from sparsenam.fit.labels import StoredLabels
 from sparsenam.fitting.all_rows import check_counts
 from sparsenam.model import AdditiveModel
 from sparsenam.survival import Baseline, RiskSets, Ties, read_survival
@@ -124,7 +125,7 @@ class ClassResponse(Response):
     """Classes (classes,), or the numbers of labels where each row may have several."""
 
     task: ClassVar[Task] = "classification"
-    classes: Classes
+    classes: StoredLabels
 
     def target(self, y: ArrayLike, model: AdditiveModel) -> Matrix:
         """Return 0 and 1 for each output; raise for classes that the fit has not seen."""

@@ -6,20 +6,21 @@ import platform
 import sys
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import version
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 import scipy
 import sklearn
 from numpy.typing import NDArray
 
+from sparsenam.codec import Bounds, Count, Size, to_plain, unpack
 from sparsenam.families import Family
 from sparsenam.model import AdditiveModel
-from sparsenam.plain import Numbers, numbers, plain_data, read_plain, rows_of_numbers
+from sparsenam.plain import numbers, rows_of_numbers
 from sparsenam.selection import Evidence, RegularizationPath
 from sparsenam.tables import PreparedSample, TableEncoder, Term
 from sparsenam.tables.cells import Cells
@@ -33,14 +34,15 @@ BINS = 40
 FEW = 12  # a column with up to so many distinct values has one bin for each
 TAIL = 0.005  # share of the rows on either side that may lie in one long bin
 SAMPLE = 100_000  # values from which edges are found
+Word = Annotated[str, Bounds(0, 1000)]
 
 
 @dataclass(frozen=True, slots=True)
 class Density:
     """How often values occur: ``edges`` (bins + 1,), ``counts`` (bins,)."""
 
-    edges: Numbers
-    counts: tuple[int, ...]
+    edges: tuple[float, ...]
+    counts: Annotated[tuple[Count, ...], Bounds(1)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,26 +51,26 @@ class ColumnSummary:
 
     name: str
     density: Density | None
-    counts: tuple[int, ...]
-    present: int
-    missing: int
-    mean_absolute: float
-    variation: float
+    counts: tuple[Count, ...]
+    present: Count
+    missing: Count
+    mean_absolute: Size
+    variation: Size
 
 
 @dataclass(frozen=True, slots=True)
 class PairSummary:
     """The importance of one pair over some rows, measured as that of a column."""
 
-    mean_absolute: float
-    variation: float
+    mean_absolute: Size
+    variation: Size
 
 
 @dataclass(frozen=True, slots=True)
 class DataSummary:
     """The number of rows that count, the kept columns, and the pairs in the order of the model."""
 
-    rows: int
+    rows: Count
     columns: tuple[ColumnSummary, ...]
     pairs: tuple[PairSummary, ...]
 
@@ -80,9 +82,9 @@ class PathSummary:
     ``names`` are the columns that entered, in the order of their entry.
     """
 
-    alphas: Numbers
+    alphas: tuple[Size, ...]
     names: tuple[str, ...]
-    norms: tuple[Numbers, ...]
+    norms: tuple[tuple[Size, ...], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,9 +103,9 @@ class TrainingSummary:
     twins: dict[str, str]
     constant: tuple[str, ...]
     evidence: Evidence | None
-    seconds: float
-    created: str
-    versions: dict[str, str]
+    seconds: Size
+    created: Word
+    versions: dict[str, Word]
     out_of_time: tuple[str, ...] = ()
     preliminary: Preliminary | None = None
     target: str | None = None
@@ -124,12 +126,12 @@ class TrainingSummary:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data, ready for JSON."""
-        return plain_data(asdict(self))
+        return to_plain(self)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """Return the summary that ``to_dict`` wrote, before or after a passage through JSON."""
-        return read_plain(cls, data)
+        return unpack(cls, data, brief=True)
 
 
 def summarize_training(

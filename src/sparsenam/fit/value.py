@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_consistent_length
 
+from sparsenam.codec import Bounds, Count, Matrix, Tags, Vector, Via
 from sparsenam.convex.problem import Certificate
 from sparsenam.discover.discoveries import Discoveries
 from sparsenam.discover.stability import Stability
 from sparsenam.errors import InputError, describe, rows_named_by
-from sparsenam.fit.response import ClassResponse, GivenRows, Response
+from sparsenam.fit.response import ClassResponse, GivenRows, NumberResponse, Response, SurvivalResponse
 from sparsenam.fit.summary import TrainingSummary, interactions_of, kept_columns, reader_of
 from sparsenam.model import AdditiveModel
 from sparsenam.model.bands import Bands
@@ -24,10 +26,12 @@ from sparsenam.selection import CVCurve, Evidence, RegularizationPath
 from sparsenam.selection.stored_curve import StoredCurve
 from sparsenam.tables import TableEncoder
 from sparsenam.text import Task, output_names, score_units
-from sparsenam.training import History
+from sparsenam.training.network import StoredHistory
 
-Vector = NDArray[np.float64]
-Matrix = NDArray[np.float64]
+StoredResponse = Annotated[
+    Response,
+    Via(Annotated[NumberResponse | ClassResponse | SurvivalResponse, Tags(("numbers", "classes", "survival"))]),
+]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,26 +75,26 @@ class Fit:
         The changes made after the fit, the first one first.
     """
 
-    estimator: str
+    estimator: Annotated[str, Bounds(0, 100)]
     settings: Mapping[str, Any]
     encoder: TableEncoder
-    response: Response
+    response: StoredResponse
     model: AdditiveModel
-    n_parameters: int
+    n_parameters: Count
     norms: Vector
-    alpha: float
+    alpha: Annotated[float, Bounds(0.0, math.inf)]
     summary: TrainingSummary
-    substitutes: dict[str, dict[str, float]]
+    substitutes: dict[str, dict[str, Annotated[float, Bounds(0.0, 2.0)]]]
     certificate: Certificate | None = None
     pair_certificate: Certificate | None = None
-    curve: CVCurve | StoredCurve | None = None
-    taken: int | None = None
-    path: RegularizationPath | None = None
+    curve: Annotated[CVCurve | StoredCurve, Via(StoredCurve)] | None = None
+    taken: Count | None = None
+    path: RegularizationPath | None = field(default=None, metadata={"stored": False})
     discoveries: Discoveries | None = None
     bands: Bands | None = None
     residuals: Residuals | None = None
-    history: History | None = None
-    stationarity: float | None = None
+    history: StoredHistory | None = None
+    stationarity: Annotated[float, Bounds(0.0, math.inf)] | None = None
     stability: Stability | None = None
     edits: tuple[Edit, ...] = ()
 

@@ -16,7 +16,7 @@ from sparsenam.convex.problem import Certificate
 from sparsenam.errors import InputError, LargePairWarning, check_word, describe
 from sparsenam.families import best_intercept
 from sparsenam.fitting.problem import FamilyProblem, FitProblem, Fitted, Indices, SmoothEvidence, Vector
-from sparsenam.model import AdditiveModel, Curve
+from sparsenam.model import AdditiveModel, FittedCurve
 from sparsenam.model.additive import in_units, means_of_present
 from sparsenam.model.pairs import PairFunction, purified, with_margin
 from sparsenam.selection.choose import Choice, CrossValidation
@@ -308,7 +308,7 @@ def _assembled(
     problem: FamilyProblem,
     fit: PairFit,
     mains: Indices,
-    held: dict[int, Curve],
+    held: dict[int, FittedCurve],
     pairs: Sequence[tuple[int, int]],
 ) -> Fitted:
     """Return the fit as a model in which a pair holds nothing that either of its terms explains alone."""
@@ -318,14 +318,14 @@ def _assembled(
     shapes = dict(held)
     for place, ramps, coefficients, means in zip(mains, fit.ramps, fit.coefficients, fit.means, strict=True):
         values = np.vstack([np.zeros(outputs), np.cumsum(coefficients, axis=0)]) - means @ coefficients
-        shapes[int(place)] = Curve.level_beyond(ramps.knots, values)
+        shapes[int(place)] = FittedCurve.level_beyond(ramps.knots, values)
     pure: list[PairFunction] = []
     for places, pair in zip(pairs, fit.pairs, strict=True):
         split = purified(pair)
         intercept += split.constant
         for place, knots, margin in zip(places, pair.knots, (split.rows, split.columns), strict=True):
             known = shapes.get(place)
-            alone = Curve.level_beyond(knots, margin[:-1], margin[-1])
+            alone = FittedCurve.level_beyond(knots, margin[:-1], margin[-1])
             shapes[place] = alone if known is None else with_margin(known, knots, margin)
         pure.append(_rescaled(split.pair, prepared, places, unit))
     ordered = tuple(shapes[place] for place in range(prepared.terms.size))

@@ -11,7 +11,7 @@ from scipy.special import betainc
 
 from sparsenam.context import Context
 from sparsenam.families import Gaussian
-from sparsenam.model import AdditiveModel, Curve
+from sparsenam.model import AdditiveModel
 from sparsenam.model.additive import finish
 from sparsenam.selection.screen import BINS, WIDTH, Binned
 from sparsenam.smooth.design import RampDesign, ramps_of
@@ -101,10 +101,7 @@ def _fitted(sample: PreparedSample, context: Context) -> ErrorSpread | None:
         task, layout, design, state.coefficients, scores, precisions, state.strengths, state.noise
     )
     left_out = unit * left_out_scores(posterior, np.arange(len(scores)))
-    rises = [np.pad(state.coefficients[columns], ((1, 0), (0, 0))) for columns in layout.slices]
-    curves = tuple(
-        Curve.level_beyond(ramps.knots, np.cumsum(rise, axis=0)) for ramps, rise in zip(ramps, rises, strict=True)
-    )
+    curves = tuple(ramps.curve(state.coefficients[part]) for ramps, part in zip(ramps, layout.slices, strict=True))
     scaled = replace(
         sample,
         target=task.target,

@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Self
+from typing import Annotated, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sparsenam.codec import Count, Indices, Matrix, Vector, Via
 from sparsenam.errors import InputError, RowError, describe
 from sparsenam.families import Family, best_intercept
-from sparsenam.model.curve import Curve
+from sparsenam.families.stored import StoredFamily
+from sparsenam.model.curve import FittedCurve
 from sparsenam.model.few import PlainModel
 from sparsenam.model.kinks import network_curves
 from sparsenam.model.pairs import PairFunction
 from sparsenam.networks import MLPBank, SubnetBank, outputs_of
 from sparsenam.tables import PreparedSample, Scaling
-
-Matrix = NDArray[np.float64]
-Vector = NDArray[np.float64]
-Indices = NDArray[np.intp]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,7 +40,7 @@ class SubNetworks:
         What a term adds where it is NaN, shape (terms, outputs), in units of ``unit``.
     """
 
-    bank: SubnetBank
+    bank: Annotated[SubnetBank, Via(MLPBank)]
     theta: Matrix
     scaling: Scaling
     offsets: Matrix
@@ -78,7 +76,7 @@ class SubNetworks:
         )
 
 
-Functions = tuple[Curve, ...] | SubNetworks
+Functions = tuple[FittedCurve, ...] | SubNetworks
 
 
 def network_functions(bank: SubnetBank, theta: Matrix) -> Functions:
@@ -154,13 +152,13 @@ class AdditiveModel:
         themselves are counted.
     """
 
-    family: Family
+    family: StoredFamily
     terms: Indices
-    n_terms: int
+    n_terms: Count
     functions: Functions
     intercept: Vector
     pairs: tuple[PairFunction, ...] = ()
-    weights: Indices | None = None
+    weights: Indices | None = field(default=None, metadata={"stored": False})
 
     @property
     def n_parameters(self) -> int:
@@ -174,7 +172,7 @@ class AdditiveModel:
         return not isinstance(self.functions, SubNetworks)
 
     @property
-    def curves(self) -> tuple[Curve, ...]:
+    def curves(self) -> tuple[FittedCurve, ...]:
         """The kept terms' effects.
 
         Raises

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sparsenam.errors import InputError, describe, nearest
-from sparsenam.model.curve import Curve
+from sparsenam.model.curve import FittedCurve
 from sparsenam.model.editing import Direction, TermCurve, column_effect, flattened, monotone, terms_of
 from sparsenam.tables import Column, TableEncoder
 from sparsenam.tables.text import date_in, date_key, days_since_epoch, listed, number_key
@@ -140,14 +140,14 @@ class EditedColumn:
         gaps = [curve for curve in self.curves if self.encoder.terms[curve.term].kind == "missing"]
         return column_effect(self.encoder, gaps, np.zeros(1), self.outputs)[0]
 
-    def _changed(self, curve: Curve) -> Curves:
+    def _changed(self, curve: FittedCurve) -> Curves:
         (old,) = self.value_curves
         return tuple(replace(old, curve=curve) if other is old else other for other in self.curves)
 
     def _through(self, knots: Vector, effects: Matrix) -> Curves:
         """Return the curves with which the column's effect leads through effects (m, outputs); missing cells stay."""
         (old,) = self.value_curves
-        return self._changed(Curve.level_beyond(knots, effects - self._beside(), old.curve.absent))
+        return self._changed(FittedCurve.level_beyond(knots, effects - self._beside(), old.curve.absent))
 
     def _with_levels(self, effects: Matrix, codes: list[int]) -> Curves:
         """Return the curves with effects (levels, outputs) of the levels; only those of the codes have changed."""
@@ -162,9 +162,9 @@ class EditedColumn:
             (index,) = (one for one in split if self.encoder.terms[one].levels == (self.column.levels[code],))
             if index not in curves:  # the fit has no effect of this level
                 place = max(each.place for each in curves.values()) + 1
-                curves[index] = TermCurve(index, place, Curve.level_beyond(np.zeros(1), nothing[None]))
+                curves[index] = TermCurve(index, place, FittedCurve.level_beyond(np.zeros(1), nothing[None]))
             old = curves[index].curve
-            new = Curve.level_beyond(ends, old(ends) + np.stack([nothing, more[code]]), old.absent)
+            new = FittedCurve.level_beyond(ends, old(ends) + np.stack([nothing, more[code]]), old.absent)
             curves[index] = replace(curves[index], curve=new)
         return tuple(curves.values())
 

@@ -9,10 +9,8 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sparsenam.codec import Matrix, Vector
 from sparsenam.errors import InputError, describe
-
-Vector = NDArray[np.float64]
-Matrix = NDArray[np.float64]
 
 ROWS_AT_ONCE = 32_768  # so that the numbers between two steps stay in the processor's cache
 BUCKETS = 4096  # most; their table stays in the cache too
@@ -70,7 +68,7 @@ def bucket_of(x: Vector, low: float, high: float, per_unit: float) -> NDArray[np
 
 
 @dataclass(frozen=True, eq=False)
-class Curve:
+class FittedCurve:
     """The effect of one term: linear between knots, with another slope beyond either end.
 
     Parameters
@@ -97,11 +95,11 @@ class Curve:
         if self.values.shape != (self.knots.size, outputs) or any(end.shape != (outputs,) for end in ends):
             shapes = [array.shape for array in (self.knots, self.values, *ends)]
             got, remedy = f"shapes {shapes}", "give (m,), (m, outputs) and three times (outputs,)"
-            raise InputError(describe("Curve", "arrays that fit together", got, remedy))
+            raise InputError(describe("FittedCurve", "arrays that fit together", got, remedy))
         if not self.knots.size or not (np.diff(self.knots) > 0).all():
-            raise InputError(describe("Curve", "one or more rising knots", "others", "sort them"))
+            raise InputError(describe("FittedCurve", "one or more rising knots", "others", "sort them"))
         if not all(np.isfinite(array).all() for array in (self.knots, self.values, *ends)):
-            raise InputError(describe("Curve", "finite numbers", "others", "correct them"))
+            raise InputError(describe("FittedCurve", "finite numbers", "others", "correct them"))
 
     @classmethod
     def level_beyond(cls, knots: Vector, values: Matrix, absent: Vector | None = None) -> Self:
@@ -110,7 +108,7 @@ class Curve:
         return cls(knots, values, level, level, level if absent is None else absent)
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Curve):
+        if not isinstance(other, FittedCurve):
             return NotImplemented
         return all(np.array_equal(getattr(self, part.name), getattr(other, part.name)) for part in fields(self))
 

@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import isotonic_regression
 
+from sparsenam.codec import Count, Size
 from sparsenam.model.additive import AdditiveModel
-from sparsenam.model.curve import Curve
+from sparsenam.model.curve import FittedCurve
 from sparsenam.tables import TableEncoder
 
 Vector = NDArray[np.float64]
@@ -29,9 +30,9 @@ ROUNDS = 50  # of moving values by last bits before a knot is taken out instead
 class TermCurve:
     """The curve of one kept term, and its place among the kept terms."""
 
-    term: int
-    place: int
-    curve: Curve
+    term: Count
+    place: Count
+    curve: FittedCurve
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +55,8 @@ class Edit:
     after: tuple[TermCurve, ...]
     intercept_before: Numbers
     intercept_after: Numbers
-    n_parameters: int
-    norm: float | None
+    n_parameters: Count
+    norm: Size | None
     loss_before: float | None = None
     loss_after: float | None = None
 
@@ -117,7 +118,7 @@ def column_effect(encoder: TableEncoder, curves: Sequence[TermCurve], x: Vector,
     return total
 
 
-def flattened(curve: Curve, start: float, end: float, value: Vector, span: float) -> Curve:
+def flattened(curve: FittedCurve, start: float, end: float, value: Vector, span: float) -> FittedCurve:
     """Return the curve with one value (outputs,) from start to end, and as it was elsewhere.
 
     Either end may be infinite. A jump at an end is a ramp just outside of it, `NARROW` of the ``span`` of the data
@@ -134,7 +135,7 @@ def flattened(curve: Curve, start: float, end: float, value: Vector, span: float
     knots.append(curve.knots[above])
     values.append(curve.values[above])
     nothing = np.zeros(curve.outputs)
-    return Curve(
+    return FittedCurve(
         np.concatenate(knots) if np.isfinite([start, end]).any() else np.zeros(1),
         np.concatenate(values) if np.isfinite([start, end]).any() else value[None],
         nothing if np.isneginf(start) else curve.left_slope,
@@ -147,7 +148,7 @@ def _width(edge: float, span: float) -> float:
     return max(NARROW * span, 2.0 * float(np.spacing(abs(edge)))) if np.isfinite(edge) else 0.0
 
 
-def monotone(curve: Curve, direction: Direction, x: Vector, weights: Vector) -> Curve:
+def monotone(curve: FittedCurve, direction: Direction, x: Vector, weights: Vector) -> FittedCurve:
     """Return the monotone curve with the same knots that is nearest at the knots, in squares.
 
     A knot weighs what the rows near it weigh: ``weights`` (points,) at ``x`` (points,), each shared between the two
@@ -157,8 +158,8 @@ def monotone(curve: Curve, direction: Direction, x: Vector, weights: Vector) -> 
     mass = knot_weights(curve.knots, x, weights)
     values = np.stack([isotonic_regression(sign * column, weights=mass).x for column in curve.values.T], axis=1)
     left, right = (np.maximum(sign * slope, 0.0) for slope in (curve.left_slope, curve.right_slope))
-    rising = _rising_to_the_bit(Curve(curve.knots, np.maximum.accumulate(values), left, right, curve.absent))
-    return Curve(rising.knots, sign * rising.values, sign * left, sign * right, curve.absent)
+    rising = _rising_to_the_bit(FittedCurve(curve.knots, np.maximum.accumulate(values), left, right, curve.absent))
+    return FittedCurve(rising.knots, sign * rising.values, sign * left, sign * right, curve.absent)
 
 
 def knot_weights(knots: Vector, x: Vector, weights: Vector) -> Vector:
@@ -173,7 +174,7 @@ def knot_weights(knots: Vector, x: Vector, weights: Vector) -> Vector:
     return np.maximum(mass, LIGHT * mean) if mean > 0 else np.ones(knots.size)
 
 
-def _rising_to_the_bit(curve: Curve) -> Curve:
+def _rising_to_the_bit(curve: FittedCurve) -> FittedCurve:
     """Return the rising curve with values moved by last bits, so that evaluating it never falls.
 
     Within a piece every rounded operation keeps the order. From a piece to the next, the rounded slope may overshoot

@@ -10,7 +10,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsenam.model.curve import Curve
+from sparsenam.model.curve import FittedCurve
 from sparsenam.model.pairs import PairFunction
 
 Numbers = list[float]
@@ -33,7 +33,7 @@ class PlainModel:
     @classmethod
     def of(
         cls,
-        curves: Sequence[Curve],
+        curves: Sequence[FittedCurve],
         terms: NDArray[np.intp],
         pairs: Sequence[PairFunction],
         intercept: NDArray[np.float64],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsenam.model.curve import Curve
+from sparsenam.model.curve import FittedCurve
 from sparsenam.networks import MLPBank, outputs_of
 
 Vector = NDArray[np.float64]
@@ -17,7 +17,7 @@ SAME = 1e-10  # of the effect's size: what may be lost by taking two kinks for o
 DATA = 10.0  # standard deviations within which the size of an effect is measured
 
 
-def network_curves(bank: MLPBank, theta: Matrix) -> tuple[Curve, ...]:
+def network_curves(bank: MLPBank, theta: Matrix) -> tuple[FittedCurve, ...]:
     """Return the sub-networks of a piecewise linear bank as functions of their scaled terms, without absent cells.
 
     Each follows from its own parameters alone: it is the same beside any others.
@@ -26,7 +26,7 @@ def network_curves(bank: MLPBank, theta: Matrix) -> tuple[Curve, ...]:
     return tuple(_curve(bank.take(row), theta[row]) for row in rows)
 
 
-def _curve(bank: MLPBank, theta: Matrix) -> Curve:
+def _curve(bank: MLPBank, theta: Matrix) -> FittedCurve:
     """Return the only sub-network of a bank, linear between its kinks and equal to the network at them."""
     points = np.unique(_probes(kinks_of(bank, theta)))
     values = outputs_of(bank, theta, points[None])[0]
@@ -37,7 +37,7 @@ def _curve(bank: MLPBank, theta: Matrix) -> Curve:
     near = np.diff(knots) <= NEAR * (1.0 + away[1:])
     same = (np.abs(np.diff(values, axis=0)) <= SAME * sizes).all(axis=1)
     kept = np.concatenate([[True], ~(near & same)])
-    return Curve(knots[kept], values[kept], left, right, np.zeros(bank.outputs))
+    return FittedCurve(knots[kept], values[kept], left, right, np.zeros(bank.outputs))
 
 
 def kinks_of(bank: MLPBank, theta: Matrix) -> Vector:

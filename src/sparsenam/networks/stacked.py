@@ -14,8 +14,7 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.nn import functional
 
-from sparsenam.networks.bank import Dropout, SubnetBank
-from sparsenam.networks.mlp import MLPBank
+from sparsenam.networks.bank import Dropout, MLPBank, SubnetBank
 
 aten = torch.ops.aten
 

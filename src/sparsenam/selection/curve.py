@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from numbers import Integral
-from typing import Literal, Protocol, TypeAlias, cast
+from typing import Annotated, Literal, Protocol, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.model_selection import BaseCrossValidator, check_cv
 
+from sparsenam.codec import Bounds, MaybeNaN, Share, Size
 from sparsenam.errors import InputError, check_number, describe, nearest
 
 Rows = NDArray[np.intp]
@@ -369,12 +370,12 @@ class Evidence:
         The gain of the point with the lowest loss.
     """
 
-    gain: float
-    gain_error: float
+    gain: MaybeNaN
+    gain_error: Annotated[float, Bounds(0.0, nan=True)]
     behind_all: float | None
-    behind_all_error: float | None
-    kept_in: dict[str, float]
-    best_gain: float
+    behind_all_error: Size | None
+    kept_in: dict[str, Share]
+    best_gain: MaybeNaN
 
     @property
     def is_clear(self) -> bool:

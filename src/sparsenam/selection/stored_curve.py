@@ -2,20 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sparsenam.codec import Bounds, Count, Size, Via
 from sparsenam.errors import InputError, describe
+from sparsenam.selection.curve import RULES, CVCurve
+
+COLUMNS = ("alpha", "features", "mean", "standard_error")
+CurveRow = Annotated[
+    dict[str, float],
+    Via(
+        tuple[Annotated[float, Bounds(0.0, 1e100)], Size, float, Size],
+        lambda row: tuple(row[name] for name in COLUMNS),
+        lambda row: dict(zip(COLUMNS, row, strict=True)),
+    ),
+]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StoredCurve:
     """Means and standard errors along a path, and the point that each rule takes; `CVCurve` without its rows."""
 
-    rows: tuple[dict[str, float], ...]
-    choices: dict[str, int]
+    rows: Annotated[tuple[CurveRow, ...], Bounds(1)]
+    choices: dict[str, Count]
+
+    @classmethod
+    def of(cls, curve: CVCurve | StoredCurve, rule: object) -> StoredCurve:
+        """Return the table of a curve, and the points that the named rules and the rule of the fit take."""
+        rules: Iterable[object] = [each for each in (*RULES, rule) if each is not None]
+        return cls(tuple(curve.table()), {rule_name(each): curve.choose(each) for each in rules})
 
     @property
     def alphas(self) -> NDArray[np.float64]:

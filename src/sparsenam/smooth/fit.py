@@ -15,7 +15,7 @@ from sparsenam.context import Context
 from sparsenam.convex.design import ROUNDING, Ramps, distinct
 from sparsenam.families import Family
 from sparsenam.families.dispersion import dispersion
-from sparsenam.model import Curve
+from sparsenam.model import FittedCurve
 from sparsenam.smooth.constraints import (
     Cone,
     ConeSolution,
@@ -213,15 +213,15 @@ class SmoothFit:
             shapes={number[term]: shape for term, shape in self.shapes.items() if term in number},
         )
 
-    def functions(self) -> list[Curve]:
+    def functions(self) -> list[FittedCurve]:
         """Return the effect of each term as a function of it, 0 at its first knot.
 
         Ramps are level beyond their ends; where a shape is asked for, there may be slopes.
         """
         parts = zip(self.ramps, self.coefficients, strict=True)
         return [
-            shape_function(ramps, coefficients, self.shapes.get(term))
-            for term, (ramps, coefficients) in enumerate(parts)
+            shape_function(ramps, rises, self.shapes[term]) if term in self.shapes else ramps.curve(rises)
+            for term, (ramps, rises) in enumerate(parts)
         ]
 
     def scores(self, x: Matrix) -> Matrix:

@@ -12,11 +12,12 @@ from dataclasses import dataclass, field
 from datetime import date, time, timedelta
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any, Literal, NamedTuple, cast
+from typing import Annotated, Any, Literal, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sparsenam.codec import Bounds, Positive
 from sparsenam.errors import ExtremeCellWarning, InputError, RowError, describe
 from sparsenam.tables.text import CellTypeError, date_key, days_since_epoch, is_marker, number_in, number_key
 
@@ -251,9 +252,9 @@ MOST_NAMED = 3
 class FarValues:
     """The first few values of a column that are far from all others, the cells of each, and how many there are."""
 
-    values: tuple[float, ...]
-    counts: tuple[int, ...]
-    n_values: int
+    values: Annotated[tuple[float, ...], Bounds(1)]
+    counts: Annotated[tuple[Positive, ...], Bounds(1)]
+    n_values: Positive
 
 
 class FarCells(NamedTuple):

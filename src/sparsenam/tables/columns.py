@@ -10,6 +10,7 @@ from typing import Any, Literal, cast, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from sparsenam.codec import Count, Positive
 from sparsenam.errors import InputError, RowError, describe, nearest
 from sparsenam.tables.cells import AS_NUMBERS, Cells, Codes, FarValues, Mask, Stored, Vector, cell_error
 from sparsenam.tables.sample import ROUNDING
@@ -59,12 +60,12 @@ class Column:
     writing: Writing = "plain"
     doubt: str = ""
     zero: str = ""
-    n_missing: int = 0
+    n_missing: Count = 0
     markers: tuple[str, ...] = ()
     levels: tuple[str, ...] = ()
     pooled: tuple[str, ...] = ()
     varies: bool = True
-    different: tuple[int, int] | None = None
+    different: tuple[Positive, Positive] | None = None
     missing_term: str = ""
     far: FarValues | None = None
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, field, replace
 from numbers import Integral
 from typing import Any, Literal, Self, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sparsenam.codec import Count, pack, unpack
 from sparsenam.errors import InputError, check_number, describe, nearest
-from sparsenam.tables.cells import FarValues, find_far_cells
+from sparsenam.tables.cells import find_far_cells
 from sparsenam.tables.columns import Column, Reading, Wanted, check_feature_types, fit_column, known_value, read_column
 from sparsenam.tables.frame import Frame, arranged, few_numbers, matched, only_row, parts_of, read_table
 from sparsenam.tables.notes import News, column_warnings, descriptions, news_warnings
@@ -27,7 +28,7 @@ class Term:
     """One column of the encoded matrix: a number, a code (0, 1), a code (0 … L-1), or whether a cell is missing."""
 
     name: str
-    column: int
+    column: Count
     kind: Literal["number", "binary", "levels", "missing"]
     levels: tuple[str, ...] = ()
 
@@ -46,7 +47,7 @@ class TableEncoder:
     columns: tuple[Column, ...]
     terms: tuple[Term, ...]
     estimator_name: str = "TableEncoder"
-    needed: frozenset[int] | None = None
+    needed: frozenset[int] | None = field(default=None, metadata={"stored": False})
 
     @classmethod
     def fit(
@@ -205,24 +206,12 @@ class TableEncoder:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the encoder as plain data, ready for JSON: of columns and terms, what is not as usual."""
-        return {
-            "names": self.names,
-            "named": self.named,
-            "columns": tuple(_unusual(column) for column in self.columns),
-            "terms": tuple(_unusual(term) for term in self.terms),
-            "estimator_name": self.estimator_name,
-        }
+        return pack(self, brief=True)[0]
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """Return the encoder that ``to_dict`` wrote, before or after a passage through JSON."""
-        return cls(
-            tuple(data["names"]),
-            bool(data["named"]),
-            tuple(_column(column) for column in data["columns"]),
-            tuple(Term(**_with_tuples(term)) for term in data["terms"]),
-            str(data["estimator_name"]),
-        )
+        return unpack(cls, data, brief=True)
 
     def readings(self, frame: Frame) -> list[Reading]:
         """Return the columns of a table, matched with those of the fit, in numbers; NaN for those that are not read."""
@@ -324,26 +313,6 @@ def _terms(columns: list[Column], split_levels: bool) -> list[Term]:
         if column.missing_term == f"{column.name} ({mark})":  # not that of another column
             terms.append(Term(column.missing_term, index, "missing"))
     return terms
-
-
-def _unusual(part: Column | Term) -> dict[str, Any]:
-    """Return the fields that are not at their defaults: of a wide table, each takes its place many times."""
-    values = {field.name: (getattr(part, field.name), field.default) for field in fields(part)}
-    return {
-        name: asdict(value) if isinstance(value, FarValues) else value
-        for name, (value, usual) in values.items()
-        if value != usual
-    }
-
-
-def _column(data: Mapping[str, Any]) -> Column:
-    """Return the column of plain data that `_unusual` made."""
-    column, far = Column(**_with_tuples(data)), data.get("far")
-    return column if far is None else replace(column, far=FarValues(**_with_tuples(far)))
-
-
-def _with_tuples(data: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: tuple(cast("list[Any]", value)) if isinstance(value, list) else value for key, value in data.items()}
 
 
 ColumnName = str | int

@@ -71,7 +71,7 @@ def _some_rows(cells: Cells, rows: slice | NDArray[np.intp]) -> Cells:
     present = present[present >= 0]
     renumbered = np.full(len(cells.values) + 1, -1, dtype=np.intp)  # the last is for missing cells, whose code is -1
     renumbered[present] = np.arange(present.size)
-    return replace(cells, codes=renumbered[codes], values=tuple(cells.values[code] for code in present))
+    return replace(cells, codes=renumbered[codes], values=tuple(cells.values[int(code)] for code in present.tolist()))
 
 
 def read_table(X: object, *, estimator_name: str, least_rows: int) -> Frame:

@@ -10,11 +10,9 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from sparsenam.codec import Matrix, Vector
 from sparsenam.errors import LARGEST, LEAST, ConstantColumnWarning, ConstantTargetWarning, InputError, describe
 from sparsenam.tables.cells import CELLS_AT_ONCE, limited
-
-Matrix = NDArray[np.float64]
-Vector = NDArray[np.float64]
 
 ROUNDING = 1e-13  # a column whose spread is below this share of its size holds one value, up to rounding
 ULPS = 8.0  # of a value: what a sum or a product that should be constant may be off by

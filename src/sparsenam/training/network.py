@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Literal, cast
 
 from sklearn.base import BaseEstimator
 
+from sparsenam.codec import Bounds, Count, Positive, Size, Via
 from sparsenam.errors import InputError, MissingTorchError, check_number, check_whole, check_word, describe
 from sparsenam.networks import ACTIVATION_NAMES, Hidden
 from sparsenam.penalties import Penalty
@@ -19,10 +21,34 @@ if TYPE_CHECKING:
     import torch
 
 History = list[dict[str, float | int | None]]
+Loss = Annotated[float, Bounds(-1e308, math.inf)]  # before the first epoch it is infinite
 Penalize = Literal["subnetwork", "output", "function"]
 
 MINI_BATCH_EPOCHS, FULL_BATCH_EPOCHS = 100, 10_000
 MINI_BATCH_TOL, FULL_BATCH_TOL = 1e-4, 1e-8
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryEntry:
+    """The numbers of one epoch."""
+
+    epoch: Positive
+    loss: float
+    penalty: Size
+    validation: Loss | None
+    terms: Count
+    rate: Size
+    seconds: Size
+
+
+StoredHistory = Annotated[
+    History,
+    Via(
+        tuple[HistoryEntry, ...],
+        lambda history: tuple(HistoryEntry(**entry) for entry in history),
+        lambda entries: [asdict(entry) for entry in entries],
+    ),
+]
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,7 @@ import numpy as np
 
 from sparsenam.context import Clock, Context
 from sparsenam.training.checkpoint import Journal, read_journal, stored
-from sparsenam.training.descent import descend
-from sparsenam.training.loop import Pace, train
+from sparsenam.training.loop import Pace, descend, train
 from sparsenam.training.network import History, TrainingPlan
 from sparsenam.training.problem import Problem, proximal_step
 from sparsenam.training.state import Epoch, Parameters, reactivated

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sparsenam.codec import to_plain
 from sparsenam.findings import Finding, FindingTable
 from sparsenam.model import AdditiveModel
 from sparsenam.model.residuals import Method, Residuals, is_of_classes, unit_spread
@@ -49,8 +50,8 @@ class PredictionIntervals:
     ``method`` says from which rows the errors are known, ``guarantee`` what that promises in a sentence.
     """
 
-    lower: NDArray[np.float64]
-    upper: NDArray[np.float64]
+    lower: Matrix
+    upper: Matrix
     level: float
     method: Method
     guarantee: str
@@ -80,13 +81,7 @@ class PredictionIntervals:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""
-        return {
-            "level": self.level,
-            "method": self.method,
-            "guarantee": self.guarantee,
-            "lower": self.lower.tolist(),
-            "upper": self.upper.tolist(),
-        }
+        return to_plain(self)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -177,18 +172,7 @@ class Uncertainty:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""
-        return {
-            "method": self.method,
-            "rows": self.rows,
-            "guarantee": self.guarantee,
-            "ends": [list(row) for row in self.ends],
-            "relative": self.relative,
-            "spread_columns": list(self.spread_columns),
-            "reliability": [list(row) for row in self.reliability],
-            "correction": self.correction,
-            "losses": None if self.losses is None else list(self.losses),
-            "thresholds": [list(row) for row in self.thresholds],
-        }
+        return to_plain(self)
 
     def _of_numbers(self) -> Finding:
         shown = next((row for row in self.ends if row[1] == SHOWN), None)

@@ -1,4 +1,4 @@
-"""Pictures of explanations, on new figures or on the caller's own axes; `explain.charts` says what they show."""
+"""Pictures of explanations, on new figures or on the caller's own axes; `explain.charts` describes what they show."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from sparsenam.explain.drawing import BLUE, PENS, VERMILLION, Axis, axis_over
 from sparsenam.explain.explanation import Explanation
 from sparsenam.explain.local import LocalExplanation
 from sparsenam.explain.pairs import Pair
-from sparsenam.explain.plots.canvas import FONT, SMALL, Panel, draw, lay_out, look, sheet
+from sparsenam.explain.plots.canvas import FONT, SMALL, Panel, draw, lay_out, sheet
 from sparsenam.explain.shapes import effect_axis, named_features, named_outputs
 from sparsenam.explain.surfaces import Surface, chosen_pair, surface
 from sparsenam.text import count_text, number_text, pair_text
@@ -72,22 +72,19 @@ def plot_shapes(
     shown, indices = named_features(explanation, features), named_outputs(explanation, outputs, PENS)
     made = sheet("plot_shapes", axes, len(shown), SMALL_PANEL, share_y=share_y)
     together = effect_axis(shown, indices, margin=0.0)
+    names = explanation.outputs if len(explanation.outputs) > 1 else ()
     for panel, feature in zip(made.panels, shown, strict=True):
         heights = together if share_y and made.new else effect_axis([feature], indices, margin=0.0)
         span = heights.high - heights.low
         upward = Axis(heights.low - COUNTS_ROOM * span, heights.high + ROOM * span)
         panel.axhline(0.0, color="0.55", linewidth=0.7, zorder=1.0)
-        draw(panel, replace(charts.shape_chart(feature, indices), upward=upward), about=(4, 3))
-    several = len(explanation.outputs) > 1
-    legend = {explanation.outputs[index]: look(index, dots=True) for index in indices if several}
-    if any(feature.missing is not None for feature in shown):
-        legend["a missing cell"] = look(0, hollow=True) | {"color": "black"}
+        draw(panel, replace(charts.shape_chart(feature, indices, names), upward=upward), about=(4, 3))
     kept, dropped = len(explanation.features), len(explanation.dropped)
     by_name = features is not None and not isinstance(features, int)
     some = f"the {len(shown)} largest of {kept} effects"
     count = some if len(shown) < kept and not by_name else count_text(len(shown), "effect")
     title = f"{count}, {dropped} of {kept + dropped} columns dropped"
-    return made.finish(title, legend, charts.effect_label(explanation.units))
+    return made.finish(title, charts.effect_label(explanation.units))
 
 
 def plot_truth(
@@ -122,7 +119,7 @@ def plot_truth(
         if chart.title:
             centred = {"horizontalalignment": "center", "verticalalignment": "top"}
             panel.text(0.5, 0.95, chart.title, transform=panel.transAxes, fontsize=SMALL, style="italic", **centred)
-    return made.finish("effects and truth", {"fit": look(0), "truth": look(1)}, charts.effect_label(explanation.units))
+    return made.finish("effects and truth", charts.effect_label(explanation.units))
 
 
 def plot_importance(
@@ -144,7 +141,7 @@ def plot_importance(
         The caller's own axes to draw on; by default a new figure.
     """
     chart = charts.importance_chart(explanation, features, measure)
-    return _one("plot_importance", chart, ax, (6.0, 1.1 + 0.26 * len(chart.bars)), entries=len(explanation.features))
+    return _one("plot_importance", chart, ax, (6.0, 1.1 + 0.26 * len(chart.bars)), len(chart.bars))
 
 
 def plot_local(
@@ -169,7 +166,8 @@ def plot_local(
         The caller's own axes to draw on; by default a new figure.
     """
     if not -len(local.rows) <= row < len(local.rows):
-        raise InputError(describe("row", f"a number below {len(local.rows)}", str(row), "explain more rows"))
+        expected = f"a number below {len(local.rows)}" if local.rows else "an explanation with rows"
+        raise InputError(describe("row", expected, str(row), "explain more rows"))
     explained = local.rows[row]
     index = charts.shown_output(local, explained, output)
     chart = charts.waterfall(local, explained, index, features)
@@ -201,17 +199,15 @@ def plot_curve(explanation: Explanation, *, ax: object | None = None) -> Figure:
     """
     chart = _known(charts.loss_chart(explanation), "plot_curve", "a cross-validation curve")
     _known(chart.guides, "plot_curve", "a chosen point")
-    legend = {guide.legend: look(guide.pen, dots=True) | {"linestyle": ""} for guide in chart.guides}
     title = "cross-validation: mean loss and one standard error"
-    return _one("plot_curve", replace(chart, title=title), ax, (6.0, 3.6), legend)
+    return _one("plot_curve", replace(chart, title=title), ax, (6.0, 3.6))
 
 
 def plot_history(explanation: Explanation, *, ax: object | None = None) -> Figure:
     """Draw loss, and loss plus penalty where there is one, against epochs."""
     remedy = "explain a model that was trained, or look at plot_curve"
     chart = _known(charts.history_chart(explanation), "plot_history", "a history", remedy)
-    legend = {line.name: look(line.pen, dots=line.dots) for line in chart.lines}
-    return _one("plot_history", chart, ax, (6.0, 3.4), legend)
+    return _one("plot_history", chart, ax, (6.0, 3.4))
 
 
 def _known(part: Part | None, where: str, what: str, remedy: str = 'fit with alpha="auto"') -> Part:
@@ -220,18 +216,11 @@ def _known(part: Part | None, where: str, what: str, remedy: str = 'fit with alp
     return part
 
 
-def _one(
-    where: str,
-    chart: charts.Chart,
-    ax: object | None,
-    size: tuple[float, float],
-    legend: Mapping[str, Mapping[str, Any]] | None = None,
-    entries: int = 1,
-) -> Figure:
+def _one(where: str, chart: charts.Chart, ax: object | None, size: tuple[float, float], count: int = 1) -> Figure:
     """Draw one chart on the caller's axes, or on a new figure of a size in inches."""
-    made = sheet(where, ax, min(entries, 1), size)
+    made = sheet(where, ax, min(count, 1), size)
     draw(made.panels[0], chart)
-    return made.finish(chart.title, legend)
+    return made.finish(chart.title)
 
 
 def plot_pair(

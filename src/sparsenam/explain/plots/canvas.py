@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from textwrap import wrap
 from typing import Any, Protocol, cast
 
 import numpy as np
 from matplotlib.axis import Axis as PlotAxis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, Locator, NullFormatter, NullLocator
 
 from sparsenam.errors import InputError, describe
 from sparsenam.explain.charts import Chart, spread
 from sparsenam.explain.drawing import BLUE, Axis, Tick, pen
-from sparsenam.text import abbreviations, shorten, wrap
+from sparsenam.text import abbreviations, shorten
 
 FONT, SMALL = 8.0, 7.0
 LETTERS, TICK_LETTERS = 10.0, 13.6  # in an inch, of labels and of ticks
-BAR_LETTERS, LEVEL_LETTERS = 44, 12  # of names beside bars and of levels
+BAR_LETTERS, LEVEL_LETTERS, LEGEND_LETTERS = 44, 12, 28  # of names beside bars, of levels and in legends
 NAME_DISTANCE = 0.052  # of a panel, between the names of lines
 MARGIN = 0.03  # of the range of curves, on either side
 NUMBERS = 0.12  # of the range of bars: the room for the numbers behind them
@@ -66,23 +66,26 @@ class Sheet:
     panels: Sequence[Panel]
     new: bool
 
-    def finish(self, title: str, legend: Mapping[str, Mapping[str, Any]] | None = None, height: str = "") -> Figure:
-        """Write the title, a legend of each name's look where it covers nothing, and what the height of panels is."""
-        figure = cast("Any", self.figure)
-        keys = [Line2D([], [], **look) for look in (legend or {}).values()]
-        names = abbreviations([*(legend or {})], 28)
-        place: dict[str, Any] = {"fontsize": SMALL}
-        if self.new:
-            lines = [plain(line, int(LETTERS * self.figure.get_figwidth())) for line in title.split("\n")]
-            figure.suptitle("\n".join(lines), fontsize=FONT + 2)
-            figure.supylabel(
-                wrapped(height, int(LETTERS * self.figure.get_figheight())) if height else "", fontsize=FONT
-            )
-            place = {"loc": "outside lower center", "ncols": min(4, len(keys) or 1), "frameon": False, "fontsize": FONT}
+    def finish(self, title: str, height: str = "") -> Figure:
+        """Write the title, what the height of panels is, and a legend of all names, where it covers nothing."""
+        figure, keys = cast("Any", self.figure), dict[str, Any]()
+        for panel in self.panels:
+            for key, name in zip(*panel.get_legend_handles_labels(), strict=True):
+                keys.setdefault(name, key)
+        texts = [plain(name, LEGEND_LETTERS) for name in abbreviations([*keys], LEGEND_LETTERS)]
+        if not self.new:
+            for panel in self.panels if height else ():
+                panel.set_ylabel(wrapped(height, 24), fontsize=FONT)
+            if keys:
+                self.panels[0].legend([*keys.values()], texts, fontsize=SMALL)
+            return self.figure
+        width, tall = (int(LETTERS * inches) for inches in self.figure.get_size_inches())
+        figure.suptitle("\n".join(plain(line, width) for line in title.split("\n")), fontsize=FONT + 2)
+        if height:
+            figure.supylabel(wrapped(height, tall), fontsize=FONT)
         if keys:
-            (figure if self.new else self.panels[0]).legend(keys, [plain(name, 28) for name in names], **place)
-        for panel in self.panels if height and not self.new else ():
-            panel.set_ylabel(wrapped(height, 24), fontsize=FONT)
+            look = {"loc": "outside lower center", "ncols": min(4, len(keys)), "frameon": False, "fontsize": FONT}
+            figure.legend([*keys.values()], texts, **look)
         return self.figure
 
 
@@ -114,18 +117,18 @@ def plain(name: str, length: int = 26) -> str:
 
 
 def wrapped(name: str, length: int, lines: int = 2) -> str:
-    """Return a name on up to so many lines of ``length`` small letters, as matplotlib draws it."""
-    return "\n".join(plain(line, length + 2) for line in wrap(name, length, lines))
+    """Return a name on up to so many lines of ``length`` letters, as matplotlib draws it."""
+    rows = wrap(shorten(name, lines * length - lines), length, max_lines=lines, placeholder="…") or [""]
+    return "\n".join(plain(line, length + 2) for line in rows)
 
 
-def look(number: int | None, *, dots: bool = False, hollow: bool = False) -> dict[str, Any]:
-    """Return how matplotlib draws with a pen: a line, with ``dots`` on it, or a ``hollow`` mark of a missing cell."""
+def look(number: int | None, name: str = "", *, dots: bool = False) -> dict[str, Any]:
+    """Return how matplotlib draws with a pen, and the name for the legend; an underscore would hide that."""
     if number is None:
-        return {"color": "0.8", "linestyle": "-"}
-    used = pen(number)
-    if hollow:
-        return {"color": used.colour, "linestyle": "", "marker": "D", "markersize": 5.0, "markerfacecolor": "white"}
-    return {"color": used.colour, "linestyle": used.style, "marker": used.mark if dots else "", "markersize": 4.5}
+        return {"color": "0.8", "linewidth": 0.8}
+    used, mark = pen(number), pen(number).mark if dots else ""
+    label = f" {name}" if name.startswith("_") else name
+    return {"color": used.colour, "linestyle": used.style, "marker": mark, "markersize": 4.5, "label": label}
 
 
 def draw(panel: Panel, chart: Chart, about: tuple[int, int] = (5, 7)) -> None:
@@ -140,17 +143,19 @@ def draw(panel: Panel, chart: Chart, about: tuple[int, int] = (5, 7)) -> None:
     for x, low, high in chart.errors:
         panel.plot([x, x], [low, high], color="0.15" if chart.names else "0.65", linewidth=1.0, zorder=2.2)
     for line in chart.lines:
-        width = 0.8 if line.pen is None else line.width
-        panel.plot(line.x, line.y, linewidth=width, **look(line.pen, dots=line.dots))
+        name = "" if chart.ends else line.name
+        panel.plot(line.x, line.y, **{"linewidth": line.width} | look(line.pen, name, dots=line.dots))
     for start, stop in chart.pale:
         panel.axvspan(start, stop, color="white", alpha=0.6, linewidth=0.0, zorder=2.5)
     for mark in chart.marks:
-        alone = {"linestyle": "", "zorder": 3.0}
-        panel.plot([mark.x], [mark.y], **look(mark.pen, dots=True, hollow=mark.hollow) | alone)
+        hollow = {"marker": "D", "markerfacecolor": "white"} if mark.hollow else {}
+        alone = {"linestyle": "", "zorder": 3.0, **hollow}
+        panel.plot([mark.x], [mark.y], **look(mark.pen, mark.text, dots=True) | alone)
     for guide in chart.guides:
         panel.axvline(guide.x, color="0.3", linewidth=0.9, linestyle=":")
         if guide.y is not None:
-            panel.plot([guide.x], [guide.y], **look(guide.pen, dots=True) | {"linestyle": "", "markersize": 7.0})
+            alone = {"linestyle": "", "markersize": 7.0}
+            panel.plot([guide.x], [guide.y], **look(guide.pen, guide.legend, dots=True) | alone)
     _draw_bars(panel, chart)
     _write(panel, chart)
     rows = [Tick(float(row), bar.label(BAR_LETTERS)) for row, bar in enumerate(() if chart.names else chart.bars)]
@@ -206,7 +211,7 @@ def _inches(panel: Panel) -> float:
 
 def lay_out(panel: Panel, name: str, axis: Axis, label: str, about: int, names: Sequence[Tick] = ()) -> None:
     """Give an axis (x or y) its scale, limits where they are known, ticks, which may be ``names``, and label."""
-    across, own = name == "x", panel.xaxis if name == "x" else panel.yaxis
+    across, own = name == "x", cast("Any", panel.xaxis if name == "x" else panel.yaxis)
     set_scale = panel.set_xscale if across else panel.set_yscale
     if axis.kind == "skewed":
         set_scale("function", functions=[np.vectorize(one, otypes=[float]) for one in (axis.place, axis.value_at)])

@@ -103,8 +103,8 @@ def _curve_chart(feature: Feature, shown: Sequence[int], outputs: Ranks, units: 
     dots: list[Markup] = []
     for line, (output, rank) in zip(chart.lines, outputs, strict=True):
         data = {"data_output": output, "hidden": rank is None}
-        lines.append(svg.curve_line(line.x, line.y, axes, f"line out-{rank or 0}", **data))
-        dots.append(placed(element("circle", {"class": f"dot out-{rank or 0}", "r": 4.5}), **data))
+        lines.append(svg.curve_line(line.x, line.y, axes, f"line out-{rank or 0}", "", **data))
+        dots.append(placed(element("circle", {"class": f"dot out-{rank or 0}", "r": 4.5}), name=None, **data))
     bands = [svg.band(band, axes, "limits", data_output=0) for band in chart.bands]
     area = element(
         "svg",

@@ -31,7 +31,7 @@ def edits(explanation: Explanation) -> Markup:
     rows = [_row(edit, explanation.outputs)[:shown] for edit in explanation.edits]
     text = (
         "The model was changed after the fit, in this order. The certificate, the held-out losses and the path "
-        "speak of the model before. Dashed: the effect before the change; solid: after it."
+        "are those of the model before. Dashed: the effect before the change; solid: after it."
     )
     if with_loss:
         text += " The loss is the mean over rows that were given for it."
@@ -67,8 +67,10 @@ def _most_changed(curves: Sequence[Curve]) -> int:
     if len(curves) == 1:
         return int(np.argmax(np.ptp(np.array(curves[0].effect), axis=0)))
     x = np.unique(np.concatenate([curve.x for curve in curves]))
-    old, new = ([np.interp(x, curve.x, column) for column in np.transpose(curve.effect)] for curve in curves)
-    return int(np.argmax(np.abs(np.subtract(old, new)).max(axis=1)))
+    old, new = (
+        np.array([np.interp(x, curve.x, column) for column in zip(*curve.effect, strict=True)]) for curve in curves
+    )
+    return int(np.argmax(np.abs(old - new).max(axis=1)))
 
 
 def _lines(edit: EditRecord, curves: Mapping[str, Curve], output: int) -> list[Markup]:
@@ -84,7 +86,7 @@ def _lines(edit: EditRecord, curves: Mapping[str, Curve], output: int) -> list[M
 
 
 def _levels(levels: Sequence[str], curves: Mapping[str, Curve], output: int) -> list[Markup]:
-    """Return a ring before and a dot after for each level, joined by a line; pointing at them says which it is."""
+    """Return a ring before and a dot after for each level, joined by a line; a hint names the level."""
     effects: dict[str, dict[str, float]] = {level: {} for level in levels}
     for kind, curve in curves.items():
         for level, row in zip(levels, curve.effect, strict=True):

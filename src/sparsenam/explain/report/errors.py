@@ -1,4 +1,4 @@
-"""What predictions are worth: calibration, ROC curve and a threshold to choose, residuals, survival curves."""
+"""How good predictions are: calibration, ROC curve and a threshold to choose, residuals, survival curves."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LISTED = (0.5, 0.8, 0.9, 0.95)  # shares of the errors
 
 
 def performance(explanation: Explanation) -> Markup:
-    """Return how predictions compare with what came true; nothing where the model does not know."""
+    """Return how predictions compare with the target; nothing where that was not measured."""
     known: dict[str, Any] | None = explanation.card.get("performance")
     if not known:
         return joined(())
@@ -72,13 +72,13 @@ def _of_classes(known: dict[str, Any]) -> list[Markup]:
     """Return calibration, and the ROC curve with a threshold to choose where the rows are known."""
     found, name = known["calibration"], str(known["of"])
     marks = [
-        Mark(x, y, 0, f"predicted {share_text(x)}, came true {share_text(y)}, {count_text(int(count), 'row')}")
+        Mark(x, y, 0, f"predicted {share_text(x)}, observed {share_text(y)}, {count_text(int(count), 'row')}")
         for x, y, count in zip(found["predicted"], found["observed"], found["counts"], strict=True)
     ]
     lines = (DIAGONAL, Line(found["predicted"], found["observed"]))
     chart = Chart("Calibration", SHARE, SHARE, ("predicted →", ""), lines, marks=marks)
     text = (
-        f"Calibration of {name!r}: upward the share that came true. On the grey line probabilities mean what they say."
+        f"Calibration of {name!r}: observed share (upward) against predicted probability. On the grey line they agree."
     )
     figures = [figure(draw(chart, "calibration", HEIGHT), text)]
     if "thresholds" not in known:
@@ -87,11 +87,11 @@ def _of_classes(known: dict[str, Any]) -> list[Markup]:
     positive, negative = max(int(known["positive"]), 1), max(int(known["rows"]) - int(known["positive"]), 1)
     x, y = [*(b / negative for b in wrong), 0.0], [*(a / positive for a in right), 0.0]
     area = sum((x1 - x2) * (y1 + y2) / 2 for (x1, y1), (x2, y2) in pairwise(zip(x, y, strict=True)))
-    chart = Chart("ROC curve", SHARE, SHARE, ("share of the others called so →", ""), (DIAGONAL, Line(x, y)))
+    chart = Chart("ROC curve", SHARE, SHARE, ("false positive rate →", ""), (DIAGONAL, Line(x, y)))
     dot = placed(element("circle", {"class": "dot out-1", "r": 5}), name="threshold-dot", hidden=True)
     text = (
-        f"ROC curve: upward the share of {name!r} that is called so. Area {number_text(area, 3)}: 1 is perfect, "
-        "0.5 is chance."
+        f"ROC curve: true positive rate of {name!r} (upward) against false positive rate. Area "
+        f"{number_text(area, 3)}: 1 is perfect, 0.5 is chance."
     )
     chooser = _chooser("threshold", f"Call {name!r} from", len(right) - 1)
     return [*figures, figure(draw(chart, "roc", HEIGHT, dot), text, chooser)]
@@ -108,7 +108,7 @@ def _of_numbers(known: dict[str, Any]) -> list[Markup]:
             for a, b in zip(x, y, strict=True)
         ]
         chart = Chart("Residuals over predictions", across, upward, ("predicted →", ""))
-        text = "Residuals (what came true less what was predicted) over predictions. Look for a bend or a funnel."
+        text = "Residuals (observed minus predicted) over predictions. Look for a bend or a funnel."
         drawn = figure(draw(chart, "residuals", HEIGHT, *dots, left=70.0), text)
     else:
         text, lines = "Share of rows by the size of their error", (Line(errors["within"], errors["share"]),)
@@ -123,7 +123,7 @@ def _of_numbers(known: dict[str, Any]) -> list[Markup]:
 
 
 def _chooser(name: str, label: str, high: int) -> Markup:
-    """Return a slider from 0 to ``high`` that the script reads, and the place where it says what that means."""
+    """Return a slider from 0 to ``high`` that the script reads, and the place for its result."""
     middle = (high + 1) // 2
     slider = element("input", {"type": "range", "id": name, "min": 0, "max": high, "value": middle})
     labelled = element("label", None, element("span", None, label), " ", slider)

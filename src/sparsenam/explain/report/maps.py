@@ -7,7 +7,7 @@ of what adds and what takes, so that every scheme has its map.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 
 import numpy as np
@@ -18,7 +18,20 @@ from sparsenam.explain.drawing import percent
 from sparsenam.explain.explanation import Explanation
 from sparsenam.explain.pairs import Pair
 from sparsenam.explain.report import svg
-from sparsenam.explain.report.markup import Markup, clean, element, joined, name_element, note, section, table
+from sparsenam.explain.report.markup import (
+    Markup,
+    card,
+    check,
+    clean,
+    element,
+    in_numbers,
+    joined,
+    name_element,
+    note,
+    section,
+    select,
+    some,
+)
 from sparsenam.explain.report.svg import UNITS, placed
 from sparsenam.explain.surfaces import CellAxis, Surface, surface
 from sparsenam.text import abbreviations, number_text, shorten, signed_text
@@ -94,19 +107,14 @@ def _card(index: int, pair: Pair, explanation: Explanation, shown: Sequence[int]
     parts = [" · ".join((*facts, *filter(None, [made[0].out_of_view])))]
     if len(shown) > 1:
         parts.append(element("span", {"class": "without-script"}, f" · drawn for {explanation.outputs[shown[0]]}"))
-    check = element("input", {"type": "checkbox", "class": "summed"})
-    controls = [element("label", {"class": "check"}, check, element("span", None, "Summed surface"))]
+    controls = [check("Summed surface", **{"class": "summed"})]
     if len(shown) > 1:
-        options = [
-            element("option", {"value": str(rank)}, explanation.outputs[output]) for rank, output in enumerate(shown)
-        ]
-        labelled = (element("span", None, "Output"), element("select", {"class": "of-output"}, *options))
-        controls.append(element("label", None, *labelled))
-    return element(
-        "article",
-        {"class": "card", "id": f"pair-{index}", "aria-labelledby": f"pair-{index}-name"},
-        element("h3", {"id": f"pair-{index}-name"}, *names),
-        element("p", {"class": "facts-line"}, *parts),
+        names_of = [explanation.outputs[output] for output in shown]
+        controls.append(select("Output", names_of, **{"class": "of-output"}))
+    return card(
+        f"pair-{index}",
+        names,
+        parts,
         element("div", {"class": "map-controls with-script"}, *controls),
         _chart(pair, made, explanation),
         element("div", {"class": "foot with-script"}, element("output", {"class": "readout"})),
@@ -138,22 +146,19 @@ def _chart(pair: Pair, made: Sequence[Surface], explanation: Explanation) -> Mar
 def _layer(cells: Surface, values: Matrix) -> Markup:
     """Return the cells in their colours, one path a colour."""
     steps = np.clip(np.round(STEPS * values / cells.largest(values)), -STEPS, STEPS).astype(int)
-    paths = _paths(cells, steps)
-    drawn = [
-        element("path", {"d": path, "class": f"{'p' if step > 0 else 'm'}{abs(step)}"})
-        for step, path in sorted(paths.items())
-        if step
-    ]
-    return svg.stretched(*drawn, shape_rendering="crispEdges")
+    return _painted(cells, steps, {step: f"{'p' if step > 0 else 'm'}{abs(step)}" for step in np.unique(steps) if step})
 
 
 def _veil(cells: Surface) -> Markup:
     """Return what makes cells with few rows pale."""
     veils = np.searchsorted(FULL, cells.fullness, side="left")
-    paths = _paths(cells, veils)
-    drawn = [
-        element("path", {"d": path, "class": f"v{veil}"}) for veil, path in sorted(paths.items()) if veil < len(VEILS)
-    ]
+    return _painted(cells, veils, {veil: f"v{veil}" for veil in range(len(VEILS))})
+
+
+def _painted(cells: Surface, kinds: NDArray[np.intp], names: Mapping[int, str]) -> Markup:
+    """Return the cells of each kind that has a name as one path of that class."""
+    paths = _paths(cells, kinds)
+    drawn = [element("path", {"d": paths[kind], "class": name}) for kind, name in names.items() if kind in paths]
     return svg.stretched(*drawn, shape_rendering="crispEdges")
 
 
@@ -233,20 +238,13 @@ def _bottom(axis: CellAxis, height: float) -> Markup:
 
 def _numbers(pair: Pair, cells: Surface, output: str) -> Markup:
     """Return some cells as a table, for readers who do not see the map."""
-    rows, columns = (_some(len(axis.spans)) for axis in (cells.one, cells.other))
+    rows, columns = (some(len(axis.spans), TABLE_CELLS) for axis in (cells.one, cells.other))
     heads = [pair.name, *(cells.other.texts[column] for column in columns)]
     lines = [
         (cells.one.texts[row], *(signed_text(float(cells.effect[row, column])) for column in columns))
         for row in reversed(rows)
     ]
-    caption = f"Joint effect{f' on {output}' if output else ''} in some cells"
-    listed = table(caption, heads, lines, range(1, len(heads)))
-    return element("details", {"class": "numbers"}, element("summary", None, "Numbers"), listed)
-
-
-def _some(count: int) -> list[int]:
-    """Return some indices below a number, ends included."""
-    return sorted({round(step * (count - 1) / (TABLE_CELLS - 1)) for step in range(TABLE_CELLS)})
+    return in_numbers(f"Joint effect{f' on {output}' if output else ''} in some cells", heads, lines)
 
 
 def _axis_data(axis: CellAxis) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""HTML and SVG text in which nothing a table says can become markup; tables and lists made of it."""
+"""HTML and SVG text in which no cell of a table can become markup; tables, lists, cards and controls made of it."""
 
 from __future__ import annotations
 
@@ -59,6 +59,43 @@ def section(identifier: str, title: str, *children: str) -> Markup:
     """Return one part of the report with its heading."""
     heading = element("h2", {"id": f"{identifier}-title"}, title)
     return element("section", {"id": identifier, "aria-labelledby": f"{identifier}-title"}, heading, *children)
+
+
+def card(identifier: str, name: Sequence[str], facts: Sequence[str], *children: str) -> Markup:
+    """Return one card of a section: a name, a line of facts, and what it shows."""
+    heading = element("h3", {"id": f"{identifier}-name"}, *name)
+    attributes = {"class": "card", "id": identifier, "aria-labelledby": f"{identifier}-name"}
+    return element("article", attributes, heading, element("p", {"class": "facts-line"}, *facts), *children)
+
+
+def select(label: str, options: Iterable[str | tuple[str, str]], **attributes: str) -> Markup:
+    """Return a choice among (value, text); the value of a text alone is its number."""
+    pairs = [(str(index), one) if isinstance(one, str) else one for index, one in enumerate(options)]
+    listed = [element("option", {"value": value}, text) for value, text in pairs]
+    return labelled(label, element("select", attributes, *listed))
+
+
+def labelled(text: str, control: Markup) -> Markup:
+    """Return a control after its label."""
+    return element("label", None, element("span", None, text), control)
+
+
+def check(text: str, **attributes: str) -> Markup:
+    """Return a box to tick before its label."""
+    box = element("input", {"type": "checkbox", **attributes})
+    return element("label", {"class": "check"}, box, element("span", None, text))
+
+
+def in_numbers(caption: str, heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Markup:
+    """Return a drawing as a table to unfold, for readers who do not see it."""
+    listed = table(caption, heads, rows, range(1, len(heads)))
+    return element("details", {"class": "numbers"}, element("summary", None, "Numbers"), listed)
+
+
+def some(count: int, most: int) -> list[int]:
+    """Return up to so many indices below a number, ends included."""
+    steps = min(most, count)
+    return sorted({round(step * (count - 1) / max(steps - 1, 1)) for step in range(steps)})
 
 
 def note(*children: str) -> Markup:

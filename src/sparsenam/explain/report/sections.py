@@ -6,25 +6,31 @@ import math
 from collections.abc import Sequence
 
 from sparsenam.explain.charts import loss_chart, path_chart, shown_output, waterfall
-from sparsenam.explain.explanation import Curve, Explanation, Feature, Level
+from sparsenam.explain.explanation import Explanation, Feature, Level
 from sparsenam.explain.local import Contribution, LocalExplanation, RowExplanation, describe_effect
 from sparsenam.explain.pairs import Pair
 from sparsenam.explain.report.drawings import draw_shape, waterfall_chart
 from sparsenam.explain.report.markup import (
     Markup,
+    card,
+    check,
     element,
     facts,
     figure,
+    in_numbers,
     joined,
+    labelled,
     name_element,
     note,
     section,
+    select,
     setting_text,
     settings_table,
+    some,
     table,
 )
 from sparsenam.explain.report.svg import PENS, UNITS, draw, mark, placed, rectangle, stretched
-from sparsenam.explain.shapes import drawn_levels, has_levels, levels_note
+from sparsenam.explain.shapes import drawn_levels, has_levels, kept_text, levels_note
 from sparsenam.findings import Finding
 from sparsenam.text import (
     MISSING,
@@ -64,8 +70,7 @@ def summary(explanation: Explanation) -> Markup:
     """Return what the model is, in a sentence and a few facts."""
     features, card = explanation.features, explanation.card
     count = len(features) + len(explanation.dropped)
-    joint = f" and {count_text(len(explanation.pairs), 'pair')}" if explanation.pairs else ""
-    lead: list[str] = [f"The model keeps {len(features)} of {count_text(count, 'column')}{joint}."]
+    lead: list[str] = [f"The model keeps {kept_text(explanation)}."]
     if features:
         names = [part for feature in features[:3] for part in (name_element(feature.name), ", ")]
         lead += [" Strongest: ", *names[:-1], "."]
@@ -94,12 +99,12 @@ def summary(explanation: Explanation) -> Markup:
 
 
 def _fitted(explanation: Explanation) -> str:
-    """Return what to add to a heading that speaks of the fit and not of an edited model."""
+    """Return what to add to a heading about the fit and not about an edited model."""
     return ", before the edits" if explanation.edits else ""
 
 
 def _notes(explanation: Explanation) -> Markup:
-    """Return in a box what to know before trusting the choice; nothing where there is nothing to say."""
+    """Return in a box what to know before trusting the choice; nothing where there are no notes."""
     if not explanation.notes:
         return joined(())
     listed = [element("li", None, sentence) for sentence in explanation.notes]
@@ -180,28 +185,16 @@ def _controls(explanation: Explanation) -> Markup:
     orders = {"importance": "importance", "name": "name", "entry": "entry on the path"}
     if all(feature.entry is None for feature in explanation.features):
         del orders["entry"]
-    parts = [_labelled("Search", element("input", search)), _labelled("Sort by", _select("order", orders))]
+    parts = [labelled("Search", element("input", search)), select("Sort by", orders.items(), id="order")]
     if len(explanation.outputs) > 1:
         together = "all" if len(explanation.outputs) <= len(PENS) else f"the {len(PENS)} strongest"
-        names = {str(choice): name for choice, name in enumerate((together, *explanation.outputs))}
-        parts.append(_labelled("Output", _select("output", names)))
+        parts.append(select("Output", (together, *explanation.outputs), id="output"))
     if any(has_levels(feature) and feature.kind != "ordered" for feature in explanation.features):
-        by = {"given": "effect", "count": "frequency"} if len(explanation.outputs) == 1 else {"count": "frequency"}
-        by = by if len(by) > 1 else {"given": "frequency", "effect": "effect"}
-        parts.append(_labelled("Levels by", _select("levels", by)))
-    same = element("input", {"type": "checkbox", "id": "same"})
-    parts.append(element("label", {"class": "check"}, same, element("span", None, "Same scale for all")))
-    parts.append(element("span", {"id": "found", "role": "status"}))
+        by_effect, by_count = {"given": "effect", "count": "frequency"}, {"given": "frequency", "effect": "effect"}
+        by = by_effect if len(explanation.outputs) == 1 else by_count
+        parts.append(select("Levels by", by.items(), id="levels"))
+    parts += [check("Same scale for all", id="same"), element("span", {"id": "found", "role": "status"})]
     return element("div", {"class": "controls with-script", "role": "search"}, *parts)
-
-
-def _labelled(text: str, control: Markup) -> Markup:
-    return element("label", None, element("span", None, text), control)
-
-
-def _select(identifier: str, options: dict[str, str]) -> Markup:
-    listed = [element("option", {"value": value}, text) for value, text in options.items()]
-    return element("select", {"id": identifier}, *listed)
 
 
 def _legend(explanation: Explanation, shown: Sequence[int]) -> Markup:
@@ -216,17 +209,15 @@ def _legend(explanation: Explanation, shown: Sequence[int]) -> Markup:
 
 
 def _card(index: int, feature: Feature, explanation: Explanation, shown: Sequence[int]) -> Markup:
-    heading = element("h3", {"id": f"feature-{index}-name"}, name_element(feature.name))
     drawing = element("div", {"class": "shape"}, draw_shape(feature, shown, explanation))
     read_out = element("output", {"class": "readout with-script"})
     button = element("button", {"type": "button", "class": "reset", "hidden": True}, "Reset zoom")
     foot = element("div", {"class": "foot with-script"}, read_out, button)
-    attributes = {"class": "card", "id": f"feature-{index}", "aria-labelledby": f"feature-{index}-name"}
-    parts = (heading, _facts(index, feature), drawing, foot, _numbers(feature, explanation))
-    return element("article", attributes, *parts, _not_drawn(feature))
+    parts = (drawing, foot, _numbers(feature, explanation), _not_drawn(feature))
+    return card(f"feature-{index}", [name_element(feature.name)], _facts(index, feature), *parts)
 
 
-def _facts(index: int, feature: Feature) -> Markup:
+def _facts(index: int, feature: Feature) -> list[str]:
     importance = number_text(feature.mean_absolute, 3)
     parts: list[str] = [f"{feature.kind_and_form} · importance {importance} · rank {index + 1}"]
     if text := levels_note(feature):
@@ -237,7 +228,7 @@ def _facts(index: int, feature: Feature) -> Markup:
         for name, share in strongest:
             parts += [name_element(name), f" ({number_text(share, 2)} of its effect)", ", "]
         parts.pop()
-    return element("p", {"class": "facts-line"}, *parts)
+    return parts
 
 
 def _numbers(feature: Feature, explanation: Explanation) -> Markup:
@@ -257,13 +248,13 @@ def _numbers(feature: Feature, explanation: Explanation) -> Markup:
         drawn = f"; {len(drawn_levels(feature)) - len(missing)} drawn" if levels_note(feature) else ""
         caption = f"{count} levels{drawn}" + (f"; {count - MOST_ROWS} not listed" if count > MOST_ROWS else "")
     else:
-        assert feature.curve is not None
-        points = table_points(feature.curve)
+        curve = feature.curve
+        assert curve is not None
+        points = [(curve.x[index], curve.effect[index]) for index in some(len(curve.x), TABLE_POINTS)]
         rows = [(value_text(x, feature.kind), *effect_texts(effect)) for x, effect in points]
         rows += [(MISSING, *effect_texts(cell.effect)) for cell in missing]
         heads, caption = ("Value", *effects), "Effects at some values"
-    listed = table(caption, heads, rows, range(1, len(heads)))
-    return element("details", {"class": "numbers"}, element("summary", None, "Numbers"), listed)
+    return in_numbers(caption, heads, rows)
 
 
 def _not_drawn(feature: Feature) -> Markup:
@@ -274,14 +265,6 @@ def _not_drawn(feature: Feature) -> Markup:
         return joined(())
     texts = [f"{level.name} {' / '.join(map(signed_text, level.effect))}" for level in levels]
     return element("p", {"class": "on-paper"}, f"Not drawn: {'; '.join(texts)}.")
-
-
-def table_points(curve: Curve) -> list[tuple[float, tuple[float, ...]]]:
-    """Return some points of the curve, ends included, evenly spread over its points."""
-    last = len(curve.x) - 1
-    count = min(TABLE_POINTS, last + 1)
-    chosen = sorted({round(step * last / max(count - 1, 1)) for step in range(count)})
-    return [(curve.x[index], curve.effect[index]) for index in chosen]
 
 
 def local_rows(local: LocalExplanation) -> Markup:
@@ -365,32 +348,32 @@ def finding_section(finding: Finding) -> Markup:
 
 def model_card(explanation: Explanation) -> Markup:
     """Return the facts that let a reader judge and repeat the fit."""
-    card = explanation.card
-    seconds = card.get("seconds")
+    known = explanation.card
+    seconds = known.get("seconds")
     pairs = [
-        ("Estimator", setting_text(card.get("estimator"))),
-        ("Rows × columns", f"{_whole(card.get('rows'))} × {setting_text(card.get('columns'))}"),
-        ("Penalty weight α", setting_text(card.get("alpha"))),
-        ("Family", setting_text(card.get("family"))),
+        ("Estimator", setting_text(known.get("estimator"))),
+        ("Rows × columns", f"{_whole(known.get('rows'))} × {setting_text(known.get('columns'))}"),
+        ("Penalty weight α", setting_text(known.get("alpha"))),
+        ("Family", setting_text(known.get("family"))),
         ("Link", explanation.link),
         ("Time to fit", NOTHING if seconds is None else f"{number_text(seconds, 3)} s"),
-        ("Made", setting_text(card.get("created"))[:16].replace("T", " ")),
+        ("Made", setting_text(known.get("created"))[:16].replace("T", " ")),
     ]
-    certificate = settings_table(f"Certificate{_fitted(explanation)}", card.get("certificate"))
+    certificate = settings_table(f"Certificate{_fitted(explanation)}", known.get("certificate"))
     second = (
-        settings_table("Source of the rows", card.get("source")),
-        settings_table("Versions", card.get("versions")),
+        settings_table("Source of the rows", known.get("source")),
+        settings_table("Versions", known.get("versions")),
         certificate or note("No certificate of optimality was given."),
-        settings_table("Certificate of the pairs", card.get("pair_certificate")),
+        settings_table("Certificate of the pairs", known.get("pair_certificate")),
     )
-    parts = (settings_table("Settings", card.get("settings")), element("div", None, *second))
+    parts = (settings_table("Settings", known.get("settings")), element("div", None, *second))
     return section(
         "card", "Model card", facts(pairs), element("div", {"class": "tables"}, *parts), _history(explanation)
     )
 
 
 def _history(explanation: Explanation) -> Markup:
-    """Return the last epochs of a network; nothing for Cox's model, whose last of many small fits says nothing."""
+    """Return the last epochs of a network; nothing for Cox's model, which is the last of many small fits."""
     history = explanation.history[-MOST_HISTORY:]
     if not history or explanation.task == "survival":
         return joined(())

@@ -42,7 +42,7 @@ _MARKS = {
 def chart(title: str, height: float, room: tuple[float, float, float, float], *children: str, name: str) -> Markup:
     """Return a chart whose inside is ``height`` pixels high, with room above, right, below and left for labels.
 
-    The title is what a screen reader says.
+    The title is for screen readers.
     """
     above, right, below, left = room
     style = f"height:{height + above + below:g}px;padding:{above:g}px {right:g}px {below:g}px {left:g}px"
@@ -50,10 +50,10 @@ def chart(title: str, height: float, room: tuple[float, float, float, float], *c
     return element("svg", attributes, *children)
 
 
-def placed(*children: str, x: float | str | None = None, y: float | str | None = None, **more: object) -> Markup:
-    """Return the children moved to a point: numbers are pixels, text is a share in per cent."""
-    name = more.pop("name", None)
-    return element("svg", {"x": x, "y": y, "class": name, **more}, *children)
+def placed(*children: str, name: str | None = None, **more: object) -> Markup:
+    """Return the children moved to ``x`` and ``y``: numbers are pixels, text is a share in per cent."""
+    place = {key: more.pop(key, None) for key in ("x", "y")}
+    return element("svg", {**place, "class": name, **more}, *children)
 
 
 def stretched(*children: str, rows: float = UNITS, **more: object) -> Markup:
@@ -63,7 +63,7 @@ def stretched(*children: str, rows: float = UNITS, **more: object) -> Markup:
 
 
 def label(x: float | str, y: float, text: str, anchor: str = "start", name: str = "tick", **more: object) -> Markup:
-    """Return a label; ``full`` is shown in its stead where the mouse rests, ``dx`` moves it by pixels."""
+    """Return a label; ``full`` is shown as a hint, ``dx`` moves it by pixels."""
     full = str(more.pop("full", text))
     attributes = {"x": x, "y": y, "text-anchor": anchor, "class": name, **more}
     return element("text", attributes, text, *_hint("" if full == text else full))
@@ -113,7 +113,7 @@ def band(area: Band, axes: Axes, name: str, **more: object) -> Markup:
 
 
 def _hint(text: str) -> list[Markup]:
-    """Return what is shown where the mouse rests."""
+    """Return the hint that is shown when a pointer rests on a mark."""
     return [element("title", None, text)] if text else []
 
 
@@ -125,7 +125,7 @@ def mark(rank: int, hint: str = "") -> Markup:
 def left_axis(axis: Axis, ticks: Sequence[Tick], spare: int = 0) -> Markup:
     """Return the labels and grid lines of a vertical axis, the line at zero darker; ``spare`` ones stay hidden."""
 
-    def slot(tick: Tick, **place: object) -> Markup:
+    def slot(tick: Tick, **place: str | bool) -> Markup:
         rule = line(0, 0, "100%", 0, "zero" if tick.value == 0 else "rule")
         return placed(rule, label(-6, 4, tick.text, "end"), name="slot", **place)
 
@@ -136,7 +136,7 @@ def left_axis(axis: Axis, ticks: Sequence[Tick], spare: int = 0) -> Markup:
 def bottom_axis(axis: Axis, ticks: Sequence[Tick], y: float, rule: float | None = None, spare: int = 0) -> Markup:
     """Return the labels of a horizontal axis at ``y`` pixels, with short lines, or long ones up from there."""
 
-    def slot(tick: Tick, **place: object) -> Markup:
+    def slot(tick: Tick, **place: str | bool) -> Markup:
         kind = "axis" if rule is None else "zero" if tick.value == 0 else "rule"
         across = line(0, y, 0, y + 4, kind) if rule is None else line(0, y - rule, 0, y, kind)
         return placed(across, label(0, y + 16, tick.text, "middle"), name="slot", **place)
@@ -152,9 +152,7 @@ def draw(drawn: Chart, name: str, height: float, *more: Markup, left: float = 58
     tops = across.apart(drawn.tops, NARROW)
     errors = [curve_line([x, x], [low, high], axes, "error") for x, low, high in drawn.errors]
     lines = [
-        curve_line(
-            line.x, line.y, axes, "line other" if line.pen is None else f"line out-{line.pen}", line.name or None
-        )
+        curve_line(line.x, line.y, axes, "line other" if line.pen is None else f"line out-{line.pen}", line.name)
         for line in drawn.lines
     ]
     marks = [
@@ -194,7 +192,7 @@ def _guide(guide: Guide, drawn: Chart) -> Markup:
     others = [drawn.across.fraction(other.x) for other in drawn.guides if other is not guide]
     alone = "end" if place > 1 - NEAR_END else "start" if place < NEAR_END else "middle"
     anchor = alone if not others else "end" if place < others[0] else "start"  # two words point away from each other
-    if (anchor, alone) in {("start", "end"), ("end", "start")}:  # the other word has the better end
+    if (anchor, alone) in {("start", "end"), ("end", "start")}:  # the other word needs that side
         anchor = "middle"
     at = () if guide.y is None else (placed(mark(guide.pen, guide.text), y=drawn.upward.percent(guide.y, down=True)),)
     parts = (line(0, -4, 0, "100%", "chosen"), *at, label(0, -10, guide.text, anchor, "tick strong"))
