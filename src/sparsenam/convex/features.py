@@ -206,6 +206,10 @@ class RampFeatures:
             return np.eye(levels.n_frequent + levels.overall.shape[1])
         return bend_roughness(self._ramps(term))
 
+    def ramps(self, term: int) -> Ramps | int:
+        """Return the ramps of a term, or the number of columns of its levels."""
+        return self.roughness(term).shape[0] if self.prepared.levels[term] else self._ramps(term)
+
     def _levels(self, term: int) -> LevelColumns:
         prepared = self.prepared
         count = min(self._share(term), MOST_LEVELS)
@@ -299,6 +303,13 @@ class GroupedFeatures:
         """Return the design of ramps, the columns of a group being functions of places among knots."""
         members = [[features.at_knots(int(term)) for term in terms] for terms in self.grouping.members]
         return knot_design(members, [self.roughness(group) for group in range(len(members))], weights, freedoms)
+
+    def ramps(self, group: int) -> list[Ramps | int] | None:
+        """Return the ramps of a group's terms, the number of columns for levels; None where columns are no ramps."""
+        features = self.features
+        if not isinstance(features, RampFeatures) or features.hinges:
+            return None
+        return [features.ramps(int(term)) for term in self.grouping.members[group]]
 
     def freedom(self, group: int) -> float:
         """Return the degrees of freedom of a group: those of its terms, which for one of few columns are these."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
@@ -70,6 +70,10 @@ class ConvexProblem:
     def n_batches(self) -> int:
         """The number of weight vectors."""
         return self.weights.shape[0]
+
+    def first(self) -> ConvexProblem:
+        """Return the problem of batch 0 alone."""
+        return replace(self, weights=self.weights[:1], alpha_scales=self.alpha_scales[:1])
 
     @property
     def n_outputs(self) -> int:
@@ -331,10 +335,7 @@ class Certificate:
 
 
 def certify(
-    design: GroupedDesign,
-    target: Array,
-    family: Family,
-    weights: Array,
+    problem: ConvexProblem,
     theta: Array,
     intercept: Array,
     alpha: float,
@@ -346,8 +347,8 @@ def certify(
 
     Parameters
     ----------
-    target, weights
-        Shapes (rows, outputs) and (rows,).
+    problem
+        Of one batch.
     theta, intercept
         The solution in the solver's coordinates, shapes (groups, m, outputs) and (outputs,).
 
@@ -358,7 +359,7 @@ def certify(
         found at which the gradients of all unpenalised groups vanish: the gap would prove nothing.
     """
     check_convex(penalty)
-    problem = convex_problem(design, target, family, weights[None])
+    design = problem.design
     scores = _effects(design, theta)[None] + intercept[None, :, None]
     lengths = np.sqrt(np.sum(theta**2, axis=(1, 2)))
     # The dual point comes from the best intercept; the primal value from the one that was given.

@@ -25,9 +25,10 @@ from sparsenam.fitting.problem import FitProblem, Mask, Vector
 from sparsenam.model import AdditiveModel
 from sparsenam.penalties import NeedsFirstFit
 from sparsenam.selection import Compact
-from sparsenam.selection.alternatives import AlternativeSearch, SearchResult, SupportJudge, Tolerance, margin_for
+from sparsenam.selection.alternatives import AlternativeSearch, SearchResult, Tolerance, margin_for
 from sparsenam.selection.stability import columns_in_halves, columns_mask, columns_with_hazard, complementary_halves
 from sparsenam.selection.task import ConvexTask, twins_of
+from sparsenam.selection.walk import HeldOutJudge
 from sparsenam.tables import PreparedSample, Sample
 from sparsenam.threads import one_thread
 
@@ -193,14 +194,8 @@ def search_alternatives(
     chosen = [group for group, members in enumerate(grouping.members) if np.isin(terms[members], model.terms).any()]
     rule = question.plan.rule
     margin = margin_for(tolerance, rule if isinstance(rule, Compact) else Compact())
-    search = AlternativeSearch(
-        SupportJudge(task, splits, loss),
-        np.array(chosen, dtype=np.intp),
-        margin,
-        question.plan.settings.max_features,
-        lambda done: context.progress.report("other models", done),
-        context,
-    )
+    judge, groups = HeldOutJudge.of(task, splits, loss), np.array(chosen, dtype=np.intp)
+    search = AlternativeSearch(task, judge, groups, margin, question.plan.settings.max_features, context)
     return search.run(most), task
 
 

@@ -264,12 +264,12 @@ def _form(fit: Fit, column: int, curve: Curve, density: Density | None) -> str:
     asked = column_asked(fit, column)
     if asked is not None and asked != "smooth":
         return "+".join(word.strip() for word in str(asked).split("+"))
-    points, effect = np.array(curve.x), np.array(curve.effect)
+    points, effect = np.array(curve.x), np.array(curve.effect, dtype=np.float64)
     low, high = (points[0], points[-1]) if density is None else (density.edges[0], density.edges[-1])
     if not high > low:
         return "linear"
     x = np.linspace(low, high, POINTS)
-    values = np.stack([np.interp(x, points, each) for each in effect.T], axis=1)
+    values = np.stack([np.interp(x, points, effect[:, output]) for output in range(effect.shape[1])], axis=1)
     lines = np.stack([np.ones(POINTS), (x - low) / (high - low)], axis=1)
     rest = values - lines @ np.linalg.lstsq(lines, values, rcond=None)[0]
     moves = np.ptp(values, axis=0)

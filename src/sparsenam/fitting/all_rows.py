@@ -17,7 +17,7 @@ from sparsenam.families import Family
 from sparsenam.fitting.problem import FamilyProblem, Fitted, SmoothEvidence
 from sparsenam.model.additive import in_units
 from sparsenam.smooth.all_rows import AllRows, BlockProblem, fit_all_rows
-from sparsenam.smooth.newton import SmoothProblem
+from sparsenam.smooth.engine import SmoothProblem
 from sparsenam.tables import Sample, Scaling, TableEncoder
 from sparsenam.tables.blocks import Block, Blocks, VisitedBlocks
 from sparsenam.tables.encoder import News

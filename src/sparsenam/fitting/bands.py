@@ -12,8 +12,8 @@ from sparsenam.context import Context
 from sparsenam.fitting.problem import Fitted, SmoothEvidence, Vector
 from sparsenam.model.bands import LEVELS, Bands, TermBand, between
 from sparsenam.smooth.bands import band_freedom, curve_covariances, normal_draws, term_band
+from sparsenam.smooth.engine import SmoothProblem
 from sparsenam.smooth.grid import PairSpread
-from sparsenam.smooth.newton import SmoothProblem
 from sparsenam.smooth.uncertainty import FitPosterior
 
 ENOUGH, SCARCE = 5.0, 3.0  # working weights for each degree of freedom: bands without a caveat, and any at all

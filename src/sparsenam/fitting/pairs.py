@@ -21,10 +21,10 @@ from sparsenam.model.additive import in_units, means_of_present
 from sparsenam.model.pairs import PairFunction, purified, with_margin
 from sparsenam.selection.choose import Choice, CrossValidation
 from sparsenam.selection.curve import among
-from sparsenam.selection.pairs import WorkingResponse, choose_pairs
+from sparsenam.selection.pairs import PairTask, WorkingResponse, choose_pairs
 from sparsenam.selection.screen import screen
+from sparsenam.smooth.engine import LIGHTEST, SmoothProblem
 from sparsenam.smooth.fit import SmoothFit
-from sparsenam.smooth.newton import LIGHTEST, SmoothProblem
 from sparsenam.smooth.pairs import MOST_MEGABYTES, PairFit, fit_pairs, least_megabytes
 from sparsenam.tables import PreparedSample, TableEncoder
 from sparsenam.tables.encoder import ColumnName, column_index
@@ -222,19 +222,8 @@ def find_pairs(
     groups = _groups_of(prepared, kept | set(np.unique(candidates).tolist()))
     mains = choice.task.design.columns(groups)[:, rows].astype(np.float64)
     names = [" × ".join(prepared.names[int(term)] for term in pair) for pair in candidates]
-    taken, certificate = choose_pairs(
-        prepared.x,
-        prepared.levels,
-        candidates,
-        names,
-        working,
-        mains,
-        among(plan.splits, rows),
-        plan.rule,
-        most=most,
-        n_tested=len(tested),
-        context=context,
-    )
+    pairs = PairTask(prepared.x, prepared.levels, candidates, names, working, mains, len(tested))
+    taken, certificate = choose_pairs(pairs, among(plan.splits, rows), plan.rule, most, context)
     chosen = tuple((int(candidates[index, 0]), int(candidates[index, 1])) for index in taken)
     return PairsFound(chosen, certificate)
 

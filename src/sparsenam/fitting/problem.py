@@ -21,7 +21,7 @@ from sparsenam.selection.choose import (
     choose_at,
     choose_by_cross_validation,
 )
-from sparsenam.selection.curve import Splits, held_out_counts
+from sparsenam.selection.curve import Splits
 from sparsenam.selection.task import ConvexTask, centred_effects
 from sparsenam.smooth.fit import SmoothFit
 from sparsenam.smooth.grid import PairSpread
@@ -124,7 +124,7 @@ class FamilyProblem:
 
     def judged_by(self, task: ConvexTask, splits: Splits, scores: Vector) -> tuple[ConvexTask, HeldOutLoss]:
         """Return the task, and the loss of held-out rows by which its supports are judged."""
-        return task, FamilyLoss.of(task, held_out_counts(splits, self.prepared.weights.size))
+        return task, FamilyLoss.of(task, splits)
 
     def finish(self, fitted: Fitted) -> Fitted:
         """Return the fit as users see it: unchanged."""

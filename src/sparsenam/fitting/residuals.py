@@ -12,8 +12,8 @@ from sparsenam.fitting.problem import FamilyProblem, FitProblem, Fitted
 from sparsenam.fitting.spread import spread_of
 from sparsenam.model.residuals import LeftOutRows, Residuals, class_residuals, is_of_classes
 from sparsenam.selection.choose import Choice
+from sparsenam.smooth.engine import SmoothProblem
 from sparsenam.smooth.leave_one_out import left_out_evenly, left_out_scores
-from sparsenam.smooth.newton import SmoothProblem
 from sparsenam.smooth.uncertainty import FitPosterior
 from sparsenam.tables import Sample, TableEncoder
 from sparsenam.tables.sample import Matrix, Vector

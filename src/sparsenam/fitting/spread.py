@@ -14,10 +14,9 @@ from sparsenam.families import Gaussian
 from sparsenam.model import AdditiveModel
 from sparsenam.model.additive import finish
 from sparsenam.selection.screen import BINS, WIDTH, Binned
-from sparsenam.smooth.design import RampDesign, ramps_of
-from sparsenam.smooth.fit import Steps, solve
+from sparsenam.smooth.design import ramps_of
+from sparsenam.smooth.engine import MemoryRows, SmoothProblem, Steps, solve
 from sparsenam.smooth.leave_one_out import left_out_scores
-from sparsenam.smooth.newton import SmoothProblem
 from sparsenam.smooth.prior import Layout
 from sparsenam.smooth.uncertainty import FitPosterior
 from sparsenam.tables import PreparedSample, Scaling
@@ -93,8 +92,8 @@ def _fitted(sample: PreparedSample, context: Context) -> ErrorSpread | None:
     counts = [_levels_of(cells) - 1 if level else RAMPS for cells, level in _columns(sample)]
     ramps = [ramps_of(cells, sample.weights, max(count, 1)) for cells, count in zip(sample.x, counts, strict=True)]
     layout = Layout.of(ramps, sample.levels.tolist())
-    state = solve(task, layout, None, Steps(context))
-    design = RampDesign(layout, task.x, task.weights)
+    rows = MemoryRows(task, layout)
+    state, design = solve(rows, None, Steps(context)), rows.design
     scores = state.intercept + design.means @ state.coefficients + design.times(state.coefficients)
     precisions = layout.precisions(state.strengths)
     posterior = FitPosterior.at(

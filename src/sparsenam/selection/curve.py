@@ -14,8 +14,8 @@ from sklearn.model_selection import BaseCrossValidator, check_cv
 from sparsenam.codec import Bounds, MaybeNaN, Share, Size
 from sparsenam.errors import InputError, check_number, describe, nearest
 
-Rows = NDArray[np.intp]
-Splits = list[tuple[Rows, Rows]]
+Indices = NDArray[np.intp]
+Splits = list[tuple[Indices, Indices]]
 CrossValidator: TypeAlias = int | BaseCrossValidator | Iterable[tuple[ArrayLike, ArrayLike]]
 
 
@@ -96,7 +96,7 @@ def splits_of(
     pairs = check_cv(cast(BaseCrossValidator, cv)).split(np.zeros((counted.size, 1)), answer, groups)
     index = np.cumsum(counted) - 1
 
-    def among_counted(rows: ArrayLike) -> Rows:
+    def among_counted(rows: ArrayLike) -> Indices:
         found = np.asarray(rows)
         found = np.flatnonzero(found) if found.dtype == bool else found.astype(np.intp)
         if found.size and not -1 < found.min() <= found.max() < counted.size:
@@ -119,7 +119,7 @@ def batch_weights(weights: NDArray[np.float64], splits: Splits) -> NDArray[np.fl
     return batches
 
 
-def among(splits: Splits, rows: Rows) -> Splits:
+def among(splits: Splits, rows: Indices) -> Splits:
     """Return the folds of some rows (rows,), sorted, by their places among these; folds that hold none out are gone."""
     inside = [(train[np.isin(train, rows)], test[np.isin(test, rows)]) for train, test in splits]
     return [(np.searchsorted(rows, train), np.searchsorted(rows, test)) for train, test in inside if test.size]
@@ -138,7 +138,7 @@ Vector = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 HALF = 0.5  # share of the folds below which a kept column is not their choice
-LEAST_LUCK = 0.5  # standard errors: gas_bills (117 rows) loses 72 % without, docs/ablation.md
+LEAST_LUCK, MOST_LUCK = 0.5, 3.0  # standard errors: gas_bills (117 rows) loses 72 % without, docs/ablation.md
 CLEAR = 2.0  # standard errors from which a difference is there for certain
 
 # Means closer than this share of the empty model's loss are equal: far above rounding, which differs between
@@ -258,7 +258,7 @@ class CVCurve:
 
 def luck_among(n_columns: int) -> float:
     """Return the standard errors of a difference that chance may make among so many columns to choose from."""
-    return max(float(np.log10(max(n_columns, 1) / 3.0)), LEAST_LUCK)
+    return float(np.clip(np.log10(max(n_columns, 1) / 3.0), LEAST_LUCK, MOST_LUCK))
 
 
 def mean_and_error(values: Vector, weights: Vector) -> tuple[float, float]:
@@ -311,8 +311,9 @@ class Compact:
 
     With L the best held-out loss and L₀ that of the empty model, its loss is above L by at most
 
-    - log₁₀(p/3) standard errors of the difference, for p columns to choose from, and at least ½ (½ up to ten columns,
-      1 for thirty, 2 for three hundred): the more columns there are, the better the best point looks by chance;
+    - log₁₀(p/3) standard errors of the difference for p columns to choose from (½ up to ten columns, 1 for thirty, 2
+      for three hundred, 3 from three thousand on): the more columns there are, the better the best point looks by
+      chance;
     - and never more than ``share`` (3 %) of L₀ - L, which is what the best model explains, unless that gain is itself
       within two standard errors and there may be nothing to explain.
     """

@@ -191,8 +191,7 @@ class RampDesign(RampBasis):
 class SmoothState:
     """A fit: the columns' coefficients (columns, outputs) and the λ of each term that gave them.
 
-    ``spreads`` say how uncertain the coefficients of each output are; one where the outputs share them. ``loss`` is
-    the weighted sum over the rows.
+    ``spreads`` say how uncertain the coefficients of each output are; one where the outputs share them.
     """
 
     layout: Layout
@@ -202,17 +201,6 @@ class SmoothState:
     noise: float
     degrees_of_freedom: Vector
     spreads: Sequence[Spread]
-    loss: float
-
-    def by_term(self) -> list[tuple[Ramps, Matrix]]:
-        """Return each term's ramps and their coefficients, (m_j, outputs)."""
-        parts = zip(self.layout.ramps, self.layout.slices, strict=True)
-        return [(ramps, self.coefficients[columns]) for ramps, columns in parts]
-
-    def scores(self, x: Matrix, weights: Vector) -> Matrix:
-        """Return the scores of the rows of the fit, shape (rows, outputs): x is (terms, rows), weights (rows,)."""
-        design = RampDesign(self.layout, x, weights)
-        return self.intercept + design.means @ self.coefficients + design.times(self.coefficients)
 
 
 def _beyond(sums: Matrix) -> Matrix:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
-from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,154 +17,16 @@ from sparsenam.model import FittedCurve
 from sparsenam.smooth.constraints import (
     Cone,
     ConeSolution,
-    ConeSolver,
     Shape,
     StepBins,
     rounded,
     shape_function,
     step_bins,
-    together,
 )
-from sparsenam.smooth.design import LeastSquares, RampBasis, RampDesign, SmoothState, ramps_of
-from sparsenam.smooth.newton import Curvatures, NewtonStep, SmoothProblem
-from sparsenam.smooth.prior import Layout, Spread, posterior, updated_strengths
+from sparsenam.smooth.design import SmoothState, ramps_of
+from sparsenam.smooth.engine import MemoryRows, SmoothProblem, Steps, solve
+from sparsenam.smooth.prior import Layout
 from sparsenam.tables.sample import Matrix, Vector
-
-UPDATE_TOL = 0.01  # relative change of the degrees of freedom, twice in a row, at which the updates end
-LEAST_NOISE = 1e-8  # of σ², on the scale of a standardised target
-LARGE = 2500  # columns from which 6 updates must do instead of 15, each taking half a second and more
-
-
-class Steps:
-    """The solver's steps in all rounds of one fit: their number, which is reported, and the time for more."""
-
-    def __init__(self, context: Context) -> None:
-        self.progress, self.done = context.progress, 0
-        self.out_of_time = context.clock.laps()
-
-    def report(self) -> None:
-        """Report one more step."""
-        self.done += 1
-        self.progress.report("smooth", self.done)
-
-
-def has_converged(freedoms: Sequence[float]) -> bool:
-    """Return whether the sum of the degrees of freedom has changed little twice in a row."""
-    changes = [abs(now - last) < UPDATE_TOL * now + 0.02 for last, now in pairwise(freedoms[-3:])]
-    return len(changes) == 2 and all(changes)
-
-
-def solve(
-    task: SmoothProblem, layout: Layout, before: SmoothState | None, steps: Steps, cone: Cone | None = None
-) -> SmoothState:
-    """Return the fit with the ramps of ``layout``, in a cone if one is given, from a fit with other ramps, if any."""
-    design = RampDesign(layout, task.x, task.weights)
-    solver = None if cone is None else ConeSolver(cone, task.target.shape[1])
-    if task.family.is_quadratic:
-        return solve_squares(design, design.squared_error(task.weights, task.target), before, steps, solver)
-    return _solve_reweighted(task, design, before, steps, solver)
-
-
-def solve_squares(
-    basis: RampBasis,
-    quadratic: LeastSquares,
-    before: SmoothState | None,
-    steps: Steps,
-    solver: ConeSolver | None = None,
-) -> SmoothState:
-    """Alternate β with λ and σ², given sums over the rows alone; all outputs share one prior and one noise."""
-    layout, outputs = basis.layout, quadratic.moment.shape[1]
-    gram = quadratic.gram.matrix
-    noise = 0.5 if before is None else before.noise  # of a variance of 1: rather too rough than too smooth
-    carried = None if before is None else (before.layout, before.strengths)
-    used = strengths = layout.first_strengths(gram / noise, carried)
-    mean, freedom, freedoms = np.zeros_like(quadratic.moment), np.zeros(len(layout.ramps)), list[float]()
-    spreads: Sequence[Spread] = ()
-    for _ in range(15 if layout.size < LARGE else 6):
-        used, precisions = strengths, layout.precisions(strengths)
-        if solver is None:
-            spreads, traces = (), None  # the last one ends before the next, since it is large
-            mean, freedom, spreads = _most_probable(layout, quadratic, precisions, noise)
-        else:
-            spreads = solver.minima([gram] * outputs, used, noise, quadratic.moment / noise, np.zeros_like(mean))
-            mean, freedom, traces = together(spreads)
-        strengths = updated_strengths(layout, used, precisions, spreads, mean, outputs, traces)
-        rows = max(quadratic.gram.total - float(freedom.sum()) - 1.0, 1.0)
-        noise = max(quadratic.residual(mean) / (outputs * rows), LEAST_NOISE)
-        freedoms.append(float(freedom.sum()))
-        steps.report()
-        if has_converged(freedoms) or steps.out_of_time():
-            break
-    intercept = quadratic.intercept(mean) - basis.means @ mean
-    return SmoothState(layout, mean, intercept, used, noise, freedom, spreads, 0.5 * quadratic.residual(mean))
-
-
-def _most_probable(
-    layout: Layout, quadratic: LeastSquares, precisions: Sequence[Matrix], noise: float
-) -> tuple[Matrix, Vector, Sequence[Spread]]:
-    """Return β (columns, outputs), the degrees of freedom of the terms, and how uncertain β is."""
-    found = posterior(layout, quadratic.gram.matrix, precisions, noise)
-    return found.solve(quadratic.moment / noise), found.degrees_of_freedom, [found]
-
-
-def _solve_reweighted(
-    task: SmoothProblem, design: RampDesign, before: SmoothState | None, steps: Steps, solver: ConeSolver | None
-) -> SmoothState:
-    """Alternate a Newton step in β, shortened until the objective falls, with one update of λ and of φ."""
-    layout = design.layout
-    if before is None:
-        coefficients = np.zeros((layout.size, task.target.shape[1]))
-        intercept = task.family.best_constant(task.target, task.weights)
-    else:
-        coefficients, intercept = resampled(layout, before)
-    base = intercept + design.means @ coefficients
-    scores = base + design.times(coefficients)
-    used = strengths = list[Vector]()
-    freedom, freedoms = np.zeros(len(layout.ramps)), list[float]()
-    noise = dispersion(task.family, scores, task.target, task.weights, 1.0)
-    curvatures, spreads = Curvatures(task, design), cast(Sequence[Spread], ())
-    for number in range(25):
-        grams = curvatures.grams(scores)
-        if number == 0:
-            information = np.mean([gram.matrix for gram in grams], axis=0)
-            carried = None if before is None else (before.layout, before.strengths)
-            strengths = layout.first_strengths(information / noise, carried)
-        used, precisions = strengths, layout.precisions(strengths)
-        if solver is None:
-            found = [posterior(layout, gram.matrix, precisions, noise) for gram in grams]
-            newton, traces = NewtonStep(task, design, precisions, noise, grams, found), None
-            move, lift = newton.direction(coefficients, scores)
-        else:
-            newton = NewtonStep(task, design, precisions, noise, grams, ())
-            move, lift, found = newton.direction_in_cone(solver, used, coefficients, scores)
-            traces = together(found)[2]
-        turn = lift + design.times(move)
-        step = newton.length((coefficients, scores), (move, turn))
-        coefficients, scores, base = coefficients + step * move, scores + step * turn, base + step * lift
-        freedom = np.mean([each.degrees_of_freedom for each in found], axis=0)
-        spreads = found
-        strengths = updated_strengths(layout, used, precisions, found, coefficients, task.free_outputs, traces)
-        noise = dispersion(task.family, scores, task.target, task.weights, float(freedom.sum()) + 1.0)
-        # a shortened step changes little by itself
-        freedoms = [*freedoms, float(freedom.sum())] if step == 1.0 else [float(freedom.sum())]
-        steps.report()
-        if has_converged(freedoms) or steps.out_of_time():
-            break
-    if solver is not None:
-        coefficients = solver.cone.inside(coefficients)
-    intercept = base - design.means @ coefficients
-    return SmoothState(layout, coefficients, intercept, used, noise, freedom, spreads, task.loss(scores))
-
-
-def resampled(layout: Layout, before: SmoothState) -> tuple[Matrix, Vector]:
-    """Return coefficients and intercept of the function ``before``, read off at other knots."""
-    parts, intercept = list[Matrix](), before.intercept
-    for new, old, columns in zip(layout.ramps, before.layout.ramps, before.layout.slices, strict=True):
-        values = old.columns(new.knots) @ before.coefficients[columns]
-        parts.append(np.diff(values, axis=0))
-        intercept = intercept + values[0]
-    return np.concatenate(parts), intercept
-
 
 # MSE 1.09 and the like: mean test error of the synthetic regression, ten seeds, floor 1.0
 FIRST_RAMPS = 16  # of each term; matters little: MSE 1.08 with 16, 1.10 with 32, 1.09 with 64
@@ -212,6 +72,12 @@ class SmoothFit:
             strengths=tuple(self.strengths[term] for term in terms),
             shapes={number[term]: shape for term, shape in self.shapes.items() if term in number},
         )
+
+    def state(self, unordered: NDArray[np.bool_]) -> SmoothState:
+        """Return a fit without shapes as a state to start from; ``unordered`` (terms,) marks codes of levels."""
+        layout, coefficients = Layout.of(self.ramps, unordered.tolist()), np.concatenate(self.coefficients)
+        freedom, strengths = self.degrees_of_freedom, list(self.strengths)
+        return SmoothState(layout, coefficients, self.intercept, strengths, self.noise, freedom, ())
 
     def functions(self) -> list[FittedCurve]:
         """Return the effect of each term as a function of it, 0 at its first knot.
@@ -329,10 +195,10 @@ def _solve_shapes(
 ) -> SmoothState:
     """Return the fit with these ramps and shapes."""
     if not shapes:
-        return solve(task, Layout.of(ramps, unordered.tolist()), before, steps)
+        return solve(MemoryRows(task, Layout.of(ramps, unordered.tolist())), before, steps)
     jumping = [term in shapes and shapes[term].form == "steps" for term in range(len(ramps))]
     layout = Layout.of(ramps, unordered.tolist(), jumping)
-    return solve(task, layout, before, steps, Cone.of(layout, shapes))
+    return solve(MemoryRows(task, layout), before, steps, Cone.of(layout, shapes))
 
 
 def most_ramps(task: SmoothProblem, unordered: NDArray[np.bool_], shapes: Mapping[int, Shape]) -> NDArray[np.intp]:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol, cast
+from typing import Protocol, TypeAlias, cast
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import cho_solve, cholesky, lapack
 
 from sparsenam.convex.design import SPACING, Ramps
 from sparsenam.tables.sample import Matrix, Vector
+
+Array: TypeAlias = NDArray[np.float64]
 
 WEAK = 1.0  # share of the data's information in the first prior: from the smooth side, where steps are few and safe
 LOWEST, HIGHEST = 1e-6, 1e9  # of λ: the floor keeps the scores of separated classes finite
@@ -235,16 +238,25 @@ def updated_strengths(
         if layout.jumping[term]:
             prior = 1.0 / now if traces is None else traces[term]
             gained, squares = prior - covariance.diagonal(), np.sum(beta**2, axis=1) / free
-            factors = np.where(prior > 0.0, np.maximum(gained, 1e-10) / np.maximum(squares, 1e-14), 1.0)
-            updated.append(np.clip(now * np.clip(factors, 1.0 / LARGEST_STEP, LARGEST_STEP), LOWEST, HIGHEST))
+            updated.append(np.where(prior > 0.0, fellner_schall(now, gained, squares), now))
             continue
         gained = prior_traces(precisions[term], now, matrices) if traces is None else traces[term].copy()
         gained -= np.array([np.sum(covariance * matrix) for matrix in matrices])
         squares = np.array([np.sum(beta * (matrix @ beta)) for matrix in matrices]) / free
-        squares[0] += PULL * (1.0 - np.clip(now[0] * gained[0], 0.0, 1.0)) / now[0]
-        factors = np.maximum(gained, 1e-10) / np.maximum(squares, 1e-14)
-        updated.append(np.clip(now * np.clip(factors, 1.0 / LARGEST_STEP, LARGEST_STEP), LOWEST, HIGHEST))
+        squares[0] += pulled(now[0], gained[0])
+        updated.append(fellner_schall(now, gained, squares))
     return updated
+
+
+def fellner_schall(strengths: Array, gained: Array, squares: Array) -> Array:
+    """Return λ g/q within the limits of λ and of one update, for arrays of one shape; see `updated_strengths`."""
+    factors = np.maximum(gained, 1e-10) / np.maximum(squares, 1e-14)
+    return np.clip(strengths * np.clip(factors, 1.0 / LARGEST_STEP, LARGEST_STEP), LOWEST, HIGHEST)
+
+
+def pulled(strength: Array, gained: Array) -> Array:
+    """Return what keeps a weak term from 0, to be added to q₁; see `updated_strengths`."""
+    return PULL * (1.0 - np.clip(strength * gained, 0.0, 1.0)) / strength
 
 
 def prior_traces(precision: Matrix, strengths: Vector, matrices: Sequence[Matrix]) -> Vector:
