@@ -4,7 +4,8 @@
 
 Fits are kept in benchmarks/results/ablation.json and are not made again for the same source files. The table of
 docs/ablation.md is made of them: how often a mechanism changed anything, the paired change of the test loss, the tables
-that lose most and least without it, and CPU time. ``--summary`` makes the table and fits nothing.
+that lose most and least without it, and CPU time. ``--summary`` makes the table and fits nothing. Mechanisms that the
+library no longer has keep the figures with which they were judged.
 """
 
 import argparse
@@ -18,7 +19,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import signal_tables
-from bench import our_version
+from bench import load, our_version
 from bench_real import facts_of  # it sets one thread before numpy is imported
 from guarantees import table as table_of
 from paper_tables import TASKS
@@ -62,28 +63,11 @@ def compact(**settings):
     return change
 
 
-class Unclipped:
-    """numpy for one module, whose scores are not clipped to the range of the target."""
-
-    def __getattr__(self, name):
-        return getattr(np, name)
-
-    @staticmethod
-    def clip(values, low, high, **others):
-        return values if isinstance(low, np.ndarray) else np.clip(values, low, high, **others)
-
-
 def no_means(codes, n_levels, target, weights):
     """Return means of 0 for all levels, so that rare levels have no column."""
     from sparsenam.convex.features import PARTS
 
     return np.zeros((PARTS, n_levels, target.shape[1])), np.zeros((n_levels, target.shape[1]))
-
-
-def no_readmission():
-    from sparsenam.selection.choose import JudgedPoint
-
-    JudgedPoint.with_readmitted = lambda self, max_features: self
 
 
 @dataclass(frozen=True)
@@ -95,44 +79,21 @@ class Mechanism:
 
 
 MECHANISMS = {
-    "readmission": Mechanism("a dropped feature comes back if held-out rows clearly want it", no_readmission),
     "jumps": Mechanism(
         "the step away from a first or last value of many rows is not smoothed",
         put({"smooth.design:_with_jump": lambda *_: None}),
     ),
-    "stray rows": Mechanism(
-        "a few far rows that turn the end of a curve are left out",
-        put(
-            {"smooth.fit:_without_strays": lambda task, state, *_: (task, state, {}, np.zeros(len(task.target), bool))}
-        ),
-    ),
-    "lines": Mechanism(
-        "a curve of less than half a degree of freedom beyond a line becomes a line",
-        put({"smooth.fit:_with_lines": lambda task, state, *_: state}),
-    ),
     "PULL": Mechanism(
         "a weak term keeps a third of a degree of freedom", put({"smooth.prior:PULL": 0.0, "smooth.judge:PULL": 0.0})
-    ),
-    "WIDEST": Mechanism("the variance of a term is kept from growing without bound", put({"smooth.prior:WIDEST": 0.0})),
-    "fine curves": Mechanism(
-        "curves of up to 1000 knots where 2000 ramps do not suffice",
-        put({"fitting.detail:with_detail": lambda problem, choice, fitted, *_: unrefined(choice, fitted)}),
     ),
     "repeated folds": Mechanism(
         "folds are drawn up to four times below 1200 rows", put({"selection.curve:REPEATED": 0})
     ),
-    "Compact: tolerance": Mechanism("1 % of the loss may be given up for a smaller model", compact(tolerance=0.0)),
     "Compact: luck": Mechanism(
         "what chance makes among many features may be given up",
-        put({"selection.curve:LEAST_LUCK": 0.0, "selection.curve:MOST_LUCK": 0.0}),
+        put({"selection.curve:luck_among": lambda n_columns: 0.0}),
     ),
     "Compact: share": Mechanism("never more than 3 % of what the best model explains", compact(share=UNLIMITED)),
-    "Compact: beyond doubt": Mechanism(
-        "never more than four standard errors", put({"selection.curve:BEYOND_DOUBT": UNLIMITED})
-    ),
-    "clipped scores": Mechanism(
-        "held-out scores are clipped to the range of the target (squared loss)", put({"smooth.judge:np": Unclipped()})
-    ),
     "rare-level means": Mechanism(
         "rare levels share a column of their mean targets while features are chosen",
         put({"convex.features:_means_without_a_part": no_means}),
@@ -152,12 +113,6 @@ MECHANISMS = {
         put({"convex.design:SPACING": 1e6, "smooth.prior:SPACING": 1e6, "smooth.grid:SPACING": 1e6}),
     ),
 }
-
-
-def unrefined(choice, fitted):
-    from sparsenam.fitting.detail import Detailed
-
-    return Detailed(choice, fitted)
 
 
 def generated():
@@ -222,6 +177,12 @@ def changed(default, other):
     return default["kept"] != other["kept"] or not math.isclose(default["loss"], other["loss"], rel_tol=2e-5)
 
 
+def measured(content):
+    """Return the mechanisms in the order of the record, those that are gone as well, then those not measured yet."""
+    stored = [name for entry in content["tables"].values() for name in entry["methods"] if name != "default"]
+    return list(dict.fromkeys([*stored, *MECHANISMS]))
+
+
 def summary_row(content, name, real):
     """Return the row of a mechanism for real or generated tables."""
     tables = {table: entry["methods"] for table, entry in content["tables"].items() if entry["real"] == real}
@@ -262,7 +223,7 @@ def summary(content):
         "CPU",
     )
     lines = []
-    for name in MECHANISMS:
+    for name in measured(content):
         for real, word in ((True, "real"), (False, "generated")):
             row = summary_row(content, name, real)
             if row is None:
@@ -289,11 +250,10 @@ def main():
     parser.add_argument("--summary", action="store_true", help="write the table and fit nothing")
     parser.add_argument("--out", type=Path, default=RESULTS)
     wanted = parser.parse_args()
-    names = ["default", *MECHANISMS]
+    names = ["default", *measured(load(wanted.out))]
     report = Report(wanted.out, dict.fromkeys(names, our_version()), (every, names))
     if not wanted.summary:
         importlib.import_module("sparsenam.estimators")
-        importlib.import_module("sparsenam.fitting.detail")
         calls = calls_for(report, wanted.tables, wanted.only, wanted.splits)
         report.run(calls, Limits(), wanted.jobs)
     if wanted.out == RESULTS:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from sparsenam.convex.squared import GramCache
-from sparsenam.smooth.judge import Prior, SmoothJudge
+from sparsenam.smooth.judge import WEAK, Prior, PriorForms, SmoothJudge
 from tests.convex_cases import OUTPUTS, family_of, grouped, target_of
 
 every_loss = pytest.mark.parametrize("case", OUTPUTS)
@@ -28,7 +28,8 @@ def test_a_fold_is_judged_by_the_most_probable_function_under_its_prior(case):
         judge._found.clear()
         scores = judge.scores([support], [0])[0]
     columns = problem.design.columns(support)
-    precision = judge._prior(np.array([0]), [support], support, np.ones(1)).precision[0]
+    blocks = judge._prior(np.array([0]), [support], support, np.ones((1, 3))).precisions[0]
+    precision = np.einsum("gaa->ga", blocks).ravel()  # of a design's own forms: diagonal
     theta, *_ = np.linalg.lstsq(columns.T, scores - scores.mean(axis=0), rcond=None)
     noise = judge._noise[0] if family.is_quadratic else 1.0
     slopes = family.gradient(scores, target)
@@ -87,11 +88,12 @@ def test_an_update_of_the_strengths_is_that_of_fellner_and_schall():
     generator = np.random.default_rng(0)
     rough = np.abs(generator.normal(size=(2, 3)))
     strengths = np.abs(generator.normal(size=(1, 2, 2))) + 0.5
-    prior = Prior(rough, strengths.copy(), np.ones((1, 2), dtype=bool))
-    precision = prior.precision[0]
-    theta, variances = prior.posterior(np.eye(6)[None] * 3.0, generator.normal(size=(1, 6, 1)))
+    prior = Prior(PriorForms.of_design(rough), strengths.copy(), np.ones((1, 2), dtype=bool))
+    precision = np.einsum("gaa->ga", prior.precisions[0]).ravel()
+    theta, covariances = prior.posterior(np.eye(6)[None] * 3.0, generator.normal(size=(1, 6, 1)))
+    variances = np.einsum("fgaa->fga", covariances).reshape(1, 6)
     np.testing.assert_allclose(variances[0], 1.0 / (3.0 + precision), rtol=1e-9)
-    prior.update(theta, variances[:, None], 1)
+    prior.update(theta, covariances[:, None], 1)
     for group in range(2):
         columns = slice(3 * group, 3 * group + 3)
         for part, share in enumerate((1 / (1 + rough[group]), rough[group] / (1 + rough[group]))):
@@ -104,7 +106,8 @@ def test_few_rows_give_the_posterior_of_their_sums():
     """H = c · SᵀS, one group not kept in one of the batches."""
     generator = np.random.default_rng(1)
     kept = np.array([[True, True, True], [True, False, True]])
-    prior = Prior(np.abs(generator.normal(size=(3, 4))), np.abs(generator.normal(size=(2, 3, 2))) + 0.1, kept)
+    forms = PriorForms.of_design(np.abs(generator.normal(size=(3, 4))))
+    prior = Prior(forms, np.abs(generator.normal(size=(2, 3, 2))) + 0.1, kept)
     rows, pull, scale = generator.normal(size=(2, 5, 12)), generator.normal(size=(2, 5, 3)), np.array([0.5, 3.0])
     sums = scale[:, None, None] * np.matmul(rows.transpose(0, 2, 1), rows)
     expected = prior.posterior(sums, np.matmul(rows.transpose(0, 2, 1), pull))
@@ -128,8 +131,9 @@ def test_the_posterior_is_the_same_for_few_and_many_columns(size):
     hessian, pull = np.matmul(root, root.transpose(0, 2, 1)), generator.normal(size=(2, size, 2))
     kept = np.ones((2, size), dtype=bool)
     kept[0, 1] = False
-    prior = Prior(np.zeros((size, 1)), np.full((2, size, 2), 2.0), kept)
-    means, variances = prior.posterior(hessian.copy(), pull)
+    prior = Prior(PriorForms.of_design(np.zeros((size, 1))), np.full((2, size, 2), 2.0), kept)
+    means, covariances = prior.posterior(hessian.copy(), pull)
+    variances = covariances[:, :, 0, 0]
     for batch in range(2):
         inside = kept[batch]
         inverse = np.linalg.inv(hessian[batch][np.ix_(inside, inside)] + 2.0 * np.eye(inside.sum()))
@@ -141,5 +145,6 @@ def test_the_posterior_is_the_same_for_few_and_many_columns(size):
 def test_strengths_that_are_unknown_start_weak():
     judge, _, _ = judge_of("gaussian")
     judge._strengths[1, 2] = [2.0, 3.0]
-    prior = judge._prior(np.array([1]), [np.array([0, 2])], np.array([0, 2]), np.array([10.0]))
-    np.testing.assert_allclose(prior.strengths, [[[0.5, 0.5], [2.0, 3.0]]])
+    prior = judge._prior(np.array([1]), [np.array([0, 2])], np.array([0, 2]), np.array([[10.0, 10.0]]))
+    first = WEAK * 10.0 / np.where(judge.forms.is_used, judge.forms.traces, 1.0)[0]
+    np.testing.assert_allclose(prior.strengths, [[first, [2.0, 3.0]]])

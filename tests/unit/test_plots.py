@@ -35,7 +35,7 @@ from sparsenam.explain.plots import (
     plot_truth,
 )
 from sparsenam.explain.plots.canvas import wrapped
-from sparsenam.explain.text import number_text
+from sparsenam.text import number_text
 
 HOSTILE = ("$x_{", "_$\\frac{$\n\0", "<b>&amp;</b>", "name " * 16, "")
 EMPTY = {"norm": 1.0, "entry": None, "substitutes": {}, "reason": ""}

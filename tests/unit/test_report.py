@@ -23,7 +23,7 @@ from sparsenam.explain.report import DARK, LIGHT, PRINTED, render_report, write_
 from sparsenam.explain.report.markup import clean, data_block, element
 from sparsenam.explain.report.svg import PENS, polyline
 from sparsenam.explain.shapes import THIN, named_outputs, thinned
-from sparsenam.explain.text import date_text, number_text, shorten, signed_text
+from sparsenam.text import date_text, number_text, shorten, signed_text
 
 TAGS = {
     *("html", "head", "meta", "title", "style", "body", "header", "nav", "main", "section", "article", "footer"),
@@ -351,11 +351,11 @@ def test_no_more_outputs_are_drawn_than_there_are_colours_and_the_strongest_are(
     ("change", "message"),
     [
         ({"schema": 2}, "schema 1"),
-        ({"outputs": "y"}, "str for tuple"),
+        ({"outputs": "y"}, "outputs: a list expected, got 'y'"),
         ({"outputs": None}, "Explanation.to_dict"),
-        ({"task": "ranking"}, "'ranking' for one of"),
+        ({"task": "ranking"}, "task: one of .* got 'ranking'"),
         ({"intercept": [1.0, 2.0]}, "2 intercepts for 1 outputs"),
-        ({"features": [{"name": "a"}]}, "'kind'"),
+        ({"features": [{"name": "a"}]}, "features.0.: the fields of Feature expected, got others, as to .*kind"),
     ],
 )
 def test_a_dict_of_another_form_is_refused_in_one_sentence(change, message):

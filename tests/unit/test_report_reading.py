@@ -17,8 +17,8 @@ from sparsenam.explain.local import LocalExplanation, describe_effect
 from sparsenam.explain.performance import class_performance, number_performance
 from sparsenam.explain.report import render_report
 from sparsenam.explain.report.sections import local_rows
-from sparsenam.explain.summary import density_of
-from sparsenam.explain.text import number_text
+from sparsenam.fit.summary import density_of
+from sparsenam.text import number_text
 
 
 def column(values, effect):

@@ -28,7 +28,7 @@ from sparsenam.explain.shapes import (
     levels_note,
     thin_spans,
 )
-from sparsenam.explain.text import (
+from sparsenam.text import (
     SURVIVAL_UNITS,
     TIMES,
     count_text,

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Literal
 
-from sparsenam.explain.text import MOST_DAYS, date_text, number_text, value_text
 from sparsenam.tables.text import EPOCH, days_since_epoch
+from sparsenam.text import MOST_DAYS, date_text, number_text, value_text
 
 # the colours of Okabe and Ito, which colour-blind readers can distinguish
 BLACK = "#000000"

@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsenam.errors import InputError, describe, nearest
-from sparsenam.explain.edits import importance_of, within_bins
+from sparsenam.explain.edits import importance_of
 from sparsenam.explain.explanation import Curve, Explanation, Feature
 from sparsenam.explain.pairs import Pair
-from sparsenam.explain.summary import Numbers
+from sparsenam.fit.editing import within_bins
+from sparsenam.plain import Numbers
 
 Matrix = NDArray[np.float64]
 

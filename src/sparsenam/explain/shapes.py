@@ -13,8 +13,9 @@ from scipy.ndimage import binary_closing
 from sparsenam.errors import InputError, describe
 from sparsenam.explain.drawing import Axis, axis_over
 from sparsenam.explain.explanation import POINTWISE, Curve, Explanation, Feature, Level
-from sparsenam.explain.summary import Density, Numbers
-from sparsenam.explain.text import MISSING, count_text
+from sparsenam.fit.summary import Density
+from sparsenam.plain import Numbers
+from sparsenam.text import MISSING, count_text
 
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]

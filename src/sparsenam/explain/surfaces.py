@@ -19,8 +19,8 @@ from sparsenam.explain.drawing import Axis, Tick, axis_over
 from sparsenam.explain.explanation import Explanation
 from sparsenam.explain.pairs import Pair, PairAxis
 from sparsenam.explain.shapes import MOST_LEVELS, axis_of
-from sparsenam.explain.summary import FEW
-from sparsenam.explain.text import MISSING, share_text, value_text
+from sparsenam.fit.summary import FEW
+from sparsenam.text import MISSING, share_text, value_text
 
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]

@@ -9,14 +9,12 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from sparsenam.context import Context
-from sparsenam.convex.design import distinct
 from sparsenam.fitting.problem import Fitted, SmoothEvidence, Vector
 from sparsenam.model.bands import LEVELS, Bands, TermBand, between
-from sparsenam.smooth.bands import band_freedom, curve_covariances, normal_draws, term_band, with_bends
+from sparsenam.smooth.bands import band_freedom, curve_covariances, normal_draws, term_band
+from sparsenam.smooth.engine import SmoothProblem
 from sparsenam.smooth.grid import PairSpread
-from sparsenam.smooth.newton import SmoothProblem
 from sparsenam.smooth.uncertainty import FitPosterior
-from sparsenam.tables import PreparedSample
 
 ENOUGH, SCARCE = 5.0, 3.0  # working weights for each degree of freedom: bands without a caveat, and any at all
 SHAPED = "its shape was asked for, and bands take curves as free"
@@ -25,11 +23,9 @@ SHAPED = "its shape was asked for, and bands take curves as free"
 def bands_of(fitted: Fitted, context: Context) -> Bands:
     """Return how uncertain the effects of a fit are; refused where that cannot be said."""
     evidence = fitted.smooth
-    if fitted.left_out is not None:
-        return Bands.refused("the curves hold finer detail than the fit can say the uncertainty of")
     if evidence is None:
         return Bands.refused("bands come from the smooth fit, and this model was fitted in another way")
-    family, prepared = evidence.problem.family, evidence.counted.prepared
+    family, prepared = evidence.problem.family, evidence.problem.prepared
     if family.dispersion == "empirical":
         return Bands.refused(f"the {family.name} loss is no likelihood, so that nothing says how far curves vary")
     unit, scaling = prepared.target_scaling.scale, prepared.scaling
@@ -89,7 +85,7 @@ def _scarce(information: float) -> str:
 
 def _posterior(evidence: SmoothEvidence, free: list[int]) -> FitPosterior:
     """Return the posterior of the terms without a shape, all else taken as known."""
-    prepared, places = evidence.counted.prepared, evidence.places[free]
+    prepared, places = evidence.problem.prepared, evidence.places[free]
     present = prepared.weights > 0
     x = prepared.x[:, present]
     offset = None if evidence.offset is None else evidence.offset[present]
@@ -99,19 +95,7 @@ def _posterior(evidence: SmoothEvidence, free: list[int]) -> FitPosterior:
         offset = held if offset is None else offset + held
     task = SmoothProblem(x[places], prepared.target[present], prepared.weights[present], evidence.problem.family)
     levels = prepared.levels[places]
-    found = FitPosterior.of(task, evidence.fit.take(free), levels, offset)
-    lines = [
-        term
-        for term, ramps in enumerate(found.layout.ramps)
-        if ramps.size == 1 and not levels[term] and _n_values(prepared, int(places[term])) > 2
-    ]
-    return with_bends(found, lines, levels)
-
-
-def _n_values(prepared: PreparedSample, place: int) -> int:
-    cells = prepared.x[place]
-    present = ~np.isnan(cells)
-    return distinct(cells[present], prepared.weights[present])[0].size
+    return FitPosterior.of(task, evidence.fit.take(free), levels, offset)
 
 
 def _add_margins(bands: dict[int, TermBand], spread: PairSpread, places: list[int]) -> None:

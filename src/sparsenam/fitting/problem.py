@@ -16,18 +16,17 @@ from sparsenam.model import AdditiveModel
 from sparsenam.selection.choose import (
     Choice,
     CrossValidation,
-    FamilyLoss,
-    HeldOutLoss,
     choose_at,
     choose_by_cross_validation,
 )
-from sparsenam.selection.curve import Splits, held_out_counts
+from sparsenam.selection.curve import Splits
 from sparsenam.selection.task import ConvexTask, centred_effects
+from sparsenam.selection.walk import FamilyLoss, HeldOutLoss
 from sparsenam.smooth.fit import SmoothFit
 from sparsenam.smooth.grid import PairSpread
 from sparsenam.tables import PreparedSample, Sample, TableEncoder, prepare
 from sparsenam.tables.sample import mean_and_deviation
-from sparsenam.training.checkpoint import History
+from sparsenam.training import History
 from sparsenam.training.rows import BlockRows
 
 Vector = NDArray[np.float64]
@@ -40,8 +39,7 @@ class Fitted:
     """A fitted model and the norms of all encoded terms, shape (n_terms,).
 
     ``history`` and ``stationarity`` are there where a network was trained, ``smooth`` is the fit of ramps, ``freedom``
-    the degrees of freedom of a smooth fit that holds more than ramps, ``left_out`` (rows, outputs) the scores of rows
-    by fits that did not see them, where there is no closed form.
+    the degrees of freedom of a smooth fit that holds more than ramps.
     """
 
     model: AdditiveModel
@@ -50,7 +48,6 @@ class Fitted:
     stationarity: float | None = None
     smooth: SmoothEvidence | None = None
     freedom: float | None = None
-    left_out: Vector | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,19 +63,6 @@ class SmoothEvidence:
     places: Indices
     offset: Vector | None = None
     pairs: tuple[PairSpread, ...] = ()
-
-    @property
-    def counted(self) -> FamilyProblem:
-        """The problem without the rows that the fit left out."""
-        return self.problem.without(self.fit.left_out)
-
-    def strays(self) -> dict[str, int]:
-        """Return how many rows the fit left out, by the column whose curve they would have turned."""
-        problem, counts = self.problem, dict[str, int]()
-        for term, rows in self.fit.strays.items():
-            name = problem.column_names[int(problem.column_of[problem.prepared.terms[term]])]
-            counts[name] = counts.get(name, 0) + rows
-        return counts
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -115,12 +99,6 @@ class FamilyProblem:
         """Return the problem with some of its terms alone."""
         return replace(self, prepared=self.prepared.take(indices))
 
-    def without(self, rows: Mask | None) -> FamilyProblem:
-        """Return the problem in which some rows (rows,) have no weight, so that nothing is fitted to them."""
-        if rows is None:
-            return self
-        return replace(self, prepared=replace(self.prepared, weights=np.where(rows, 0.0, self.prepared.weights)))
-
     def choose(
         self, task: ConvexTask, how: float | CrossValidation, tol: float, quick: Fitter, context: Context
     ) -> Choice:
@@ -145,7 +123,7 @@ class FamilyProblem:
 
     def judged_by(self, task: ConvexTask, splits: Splits, scores: Vector) -> tuple[ConvexTask, HeldOutLoss]:
         """Return the task, and the loss of held-out rows by which its supports are judged."""
-        return task, FamilyLoss.of(task, held_out_counts(splits, self.prepared.weights.size))
+        return task, FamilyLoss.of(task, splits)
 
     def finish(self, fitted: Fitted) -> Fitted:
         """Return the fit as users see it: unchanged."""

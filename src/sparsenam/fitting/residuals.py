@@ -12,8 +12,8 @@ from sparsenam.fitting.problem import FamilyProblem, FitProblem, Fitted
 from sparsenam.fitting.spread import spread_of
 from sparsenam.model.residuals import LeftOutRows, Residuals, class_residuals, is_of_classes
 from sparsenam.selection.choose import Choice
+from sparsenam.smooth.engine import SmoothProblem
 from sparsenam.smooth.leave_one_out import left_out_evenly, left_out_scores
-from sparsenam.smooth.newton import SmoothProblem
 from sparsenam.smooth.uncertainty import FitPosterior
 from sparsenam.tables import Sample, TableEncoder
 from sparsenam.tables.sample import Matrix, Vector
@@ -37,12 +37,10 @@ def residuals_of(
     grows where each fold chooses anew. Left-out losses of such folds are smaller than those of rows never seen, since
     alpha was chosen by them: hence errors grow by the factor, and not by its root.
     """
-    if not isinstance(problem, FamilyProblem) or (
-        fitted.smooth is None and fitted.freedom is None and fitted.left_out is None
-    ):
+    if not isinstance(problem, FamilyProblem) or (fitted.smooth is None and fitted.freedom is None):
         return None
     prepared, present = problem.prepared, sample.without_absent_rows()
-    rows = np.flatnonzero(prepared.weights)  # without those that the fit left out
+    rows = np.flatnonzero(prepared.weights)
     rows = rows[np.unique(np.linspace(0, rows.size - 1, MOST_ROWS).round().astype(np.intp))]
     every = np.arange(prepared.terms.size)
     support = every if choice is None else choice.support
@@ -57,9 +55,7 @@ def residuals_of(
         None if present.exposure is None else present.exposure[rows],
     )
     family = fitted.model.family
-    inflation = 1.0
-    if choice is not None and choice.validated is not None and fitted.left_out is None:
-        inflation = choice.validated.optimism
+    inflation = 1.0 if choice is None or choice.validated is None else choice.validated.optimism
     if is_of_classes(family):
         return class_residuals(given, family, "leave-one-out", inflation)
     fit = fitted.model.scores(given.terms)
@@ -83,8 +79,6 @@ def left_out_of(problem: FamilyProblem, support: NDArray[np.intp], fitted: Fitte
     smoothness, and one went to the intercept. Of classes these are not counted: they would lower the probability of
     each row's class by the same little, which a model that says next to nothing would be judged by.
     """
-    if fitted.left_out is not None:
-        return fitted.left_out[rows]
     kept = problem.prepared.take(support)
     smooth = None if fitted.smooth is None else fitted.smooth.fit
     task = SmoothProblem(kept.x, kept.target, kept.weights, problem.family)

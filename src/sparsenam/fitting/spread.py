@@ -10,15 +10,13 @@ from numpy.typing import NDArray
 from scipy.special import betainc
 
 from sparsenam.context import Context
-from sparsenam.convex.design import ramp_bank
 from sparsenam.families import Gaussian
 from sparsenam.model import AdditiveModel
 from sparsenam.model.additive import finish
 from sparsenam.selection.screen import BINS, WIDTH, Binned
-from sparsenam.smooth.design import RampDesign, ramps_of
-from sparsenam.smooth.fit import Start, Steps, solve
+from sparsenam.smooth.design import ramps_of
+from sparsenam.smooth.engine import MemoryRows, SmoothProblem, Steps, solve
 from sparsenam.smooth.leave_one_out import left_out_scores
-from sparsenam.smooth.newton import SmoothProblem
 from sparsenam.smooth.prior import Layout
 from sparsenam.smooth.uncertainty import FitPosterior
 from sparsenam.tables import PreparedSample, Scaling
@@ -94,23 +92,22 @@ def _fitted(sample: PreparedSample, context: Context) -> ErrorSpread | None:
     counts = [_levels_of(cells) - 1 if level else RAMPS for cells, level in _columns(sample)]
     ramps = [ramps_of(cells, sample.weights, max(count, 1)) for cells, count in zip(sample.x, counts, strict=True)]
     layout = Layout.of(ramps, sample.levels.tolist())
-    state = solve(task, layout, Start(), Steps(context))
-    design = RampDesign(layout, task.x, task.weights)
+    rows = MemoryRows(task, layout)
+    state, design = solve(rows, None, Steps(context)), rows.design
     scores = state.intercept + design.means @ state.coefficients + design.times(state.coefficients)
     precisions = layout.precisions(state.strengths)
     posterior = FitPosterior.at(
         task, layout, design, state.coefficients, scores, precisions, state.strengths, state.noise
     )
     left_out = unit * left_out_scores(posterior, np.arange(len(scores)))
-    coefficients = [state.coefficients[columns] for columns in layout.slices]
-    bank, theta = ramp_bank(layout.ramps, coefficients, unit.size)
+    curves = tuple(ramps.curve(state.coefficients[part]) for ramps, part in zip(ramps, layout.slices, strict=True))
     scaled = replace(
         sample,
         target=task.target,
         target_scaling=Scaling(np.zeros_like(unit), unit),
         exposure_unit=np.ones(1),
     )
-    made = finish(scaled, family, bank, theta, np.arange(sample.terms.size), state.intercept.copy())
+    made = finish(scaled, family, curves, state.intercept.copy())
     return ErrorSpread(made.model, left_out)
 
 

@@ -14,43 +14,22 @@ from typing import Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsenam.context import Context, StageResult
+from sparsenam.context import ArrayForm, Context, StageResult
 from sparsenam.convex.design import Ramps
 from sparsenam.convex.moments import PlacedRows
+from sparsenam.errors import require
 from sparsenam.families.dispersion import dispersion
-from sparsenam.forms import ArrayForm, record, require
-from sparsenam.smooth.design import KnotSums, RampBasis, RampDesign, WeightedGram, ramps_of
-from sparsenam.smooth.fit import (
-    COLUMNS,
-    FIRST_RAMPS,
-    SmoothFit,
-    SmoothState,
-    Start,
-    Steps,
-    as_fit,
-    doubled,
-    has_converged,
-    most_ramps,
-    no_worse,
-    resampled,
-    solve_squares,
-    straightened,
-)
-from sparsenam.smooth.newton import SHORTEST, SmoothProblem
-from sparsenam.smooth.prior import Layout, Posterior, posterior, updated_strengths
+from sparsenam.smooth.design import KnotSums, LeastSquares, RampBasis, RampDesign, WeightedGram, ramps_of
+from sparsenam.smooth.engine import NEWTON_STEPS, Point, Reached, Rows, SmoothProblem, Steps, solve
+from sparsenam.smooth.fit import COLUMNS, SmoothFit, as_fit, doubled, most_ramps
+from sparsenam.smooth.prior import Layout
 from sparsenam.tables.blocks import Block, Blocks, Sum
 from sparsenam.tables.encoder import News
 from sparsenam.tables.sample import Matrix, Vector
 
-ROUNDS = 3  # sets of knots at most: with the pass that draws the sample, four passes for squared loss
-ROUNDS_REWEIGHTED = 2
+ROUNDS, ROUNDS_REWEIGHTED = 3, 2  # sets of knots at most: with the sample's pass, four passes for squared loss
 NEARLY, TINY = 1.0 + 1e-6, 1e-12  # what rounding may add to a sum
 LARGEST_SUM = 1e70  # over rows on the scale of the fit: products of four such numbers are still numbers
-NOTHING = record({})  # plain data of the stages: they keep arrays alone
-MOST_STEPS = 25  # of Newton's method for one set of knots
-# of the objective, a step's gain at which coefficients are at their best: smoothness given, and while it is set
-AT_REST, AT_REST_WITH_STRENGTHS = 1e-9, 1e-6
-ROUNDING = 1e-10  # of the objective: a sum over many rows
 
 State = TypeVar("State")
 
@@ -122,210 +101,109 @@ def fit_all_rows(
 
     ``unordered`` (terms,) marks codes of levels. What a pass found is kept in the resume file, if there is one.
     """
-    quadratic = sample.family.is_quadratic
+    quadratic, steps = sample.family.is_quadratic, Steps(context)
     most, columns = most_ramps(sample, unordered, {}), 2 * COLUMNS if quadratic else COLUMNS
     sizes: NDArray[np.intp] = np.array([ramps.size for ramps in first.ramps], dtype=np.intp)
-    # more rows may see a curve where the sample saw a line
-    counts = np.where(unordered, most, np.minimum(np.where(sizes == 1, FIRST_RAMPS, sizes), most)).astype(np.intp)
-    ramps = [
-        given if given.size == count else ramps_of(cells, sample.weights, int(count))
-        for given, cells, count in zip(first.ramps, sample.x, counts, strict=True)
-    ]
-    passes = Passes(rows, sample, unordered, Steps(context), context)
-    state = passes.first(first)
+    counts = np.where(unordered, most, np.minimum(sizes, most)).astype(np.intp)
+    state, basis = first.state(unordered), None
     for number in range(ROUNDS if quadratic else ROUNDS_REWEIGHTED):
-        if number > 0:
-            ramps = [ramps_of(cells, sample.weights, int(count)) for cells, count in zip(sample.x, counts, strict=True)]
-        layout = Layout.of(ramps, unordered.tolist())
-        state = passes.squared(layout, state) if quadratic else passes.reweighted(layout, state)
+        ramps = [
+            given if number == 0 and given.size == count else ramps_of(cells, sample.weights, int(count))
+            for given, cells, count in zip(first.ramps, sample.x, counts, strict=True)
+        ]
+        summed = BlockRows(rows, sample, Layout.of(ramps, unordered.tolist()), context, number)
+        state = solve(summed, state, steps)
+        basis = summed.basis
         more = doubled(counts, most, state.degrees_of_freedom / counts, columns)
-        if np.array_equal(more, counts) or passes.steps.out_of_time():
+        if np.array_equal(more, counts) or steps.out_of_time():
             break
         counts = more
-    state = passes.with_lines(state)
-    means = [passes.basis.means[place] @ state.coefficients[place] for place in state.layout.slices]
+    assert basis is not None
+    means = [basis.means[place] @ state.coefficients[place] for place in state.layout.slices]
     return AllRowsFit(as_fit(state, {}, {}), np.array(means))
 
 
-class Passes:
-    """The passes of one fit: what was summed last, and how many there were."""
-
-    def __init__(
-        self, rows: AllRows, sample: SmoothProblem, unordered: NDArray[np.bool_], steps: Steps, context: Context
-    ) -> None:
-        self.rows, self.sample, self.unordered, self.steps, self.context = rows, sample, unordered, steps, context
-        self.made = self.rounds = 0
-        self.basis: RampBasis
-        self._sums: KnotSums | None = None
-
-    def first(self, fit: SmoothFit) -> SmoothState:
-        """Return the fit on the sample as a state to start from."""
-        layout = Layout.of(fit.ramps, self.unordered.tolist())
-        coefficients = np.concatenate(fit.coefficients)
-        freedom = fit.degrees_of_freedom
-        return SmoothState(layout, coefficients, fit.intercept, list(fit.strengths), fit.noise, freedom, (), np.inf)
-
-    def squared(self, layout: Layout, before: SmoothState) -> SmoothState:
-        """Return the fit of squared loss with these ramps: one pass."""
-        self._sums = self._knot_sums(layout.ramps)
-        self.basis = RampBasis(layout, self._sums.sums[:, 0])
-        return solve_squares(self.basis, self.basis.least_squares(self._sums), Start(before), self.steps)
-
-    def with_lines(self, state: SmoothState) -> SmoothState:
-        """Return the fit in which curves that all rows cannot tell from lines are lines; sums need no further pass."""
-        ramps, strengths, straight = straightened(state, self.unordered, {})
-        if not straight:
-            return state
-        layout, basis = Layout.of(ramps, self.unordered.tolist()), self.basis
-        if self._sums is not None:
-            sums = self._sums.merged(_coarser(state.layout.ramps, ramps))
-            self.basis = RampBasis(layout, sums.sums[:, 0])
-            quadratic = self.basis.least_squares(sums)
-            lines = solve_squares(self.basis, quadratic, Start(state, strengths), self.steps)
-        else:
-            lines = self.reweighted(layout, state, strengths)
-        found = no_worse(lines, state, len(straight))
-        if found is state:
-            self.basis = basis
-        return found
-
-    def reweighted(self, layout: Layout, before: SmoothState, held: list[Vector] | None = None) -> SmoothState:
-        """Return the fit of any loss with these ramps, by Newton's steps of a pass each; λ stays if it is ``held``."""
-        sample = self.sample
-        rows = RampDesign(layout, sample.x, sample.weights)
-        coefficients, intercept = resampled(layout, before)
-        self.basis, self.rounds = rows, self.rounds + 1
-        noise, freedoms, strengths, model = before.noise, list[float](), held, None
-        kept = self._kept_step(layout)
-        if kept is None:
-            point = self._point(layout, coefficients, intercept + rows.means @ coefficients)
-            self.basis = RampBasis(layout, point.sums.present)  # now the means are known of all rows
-            point = replace(point, base=intercept + self.basis.means @ coefficients)
-        else:
-            point, noise, strengths, freedoms = kept.point, kept.noise, list(kept.strengths), list(kept.freedoms)
-            self.basis = RampBasis(layout, point.sums.present)
-        for _ in range(len(freedoms), MOST_STEPS):
-            grams = point.sums.weighted_grams(self.basis)
-            if strengths is None:
-                information = np.mean([gram.matrix for gram in grams], axis=0)
-                strengths = layout.first_strengths(information / noise, (before.layout, before.strengths))
-            model = SecondOrder.of(layout, grams, strengths, noise)
-            reached = self._stepped(layout, model, point)
-            if reached is None:
-                break
-            gain, point = reached[1], reached[0]
-            self.steps.report()
-            freedoms.append(float(model.freedom.sum()))
-            settled = has_converged(freedoms) and gain < AT_REST_WITH_STRENGTHS
-            if (gain < AT_REST if held else settled) or self.steps.out_of_time():
-                break
-            if held is None:
-                spreads, free = model.spreads, sample.free_outputs
-                strengths = updated_strengths(layout, strengths, model.precisions, spreads, point.coefficients, free)
-                scores = point.base + rows.placed.times(self.basis.at_knots(point.coefficients))
-                given = sample.target, sample.weights, freedoms[-1] + 1.0
-                noise = dispersion(sample.family, scores, *given)
-            if len(freedoms) < MOST_STEPS:  # after the last step nothing would be left to do
-                self._keep_step(layout, KeptStep(point, noise, tuple(strengths), tuple(freedoms)))
-        assert model is not None
-        intercept = point.base - self.basis.means @ point.coefficients
-        used, loss = list(model.strengths), point.sums.loss
-        return SmoothState(layout, point.coefficients, intercept, used, model.noise, model.freedom, model.spreads, loss)
-
-    def _stepped(self, layout: Layout, model: SecondOrder, point: NewtonPoint) -> tuple[NewtonPoint, float] | None:
-        """Return the point after a step of 1, ½, ¼ …, the first that gains, and its relative gain; None if none."""
-        move, turn = model.direction(self.basis, point)
-        now, step = model.objective(point.sums.loss, point.coefficients), 1.0
-        while step >= SHORTEST:
-            trial = self._point(layout, point.coefficients + step * move, point.base + step * turn)
-            reached = model.objective(trial.sums.loss, trial.coefficients)
-            if reached <= now + ROUNDING * abs(now):
-                return trial, (now - reached) / max(abs(now), 1.0)
-            step *= 0.5
-        return None
-
-    def _point(self, layout: Layout, coefficients: Matrix, base: Vector) -> NewtonPoint:
-        self.made += 1
-        state = layout.ramps, self.basis.at_knots(coefficients), base
-        return NewtonPoint(coefficients, base, self.rows.sums(newton_sums, state, self.context))
-
-    def _knot_sums(self, ramps: Sequence[Ramps]) -> KnotSums:
-        stage, knots = f"rows/{self.made}", _knots(ramps)
-        self.made += 1
-        stored = self.context.recall(stage)
-        if stored is not None and np.array_equal(stored.arrays.get("knots", np.zeros(0)), knots):
-            outputs = self.sample.target.shape[1]
-            with self.context.reading(stage):
-                return _read_sums(stored, knots.size, outputs)
-        sums = self.rows.sums(knot_sums, tuple(ramps), self.context)
-        arrays = {"knots": knots, "gram": sums.gram, "sums": sums.sums, "totals": sums.totals, "squares": sums.squares}
-        self.context.keep(stage, StageResult(arrays, {}))
-        return sums
-
-    def _kept_step(self, layout: Layout) -> KeptStep | None:
-        """Return the last step that a fit which was stopped made with these ramps, if it made one."""
-        stored, knots = self.context.recall(f"steps/{self.rounds}"), _knots(layout.ramps)
-        if stored is None or not np.array_equal(stored.arrays.get("knots", np.zeros(0)), knots):
-            return None
-        with self.context.reading(f"steps/{self.rounds}"):
-            return KeptStep.unpacked(stored, layout, self.sample.target.shape[1])
-
-    def _keep_step(self, layout: Layout, step: KeptStep) -> None:
-        self.context.keep(f"steps/{self.rounds}", step.packed(_knots(layout.ramps)))
-
-
 @dataclass(frozen=True, slots=True, eq=False)
-class NewtonPoint:
-    """Coefficients (columns, outputs) and base score (outputs,), and the sums over all rows there."""
+class SummedPoint(Point):
+    """A point with the sums over all rows there."""
 
-    coefficients: Matrix
-    base: Vector
     sums: NewtonSums
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class SecondOrder:
-    """Σ w loss/φ + ½ Σ βᵀPβ to second order, with one Gram matrix for each output or one for all."""
+class BlockRows(Rows):
+    """All rows of a table at one set of ramps, the one of this ``number``: each point takes a pass."""
 
-    layout: Layout
-    grams: Sequence[WeightedGram]
-    strengths: Sequence[Vector]
-    precisions: Sequence[Matrix]
-    noise: float
-    spreads: Sequence[Posterior]
+    def __init__(self, rows: AllRows, sample: SmoothProblem, layout: Layout, context: Context, number: int) -> None:
+        super().__init__(sample, layout)
+        self.rows, self.context, self.number = rows, context, number
+        self._knots = np.concatenate([each.knots for each in layout.ramps])
+        self.basis = self._sample = RampDesign(layout, sample.x, sample.weights)
 
-    @classmethod
-    def of(
-        cls, layout: Layout, grams: Sequence[WeightedGram], strengths: Sequence[Vector], noise: float
-    ) -> SecondOrder:
-        """Factorise the curvature of data and prior."""
-        precisions = layout.precisions(strengths)
-        spreads = [posterior(layout, gram.matrix, precisions, noise) for gram in grams]
-        return cls(layout, grams, strengths, precisions, noise, spreads)
+    def squares(self) -> LeastSquares:
+        """Return the sums of squared loss: one pass."""
+        sums = self._knot_sums()
+        self.basis = RampBasis(self.layout, sums.sums[:, 0])
+        return self.basis.least_squares(sums)
 
-    @property
-    def freedom(self) -> Vector:
-        """The degrees of freedom of each term, the mean over outputs, shape (terms,)."""
-        return np.mean([each.degrees_of_freedom for each in self.spreads], axis=0)
+    def at(self, coefficients: Matrix, intercept: Vector) -> SummedPoint:
+        """Return a point; with the first one the ramps' means over all rows are known."""
+        point = self._summed(coefficients, intercept + self.basis.means @ coefficients)
+        self.basis = RampBasis(self.layout, point.sums.present)
+        return replace(point, base=intercept + self.basis.means @ coefficients)
 
-    def direction(self, basis: RampBasis, point: NewtonPoint) -> tuple[Matrix, Vector]:
-        """Return the changes of the coefficients (columns, outputs) and of the base score (outputs,)."""
-        pull = basis.to_ramps(point.sums.slopes) / self.noise - self._prior_times(point.coefficients)
-        move, turn = np.empty_like(pull), np.empty_like(point.base)
-        for output in range(turn.size):
-            spread, gram = self.spreads[output % len(self.spreads)], self.grams[output % len(self.grams)]
-            lift = point.sums.lift[output] / self.noise
-            move[:, output] = spread.solve((pull[:, output] - gram.means * lift)[:, None])[:, 0]
-            turn[output] = lift * self.noise / gram.total - gram.means @ move[:, output]
-        return move, turn
+    def along(self, point: Point, move: Matrix, lift: Vector) -> Callable[[float], SummedPoint]:
+        """Return the function from a step's length to the point that it leads to."""
+        return lambda step: self._summed(point.coefficients + step * move, point.base + step * lift)
 
-    def objective(self, loss: float, coefficients: Matrix) -> float:
-        """Return the penalised loss for the sum of the rows' losses."""
-        return loss / self.noise + 0.5 * float(np.sum(coefficients * self._prior_times(coefficients)))
+    def grams(self, point: Point) -> Sequence[WeightedGram]:
+        """Return the products of columns under the curvature of the loss."""
+        assert isinstance(point, SummedPoint)
+        sums = point.sums
+        parts = zip(sums.grams, sums.at_knots, sums.totals.tolist(), strict=True)
+        return [self.basis.gram(gram, at_knots, total) for gram, at_knots, total in parts]
 
-    def _prior_times(self, coefficients: Matrix) -> Matrix:
-        parts = zip(self.layout.slices, self.precisions, strict=True)
-        return np.concatenate([precision @ coefficients[place] for place, precision in parts])
+    def pulls(self, point: Point) -> tuple[Matrix, Vector]:
+        """Return the negative gradient of the loss by coefficients and base score."""
+        assert isinstance(point, SummedPoint)
+        return self.basis.to_ramps(point.sums.slopes), point.sums.lift
+
+    def dispersion(self, point: Point, freedom: float) -> float:
+        """Return φ of the sample at a point."""
+        sample = self.task
+        scores = point.base + self._sample.placed.times(self.basis.at_knots(point.coefficients))
+        return dispersion(sample.family, scores, sample.target, sample.weights, freedom)
+
+    def recall(self) -> Reached | None:
+        """Return the last step that a fit which was stopped made with these ramps, if it made one."""
+        stage = f"steps/{self.number}"
+        stored = self.context.recall(stage)
+        if stored is None or not np.array_equal(stored.arrays.get("knots", np.zeros(0)), self._knots):
+            return None
+        with self.context.reading(stage):
+            reached, sums = unpacked_step(stored, self.layout, self.task.target.shape[1])
+        self.basis = RampBasis(self.layout, sums.present)
+        return reached
+
+    def keep(self, reached: Reached) -> None:
+        """Keep where the fit stands; after the last step nothing would be left to do."""
+        if len(reached.freedoms) < NEWTON_STEPS:
+            self.context.keep(f"steps/{self.number}", packed_step(reached, self._knots))
+
+    def _summed(self, coefficients: Matrix, base: Vector) -> SummedPoint:
+        state = self.layout.ramps, self.basis.at_knots(coefficients), base
+        sums = self.rows.sums(newton_sums, state, self.context)
+        return SummedPoint(coefficients, base, sums.loss, sums)
+
+    def _knot_sums(self) -> KnotSums:
+        stage, knots = f"rows/{self.number}", self._knots
+        stored = self.context.recall(stage)
+        if stored is not None and np.array_equal(stored.arrays.get("knots", np.zeros(0)), knots):
+            with self.context.reading(stage):
+                return _read_sums(stored, knots.size, self.task.target.shape[1])
+        sums = self.rows.sums(knot_sums, self.layout.ramps, self.context)
+        arrays = {"knots": knots, "gram": sums.gram, "sums": sums.sums, "totals": sums.totals, "squares": sums.squares}
+        self.context.keep(stage, StageResult(arrays, {}))
+        return sums
 
 
 def knot_sums(rows: SmoothProblem, ramps: tuple[Ramps, ...]) -> KnotSums:
@@ -350,82 +228,59 @@ class NewtonSums:
     totals: Vector
     present: Vector
 
-    def weighted_grams(self, basis: RampBasis) -> list[WeightedGram]:
-        """Return the products of columns under each set of working weights."""
-        parts = zip(self.grams, self.at_knots, self.totals.tolist(), strict=True)
-        return [basis.gram(gram, at_knots, total) for gram, at_knots, total in parts]
-
     def __add__(self, other: NewtonSums) -> NewtonSums:
-        return NewtonSums(
-            self.loss + other.loss,
-            self.slopes + other.slopes,
-            self.lift + other.lift,
-            self.grams + other.grams,
-            self.at_knots + other.at_knots,
-            self.totals + other.totals,
-            self.present + other.present,
-        )
+        return NewtonSums(*(getattr(self, each.name) + getattr(other, each.name) for each in fields(self)))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class KeptStep:
-    """Where Newton's method stands after a step: coefficients, base score, φ, λ, degrees of freedom, and sums."""
+def packed_step(reached: Reached, knots: Vector) -> StageResult:
+    """Return where a fit stands, and the knots that it belongs to, as a resume file holds it."""
+    point = reached.point
+    assert isinstance(point, SummedPoint)
+    numbers = {
+        "knots": knots,
+        "coefficients": point.coefficients,
+        "base": point.base,
+        "noise": np.array(reached.noise),
+        "freedoms": np.array(reached.freedoms),
+    }
+    strengths = {f"strengths {index}": each for index, each in enumerate(reached.strengths)}
+    sums = {f"sums {each.name}": np.array(getattr(point.sums, each.name)) for each in fields(NewtonSums)}
+    return StageResult(numbers | strengths | sums, {})
 
-    point: NewtonPoint
-    noise: float
-    strengths: tuple[Vector, ...]
-    freedoms: tuple[float, ...]
 
-    def packed(self, knots: Vector) -> StageResult:
-        """Return the step, and the knots that it belongs to, as a resume file holds it."""
-        numbers = {
-            "knots": knots,
-            "coefficients": self.point.coefficients,
-            "base": self.point.base,
-            "noise": np.array(self.noise),
-            "freedoms": np.array(self.freedoms),
-        }
-        strengths = {f"strengths {index}": each for index, each in enumerate(self.strengths)}
-        sums = {f"sums {each.name}": np.array(getattr(self.point.sums, each.name)) for each in fields(NewtonSums)}
-        return StageResult(numbers | strengths | sums, {})
-
-    @classmethod
-    def unpacked(cls, stored: StageResult, layout: Layout, outputs: int) -> KeptStep:
-        """Return the step that a resume file holds, to the bit; raise `RefusalError` for what cannot be one."""
-        kept, terms, knots = stored.arrays, len(layout.ramps), sum(each.size + 1 for each in layout.ramps)
-        parts, steps, columns = kept["sums totals"].size, kept["freedoms"].size, layout.slices[-1].stop
-        require(parts in (1, outputs) and 1 <= steps < MOST_STEPS, "steps that cannot be")
-        shapes: dict[str, tuple[int | None, ...]] = {
-            "knots": (knots,),
-            "coefficients": (columns, outputs),
-            "base": (outputs,),
-            "sums slopes": (knots, outputs),
-            "sums lift": (outputs,),
-        }
-        above: dict[str, tuple[int | None, ...]] = {
-            "noise": (),
-            "freedoms": (steps,),
-            "sums grams": (parts, knots, knots),
-            "sums at_knots": (parts, knots),
-            "sums totals": (parts,),
-            "sums present": (knots,),
-            **{f"strengths {index}": (None,) for index in range(terms)},
-        }
-        forms = {name: ArrayForm(shape, lowest=-LARGEST_SUM, highest=LARGEST_SUM) for name, shape in shapes.items()}
-        forms |= {name: ArrayForm(shape, lowest=0.0, highest=LARGEST_SUM) for name, shape in above.items()}
-        stored.check(NOTHING, forms | {"sums loss": ArrayForm(())})
-        loss, *sums = (kept[f"sums {each.name}"] for each in fields(NewtonSums))
-        strengths = tuple(kept[f"strengths {index}"] for index in range(terms))
-        blocks = zip(layout.ramps, layout.roughness, layout.jumping, strict=True)
-        expected = [each.size if jumps else len(matrices) for each, matrices, jumps in blocks]
-        require([each.size for each in strengths] == expected, "strengths of other terms")
-        require(float(kept["noise"]) > 0.0 and bool((kept["sums totals"] > 0.0).all()), "sums that cannot be")
-        return cls(
-            NewtonPoint(kept["coefficients"], kept["base"], NewtonSums(float(loss), *sums)),
-            float(kept["noise"]),
-            strengths,
-            tuple(kept["freedoms"].tolist()),
-        )
+def unpacked_step(stored: StageResult, layout: Layout, outputs: int) -> tuple[Reached, NewtonSums]:
+    """Return where a resume file says that a fit stood, to the bit; raise `RefusalError` for what cannot be."""
+    kept, terms, knots = stored.arrays, len(layout.ramps), sum(each.size + 1 for each in layout.ramps)
+    parts, steps = kept["sums totals"].size, kept["freedoms"].size
+    require(parts in (1, outputs) and 1 <= steps < NEWTON_STEPS, "steps that cannot be")
+    shapes: dict[str, tuple[int | None, ...]] = {
+        "knots": (knots,),
+        "coefficients": (layout.size, outputs),
+        "base": (outputs,),
+        "sums slopes": (knots, outputs),
+        "sums lift": (outputs,),
+    }
+    above: dict[str, tuple[int | None, ...]] = {
+        "noise": (),
+        "freedoms": (steps,),
+        "sums grams": (parts, knots, knots),
+        "sums at_knots": (parts, knots),
+        "sums totals": (parts,),
+        "sums present": (knots,),
+        **{f"strengths {index}": (None,) for index in range(terms)},
+    }
+    forms = {name: ArrayForm(shape, lowest=-LARGEST_SUM, highest=LARGEST_SUM) for name, shape in shapes.items()}
+    forms |= {name: ArrayForm(shape, lowest=0.0, highest=LARGEST_SUM) for name, shape in above.items()}
+    stored.check(forms | {"sums loss": ArrayForm(())})
+    loss, *parts_of_sums = (kept[f"sums {each.name}"] for each in fields(NewtonSums))
+    strengths = [kept[f"strengths {index}"] for index in range(terms)]
+    blocks = zip(layout.ramps, layout.roughness, layout.jumping, strict=True)
+    expected = [each.size if jumps else len(matrices) for each, matrices, jumps in blocks]
+    require([each.size for each in strengths] == expected, "strengths of other terms")
+    require(float(kept["noise"]) > 0.0 and bool((kept["sums totals"] > 0.0).all()), "sums that cannot be")
+    sums = NewtonSums(float(loss), *parts_of_sums)
+    point = SummedPoint(kept["coefficients"], kept["base"], sums.loss, sums)
+    return Reached(point, float(kept["noise"]), strengths, kept["freedoms"].tolist()), sums
 
 
 def _read_sums(stored: StageResult, knots: int, outputs: int) -> KnotSums:
@@ -438,7 +293,7 @@ def _read_sums(stored: StageResult, knots: int, outputs: int) -> KnotSums:
         "totals": replace(finite, shape=(1 + outputs,)),
         "squares": replace(finite, shape=(outputs,), lowest=0.0),
     }
-    stored.check(NOTHING, forms)
+    stored.check(forms)
     kept = stored.arrays
     gram, sums, totals, squares = (kept[name] for name in ("gram", "sums", "totals", "squares"))
     held, total = np.diag(gram), totals[0]
@@ -449,10 +304,6 @@ def _read_sums(stored: StageResult, knots: int, outputs: int) -> KnotSums:
     right = bool((np.abs(sums) <= NEARLY * largest + TINY).all() and (sums[:, 0] >= 0.0).all())
     require(right and bool((totals[1:] ** 2 <= NEARLY * total * squares + TINY).all()), "sums that cannot be")
     return KnotSums(gram, sums, totals, squares)
-
-
-def _knots(ramps: Sequence[Ramps]) -> Vector:
-    return np.concatenate([each.knots for each in ramps])
 
 
 def newton_sums(rows: SmoothProblem, state: tuple[tuple[Ramps, ...], Matrix, Vector]) -> NewtonSums:
@@ -471,15 +322,3 @@ def newton_sums(rows: SmoothProblem, state: tuple[tuple[Ramps, ...], Matrix, Vec
         working.sum(axis=1),
         placed.sums(rows.weights[:, None])[:, 0],
     )
-
-
-def _coarser(fine: Sequence[Ramps], coarse: Sequence[Ramps]) -> Matrix:
-    """Return L (fine knots, coarse knots): the values of the coarse hat functions at the fine knots, same ends."""
-    result = np.zeros((sum(each.size + 1 for each in fine), sum(each.size + 1 for each in coarse)))
-    row = column = 0
-    for one, other in zip(fine, coarse, strict=True):
-        hats = np.eye(other.size + 1)
-        for index in range(other.size + 1):
-            result[row : row + one.size + 1, column + index] = np.interp(one.knots, other.knots, hats[index])
-        row, column = row + one.size + 1, column + other.size + 1
-    return result

@@ -10,14 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import cholesky, solve_triangular
 from scipy.optimize import brentq
 
-from sparsenam.convex.design import Ramps, place_ramps
+from sparsenam.convex.design import Ramps
 from sparsenam.model.bands import LEVELS, TermBand
-from sparsenam.smooth.design import RampDesign
-from sparsenam.smooth.prior import Layout, roughness
 from sparsenam.smooth.uncertainty import FitPosterior
 from sparsenam.tables.sample import Matrix, Vector
 
@@ -26,41 +23,8 @@ LEAST_CURVATURE = 0.05  # of the restricted likelihood in log λ: a deviation of
 # smoothed away must lie within. Coverage of whole curves at 95 %, 500 rows, effects of 0.4 noise deviations each: 0.90
 # with none more, 0.96 with one, 0.98 with two (benchmarks/bands.py has others, which did not set this)
 MORE_FREEDOM, LEAST_FREEDOM = 1.0, 2.0
-RAMPS_OF_LINES = 8  # on which the bends that a line may have are drawn
-STRAIGHT = 1e4  # times the data's information: a prior under which a curve is a line
 DRAWS, DIRECTIONS = 2000, 32  # of the largest deviation over a curve, and principal directions that they are made of
 MOST_KNOTS = 65  # of a band; it is smooth in between
-
-
-def with_bends(fit: FitPosterior, lines: Sequence[int], levels: NDArray[np.bool_]) -> FitPosterior:
-    """Return the posterior with the given terms, which are lines, on several ramps and under a prior for lines.
-
-    A curve becomes a line when the data cannot tell the two apart; its band must not forget the bends. ``levels``
-    (terms,) marks codes of unordered levels.
-    """
-    if not lines:
-        return fit
-    task, layout = fit.task, fit.layout
-    ramps, precisions, strengths = list(layout.ramps), list(fit.precisions), list(fit.strengths)
-    parts = [fit.coefficients[columns] for columns in layout.slices]
-    for term in lines:
-        cells = task.x[term]
-        present = ~np.isnan(cells)
-        fine = place_ramps(cells[present], task.weights[present], RAMPS_OF_LINES)
-        widths = np.diff(fine.knots)
-        matrices = roughness(fine)
-        line = widths / widths.sum()
-        first = float(precisions[term][0, 0]) / float(line @ matrices[0] @ line)
-        information = float(fit.grams[0].matrix[layout.slices[term], layout.slices[term]].trace()) / fit.noise
-        strengths[term] = np.array([first, *(STRAIGHT * information / np.trace(each) for each in matrices[1:])])
-        precisions[term] = np.sum([s * each for s, each in zip(strengths[term], matrices, strict=True)], axis=0)
-        ends = layout.ramps[term].knots
-        shares = np.diff(np.clip((fine.knots - ends[0]) / (ends[-1] - ends[0]), 0.0, 1.0))
-        parts[term] = shares[:, None] * parts[term]
-        ramps[term] = fine
-    finer = Layout.of(ramps, levels.tolist())
-    design = RampDesign(finer, task.x, task.weights)
-    return FitPosterior.at(task, finer, design, np.concatenate(parts), fit.scores, precisions, strengths, fit.noise)
 
 
 def band_freedom(freedom: Vector) -> Vector:

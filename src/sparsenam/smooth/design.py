@@ -7,20 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sparsenam.convex.design import NEAR, Ramps, bulk_of, distinct, place_ramps
+from sparsenam.convex.design import NEAR, Ramps, distinct, place_ramps
 from sparsenam.convex.moments import PlacedRows
 from sparsenam.smooth.prior import Layout, Spread
 from sparsenam.tables.sample import Matrix, Vector
 
 MANY, MANY_TIMES = 0.02, 10.0  # share of the rows, and times as many as other values on average: it may jump
-
-
-def has_far_cells(cells: Vector, weights: Vector) -> bool:
-    """Return whether a term's cells (rows,) reach beyond the bulk of them."""
-    present = ~np.isnan(cells)
-    values, counts = distinct(cells[present], weights[present])
-    low, high = bulk_of(values, counts) if values.size else (0.0, 0.0)
-    return bool(values.size and (values[0] < low or values[-1] > high))
 
 
 def ramps_of(cells: Vector, weights: Vector, count: int, *, may_jump: bool = True) -> Ramps:
@@ -119,10 +111,6 @@ class KnotSums:
             self.squares + other.squares,
         )
 
-    def merged(self, shares: Matrix) -> KnotSums:
-        """Return the sums at other knots whose hat functions are H L, given L (knots, other knots)."""
-        return KnotSums(shares.T @ self.gram @ shares, shares.T @ self.sums, self.totals, self.squares)
-
 
 class RampBasis:
     """T (knots, columns): the values at all knots of each ramp less its mean.
@@ -203,8 +191,7 @@ class RampDesign(RampBasis):
 class SmoothState:
     """A fit: the columns' coefficients (columns, outputs) and the λ of each term that gave them.
 
-    ``spreads`` say how uncertain the coefficients of each output are; one where the outputs share them. ``loss`` is
-    the weighted sum over the rows.
+    ``spreads`` say how uncertain the coefficients of each output are; one where the outputs share them.
     """
 
     layout: Layout
@@ -214,17 +201,6 @@ class SmoothState:
     noise: float
     degrees_of_freedom: Vector
     spreads: Sequence[Spread]
-    loss: float
-
-    def by_term(self) -> list[tuple[Ramps, Matrix]]:
-        """Return each term's ramps and their coefficients, (m_j, outputs)."""
-        parts = zip(self.layout.ramps, self.layout.slices, strict=True)
-        return [(ramps, self.coefficients[columns]) for ramps, columns in parts]
-
-    def scores(self, x: Matrix, weights: Vector) -> Matrix:
-        """Return the scores of the rows of the fit, shape (rows, outputs): x is (terms, rows), weights (rows,)."""
-        design = RampDesign(self.layout, x, weights)
-        return self.intercept + design.means @ self.coefficients + design.times(self.coefficients)
 
 
 def _beyond(sums: Matrix) -> Matrix:

@@ -5,189 +5,34 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
-from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor
 
 from sparsenam.context import Context
-from sparsenam.convex.design import ROUNDING, Ramps, distinct, ramp_bank
+from sparsenam.convex.design import ROUNDING, Ramps, distinct
 from sparsenam.families import Family
 from sparsenam.families.dispersion import dispersion
-from sparsenam.model import ShapeBank, ShapeFunction
-from sparsenam.networks import SubnetBank
+from sparsenam.model import FittedCurve
 from sparsenam.smooth.constraints import (
     Cone,
     ConeSolution,
-    ConeSolver,
     Shape,
     StepBins,
     rounded,
     shape_function,
     step_bins,
-    together,
 )
-from sparsenam.smooth.design import LeastSquares, RampBasis, RampDesign, SmoothState, has_far_cells, ramps_of
-from sparsenam.smooth.ends import without_strays
-from sparsenam.smooth.newton import Curvatures, NewtonStep, SmoothProblem
-from sparsenam.smooth.prior import Layout, Spread, freedom_beyond_line, posterior, updated_strengths
+from sparsenam.smooth.design import SmoothState, ramps_of
+from sparsenam.smooth.engine import MemoryRows, SmoothProblem, Steps, solve
+from sparsenam.smooth.prior import Layout
 from sparsenam.tables.sample import Matrix, Vector
-
-UPDATE_TOL = 0.01  # relative change of the degrees of freedom, twice in a row, at which the updates end
-LEAST_NOISE = 1e-8  # of σ², on the scale of a standardised target
-HELD_STEPS = 3  # of Newton's method where λ stays
-LARGE = 2500  # columns from which 6 updates must do instead of 15, each taking half a second and more
-
-
-class Steps:
-    """The solver's steps in all rounds of one fit: their number, which is reported, and the time for more."""
-
-    def __init__(self, context: Context) -> None:
-        self.progress, self.done = context.progress, 0
-        self.out_of_time = context.clock.laps()
-
-    def report(self) -> None:
-        """Report one more step."""
-        self.done += 1
-        self.progress.report("smooth", self.done)
-
-
-def has_converged(freedoms: Sequence[float]) -> bool:
-    """Return whether the sum of the degrees of freedom has changed little twice in a row."""
-    changes = [abs(now - last) < UPDATE_TOL * now + 0.02 for last, now in pairwise(freedoms[-3:])]
-    return len(changes) == 2 and all(changes)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Start:
-    """Where a fit starts: from a fit with other ramps, if any, whose λ and noise stay as ``held``, if given."""
-
-    before: SmoothState | None = None
-    held: list[Vector] | None = None
-
-
-def solve(task: SmoothProblem, layout: Layout, start: Start, steps: Steps, cone: Cone | None = None) -> SmoothState:
-    """Return the fit with the ramps of ``layout``, in a cone if one is given."""
-    design = RampDesign(layout, task.x, task.weights)
-    solver = None if cone is None else ConeSolver(cone, task.target.shape[1])
-    if task.family.is_quadratic:
-        return solve_squares(design, design.squared_error(task.weights, task.target), start, steps, solver)
-    return _solve_reweighted(task, design, start, steps, solver)
-
-
-def solve_squares(
-    basis: RampBasis, quadratic: LeastSquares, start: Start, steps: Steps, solver: ConeSolver | None = None
-) -> SmoothState:
-    """Alternate β with λ and σ², given sums over the rows alone; all outputs share one prior and one noise."""
-    layout, outputs, before = basis.layout, quadratic.moment.shape[1], start.before
-    gram = quadratic.gram.matrix
-    noise = 0.5 if before is None else before.noise  # of a variance of 1: rather too rough than too smooth
-    carried = None if before is None else (before.layout, before.strengths)
-    used = strengths = start.held or layout.first_strengths(gram / noise, carried)
-    mean, freedom, freedoms = np.zeros_like(quadratic.moment), np.zeros(len(layout.ramps)), list[float]()
-    spreads: Sequence[Spread] = ()
-    for _ in range(15 if layout.size < LARGE else 6):
-        used, precisions = strengths, layout.precisions(strengths)
-        if solver is None:
-            spreads, traces = (), None  # the last one ends before the next, since it is large
-            mean, freedom, spreads = _most_probable(layout, quadratic, precisions, noise)
-        else:
-            spreads = solver.minima([gram] * outputs, used, noise, quadratic.moment / noise, np.zeros_like(mean))
-            mean, freedom, traces = together(spreads)
-        if start.held is not None:
-            break
-        strengths = updated_strengths(layout, used, precisions, spreads, mean, outputs, traces)
-        rows = max(quadratic.gram.total - float(freedom.sum()) - 1.0, 1.0)
-        noise = max(quadratic.residual(mean) / (outputs * rows), LEAST_NOISE)
-        freedoms.append(float(freedom.sum()))
-        steps.report()
-        if has_converged(freedoms) or steps.out_of_time():
-            break
-    intercept = quadratic.intercept(mean) - basis.means @ mean
-    return SmoothState(layout, mean, intercept, used, noise, freedom, spreads, 0.5 * quadratic.residual(mean))
-
-
-def _most_probable(
-    layout: Layout, quadratic: LeastSquares, precisions: Sequence[Matrix], noise: float
-) -> tuple[Matrix, Vector, Sequence[Spread]]:
-    """Return β (columns, outputs), the degrees of freedom of the terms, and how uncertain β is."""
-    found = posterior(layout, quadratic.gram.matrix, precisions, noise)
-    return found.solve(quadratic.moment / noise), found.degrees_of_freedom, [found]
-
-
-def _solve_reweighted(
-    task: SmoothProblem, design: RampDesign, start: Start, steps: Steps, solver: ConeSolver | None
-) -> SmoothState:
-    """Alternate a Newton step in β, shortened until the objective falls, with one update of λ and of φ."""
-    layout, before = design.layout, start.before
-    if before is None:
-        coefficients = np.zeros((layout.size, task.target.shape[1]))
-        intercept = task.family.best_constant(task.target, task.weights)
-    else:
-        coefficients, intercept = resampled(layout, before)
-    base = intercept + design.means @ coefficients
-    scores = base + design.times(coefficients)
-    used = strengths = list[Vector]()
-    freedom, freedoms = np.zeros(len(layout.ramps)), list[float]()
-    noise = dispersion(task.family, scores, task.target, task.weights, 1.0)
-    if start.held is not None and before is not None:
-        noise = before.noise
-    curvatures, spreads = Curvatures(task, design), cast(Sequence[Spread], ())
-    for number in range(25):
-        grams = curvatures.grams(scores)
-        if number == 0:
-            information = np.mean([gram.matrix for gram in grams], axis=0)
-            carried = None if before is None else (before.layout, before.strengths)
-            strengths = start.held or layout.first_strengths(information / noise, carried)
-        used, precisions = strengths, layout.precisions(strengths)
-        if solver is None:
-            found = [posterior(layout, gram.matrix, precisions, noise) for gram in grams]
-            newton, traces = NewtonStep(task, design, precisions, noise, grams, found), None
-            move, lift = newton.direction(coefficients, scores)
-        else:
-            newton = NewtonStep(task, design, precisions, noise, grams, ())
-            move, lift, found = newton.direction_in_cone(solver, used, coefficients, scores)
-            traces = together(found)[2]
-        turn = lift + design.times(move)
-        step = newton.length((coefficients, scores), (move, turn))
-        coefficients, scores, base = coefficients + step * move, scores + step * turn, base + step * lift
-        freedom = np.mean([each.degrees_of_freedom for each in found], axis=0)
-        spreads = found
-        if start.held is not None:
-            steps.report()
-            if number == HELD_STEPS - 1 or steps.out_of_time():
-                break
-            continue
-        strengths = updated_strengths(layout, used, precisions, found, coefficients, task.free_outputs, traces)
-        noise = dispersion(task.family, scores, task.target, task.weights, float(freedom.sum()) + 1.0)
-        # a shortened step changes little by itself
-        freedoms = [*freedoms, float(freedom.sum())] if step == 1.0 else [float(freedom.sum())]
-        steps.report()
-        if has_converged(freedoms) or steps.out_of_time():
-            break
-    if solver is not None:
-        coefficients = solver.cone.inside(coefficients)
-    intercept = base - design.means @ coefficients
-    return SmoothState(layout, coefficients, intercept, used, noise, freedom, spreads, task.loss(scores))
-
-
-def resampled(layout: Layout, before: SmoothState) -> tuple[Matrix, Vector]:
-    """Return coefficients and intercept of the function ``before``, read off at other knots."""
-    parts, intercept = list[Matrix](), before.intercept
-    for new, old, columns in zip(layout.ramps, before.layout.ramps, before.layout.slices, strict=True):
-        values = old.columns(new.knots) @ before.coefficients[columns]
-        parts.append(np.diff(values, axis=0))
-        intercept = intercept + values[0]
-    return np.concatenate(parts), intercept
-
 
 # MSE 1.09 and the like: mean test error of the synthetic regression, ten seeds, floor 1.0
 FIRST_RAMPS = 16  # of each term; matters little: MSE 1.08 with 16, 1.10 with 32, 1.09 with 64
 MOST_RAMPS = 512  # of one term; California, split 0: 0.2945, and 0.2975 with 128
 ROWS_PER_RAMP = 8  # at least, on average; those of one value count for one ramp
-COLUMNS = 2000  # of all: a budget of time and memory, eight matrices of 32 MB. Finer detail is found without matrices
+COLUMNS = 2000  # of all: a budget of time and memory, eight matrices of 32 MB
 # share of its ramps used as degrees of freedom at which a term gets more: MSE and cross-entropy 1.095 and
 # 0.0885 at 0.4, 1.109 and 0.0885 at 0.2, 1.062 and 0.0936 at 0.6
 CROWDED = 0.4
@@ -203,9 +48,6 @@ class SmoothFit:
     each, ``degrees_of_freedom`` (terms,) are those of one output (the mean over outputs), ``noise`` is σ² (1 for
     families without scale), and ``precision`` holds each term's prior precision Pⱼ (m_j, m_j), which the
     outputs share; those of steps are of its jumps. ``shapes`` has what was asked of terms, by index.
-    ``crowded`` says that terms would have got more ramps, had there been more columns; ``strays`` has the number of
-    rows that the fit left out, by index of the term whose curve they would have turned, and ``left_out`` (rows,) marks
-    these rows, None where there are none.
     """
 
     ramps: tuple[Ramps, ...]
@@ -216,9 +58,6 @@ class SmoothFit:
     precision: tuple[Matrix, ...]
     strengths: tuple[Vector, ...]
     shapes: Mapping[int, Shape] = field(default_factory=dict[int, Shape])
-    crowded: bool = False
-    strays: Mapping[int, int] = field(default_factory=dict[int, int])
-    left_out: NDArray[np.bool_] | None = None
 
     def take(self, terms: Sequence[int]) -> SmoothFit:
         """Return the fit of some of its terms; the others are left out as they are."""
@@ -232,16 +71,23 @@ class SmoothFit:
             precision=tuple(self.precision[term] for term in terms),
             strengths=tuple(self.strengths[term] for term in terms),
             shapes={number[term]: shape for term, shape in self.shapes.items() if term in number},
-            strays={number[term]: rows for term, rows in self.strays.items() if term in number},
-            left_out=self.left_out,
         )
 
-    def functions(self) -> list[ShapeFunction]:
-        """Return the effect of each term as a function of it, 0 at its first knot."""
+    def state(self, unordered: NDArray[np.bool_]) -> SmoothState:
+        """Return a fit without shapes as a state to start from; ``unordered`` (terms,) marks codes of levels."""
+        layout, coefficients = Layout.of(self.ramps, unordered.tolist()), np.concatenate(self.coefficients)
+        freedom, strengths = self.degrees_of_freedom, list(self.strengths)
+        return SmoothState(layout, coefficients, self.intercept, strengths, self.noise, freedom, ())
+
+    def functions(self) -> list[FittedCurve]:
+        """Return the effect of each term as a function of it, 0 at its first knot.
+
+        Ramps are level beyond their ends; where a shape is asked for, there may be slopes.
+        """
         parts = zip(self.ramps, self.coefficients, strict=True)
         return [
-            shape_function(ramps, coefficients, self.shapes.get(term))
-            for term, (ramps, coefficients) in enumerate(parts)
+            shape_function(ramps, rises, self.shapes[term]) if term in self.shapes else ramps.curve(rises)
+            for term, (ramps, rises) in enumerate(parts)
         ]
 
     def scores(self, x: Matrix) -> Matrix:
@@ -250,16 +96,6 @@ class SmoothFit:
         for ramps, coefficients, cells in zip(self.ramps, self.coefficients, x, strict=True):
             scores += ramps.columns(cells) @ coefficients
         return scores
-
-    def network(self) -> tuple[SubnetBank, Tensor]:
-        """Return the bank that is the fit without its intercept, and its θ, shape (terms, size).
-
-        Ramps are level beyond their ends, and add up to rounding. Where a shape is asked for, the bank holds sums at
-        the knots, which rise to the last bit where no increment falls, and slopes beyond the ends.
-        """
-        if not self.shapes:
-            return ramp_bank(self.ramps, self.coefficients, self.intercept.size)
-        return ShapeBank.of(self.functions(), self.intercept.size)
 
 
 def smooth_fit(
@@ -285,7 +121,7 @@ def smooth_fit(
     levels
         Marks the terms that are codes of unordered levels, shape (terms,).
     shapes
-        What is asked of terms, by index. Any other curve that the data cannot tell from a line becomes one.
+        What is asked of terms, by index.
     context
         Once its clock leaves no time for another step, the fit reached so far is returned; a round with more knots
         begins only where there is time for all of it. Each step is reported.
@@ -302,8 +138,7 @@ def smooth_fit(
     jumping = [term for term, shape in asked.items() if shape.form == "steps"]
     bent = {term for term, shape in asked.items() if shape.bend != 0}  # whose last slope goes on
     counts[jumping] = np.minimum(most[jumping], max(first, COLUMNS // x.shape[0]))  # jumps are found in fine bins alone
-    steps, state, bins, within, spent = Steps(context), None, dict[int, StepBins](), task, 0.0
-    crowded = False
+    steps, state, bins = Steps(context), None, dict[int, StepBins]()
     for number in range(ROUNDS + 1):
         if asked:
             bins = step_bins(asked, task.x, task.weights, counts)
@@ -313,23 +148,16 @@ def smooth_fit(
             for term, (cells, count) in enumerate(zip(within.x, counts, strict=True))
         ]
         started = time.monotonic()
-        state = _solve_shapes(within, ramps, unordered, asked, Start(state), steps)
+        state = _solve_shapes(within, ramps, unordered, asked, state, steps)
         share = state.degrees_of_freedom / _room(state, counts)
         more = doubled(counts, most, share, COLUMNS)
-        crowded = not np.array_equal(more, doubled(counts, most, share, np.iinfo(np.intp).max))
         growth = float(more.sum() / counts.sum()) ** 2  # of the products that take most of the time
-        spent = time.monotonic() - started
-        if number == ROUNDS or np.array_equal(more, counts) or not context.clock.has_room_for(growth * spent):
+        needed = growth * (time.monotonic() - started)
+        if number == ROUNDS or np.array_equal(more, counts) or not context.clock.has_room_for(needed):
             break
         counts, state = more, replace(state, spreads=())  # large, and not needed any more
     assert state is not None
-    strays: Mapping[int, int] = {}
-    left_out = np.zeros(len(weights), dtype=np.bool_)
-    if context.clock.has_room_for(spent):
-        within, state, strays, left_out[present] = _without_strays(within, state, unordered, asked, steps)
-        state = _with_lines(within, state, unordered, asked, steps)
-    found = replace(as_fit(state, bins, asked), crowded=crowded, strays=strays)
-    return replace(found, left_out=left_out) if strays else found
+    return as_fit(state, bins, asked)
 
 
 def as_fit(state: SmoothState, bins: Mapping[int, StepBins], shapes: Mapping[int, Shape]) -> SmoothFit:
@@ -362,86 +190,15 @@ def _solve_shapes(
     ramps: Sequence[Ramps],
     unordered: NDArray[np.bool_],
     shapes: Mapping[int, Shape],
-    start: Start,
+    before: SmoothState | None,
     steps: Steps,
 ) -> SmoothState:
     """Return the fit with these ramps and shapes."""
     if not shapes:
-        return solve(task, Layout.of(ramps, unordered.tolist()), start, steps)
+        return solve(MemoryRows(task, Layout.of(ramps, unordered.tolist())), before, steps)
     jumping = [term in shapes and shapes[term].form == "steps" for term in range(len(ramps))]
     layout = Layout.of(ramps, unordered.tolist(), jumping)
-    return solve(task, layout, start, steps, Cone.of(layout, shapes))
-
-
-def _without_strays(
-    task: SmoothProblem,
-    state: SmoothState,
-    unordered: NDArray[np.bool_],
-    shapes: Mapping[int, Shape],
-    steps: Steps,
-) -> tuple[SmoothProblem, SmoothState, Mapping[int, int], NDArray[np.bool_]]:
-    """Return the problem and the fit without the few far rows that turn ends of curves; see `without_strays`."""
-    free = [term for term in range(len(unordered)) if not unordered[term] and term not in shapes]
-    far = [term for term in free if has_far_cells(task.x[term], task.weights)]
-
-    def again(rest: SmoothProblem, before: SmoothState) -> SmoothState:
-        ramps = list(before.layout.ramps)
-        for term in free:
-            ramps[term] = ramps_of(rest.x[term], rest.weights, ramps[term].size)
-        return _solve_shapes(rest, ramps, unordered, shapes, Start(replace(before, spreads=())), steps)
-
-    codes = np.flatnonzero(unordered).tolist()
-    if not far:
-        return task, state, {}, np.zeros(len(task.target), dtype=np.bool_)
-    return without_strays(task, state, far, codes, again)
-
-
-# degrees of freedom beyond a line below which a curve is a line. Of simulated lines it finds 0.6 to 0.8 (1000 rows or
-# more, one noise deviation tall); of the weak curves of benchmarks/signals.py it takes 0 to 0.03 for lines
-STRAIGHT = 0.5
-TOGETHER = 2.0  # of deviance that each line may cost
-
-
-def _with_lines(
-    task: SmoothProblem,
-    state: SmoothState,
-    unordered: NDArray[np.bool_],
-    shapes: Mapping[int, Shape],
-    steps: Steps,
-) -> SmoothState:
-    """Return the fit in which curves that the data cannot tell from lines are lines, if that is no worse as a whole.
-
-    Each curve is tested beside all others. Where several together say what none says alone, the fit stays.
-    """
-    ramps, strengths, straight = straightened(state, unordered, shapes)
-    if not straight:
-        return state
-    lines = _solve_shapes(task, ramps, unordered, shapes, Start(state, strengths), steps)
-    return no_worse(lines, state, len(straight))
-
-
-def straightened(
-    state: SmoothState, unordered: NDArray[np.bool_], shapes: Mapping[int, Shape]
-) -> tuple[list[Ramps], list[Vector], list[int]]:
-    """Return ramps and λ with one ramp for each curve that the data cannot tell from a line, and which these are."""
-    layout, ramps = state.layout, list(state.layout.ramps)
-    precisions, strengths, straight = layout.precisions(state.strengths), list(state.strengths), list[int]()
-    for term in range(len(ramps)):
-        if unordered[term] or term in shapes or ramps[term].size < 2:
-            continue
-        widths = np.diff(ramps[term].knots)
-        covariances = [spread.covariances[term] for spread in state.spreads]
-        if all(freedom_beyond_line(widths, precisions[term], each) < STRAIGHT for each in covariances):
-            straight.append(term)
-            line = widths / widths.sum()
-            strengths[term] = np.array([line @ precisions[term] @ line])
-            ramps[term] = Ramps(ramps[term].knots[[0, -1]])
-    return ramps, strengths, straight
-
-
-def no_worse(lines: SmoothState, state: SmoothState, count: int) -> SmoothState:
-    """Return the fit with ``count`` lines, or the one without where the lines together cost too much."""
-    return lines if 2.0 * (lines.loss - state.loss) <= TOGETHER * count * state.noise else state
+    return solve(MemoryRows(task, layout), before, steps, Cone.of(layout, shapes))
 
 
 def most_ramps(task: SmoothProblem, unordered: NDArray[np.bool_], shapes: Mapping[int, Shape]) -> NDArray[np.intp]:

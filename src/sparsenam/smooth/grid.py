@@ -18,7 +18,7 @@ from scipy.sparse.linalg import splu
 
 from sparsenam.convex.design import SPACING, distinct, place_ramps
 from sparsenam.model.pairs import GridCells, PairFunction, purified
-from sparsenam.smooth.prior import HIGHEST, LARGEST_STEP, LOWEST, WIDEST
+from sparsenam.smooth.prior import HIGHEST, LOWEST, fellner_schall
 from sparsenam.tables.sample import Matrix, Vector
 
 # random vectors of ±1. Over 12 draws (5,000 rows, 16 and 32 intervals) degrees of freedom vary by 2 %, the strengths of
@@ -165,18 +165,12 @@ class GridBlock:
         self._centre(weights)
 
     def learn(self, free: int) -> None:
-        """Take a step of Fellner and Schall at the present values; ``free`` outputs are free to vary.
-
-        As for mains, the prior variance of the values (the mean over the nodes) has an exponential prior of rate
-        `WIDEST`/2. Otherwise it is unbounded where a pair separates classes.
-        """
+        """Take a step of Fellner and Schall at the present values; ``free`` outputs are free to vary."""
         assert self.strengths is not None
         variances = 1.0 / (self.strengths @ self._spectra)
-        gained = self._spectra @ variances - self._traces + WIDEST * (self._spectra @ variances**2) / self.size
+        gained = self._spectra @ variances - self._traces
         squares = np.array([np.sum(self.values * (matrix @ self.values)) for matrix in self.matrices]) / free
-        factors = np.maximum(gained, 1e-10) / np.maximum(squares, 1e-14)
-        factors = np.clip(factors, 1.0 / LARGEST_STEP, LARGEST_STEP)
-        self.strengths = np.clip(self.strengths * factors, LOWEST, HIGHEST)
+        self.strengths = fellner_schall(self.strengths, gained, squares)
 
     def spread(
         self, reference: Vector, weights: Sequence[Vector], noise: float, generator: np.random.Generator

@@ -9,17 +9,19 @@ fitted at once, on the union of their groups, with θ = 0 in those that a fold d
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_solve, cholesky, lapack
 
-from sparsenam.convex.design import Array, GroupedDesign, Indices, WorkingColumns
+from sparsenam.convex.design import Array, GroupedDesign, Indices, Ramps, WorkingColumns
 from sparsenam.convex.problem import ConvexProblem, convex_problem
 from sparsenam.convex.squared import GramCache
 from sparsenam.families import Family
 from sparsenam.families.dispersion import dispersion
-from sparsenam.smooth.prior import HIGHEST, JITTER, LARGEST_STEP, LOWEST, PULL
+from sparsenam.smooth.engine import FIRST_NOISE, LEAST_NOISE, LIGHTEST, ROUNDING
+from sparsenam.smooth.prior import HIGHEST, JITTER, LOWEST, fellner_schall, pulled, roughness
 
 STEPS, STEPS_OF_MANY = 40, 6  # updates of the strengths; warm starts do the rest where columns are many
 # change of the degrees of freedom, and of their share, at which the updates end. An early end makes further columns
@@ -29,12 +31,73 @@ INNER = 2  # updates more on one second-order model, which cost no pass over the
 WEAK = 0.05  # share of the data's information in the first prior
 STALE = 0.1  # relative change of the curvature after which a Hessian is summed anew
 SMALL_MOVE = 0.01  # of a score, root mean square
-LIGHTEST = 1e-6  # of a working weight
 FLOOR = 0.06  # of the mean curvature: from a quarter on it is tried where no step is short enough, down to this
-FIRST_NOISE, LEAST_NOISE = 0.5, 1e-8  # of σ², on the scale of a standardised target
 HALVINGS = 8
 SINGLE_JITTER = 1e-4  # share of the mean diagonal where sums are in single precision and columns nearly agree
 STACKED = 160  # columns up to which the inverses of all folds are one call
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PriorForms:
+    """The matrices Sᵢ of each group's prior, shape (groups, matrices, m, m), in the columns of a design.
+
+    ``holds_size`` (groups, matrices) marks those that hold the size of a function, the S₁ of `roughness`.
+    """
+
+    matrices: Array
+    holds_size: NDArray[np.bool_]
+
+    @property
+    def width(self) -> int:
+        """The number m of columns of a group."""
+        return self.matrices.shape[3]
+
+    @property
+    def traces(self) -> Array:
+        """The trace of each matrix, 0 where a group has fewer than others, shape (groups, matrices)."""
+        return np.einsum("giaa->gi", self.matrices)
+
+    @property
+    def is_used(self) -> NDArray[np.bool_]:
+        """Which matrices there are, shape (groups, matrices)."""
+        return self.traces > 0.0
+
+    def take(self, groups: Indices) -> PriorForms:
+        """Return those of some groups."""
+        return PriorForms(self.matrices[groups], self.holds_size[groups])
+
+    @classmethod
+    def of_design(cls, roughness: Array) -> PriorForms:
+        """Return the smooth and the rough part of each group, for columns of these roughnesses e (groups, m)."""
+        smooth = 1.0 / (1.0 + roughness)
+        parts = np.stack([smooth, 1.0 - smooth], axis=1)
+        return cls(parts[..., None] * np.eye(roughness.shape[1]), np.tile([True, False], (len(roughness), 1)))
+
+    @classmethod
+    def of_ramps(cls, design: GroupedDesign, ramps: Sequence[Sequence[Ramps | int]]) -> PriorForms:
+        """Return the priors of the fit that follows: `roughness` of each term's ramps, a sum of squares for levels.
+
+        ``ramps`` has for each group those of its terms, or the number of columns of a term of levels.
+        """
+        groups = [_forms_of(turn, members) for turn, members in zip(design.transform, ramps, strict=True)]
+        most, width = max((len(forms) for forms, _ in groups), default=1), design.width
+        matrices, holds_size = np.zeros((len(groups), most, width, width)), np.zeros((len(groups), most), np.bool_)
+        for index, (forms, firsts) in enumerate(groups):
+            matrices[index, : len(forms)], holds_size[index, firsts] = forms, True
+        return cls(matrices, holds_size)
+
+
+def _forms_of(turn: Array, members: Sequence[Ramps | int]) -> tuple[Array, list[int]]:
+    """Return the matrices of one group (matrices, m, m) for T (raw columns, m), and which hold a size."""
+    forms, firsts, start = list[Array](), list[int](), 0
+    for member in members:
+        found = (np.eye(member),) if isinstance(member, int) else roughness(member)
+        part = turn[start : start + len(found[0])]
+        firsts.append(len(forms))
+        forms += [part.T @ each @ part for each in found]
+        start += len(found[0])
+    forms[0] = forms[0] + np.diag((~turn.any(axis=0)).astype(np.float64))  # of columns that pad the group
+    return np.stack(forms), firsts
 
 
 class SmoothJudge:
@@ -58,14 +121,16 @@ class SmoothJudge:
         count: float,
         held_out: Sequence[Indices],
         gram: GramCache | None = None,
+        forms: PriorForms | None = None,
     ) -> None:
-        """``count`` is the number of observations that batch 0 stands for."""
+        """``count`` is the number of observations that batch 0 stands for; ``forms`` are the groups' priors."""
+        self.forms = PriorForms.of_design(design.roughness) if forms is None else forms
         self.problem = convex_problem(design, target, family, batch_weights)
         self.held_out: tuple[Indices, ...] = (np.arange(design.n_rows), *held_out)
         self.counts = count * batch_weights.sum(axis=1) / batch_weights[0].sum()
         self._gram = GramCache(design, target, batch_weights) if gram is None and family.is_quadratic else gram
         self._constants = self.problem.constants()
-        self._strengths = np.full((len(self._constants), design.n_groups, 2), np.nan)
+        self._strengths = np.full((len(self._constants), *self.forms.holds_size.shape), np.nan)
         self._noise = np.full(len(self._constants), FIRST_NOISE)
         self._theta: dict[int, Array] = {}  # of the groups met, shape (batches, m, outputs)
         self._intercepts = self._constants.copy()
@@ -89,12 +154,13 @@ class SmoothJudge:
         return [self._found[key] for key in keys]
 
     def _prior(self, batches: Indices, supports: Sequence[Indices], groups: Indices, information: Array) -> Prior:
-        """Return the prior with the strengths known so far; others get a share of the information (batches,)."""
-        known = self._strengths[np.ix_(batches, groups)]
-        first = np.broadcast_to(np.clip(WEAK * information, LOWEST, HIGHEST)[:, None, None], known.shape)
+        """Return the prior with the strengths known so far; others get a share of the information (batches, groups)."""
+        known, forms = self._strengths[np.ix_(batches, groups)], self.forms.take(groups)
+        traces = np.where(forms.is_used, forms.traces, 1.0)
+        first = np.clip(WEAK * information[:, :, None] / traces, LOWEST, HIGHEST)
         kept = np.stack([np.isin(groups, support) for support in supports])
         jitter = SINGLE_JITTER if self.problem.design.dtype == np.float32 else JITTER
-        return Prior(self.problem.design.roughness[groups], np.where(np.isnan(known), first, known), kept, jitter)
+        return Prior(forms, np.where(np.isnan(known), first, known), kept, jitter)
 
     def _remember(self, batches: Indices, groups: Indices, prior: Prior) -> None:
         known = self._strengths[np.ix_(batches, groups)]
@@ -111,13 +177,14 @@ class SmoothJudge:
         pull = pull.transpose(0, 2, 1)
         squares = counts * np.einsum("fn,fon->f", self.problem.weights[batches], gram.centred[batches] ** 2)
         noise = self._noise[batches]
-        prior = self._prior(batches, supports, groups, np.einsum("fkk->fk", hessian).mean(axis=1) / noise)
+        information = np.einsum("fkk->fk", hessian).reshape(batches.size, groups.size, -1).sum(axis=2)
+        prior = self._prior(batches, supports, groups, information / noise[:, None])
         theta, freedom, going = np.zeros_like(pull), np.zeros(batches.size), np.arange(batches.size)
         for _ in range(_steps(columns.size)):
             sums, slopes, part, before = hessian[going], pull[going], prior.of(going), freedom[going]
             over = 1.0 / noise[going][:, None, None]
-            found, variances = part.posterior(sums * over, slopes * over)
-            used = part.update(found, variances[:, None], found.shape[2])
+            found, covariances = part.posterior(sums * over, slopes * over)
+            used = part.update(found, covariances[:, None], found.shape[2])
             left = squares[going] - np.sum(found * (2.0 * slopes - np.matmul(sums, found)), axis=(1, 2))
             left /= found.shape[2] * np.maximum(counts[going] - used - 1.0, 1.0)
             theta[going], freedom[going], noise[going] = found, used, np.maximum(left, LEAST_NOISE)
@@ -128,16 +195,11 @@ class SmoothJudge:
         self._noise[batches] = noise
         self._remember(batches, groups, prior)
         intercepts = gram.target_means[batches] - np.einsum("fk,fko->fo", gram.means[np.ix_(batches, columns)], theta)
-        target, outputs = self.problem.target, theta.shape[2]
+        outputs = theta.shape[2]
         flat = theta.transpose(0, 2, 1).reshape(-1, columns.size)
         sums = gram.times(gram.index[groups], flat).reshape(batches.size, outputs, -1)
         scores = [base + each.T for base, each in zip(intercepts, sums, strict=True)]
-        # a row far from all others, held out, lies where the fold knows nothing: it may not decide by an absurd score
-        low, high = target.min(axis=1), target.max(axis=1)
-        return [
-            each if batch == 0 else np.clip(each[self.held_out[batch]], low, high)
-            for batch, each in zip(batches.tolist(), scores, strict=True)
-        ]
+        return [each[self.held_out[batch]] for batch, each in zip(batches.tolist(), scores, strict=True)]
 
     def _newton(self, batches: Indices, supports: list[Indices]) -> list[Array]:
         problem, family = self.problem, self.problem.family
@@ -150,7 +212,8 @@ class SmoothJudge:
         scores = intercepts[:, None, :] + _times(columns, theta)
         freedom, free = np.zeros(batches.size), problem.n_outputs - family.couples_outputs
         working.move(theta, scores, intercepts)
-        prior = self._prior(batches, supports, groups, working.information / working.noise(scores, freedom + 1.0))
+        information = working.information.reshape(batches.size, groups.size, -1).sum(axis=2)
+        prior = self._prior(batches, supports, groups, information / working.noise(scores, freedom + 1.0)[:, None])
         going = np.arange(batches.size)  # whose strengths are not yet at rest
         for _ in range(_steps(min(columns.count, problem.design.n_rows))):
             point, middle, before = theta[going], scores[going], freedom[going]
@@ -162,7 +225,7 @@ class SmoothJudge:
                 part.update(goal, variances, free)
                 goal, base, variances = working.solve(part, noise)
             turn = base[:, None, :] + _times(columns, goal) - middle
-            step = working.length(part.precision, noise, (point, middle), (goal - point, turn))
+            step = working.length(part, noise, (point, middle), (goal - point, turn))
             working.adapt(step)
             theta[going] += step[:, None, None] * (goal - point)
             scores[going] += step[:, None, None] * turn
@@ -193,47 +256,53 @@ class SmoothJudge:
 
 
 class Prior:
-    """The precisions of all batches' columns, and the strengths a and b (batches, groups, 2) that they come from.
+    """The precisions of all batches' groups, P = Σ λᵢSᵢ, and their strengths λ (batches, groups, matrices).
 
     ``kept`` (batches, groups) says which groups a batch keeps; in the others θ is 0.
     """
 
-    def __init__(self, roughness: Array, strengths: Array, kept: NDArray[np.bool_], jitter: float = JITTER) -> None:
-        self._roughness = roughness
-        smooth = 1.0 / (1.0 + roughness)
-        self._parts = np.stack([smooth, 1.0 - smooth], axis=2)  # (groups, m, 2)
-        self.strengths, self.kept, self._jitter = strengths, kept, jitter
-        self.is_in = np.repeat(kept, roughness.shape[1], axis=1)  # (batches, columns)
+    def __init__(self, forms: PriorForms, strengths: Array, kept: NDArray[np.bool_], jitter: float = JITTER) -> None:
+        self.forms, self.strengths, self.kept, self._jitter = forms, strengths, kept, jitter
+        self.is_in = np.repeat(kept, forms.width, axis=1)  # (batches, columns)
 
     def of(self, batches: Indices) -> Prior:
         """Return the prior of some batches."""
-        return Prior(self._roughness, self.strengths[batches], self.kept[batches], self._jitter)
+        return Prior(self.forms, self.strengths[batches], self.kept[batches], self._jitter)
 
     @property
-    def precision(self) -> Array:
-        """(a + be)/(1 + e) of every column, shape (batches, groups · m)."""
-        return np.einsum("gmi,fgi->fgm", self._parts, self.strengths).reshape(len(self.kept), -1)
+    def precisions(self) -> Array:
+        """P of every group, shape (batches, groups, m, m)."""
+        return np.einsum("fgi,giab->fgab", self.strengths, self.forms.matrices)
+
+    def cost(self, theta: Array) -> Array:
+        """Return ½ Σ θᵀPθ of each batch, for θ of shape (batches, columns, outputs)."""
+        parts = theta.reshape(*self.kept.shape, self.forms.width, -1)
+        return 0.5 * np.einsum("fgao,fgab,fgbo->f", parts, self.precisions, parts, optimize=True)
 
     def posterior(self, hessian: Array, pull: Array) -> tuple[Array, Array]:
-        """Return the means (batches, columns, outputs) and the variances (batches, columns) for H + diag(precision).
+        """Return the means (batches, columns, outputs) and each group's covariances (batches, groups, m, m) for H + P.
 
-        A column that is not kept has a mean of 0 and the variance of its prior. H is used up.
+        A column that is not kept has a mean of 0 and the covariance of its prior. H is used up.
         """
-        precision = self.precision
+        groups, width = self.kept.shape[1], self.forms.width
         if not self.is_in.all():
             hessian *= self.is_in[:, :, None] & self.is_in[:, None, :]
             pull = np.where(self.is_in[:, :, None], pull, 0.0)
         diagonal = np.einsum("fkk->fk", hessian)  # a view
-        diagonal += precision + self._jitter * diagonal.mean(axis=1, keepdims=True)
+        diagonal += self._jitter * diagonal.mean(axis=1, keepdims=True)
+        blocks = np.einsum("fgagb->fgab", hessian.reshape(-1, groups, width, groups, width))  # a view
+        blocks += self.precisions
         if hessian.shape[1] <= STACKED:
             inverse = np.asarray(np.linalg.inv(hessian), dtype=np.float64)
-            return np.matmul(inverse, pull), np.einsum("fkk->fk", inverse).copy()
-        means, variances = np.empty_like(pull), np.empty_like(precision)
+            return np.matmul(inverse, pull), _blocks(inverse, groups)
+        means, covariances = np.empty_like(pull), np.empty((len(hessian), groups, width, width))
         for batch, matrix in enumerate(hessian):
             factor = np.asarray(cholesky(matrix, lower=True, check_finite=False), dtype=np.float64)
             means[batch] = cho_solve((factor, True), pull[batch], check_finite=False)
-            variances[batch] = lapack.dpotri(factor, lower=1, overwrite_c=1)[0].diagonal()
-        return means, variances
+            lower = lapack.dpotri(factor, lower=1, overwrite_c=1)[0]
+            found = np.tril(_blocks(lower[None], groups)[0])
+            covariances[batch] = found + np.tril(found, -1).transpose(0, 2, 1)
+        return means, covariances
 
     def posterior_of_rows(self, rows: Array, scale: Array, pull: Array) -> tuple[Array, Array]:
         """Return the same for H = scale · SᵀS with fewer rows S (batches, n, columns) than columns, and Sᵀ pull.
@@ -241,33 +310,36 @@ class Prior:
         (P + cSᵀS)⁻¹Sᵀ = P⁻¹Sᵀ(I + cSP⁻¹Sᵀ)⁻¹ needs the inverse of n × n numbers only.
         """
         rows = rows * self.is_in[:, None, :] if not self.is_in.all() else rows
+        batches, n, _ = rows.shape
+        groups, width = self.kept.shape[1], self.forms.width
         diagonal = scale[:, None] * np.einsum("fnk,fnk->fk", rows, rows)
-        precision = self.precision + self._jitter * diagonal.mean(axis=1, keepdims=True)
-        over = rows / precision[:, None, :]
+        jitter = self._jitter * diagonal.mean(axis=1)[:, None, None, None] * np.eye(width)
+        prior = np.asarray(np.linalg.inv(self.precisions + jitter), dtype=np.float64)
+        over = np.einsum("fnga,fgab->fngb", rows.reshape(batches, n, groups, width), prior).reshape(rows.shape)
         inner = scale[:, None, None] * np.matmul(over, rows.transpose(0, 2, 1))
         np.einsum("fnn->fn", inner)[...] += 1.0
         inverse = np.asarray(np.linalg.inv(inner), dtype=np.float64)
-        gained = scale[:, None] * np.einsum("fnk,fnk->fk", over, np.matmul(inverse, over))
-        return np.matmul(over.transpose(0, 2, 1), np.matmul(inverse, pull)), 1.0 / precision - gained
+        parts = (each.reshape(batches, n, groups, width) for each in (over, np.matmul(inverse, over)))
+        gained = scale[:, None, None, None] * np.einsum("fnga,fngb->fgab", *parts, optimize=True)
+        return np.matmul(over.transpose(0, 2, 1), np.matmul(inverse, pull)), prior - gained
 
-    def update(self, theta: Array, variances: Array, free: int) -> Array:
+    def update(self, theta: Array, covariances: Array, free: int) -> Array:
         """Take a step of Fellner and Schall from θ (batches, columns, outputs); return degrees of freedom (batches,).
 
-        ``variances`` are posterior ones (batches, parts, columns), one part for all outputs or one for each; ``free``
-        is the number of outputs that are free to vary. The degrees of freedom are those of one output.
+        ``covariances`` (batches, parts, groups, m, m) are posterior ones, one part for all outputs or one for each;
+        ``free`` is the number of outputs that are free to vary. The degrees of freedom are those of one output.
         """
-        shape = (len(self.kept), *self._parts.shape[:2])
-        precision = self.precision
-        gained = np.where(self.is_in, 1.0 / precision - variances.mean(axis=1), 0.0)
-        freedom = np.sum(precision * gained, axis=1)
-        parts, squares = free * gained.reshape(shape), np.sum(theta**2, axis=2).reshape(shape)
-        above = np.maximum(np.einsum("fgm,gmi->fgi", parts, self._parts), 1e-12)
-        below = np.maximum(np.einsum("fgm,gmi->fgi", squares, self._parts), 1e-14)
-        # as in the fit that follows, a weak group is kept from 0: `updated_strengths` has the reason
-        now = self.strengths[:, :, 0]
-        below[:, :, 0] += free * PULL * (1.0 - np.clip(now * above[:, :, 0] / free, 0.0, 1.0)) / now
-        factors = np.clip(above / below, 1.0 / LARGEST_STEP, LARGEST_STEP)
-        self.strengths = np.clip(self.strengths * factors, LOWEST, HIGHEST)
+        forms, precisions = self.forms, self.precisions
+        covariance = covariances.mean(axis=1)
+        shared = np.einsum("fgab,fgab->fg", covariance, precisions)
+        freedom = np.sum(np.where(self.kept, forms.width - shared, 0.0), axis=1)
+        parts = theta.reshape(*self.kept.shape, forms.width, -1)
+        prior = np.asarray(np.linalg.inv(precisions), dtype=np.float64)
+        gained = np.einsum("fgab,giab->fgi", prior - covariance, forms.matrices)
+        squares = np.einsum("fgao,giab,fgbo->fgi", parts, forms.matrices, parts, optimize=True) / free
+        squares += np.where(forms.holds_size, pulled(self.strengths, gained), 0.0)
+        updated = fellner_schall(self.strengths, gained, squares)
+        self.strengths = np.where(self.kept[:, :, None] & forms.is_used, updated, self.strengths)
         return freedom
 
 
@@ -304,10 +376,10 @@ class WorkingProblem:
 
     @property
     def information(self) -> Array:
-        """The mean diagonals of the Hessians, shape (batches,)."""
+        """The diagonals of the Hessians, the mean over outputs, shape (batches, columns)."""
         if self._by_rows:
-            return np.einsum("fpnk,fpnk->fpk", self._sums, self._sums).mean(axis=(1, 2))
-        return np.einsum("fpkk->fpk", self._sums).mean(axis=(1, 2))
+            return np.einsum("fpnk,fpnk->fpk", self._sums, self._sums).mean(axis=1)
+        return np.einsum("fpkk->fpk", self._sums).mean(axis=1)
 
     def noise(self, scores: Array, freedom: Array) -> Array:
         """Return the dispersion of each batch, shape (batches,)."""
@@ -362,25 +434,23 @@ class WorkingProblem:
         hessian = scale * sums
         return prior.posterior(hessian, np.matmul(hessian, theta) - over * slopes)
 
-    def length(
-        self, precision: Array, noise: Array, point: tuple[Array, Array], direction: tuple[Array, Array]
-    ) -> Array:
-        """Return the first of 1, ½, ¼, … that does not raise Σ w loss/φ + ½ Σ pθ², or 0, shape (batches,)."""
+    def length(self, prior: Prior, noise: Array, point: tuple[Array, Array], direction: tuple[Array, Array]) -> Array:
+        """Return the first of 1, ½, ¼, … that does not raise Σ w loss/φ + ½ Σ θᵀPθ, or 0, shape (batches,)."""
 
         def losses(steps: Array) -> Array:
             found = self._family.loss(point[1] + steps[:, None, None] * direction[1], self._target)
             return np.sum(self._weights * found, axis=1)
 
-        def prior(steps: Array) -> Array:
-            return 0.5 * np.einsum("fk,fko->f", precision, (point[0] + steps[:, None, None] * direction[0]) ** 2)
+        def cost(steps: Array) -> Array:
+            return prior.cost(point[0] + steps[:, None, None] * direction[0])
 
         steps, worse, found = np.ones(len(noise)), np.ones(len(noise), dtype=np.bool_), self._losses
         if found is None:
             found = losses(np.zeros_like(steps))
-        start = found / noise + prior(np.zeros_like(steps))
+        start = found / noise + cost(np.zeros_like(steps))
         for _ in range(HALVINGS):
             self._losses = losses(steps)
-            worse = ~(self._losses / noise + prior(steps) <= start + 1e-8 * np.abs(start))
+            worse = ~(self._losses / noise + cost(steps) <= start + ROUNDING * np.abs(start))
             if not worse.any():
                 return steps
             steps[worse] *= 0.5
@@ -419,6 +489,12 @@ class WorkingProblem:
             else:
                 sums = self._columns.second_moments(bend if rows is None else bend[rows], rows)
                 self._sums[batch, part] = sums - total * np.outer(means, means)
+
+
+def _blocks(matrices: Array, groups: int) -> Array:
+    """Return the blocks on the diagonals of (batches, columns, columns), shape (batches, groups, m, m)."""
+    batches, columns, _ = matrices.shape
+    return np.einsum("fgagb->fgab", matrices.reshape(batches, groups, columns // groups, groups, -1)).copy()
 
 
 def _steps(n_columns: int) -> int:

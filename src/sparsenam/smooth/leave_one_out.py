@@ -8,7 +8,7 @@ from scipy.linalg import lapack
 
 from sparsenam.convex.moments import GHOSTS
 from sparsenam.smooth.design import RampDesign
-from sparsenam.smooth.newton import SmoothProblem
+from sparsenam.smooth.engine import SmoothProblem
 from sparsenam.smooth.prior import Posterior
 from sparsenam.smooth.uncertainty import FitPosterior
 from sparsenam.tables.sample import Matrix, Vector

@@ -15,9 +15,9 @@ from sparsenam.convex.design import Ramps, distinct
 from sparsenam.families.dispersion import dispersion
 from sparsenam.model.pairs import PairFunction
 from sparsenam.smooth.design import RampDesign, WeightedGram
+from sparsenam.smooth.engine import HALVINGS, LEAST_NOISE, ROUNDING, SmoothProblem
 from sparsenam.smooth.fit import SmoothFit
 from sparsenam.smooth.grid import GridAxis, GridBlock, PairSpread
-from sparsenam.smooth.newton import SmoothProblem
 from sparsenam.smooth.prior import Layout, Posterior, posterior, updated_strengths
 from sparsenam.tables.sample import Matrix, Vector
 
@@ -28,9 +28,7 @@ NODES_A_ROW, MOST_NODES = 2.0, 2**16
 MOST_MEGABYTES = 200.0  # of the factor of one grid; two categories then have at most 4,082 combinations of levels
 SWEEPS = 15
 SETTLED = 0.005  # relative change of the degrees of freedom, twice in a row, at which the sweeps end
-LEAST_NOISE = 1e-8
 CROWDED = 0.2  # share of its nodes used as degrees of freedom from which a pair gets more
-HALVINGS = 5
 LEARNING = {1, 2, 3, 5, 8, 12, 20, 40, 60}  # updates of the mains in which their strengths are set anew
 
 
@@ -302,7 +300,7 @@ class _Point:
         """
         for number in range(HALVINGS + 1):
             cost = state.task.loss(state.scores(blocks)) / self.noise + sum(block.penalty() for block in blocks)
-            if cost <= self.objective + 1e-8 * abs(self.objective):
+            if cost <= self.objective + ROUNDING * abs(self.objective):
                 return number > 0
             share = 0.0 if number == HALVINGS else 0.5  # of the step: none if even a short one is worse
             state.intercept = _between(self.intercept, state.intercept, share)

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsenam.smooth.design import RampDesign, WeightedGram
+from sparsenam.smooth.engine import SmoothProblem
 from sparsenam.smooth.fit import SmoothFit
-from sparsenam.smooth.newton import Curvatures, SmoothProblem
 from sparsenam.smooth.prior import Layout, Posterior, posterior
 from sparsenam.tables.sample import Matrix, Vector
 
@@ -70,7 +70,7 @@ class FitPosterior:
             weights, grams = (task.weights,), (design.weighted_gram(task.weights),)
         else:
             weights = tuple(task.weights * bend for bend in task.curvatures(scores))
-            grams = tuple(Curvatures(task, design).grams(scores))
+            grams = tuple(design.weighted_gram(each) for each in weights)
         found = tuple(posterior(layout, gram.matrix, precisions, noise) for gram in grams)
         return cls(
             task,

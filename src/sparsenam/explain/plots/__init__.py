@@ -22,7 +22,7 @@ from sparsenam.explain.pairs import Pair
 from sparsenam.explain.plots.canvas import FONT, SMALL, Panel, draw, lay_out, sheet
 from sparsenam.explain.shapes import effect_axis, named_features, named_outputs
 from sparsenam.explain.surfaces import Surface, chosen_pair, surface
-from sparsenam.explain.text import count_text, number_text, pair_text
+from sparsenam.text import count_text, number_text, pair_text
 
 __all__ = [
     "plot_curve",

@@ -17,7 +17,7 @@ from matplotlib.ticker import FuncFormatter, Locator, NullFormatter, NullLocator
 from sparsenam.errors import InputError, describe
 from sparsenam.explain.charts import Chart, spread
 from sparsenam.explain.drawing import BLUE, Axis, Tick, pen
-from sparsenam.explain.text import abbreviations, shorten
+from sparsenam.text import abbreviations, shorten
 
 FONT, SMALL = 8.0, 7.0
 LETTERS, TICK_LETTERS = 10.0, 13.6  # in an inch, of labels and of ticks

@@ -19,7 +19,6 @@ from typing import Any
 from sparsenam.errors import InputError, describe
 from sparsenam.explain.drawing import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILLION, YELLOW
 from sparsenam.explain.explanation import Explanation
-from sparsenam.explain.findings import Found
 from sparsenam.explain.local import LocalExplanation
 from sparsenam.explain.report.drawings import chart_constants, choice_data, shape_data
 from sparsenam.explain.report.edits import edits
@@ -39,6 +38,7 @@ from sparsenam.explain.report.sections import (
 from sparsenam.explain.report.svg import PENS, styles
 from sparsenam.explain.shapes import bent, named_outputs, thinned
 from sparsenam.files import said_by, write_atomically
+from sparsenam.findings import Found
 
 __all__ = ["render_report", "write_report"]
 

@@ -12,7 +12,7 @@ from sparsenam.explain.report import svg
 from sparsenam.explain.report.markup import Markup, clean, element, joined
 from sparsenam.explain.report.svg import UNITS, placed
 from sparsenam.explain.shapes import EFFECT_MARGIN, axis_of, curve_bands, drawn_levels, effect_axis, has_levels
-from sparsenam.explain.text import MISSING, abbreviations, count_text, signed_text, whole_text
+from sparsenam.text import MISSING, abbreviations, count_text, signed_text, whole_text
 
 Ranks = Sequence[tuple[int, int | None]]  # each output with its rank among those shown, None for others
 PLOT, STRIP, GAP = 160.0, 24.0, 4.0  # heights in pixels: of a curve, of the rows below it, between them

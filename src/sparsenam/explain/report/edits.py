@@ -13,7 +13,7 @@ from sparsenam.explain.report import svg
 from sparsenam.explain.report.markup import Markup, element, joined, name_element, note, section, table
 from sparsenam.explain.report.svg import placed
 from sparsenam.explain.shapes import EFFECT_MARGIN, thinned
-from sparsenam.explain.text import NOTHING, count_text, number_text, shorten, signed_text
+from sparsenam.text import NOTHING, count_text, number_text, shorten, signed_text
 
 HEIGHT = 72.0  # pixels of a drawing
 NARROW = 170.0 / svg.LETTER  # letters that it is wide enough for

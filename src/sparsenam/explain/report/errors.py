@@ -12,7 +12,7 @@ from sparsenam.explain.drawing import Axis, axis_over
 from sparsenam.explain.explanation import Explanation
 from sparsenam.explain.report.markup import Markup, element, facts, figure, joined, note, section, table
 from sparsenam.explain.report.svg import draw, line, placed
-from sparsenam.explain.text import count_text, number_text, share_text, whole_text
+from sparsenam.text import count_text, number_text, share_text, whole_text
 
 HEIGHT = 220.0  # pixels
 MARGIN = 0.05  # of the range of what is drawn

@@ -34,7 +34,7 @@ from sparsenam.explain.report.markup import (
 )
 from sparsenam.explain.report.svg import UNITS, placed
 from sparsenam.explain.surfaces import CellAxis, Surface, surface
-from sparsenam.explain.text import abbreviations, number_text, shorten, signed_text
+from sparsenam.text import abbreviations, number_text, shorten, signed_text
 
 Matrix = NDArray[np.float64]
 CELLS, CELLS_OF_SEVERAL = 40, 20  # along an axis of numbers, for one output and for several

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import cast, final
 
-from sparsenam.explain.text import NOTHING, number_text
+from sparsenam.text import NOTHING, number_text
 
 # control characters, line separators, halves of surrogate pairs, marks that turn the direction of the text
 UNSHOWN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")

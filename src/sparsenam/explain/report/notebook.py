@@ -11,7 +11,7 @@ from sparsenam.explain.explanation import Explanation, Feature
 from sparsenam.explain.report.markup import Markup, element, name_element, table
 from sparsenam.explain.report.svg import polyline
 from sparsenam.explain.shapes import axis_of, bent, drawn_levels, effects_of, has_levels, kept_text, named_outputs
-from sparsenam.explain.text import number_text, share_text, shorten
+from sparsenam.text import number_text, share_text, shorten
 
 WIDTH, HEIGHT = 120.0, 28.0  # pixels of a small drawing
 MOST_COLUMNS = 25  # rows of the table

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 from sparsenam.explain.charts import loss_chart, path_chart, shown_output, waterfall
 from sparsenam.explain.explanation import Explanation, Feature, Level
-from sparsenam.explain.findings import Finding
 from sparsenam.explain.local import Contribution, LocalExplanation, RowExplanation, describe_effect
 from sparsenam.explain.pairs import Pair
 from sparsenam.explain.report.drawings import draw_shape, waterfall_chart
@@ -32,7 +31,8 @@ from sparsenam.explain.report.markup import (
 )
 from sparsenam.explain.report.svg import PENS, UNITS, draw, mark, placed, rectangle, stretched
 from sparsenam.explain.shapes import drawn_levels, has_levels, kept_text, levels_note
-from sparsenam.explain.text import (
+from sparsenam.findings import Finding
+from sparsenam.text import (
     MISSING,
     NOTHING,
     SURVIVAL_UNITS,

@@ -17,7 +17,7 @@ import numpy as np
 from sparsenam.explain.charts import Band, Chart, Mark, spread
 from sparsenam.explain.drawing import BLACK, Axis, Pen, Tick, label_room, pen, percent
 from sparsenam.explain.report.markup import Markup, element, joined
-from sparsenam.explain.text import abbreviations
+from sparsenam.text import abbreviations
 
 Axes = tuple[Axis, Axis]  # the one across and the one upward
 NO_TICK = Tick(math.nan, "")
