@@ -115,7 +115,7 @@ def effects_of(functions: Functions, x: Matrix, outputs: int) -> NDArray[np.floa
     """Return functions at x (terms, rows), shape (terms, rows, outputs)."""
     if isinstance(functions, SubNetworks):
         return functions.effects(x)
-    effects = np.zeros((*x.shape, outputs))
+    effects = np.zeros((x.shape[0], x.shape[1], outputs))
     for effect, curve, cells in zip(effects, functions, x, strict=True):
         curve.add_to(effect, np.ascontiguousarray(cells))
     return effects

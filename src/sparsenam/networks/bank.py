@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol, Self, TypeAlias, Typ
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import erf, expit
+from scipy.special import expit, ndtr
 
 from sparsenam.codec import Array as StoredArray
 from sparsenam.codec import Bounds, Count
@@ -31,8 +31,8 @@ ACTIVATIONS: dict[str, Callable[[Vector], Vector]] = {
     "relu": lambda argument: np.maximum(argument, 0.0),
     "clipped_relu": lambda argument: np.clip(argument, 0.0, 1.0),
     "tanh": np.tanh,
-    "gelu": lambda argument: 0.5 * argument * (1.0 + erf(argument / np.sqrt(2.0))),
-    "silu": lambda argument: argument * expit(argument),
+    "gelu": lambda argument: argument * np.asarray(ndtr(argument), dtype=np.float64),
+    "silu": lambda argument: argument * np.asarray(expit(argument), dtype=np.float64),
 }
 PIECEWISE_LINEAR = ("relu", "clipped_relu")
 ACTIVATION_NAMES = (*ACTIVATIONS, "exu")

@@ -97,6 +97,7 @@ class StackedPass(Function):
         flat = torch.empty_like(theta)
         *hidden, output = bank.tensors(theta)
         *hidden_gradients, output_gradient = bank.tensors(flat)
+        delta: Any
         if bank.outputs == 1:
             output_gradient.copy_((last * gradient).sum(1).unsqueeze(2))
             delta = gradient * output.transpose(1, 2) if saved else None
