@@ -298,3 +298,17 @@ def test_a_new_model_never_stands_beside_an_older_report(tmp_path, monkeypatch):
     assert not (out / "report.html").exists() and not (out / "metrics.json").exists()
     assert not [file for file in out.iterdir() if file.name.endswith(".part")]
     assert sparsenam.load(out / "model.snam").random_state == 1
+
+
+def test_rows_that_are_taken_are_read_as_if_they_were_the_table():
+    columns = {"a": ["x", "NA", "y", None, " x", "z"], "b": ["1", "2", "", "4", "5", "6"]}
+    rows = np.array([5, 1, 2, 4, 5], dtype=np.intp)
+    expected = FileTable({name: [cells[row] for row in rows] for name, cells in columns.items()})
+    whole = FileTable(columns)
+    frame = whole.native
+    for taken in (FileTable(columns).take(rows), whole.take(rows), whole.select(["b", "a"]).take(rows)):
+        for name in columns:
+            found, cells = taken.cells(name), expected.cells(name)
+            assert found.values == cells.values and found.codes.tolist() == cells.codes.tolist()
+    assert frame.shape == (6, 2) and frame[rows].shape == (5, 2) and frame[1:3].shape == (2, 2)
+    assert frame[rows].columns[0].values == expected.cells("a").values

@@ -110,13 +110,6 @@ def test_blanks_around_a_level_do_not_make_another(dtype):
     np.testing.assert_array_equal(terms[:3, 0], [0.0, 0.0, 1.0])
 
 
-def test_levels_with_blanks_of_an_older_file_are_still_found():
-    encoder, _ = TableEncoder.fit(pd.DataFrame({"x": ["a", "a", "b"]}))
-    text = json.dumps(encoder.to_dict()).replace('"a"', '" a"').replace('"b"', '" b"')
-    older = TableEncoder.from_dict(json.loads(text))
-    assert older.encode(pd.DataFrame({"x": [" a", "b"]}))[:, 0].tolist() == [0.0, 1.0]
-
-
 def test_a_warning_of_unseen_levels_counts_cells_and_another_says_that_all_are_unseen():
     encoder, _ = TableEncoder.fit(pd.DataFrame({"x": list("aab")}))
     with pytest.warns(UnseenLevelWarning, match="'x': 1 level.*'q', in 2 of 3 cells") as said:

@@ -14,8 +14,8 @@ import narwhals.stable.v2 as nw
 import numpy as np
 
 from sparsenam.cli.problem import (
+    FileProblem,
     LabelledRows,
-    Problem,
     TargetRequest,
     check_share,
     check_size,
@@ -84,7 +84,7 @@ def reads_blocks(table: Path, request: FitRequest) -> bool:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class LargeProblem(Problem):
+class LargeProblem(FileProblem):
     """A table in blocks: its rows to fit and those held out; ``seen`` has a sample of one column."""
 
     request: TargetRequest

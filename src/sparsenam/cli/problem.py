@@ -109,7 +109,7 @@ class LabelledRows:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Problem:
+class FileProblem:
     """What is to be predicted from which columns, how many rows are fitted and held out, and where they came from.
 
     ``seen`` has rows to fit whose y a prediction without columns is made from.
@@ -125,7 +125,7 @@ class Problem:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class TableProblem(Problem):
+class TableProblem(FileProblem):
     """A table in memory: all rows whose target is known, and of these the rows to fit and those held out."""
 
     rows: LabelledRows

@@ -186,9 +186,7 @@ class FitRequest:
 
 def _family_of(kind: TargetKind) -> str | Family:
     """Return the family for a kind of target, with the level of a quantile."""
-    if kind.quantile is not None:
-        return Quantile(kind.quantile)
-    return kind.family or ("auto" if kind.task == "classification" else "gaussian")
+    return Quantile(kind.quantile) if kind.quantile is not None else kind.family or "auto"
 
 
 class FitStopped(Exception):  # noqa: N818  # it is no error

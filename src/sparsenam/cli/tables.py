@@ -15,7 +15,7 @@ import warnings
 import zlib
 from collections.abc import Collection, Generator, Iterable, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,7 @@ from sparsenam.files import write_atomically
 from sparsenam.tables.arrow_rows import index_names
 from sparsenam.tables.cells import Cells, coded
 from sparsenam.tables.columns import decide, read_numbers
-from sparsenam.tables.frame import Frame, read_series
+from sparsenam.tables.frame import Frame, read_series, some_rows
 from sparsenam.tables.text import listed, number_in
 
 SEPARATORS = {".csv": ",", ".tsv": "\t", ".txt": ","}
@@ -54,6 +54,7 @@ class FileTable:
     path: Path = Path("the table")
     digest: bytes = b""
     notes: tuple[str, ...] = ()
+    _known: dict[str, Cells] = field(default_factory=dict[str, Cells])  # columns that were read, which takes long
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -72,8 +73,10 @@ class FileTable:
 
     def cells(self, name: str) -> Cells:
         """Return one column as read."""
-        column = self.columns[name]
-        return coded(name, "text", column) if isinstance(column, list) else read_series(name, column)
+        if name not in self._known:
+            column = self.columns[name]
+            self._known[name] = coded(name, "text", column) if isinstance(column, list) else read_series(name, column)
+        return self._known[name]
 
     def texts(self, name: str) -> list[str]:
         """Return one column as it is written into a text file, empty where missing."""
@@ -97,11 +100,16 @@ class FileTable:
             name: [column[index] for index in indices] if isinstance(column, list) else column[indices]
             for name, column in self.columns.items()
         }
-        return replace(self, columns=taken)
+        return replace(
+            self, columns=taken, _known={name: some_rows(cells, rows) for name, cells in self._known.items()}
+        )
 
     def select(self, names: Iterable[str]) -> FileTable:
         """Return some columns, in this order."""
-        return replace(self, columns={name: self.columns[name] for name in names})
+        columns = {name: self.columns[name] for name in names}
+        return replace(
+            self, columns=columns, _known={name: self._known[name] for name in columns if name in self._known}
+        )
 
     def without(self, names: Collection[str]) -> FileTable:
         """Return all columns but some."""

@@ -16,6 +16,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import _check_sample_weight  # pyright: ignore[reportPrivateUsage]
 
 from sparsenam.context import Clock, Context, Progress, ProgressBar, ResumeFile, Streams
+from sparsenam.convex.path import TOLERANCE
 from sparsenam.errors import LARGEST, LEAST, ChoiceWarning, InputError, check_number, describe
 from sparsenam.estimators.fitted import FittedModel
 from sparsenam.families import Family
@@ -27,7 +28,7 @@ from sparsenam.penalties import Penalty
 from sparsenam.pipeline import Respond, fit
 from sparsenam.selection import Rule, RuleName
 from sparsenam.selection.curve import CrossValidator
-from sparsenam.selection.task import TOLERANCE, Norm
+from sparsenam.selection.task import Norm
 from sparsenam.tables.encoder import ColumnName, FeatureGroups, FeatureTypes, PenaltyWeights
 from sparsenam.threads import one_thread, thread_count
 from sparsenam.training import Network

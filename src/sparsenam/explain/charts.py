@@ -72,13 +72,17 @@ class Band:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A mark at a point, in the shape and colour of its pen; a hollow one is the effect of a missing cell."""
+    """A mark at a point, in the shape and colour of its pen; a hollow one is the effect of a missing cell.
+
+    ``text`` is its name, and ``legend`` the longer one for a legend.
+    """
 
     x: float
     y: float
     pen: int
     text: str = ""
     hollow: bool = False
+    legend: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,26 +105,17 @@ class Bar:
         return shorten(f"{shorten(self.name, length // 2)} = {shorten(self.value, length // 2 - 3)}", length)
 
 
-@dataclass(frozen=True, slots=True)
-class Guide:
-    """A vertical line at a value with a word above it, and a mark at ``y``; ``legend`` is its longer name."""
-
-    x: float
-    text: str
-    y: float | None = None
-    pen: int = 3
-    legend: str = ""
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Chart:
     """What one picture shows, in the units of its axes; an axis without ends holds all that is drawn.
 
-    ``errors`` are intervals (x, low, high), ``pale`` the stretches with hardly any rows, ``counts`` the bars
-    (start, stop, height) at the bottom that show where the rows are, the tallest 1. ``names`` are ticks in words in
-    place of those of the axis across, ``tops`` words along the top, explained by ``top_label``; ``ends`` are names of
-    lines beside their last points. Bars stand upright at the places of ``names``, or lie one below the other where
-    there are no ``names``; after a sum, each begins where the one before ended.
+    - ``errors`` are intervals (x, low, high), ``pale`` the stretches with hardly any rows;
+    - ``counts`` are bars (start, stop, height) at the bottom that show where the rows are, the tallest 1;
+    - ``names`` are ticks in words in place of those of the axis across, ``tops`` words along the top, explained by
+      ``top_label``; ``ends`` are names of lines beside their last points;
+    - ``guides`` are vertical lines with their text above, and a mark where y is finite;
+    - ``bars`` stand upright at the places of ``names``, or lie one below the other where there are no ``names``; after
+      a sum, each begins where the one before ended.
     """
 
     title: str
@@ -132,7 +127,7 @@ class Chart:
     errors: Sequence[tuple[float, float, float]] = ()
     marks: Sequence[Mark] = ()
     bars: Sequence[Bar] = ()
-    guides: Sequence[Guide] = ()
+    guides: Sequence[Mark] = ()
     pale: Sequence[tuple[float, float]] = ()
     counts: Sequence[tuple[float, float, float]] = ()
     names: Sequence[Tick] = ()
@@ -296,13 +291,16 @@ def loss_chart(explanation: Explanation) -> Chart | None:
     best, taken = (points.index(chosen[key]) if key in chosen else None for key in ("best", "taken"))
     words = {best: "best", taken: "taken"} if best != taken else {taken: "best and taken"}
     guides = [
-        Guide(
-            float(alphas[index]), word, float(mean[index]), 1 if word == "best" else 3,
-            f"{word}: {count_text(int(sizes[index]), 'column')}",
+        Mark(
+            x=float(alphas[index]),
+            y=float(mean[index]),
+            pen=1 if word == "best" else 3,
+            text=word,
+            legend=f"{word}: {count_text(int(sizes[index]), 'column')}",
         )
         for index, word in words.items()
         if index is not None
-    ]  # fmt: skip
+    ]
     return Chart(
         "Cross-validation curve over the penalty weight",
         alpha_axis(alphas) or axis_over(alphas),
@@ -347,7 +345,7 @@ def path_chart(explanation: Explanation, labels: int) -> Chart | None:
             Line(alphas.tolist(), norms[:, column].tolist(), pens.get(column), names[column])
             for column in reversed(order)
         ],
-        guides=[Guide(alpha, "taken")] if alpha is not None and is_within else [],
+        guides=[Mark(alpha, math.nan, 3, "taken")] if alpha is not None and is_within else [],
         ends=[Mark(float(alphas[-1]), float(norms[-1, column]), pen, names[column]) for column, pen in pens.items()],
     )
 

@@ -22,13 +22,13 @@ from sparsenam.model.additive import lowered
 from sparsenam.selection.choose import (
     Choice,
     CrossValidation,
-    HeldOutLoss,
     ValidatedPath,
     choose_at,
     cross_validate,
 )
 from sparsenam.selection.curve import Splits, held_out_counts
 from sparsenam.selection.task import ConvexTask
+from sparsenam.selection.walk import HeldOutLoss
 from sparsenam.smooth.judge import SmoothJudge
 from sparsenam.survival.cox import Baseline, RiskSets, Ties
 from sparsenam.tables import PreparedSample, Sample, TableEncoder, prepare

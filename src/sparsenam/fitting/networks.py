@@ -24,6 +24,15 @@ from sparsenam.training import Network
 from sparsenam.training.train import Objective, TrainedNetwork, train_network
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Start:
+    """Where a training starts: a bank of networks with parameters θ, and an intercept, by default the best constant."""
+
+    bank: SubnetBank
+    theta: Matrix
+    intercept: Vector | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class NetworkFitter:
     """An architecture trained on given terms; with ``alpha`` above 0 the penalty is on the functions."""
@@ -43,10 +52,20 @@ class NetworkFitter:
         prepared, network = problem.prepared, self.network
         require_numbers(prepared)
         bank = build_bank(network.hidden, prepared.names, prepared.target.shape[1], network.activation)
-        theta, intercept = initial_parameters(bank, prepared.names, context.streams), None
+        start = Start(bank, initial_parameters(bank, prepared.names, context.streams))
         if network.init == "convex" and isinstance(bank, MLPBank) and prepared.terms.size:
-            theta, intercept = _with_convex_output(problem, bank, theta)
-        return train_terms(problem, network, self.penalty, self.alpha, bank, theta, context, "train", intercept)
+            start = _with_convex_output(problem, bank, start.theta)
+        return self.train(problem, start, context, "train")
+
+    def train(self, problem: FamilyProblem, start: Start, context: Context, stage: str) -> Fitted:
+        """Train a bank on the problem's terms; where alpha is above 0, the penalty's group is the function norm."""
+        network, alpha = self.network, self.alpha
+        on_terms = penalty_on_terms(self.penalty, problem) if alpha > 0 else GroupLasso()
+        penalize = "function" if alpha > 0 else network.penalize
+        objective = Objective(problem.prepared, problem.family, on_terms, alpha, penalize, problem.training_rows)
+        trained = train_network(objective, network, start.bank, start.theta, context, stage, start.intercept)
+        finished, outcome = _finished(problem, trained), trained.outcome
+        return Fitted(finished.model, finished.norms(), outcome.history, outcome.stationarity)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,31 +105,11 @@ class PenalisedNetworkFitter:
             kept = np.flatnonzero(np.isin(prepared.terms, model.terms))
             row_of = {int(index): row for row, index in enumerate(trained.active)}
             theta = trained.theta[[row_of[int(index)] for index in kept]]
-            bank, rest = bank.take(kept), problem.take(kept)
-            return train_terms(rest, network, penalty, 0.0, bank, theta, context, "train/refit")
+            unpenalised = NetworkFitter(network, penalty, 0.0)
+            return unpenalised.train(problem.take(kept), Start(bank.take(kept), theta), context, "train/refit")
         norms = np.zeros_like(trained.norms)
         norms[model.terms] = trained.norms[model.terms]
         return Fitted(model, norms, outcome.history, outcome.stationarity)
-
-
-def train_terms(
-    problem: FamilyProblem,
-    network: Network,
-    penalty: Penalty,
-    alpha: float,
-    bank: SubnetBank,
-    theta: Matrix,
-    context: Context,
-    stage: str,
-    intercept: Vector | None = None,
-) -> Fitted:
-    """Train a bank on the problem's terms, with the function norm as the penalty's group where alpha is above 0."""
-    on_terms = penalty_on_terms(penalty, problem) if alpha > 0 else GroupLasso()
-    penalize = "function" if alpha > 0 else network.penalize
-    objective = Objective(problem.prepared, problem.family, on_terms, alpha, penalize, problem.training_rows)
-    trained = train_network(objective, network, bank, theta, context, stage, intercept)
-    finished = _finished(problem, trained)
-    return Fitted(finished.model, finished.norms(), trained.outcome.history, trained.outcome.stationarity)
 
 
 def train_path(
@@ -151,15 +150,15 @@ def penalty_on_terms(penalty: Penalty, problem: FamilyProblem) -> Penalty:
     return JointGroupLasso(members, penalty.thresholds(prepared.n_terms, 1.0)[leading] * grouping.weights)
 
 
-def _with_convex_output(problem: FamilyProblem, bank: MLPBank, theta: Matrix) -> tuple[Matrix, Vector]:
-    """Return θ and the intercept with the best output layers for frozen hidden layers."""
+def _with_convex_output(problem: FamilyProblem, bank: MLPBank, theta: Matrix) -> Start:
+    """Return the start with the best output layers for frozen hidden layers."""
     prepared, everything = problem.prepared, np.arange(problem.prepared.terms.size)
     features = FrozenFeatures(prepared.x, bank, theta)
     design = grouped_design(features.columns, prepared.terms.size, prepared.weights)
     solution, intercept = refit_on(design, prepared.target, problem.family, prepared.weights, everything)
     coefficients = design.original(solution)
     means = np.einsum("jm,jmk->k", design.means, coefficients)
-    return features.with_output(everything, coefficients), intercept - means
+    return Start(bank, features.with_output(everything, coefficients), intercept - means)
 
 
 def _above_threshold(problem: FamilyProblem, finished: Finished, threshold: float) -> NDArray[np.bool_]:

@@ -16,13 +16,12 @@ from sparsenam.model import AdditiveModel
 from sparsenam.selection.choose import (
     Choice,
     CrossValidation,
-    FamilyLoss,
-    HeldOutLoss,
     choose_at,
     choose_by_cross_validation,
 )
 from sparsenam.selection.curve import Splits
 from sparsenam.selection.task import ConvexTask, centred_effects
+from sparsenam.selection.walk import FamilyLoss, HeldOutLoss
 from sparsenam.smooth.fit import SmoothFit
 from sparsenam.smooth.grid import PairSpread
 from sparsenam.tables import PreparedSample, Sample, TableEncoder, prepare

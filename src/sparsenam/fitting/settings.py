@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal, Self
 
+from sparsenam.convex.path import TOLERANCE
 from sparsenam.errors import InputError, check_number, check_whole, check_word, describe
 from sparsenam.fitting.pairs import Heredity, Pairs, check_pairs
 from sparsenam.fitting.shapes import read_shapes
@@ -22,7 +23,7 @@ from sparsenam.penalties import Penalty, as_penalty
 from sparsenam.selection import Rule, RuleName, as_rule
 from sparsenam.selection.curve import CrossValidator
 from sparsenam.selection.discovery import FDR
-from sparsenam.selection.task import TOLERANCE, Norm
+from sparsenam.selection.task import Norm
 from sparsenam.tables.encoder import ColumnName, FeatureGroups, FeatureTypes, PenaltyWeights
 from sparsenam.threads import thread_count
 from sparsenam.training import Network

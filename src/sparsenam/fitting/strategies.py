@@ -10,6 +10,7 @@ import numpy as np
 
 from sparsenam.context import Context
 from sparsenam.convex.features import FrozenFeatures, RampFeatures, RandomFeatures
+from sparsenam.convex.path import TOLERANCE
 from sparsenam.errors import InputError, describe
 from sparsenam.fitting.problem import FamilyProblem, Fitted, Fitter, SmoothEvidence
 from sparsenam.fitting.shapes import shaped_terms
@@ -17,7 +18,7 @@ from sparsenam.model import finish
 from sparsenam.networks import MLPBank, build_bank, initial_parameters
 from sparsenam.penalties import Penalty
 from sparsenam.selection.choose import Choice
-from sparsenam.selection.task import TOLERANCE, Norm
+from sparsenam.selection.task import Norm
 from sparsenam.smooth.constraints import Shape
 from sparsenam.smooth.fit import smooth_fit
 from sparsenam.tables import PreparedSample

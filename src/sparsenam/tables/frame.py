@@ -55,11 +55,11 @@ class Frame:
         return self.rows, len(self.columns)
 
     def __getitem__(self, rows: slice | NDArray[np.intp]) -> Frame:
-        columns = tuple(_some_rows(cells, rows) for cells in self.columns)
+        columns = tuple(some_rows(cells, rows) for cells in self.columns)
         return Frame(self.names, self.named, int(columns[0].missing.size), columns)
 
 
-def _some_rows(cells: Cells, rows: slice | NDArray[np.intp]) -> Cells:
+def some_rows(cells: Cells, rows: slice | NDArray[np.intp]) -> Cells:
     """Return some cells of a column, with the values that are among them in the order in which they come."""
     if cells.stored in AS_NUMBERS:
         return replace(cells, numbers=cells.numbers[rows])

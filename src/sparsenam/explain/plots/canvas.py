@@ -153,7 +153,7 @@ def draw(panel: Panel, chart: Chart, about: tuple[int, int] = (5, 7)) -> None:
         panel.plot([mark.x], [mark.y], **look(mark.pen, mark.text, dots=True) | alone)
     for guide in chart.guides:
         panel.axvline(guide.x, color="0.3", linewidth=0.9, linestyle=":")
-        if guide.y is not None:
+        if math.isfinite(guide.y):
             alone = {"linestyle": "", "markersize": 7.0}
             panel.plot([guide.x], [guide.y], **look(guide.pen, guide.legend, dots=True) | alone)
     _draw_bars(panel, chart)

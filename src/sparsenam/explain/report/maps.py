@@ -146,7 +146,12 @@ def _chart(pair: Pair, made: Sequence[Surface], explanation: Explanation) -> Mar
 def _layer(cells: Surface, values: Matrix) -> Markup:
     """Return the cells in their colours, one path a colour."""
     steps = np.clip(np.round(STEPS * values / cells.largest(values)), -STEPS, STEPS).astype(int)
-    return _painted(cells, steps, {step: f"{'p' if step > 0 else 'm'}{abs(step)}" for step in np.unique(steps) if step})
+    return _painted(cells, steps, {step: _colour(step) for step in np.unique(steps).tolist() if step})
+
+
+def _colour(step: int) -> str:
+    """Return the class of a colour: p1 to p12 for effects that add, m1 to m12 for those that take."""
+    return f"{'p' if step > 0 else 'm'}{abs(step)}" if step else "none"
 
 
 def _veil(cells: Surface) -> Markup:
@@ -192,7 +197,7 @@ def _scale(largest: float, height: float) -> Markup:
                 "width": f"{width:.3g}%",
                 "y": height + 52,
                 "height": 10.0,
-                "class": f"{'p' if step > 0 else 'm'}{abs(step)}" if step else "none",
+                "class": _colour(step),
             },
         )
         for step in range(-STEPS, STEPS + 1)

@@ -14,7 +14,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from sparsenam.explain.charts import Band, Chart, Guide, spread
+from sparsenam.explain.charts import Band, Chart, Mark, spread
 from sparsenam.explain.drawing import BLACK, Axis, Pen, Tick, label_room, pen, percent
 from sparsenam.explain.report.markup import Markup, element, joined
 from sparsenam.text import abbreviations
@@ -184,18 +184,17 @@ def _ends(drawn: Chart) -> list[Markup]:
     return found
 
 
-def _guide(guide: Guide, drawn: Chart) -> Markup:
+def _guide(guide: Mark, drawn: Chart) -> Markup:
     """Return a vertical line with its mark and its word, which leaves room for that of another one."""
-    if guide.y is not None and not math.isfinite(guide.y):
-        return joined(())
     place = drawn.across.fraction(guide.x)
     others = [drawn.across.fraction(other.x) for other in drawn.guides if other is not guide]
     alone = "end" if place > 1 - NEAR_END else "start" if place < NEAR_END else "middle"
     anchor = alone if not others else "end" if place < others[0] else "start"  # two words point away from each other
     if (anchor, alone) in {("start", "end"), ("end", "start")}:  # the other word needs that side
         anchor = "middle"
-    at = () if guide.y is None else (placed(mark(guide.pen, guide.text), y=drawn.upward.percent(guide.y, down=True)),)
-    parts = (line(0, -4, 0, "100%", "chosen"), *at, label(0, -10, guide.text, anchor, "tick strong"))
+    height = drawn.upward.percent(guide.y, down=True)
+    at = placed(mark(guide.pen, guide.text), y=height) if math.isfinite(guide.y) else ""
+    parts = (line(0, -4, 0, "100%", "chosen"), at, label(0, -10, guide.text, anchor, "tick strong"))
     return placed(*parts, x=percent(place))
 
 
