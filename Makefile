@@ -11,7 +11,7 @@ PIP_HASHED := $(BIN)/python -m pip install -q --disable-pip-version-check --no-d
 # real data sets that lie beside the project are used; otherwise the loaders look into their cache, then download
 export SPARSENAM_DATA ?= $(abspath $(wildcard ../shared/data))
 
-.PHONY: help demo bench-real ablate test check lint types imports unit browser-tests mlflow-tests sql-tests postgres explore fuzz mutants claims bench bench-quick bench-large bench-growth bench-path bench-environments bench-step signals pairs coverage reproduce docs gallery package lowest lock clean
+.PHONY: help demo bench-real ablate test check lint types imports unit browser-tests mlflow-tests sql-tests postgres explore fuzz mutants claims bench bench-quick bench-large bench-growth bench-path bench-environments bench-step signals pairs coverage reproduce docs capabilities gallery package lowest lock clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -69,7 +69,7 @@ mutants: $(VENV)/dev.stamp ## changes of formulas, each of which a test must not
 claims: $(VENV)/dev.stamp ## what README claims of choosing, on all its seeds: ten minutes
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto -m slow tests/slow --timeout 600
 
-bench-step: $(VENV)/runtime.stamp ## time one training step, bank against loop
+bench-step: $(VENV)/dev.stamp ## time one training step, bank against loop
 	$(BIN)/python benchmarks/step.py
 
 bench-real: $(VENV)/benchmark.stamp ## us and our peers on real tables, docs/benchmarks.md and README's table: two hours; resumes
@@ -130,6 +130,9 @@ reproduce: $(VENV)/dev.stamp ## every table and theorem of the paper: goes on fr
 
 docs: $(VENV)/docs.stamp ## the documentation site in build/docs; a warning is an error
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs build/docs
+
+capabilities: $(VENV)/dev.stamp ## docs/capabilities.md anew, from what tests/matrix declares
+	PYTHONPATH=tests $(BIN)/python -m matrix
 
 gallery: $(VENV)/dev.stamp ## the pictures of the gallery, drawn anew in docs/images/gallery
 	$(BIN)/python docs/gallery/draw.py

@@ -70,12 +70,6 @@ def no_means(codes, n_levels, target, weights):
     return np.zeros((PARTS, n_levels, target.shape[1])), np.zeros((n_levels, target.shape[1]))
 
 
-def no_readmission():
-    from sparsenam.selection.choose import JudgedPoint
-
-    JudgedPoint.with_readmitted = lambda self, max_features: self
-
-
 @dataclass(frozen=True)
 class Mechanism:
     """An optional part of the default fit: what it does, and how a process switches it off for itself."""
@@ -85,7 +79,6 @@ class Mechanism:
 
 
 MECHANISMS = {
-    "readmission": Mechanism("a dropped feature comes back if held-out rows clearly want it", no_readmission),
     "jumps": Mechanism(
         "the step away from a first or last value of many rows is not smoothed",
         put({"smooth.design:_with_jump": lambda *_: None}),
@@ -96,15 +89,11 @@ MECHANISMS = {
     "repeated folds": Mechanism(
         "folds are drawn up to four times below 1200 rows", put({"selection.curve:REPEATED": 0})
     ),
-    "Compact: tolerance": Mechanism("1 % of the loss may be given up for a smaller model", compact(tolerance=0.0)),
     "Compact: luck": Mechanism(
         "what chance makes among many features may be given up",
-        put({"selection.curve:LEAST_LUCK": 0.0, "selection.curve:MOST_LUCK": 0.0}),
+        put({"selection.curve:luck_among": lambda n_columns: 0.0}),
     ),
     "Compact: share": Mechanism("never more than 3 % of what the best model explains", compact(share=UNLIMITED)),
-    "Compact: beyond doubt": Mechanism(
-        "never more than four standard errors", put({"selection.curve:BEYOND_DOUBT": UNLIMITED})
-    ),
     "rare-level means": Mechanism(
         "rare levels share a column of their mean targets while features are chosen",
         put({"convex.features:_means_without_a_part": no_means}),

@@ -43,7 +43,7 @@ def walk(path):
     """Store ‖θⱼ‖ of every batch at every point of every task, (points, batches, groups)."""
     import numpy as np
 
-    from sparsenam.convex import convex_path, grouped_design
+    from sparsenam.convex import convex_path, convex_problem, grouped_design
     from sparsenam.convex.design import place_ramps
     from sparsenam.families import FAMILIES
     from sparsenam.selection.choose import PATH_TOL
@@ -56,7 +56,7 @@ def walk(path):
         design = grouped_design(lambda j, r=ramps, x=x: r[j].columns(x[j]), len(x), ones, dtype=dtype)
         labels = np.random.default_rng(0).permutation(len(y)) % FOLDS
         weights = np.stack([ones, *(np.where(labels == fold, 0.0, 1.0) for fold in range(FOLDS))])
-        points = convex_path(design, target, FAMILIES[family](), weights, tol=PATH_TOL)
+        points = convex_path(convex_problem(design, target, FAMILIES[family](), weights), tol=PATH_TOL)
         found[name] = np.stack([np.sqrt((point.theta**2).sum(axis=(2, 3))) for point in points])
     np.savez(path, **found)
 

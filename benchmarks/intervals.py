@@ -24,8 +24,7 @@ sys.path.append(str(Path(__file__).parents[1]))  # paper/ is beside this folder
 import numpy as np
 
 from paper.data import load_california
-from sparsenam import SNAMClassifier, SNAMRegressor
-from sparsenam.fitting import pipeline
+from sparsenam import SNAMClassifier, SNAMRegressor, pipeline
 
 LEVEL, NEW_ROWS = 0.9, 4000
 

@@ -110,7 +110,7 @@ def main():
         "rows": wanted.rows,
         "features": wanted.features,
         "kept": int(fitted.terms.size),
-        "knots": int(sum(shape.knots.size for shape in fitted.shapes())),
+        "knots": int(sum(shape.knots.size for shape in fitted.curves)),
         "CPU milliseconds": {name: round(1e3 * each, 1) for name, each in seconds.items()},
         "megabytes above the input": {name: most_memory(task) for name, task in long.items()},
         "CPU microseconds for one row": {name: round(1e6 * each / SINGLE_ROWS, 1) for name, each in single.items()},

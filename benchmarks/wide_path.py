@@ -78,7 +78,7 @@ def objective(design, y, alpha, theta, intercept):
 def run_ours(design, y):
     import torch
 
-    from sparsenam.convex import certify, convex_path
+    from sparsenam.convex import certify, convex_path, convex_problem
     from sparsenam.families import Gaussian
     from sparsenam.penalties import GroupLasso
 
@@ -86,13 +86,21 @@ def run_ours(design, y):
     times, weights = [], np.ones((1, ROWS))
     for _ in range(REPEATS):
         start = time.perf_counter()
-        points = list(convex_path(design, y[:, None], Gaussian(), weights, n_alphas=POINTS, ratio=RATIO))
+        points = list(
+            convex_path(convex_problem(design, y[:, None], Gaussian(), weights), n_alphas=POINTS, ratio=RATIO)
+        )
         times.append(time.perf_counter() - start)
     last = points[-1]
     names = [f"x{j}" for j in range(GROUPS)]
     theta, intercept = last.theta[0], last.intercepts[0]
     proof = certify(
-        design, y[:, None], Gaussian(), weights[0], theta, intercept, last.alpha, GroupLasso(), names, 1.1e-4
+        convex_problem(design, y[:, None], Gaussian(), weights[0]),
+        theta,
+        intercept,
+        last.alpha,
+        GroupLasso(),
+        names,
+        1.1e-4,
     )
     return np.array([p.alpha for p in points]), {
         "seconds": times,

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sparsenam.export.exporting import write_export
-from sparsenam.export.targets.c_code import naming_of
-from sparsenam.export.targets.c_running import reader_of, rows_as_bytes
+from sparsenam.export.targets.c_code import naming_of, reader_of, rows_as_bytes
 
 
 @dataclass(frozen=True, eq=False)

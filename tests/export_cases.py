@@ -13,9 +13,9 @@ import pandas as pd
 
 from sparsenam.export.portable import PortableCurve, PortableModel, Target, portable_model
 from sparsenam.families import FAMILIES
-from sparsenam.model import AdditiveModel, ShapeBank, ShapeFunction
+from sparsenam.model import AdditiveModel, FittedCurve
 from sparsenam.model.pairs import PairFunction
-from sparsenam.tables import Scaling, TableEncoder
+from sparsenam.tables import TableEncoder
 
 HOSTILE = (
     "plain", "two words", 'dou"ble', "sin'gle", "back`tick", "semi;colon -- drop", "/* comment */", "*/ end",
@@ -105,9 +105,7 @@ def random_model(
         if encoder.terms
         else np.zeros(0, int)
     )
-    shapes = [_shape(encoded[:, term], encoder, int(term), width, generator) for term in kept]
-    bank, theta = ShapeBank.of(shapes, width)
-    absent = np.array([shape.absent for shape in shapes]).reshape(len(shapes), width)
+    curves = [_shape(encoded[:, term], encoder, int(term), width, generator) for term in kept]
     split = [term.kind == "binary" and len(term.levels) == 1 for term in encoder.terms]  # levels that are in no pair
     values = [term for term in kept if encoder.terms[term].kind != "missing" and not split[term]]
     pairs = []
@@ -117,15 +115,10 @@ def random_model(
             pairs.append(_pair(encoded, encoder, (int(one), int(other)), width, generator))
     return AdditiveModel(
         family=FAMILIES[family](),
-        bank=bank,
-        theta=theta,
         terms=kept.astype(np.intp),
         n_terms=len(encoder.terms),
-        scaling=Scaling(np.zeros(len(kept)), np.ones(len(kept))),
-        offsets=np.zeros((len(kept), width)),
+        functions=tuple(curves),
         intercept=generator.standard_normal(width),
-        target_scale=np.ones(width),
-        absent=absent,
         pairs=tuple(pairs),
     )
 
@@ -216,7 +209,7 @@ def _cells(kind: str, rows: int, generator: np.random.Generator, fresh: bool = F
 
 def _shape(
     cells: np.ndarray, encoder: TableEncoder, term: int, width: int, generator: np.random.Generator
-) -> ShapeFunction:
+) -> FittedCurve:
     present = cells[~np.isnan(cells)]
     if encoder.terms[term].kind == "number" and not encoder.terms[term].levels:
         knots = np.unique(np.quantile(present, np.sort(generator.random(int(generator.integers(1, 30))))))
@@ -225,7 +218,7 @@ def _shape(
         knots = np.arange(max(len(codes), 2), dtype=float)
     slopes = generator.standard_normal((2, width)) / (1.0 + np.ptp(present)) * (generator.random() < 0.5)
     absent = generator.standard_normal(width) * (generator.random() < 0.5)
-    return ShapeFunction(knots, generator.standard_normal((knots.size, width)), slopes[0], slopes[1], absent)
+    return FittedCurve(knots, generator.standard_normal((knots.size, width)), slopes[0], slopes[1], absent)
 
 
 def _pair(

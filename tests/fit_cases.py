@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sparsenam import SNAMClassifier, SNAMRegressor
+from sparsenam.codec import pack
 from sparsenam.estimators import rows as estimator_rows
 from sparsenam.tables import blocks
 
@@ -74,8 +75,9 @@ def write_parts(table, folder, parts=3):
 
 def same_bits(one, other):
     """Whether two fitted models are the same to the last bit."""
-    pairs = [(getattr(one.model_, name), getattr(other.model_, name)) for name in ("theta", "offsets", "intercept")]
-    same = all(np.asarray(left).tobytes() == np.asarray(right).tobytes() for left, right in pairs)
+    (document, tensors), (other_document, other_tensors) = pack(one.model_), pack(other.model_)
+    same = document == other_document and tensors.keys() == other_tensors.keys()
+    same = same and all(tensors[name].tobytes() == other_tensors[name].tobytes() for name in tensors)
     return same and list(one.get_feature_names_out()) == list(other.get_feature_names_out())
 
 

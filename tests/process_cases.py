@@ -15,8 +15,11 @@ from sparsenam.errors import InputError
 from sparsenam.families import Gaussian
 from sparsenam.networks import build_bank, initial_parameters
 from sparsenam.penalties import GroupLasso
-from sparsenam.training import SCHEDULES, SOLVERS, Parameters, Problem, TrainingPlan, run
+from sparsenam.training import SCHEDULES, SOLVERS, TrainingPlan
+from sparsenam.training.problem import Problem
 from sparsenam.training.processes import joined_processes
+from sparsenam.training.run import run
+from sparsenam.training.state import Parameters
 
 NAMES = ["a", "b", "c"]
 
@@ -37,7 +40,7 @@ def small_problem(alpha=0.0, rows=90):
         x=torch.as_tensor(frame[NAMES].to_numpy().T.copy()), target=torch.tensor(frame[["y"]].to_numpy()),
         weights=weights / weights.mean(), terms=np.arange(3), n_terms=3,
     )  # fmt: skip
-    theta = initial_parameters(bank, NAMES, Streams(0))
+    theta = torch.as_tensor(initial_parameters(bank, NAMES, Streams(0)))
     return problem, Parameters.starting_from(theta, torch.zeros(1, dtype=torch.float64))
 
 

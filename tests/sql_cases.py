@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from sparsenam.export.targets.sql_other_dialects import DIALECTS
+from sparsenam.export.targets.sql_dialects import DIALECTS
 
 EPOCH = datetime(1970, 1, 1)
 

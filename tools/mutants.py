@@ -66,7 +66,7 @@ MUTANTS = (
     ),
     Mutant(
         "alpha of the first fit",
-        "src/sparsenam/fitting/strategies.py",
+        "src/sparsenam/fitting/networks.py",
         "alpha=penalty.first_alpha(self.alpha)",
         "alpha=self.alpha",
         (PENALTIES, "-k", "first_fit_of"),

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from os import PathLike
-from typing import Any
 
 import numpy as np
 
 from sparsenam.estimators.classification import AdditiveClassifier, ClassWeight
 from sparsenam.estimators.regression import AdditiveRegressor
-from sparsenam.fitting.pipeline import ChoosingParameters
-from sparsenam.fitting.strategies import Strategy, penalised_network_strategy
+from sparsenam.families import Family
+from sparsenam.fitting.plan import Plan, plan_of
 from sparsenam.networks import Hidden
-from sparsenam.penalties import GroupLasso, Penalty
 from sparsenam.tables.encoder import FeatureTypes
 from sparsenam.training import Network
 from sparsenam.training.solvers import Schedule
@@ -49,17 +47,10 @@ class NAMParameters:
         names = {field.name for field in fields(Network)}
         return Network(**{name: value for name, value in vars(self).items() if name in names})
 
-    def _resolve(self) -> tuple[Strategy, Penalty]:
-        network, penalty = self._network(), GroupLasso()
-        network.check(penalty, trains_under_penalty=True)
-        return penalised_network_strategy(network, penalty, 0.0, refits=False), penalty
-
-    def _choosing(self) -> ChoosingParameters:
-        return ChoosingParameters(alpha=0.0, feature_types=self.feature_types)
-
-    def _settings(self) -> dict[str, Any]:
-        parameters = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {**parameters, "penalty": "group_lasso", "network": self._network()}
+    def _plan(self, family: Family | None) -> Plan:
+        given = {name: getattr(self, name) for name in ("feature_types", "max_seconds", "verbose", "random_state")}
+        settings = {**given, "alpha": 0.0, "penalty": "group_lasso", "network": self._network()}
+        return plan_of(type(self).__name__, settings, family)
 
 
 class NAMRegressor(NAMParameters, AdditiveRegressor):

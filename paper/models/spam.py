@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
@@ -25,14 +27,26 @@ from paper.models.backfitting import (
 from paper.models.smoothers import FixedSmoother, Smoother, SplineCurve, chosen_degrees, equal_degrees
 from sparsenam.context import Streams
 from sparsenam.errors import InputError, check_number, check_whole, describe
-from sparsenam.estimators.base import all_or_nothing, require_target
-from sparsenam.estimators.regression import check_target
+from sparsenam.estimators.base import require_target
+from sparsenam.fit.response import check_target
 from sparsenam.selection.curve import CrossValidator, CVCurve, Rule, RuleName, Splits, as_rule, splits_of
 from sparsenam.tables import Sample, prepare
 from sparsenam.tables.sample import PreparedSample, mean_and_deviation
 
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
+
+
+@contextmanager
+def all_or_nothing(estimator: BaseEstimator) -> Generator[None]:
+    """Undo every change to the estimator when the block fails, so that a failed fit leaves nothing behind."""
+    before = dict(vars(estimator))
+    try:
+        yield
+    except BaseException:
+        vars(estimator).clear()
+        vars(estimator).update(before)
+        raise
 
 
 class SPAMRegressor(SelectorMixin, RegressorMixin, BaseEstimator):

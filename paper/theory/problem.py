@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sparsenam.context import Streams
-from sparsenam.convex import GroupedDesign, certify, convex_path, grouped_design
+from sparsenam.convex import GroupedDesign, certify, convex_path, convex_problem, grouped_design
 from sparsenam.convex.features import FrozenFeatures
 from sparsenam.errors import InputError, describe
 from sparsenam.families import Gaussian
@@ -148,7 +148,8 @@ def paper_path(blocks: Blocks, y: ArrayLike, lams: ArrayLike, *, tol: float = 1e
     offset = float(np.mean(np.asarray(y, dtype=np.float64)))
     design = _design(matrices)
     # our loss is the mean over the rows, the paper's the sum: α = λ / n
-    path = convex_path(design, target[:, None], Gaussian(), np.ones((1, rows)), alphas=grid / rows, tol=tol)
+    problem = convex_problem(design, target[:, None], Gaussian(), np.ones((1, rows)))
+    path = convex_path(problem, alphas=grid / rows, tol=tol)
     for lam, point in zip(grid, path, strict=True):
         full = point.theta[0, :, :, 0]
         theta = tuple(full[feature, :width].copy() for feature, width in enumerate(widths))
@@ -170,8 +171,8 @@ def solve_paper_problem(blocks: Blocks, y: ArrayLike, lam: float, *, tol: float 
     for feature, group in enumerate(solution.theta):
         theta[feature, : group.size, 0] = group
     names = [f"x{feature}" for feature in range(len(matrices))]
-    arguments = (np.ones(rows), theta, np.zeros(1), lam / rows, GroupLasso(), names, tol)
-    certify(design, target[:, None], Gaussian(), *arguments)  # recomputed from the solution alone
+    problem = convex_problem(design, target[:, None], Gaussian(), np.ones((1, rows)))
+    certify(problem, theta, np.zeros(1), lam / rows, GroupLasso(), names, tol)  # recomputed from the solution alone
     return solution
 
 

@@ -65,11 +65,6 @@ def load(path: str | PathLike[str]) -> AdditiveEstimator:
     sparsenam.export.ModelFileError
         When the file is damaged, changed or of an unknown version.
     """
-    from sparsenam import estimators
-    from sparsenam.export import load_estimator
-    from sparsenam.selection import FDR, Best, Compact, OneSE
+    from sparsenam.estimators.models import load_model
 
-    exported = (getattr(estimators, name) for name in estimators.__all__)
-    kinds = [kind for kind in exported if isinstance(kind, type) and issubclass(kind, estimators.AdditiveEstimator)]
-    parameters = {kind.__name__: kind for kind in (estimators.Network, Compact, OneSE, Best, FDR)}
-    return load_estimator(path, {kind.__name__: kind for kind in kinds}, parameters)
+    return load_model(path)

@@ -15,14 +15,14 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsenam.forms import RefusalError, as_record, as_whole_numbers, require
+from sparsenam.errors import RefusalError, require
 
 Tensors = dict[str, NDArray[Any]]
 
@@ -40,6 +40,20 @@ QUOTE, COMMA, COLON, BRACE = b'",:{'
 NO_STRUCTURE = bytes(set(range(256)) - set(b'"[]{},:'))
 STEPS = np.zeros(256, dtype=np.int8)  # how each character changes the depth
 STEPS[list(b"[{")], STEPS[list(b"]}")] = 1, -1
+
+
+def _as_record(value: Any, keys: Iterable[str], got: str) -> dict[str, Any]:
+    """Return the value once it is a record with exactly these keys."""
+    require(isinstance(value, dict) and set(cast("dict[str, Any]", value)) == set(keys), got)
+    return cast("dict[str, Any]", value)
+
+
+def _as_sizes(value: Any, got: str) -> list[int]:
+    """Return the value once it is a list of whole numbers, none below 0."""
+    require(isinstance(value, list), got)
+    sizes = cast("list[Any]", value)
+    require(all(type(size) is int and size >= 0 for size in sizes), got)
+    return sizes
 
 
 class ForeignFileError(RefusalError):
@@ -104,7 +118,7 @@ def _read(file: BinaryIO, finite: bool) -> tuple[dict[str, Any], Tensors]:
     _check_digest(header, data)
     entries = parse_object(header)
     del header  # the document in it is as long again
-    metadata = as_record(entries.pop("__metadata__", None), ("sha256", "sparsenam"), "a header without a document")
+    metadata = _as_record(entries.pop("__metadata__", None), ("sha256", "sparsenam"), "a header without a document")
     require(isinstance(metadata["sparsenam"], str), "a header without a document")
     return parse_object(metadata.pop("sparsenam"), finite=finite), _tensors(entries, data, finite)
 
@@ -122,8 +136,8 @@ def _tensors(entries: Mapping[str, Any], data: bytes, finite: bool) -> Tensors:
     end = 0
     for name, entry in entries.items():
         damage = f"a damaged tensor {name[:40]!r}"
-        record = as_record(entry, ("dtype", "shape", "data_offsets"), damage)
-        shape, offsets = as_whole_numbers(record["shape"], damage), as_whole_numbers(record["data_offsets"], damage)
+        record = _as_record(entry, ("dtype", "shape", "data_offsets"), damage)
+        shape, offsets = _as_sizes(record["shape"], damage), _as_sizes(record["data_offsets"], damage)
         known = isinstance(record["dtype"], str) and record["dtype"] in TYPES
         require(known and len(shape) <= MOST_AXES and len(offsets) == 2, damage)
         # an axis of length 0 must not hide others that no array can have

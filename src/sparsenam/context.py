@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import sys
 import time
 import warnings
@@ -18,10 +19,10 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 from tqdm import tqdm
 
+from sparsenam.codec import pack, unpack
 from sparsenam.container import packed, unpacked
-from sparsenam.errors import CheckpointError, CheckpointWarning, describe
+from sparsenam.errors import CheckpointError, CheckpointWarning, RefusalError, describe, require
 from sparsenam.files import write_atomically
-from sparsenam.forms import ArrayForm, Form, RefusalError, anything, by_name, record, require, text, whole, word
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,14 +54,6 @@ Arrays = dict[str, NDArray[Any]]
 
 BAR_DELAY = 2.0  # seconds before a progress bar appears
 SCHEMA = 1  # of a resume file
-CHECKPOINT = record(
-    {
-        "kind": word("checkpoint"),
-        "schema": whole(SCHEMA, SCHEMA),
-        "identity": text(),
-        "stages": by_name(by_name(anything)),  # each stage declares its facts where they are read
-    }
-)
 BY_ROWS: tuple[Stage, ...] = ("sample", "rows")  # stages whose steps are rows, of which there may be millions
 # stages that mostly end before their last step, by steps that take unequal times: nobody knows the time left
 UP_TO: tuple[Stage, ...] = ("choose", "pairs", "train")
@@ -179,6 +172,30 @@ def _keep_drawn(bar: tqdm[Any], closed: Event, delay: float) -> None:
         bar.refresh()
 
 
+@dataclass(frozen=True, slots=True)
+class ArrayForm:
+    """What an array must be: its type, its shape (None for any length), its bounds, and whether NaN may be in it."""
+
+    shape: tuple[int | None, ...] | None = None
+    kinds: tuple[str, ...] = ("float64",)
+    lowest: float = -math.inf
+    highest: float = math.inf
+    finite: bool = True
+
+    def check(self, array: NDArray[Any], where: str) -> None:
+        """Raise for another array."""
+        fits = self.shape is None or (
+            array.ndim == len(self.shape)
+            and all(want is None or want == got for want, got in zip(self.shape, array.shape, strict=True))
+        )
+        if not fits or array.dtype.name not in self.kinds:
+            raise RefusalError(f"an array {where[:80]!r} of another shape or type")
+        if array.dtype.kind == "f" and self.finite and not bool(np.isfinite(array).all()):
+            raise RefusalError(f"numbers that are not finite in the array {where[:80]!r}")
+        if array.size and (float(np.nanmin(array)) < self.lowest or float(np.nanmax(array)) > self.highest):
+            raise RefusalError(f"numbers out of range in the array {where[:80]!r}")
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class StageResult:
     """What a stage of a fit left in the resume file: arrays by name, and plain data."""
@@ -186,28 +203,37 @@ class StageResult:
     arrays: Arrays
     facts: dict[str, Any]
 
-    def check(self, facts: Form, arrays: Mapping[str, ArrayForm]) -> None:
-        """Raise `RefusalError` unless these are the declared facts and arrays; a ? ends the name of an optional one."""
-        facts(self.facts, "")
+    def check(self, arrays: Mapping[str, ArrayForm]) -> None:
+        """Raise `RefusalError` unless these are the declared arrays; a ? ends the name of an optional one."""
         forms = {name.removesuffix("?"): form for name, form in arrays.items()}
         needed = {name for name in arrays if not name.endswith("?")}
-        if not needed <= set(self.arrays) <= set(forms):
-            raise RefusalError("other arrays than those of its stage")
+        require(needed <= set(self.arrays) <= set(forms), "other arrays than those of its stage")
         for name, array in self.arrays.items():
             forms[name].check(array, name)
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """The document of a resume file; each stage declares its facts where they are read."""
+
+    kind: Literal["checkpoint"]
+    schema: Literal[1]
+    identity: str
+    stages: dict[str, dict[str, Any]]
 
 
 class ResumeFile:
     """Results of the finished stages of one fit, in one file without pickle that is whole at every moment.
 
     A fit claims the file with its identity, a digest of data and settings; a file of another fit is refused. A file
-    that cannot be written does not end the fit: one warning says so, and the fit goes on. ``reached`` is the best alpha
-    of a choice that is under way, for who stops the fit; it is in memory only.
+    that cannot be written does not end the fit: one warning says so, and the fit goes on. In memory only, for a fit
+    that is stopped: ``reached`` is the best alpha so far, and ``chosen`` says whether it is the one that was chosen.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.reached: float | None = None
+        self.chosen = False
         self._identity = ""
         self._stages: dict[str, StageResult] = {}
         self._warned = False
@@ -219,13 +245,13 @@ class ResumeFile:
             if not self.path.exists():
                 return
             document, arrays = unpacked(self.path, finite=False)
-            CHECKPOINT(document, "")
-            stages = {name: StageResult(_inside(arrays, name), facts) for name, facts in document["stages"].items()}
+            found = unpack(Checkpoint, document)
+            stages = {name: StageResult(_inside(arrays, name), facts) for name, facts in found.stages.items()}
             known = sum(len(kept.arrays) for kept in stages.values())
             require(known == len(arrays), "arrays of no stage")
         except (RefusalError, OSError) as error:
             raise self.refused(f"a file that does not read ({error})") from error
-        if document["identity"] != identity:
+        if found.identity != identity:
             expected, got = "a checkpoint of this fit", "one of other data or settings"
             remedy = "delete it or name another file"
             raise CheckpointError(describe(f"checkpoint {self.path}", expected, got, remedy))
@@ -234,6 +260,11 @@ class ResumeFile:
     def refused(self, got: str) -> CheckpointError:
         """Return the error for a file that no fit has written."""
         return CheckpointError(describe(f"checkpoint {self.path}", "a checkpoint", got, "delete it to start anew"))
+
+    @property
+    def has_stages(self) -> bool:
+        """Whether any stage has left something."""
+        return bool(self._stages)
 
     def recall(self, stage: str) -> StageResult | None:
         """Return what a stage left, None when the fit had not come so far."""
@@ -248,9 +279,9 @@ class ResumeFile:
             f"{name}:{key}": array for name, kept in self._stages.items() for key, array in kept.arrays.items()
         }
         stages = {name: kept.facts for name, kept in self._stages.items()}
-        document = {"kind": "checkpoint", "schema": SCHEMA, "identity": self._identity, "stages": stages}
+        document = Checkpoint("checkpoint", SCHEMA, self._identity, stages)
         try:
-            write_atomically(self.path, *packed(document, everything, finite=False))
+            write_atomically(self.path, *packed(pack(document)[0], everything, finite=False))
         except (RefusalError, OSError) as error:
             if not self._warned:
                 self._warned = True

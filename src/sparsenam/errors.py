@@ -14,6 +14,16 @@ class InputError(ValueError):
     """Data or a setting is not usable as given."""
 
 
+class RefusalError(Exception):
+    """What was found in a file instead of what should be there; whoever knows the path makes a sentence of it."""
+
+
+def require(condition: bool, got: str) -> None:
+    """Raise `RefusalError` unless a condition on the content of a file holds."""
+    if not condition:
+        raise RefusalError(got)
+
+
 class RowNumbers(Protocol):
     """The number in the table of each of some rows, by its place among them."""
 
@@ -52,6 +62,10 @@ def rows_named_by(rows: RowNumbers | None) -> Generator[None]:
 
 class DivergenceError(ArithmeticError):
     """Training left the finite numbers."""
+
+
+class MissingTorchError(InputError, ImportError):
+    """A network is to be trained, and PyTorch is not installed."""
 
 
 class CheckpointError(InputError):
@@ -140,16 +154,22 @@ def describe(where: str, expected: str, got: str, remedy: str) -> str:
 
 def nearest(name: object, known: Iterable[object], otherwise: str) -> str:
     """Return what to do about a name that is not known: the most similar one, else ``otherwise``."""
-    folded = {str(other).casefold(): str(other) for other in known}
-    close = get_close_matches(str(name).casefold(), folded, 1)
-    return f"did you mean {folded[close[0]]!r}?" if close and isinstance(name, str) else otherwise
+    close = _similar(name, known)
+    return otherwise if close is None else f"did you mean {close!r}?"
 
 
 def renamed(lacking: Iterable[str], given: Sequence[str], otherwise: str) -> str:
     """Return what to do about names that are not there: given ones that are probably the same, else ``otherwise``."""
-    found = [(nearest(name, given, ""), name) for name in lacking]
-    said = [f"{close.removeprefix('did you mean ').removesuffix('?')} for {name!r}" for close, name in found if close]
-    return f"did you mean {', '.join(said[:MOST_COLUMNS])}?" if said else otherwise
+    found = ((_similar(name, given), name) for name in lacking)
+    likely = [f"{close!r} for {name!r}" for close, name in found if close is not None]
+    return f"did you mean {', '.join(likely[:MOST_COLUMNS])}?" if likely else otherwise
+
+
+def _similar(name: object, known: Iterable[object]) -> str | None:
+    """Return the known name that is most similar to a text, capitals aside; None where none is close."""
+    folded = {str(other).casefold(): str(other) for other in known}
+    close = get_close_matches(name.casefold(), folded, 1) if isinstance(name, str) else []
+    return folded[close[0]] if close else None
 
 
 def shown(value: object) -> str:

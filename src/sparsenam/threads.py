@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -13,7 +14,6 @@ from threading import Lock, get_ident
 from typing import Any, TypeVar, cast
 
 import threadpoolctl
-import torch
 
 from sparsenam.errors import InputError, describe
 
@@ -88,8 +88,22 @@ def _in_another_thread(call: Callable[..., Any], *given: Any) -> Any:
         return pool.submit(call, *given).result()
 
 
-def _set_torch_threads(number: int) -> None:
+def _torch() -> Any:
+    """Return PyTorch where it is loaded: a fit that trains a network loads it before anything else."""
+    return sys.modules.get("torch")
+
+
+def _torch_threads() -> int | None:
+    """Return the number of torch's threads in this Python thread, None where it is not loaded."""
+    with _LIMITS.torch:
+        return None if _torch() is None else _torch().get_num_threads()
+
+
+def _set_torch_threads(number: int | None) -> None:
     """Set torch's threads in this Python thread, and leave the number that new Python threads get as it is."""
+    torch = _torch()
+    if torch is None or number is None:
+        return
     with _LIMITS.torch:
         torch.get_num_threads()  # when first asked in a Python thread, torch forgets what was set there before
         of_new_threads: int = _in_another_thread(torch.get_num_threads)
@@ -107,8 +121,7 @@ def one_thread() -> Generator[None]:
     and others took up to twice the time, beside busy neighbours twenty times, since threads that wait keep a core.
     """
     # torch's, as OpenMP's, are of this Python thread, which takes the number of new ones when first asked
-    with _LIMITS.torch:
-        torch_threads = torch.get_num_threads()
+    torch_threads = _torch_threads()
     holder = object()
     shared, others = _libraries()
     here = [(library, library.num_threads) for library in others]

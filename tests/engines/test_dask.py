@@ -12,9 +12,9 @@ from distributed import Client, LocalCluster
 
 from engine_cases import COLUMNS, killed_once, moments, numbered_rows, refused, slow, table
 from sparsenam.errors import ClusterError, InputError
-from sparsenam.tables import dask_rows
+from sparsenam.tables import cluster_rows
 from sparsenam.tables.blocks import total
-from sparsenam.tables.dask_rows import dask_blocks
+from sparsenam.tables.cluster_rows import dask_blocks
 from sparsenam.tables.sources import blocks_of
 
 pytestmark = pytest.mark.xdist_group("dask")
@@ -123,11 +123,11 @@ def test_a_large_result_is_waited_for_and_an_error_of_the_function_is_not():
 
     answers.result = result
     client = SimpleNamespace(nthreads=lambda: {"worker": 1})
-    assert dask_rows._result(answers, client, 30.0) == "arrived"
+    assert cluster_rows._result(answers, client, 30.0) == "arrived"
     assert answers.asked == [1.0, 2.0, 4.0]
     answers.status = "error"
     with pytest.raises(TimeoutError, match="of the function"):
-        dask_rows._result(answers, client, 30.0)
+        cluster_rows._result(answers, client, 30.0)
 
 
 def test_a_cluster_without_workers_is_one_sentence():

@@ -18,7 +18,7 @@ from fit_cases import (
     small_blocks,
     write_parts,
 )
-from sparsenam.cli import cluster as connection
+from sparsenam.cli import large as connection
 from sparsenam.cli.app import app
 from sparsenam.tables import blocks
 

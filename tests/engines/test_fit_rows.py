@@ -16,8 +16,7 @@ from sparsenam.smooth.engine import MemoryRows, SmoothProblem, Steps, solve
 from sparsenam.smooth.prior import Layout
 from sparsenam.tables.arrow_rows import arrow_blocks
 from sparsenam.tables.blocks import Block, MemoryBlocks, TargetColumns, sample_of
-from sparsenam.tables.held_out import Draw, SomeRows, count_rows
-from sparsenam.tables.sources import blocks_of
+from sparsenam.tables.sources import Draw, SomeRows, blocks_of, count_rows
 
 FAMILIES = {"gaussian": Gaussian(), "poisson": Poisson(), "multinomial": Multinomial()}
 

@@ -18,10 +18,10 @@ from sparsenam.errors import InputError
 from sparsenam.tables import sources
 from sparsenam.tables.arrow_rows import arrow_blocks, parquet_dataset
 from sparsenam.tables.blocks import MemoryBlocks, TargetColumns, VisitedBlocks
-from sparsenam.tables.dask_rows import DaskBlocks
-from sparsenam.tables.spark_rows import SparkBlocks
-from sparsenam.training import SCHEDULES, SOLVERS, TrainingPlan, measure_stationarity, run
+from sparsenam.tables.cluster_rows import DaskBlocks, SparkBlocks
+from sparsenam.training import SCHEDULES, SOLVERS, TrainingPlan
 from sparsenam.training.rows import BlockRows
+from sparsenam.training.run import measure_stationarity, run
 
 QUICK = {"hidden": (8,), "max_epochs": 5, "batch_size": 32}
 COLUMNS = TargetColumns("y")

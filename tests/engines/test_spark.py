@@ -20,8 +20,8 @@ from sparsenam.errors import ClusterError, InputError
 from sparsenam.estimators import RandomFeatureSNAMClassifier
 from sparsenam.estimators.out_of_core import predict_table
 from sparsenam.tables.blocks import MemoryBlocks, total
+from sparsenam.tables.cluster_rows import spark_blocks
 from sparsenam.tables.sources import blocks_of
-from sparsenam.tables.spark_rows import spark_blocks
 
 pytestmark = [
     pytest.mark.xdist_group("spark"),

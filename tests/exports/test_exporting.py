@@ -11,8 +11,8 @@ import pytest
 
 from export_cases import random_case
 from sparsenam import SNAMClassifier, SNAMRegressor
-from sparsenam.estimators.exporting import cells_of
 from sparsenam.export.exporting import target_for, write_export
+from sparsenam.export.of_fit import cells_of
 from sparsenam.export.portable import ExportError
 from sparsenam.files import write_together
 

@@ -24,7 +24,7 @@ from sparsenam.export.portable import (
     PortableModel,
     PortableTable,
 )
-from sparsenam.export.targets.onnx_precision import grid_of
+from sparsenam.export.targets.onnx_graph import grid_of
 from sparsenam.export.targets.typed_cells import feeds
 
 TOLERANCE = 1e-12
@@ -189,7 +189,10 @@ def test_single_precision_is_as_far_off_at_knots_and_midpoints_as_the_metadata_s
 def test_what_cannot_be_carried_is_refused_before_anything_is_written(tmp_path):
     path = tmp_path / "model.onnx"
     for options, words in (
-        ({"presicion": "double"}, r"no options but precision and contributions, got the option\(s\) \['presicion'\]"),
+        (
+            {"presicion": "double"},
+            r"options among \['precision', 'contributions'\], got the option\(s\) \['presicion'\]",
+        ),
         ({"precision": "half"}, r"precision: expected one of \['double', 'float32'\], got 'half'"),
         ({"contributions": "no"}, "contributions: expected True or False, got 'no'"),
     ):

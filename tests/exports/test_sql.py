@@ -20,9 +20,8 @@ from sparsenam.export.portable import (
     PortablePair,
     PortableTable,
 )
-from sparsenam.export.targets.sql_other_dialects import DIALECTS
-from sparsenam.export.targets.sql_query import files, scores
-from sparsenam.export.targets.sql_run import run_duckdb, run_sqlite
+from sparsenam.export.targets.sql_dialects import DIALECTS
+from sparsenam.export.targets.sql_query import files, run_duckdb, run_sqlite, scores
 from sparsenam.tables.text import number_key
 from sql_cases import create_in_postgres, server, why_no_server
 

@@ -19,7 +19,7 @@ from sparsenam.export.portable import (
     PortableModel,
     PortableTable,
 )
-from sparsenam.export.targets.sql_other_dialects import DIALECTS
+from sparsenam.export.targets.sql_dialects import DIALECTS
 from sparsenam.export.targets.sql_query import files, scores
 from sql_cases import create_in_postgres, server, why_no_server
 
@@ -101,7 +101,10 @@ def test_more_columns_than_an_engine_takes_are_refused_and_nothing_is_written(tm
     [
         ({"dialect": "oracle"}, r"dialect: expected one of \['duckdb', 'postgres', 'sqlite'"),
         ({"dialect": ["duckdb"]}, "dialect: expected one of"),
-        ({"tabel": "x"}, r"expected the options \['dialect', 'table', 'key', 'effects'\], got \['tabel'\]"),
+        (
+            {"tabel": "x"},
+            r"expected options among \['dialect', 'table', 'key', 'effects'\], got the option\(s\) \['tabel'\]",
+        ),
         ({"table": ""}, "table: expected names that SQL can quote, got ''"),
         ({"table": "a..b"}, "table: expected names that SQL can quote, got ''"),
         ({"table": "a.b.c.d"}, "table: expected a name of one to three parts"),

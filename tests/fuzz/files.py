@@ -339,7 +339,7 @@ def _change_tensor(entries: dict[str, Any], data: bytes, generator: np.random.Ge
         entry[field] = copy.deepcopy(HOSTILE[generator.integers(len(HOSTILE))])
         return f"{how} {name} {field}", data
     if how == "rename":
-        entries[["norms", "terms", "x", "interval_ranks"][generator.integers(4)]] = entries.pop(name)
+        entries[["norms", "model.terms", "x", "bands.pairs"][generator.integers(4)]] = entries.pop(name)
         return f"{how} {name}", data
     arrays = {}
     for each, record in entries.items():

@@ -52,13 +52,8 @@ def train(path, out):
 
 def serve():
     """Run jobs, each in a fork of this process, which has loaded everything; say how each ended."""
-    from sparsenam.cli import tables
     from sparsenam.cli.app import app
 
-    def none(name):  # the threads of such libraries do not outlive a fork
-        raise ImportError(name)
-
-    tables._library = none
     # forks share the lock of progress bars, which a killed one may hold, and their thread does not outlive a fork
     tqdm.monitor_interval = 0
     tqdm.set_lock(RLock())

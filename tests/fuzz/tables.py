@@ -22,7 +22,7 @@ PLOTTED = 12  # one table in so many is drawn, too: a figure takes longer than a
 SLOW = 10.0  # CPU seconds of one table that are worth a line
 PLACES = "d|x|y|x1|x2|y1|y2|cx|cy|r|width|height|points|transform"
 NO_COORDINATE = re.compile(rf'\s({PLACES})="[^"]*\b(nan|inf|NaN|Infinity)\b')
-INTERNAL = re.compile(r"(ShapeFunction|PairShape|AdditiveModel|PreparedSample|Scaling|Bands|Residuals|SummaryData)\b")
+INTERNAL = re.compile(r"(FittedCurve|PairShape|AdditiveModel|PreparedSample|Scaling|Bands|Residuals|SummaryData)\b")
 
 
 class RefusedError(Exception):

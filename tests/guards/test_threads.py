@@ -17,8 +17,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from fit_cases import CASES, INPUTS, mixed_table, small_blocks
 from fuzz.threads import attack, cases, counts_in_a_new_thread
-from sparsenam import SNAMRegressor
-from sparsenam.fitting import pipeline
+from sparsenam import SNAMRegressor, pipeline
 from sparsenam.threads import one_thread, results_in_order
 
 

@@ -40,7 +40,7 @@ def test_an_epoch_without_penalty_is_an_epoch_of_separate_networks(solver):
     y = torch.sin(x[:2]).sum(0)[:, None] + torch.randn(ROWS, 1, generator=generator, dtype=torch.float64)
     bank = build_bank((100, 50), NAMES, 1, "relu")
     streams = Streams(3)
-    theta = initial_parameters(bank, NAMES, streams).float().double()
+    theta = torch.as_tensor(initial_parameters(bank, NAMES, streams)).float().double()
     problem = Problem(
         bank, Gaussian(), GroupLasso(), 0.0, slice(0, bank.size), x, y, torch.ones(ROWS, dtype=torch.float64),
         np.arange(FEATURES), FEATURES,

@@ -9,8 +9,8 @@ from sparsenam import SNAMRegressor
 from sparsenam.families import Gaussian
 from sparsenam.networks import MLPBank
 from sparsenam.penalties import PENALTIES, GroupLasso
-from sparsenam.training import measure_stationarity
 from sparsenam.training.problem import Problem
+from sparsenam.training.run import measure_stationarity
 from sparsenam.training.state import Parameters, deactivated
 
 TOLERANCE = 1e-4

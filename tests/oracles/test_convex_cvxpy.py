@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from convex_cases import OUTPUTS, family_of, grouped, objective, target_of
-from sparsenam.convex import alpha_max, certify, convex_path, refit_on
+from sparsenam.convex import alpha_max, certify, convex_path, convex_problem, refit_on
 from sparsenam.errors import CertificateError
 from sparsenam.penalties import GroupElasticNet, GroupLasso, GroupSLOPE, KLevelSLOPE
 
@@ -78,15 +78,19 @@ def test_objective_and_solution_are_those_of_cvxpy(case, kind):
     family, target = family_of(case), target_of(case, design)
     weights = np.random.default_rng(5).uniform(0.5, 2.0, design.n_rows)
     weights /= weights.sum()
-    alpha = 0.3 * alpha_max(design, target, family, weights, penalty=penalty)
-    (point,) = convex_path(design, target, family, weights[None], penalty=penalty, alphas=[alpha], tol=1e-9)
+    alpha = 0.3 * alpha_max(convex_problem(design, target, family, weights), penalty=penalty)
+    (point,) = convex_path(
+        convex_problem(design, target, family, weights[None]), penalty=penalty, alphas=[alpha], tol=1e-9
+    )
     value, solution = solved_by_cvxpy(case, design, target, weights, alpha, penalty)
     ours = objective(design, target, family, weights, point.theta[0], point.intercepts[0], alpha, penalty)
     assert ours == pytest.approx(value, rel=1e-7, abs=1e-8)
     np.testing.assert_allclose(free_of_gauge(case, point.theta[0]), free_of_gauge(case, solution), atol=2e-4)
     names = [f"x{j}" for j in range(design.n_groups)]
     arguments = (point.theta[0], point.intercepts[0], alpha, penalty, names, 1e-8)
-    assert set(certify(design, target, family, weights, *arguments).kept) == {names[j] for j in point.supports[0]}
+    assert set(certify(convex_problem(design, target, family, weights), *arguments).kept) == {
+        names[j] for j in point.supports[0]
+    }
 
 
 @every_loss
@@ -135,7 +139,9 @@ def test_no_certificate_claims_a_smaller_gap_than_the_distance_to_the_optimum_of
     names = [f"x{j}" for j in range(design.n_groups)]
     above = objective(design, target, family, weights, theta, intercept, alpha, penalty) - value
     try:
-        certificate = certify(design, target, family, weights, theta, intercept, alpha, penalty, names, np.inf)
+        certificate = certify(
+            convex_problem(design, target, family, weights), theta, intercept, alpha, penalty, names, np.inf
+        )
     except CertificateError:
         return  # what cannot be proved is not claimed
     constant = np.tile(family.best_constant(target, weights), (design.n_rows, 1))
@@ -151,4 +157,4 @@ def test_an_empty_solution_beside_a_strong_unpenalised_group_gets_no_certificate
     theta = np.zeros((design.n_groups, design.width, target.shape[1]))
     arguments = (theta, family.best_constant(target, weights), 10.0, penalty, list("abcdef"))
     with pytest.raises(CertificateError):
-        certify(design, target, family, weights, *arguments, 1e-2)
+        certify(convex_problem(design, target, family, weights), *arguments, 1e-2)

@@ -9,7 +9,7 @@ import pytest
 from sklearn.linear_model import ElasticNet, Lasso, LogisticRegression
 
 from convex_cases import family_of, grouped, target_of
-from sparsenam.convex import alpha_max, convex_path
+from sparsenam.convex import alpha_max, convex_path, convex_problem
 from sparsenam.penalties import GroupElasticNet, GroupLasso
 
 SKGLM = """
@@ -44,7 +44,7 @@ def columns_of(design):
 
 def solve(design, target, family, alpha, penalty=None):
     weights = np.ones((1, design.n_rows))
-    (point,) = convex_path(design, target, family, weights, alphas=[alpha], penalty=penalty, tol=1e-10)
+    (point,) = convex_path(convex_problem(design, target, family, weights), alphas=[alpha], penalty=penalty, tol=1e-10)
     return point.theta[0, :, :, 0], point.intercepts[0, 0]
 
 
@@ -52,7 +52,7 @@ def solve(design, target, family, alpha, penalty=None):
 def test_groups_of_one_column_are_the_lasso_of_scikit_learn(share):
     design = grouped(width=1, groups=12, norm="parameters")
     target = target_of("gaussian", design)
-    alpha = share * alpha_max(design, target, family_of("gaussian"), np.ones(design.n_rows))
+    alpha = share * alpha_max(convex_problem(design, target, family_of("gaussian"), np.ones(design.n_rows)))
     theta, intercept = solve(design, target, family_of("gaussian"), alpha)
     peer = Lasso(alpha=alpha, tol=1e-12, max_iter=100_000).fit(columns_of(design), target[:, 0])
     np.testing.assert_allclose(theta[:, 0], peer.coef_, atol=1e-6)
@@ -83,7 +83,7 @@ def test_group_lasso_is_that_of_skglm(tmp_path, case, weighted):
     family, target = family_of(case), target_of(case, design)
     weights = np.linspace(0.5, 2.0, 8) if weighted else np.ones(8)
     penalty = GroupLasso(weights)
-    alpha = 0.3 * alpha_max(design, target, family, np.ones(design.n_rows), penalty=penalty)
+    alpha = 0.3 * alpha_max(convex_problem(design, target, family, np.ones(design.n_rows)), penalty=penalty)
     theta, _ = solve(design, target, family, alpha, penalty)
     answer = target[:, 0] if case == "gaussian" else 2 * target[:, 0] - 1
     peer = solved_by_skglm(tmp_path, case, X=columns_of(design), y=answer, weights=weights, alpha=alpha)

@@ -27,7 +27,7 @@ def linear_problem(seed, rows=250, tied=True):
 def slopes(model):
     """Return the coefficients in the units of X."""
     coefficients = np.zeros(model.n_features_in_)
-    coefficients[model.model_.terms] = model.model_.theta.numpy()[:, 0] / model.model_.scaling.scale
+    coefficients[model.model_.terms] = [curve.right_slope[0] for curve in model.model_.curves]
     return coefficients
 
 

@@ -1,13 +1,20 @@
 """Banks of sub-networks: gradients, layouts and draws."""
 
+import numpy as np
 import pytest
 import torch
 
 from sparsenam.context import Streams
 from sparsenam.errors import InputError
-from sparsenam.networks import ACTIVATION_NAMES, MLPBank, UnitFunctions, build_bank, initial_parameters
+from sparsenam.networks import ACTIVATION_NAMES, MLPBank, build_bank, outputs_of
+from sparsenam.networks import initial_parameters as drawn
+from sparsenam.networks.stacked import UnitFunctions
 
 NAMES = ["age", "income", "rooms"]
+
+
+def initial_parameters(bank, names, streams):
+    return torch.as_tensor(drawn(bank, names, streams))
 
 
 @pytest.mark.parametrize("outputs", [1, 3])
@@ -18,6 +25,17 @@ def test_backward_pass_is_the_derivative_of_the_forward_pass(activation, hidden,
     theta = initial_parameters(bank, NAMES, Streams(1)).requires_grad_()
     x = torch.randn(3, 7, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
     assert torch.autograd.gradcheck(lambda t: bank.effects(t, x), (theta,))
+
+
+@pytest.mark.parametrize("outputs", [1, 3])
+@pytest.mark.parametrize("hidden", [(), (5,), (4, 3, 2)])
+@pytest.mark.parametrize("activation", ACTIVATION_NAMES)
+def test_numpy_gives_what_the_differentiable_pass_gives(activation, hidden, outputs):
+    bank = build_bank(hidden, NAMES, outputs, activation)
+    theta = drawn(bank, NAMES, Streams(1))
+    x = np.random.default_rng(2).normal(size=(3, 300))
+    expected = bank.effects(torch.as_tensor(theta), torch.as_tensor(x)).numpy()
+    np.testing.assert_allclose(outputs_of(bank, theta, x), expected, rtol=1e-12, atol=1e-13)
 
 
 def test_paper_architecture_has_5300_parameters_and_5350_for_two_outputs():
@@ -31,7 +49,7 @@ def test_narrow_sub_networks_equal_banks_of_their_own(activation):
     bank = build_bank(widths, NAMES, 2, activation)
     theta = initial_parameters(bank, NAMES, Streams(3))
     padding = bank.padding()
-    assert not theta[padding].any()
+    assert not theta[torch.as_tensor(padding)].any()
     x = torch.randn(3, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
     together = bank.effects(theta, x)
     for term, name in enumerate(NAMES):

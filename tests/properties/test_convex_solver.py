@@ -14,6 +14,7 @@ from sparsenam.convex import (
     alpha_max,
     certify,
     convex_path,
+    convex_problem,
     grouped_design,
 )
 from sparsenam.convex import path as path_solver
@@ -37,9 +38,11 @@ def leave_out(rows, folds, weights=None):
 def test_model_is_empty_at_alpha_max_and_not_just_below(case, kind):
     design, family, penalty = grouped(), family_of(case), PENALTIES[kind]
     target, weights = target_of(case, design), np.ones((1, design.n_rows))
-    top = alpha_max(design, target, family, weights, penalty=penalty)
+    top = alpha_max(convex_problem(design, target, family, weights), penalty=penalty)
     alphas = [top, 0.999 * top]
-    first, second = convex_path(design, target, family, weights, penalty=penalty, alphas=alphas, tol=1e-10)
+    first, second = convex_path(
+        convex_problem(design, target, family, weights), penalty=penalty, alphas=alphas, tol=1e-10
+    )
     assert first.supports[0].size == 0
     assert second.supports[0].size > 0
 
@@ -48,8 +51,8 @@ def test_alpha_max_is_exact_in_single_precision_too():
     design = grouped(groups=200, dtype=np.float32)
     family, weights = family_of("gaussian"), np.ones((1, design.n_rows))
     target = target_of("gaussian", design)
-    top = alpha_max(design, target, family, weights)
-    first, second = convex_path(design, target, family, weights, alphas=[top, (1 - 1e-6) * top])
+    top = alpha_max(convex_problem(design, target, family, weights))
+    first, second = convex_path(convex_problem(design, target, family, weights), alphas=[top, (1 - 1e-6) * top])
     assert (first.supports[0].size, second.supports[0].size) == (0, 1)
 
 
@@ -60,9 +63,9 @@ def test_alpha_max_is_exact_in_single_precision_too():
 def test_gap_bounds_the_distance_to_the_optimum(case, kind, seed, share, tol):
     design, family, penalty = grouped(seed), family_of(case), PENALTIES[kind]
     target, weights = target_of(case, design, seed), np.ones(design.n_rows)
-    alpha = share * alpha_max(design, target, family, weights, penalty=penalty)
+    alpha = share * alpha_max(convex_problem(design, target, family, weights), penalty=penalty)
     rough, exact = (
-        next(convex_path(design, target, family, weights[None], penalty=penalty, alphas=[alpha], tol=t))
+        next(convex_path(convex_problem(design, target, family, weights[None]), penalty=penalty, alphas=[alpha], tol=t))
         for t in (tol, 1e-9)
     )
     values = [
@@ -78,10 +81,14 @@ def test_gap_bounds_the_distance_to_the_optimum(case, kind, seed, share, tol):
 def test_batches_are_solved_as_they_would_be_alone(case, kind):
     design, family, penalty = grouped(), family_of(case), PENALTIES[kind]
     target, weights = target_of(case, design), leave_out(design.n_rows, 3)
-    alphas = alpha_max(design, target, family, weights, penalty=penalty) * np.array([0.5, 0.2])
-    together = list(convex_path(design, target, family, weights, penalty=penalty, alphas=alphas, tol=1e-9))
+    alphas = alpha_max(convex_problem(design, target, family, weights), penalty=penalty) * np.array([0.5, 0.2])
+    together = list(
+        convex_path(convex_problem(design, target, family, weights), penalty=penalty, alphas=alphas, tol=1e-9)
+    )
     for batch in range(4):
-        alone = convex_path(design, target, family, weights[[batch]], penalty=penalty, alphas=alphas, tol=1e-9)
+        alone = convex_path(
+            convex_problem(design, target, family, weights[[batch]]), penalty=penalty, alphas=alphas, tol=1e-9
+        )
         for one, all_of_them in zip(alone, together, strict=True):
             np.testing.assert_allclose(one.theta[0], all_of_them.theta[batch], atol=1e-3)
 
@@ -93,8 +100,12 @@ def test_weights_are_repeated_rows(case):
     counts = np.random.default_rng(3).integers(1, 4, design.n_rows)
     many = np.repeat(np.arange(design.n_rows), counts)
     repeated = replace(design, blocks=design.blocks[:, :, many])
-    (weighted,) = convex_path(design, target, family, counts[None].astype(float), alphas=[0.1], tol=1e-10)
-    (plain,) = convex_path(repeated, target[many], family, np.ones((1, many.size)), alphas=[0.1], tol=1e-10)
+    (weighted,) = convex_path(
+        convex_problem(design, target, family, counts[None].astype(float)), alphas=[0.1], tol=1e-10
+    )
+    (plain,) = convex_path(
+        convex_problem(repeated, target[many], family, np.ones((1, many.size))), alphas=[0.1], tol=1e-10
+    )
     np.testing.assert_allclose(weighted.theta, plain.theta, atol=1e-4)
 
 
@@ -102,12 +113,12 @@ def test_weights_are_repeated_rows(case):
 def test_screening_changes_nothing(case, monkeypatch):
     design, family = grouped(groups=60, width=2), family_of(case)
     target, weights = target_of(case, design), leave_out(design.n_rows, 2)
-    alphas = alpha_max(design, target, family, weights) * np.geomspace(1, 0.2, 6)
+    alphas = alpha_max(convex_problem(design, target, family, weights)) * np.geomspace(1, 0.2, 6)
     gram = GramCache(design, target, weights)
     gram.add(np.arange(60))
-    whole = list(convex_path(design, target, family, weights, alphas=alphas, tol=1e-9, gram=gram))
+    whole = list(convex_path(convex_problem(design, target, family, weights), alphas=alphas, tol=1e-9, gram=gram))
     monkeypatch.setattr(path_solver, "SMALL_DESIGN", 0)
-    screened = list(convex_path(design, target, family, weights, alphas=alphas, tol=1e-9))
+    screened = list(convex_path(convex_problem(design, target, family, weights), alphas=alphas, tol=1e-9))
     for one, other in zip(whole, screened, strict=True):
         np.testing.assert_allclose(one.theta, other.theta, atol=1e-3)
 
@@ -116,12 +127,14 @@ def test_screening_changes_nothing(case, monkeypatch):
 def test_a_wrong_solution_is_refused_a_certificate(kind):
     design, family, penalty = grouped(), family_of("gaussian"), PENALTIES[kind]
     target, weights = target_of("gaussian", design), np.ones(design.n_rows)
-    alpha = 0.4 * alpha_max(design, target, family, weights, penalty=penalty)
-    (point,) = convex_path(design, target, family, weights[None], penalty=penalty, alphas=[alpha], tol=1e-8)
+    alpha = 0.4 * alpha_max(convex_problem(design, target, family, weights), penalty=penalty)
+    (point,) = convex_path(
+        convex_problem(design, target, family, weights[None]), penalty=penalty, alphas=[alpha], tol=1e-8
+    )
     names = list("abcdef")
 
     def certificate(theta, intercept):
-        return certify(design, target, family, weights, theta, intercept, alpha, penalty, names, 1e-6)
+        return certify(convex_problem(design, target, family, weights), theta, intercept, alpha, penalty, names, 1e-6)
 
     theta, intercept = point.theta[0], point.intercepts[0]
     found = certificate(theta, intercept)
@@ -148,10 +161,9 @@ def test_penalties_without_a_dual_are_refused(penalty):
     with pytest.raises(InputError):
         next(
             convex_path(
-                design,
-                target_of("gaussian", design),
-                family_of("gaussian"),
-                np.ones((1, design.n_rows)),
+                convex_problem(
+                    design, target_of("gaussian", design), family_of("gaussian"), np.ones((1, design.n_rows))
+                ),
                 penalty=penalty,
             )
         )
@@ -197,10 +209,10 @@ def test_a_fold_at_a_multiple_of_alpha_is_the_fold_alone_at_that_alpha(case):
     target, weights = target_of(case, design), leave_out(design.n_rows, 3)
     scales = np.array([1.0, 1.3, 0.7, 2.0])
     alphas = [0.1, 0.05]
-    together = list(convex_path(design, target, family, weights, alphas=alphas, alpha_scales=scales, tol=1e-8))
+    together = list(convex_path(convex_problem(design, target, family, weights, scales), alphas=alphas, tol=1e-8))
     for batch in range(4):
         given = [scales[batch] * alpha for alpha in alphas]
-        alone = convex_path(design, target, family, weights[batch : batch + 1], alphas=given, tol=1e-8)
+        alone = convex_path(convex_problem(design, target, family, weights[batch : batch + 1]), alphas=given, tol=1e-8)
         for point, expected in zip(together, alone, strict=True):
             np.testing.assert_allclose(point.theta[batch], expected.theta[0], atol=2e-3)
 
@@ -210,11 +222,11 @@ def test_a_dropped_group_may_be_beyond_its_bound_by_the_root_of_tol_and_no_more(
     """The empty model at alpha_max/s has slack s and a relative gap of (1 - 1/s)² at most, which tol excuses here."""
     design, family = grouped(), family_of("gaussian")
     target, weights = target_of("gaussian", design), np.ones(design.n_rows)
-    top, names = alpha_max(design, target, family, weights), list("abcdef")
+    top, names = alpha_max(convex_problem(design, target, family, weights)), list("abcdef")
     empty = np.zeros((design.n_groups, design.width, 1)), np.average(target, axis=0)
 
     def certificate(slack):
-        return certify(design, target, family, weights, *empty, top / slack, GroupLasso(), names, tol)
+        return certify(convex_problem(design, target, family, weights), *empty, top / slack, GroupLasso(), names, tol)
 
     allowed = 1.0 + np.sqrt(tol)
     assert max(certificate(0.99 * allowed).slack.values()) == 1.0
@@ -244,6 +256,8 @@ def test_an_unpenalised_group_that_is_constant_in_a_fold_says_nothing_there(case
     design = grouped_design(lambda j: raw[j], 4, np.ones(60), dtype=dtype)
     weights = np.stack([np.ones(60), np.repeat([0.0, 1.0], 30), np.repeat([1.0, 0.0], 30)])
     penalty = GroupLasso(np.array([0.0, 1.0, 1.0, 1.0]))
-    path = convex_path(design, target_of(case, design), family_of(case), weights, penalty=penalty, n_alphas=5)
+    path = convex_path(
+        convex_problem(design, target_of(case, design), family_of(case), weights), penalty=penalty, n_alphas=5
+    )
     for point in path:
         assert np.abs(point.theta[1, 0]).max() < 0.01

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from sparsenam.fitting.cox import PartialLikelihoodLoss
 from sparsenam.survival.concordance import concordance
 from sparsenam.survival.cox import TIES, Baseline, RiskSets, StepFunction
-from sparsenam.survival.problem import PartialLikelihoodLoss
 
 
 @st.composite

@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 import sparsenam
 from sparsenam import Network, SNAMClassifier, SNAMRegressor, SNAMSurvival, survival_target
-from sparsenam.model import ShapeFunction
+from sparsenam.model import FittedCurve
 from sparsenam.model.editing import flattened, knot_weights, monotone
 
 ROWS = 240
@@ -28,7 +28,7 @@ def random_shape(seed, outputs=1):
     sizes = 10.0 ** draw.uniform(-8, 8, (knots.size, outputs)) if draw.uniform() < 0.5 else 10.0 ** draw.integers(-6, 6)
     values = draw.normal(size=(knots.size, outputs)) * sizes
     slopes = draw.normal(size=(2, outputs)) * draw.choice([0.0, 1.0])
-    return ShapeFunction(knots, values, *slopes, draw.normal(size=outputs)), draw
+    return FittedCurve(knots, values, *slopes, draw.normal(size=outputs)), draw
 
 
 def points_around(shape, draw, count=2000):
@@ -51,7 +51,7 @@ def test_a_monotone_shape_never_turns_back_by_a_bit(seed, direction):
 @given(SEEDS)
 def test_a_shape_that_is_monotone_already_stays_as_it_is(seed):
     shape, draw = random_shape(seed)
-    rising = ShapeFunction(shape.knots, np.sort(shape.values, axis=0), np.ones(1), np.zeros(1), shape.absent)
+    rising = FittedCurve(shape.knots, np.sort(shape.values, axis=0), np.ones(1), np.zeros(1), shape.absent)
     made = monotone(rising, "increasing", draw.normal(size=50), np.ones(50))
     x = points_around(shape, draw, 100)
     size = np.abs(rising(x)).max()
@@ -64,7 +64,7 @@ def test_a_monotone_shape_is_about_the_projection_under_the_density_of_the_rows(
     knots, x = np.linspace(0.0, 1.0, 25), draw.beta(2.0, 4.0, 3000)
     values = np.sin(draw.uniform(2, 8) * knots + draw.uniform(0, 6))
     nothing = np.zeros(1)
-    shape = ShapeFunction(knots, values[:, None], nothing, nothing, nothing)
+    shape = FittedCurve(knots, values[:, None], nothing, nothing, nothing)
     made = monotone(shape, "increasing", x, np.ones(x.size))(x)[:, 0]
     hats = np.stack([np.interp(x, knots, row) for row in np.eye(knots.size)], axis=1)
     rises = hats @ np.tril(np.ones((knots.size, knots.size)))
@@ -90,7 +90,7 @@ def test_a_flattened_shape_is_flat_between_and_the_same_elsewhere(seed, start, l
     draw = np.random.default_rng(seed)
     knots = np.unique(draw.normal(size=8))
     values, slopes = draw.normal(size=(knots.size, 2)), draw.normal(size=(2, 2))
-    shape = ShapeFunction(knots, values, *slopes, np.zeros(2))
+    shape = FittedCurve(knots, values, *slopes, np.zeros(2))
     low = -np.inf if ends == "left" else start
     high = np.inf if ends == "right" else start + length
     made = flattened(shape, low, high, np.array([3.0, -1.0]), span=1.0)

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
+from sparsenam import Network, SNAMRegressor
 from sparsenam.errors import InputError
 from sparsenam.families import (
     FAMILIES,
@@ -421,7 +422,6 @@ class Namesake(LogCosh):
         (Wrong(), "the loss's derivative"),
         (Concave(), "convex in the score"),
         (Summed(), "the shape"),
-        (NumpyOnly(), "a tensor for tensors"),
         (Namesake(), "another family's"),
         (object(), "got no loss and no gradient"),
     ],
@@ -429,6 +429,14 @@ class Namesake(LogCosh):
 def test_a_loss_that_cannot_be_used_is_refused_in_a_sentence(custom, message):
     with pytest.raises(InputError, match=message):
         as_family(custom, ("gaussian",))
+
+
+def test_a_loss_of_numpy_alone_fits_curves_and_is_refused_for_networks():
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    y = X[:, 0] + 0.1 * X[:, 1] ** 2
+    assert SNAMRegressor(family=NumpyOnly(), alpha=0.1).fit(X, y).score(X, y) > 0.5
+    with pytest.raises(InputError, match="a tensor for tensors"):
+        SNAMRegressor(family=NumpyOnly(), alpha=0.1, network=Network()).fit(X, y)
 
 
 def test_what_a_custom_loss_adds_is_used():

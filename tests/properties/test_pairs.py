@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from sparsenam.model.pairs import PairFunction, flat_shape, purified, with_margin
-from sparsenam.model.shapes import ShapeFunction
+from sparsenam.model import FittedCurve
+from sparsenam.model.pairs import PairFunction, purified, with_margin
 from sparsenam.selection.screen import LEAST, additive_gain, clipped, screen
 from sparsenam.smooth.grid import GridAxis, GridBlock, hats
 
@@ -38,7 +38,10 @@ def test_a_pair_splits_into_a_constant_two_margins_and_a_rest_without_margins(se
     for margin in split.pair.margins():
         assert np.abs(margin).max() <= 1e-10
     x = random_cells(pair, seed)
-    shapes = [flat_shape(knots, margin) for knots, margin in zip(pair.knots, (split.rows, split.columns), strict=True)]
+    shapes = [
+        FittedCurve.level_beyond(knots, margin[:-1], margin[-1])
+        for knots, margin in zip(pair.knots, (split.rows, split.columns), strict=True)
+    ]
     parts = split.constant + shapes[0](x[:, 0]) + shapes[1](x[:, 1]) + split.pair.effect(x)
     np.testing.assert_allclose(parts, pair.effect(x), atol=1e-10)
 
@@ -48,10 +51,10 @@ def test_a_margin_is_added_to_a_shape_exactly(seed):
     generator = np.random.default_rng(seed)
     knots, other = (np.cumsum(generator.uniform(0.1, 1.0, size)) for size in (4, 3))
     ends = generator.normal(size=(3, 1))
-    shape = ShapeFunction(knots, generator.normal(size=(4, 1)), *ends)
+    shape = FittedCurve(knots, generator.normal(size=(4, 1)), *ends)
     margin = generator.normal(size=(4, 1))
     x = np.append(generator.uniform(-1, 5, 100), np.nan)
-    expected = shape(x) + flat_shape(other, margin)(x)
+    expected = shape(x) + FittedCurve.level_beyond(other, margin[:-1], margin[-1])(x)
     np.testing.assert_allclose(with_margin(shape, other, margin)(x), expected, atol=1e-12)
 
 

@@ -1,16 +1,20 @@
-"""Ramps: where their knots stand, and the networks that they are."""
+"""Ramps: where their knots stand, and the curves that they are."""
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sparsenam.context import Streams
-from sparsenam.convex.design import Ramps, place_ramps, ramp_bank
-from sparsenam.convex.features import FrozenFeatures, LevelColumns
+from sparsenam.convex.design import Ramps, place_ramps
+from sparsenam.convex.features import FrozenFeatures, LevelColumns, RampFeatures
 from sparsenam.errors import InputError
+from sparsenam.model.additive import effects_of
 from sparsenam.networks import build_bank, initial_parameters
+from sparsenam.tables import prepare
+from sparsenam.tables.sample import Sample
 
 columns = st.lists(st.floats(-100.0, 100.0), min_size=2, max_size=60).map(np.array)
 tied = st.lists(st.integers(-5, 5).map(float), min_size=2, max_size=60).map(np.array)
@@ -73,23 +77,19 @@ def test_tied_value_takes_at_most_a_few_knots():
 
 
 @pytest.mark.parametrize("outputs", [1, 3])
-def test_bank_computes_the_ramps_sum(outputs):
+@pytest.mark.parametrize("hinges", [False, True])
+def test_a_curve_is_the_sum_of_a_terms_columns(outputs, hinges):
     generator = np.random.default_rng(3)
-    x = generator.standard_normal((3, 40))
-    x[1] = x[1] > 0
-    ramps = [place_ramps(row, np.ones(40), count) for row, count in zip(x, (5, 9, 12), strict=True)]
-    coefficients = [generator.standard_normal((each.size, outputs)) for each in ramps]
-    bank, theta = ramp_bank(ramps, coefficients, outputs)
-    wanted = np.stack([each.columns(row) @ c for each, row, c in zip(ramps, x, coefficients, strict=True)])
-    assert np.allclose(bank.effects(theta, torch.as_tensor(x)).numpy(), wanted, atol=1e-12)
-    assert not theta[bank.padding()].any()
-    for term, each in enumerate(ramps):
-        assert np.allclose(FrozenFeatures(x, bank, theta).columns(term), each.columns(x[term]))
-
-
-def test_empty_bank_has_no_effects():
-    bank, theta = ramp_bank([], [], 2)
-    assert bank.effects(theta, torch.zeros(0, 7, dtype=torch.float64)).shape == (0, 7, 2)
+    table = generator.standard_normal((60, 3))
+    table[:, 1] = generator.integers(0, 4, 60)
+    sample = Sample(table, generator.standard_normal((60, outputs)), np.ones(60), ["a", "b", "c"])
+    prepared = replace(prepare(sample, standardize=True), levels=np.array([False, True, False]))
+    features = RampFeatures(prepared, 8, hinges=hinges)
+    coefficients = generator.standard_normal((3, 8, outputs))
+    curves = features.functions(np.arange(3), coefficients)
+    for term, (curve, cells) in enumerate(zip(curves, prepared.x, strict=True)):
+        columns = features.columns(term)
+        assert np.allclose(curve(cells), columns @ coefficients[term, : columns.shape[1]], atol=1e-12)
 
 
 @pytest.mark.parametrize("activation", ["relu", "exu", "tanh"])
@@ -101,8 +101,7 @@ def test_hidden_columns_times_output_layer_are_the_effects(activation):
     coefficients = np.random.default_rng(1).standard_normal((2, 3, 2))
     coefficients[1, 2] = 0.0
     features = FrozenFeatures(x, bank, theta)
-    same, changed, _ = features.network(np.arange(2), coefficients)
-    effects = same.effects(changed, torch.as_tensor(x)).numpy()
+    effects = effects_of(features.functions(np.arange(2), coefficients), x, 2)
     for term, width in enumerate((3, 2)):
         hidden = features.columns(term)
         assert hidden.shape == (9, width)

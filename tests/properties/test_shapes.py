@@ -4,15 +4,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from sparsenam import SNAMRegressor
 from sparsenam.errors import InputError
 from sparsenam.families import Gaussian
-from sparsenam.model import AdditiveModel, ShapeBank, ShapeFunction, keep_terms
-from sparsenam.model.shapes import Search
+from sparsenam.model import AdditiveModel, FittedCurve, keep_terms
+from sparsenam.model.additive import SubNetworks, in_units, network_functions
+from sparsenam.model.curve import Search
 from sparsenam.networks import MLPBank
 from sparsenam.tables import Scaling
 
@@ -30,44 +30,49 @@ PIECEWISE = [
 CENTERS, SCALES = np.array([0.0, 1e4, -5.0]), np.array([1.0, 10.0, 1e-6])
 
 
-def random_model(activation, hidden, outputs=1, seed=0):
+def random_networks(activation, hidden, outputs=1, seed=0):
+    """Three sub-networks in the units of three columns."""
     generator = np.random.default_rng(seed)
     bank = MLPBank(hidden, outputs, activation)
-    theta = torch.as_tensor(np.stack([bank.draw(term, generator) for term in range(3)]))
-    return AdditiveModel(
-        family=Gaussian(),
-        bank=bank,
-        theta=theta,
-        terms=np.array([2, 0, 3]),
-        n_terms=4,
-        scaling=Scaling(CENTERS, SCALES),
-        offsets=generator.normal(size=(3, outputs)),
-        intercept=generator.normal(size=outputs),
-        target_scale=generator.uniform(0.5, 2.0, outputs),
-        absent=generator.normal(size=(3, outputs)),
-    )
+    theta = np.stack([bank.draw(term, generator) for term in range(3)])
+    offsets, absent = generator.normal(size=(2, 3, outputs))
+    return SubNetworks(bank, theta, Scaling(CENTERS, SCALES), offsets, generator.uniform(0.5, 2.0, outputs), absent)
+
+
+def model_of(networks, functions=None):
+    """The model of sub-networks: of their curves where they are piecewise linear."""
+    if functions is None:
+        functions = network_functions(networks.bank, networks.theta)
+        functions = in_units(functions, networks.scaling, networks.offsets, networks.unit, networks.absent)
+    intercept = np.linspace(-1.0, 1.0, networks.bank.outputs)
+    return AdditiveModel(Gaussian(), np.array([2, 0, 3]), 4, functions, intercept)
+
+
+def random_model(activation, hidden, outputs=1, seed=0):
+    return model_of(random_networks(activation, hidden, outputs, seed))
 
 
 def table_for(model, rows, reach, seed=1):
-    """Rows within ``reach`` standard deviations, a tenth of the cells absent in no column but the last."""
+    """Rows within ``reach`` standard deviations."""
     table = np.random.default_rng(seed).uniform(-reach, reach, size=(rows, model.n_terms))
-    table[:, model.terms] = table[:, model.terms] * model.scaling.scale + model.scaling.center
+    table[:, model.terms] = table[:, model.terms] * SCALES + CENTERS
     return table
 
 
-def assert_reproduced(model, table, share):
-    network, shapes = model.network_effects(table), model.kept_effects(table)
+def assert_reproduced(networks, table, share):
+    network, curves = (model_of(networks, functions).kept_effects(table) for functions in (networks, None))
     sizes = np.ptp(network, axis=0)
-    assert (np.abs(network - shapes).max(axis=0) <= share * sizes).all()
+    assert (np.abs(network - curves).max(axis=0) <= share * sizes).all()
 
 
 @pytest.mark.parametrize(("activation", "hidden"), PIECEWISE)
 @pytest.mark.parametrize("outputs", [1, 3])
 def test_knots_reproduce_a_random_network_inside_and_beyond_the_data(activation, hidden, outputs):
-    model = random_model(activation, hidden, outputs)
+    networks = random_networks(activation, hidden, outputs)
+    model = model_of(networks)
     assert model.exact_shapes
-    assert_reproduced(model, table_for(model, 3000, 3.0), 1e-7)
-    assert_reproduced(model, table_for(model, 3000, 30.0), 1e-7)
+    assert_reproduced(networks, table_for(model, 3000, 3.0), 1e-7)
+    assert_reproduced(networks, table_for(model, 3000, 30.0), 1e-7)
 
 
 @pytest.fixture(scope="module")
@@ -78,17 +83,8 @@ def fitted():
     return SNAMRegressor(random_state=0).fit(table, target)
 
 
-def test_knots_of_a_default_fit_reproduce_its_network_on_a_hundred_thousand_points(fitted):
-    model = fitted.model_
-    table = np.random.default_rng(1).uniform(-30.0, 30.0, size=(100_000, 5))
-    table[:50_000] /= 10.0
-    assert model.exact_shapes and not isinstance(model.bank, ShapeBank)
-    assert_reproduced(model, table, 1e-5)
-    assert_reproduced(model, table, 1e-10)  # what is reached
-
-
 def test_clipped_units_are_constant_beyond_the_last_knots_to_the_bit(fitted):
-    for shape in fitted.model_.shapes():
+    for shape in fitted.model_.curves:
         assert not shape.left_slope.any() and not shape.right_slope.any()
         assert shape([shape.knots[0] - 1e9])[0, 0] == shape([shape.knots[0]])[0, 0]
 
@@ -118,7 +114,7 @@ def test_a_shape_interpolates_between_its_knots_and_goes_on_straight_beyond(knot
         generator.normal(size=2),
         generator.normal(size=2),
     )
-    shape = ShapeFunction(points, values, left, right, np.zeros(2))
+    shape = FittedCurve(points, values, left, right, np.zeros(2))
     np.testing.assert_array_equal(shape(points), values)
     x = generator.uniform(points[0], points[-1], 50)
     expected = np.column_stack([np.interp(x, points, values[:, output]) for output in (0, 1)])
@@ -129,53 +125,54 @@ def test_a_shape_interpolates_between_its_knots_and_goes_on_straight_beyond(knot
 
 def one_layer(weights, biases, outputs, activation="relu"):
     bank = MLPBank((len(weights),), 1, activation)
-    theta = torch.tensor([[*weights, *biases, *outputs]], dtype=torch.float64)
-    one = np.zeros((1, 1))
-    return AdditiveModel(Gaussian(), bank, theta, np.array([0]), 1, Scaling.none(1), one, np.zeros(1), np.ones(1), one)
+    return SubNetworks.of(bank, np.array([[*weights, *biases, *outputs]]))
+
+
+def curve_of(networks):
+    (curve,) = network_functions(networks.bank, networks.theta)
+    return curve
 
 
 def test_knots_that_are_one_up_to_rounding_are_merged():
     third = 1.0 / 3.0
-    model = one_layer([1.0, 3.0, 0.7], [-third, -1.0, -0.7 * third], [1.0, 2.0, 0.5])
-    (shape,) = model.shapes()
+    shape = curve_of(one_layer([1.0, 3.0, 0.7], [-third, -1.0, -0.7 * third], [1.0, 2.0, 0.5]))
     assert shape.knots.size == 1
     assert shape.knots[0] == pytest.approx(third)
 
 
 def test_a_jump_between_two_close_knots_is_kept():
     steep = 1e13
-    model = one_layer([steep], [-0.5 * steep], [1.0], "clipped_relu")
-    (shape,) = model.shapes()
+    shape = curve_of(one_layer([steep], [-0.5 * steep], [1.0], "clipped_relu"))
     assert shape.knots.size == 2
     np.testing.assert_allclose(shape([0.4, 0.6, 2.0])[:, 0], [0.0, 1.0, 1.0])
 
 
 def test_a_kink_far_outside_does_not_blur_the_effect_near_the_data():
-    model = one_layer([1e-9, 1.0], [1.0, 0.0], [1e3, 1.0])  # the first has its kink at -1e9
-    x = np.linspace(-3.0, 3.0, 101)[:, None]
-    near = model.network_effects(x)[:, 0]
-    np.testing.assert_allclose(model.kept_effects(x)[:, 0], near, rtol=1e-12)
+    networks = one_layer([1e-9, 1.0], [1.0, 0.0], [1e3, 1.0])  # the first has its kink at -1e9
+    x = np.linspace(-3.0, 3.0, 101)
+    np.testing.assert_allclose(curve_of(networks)(x), networks.effects(x[None])[0], rtol=1e-12)
 
 
 def test_a_linear_effect_is_one_knot_and_its_slope():
-    model = random_model("relu", ())
-    for shape, weight, scale in zip(model.shapes(), model.theta[:, 0].numpy(), SCALES, strict=True):
-        slope = weight * model.target_scale / scale
+    networks = random_networks("relu", ())
+    for shape, weight, scale in zip(model_of(networks).curves, networks.theta[:, 0], SCALES, strict=True):
+        slope = weight * networks.unit / scale
         assert shape.knots.size == 1
         np.testing.assert_allclose(shape.left_slope, slope, rtol=1e-9)
         np.testing.assert_allclose(shape.right_slope, slope, rtol=1e-9)
 
 
 def test_absent_cells_add_the_absent_value_and_only_there():
-    model = random_model("relu", (8,), outputs=2)
+    networks = random_networks("relu", (8,), outputs=2)
+    model = model_of(networks)
     table = table_for(model, 50, 3.0)
     whole = model.kept_effects(table)
     table[::3, 0] = np.nan
     effects = model.kept_effects(table)
-    np.testing.assert_array_equal(effects[::3, 1], np.broadcast_to(model.absent[1] * model.target_scale, (17, 2)))
+    np.testing.assert_array_equal(effects[::3, 1], np.broadcast_to(networks.absent[1] * networks.unit, (17, 2)))
     np.testing.assert_array_equal(effects[1::3], whole[1::3])
     np.testing.assert_array_equal(effects[:, [0, 2]], whole[:, [0, 2]])
-    np.testing.assert_allclose(effects, model.network_effects(table), rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(effects, model_of(networks, networks).kept_effects(table), rtol=1e-6, atol=1e-9)
 
 
 @pytest.mark.parametrize("activation", ["relu", "clipped_relu", "tanh"])
@@ -191,9 +188,9 @@ def test_leaving_out_features_changes_no_bit_of_the_others():
     table = table_for(model, 300, 4.0)
     few = keep_terms(model, np.array([True, False, True]))
     np.testing.assert_array_equal(few.kept_effects(table), model.kept_effects(table)[:, [0, 2]])
-    zero = keep_terms(model, np.array([False, True, False]))
-    zero = replace(zero, theta=torch.zeros_like(zero.theta), offsets=np.zeros((1, 2)))
-    assert not zero.kept_effects(table).any()
+    smooth = random_model("tanh", (40, 20), outputs=2)
+    few = keep_terms(smooth, np.array([True, False, True]))
+    np.testing.assert_array_equal(few.kept_effects(table), smooth.kept_effects(table)[:, [0, 2]])
 
 
 def test_a_row_has_the_same_bits_beside_any_other_rows(fitted):
@@ -207,31 +204,19 @@ def test_smooth_sub_networks_say_that_they_have_no_knots_and_are_asked_themselve
     model = random_model(activation, (8,))
     assert not model.exact_shapes
     with pytest.raises(InputError, match="piecewise linear"):
-        model.shapes()
+        _ = model.curves
     table = table_for(model, 100, 3.0)
-    np.testing.assert_array_equal(model.kept_effects(table), model.network_effects(table))
+    networks = random_networks(activation, (8,))
+    by_hand = networks.bank.values(networks.theta, networks.scaling.apply(table[:, model.terms]).T)
+    expected = (by_hand - networks.offsets[:, None]) * networks.unit
+    np.testing.assert_array_equal(model.kept_effects(table), expected.swapaxes(0, 1))
 
 
-def test_shapes_are_found_once_and_forgotten_by_a_changed_model():
-    model = random_model("relu", (8,))
-    assert model.shapes() is model.shapes()
-    doubled = replace(model, target_scale=2.0 * model.target_scale)
-    np.testing.assert_allclose(doubled.shapes()[0].values, 2.0 * model.shapes()[0].values)
-
-
-def test_a_bank_of_shapes_has_the_same_functions_and_is_pruned_like_any_other():
-    model = random_model("relu", (30, 10), outputs=2)
-    shapes = model.shapes()
-    bank, theta = ShapeBank.of(shapes, 2)
-    x = table_for(model, 200, 5.0)[:, model.terms].T
-    effects = bank.effects(theta, torch.as_tensor(x)).numpy()
-    np.testing.assert_allclose(effects, np.stack([shape(row) for shape, row in zip(shapes, x, strict=True)]), rtol=1e-9)
-    last = np.array([2])
-    kept = bank.take(last).effects(theta[last], torch.as_tensor(x[last]))
-    np.testing.assert_array_equal(kept.numpy(), effects[last])
-    padding = bank.padding()
-    assert padding.shape == theta.shape and not theta[padding].any()
-    assert int((~padding).sum()) == 2 * sum(shape.knots.size + 2 for shape in shapes)
+def test_curves_are_equal_where_all_their_numbers_are():
+    one, other = (random_model("relu", (8,)).curves[0] for _ in range(2))
+    assert one is not other and one == other
+    assert one != replace(other, absent=other.absent + 1.0)
+    assert one != "a curve"
 
 
 @pytest.mark.parametrize(
@@ -249,6 +234,6 @@ def test_a_bank_of_shapes_has_the_same_functions_and_is_pruned_like_any_other():
 def test_a_shape_that_cannot_be_is_refused(wrong):
     right = {"knots": np.array([0.0, 1.0]), "values": np.zeros((2, 1))}
     right |= {name: np.zeros(1) for name in ("left_slope", "right_slope", "absent")}
-    ShapeFunction(**right)
+    FittedCurve(**right)
     with pytest.raises(InputError):
-        ShapeFunction(**(right | wrong))
+        FittedCurve(**(right | wrong))

@@ -31,8 +31,8 @@ def folds(rows, count):
 def test_no_general_solver_finds_a_lower_objective(share):
     design, family, penalty = grouped(), Multinomial(), GroupLasso()
     target, weights = classes(design, 5), folds(design.n_rows, 2)
-    alpha = share * alpha_max(design, target, family, weights)
-    (point,) = convex_path(design, target, family, weights, alphas=[alpha], tol=1e-8)
+    alpha = share * alpha_max(convex_problem(design, target, family, weights))
+    (point,) = convex_path(convex_problem(design, target, family, weights), alphas=[alpha], tol=1e-8)
     columns, smoothing = design.blocks.reshape(-1, design.n_rows).T, 1e-7
 
     def smoothed(parameters, w):
@@ -57,7 +57,9 @@ def test_without_shrinkage_it_is_the_ridge_of_scikit_learn():
     design, family = grouped(), Multinomial()
     target = classes(design, 4)
     alpha, weights = 0.02, np.ones((1, design.n_rows))
-    (point,) = convex_path(design, target, family, weights, penalty=GroupElasticNet(1e-9), alphas=[alpha], tol=1e-10)
+    (point,) = convex_path(
+        convex_problem(design, target, family, weights), penalty=GroupElasticNet(1e-9), alphas=[alpha], tol=1e-10
+    )
     peer = LogisticRegression(C=1 / (alpha * design.n_rows), tol=1e-10, max_iter=10_000)
     peer.fit(design.blocks.reshape(-1, design.n_rows).T, np.argmax(target, axis=1))
     np.testing.assert_allclose(point.theta[0].reshape(-1, 4).T, peer.coef_, atol=1e-4)
@@ -68,9 +70,10 @@ def test_without_shrinkage_it_is_the_ridge_of_scikit_learn():
 def test_renaming_classes_renames_outputs_and_they_add_up_to_zero(seed, order):
     design, family = grouped(seed), Multinomial()
     target, weights = classes(design, 4, seed), folds(design.n_rows, 3)
-    alphas = alpha_max(design, target, family, weights) * np.array([0.5, 0.2])
+    alphas = alpha_max(convex_problem(design, target, family, weights)) * np.array([0.5, 0.2])
     plain, renamed = (
-        list(convex_path(design, y, family, weights, alphas=alphas, tol=1e-9)) for y in (target, target[:, order])
+        list(convex_path(convex_problem(design, y, family, weights), alphas=alphas, tol=1e-9))
+        for y in (target, target[:, order])
     )
     for one, other in zip(plain, renamed, strict=True):
         np.testing.assert_allclose(one.theta[..., order], other.theta, atol=1e-3)
@@ -84,11 +87,13 @@ def test_renaming_classes_renames_outputs_and_they_add_up_to_zero(seed, order):
 def test_steps_on_the_rows_and_on_the_gram_lead_to_one_solution(case, penalty, monkeypatch):
     design, family = grouped(), family_of(case)
     target, weights = target_of(case, design), folds(design.n_rows, 3)
-    alphas = alpha_max(design, target, family, weights, penalty=GroupLasso()) * np.array([0.5, 0.1])
+    alphas = alpha_max(convex_problem(design, target, family, weights), penalty=GroupLasso()) * np.array([0.5, 0.1])
     found = []
     for gram in (False, True):
         monkeypatch.setattr(newton_solver, "_suits_a_gram", lambda columns, rows, gram=gram: gram)
-        found.append(list(convex_path(design, target, family, weights, penalty=penalty, alphas=alphas, tol=1e-9)))
+        found.append(
+            list(convex_path(convex_problem(design, target, family, weights), penalty=penalty, alphas=alphas, tol=1e-9))
+        )
     for one, other in zip(*found, strict=True):
         np.testing.assert_allclose(one.theta, other.theta, atol=1e-3)
         assert max(one.gaps.max(), other.gaps.max()) <= 1e-9

@@ -13,10 +13,10 @@ import sparsenam
 from sparsenam import Network, SNAMClassifier, SNAMRegressor
 from sparsenam.datasets import make_classification
 from sparsenam.errors import InputError
-from sparsenam.estimators.bands import BandsRefusedError
 from sparsenam.explain.explanation import Explanation
 from sparsenam.model.bands import LEVELS, TermBand
 from sparsenam.smooth.bands import _of_smoothness, _with_freedom
+from sparsenam.uncertainty.effect_bands import BandsRefusedError
 
 
 @pytest.fixture(scope="module")

@@ -260,3 +260,11 @@ def test_a_target_of_texts_that_are_nearly_all_different_is_no_set_of_classes(tm
     result = invoke("fit", path, "--target", "y", "--out", tmp_path / "out")
     assert result.exit_code == 2 and "60 different texts in 60 rows" in result.stderr
     assert not (tmp_path / "out").exists()
+
+
+def test_a_column_that_is_the_target_under_another_name_is_refused(tmp_path):
+    path = tmp_path / "table.csv"
+    labels = ["yes" if row % 3 else "no" for row in range(60)]
+    path.write_text("a,again,y\n" + "".join(f"{row},{label},{label}\n" for row, label in enumerate(labels)))
+    result = invoke("fit", path, "--target", "y", "--out", tmp_path / "out")
+    assert result.exit_code == 2 and "got y itself as 'again'" in result.stderr

@@ -20,12 +20,8 @@ SCRIPT = """
 import json, os, resource, signal, sys, threading, time
 from pathlib import Path
 import sparsenam.cli.run
-from sparsenam.cli import main, tables
+from sparsenam.cli import main
 
-def none(name):  # the threads of such libraries do not outlive a fork
-    raise ImportError(name)
-
-tables._library = none
 table, place = sys.argv[1], Path(sys.argv[2])
 
 def gone_pipe(stream):

@@ -12,7 +12,7 @@ import sparsenam
 from cli_cases import houses_table, invoke, write_csv
 from sparsenam import SNAMRegressor
 from sparsenam.context import Clock, ProgressBar
-from sparsenam.explain.summary import TrainingSummary
+from sparsenam.fit.summary import TrainingSummary
 from sparsenam.selection.choose import JudgedPoint
 
 
@@ -131,7 +131,7 @@ def test_a_model_file_is_explained_and_reported_as_right_after_the_fit(houses, f
 def test_a_summary_of_an_older_file_has_no_target_and_no_scores(fitted):
     summary = sparsenam.load(fitted / "model.snam").summary_
     data = summary.to_dict()
-    for name in ("cut_short", "target", "scores", "source"):
+    for name in ("out_of_time", "target", "scores", "source"):
         del data[name]
     assert TrainingSummary.from_dict(data) == replace(summary, target=None, scores=None, source=None)
 

@@ -15,27 +15,11 @@ import pytest
 from typer.testing import CliRunner
 
 import sparsenam
-from sparsenam.cli import tables
 from sparsenam.cli.app import app
-from sparsenam.cli.csv_text import Metered, read_rows
 from sparsenam.cli.display import say, say_json, show_table
 from sparsenam.cli.tables import FileTable, read_file, write_table
+from sparsenam.cli.text_files import read_lines
 from sparsenam.errors import InputError
-
-LIBRARIES = [(), ("polars",), ("polars", "pandas")]
-
-
-@pytest.fixture(params=LIBRARIES, ids=["all", "pandas", "none"])
-def library(request, monkeypatch):
-    """Read as where some libraries are not installed."""
-    usual = tables._library
-
-    def limited(name):
-        if name in request.param:
-            raise ImportError(name)
-        return usual(name)
-
-    monkeypatch.setattr(tables, "_library", limited)
 
 
 def written(path, content):
@@ -77,7 +61,7 @@ def as_csv(cells):
         ("a,,b\n1,2,3\n", "a column without a name"),
     ],
 )
-def test_a_damaged_text_file_is_an_error_that_names_file_and_line(content, words, library, tmp_path):
+def test_a_damaged_text_file_is_an_error_that_names_file_and_line(content, words, tmp_path):
     path = written(tmp_path / "a.csv", content)
     with pytest.raises(InputError, match=words) as caught:
         read_file(path)
@@ -106,7 +90,7 @@ def test_a_damaged_text_file_is_an_error_that_names_file_and_line(content, words
         ("a\n1\n\n2\n", {"a": ["1", "2"]}),
     ],
 )
-def test_what_a_text_file_may_hold_reads_the_same_whichever_library_is_installed(content, cells, library, tmp_path):
+def test_what_a_text_file_may_hold(content, cells, tmp_path):
     table = read_file(written(tmp_path / "a.csv", content))
     assert {name: table.texts(name) for name in table.names} == cells
 
@@ -134,14 +118,12 @@ def test_a_file_that_unpacks_to_too_much_is_refused_before_it_is_in_memory(tmp_p
 
 
 def test_equal_cells_share_their_memory(tmp_path):
-    path = written(tmp_path / "a.csv", "a,b\n" + "12.5,\n" * 20_000)
-    with path.open("rb") as file:
-        read = read_rows(path, Metered(file, None, path), None)
+    read = read_lines(tmp_path / "a.csv", b"a,b\n" + b"12.5,\n" * 20_000, None)
     repeated, empty = read.columns
     assert read.names == ["a", "b"] and len({id(cell) for cell in repeated}) == 1 and set(empty) == {None}
 
 
-def test_a_parquet_file_is_refused_by_the_number_of_its_cells(library, tmp_path):
+def test_a_parquet_file_is_refused_by_the_number_of_its_cells(tmp_path):
     path = tmp_path / "bomb.parquet"
     pl.select(pl.repeat(1, 1_000_000).alias("a")).write_parquet(path)
     assert path.stat().st_size < 100_000
@@ -316,3 +298,17 @@ def test_a_new_model_never_stands_beside_an_older_report(tmp_path, monkeypatch):
     assert not (out / "report.html").exists() and not (out / "metrics.json").exists()
     assert not [file for file in out.iterdir() if file.name.endswith(".part")]
     assert sparsenam.load(out / "model.snam").random_state == 1
+
+
+def test_rows_that_are_taken_are_read_as_if_they_were_the_table():
+    columns = {"a": ["x", "NA", "y", None, " x", "z"], "b": ["1", "2", "", "4", "5", "6"]}
+    rows = np.array([5, 1, 2, 4, 5], dtype=np.intp)
+    expected = FileTable({name: [cells[row] for row in rows] for name, cells in columns.items()})
+    whole = FileTable(columns)
+    frame = whole.native
+    for taken in (FileTable(columns).take(rows), whole.take(rows), whole.select(["b", "a"]).take(rows)):
+        for name in columns:
+            found, cells = taken.cells(name), expected.cells(name)
+            assert found.values == cells.values and found.codes.tolist() == cells.codes.tolist()
+    assert frame.shape == (6, 2) and frame[rows].shape == (5, 2) and frame[1:3].shape == (2, 2)
+    assert frame[rows].columns[0].values == expected.cells("a").values

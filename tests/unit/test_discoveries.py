@@ -26,8 +26,8 @@ from sparsenam import (
 from sparsenam.cli.app import app
 from sparsenam.context import Context, Streams
 from sparsenam.convex.features import RampFeatures
+from sparsenam.discover.discoveries import Discoveries
 from sparsenam.errors import InputError
-from sparsenam.explain.discoveries import Discoveries
 from sparsenam.families import Gaussian
 from sparsenam.penalties import GroupLasso
 from sparsenam.selection import FDR
@@ -65,7 +65,7 @@ def test_the_model_keeps_exactly_the_discoveries():
     assert set(model.fdr_.kept) == set(model.get_feature_names_out()) >= TRUE
     kept = {name for name, value in model.fdr_.statistics.items() if value >= model.fdr_.threshold}
     assert kept == set(model.fdr_.kept)
-    assert model.readmitted_ == () and model.evidence_ is None and model.cv_curve_ is not None
+    assert model.evidence_ is None and model.cv_curve_ is not None
 
 
 def test_few_columns_are_tested_by_halves_and_the_reason_is_said():

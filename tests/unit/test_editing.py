@@ -163,9 +163,8 @@ def test_the_log_says_what_why_who_and_when_in_universal_time(model):
     assert (first.kind, first.column, first.reason, first.who) == ("make_monotone", "size", "by law", "A. Ng")
     assert first.when == "2026-01-31T12:30:00+00:00"
     assert (second.who, second.loss_before, second.after) == ("unknown", None, ())
-    before = model.model_.shapes()[first.before[0].place]
-    np.testing.assert_array_equal(first.before[0].knots, before.knots)
-    np.testing.assert_array_equal(first.before[0].values, before.values)
+    before = model.model_.curves[first.before[0].place]
+    assert first.before[0].curve == before
     now = datetime.fromisoformat(model.edit().drop("town", reason="now").edits_[0].when)
     assert abs(datetime.now(UTC) - now) < timedelta(minutes=5)
 
@@ -264,18 +263,20 @@ def test_the_file_holds_the_log(model, tmp_path):
     assert record["reason"] == "unfair" and record["when"].startswith("2026-01-31")
 
 
+BEFORE = "edits.before.curve."
 LIES = {
-    "another reason type": lambda log: log[0].update(reason=3),
-    "an unknown kind": lambda log: log[0].update(kind="exec"),
-    "an unknown column": lambda log: log[0].update(column="x"),
-    "no finite intercept": lambda log: log[0].update(intercept_before=[None]),
-    "another intercept": lambda log: log[0].update(intercept_after=[0.0]),
-    "shapes that the model does not have": lambda log: log[1]["after"][0]["knots"].__setitem__(0, -1e6),
-    "terms of another column": lambda log: log[1]["before"][0].update(term=0),
-    "unsorted knots": lambda log: log[1]["before"][0]["knots"].reverse(),
-    "values of other outputs": lambda log: log[1]["before"][0].update(left_slope=[0.0, 0.0]),
-    "a place before the first": lambda log: log[1]["before"][0].update(place=-1),
-    "a number that is text": lambda log: log[1]["before"][0]["values"].__setitem__(0, ["one"]),
+    "another reason type": lambda log, t: log[0].update(reason=3),
+    "an unknown kind": lambda log, t: log[0].update(kind="exec"),
+    "an unknown column": lambda log, t: log[0].update(column="x"),
+    "no finite intercept": lambda log, t: log[0].update(intercept_before=[None]),
+    "another intercept": lambda log, t: log[0].update(intercept_after=[0.0]),
+    "shapes that the model does not have": lambda log, t: t["edits.after.curve.knots"].flat.__setitem__(0, -1e6),
+    "terms of another column": lambda log, t: log[1]["before"][0].update(term=0),
+    "unsorted knots": lambda log, t: t.update({BEFORE + "knots": -t[BEFORE + "knots"]}),
+    "values of other outputs": lambda log, t: t.update({BEFORE + "left_slope": t[BEFORE + "left_slope"].repeat(2, -1)}),
+    "a place before the first": lambda log, t: log[1]["before"][0].update(place=-1),
+    "values that are whole numbers": lambda log, t: t.update({BEFORE + "values": t[BEFORE + "values"].astype(int)}),
+    "a curve that is text": lambda log, t: log[1]["before"][0].update(curve="one"),
 }
 
 
@@ -284,7 +285,7 @@ def test_a_log_that_does_not_lead_to_its_model_is_refused(model, lie, tmp_path):
     edited = model.edit().drop("size", reason="a test").flatten("age", 20, 40, reason="a test")
     edited.save(tmp_path / "edited.snam")
     document, tensors = read_container(tmp_path / "edited.snam")
-    LIES[lie](document["edits"])
+    LIES[lie](document["edits"], tensors)
     write_container(tmp_path / "changed.snam", document, tensors)
     with pytest.raises(ModelFileError, match="a whole file written by save"):
         sparsenam.load(tmp_path / "changed.snam")

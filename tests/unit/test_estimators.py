@@ -18,7 +18,7 @@ from sklearn.preprocessing import StandardScaler
 from networks_by_name import trained
 from sparsenam import SNAMClassifier, SNAMRegressor
 from sparsenam.errors import CheckpointError, ConstantColumnWarning, DivergenceError, InputError
-from sparsenam.model import keep_terms
+from sparsenam.model import FittedCurve, keep_terms
 from sparsenam.networks import MLPBank
 from sparsenam.penalties import GroupLasso
 from sparsenam.training import SOLVERS
@@ -67,11 +67,8 @@ def test_one_seed_gives_one_model_and_a_refit_forgets():
 def test_pruning_changes_no_bit():
     X, y = table()
     model = trained(SNAMRegressor, **{**QUICK, "hidden": (100, 50), "alpha": 0.0}).fit(X, y).model_
-    theta = model.theta.clone()
-    theta[1], theta[2] = 0, 0
-    offsets = model.offsets.copy()
-    offsets[[1, 2]] = 0
-    padded = replace(model, theta=theta, offsets=offsets)
+    flat = FittedCurve.level_beyond(np.zeros(1), np.zeros((1, 1)))
+    padded = replace(model, functions=(model.curves[0], flat, flat, model.curves[3]))
     pruned = keep_terms(padded, np.array([True, False, False, True]))
     np.testing.assert_array_equal(padded.scores(X.to_numpy()), pruned.scores(X.to_numpy()))
 

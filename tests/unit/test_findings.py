@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from sparsenam import SNAMRegressor
-from sparsenam.explain.findings import Finding, FindingTable
 from sparsenam.explain.report import render_report
+from sparsenam.findings import Finding, FindingTable
 
 
 @dataclass(frozen=True)

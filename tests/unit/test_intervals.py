@@ -12,10 +12,10 @@ from sparsenam import Network, SNAMClassifier, SNAMRegressor, SNAMSurvival
 from sparsenam.cli.app import app
 from sparsenam.context import Context, Streams
 from sparsenam.errors import InputError, SmallGroupWarning
-from sparsenam.export.residuals import read_residuals, residuals_to_parts
+from sparsenam.export import ModelFileError
+from sparsenam.export.container import read_container, write_container
 from sparsenam.families import Binomial, Multinomial, NegativeBinomial, Poisson
 from sparsenam.fitting.spread import spread_of
-from sparsenam.forms import RefusalError
 from sparsenam.model.reliability import reliability_of
 from sparsenam.model.residuals import OrderStatistics, kept_ranks, tempered, unit_spread
 from sparsenam.tables import Sample
@@ -350,11 +350,14 @@ def test_a_loaded_model_gives_the_same_intervals_from_a_small_file(kind, model, 
         sparsenam.load(tmp_path / "bare.snam").uncertainty()
 
 
-def test_a_file_whose_errors_do_not_rise_is_refused(model):
-    record, tensors = residuals_to_parts(model.residuals_)
-    tensors["interval_values"] = tensors["interval_values"][::-1].copy()
-    with pytest.raises(RefusalError, match="damaged errors"):
-        read_residuals(record, tensors, model.model_)
+def test_a_file_whose_errors_do_not_rise_is_refused(model, tmp_path):
+    model.save(tmp_path / "model.snam")
+    document, tensors = read_container(tmp_path / "model.snam")
+    name = "residuals.constant.tables.values"
+    tensors[name] = tensors[name][::-1].copy()
+    write_container(tmp_path / "model.snam", document, tensors)
+    with pytest.raises(ModelFileError, match="damaged errors"):
+        sparsenam.load(tmp_path / "model.snam")
 
 
 @pytest.mark.parametrize("level", [0.0, 1.0, 0.9999, "high"])

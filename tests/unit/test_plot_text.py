@@ -5,8 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sparsenam.explain.drawing import Axis
-from sparsenam.explain.plots.sheet import plain
-from sparsenam.explain.text import abbreviations, number_text, shorten
+from sparsenam.explain.plots.canvas import plain
+from sparsenam.text import abbreviations, number_text, shorten
 
 
 @settings(max_examples=50)

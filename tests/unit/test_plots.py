@@ -34,8 +34,8 @@ from sparsenam.explain.plots import (
     plot_shapes,
     plot_truth,
 )
-from sparsenam.explain.plots.sheet import wrapped
-from sparsenam.explain.text import number_text
+from sparsenam.explain.plots.canvas import wrapped
+from sparsenam.text import number_text
 
 HOSTILE = ("$x_{", "_$\\frac{$\n\0", "<b>&amp;</b>", "name " * 16, "")
 EMPTY = {"norm": 1.0, "entry": None, "substitutes": {}, "reason": ""}
@@ -145,7 +145,7 @@ def test_shapes_draw_the_curve_the_levels_and_the_missing_cell():
     np.testing.assert_allclose(curve.get_ydata(), np.linspace(-5, 5, 11))
     assert [2.5] in [list(line.get_ydata()) for line in first.lines]
     assert [0.7] in [list(line.get_ydata()) for line in second.lines]
-    bars = [bar.get_height() for bar in second.patches if bar.get_width() < 0.9]
+    bars = [bar.get_height() for bar in second.patches if bar.get_width() < 0.8]
     assert bars == [-1.0, 0.0]
     assert [tick.get_text() for tick in second.get_xticklabels()] == ["Rome", "Paris", "missing"]
 
@@ -210,8 +210,8 @@ def test_labels_of_thirty_features_do_not_overlap():
 def test_waterfalls_end_at_the_score_and_pool_what_is_small():
     names = [f"f{index}" for index in range(20)]
     (panel,) = plot_local(local(names), features=5).axes
-    score = f"score {number_text(local(names).rows[0].score[0])}"
-    assert [tick.get_text() for tick in panel.get_yticklabels()][-2:] == ["16 others", score]
+    assert [tick.get_text() for tick in panel.get_yticklabels()][-2:] == ["16 others", "score"]
+    assert panel.texts[-1].get_text() == number_text(local(names).rows[0].score[0])
     ends = [bar.get_x() + bar.get_width() for bar in panel.patches]
     assert ends[-1] == pytest.approx(local(names).rows[0].score[0])
 

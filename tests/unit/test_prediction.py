@@ -11,10 +11,10 @@ import pytest
 import sparsenam
 from sparsenam import SNAMClassifier, SNAMRegressor
 from sparsenam.errors import InputError
+from sparsenam.model import FittedCurve
 from sparsenam.model.few import PlainModel
 from sparsenam.model.pairs import PairFunction
-from sparsenam.model.shapes import ShapeFunction
-from sparsenam.tables import TableEncoder, UnseenLevelWarning, UnseenMissingWarning, parts
+from sparsenam.tables import TableEncoder, UnseenLevelWarning, UnseenMissingWarning, frame
 
 
 def numbers(rows=300, seed=0):
@@ -74,7 +74,7 @@ def test_a_missing_cell_in_a_single_row_is_what_it_is_among_others():
 def random_shape(generator, outputs):
     knots = np.cumsum(generator.exponential(size=generator.integers(1, 9)))
     draw = generator.normal(size=(knots.size + 3, outputs)) * 10.0 ** generator.integers(-3, 4, (knots.size + 3, 1))
-    return ShapeFunction(knots, draw[3:], *draw[:3])
+    return FittedCurve(knots, draw[3:], *draw[:3])
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -166,7 +166,7 @@ TABLES = {
 
 @pytest.mark.parametrize("kind", TABLES)
 def test_a_long_table_in_parts_is_the_table(kind, monkeypatch):
-    monkeypatch.setattr(parts, "ROWS_IN_PART", 7)
+    monkeypatch.setattr(frame, "ROWS_IN_PART", 7)
     table = TABLES[kind](mixed(60))
     encoder, encoded = TableEncoder.fit(table)
     found = list(encoder.encode_in_parts(table))
@@ -175,7 +175,7 @@ def test_a_long_table_in_parts_is_the_table(kind, monkeypatch):
 
 
 def test_a_column_of_mixed_objects_is_read_whole(monkeypatch):
-    monkeypatch.setattr(parts, "ROWS_IN_PART", 7)
+    monkeypatch.setattr(frame, "ROWS_IN_PART", 7)
     encoder, _ = TableEncoder.fit(mixed(60)[["text", "size"]])
     odd = mixed(60)[["text", "size"]].assign(text=[1] * 30 + ["left"] * 30)
     with pytest.raises(InputError, match="mixed types") as whole:
@@ -193,7 +193,7 @@ def caught(action):
 
 
 def test_a_long_table_warns_once_of_what_is_new_in_any_part(monkeypatch):
-    monkeypatch.setattr(parts, "ROWS_IN_PART", 7)
+    monkeypatch.setattr(frame, "ROWS_IN_PART", 7)
     encoder, _ = TableEncoder.fit(mixed(60))
     news = mixed(60, levels="abcde").assign(count=lambda table: table["count"].astype(float).where(table.index != 50))
     found = caught(lambda: list(encoder.encode_in_parts(news)))
@@ -204,7 +204,7 @@ def test_a_long_table_warns_once_of_what_is_new_in_any_part(monkeypatch):
 
 
 def test_an_error_in_a_late_part_names_the_row_of_the_whole_table(monkeypatch):
-    monkeypatch.setattr(parts, "ROWS_IN_PART", 7)
+    monkeypatch.setattr(frame, "ROWS_IN_PART", 7)
     encoder, _ = TableEncoder.fit(numbers(60))
     wrong = numbers(60)
     wrong[[33, 50], 2] = np.inf

@@ -19,7 +19,7 @@ from sparsenam.context import Clock, ResumeFile, StageResult
 from sparsenam.datasets import make_survival
 from sparsenam.errors import CheckpointError, ConstantColumnWarning, DivergenceError, InputError
 from sparsenam.fitting.identity import describe_setting
-from sparsenam.model import keep_terms
+from sparsenam.model import FittedCurve, keep_terms
 from sparsenam.networks import MLPBank
 from sparsenam.penalties import GroupLasso
 
@@ -254,9 +254,9 @@ def test_pruning_changes_no_bit_of_a_large_table_or_of_several_outputs(rows, fea
     model = trained(SNAMRegressor, **settings).fit(X, target).model_
     kept = np.arange(0, features, 3)[:7]  # an odd number: blocks that depend on it would not end alike
     dropped = np.setdiff1d(np.arange(features), kept)
-    theta, offsets = model.theta.clone(), model.offsets.copy()
-    theta[dropped], offsets[dropped] = 0, 0
-    padded = replace(model, theta=theta, offsets=offsets)
+    flat = FittedCurve.level_beyond(np.zeros(1), np.zeros((1, outputs)))
+    curves = tuple(flat if place in dropped else curve for place, curve in enumerate(model.curves))
+    padded = replace(model, functions=curves)
     mask = np.isin(np.arange(features), kept)
     pruned = keep_terms(padded, mask)
     many = table(rows=rows, features=features, seed=1)[0].to_numpy()
@@ -406,7 +406,8 @@ def test_a_mapping_to_no_hidden_layer_is_the_lasso():
     model = trained(SNAMRegressor, alpha=0.15, hidden={name: () for name in X}, random_state=0).fit(X, y)
     oracle = Lasso(alpha=0.15, tol=1e-12).fit(columns, target)
     coefficients = np.zeros(4)
-    coefficients[model.model_.terms] = model.model_.theta.numpy()[:, 0]
+    slopes = np.array([curve.right_slope[0] for curve in model.model_.curves])
+    coefficients[model.model_.terms] = slopes * X.std(ddof=0).to_numpy()[model.model_.terms] / y.std(ddof=0)
     np.testing.assert_allclose(coefficients, oracle.coef_, atol=1e-6)
     assert 0 < np.count_nonzero(oracle.coef_) < 4
     assert model.stationarity_ < 1e-6
@@ -451,7 +452,7 @@ def grouped_table(seed):
 
 
 @pytest.mark.parametrize(("seed", "most"), [(0, 3), (1, 2), (2, 4)])
-def test_readmission_under_a_limit_takes_whole_groups(seed, most):
+def test_a_limit_of_columns_takes_whole_groups(seed, most):
     table, y = grouped_table(seed)
     model = SNAMRegressor(feature_groups=[["b", "c", "d"]], rule="best", max_features=most, random_state=0)
     kept = set(model.fit(table, y).get_feature_names_out())

@@ -17,12 +17,13 @@ from hypothesis import strategies as st
 from report_cases import HOSTILE, explanation, explanation_dict, local_explanation
 from sparsenam.errors import InputError
 from sparsenam.explain import Curve, Explanation
-from sparsenam.explain.charts import THIN, named_outputs, thinned, waterfall
+from sparsenam.explain.charts import waterfall
 from sparsenam.explain.drawing import Axis, axis_over
 from sparsenam.explain.report import DARK, LIGHT, PRINTED, render_report, write_report
 from sparsenam.explain.report.markup import clean, data_block, element
 from sparsenam.explain.report.svg import PENS, polyline
-from sparsenam.explain.text import date_text, number_text, shorten, signed_text
+from sparsenam.explain.shapes import THIN, named_outputs, thinned
+from sparsenam.text import date_text, number_text, shorten, signed_text
 
 TAGS = {
     *("html", "head", "meta", "title", "style", "body", "header", "nav", "main", "section", "article", "footer"),
@@ -325,10 +326,12 @@ def test_ticks_of_a_log_axis_are_round_and_within():
 
 @pytest.mark.parametrize("features", [3, 12, 13, 40])
 def test_the_steps_of_a_waterfall_lead_from_the_intercept_to_the_score(features):
-    for row in local_explanation(4, features, 2).rows:
+    local = local_explanation(4, features, 2)
+    for row in local.rows:
         for output in (0, 1):
-            steps = waterfall(row, output)
+            start, *steps, score = waterfall(local, row, output).bars
             assert len(steps) == min(features, 12)
+            assert (start.stop, score.stop) == (row.intercept[output], row.score[output])
             starts = [row.intercept[output], *(step.stop for step in steps)]
             assert [step.start for step in steps] == starts[:-1]
             assert starts[-1] == pytest.approx(row.score[output])
@@ -348,11 +351,11 @@ def test_no_more_outputs_are_drawn_than_there_are_colours_and_the_strongest_are(
     ("change", "message"),
     [
         ({"schema": 2}, "schema 1"),
-        ({"outputs": "y"}, "str for tuple"),
+        ({"outputs": "y"}, "outputs: a list expected, got 'y'"),
         ({"outputs": None}, "Explanation.to_dict"),
-        ({"task": "ranking"}, "'ranking' for one of"),
+        ({"task": "ranking"}, "task: one of .* got 'ranking'"),
         ({"intercept": [1.0, 2.0]}, "2 intercepts for 1 outputs"),
-        ({"features": [{"name": "a"}]}, "'kind'"),
+        ({"features": [{"name": "a"}]}, "features.0.: the fields of Feature expected, got others, as to .*kind"),
     ],
 )
 def test_a_dict_of_another_form_is_refused_in_one_sentence(change, message):

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from pair_cases import case, plain
-from sparsenam.explain import Contribution, RowExplanation
+from sparsenam.explain import Contribution, LocalExplanation, RowExplanation
+from sparsenam.explain.charts import waterfall
 from sparsenam.explain.report import render_report
 from sparsenam.explain.report.drawings import waterfall_chart
 from sparsenam.explain.report.maps import CELLS, CELLS_OF_SEVERAL, map_styles, pair_data
@@ -122,5 +123,6 @@ def test_effects_that_are_no_numbers_leave_the_page_whole():
 def test_a_waterfall_names_both_columns_of_a_pair_and_says_the_values_where_the_mouse_rests():
     part = Contribution("latitude × longitude", "32.58 × -117", (0.4,), "latitude 32.58 × longitude -117 adds +0.4")
     row = RowExplanation(0, (1.4,), (1.4,), (1.0,), (part,))
-    drawn = waterfall_chart(row, 0, "units of y")
+    local = LocalExplanation(("y",), "identity", "units of y", "the average row", (row,))
+    drawn = waterfall_chart(waterfall(local, row, 0))
     assert ">latitude × longitude<" in drawn and "latitude × longitude = 32.58 × -117" in drawn

@@ -10,15 +10,15 @@ from sklearn.metrics import confusion_matrix, roc_auc_score
 
 from report_cases import HOSTILE, explanation, local_dict
 from report_tables import flowers, patients
-from sparsenam.explain import charts
+from sparsenam.explain import charts, shapes
 from sparsenam.explain.drawing import Axis
 from sparsenam.explain.explanation import Curve, Feature, Level
 from sparsenam.explain.local import LocalExplanation, describe_effect
 from sparsenam.explain.performance import class_performance, number_performance
 from sparsenam.explain.report import render_report
 from sparsenam.explain.report.sections import local_rows
-from sparsenam.explain.summary import density_of
-from sparsenam.explain.text import number_text
+from sparsenam.fit.summary import density_of
+from sparsenam.text import number_text
 
 
 def column(values, effect):
@@ -48,27 +48,27 @@ def test_only_columns_whose_rows_crowd_a_straight_axis_get_a_skewed_one():
         (1950.0 + draw.integers(0, 70, 4000), False),
     ):
         feature = column(values, np.tanh)
-        assert (charts.axis_of(feature, whole=True).kind == "skewed") is skewed
-    bent = charts.bent(column(gains, np.sqrt)).curve
+        assert (shapes.axis_of(feature, whole=True).kind == "skewed") is skewed
+    bent = shapes.bent(column(gains, np.sqrt)).curve
     assert len(bent.x) > 80 and all(math.isfinite(row[0]) for row in bent.effect)
 
 
 def test_a_curve_that_falls_where_there_are_no_rows_does_not_press_the_rest_flat():
     values = np.concatenate([np.random.default_rng(0).uniform(0, 10, 1000), [60.0]])
     feature = column(values, lambda x: math.sin(x) if x <= 10 else -500_000.0)
-    ((start, stop),) = charts.thin_spans(feature)
+    ((start, stop),) = shapes.thin_spans(feature)
     assert start < 15 and stop == 60.0
-    axis = charts.effect_axis([feature], [0])
+    axis = shapes.effect_axis([feature], [0])
     assert -10 < axis.low < -1 < 1 < axis.high < 10
-    assert charts.thin_spans(column(values[:-1], math.sin)) == []
+    assert shapes.thin_spans(column(values[:-1], math.sin)) == []
 
 
 def test_a_tail_of_few_rows_is_pale_without_stripes_but_for_a_value_of_many():
     bulk = np.random.default_rng(0).uniform(0, 10, 1000)
     tail = np.repeat(np.arange(12.0, 40.0, 4.0), 5)  # five rows here and there: above the limit, and alone
-    assert len(charts.thin_spans(column(np.concatenate([bulk, tail]), math.sin))) == 1
+    assert len(shapes.thin_spans(column(np.concatenate([bulk, tail]), math.sin))) == 1
     many = np.concatenate([bulk, [12.0, 40.0], np.full(100, 25.0)])
-    spans = charts.thin_spans(column(many, math.sin))
+    spans = shapes.thin_spans(column(many, math.sin))
     assert not any(start < 25.0 < stop for start, stop in spans)
 
 
@@ -77,7 +77,7 @@ def test_levels_come_by_effect_unless_they_have_an_order():
     levels = tuple(Level(name, (effect,), count) for name, effect, count in given)
     for kind, names in (("category", ["b", "c", "a"]), ("ordered", ["a", "b", "c"])):
         feature = Feature("x", kind, 1.0, 2.0, 1.0, 1, None, None, levels, None, {}, "")
-        assert [level.name for level in charts.drawn_levels(feature)] == names
+        assert [level.name for level in shapes.drawn_levels(feature)] == names
 
 
 def test_errors_of_classes_agree_with_those_of_scikit_learn():

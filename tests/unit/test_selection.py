@@ -39,38 +39,12 @@ def test_one_se_sees_a_small_but_steady_difference_through_shared_noise():
     assert curve([shared + 5, shared + 0.05, shared], [0, 2, 3]).choose("one_se") == 2
 
 
-@pytest.mark.parametrize(("error", "allowed"), [(1.0, 1.0), (0.4, 0.4), (0.05, 0.1), (0.02, 0.08), (0.0, 0.0)])
-def test_compact_gives_up_a_small_angle_within_one_to_four_standard_errors(error, allowed):
-    """Loss 1 of 101, gain 100: √(1 · 100) = 10, of which a hundredth is 0.1. One error counts for thirty columns."""
-    wave = np.tile([1.0, -1.0], 200)
-    for worse, chosen in ((0.99 * allowed, 1), (1.01 * allowed + 0.002, 2)):
-        losses = [np.full(400, 101.0), 1.0 + 20.0 * error * wave + worse, np.ones(400)]
-        assert curve(losses, [0, 2, 7]).choose("compact") == chosen
-
-
-@pytest.mark.parametrize(("n_columns", "errors"), [(2, 0.5), (10, 0.523), (30, 1.0), (300, 2.0), (10**6, 3.0)])
+@pytest.mark.parametrize(("n_columns", "errors"), [(2, 0.5), (10, 0.523), (30, 1.0), (300, 2.0), (3000, 3.0)])
 def test_compact_allows_for_more_luck_among_more_columns(n_columns, errors):
     wave = np.tile([1.0, -1.0], 200)
     for worse, chosen in ((0.99 * errors, 1), (1.01 * errors, 2)):
         losses = [np.full(400, 100.0), 1e-6 + 2.0 * wave + 0.1 * worse, np.full(400, 1e-6)]
-        assert curve(losses, [0, 2, 7], n_columns=n_columns).choose(Compact(tolerance=0.0)) == chosen
-
-
-def test_compact_gives_up_a_hundredth_of_a_loss_that_is_mostly_unexplained():
-    wave = np.tile([1.0, -1.0], 200)
-    for worse, chosen in ((0.99, 1), (1.01, 2)):
-        losses = [np.full(400, 140.0), 100.0 + 10.0 * wave + worse, np.full(400, 100.0)]
-        assert curve(losses, [0, 2, 7]).choose("compact") == chosen
-
-
-@given(st.floats(0.5, 0.9), st.floats(0.0, 0.01), st.floats(0.1, 10))
-def test_for_squared_loss_compact_is_a_bound_on_an_angle(share, extra, unit):
-    angle = np.arccos(np.sqrt(share))
-    wider = angle + extra
-    assume(wider < np.pi / 2 and abs(extra - 0.005) > 1e-3)  # the bound is of first order
-    losses = np.array([[0.5], [0.5 * np.sin(wider) ** 2], [0.5 * np.sin(angle) ** 2]]) * unit * np.ones(400)
-    losses[1] += np.tile([1.0, -1.0], 200) * 0.03 * unit  # a standard error that allows the angle
-    assert curve(losses, [0, 1, 2]).choose(Compact(0.01, share=1.0)) == (1 if extra < 0.005 else 2)
+        assert curve(losses, [0, 2, 7], n_columns=n_columns).choose("compact") == chosen
 
 
 @given(st.floats(0.01, 0.5), st.floats(0.0, 0.1))
@@ -128,8 +102,8 @@ def test_rules_take_their_width():
     error = walked.noise(2)[1]
     assert walked.choose(OneSE(0.11 / error)) == 1
     assert walked.choose(OneSE(0.09 / error)) == 2
-    for wrong in (lambda: OneSE(-1.0), lambda: Compact(-0.1), lambda: Compact(np.nan), lambda: Compact(share=-1.0)):
-        with pytest.raises(InputError, match=r"(width of OneSE|tolerance of Compact|share of Compact): expected"):
+    for wrong in (lambda: OneSE(-1.0), lambda: Compact(-0.1), lambda: Compact(np.nan)):
+        with pytest.raises(InputError, match=r"(width of OneSE|share of Compact): expected"):
             wrong()
 
 

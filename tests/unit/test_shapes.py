@@ -74,7 +74,7 @@ def hard_points(model, column):
     values, generator = table()[column], np.random.default_rng(5)
     width = np.ptp(values)
     points = [generator.uniform(values.min() - width, values.max() + width, 5000)]
-    for term, shape in zip(model.model_.terms, model.model_.shapes(), strict=True):
+    for term, shape in zip(model.model_.terms, model.model_.curves, strict=True):
         if model.encoder_.terms[int(term)].name == column:
             near = shape.knots
             for _ in range(3):
@@ -97,7 +97,7 @@ def test_a_monotone_effect_never_turns_back_by_a_single_bit(task, kind):
 def test_a_bend_holds_everywhere_and_its_ends_run_on(kind):
     model = fitted("gaussian", {"wave": kind, "rise": kind})
     sign = 1 if "convex" in kind else -1
-    for shape in model.model_.shapes():
+    for shape in model.model_.curves:
         slopes = np.diff(shape.values[:, 0]) / np.diff(shape.knots)
         every = np.concatenate([shape.left_slope, slopes, shape.right_slope])
         assert (sign * np.diff(every) >= -1e-9 * np.abs(every).max()).all()
@@ -130,7 +130,7 @@ def test_steps_are_constant_between_jumps_halfway_between_values():
     near = model.predict(np.array([[1.0], [1.49], [1.51], [2.0], [2.3], [9.0], [5.0], [-7.0], [0.0]]))
     assert near[0] == near[1] and near[2] == near[3] == near[4] and near[5] == near[6] and near[7] == near[8]
     assert abs(near[0]) < 0.15 and abs(near[2] - 2.0) < 0.15 and abs(near[5] + 1.0) < 0.15
-    (shape,) = model.model_.shapes()
+    (shape,) = model.model_.curves
     assert shape.knots.size <= 2 * 5
 
 

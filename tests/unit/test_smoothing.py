@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-import torch
 
 from sparsenam.context import Clock, Context, Streams
 from sparsenam.families import Binomial, Gaussian, Multilabel, Multinomial
@@ -150,11 +149,10 @@ def test_every_solver_step_is_reported_once(family):
 
 
 @every_family
-def test_network_of_a_fit_is_the_fit(family):
+def test_the_curves_of_a_fit_are_the_fit(family):
     x, target, weights = sample(family)
     fit = smooth_fit(x, target, weights, family, context=CONTEXT)
-    bank, theta = fit.network()
-    effects = bank.effects(theta, torch.as_tensor(x)).sum(0).numpy()
+    effects = np.sum([curve(cells) for curve, cells in zip(fit.functions(), x, strict=True)], axis=0)
     assert np.allclose(fit.intercept + effects, fit.scores(x), atol=1e-10)
 
 

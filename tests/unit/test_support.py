@@ -21,10 +21,10 @@ from sparsenam import (
     survival_target,
 )
 from sparsenam.cli.app import app
+from sparsenam.discover.stability import Stability
 from sparsenam.errors import InputError
 from sparsenam.explain import Explanation
 from sparsenam.explain.report import render_report
-from sparsenam.explain.stability import Stability
 from sparsenam.selection.stability import (
     complementary_halves,
     low_columns_bound,
@@ -171,7 +171,7 @@ def test_a_result_is_plain_data_and_text(stability):
     text = str(stability)
     assert text.startswith("Stability of the choice:")
     assert "random choice" in text
-    with pytest.raises(InputError, match="cannot be"):
+    with pytest.raises(InputError, match="kept_per_half: a number of 0"):
         Stability.from_dict({**stability.to_dict(), "kept_per_half": -1.0})
     with pytest.raises(InputError, match="threshold"):
         stability.stable(2.0)

@@ -10,14 +10,13 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.model_selection import cross_val_score
 
-from sparsenam import Network, SNAMSurvival, survival_target
+from sparsenam import Network, SNAMSurvival, pipeline, survival_target
 from sparsenam.datasets import make_survival
 from sparsenam.errors import InputError
-from sparsenam.fitting import pipeline
-from sparsenam.survival.alternation import Converged, CoxLikelihood, alternate
+from sparsenam.fitting.alternation import Converged, CoxLikelihood, alternate
+from sparsenam.fitting.cox import CoxProblem
 from sparsenam.survival.concordance import concordance
 from sparsenam.survival.cox import Baseline, RiskSets
-from sparsenam.survival.problem import CoxProblem
 
 
 @cache
@@ -58,14 +57,14 @@ def test_convex_choice_meets_the_conditions_of_the_penalised_partial_likelihood(
     X, y = task().X, task().y.copy()
     y["time"] = np.ceil(20 * y["time"] / y["time"].max())
     model, kept = SNAMSurvival(alpha=0.15, ties=ties, random_state=0), []
-    original = pipeline.build
+    original = pipeline.fit_terms
 
-    def spy(encoder, problem, choice, *rest):
+    def spy(problem, choice, *rest):
         kept.append(choice)
-        return original(encoder, problem, choice, *rest)
+        return original(problem, choice, *rest)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pipeline, "build", spy)
+        patch.setattr(pipeline, "fit_terms", spy)
         model.fit(X, y)
     (choice,) = kept
     design, theta = choice.task.design, choice.point.theta[0][:, :, 0]

@@ -16,18 +16,10 @@ from sparsenam.context import Context, Streams
 from sparsenam.families import Gaussian
 from sparsenam.networks import Dropout, build_bank, initial_parameters
 from sparsenam.penalties import GroupLasso
-from sparsenam.training import (
-    SCHEDULES,
-    SOLVERS,
-    Parameters,
-    Problem,
-    Regularizers,
-    TrainingPlan,
-    checkpoint,
-    measure_stationarity,
-    run,
-)
-from sparsenam.training.run import EarlyStopping
+from sparsenam.training import SCHEDULES, SOLVERS, Regularizers, TrainingPlan, checkpoint
+from sparsenam.training.problem import Problem
+from sparsenam.training.run import EarlyStopping, measure_stationarity, run
+from sparsenam.training.state import Parameters
 
 NAMES = ["a", "b", "c"]
 CONTEXT = Context(Streams(0))
@@ -50,7 +42,7 @@ def small_problem(alpha=0.0, rows=40, regularizers=Regularizers()):  # noqa: B00
         x=torch.as_tensor(X.T.copy()), target=torch.as_tensor(y)[:, None], weights=weights / weights.mean(),
         terms=np.arange(3), n_terms=3, regularizers=regularizers,
     )  # fmt: skip
-    theta = initial_parameters(bank, NAMES, Streams(0))
+    theta = torch.as_tensor(initial_parameters(bank, NAMES, Streams(0)))
     return problem, Parameters.starting_from(theta, torch.zeros(1, dtype=torch.float64))
 
 

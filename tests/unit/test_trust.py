@@ -11,10 +11,10 @@ import sparsenam
 from sparsenam import FDR, FDRSelector, SNAMClassifier, SNAMRegressor
 from sparsenam.cli.app import app
 from sparsenam.cli.tables import FileTable, write_table
+from sparsenam.discover.discoveries import Discoveries
 from sparsenam.errors import InputError
-from sparsenam.estimators.intervals import ELSEWHERE
-from sparsenam.explain.discoveries import Discoveries
-from sparsenam.explain.uncertainty import Uncertainty
+from sparsenam.estimators.attributes import ELSEWHERE
+from sparsenam.uncertainty.results import Uncertainty
 
 ROWS = 120
 

@@ -166,9 +166,8 @@ def test_reasons_for_dropped_columns_are_found_in_one_pass():
         table[table.columns[-(size // 3) :]] = np.tile(table[["column 100"]], (1, size // 3))
         with pytest.warns(ConstantColumnWarning):
             model = SNAMRegressor(alpha=10.0).fit(table, table["column 120"] + np.arange(ROWS) % 2)
-        record = model._record()
-        dropped = [index for index in range(size) if index not in record.columns_kept]
-        return lambda: build.why_dropped(record, dropped)
+        dropped = [index for index in range(size) if index not in model.fit_.kept]
+        return lambda: build.why_dropped(model.fit_, dropped)
 
     assert is_linear(work)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 import warnings
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -28,22 +29,6 @@ GAIN = 0.05  # of the root mean squared error: less is not worth a line
 SURE = 1.0  # standard errors of the difference, which the few largest rows make wide
 
 
-@dataclass(frozen=True, slots=True)
-class Advice:
-    """Another family, why it was tried, and the root mean squared errors of both on held-out rows."""
-
-    family: str
-    reason: str
-    error: float
-    error_now: float
-
-    @property
-    def sentence(self) -> str:
-        """The advice in one line."""
-        errors = f"root mean squared error {plain_number(self.error)} against {plain_number(self.error_now)}"
-        return f"{self.reason}: --family {self.family} would predict better ({errors} in {FOLDS} folds)."
-
-
 def candidate(y: Vector) -> tuple[str, str] | None:
     """Return the family that the values of a target (rows,) suggest, and the reason; None for no other than Gauss's."""
     if not y.size or y.min() < 0 or y.max() == y.min():
@@ -58,7 +43,7 @@ def candidate(y: Vector) -> tuple[str, str] | None:
     return None
 
 
-def advise(rows: LabelledRows, kept: list[str], types: dict[str, str], seed: int, seconds: float) -> Advice | None:
+def advise(rows: LabelledRows, kept: list[str], types: Mapping[str, str], seed: int, seconds: float) -> str | None:
     """Return the advice to take another family than Gauss's, where it is clearly better on held-out rows.
 
     Both families are fitted to the kept columns, in folds, within about so many seconds; None where the target suggests
@@ -68,22 +53,32 @@ def advise(rows: LabelledRows, kept: list[str], types: dict[str, str], seed: int
     if suggested is None or not kept or len(rows.y) < FEWEST_ROWS:
         return None
     family, reason = suggested
-    generator, end = Streams(seed).generator("advice"), time.monotonic() + seconds
-    order = generator.permutation(len(rows.y))[:MOST_ROWS]
+    end = time.monotonic() + seconds
+    order = Streams(seed).generator("advice").permutation(len(rows.y))[:MOST_ROWS]
     folds = [np.sort(part).astype(np.intp) for part in np.array_split(order, FOLDS)]
+    rows = replace(rows, table=rows.table.select(kept))
+    asked: Any = {name: kind for name, kind in types.items() if name in kept} or None
     losses: dict[str, list[Vector]] = {"gaussian": [], family: []}
     for number, held in enumerate(folds):
         rest = np.concatenate([part for place, part in enumerate(folds) if place != number])
         for name, found in losses.items():
             left = end - time.monotonic()
-            errors = None if left <= 0 else _squared_errors(rows, kept, types, name, rest, held, left)
-            if errors is None:
+            if left <= 0:
                 return None
-            found.append(errors)
+            model = sparsenam.SNAMRegressor(
+                alpha=0.0, family=name, feature_types=asked, max_seconds=left, random_state=0
+            )
+            try:
+                found.append(_squared_errors(model, rows.take(rest), rows.take(held)))
+            except InputError:  # such as levels that a fold does not have
+                return None
     weights = None if rows.weights is None else rows.weights[np.concatenate(folds)]
     now, other = np.concatenate(losses["gaussian"]), np.concatenate(losses[family])
-    error_now, error = (float(np.sqrt(np.average(each, weights=weights))) for each in (now, other))
-    return Advice(family, reason, error, error_now) if _is_better(now, other, weights) else None
+    if not _is_better(now, other, weights):
+        return None
+    error, error_now = (plain_number(float(np.sqrt(np.average(each, weights=weights)))) for each in (other, now))
+    errors = f"root mean squared error {error} against {error_now} in {FOLDS} folds"
+    return f"{reason}: --family {family} would predict better ({errors})."
 
 
 def _is_better(now: Vector, other: Vector, weights: Vector | None) -> bool:
@@ -95,26 +90,9 @@ def _is_better(now: Vector, other: Vector, weights: Vector | None) -> bool:
     return bool(enough) and gain > SURE * error
 
 
-def _squared_errors(
-    rows: LabelledRows,
-    kept: list[str],
-    types: dict[str, str],
-    family: str,
-    rest: NDArray[np.intp],
-    held: NDArray[np.intp],
-    seconds: float,
-) -> Vector | None:
-    """Return the squared errors of held rows under a fit of the rest; None where the rest cannot be fitted."""
-    fitted, judged = rows.take(rest), rows.take(held)
-    asked: Any = {name: kind for name, kind in types.items() if name in kept}
-    model = sparsenam.SNAMRegressor(
-        alpha=0.0, family=family, feature_types=asked or None, max_seconds=seconds, random_state=0
-    )
+def _squared_errors(model: sparsenam.SNAMRegressor, fitted: LabelledRows, held: LabelledRows) -> Vector:
+    """Return the squared errors of held rows under a fit of the others."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what these fits warn of is not about the model that the user gets
-        try:
-            model.fit(fitted.table.select(kept).native, fitted.y, **fitted.beside)
-            predicted = np.asarray(model.predict(judged.table.select(kept).native))
-        except InputError:  # such as levels that a fold does not have
-            return None
-    return (judged.y.astype(np.float64) - predicted) ** 2
+        model.fit(fitted.table.native, fitted.y, **fitted.beside)
+        return (held.y.astype(np.float64) - np.asarray(model.predict(held.table.native))) ** 2

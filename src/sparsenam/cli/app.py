@@ -8,8 +8,9 @@ from typing import Annotated
 
 import typer
 
-from sparsenam.cli import edit, export, fit, models, support, trust
-from sparsenam.cli.display import readable_errors, say
+from sparsenam.cli import export, fit, models, questions
+from sparsenam.cli.display import say
+from sparsenam.cli.options import as_command
 
 EPILOG = """\b
 Examples:
@@ -48,13 +49,11 @@ def sparsenam(
 
 def demo(
     out: Annotated[Path, typer.Option(help="Folder for the table, the model and the report.")] = Path("sparsenam-demo"),
-    debug: Annotated[bool, typer.Option("--debug", help="Show the whole trace of an error.")] = False,
 ) -> None:
     """Fit the paper's synthetic regression: 24 columns, of which x0, x1, x2 and x3 matter."""
-    with readable_errors(debug=debug):
-        table = write_demo_table(out)
-        say(f"table: {table} (3000 rows, 24 columns of which x0, x1, x2 and x3 matter, noise 1.00)")
-    fit.fit(table, target="y", out=out, debug=debug)
+    table = write_demo_table(out)
+    say(f"table: {table} (3000 rows, 24 columns of which x0, x1, x2 and x3 matter, noise 1.00)")
+    fit.fit(fit.FitOptions(table=table, target="y", out=out))
     say(f"open {(out / 'report.html').resolve().as_uri()}")
 
 
@@ -71,15 +70,19 @@ def write_demo_table(folder: Path) -> Path:
     return path
 
 
-app.command(epilog=fit.FIT_EPILOG)(fit.fit)
-app.command(epilog=models.PREDICT_EPILOG)(models.predict)
-app.command(epilog=models.EXPLAIN_EPILOG)(models.explain)
-app.command(epilog=models.REPORT_EPILOG)(models.report)
-app.command(epilog=edit.EDIT_EPILOG)(edit.edit)
-app.command(epilog=export.EXPORT_EPILOG)(export.export)
-app.command(epilog=trust.AUDIT_EPILOG)(trust.audit)
-app.command(epilog=trust.COMPARE_EPILOG)(trust.compare)
-app.command(epilog=fit.PATH_EPILOG)(fit.path)
-app.command(epilog=support.STABILITY_EPILOG)(support.stability)
-app.command(epilog=support.ALTERNATIVES_EPILOG)(support.alternatives)
-app.command()(demo)
+COMMANDS = (
+    (fit.fit, fit.FIT_EPILOG),
+    (models.predict, models.PREDICT_EPILOG),
+    (models.explain, models.EXPLAIN_EPILOG),
+    (models.report, models.REPORT_EPILOG),
+    (models.edit, models.EDIT_EPILOG),
+    (export.export, export.EXPORT_EPILOG),
+    (questions.audit, questions.AUDIT_EPILOG),
+    (questions.compare, questions.COMPARE_EPILOG),
+    (fit.path, fit.PATH_EPILOG),
+    (questions.stability, questions.STABILITY_EPILOG),
+    (questions.alternatives, questions.ALTERNATIVES_EPILOG),
+    (demo, None),
+)
+for function, epilog in COMMANDS:
+    app.command(epilog=epilog)(as_command(function))

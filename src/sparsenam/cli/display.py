@@ -17,7 +17,7 @@ from pathlib import Path
 from shutil import get_terminal_size
 from textwrap import fill
 from threading import Timer, main_thread
-from typing import Annotated, Any, Literal, TextIO
+from typing import Any, Literal
 
 import typer
 
@@ -33,9 +33,6 @@ TYPES = re.compile(r"""feature_types=\{['"](.+?)['"]: "([^"]+)"\}""")
 SETTINGS = re.compile(r"\b(always_keep|shapes|feature_types|max_features|max_seconds)(?=:| of column )")
 ELSEWHERE = re.compile(r"^-$|[*?[]|:/")  # standard input, a pattern of names, or an address
 OPTIONS = {"always_keep": "--keep", "shapes": "--shape", "feature_types": "--types"}  # others are as they are written
-
-
-MaxBytes = Annotated[int, typer.Option(help="Most bytes of a table in memory, once unpacked.", min=1)]
 
 
 def plain_number(value: float) -> str:
@@ -184,14 +181,7 @@ def _readable_warnings(*, debug: bool) -> Generator[None]:
         return
     shown: set[str] = set()
 
-    def show(
-        message: Warning | str,
-        category: type[Warning],
-        filename: str,
-        lineno: int,
-        file: TextIO | None = None,
-        line: str | None = None,
-    ) -> None:
+    def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
         text = _one_line(message)
         if issubclass(category, UserWarning) and text not in shown:
             shown.add(text)
@@ -215,9 +205,9 @@ def _sentence(error: Exception) -> str:
 
 def _one_line(message: object) -> str:
     """Return a message in one line, with options of the command for parameters of the library."""
-    return TYPES.sub(lambda found: _as_option(found[1], found[2]), " ".join(str(message).split()))
 
+    def as_option(found: re.Match[str]) -> str:
+        text = f"{found[1]}={found[2]}"
+        return f"--types {text}" if re.fullmatch(r"[\w=.-]+", text) else f'--types "{text}"'
 
-def _as_option(name: str, kind: str) -> str:
-    text = f"{name}={kind}"
-    return f"--types {text}" if re.fullmatch(r"[\w=.-]+", text) else f'--types "{text}"'
+    return TYPES.sub(as_option, " ".join(str(message).split()))

@@ -7,9 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
-from sparsenam.cli.csv_text import MAX_BYTES
-from sparsenam.cli.display import MaxBytes, readable_errors, say
-from sparsenam.cli.models import Debug, ModelFile, inputs_of, load_model
+from sparsenam.cli.display import say
+from sparsenam.cli.models import inputs_of, load_model
+from sparsenam.cli.options import MAX_BYTES, MaxBytes, ModelFile
 from sparsenam.errors import InputError, describe
 
 EXPORT_EPILOG = """\b
@@ -39,28 +39,28 @@ def export(
     ] = None,
     option: Annotated[list[str] | None, typer.Option(help="Any other option, as name=value.")] = None,
     max_bytes: MaxBytes = MAX_BYTES,
-    debug: Debug = False,
 ) -> None:
     """Write a saved model for the place where predictions run: code, SQL, ONNX, PMML, a scorecard.
 
     With --check the largest difference between the scores of what was written and those of the model is said, over the
     rows of a table and as a share of the largest score, or of 1 where that is less.
     """
-    with readable_errors(debug=debug):
-        named = {"dialect": dialect, "table": table, "precision": _value(precision), "pdo": pdo}
-        named |= {"base_score": base_score, "base_odds": base_odds}
-        options = options_of(option or [], {name: value for name, value in named.items() if value is not None})
-        for read, what in ((model, "the model file"), (check, "the table to check on")):
-            _refuse_overwriting(path, read, what)
-        estimator = load_model(model)
-        rows = None if check is None else _rows(estimator, check, max_bytes)
-        if rows is not None:  # what speaks against the check is said before anything is written
-            _require_check(estimator, rows, path, to, options)
-        for file in estimator.export(path, to=to, **options):
-            say(f"written: {file}")
-        if rows is not None:
-            difference = estimator.export_difference(path, rows.native, to=to, **options)
-            say(f"largest difference of the score over its scale: {difference:.3g}")
+    from sparsenam.cli.tables import read_file
+
+    named = {"dialect": dialect, "table": table, "precision": _value(precision), "pdo": pdo}
+    named |= {"base_score": base_score, "base_odds": base_odds}
+    options = options_of(option or [], {name: value for name, value in named.items() if value is not None})
+    for read, what in ((model, "the model file"), (check, "the table to check on")):
+        _refuse_overwriting(path, read, what)
+    estimator = load_model(model)
+    rows = None if check is None else inputs_of(estimator, read_file(check, max_bytes), check)
+    if rows is not None:  # what speaks against the check is said before anything is written
+        _require_check(estimator, rows, path, to, options)
+    for file in estimator.export(path, to=to, **options):
+        say(f"written: {file}")
+    if rows is not None:
+        difference = estimator.export_difference(path, rows.native, to=to, **options)
+        say(f"largest difference of the score over its scale: {difference:.3g}")
 
 
 def _refuse_overwriting(path: Path, read: Path | None, what: str) -> None:
@@ -71,12 +71,11 @@ def _refuse_overwriting(path: Path, read: Path | None, what: str) -> None:
 
 def _require_check(estimator: Any, rows: Any, path: Path, to: str | None, options: dict[str, Any]) -> None:
     """Raise where the target cannot be run here, or the model refuses the rows."""
-    from sparsenam.explain import reader_of
     from sparsenam.export.exporting import target_for
 
     target_for(path, to).load().require_engine(path, options)
     with rows.naming_rows():
-        reader_of(estimator.encoder_, estimator.model_).encode(rows.native)
+        estimator.fit_.reader().encode(rows.native)
 
 
 def options_of(texts: list[str], named: dict[str, Any]) -> dict[str, Any]:
@@ -103,10 +102,3 @@ def _value(text: str | None) -> Any:
         except ValueError:
             continue
     return text
-
-
-def _rows(estimator: Any, path: Path, max_bytes: int) -> Any:
-    """Return the rows of a table to compare on, the model's columns of it."""
-    from sparsenam.cli.tables import read_file
-
-    return inputs_of(estimator, read_file(path, max_bytes), path)

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from sparsenam.cli import INTERRUPTED
-from sparsenam.cli.cluster import connected
-from sparsenam.cli.csv_text import MAX_BYTES
-from sparsenam.cli.display import MaxBytes, note, plain_number, readable_errors, say, say_json, show_table
+from sparsenam.cli.display import note, plain_number, say, say_json, show_table
+from sparsenam.cli.options import MAX_BYTES, AsJson, Event, MaxBytes, TableFile, Weights, as_list
 from sparsenam.errors import InputError, describe
 
 if TYPE_CHECKING:
@@ -35,53 +34,88 @@ Examples:
   sparsenam path houses.csv --target price
   sparsenam path loans.parquet --target default --json > path.json"""
 
-TableFile = Annotated[
-    Path,
-    typer.Argument(help="CSV, TSV, JSON lines, Excel or Parquet file, .gz too, or - for stdin.", show_default=False),
-]
-Keep = Annotated[str | None, typer.Option(help="Columns never to drop, with commas between.")]
-Types = Annotated[str | None, typer.Option(help="What columns are, as in zip=category,day=date.")]
-Exposure = Annotated[str | None, typer.Option(help="Column of time or size over which y was counted.")]
-Weights = Annotated[str | None, typer.Option(help="Column of weights of the rows; 0 leaves a row out.")]
-Quantile = Annotated[float | None, typer.Option(help="Predict this quantile, such as 0.9, instead of the mean.")]
-FamilyName = Annotated[str | None, typer.Option(help="gaussian, huber, quantile, gamma, poisson, …")]
-Drop = Annotated[str | None, typer.Option(help="Columns to leave out, with commas between.")]
-Debug = Annotated[bool, typer.Option("--debug", help="Show the whole trace of an error.")]
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PathOptions:
+    """A table, what is to be predicted, and what its columns are."""
+
+    table: TableFile
+    target: Annotated[str, typer.Option(help="Column to predict.", show_default=False)]
+    task: Annotated[str, typer.Option(help="auto, regression, count or classification.")] = "auto"
+    seed: Annotated[int, typer.Option(help="Seed of the folds.", min=0)] = 0
+    keep: Annotated[str | None, typer.Option(help="Columns never to drop, with commas between.")] = None
+    drop: Annotated[str | None, typer.Option(help="Columns to leave out, with commas between.")] = None
+    types: Annotated[str | None, typer.Option(help="What columns are, as in zip=category,day=date.")] = None
+    exposure: Annotated[str | None, typer.Option(help="Column of time or size over which y was counted.")] = None
+    weights: Weights = None
+    family: Annotated[str | None, typer.Option(help="gaussian, huber, quantile, gamma, poisson, …")] = None
+    quantile: Annotated[float | None, typer.Option(help="Predict this quantile, such as 0.9, instead of the mean.")] = (
+        None
+    )
+    max_bytes: MaxBytes = MAX_BYTES
+
+    def request(self, event: str | None = None) -> TargetRequest:
+        """Return what is said about the target; a level alone means the family of quantiles."""
+        from sparsenam.cli.problem import TargetRequest
+
+        family = "quantile" if self.quantile is not None and self.family is None else self.family
+        return TargetRequest(self.target, self.task, family, event, self.exposure, self.weights, self.quantile)
+
+    def settings(self) -> dict[str, Any]:
+        """Return the settings of an estimator."""
+        return {
+            "always_keep": as_list(self.keep) or None,
+            "feature_types": as_kinds("--types", "kind, with commas between", "zip=category", as_list(self.types))
+            or None,
+            "random_state": self.seed,
+        }
 
 
-def fit(
-    table: TableFile,
-    target: Annotated[str, typer.Option(help="Column to predict; for survival the time.", show_default=False)],
-    task: Annotated[str, typer.Option(help="auto, regression, count, classification or survival.")] = "auto",
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FitOptions(PathOptions):
+    """What to fit, how, and where to write it."""
+
+    target: Annotated[str, typer.Option(help="Column to predict; for survival the time.", show_default=False)]
+    task: Annotated[str, typer.Option(help="auto, regression, count, classification or survival.")] = "auto"
+    seed: Annotated[int, typer.Option(help="Seed; the same seed gives the same model.", min=0)] = 0
+    event: Event = None
     out: Annotated[Path, typer.Option(help="Folder for model.snam, report.html and metrics.json.")] = Path(
         "sparsenam-model"
-    ),
-    test: Annotated[float, typer.Option(help="Share of rows held out to measure the error; 0 for none.")] = 0.2,
-    seed: Annotated[int, typer.Option(help="Seed; the same seed gives the same model.", min=0)] = 0,
-    max_seconds: Annotated[float | None, typer.Option(help="Most seconds for the fit.")] = None,
-    keep: Keep = None,
-    drop: Drop = None,
-    types: Types = None,
-    exposure: Exposure = None,
-    weights: Weights = None,
-    event: Annotated[str | None, typer.Option(help="Column of 0/1: the event happened (survival).")] = None,
-    alpha: Annotated[str, typer.Option(help="Weight of the penalty; auto chooses by cross-validation.")] = "auto",
-    rule: Annotated[str, typer.Option(help="compact, one_se or best: which point of the path to take.")] = "compact",
-    max_features: Annotated[int | None, typer.Option(help="Most columns to keep.")] = None,
-    fdr: Annotated[float | None, typer.Option(help="Keep discoveries with at most this share of false ones.")] = None,
-    pairs: Annotated[str | None, typer.Option(help="Most pairs of columns that act together, or auto.")] = None,
-    pair: Annotated[list[str] | None, typer.Option(help="A pair that must be in: one,other; may be repeated.")] = None,
-    heredity: Annotated[str, typer.Option(help="none, weak or strong: which kept columns a pair needs.")] = "none",
-    family: FamilyName = None,
-    quantile: Quantile = None,
-    shape: Annotated[
-        list[str] | None, typer.Option(help="Shape of a column, as in age=increasing; repeatable.")
-    ] = None,
-    max_bytes: MaxBytes = MAX_BYTES,
-    scheduler: Annotated[str | None, typer.Option(help="Address of a Dask scheduler that reads the files.")] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with a fit that was stopped.")] = False,
-    debug: Debug = False,
-) -> None:
+    )
+    test: Annotated[float, typer.Option(help="Share of rows held out to measure the error; 0 for none.")] = 0.2
+    max_seconds: Annotated[float | None, typer.Option(help="Most seconds for the fit.")] = None
+    alpha: Annotated[str, typer.Option(help="Weight of the penalty; auto chooses by cross-validation.")] = "auto"
+    rule: Annotated[str, typer.Option(help="compact, one_se or best: which point of the path to take.")] = "compact"
+    max_features: Annotated[int | None, typer.Option(help="Most columns to keep.")] = None
+    fdr: Annotated[float | None, typer.Option(help="Keep discoveries with at most this share of false ones.")] = None
+    pairs: Annotated[str | None, typer.Option(help="Most pairs of columns that act together, or auto.")] = None
+    pair: Annotated[list[str] | None, typer.Option(help="A pair that must be in: one,other; may be repeated.")] = None
+    heredity: Annotated[str, typer.Option(help="none, weak or strong: which kept columns a pair needs.")] = "none"
+    shape: Annotated[list[str] | None, typer.Option(help="Shape of a column, as in age=increasing; repeatable.")] = None
+    scheduler: Annotated[str | None, typer.Option(help="Address of a Dask scheduler that reads the files.")] = None
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with a fit that was stopped.")] = False
+
+    def settings(self) -> dict[str, Any]:
+        """Return the settings of an estimator; those that are not named have its defaults."""
+        from sparsenam.selection import FDR
+
+        if self.fdr is not None and self.rule != "compact":
+            expected, got = "no other rule beside it", f"--rule {self.rule}"
+            raise InputError(describe("--fdr", expected, got, "leave one of them out"))
+        pairs = as_pairs(self.pairs, self.pair or [])
+        return {
+            **PathOptions.settings(self),
+            "alpha": as_alpha(self.alpha),
+            "rule": self.rule if self.fdr is None else FDR(self.fdr),
+            "max_features": self.max_features,
+            "max_seconds": self.max_seconds,
+            "shapes": as_kinds("--shape", "shape", "--shape age=increasing", self.shape or ()) or None,
+            "heredity": self.heredity,
+            **({} if pairs is None else {"pairs": pairs}),
+        }
+
+
+def fit(options: FitOptions) -> None:
     """Fit a sparse additive model to a table and measure it on rows held out.
 
     A folder of Parquet files, a pattern such as 'big/*.parquet', or one file of more than 200,000 rows is read block by
@@ -90,124 +124,72 @@ def fit(
     Ctrl-C leaves the best model so far, marked as preliminary; none of survival, of a table read by the block, and in
     the first moments. The same command with --resume goes on to the model of an unbroken run.
     """
-    with readable_errors(debug=debug, table=table if scheduler is None else None), connected(scheduler):
-        # the heavy rooms are loaded here and not at the top: "sparsenam --help" must not wait for PyTorch
-        from sparsenam.cli.problem import SplitProblem, TargetRequest, settled_types
-        from sparsenam.cli.run import FitRequest, FitStopped, ModelFolder, run_fit
+    # heavy modules are loaded here and not at the top: "sparsenam --help" must not wait for PyTorch
+    from sparsenam.cli.large import connected
+    from sparsenam.cli.run import FitRequest, FitStopped, ModelFolder, run_fit
 
-        if fdr is not None and rule != "compact":
-            raise InputError(describe("--fdr", "no other rule beside it", f"--rule {rule}", "leave one of them out"))
-        columns = _asked(TargetRequest(target, task, family, event, exposure, weights, quantile))
-        kinds = tuple(as_types(types).items())
-        shapes = tuple(as_shapes(shape or []).items())
-        request = FitRequest(
-            columns,
-            test,
-            seed,
-            as_alpha(alpha),
-            rule,
-            max_features,
-            tuple(as_list(keep)),
-            kinds,
-            max_seconds,
-            as_pairs(pairs, pair or []),
-            heredity,
-            shapes,
-            fdr,
-            drop=tuple(as_list(drop)),
-        )
-        folder = ModelFolder(out)
-        had_model = folder.model.exists()
+    request = FitRequest(options.request(options.event), options.settings(), options.test, as_list(options.drop))
+    folder = ModelFolder(options.out)
+    had_model = folder.model.exists()
+    with connected(options.scheduler):
         try:
-            problem, notes, content = _posed(table, request, max_bytes, in_cluster=scheduler is not None)
+            problem, content = _posed(options, request)
         except KeyboardInterrupt as stop:
             note(_stopped_message("nothing", folder, had_model=had_model))
             raise typer.Exit(INTERRUPTED) from stop
-        fingerprint = request.fingerprint(content)
-        if isinstance(problem, SplitProblem):
-            request = replace(request, types=settled_types(problem.problem, problem.fitted, dict(request.types)))
-        unprinted = _say_task(problem.kind, notes)
-        if resume:
+        fingerprint, request = request.fingerprint(content), request.settled(problem)
+        unprinted = _say_task(problem.kind, problem.notes)
+        if options.resume:
             finished = folder.finished_fit()
             is_whole = finished is not None and finished.get("cut_short") is None  # else more time may be allowed now
             if finished is not None and is_whole and finished.get("fingerprint") == fingerprint:
                 note("This fit is finished already.")
                 _say_outcome(finished, folder)
                 return
-            going_on = f"Going on from the chosen columns of the stopped fit in {out}."
-            note(going_on if folder.stage.exists() else f"No stopped fit in {out}: starting from the beginning.")
+            going_on = f"Going on with the stopped fit in {folder.path}."
+            note(going_on if folder.stage.exists() else "Starting from the beginning.")
         try:
-            metrics = run_fit(problem, request, folder, fingerprint, resume=resume)
+            with folder.made():
+                metrics = run_fit(problem, request, folder, fingerprint, resume=options.resume)
         except FitStopped as stop:
             note(_stopped_message(stop.left, folder, had_model=had_model))
             raise typer.Exit(INTERRUPTED) from stop
-        _say_outcome(metrics, folder)
-        if unprinted is not None:
-            raise unprinted
+    _say_outcome(metrics, folder)
+    if unprinted is not None:
+        raise unprinted
 
 
-def path(
-    table: TableFile,
-    target: Annotated[str, typer.Option(help="Column to predict.", show_default=False)],
-    task: Annotated[str, typer.Option(help="auto, regression, count or classification.")] = "auto",
-    seed: Annotated[int, typer.Option(help="Seed of the folds.", min=0)] = 0,
-    keep: Keep = None,
-    drop: Drop = None,
-    types: Types = None,
-    exposure: Exposure = None,
-    weights: Weights = None,
-    family: FamilyName = None,
-    quantile: Quantile = None,
-    max_bytes: MaxBytes = MAX_BYTES,
-    as_json: Annotated[bool, typer.Option("--json", help="JSON instead of a table.")] = False,
-    debug: Debug = False,
-) -> None:
+def path(options: PathOptions, as_json: AsJson = False) -> None:
     """Walk the regularisation path on all rows: entry order, alphas, sizes and cross-validated losses."""
-    with readable_errors(debug=debug, table=table):
-        from sparsenam.cli.problem import TargetRequest, dropping, fit_rows, pose
-        from sparsenam.cli.run import FitRequest
-        from sparsenam.cli.tables import read_file
+    from sparsenam.cli.run import FitRequest
 
-        if task == "survival":
-            remedy = "see the path in the report of sparsenam fit"
-            raise InputError(describe("--task", "regression, count or classification", "survival", remedy))
-        columns = _asked(TargetRequest(target, task, family, None, exposure, weights, quantile))
-        kinds = tuple(as_types(types).items())
-        request = FitRequest(columns, seed=seed, keep=tuple(as_list(keep)), types=kinds)
-        used = [name for _, name in columns.used]
-        problem = pose(dropping(read_file(table, max_bytes, used), as_list(drop), (*used, *request.keep)), columns)
-        if not as_json:
-            _say_task(problem.kind, problem.notes)
-        walker = request.convex_estimator(problem.kind, "auto")
-        fit_rows(walker, problem.rows)
-        walked = _path_to_dict(walker)
-        say_json(walked) if as_json else _show_path(walked)
+    if options.task == "survival":
+        remedy = "see the path in the report of sparsenam fit"
+        raise InputError(describe("--task", "regression, count or classification", "survival", remedy))
+    request = FitRequest(options.request(), options.settings(), drop=as_list(options.drop))
+    problem = request.read(options.table, options.max_bytes)
+    if not as_json:
+        _say_task(problem.kind, problem.notes)
+    walker = request.convex_estimator(problem.kind, "auto")
+    problem.fit(walker)
+    walked = _path_to_dict(walker)
+    say_json(walked) if as_json else _show_path(walked)
 
 
-def _asked(request: TargetRequest) -> TargetRequest:
-    """Return a request whose family is that of quantiles where a level is asked for."""
-    is_level = request.quantile is not None and request.family is None
-    return replace(request, family="quantile") if is_level else request
+def as_kinds(option: str, what: str, example: str, texts: Iterable[str]) -> dict[str, str]:
+    """Return what is said of each column in texts such as ``zip=category``."""
+    found: dict[str, str] = {}
+    for text in texts:
+        name, _, kind = (part.strip() for part in text.rpartition("="))
+        if not name or not kind:
+            raise InputError(describe(option, f"column={what}", repr(text), f"write for example {example}"))
+        if name in found:
+            raise InputError(describe(option, "each column once", f"{name!r} twice", "take one out"))
+        found[name] = kind
+    return found
 
 
-def as_list(text: str | None) -> list[str]:
-    """Return the parts between commas, blanks aside."""
-    return [] if text is None else [part.strip() for part in text.split(",") if part.strip()]
-
-
-def as_types(text: str | None) -> dict[str, str]:
-    """Return kinds by column from ``zip=category,size=number``."""
-    types: dict[str, str] = {}
-    for part in as_list(text):
-        name, equals, kind = part.rpartition("=")
-        if not equals or not name.strip() or not kind.strip():
-            expected = "column=kind, with commas between"
-            raise InputError(describe("--types", expected, repr(part), "write for example zip=category"))
-        types[name.strip()] = kind.strip()
-    return types
-
-
-def as_pairs(text: str | None, named: Sequence[str]) -> int | str | tuple[tuple[str, str], ...] | None:
+def as_pairs(text: str | None, named: Sequence[str]) -> int | str | list[tuple[str, str]] | None:
     """Return how many pairs to look for, ``auto``, or the pairs that are named; None where nothing is said.
 
     A name with a comma is in quotation marks, as in a CSV file.
@@ -222,26 +204,12 @@ def as_pairs(text: str | None, named: Sequence[str]) -> int | str | tuple[tuple[
                 remedy = """write for example --pair size,age, a name with a comma as '"a,b",age'"""
                 raise InputError(describe("--pair", "two columns with a comma between", repr(part), remedy))
             found.append((names[0], names[1]))
-        return tuple(found)
+        return found
     if text is None or text == "auto":
         return text
     if not (text.isascii() and text.isdecimal()):
         raise InputError(describe("--pairs", "auto or a number of at least 0", repr(text), "name pairs with --pair"))
     return int(text)
-
-
-def as_shapes(texts: Sequence[str]) -> dict[str, str]:
-    """Return shapes by column from texts such as ``age=increasing``."""
-    shapes: dict[str, str] = {}
-    for text in texts:
-        name, equals, kind = (part.strip() for part in text.rpartition("="))
-        if not equals or not name or not kind:
-            expected = "column=shape"
-            raise InputError(describe("--shape", expected, repr(text), "write for example --shape age=increasing"))
-        if name in shapes:
-            raise InputError(describe("--shape", "each column once", f"{name!r} twice", "take one out"))
-        shapes[name] = kind
-    return shapes
 
 
 def as_alpha(text: str) -> float | Literal["auto"]:
@@ -257,23 +225,18 @@ def as_alpha(text: str) -> float | Literal["auto"]:
     return alpha
 
 
-def _posed(
-    table: Path, request: FitRequest, max_bytes: int, *, in_cluster: bool
-) -> tuple[Posed, tuple[str, ...], bytes]:
-    """Return the problem of a table in memory or in blocks, what to say of it, and what stands for its content."""
+def _posed(options: FitOptions, request: FitRequest) -> tuple[Posed, bytes]:
+    """Return the problem of a table in memory or in blocks, and what stands for the content of the table."""
     from sparsenam.cli.large import content_of, pose_large, reads_blocks, source_at
-    from sparsenam.cli.problem import SplitProblem, dropping, pose, split
-    from sparsenam.cli.tables import read_file
+    from sparsenam.cli.problem import split
 
+    table, in_cluster = options.table, options.scheduler is not None
     if in_cluster or reads_blocks(table, request):
         source = source_at(table, in_cluster=in_cluster)
         large = pose_large(source, request.target, request.test, request.seed, table, request.drop)
-        return large, large.notes, content_of(source, large)
-    asked = request.target
-    used = [name for _, name in asked.used]
-    read = read_file(table, max_bytes, used)
-    problem = pose(dropping(read, request.drop, (*used, *request.keep)), asked)
-    return SplitProblem(problem, *split(problem, request.test, request.seed)), problem.notes, read.digest
+        return large, content_of(source, large)
+    problem = request.read(table, options.max_bytes)
+    return split(problem, request.test, request.seed), problem.rows.table.digest
 
 
 def _say_task(kind: TargetKind, notes: Sequence[str]) -> OSError | None:
@@ -292,7 +255,7 @@ MOST_DROPPED = 8  # named in one line
 
 def _say_outcome(metrics: Mapping[str, Any], folder: ModelFolder) -> None:
     """Say what was kept, how large the error is, and where the files are."""
-    from sparsenam.explain.text import pair_text
+    from sparsenam.text import pair_text
 
     kept, dropped = metrics["kept"], metrics["dropped"]
     say(f"kept: {', '.join(kept) or 'nothing'} ({len(kept)} of {metrics['columns']} columns)")
@@ -340,13 +303,13 @@ def _stopped_message(left: Left, folder: ModelFolder, *, had_model: bool) -> str
         "complete": "is complete, its report is not",
         "preliminary": "is a preliminary model, of the chosen columns but not yet trained",
     }[left]
-    return f"Stopped: {folder.model} {state}; the same command with --resume goes on from the chosen columns."
+    return f"Stopped: {folder.model} {state}; the same command with --resume finishes the fit."
 
 
 def _path_to_dict(walker: Any) -> dict[str, Any]:
     """Return the path as plain data: the order of entry, and a record for each alpha."""
     curve = walker.cv_curve_
-    taken, best = walker._taken, curve.choose("best")
+    taken, best = walker.fit_.taken, curve.choose("best")
     names = walker.path_.names
     known: list[str] = []
     points: list[dict[str, Any]] = []

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Generator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from os import stat
@@ -13,22 +13,53 @@ from typing import TYPE_CHECKING, Any, cast
 import narwhals.stable.v2 as nw
 import numpy as np
 
-from sparsenam.cli.problem import FEWEST_ROWS, LabelledRows, TargetKind, TargetRequest, check_share, find_kind
+from sparsenam.cli.problem import (
+    FileProblem,
+    LabelledRows,
+    TargetRequest,
+    check_share,
+    check_size,
+    find_kind,
+    left_out,
+)
 from sparsenam.cli.tables import PARQUET, FileTable, check_place
+from sparsenam.cli.text_files import damaged
 from sparsenam.context import ProgressBar, ResumeFile, Streams
-from sparsenam.errors import InputError, describe
+from sparsenam.errors import ClusterError, InputError, describe
 from sparsenam.estimators import fit_with, predict_table
 from sparsenam.files import folder_beside, written_beside
 from sparsenam.tables import blocks as rows_of_tables
 from sparsenam.tables.arrow_rows import is_pattern
 from sparsenam.tables.blocks import Block, TargetColumns, sample_of
 from sparsenam.tables.cells import from_array
-from sparsenam.tables.held_out import ColumnBlocks, Draw, Part, SomeRows, count_rows
-from sparsenam.tables.sources import RowSource, blocks_of, source_of
+from sparsenam.tables.sources import ColumnBlocks, Draw, Part, RowSource, SomeRows, blocks_of, count_rows, source_of
 from sparsenam.tables.text import listed
 
 if TYPE_CHECKING:
     from sparsenam.cli.run import FitRequest
+
+CONNECTING = 10  # seconds to wait for a scheduler
+
+
+@contextmanager
+def connected(scheduler: str | None) -> Generator[None]:
+    """Let the scheduler at an address work on all passes within the block; None for no cluster."""
+    if scheduler is None:
+        yield
+        return
+    try:
+        distributed = import_module("distributed")
+        import_module("dask.dataframe")
+    except ImportError as error:
+        remedy = 'install it with pip install "sparsenam[dask]"'
+        raise InputError(describe("--scheduler", "the library dask", "none installed", remedy)) from error
+    try:
+        client = distributed.Client(scheduler, timeout=CONNECTING)
+    except (OSError, TimeoutError, ValueError) as error:
+        expected, got = "the address of a Dask scheduler", f"no answer from {scheduler!r}"
+        raise ClusterError(describe("--scheduler", expected, got, "start it or correct the address")) from error
+    with client:
+        yield
 
 
 def is_in_blocks(table: Path) -> bool:
@@ -53,35 +84,13 @@ def reads_blocks(table: Path, request: FitRequest) -> bool:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class LargeProblem:
-    """A table in blocks, what is to be predicted, and its rows: those to fit and those held out.
+class LargeProblem(FileProblem):
+    """A table in blocks: its rows to fit and those held out; ``seen`` has a sample of one column."""
 
-    ``seen`` has y and exposure of a sample of the rows to fit, with one column only.
-    """
-
-    kind: TargetKind
     request: TargetRequest
     fitted: SomeRows
     held_out: SomeRows | None
-    seen: LabelledRows
     seed: int
-    notes: tuple[str, ...]
-    path: Path
-
-    @property
-    def target(self) -> str:
-        """The name of the target."""
-        return self.request.target
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The columns to predict from."""
-        return self.fitted.names
-
-    @property
-    def counts(self) -> dict[str, int]:
-        """How many rows are fitted and how many are held out."""
-        return {"fit": self.fitted.n_rows, "test": 0 if self.held_out is None else self.held_out.n_rows}
 
     def fit(self, estimator: Any, resume: ResumeFile | None = None) -> None:
         """Fit an estimator on all rows to fit, with a progress bar on a terminal."""
@@ -99,12 +108,13 @@ class LargeProblem:
         return self._drawn(self.fitted, count, "shown rows")
 
     def _drawn(self, rows: SomeRows, size: int | None, stream: str) -> LabelledRows:
-        return labelled(sample_of(rows, Streams(self.seed).integer(stream), size), self.path)
+        return labelled(sample_of(rows, Streams(self.seed).integer(stream), size), self.seen.table.path)
 
 
 def labelled(block: Block, path: Path) -> LabelledRows:
     """Return rows in memory as the commands use them."""
-    table = FileTable(nw.from_native(block.X, eager_only=True), path)
+    frame: nw.DataFrame[Any] = nw.from_native(block.X, eager_only=True)
+    table = FileTable({name: frame[name] for name in frame.columns}, path)
     numbers = np.asarray(block.in_table, dtype=np.intp)
     return LabelledRows(table, block.y, block.exposure, numbers, block.weights)
 
@@ -125,36 +135,28 @@ def pose_large(
     if request.event is not None or request.task == "survival":
         expected, remedy = "regression, count or classification", "give one file that fits into memory"
         raise InputError(describe(f"{path}, a table in blocks", expected, "survival", remedy))
-    columns = TargetColumns(request.target, request.weights, request.exposure)
-    if len(set(columns.used)) < len(columns.used):
-        where = ", ".join(option for option, _ in request.used)
-        raise InputError(describe(where, "different columns", "one twice", "correct the names"))
+    used, columns = request.columns, TargetColumns(request.target, request.weights, request.exposure)
     blocks = cast("ColumnBlocks", blocks_of(source.table, columns))
     unknown = [name for name in drop if name not in blocks.names]
     if unknown:
         expected = f"names of columns that are not used ({listed(list(blocks.names), 12)})"
         raise InputError(describe("--drop", expected, repr(unknown[0]), "correct the name"))
     blocks = blocks.only([name for name in blocks.names if name not in drop])
-    if not blocks.names:
-        raise InputError(describe(str(path), "columns besides the target", "none", "give a wider table"))
     draw = Draw(columns, share, Streams(seed).integer("held out"))
     counts = count_rows(blocks, draw)
     known = counts.fit + counts.held
-    if counts.fit < FEWEST_ROWS:
-        expected, got = f"at least {FEWEST_ROWS} rows with a target", f"{known} rows"
-        raise InputError(describe(str(path), expected, got, "give more rows"))
+    check_size(path, counts.fit, blocks.names)
     parts: list[tuple[Part, int]] = [("fit", counts.fit), ("held", counts.held)]
     fitted, held = (SomeRows(blocks, draw, part, count) for part, count in parts)
     drawn = sample_of(fitted.only(blocks.names[:1]), Streams(seed).integer("target"))
     notes = [f"{known:,} rows in blocks: {len(drawn):,} of them choose columns, all are fitted."]
-    if counts.unknown:
-        without = f"{counts.unknown:,} row{'s' if counts.unknown > 1 else ''} without {listed(list(columns.used))}"
-        notes.append(f"{without} left out.")
+    notes += [left_out(counts.unknown, used)] if counts.unknown else []
     seen = labelled(drawn, path)
     with seen.named():
         kind = find_kind(from_array(request.target, drawn.y), request)
-    held_out = held if counts.held else None
-    return LargeProblem(kind, request, fitted, held_out, seen, seed, tuple(notes), path)
+    told = {"fit": counts.fit, "test": counts.held}
+    facts = (kind, request.target, blocks.names, told, seen, tuple(notes), {"file": path.name})
+    return LargeProblem(*facts, request, fitted, held if counts.held else None, seed)
 
 
 def source_at(table: Path, *, in_cluster: bool) -> RowSource:
@@ -166,8 +168,7 @@ def source_at(table: Path, *, in_cluster: bool) -> RowSource:
     try:
         return RowSource("dask", import_module("dask.dataframe").read_parquet(place))
     except (OSError, ValueError) as error:
-        got = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise InputError(describe(str(table), "Parquet files", got, "correct the path")) from error
+        raise damaged(table, "Parquet files", error, "correct the path") from error
 
 
 def content_of(source: RowSource, problem: LargeProblem) -> bytes:
@@ -189,7 +190,7 @@ def predict_blocks(
         raise InputError(describe(asked[0], expected, "Parquet files in blocks", remedy))
     if out.suffix.lower() not in PARQUET:
         raise InputError(describe("--out", "a name that ends in .parquet", repr(out.name), "choose another name"))
-    check_place(out)
+    check_place(out, "--out")
     with folder_beside(out) as folder:
         with knowing(estimator):
             done = predict_table(estimator, table, to=folder / "predictions.parquet")

@@ -1,9 +1,10 @@
-"""``sparsenam predict``, ``explain`` and ``report``: what is done with a saved model."""
+"""``sparsenam predict``, ``explain``, ``report`` and ``edit``: what is done with a saved model."""
 
 from __future__ import annotations
 
+import re
 import warnings
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -11,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sparsenam.cli.csv_text import MAX_BYTES
-from sparsenam.cli.display import MaxBytes, note, plain_number, readable_errors, say, say_json, say_wrapped, show_table
+from sparsenam.cli.display import note, plain_number, say, say_json, say_wrapped, show_table
+from sparsenam.cli.options import MAX_BYTES, AsJson, Exposure, MaxBytes, ModelFile, RowNumbers, TableFile, as_list
 from sparsenam.errors import InputError, describe, renamed
 
 if TYPE_CHECKING:
@@ -36,32 +37,32 @@ REPORT_EPILOG = """\b
 Examples:
   sparsenam report sparsenam-model/model.snam
   sparsenam report sparsenam-model/model.snam houses.csv --rows 0,5 --out houses.html"""
+EDIT_EPILOG = """\b
+Examples:
+  sparsenam edit model.snam --drop postcode --reason "stands for income" --out edited.snam
+  sparsenam edit model.snam --increasing dose --reason "known from trials" --who "A. Ng" --out edited.snam
+  sparsenam edit edited.snam --undo --out fitted.snam
+
+Python has more edits: see model.edit()."""
 
 TABLE_WIDTH = 80
 MOST_DROPPED = 20  # named in one line
 
-ModelFile = Annotated[Path, typer.Argument(help="A model.snam of sparsenam fit.", show_default=False)]
-RowNumbers = Annotated[str | None, typer.Option(help="Rows of the table to explain, from 0: 0,5 or 1-3.")]
-Debug = Annotated[bool, typer.Option("--debug", help="Show the whole trace of an error.")]
-
 
 def predict(
     model: ModelFile,
-    table: Annotated[
-        Path, typer.Argument(help="CSV, TSV, JSON lines, Excel or Parquet file, .gz too, or -.", show_default=False)
-    ],
+    table: TableFile,
     out: Annotated[
         Path | None,
         typer.Option(help="CSV, TSV or Parquet file, or -; predictions.csv, or .parquet for several files."),
     ] = None,
-    exposure: Annotated[str | None, typer.Option(help="Column of exposures; else 1 for every row.")] = None,
+    exposure: Exposure = None,
     intervals: Annotated[float | None, typer.Option(help="Level, such as 0.9, of intervals or sets.")] = None,
     quote_formulas: Annotated[
         bool,
         typer.Option("--quote-formulas", help="An apostrophe before texts such as =1+1, for spreadsheets (CSV, TSV)."),
     ] = False,
     max_bytes: MaxBytes = MAX_BYTES,
-    debug: Debug = False,
 ) -> None:
     """Predict each row of a table: the table again, with a column of predictions and one for each probability.
 
@@ -69,32 +70,30 @@ def predict(
     ends of an interval, or one with the classes that the row may have. Parquet files, a folder or a pattern such as
     'big/*.parquet' are read block by block where a Parquet file is written.
     """
-    with readable_errors(debug=debug, table=table):
-        from sparsenam.cli.large import is_in_blocks, predict_blocks
-        from sparsenam.cli.tables import PARQUET, STREAM, check_writable, read_file, write_table
+    from sparsenam.cli.large import is_in_blocks, predict_blocks
+    from sparsenam.cli.tables import PARQUET, STREAM, check_writable, read_file, write_table
 
-        if out is None:
-            out = Path("predictions.parquet" if is_in_blocks(table) else "predictions.csv")
-        asked = {"--exposure": exposure, "--intervals": intervals, "--quote-formulas": quote_formulas or None}
-        given = [name for name, value in asked.items() if value is not None]
-        is_parquet = out.suffix.lower() in PARQUET and table.suffix.lower() in PARQUET
-        if is_in_blocks(table) or (is_parquet and not given):
-            count = predict_blocks(load_model(model), table, out, given, partial(knowing_levels, path=table))
-            say(f"{count} predictions: {out}")
-            return
-        check_writable(out)
-        estimator = load_model(model)
-        whole = read_file(table, max_bytes)
-        for sentence in whole.notes:
-            note(sentence)
-        inputs = inputs_of(estimator, whole, table, beside=() if exposure is None else (exposure,))
-        with whole.naming_rows(), knowing_levels(estimator, table):
-            units = _exposures(estimator, whole, exposure)
-            columns = _predictions(estimator, inputs, units)
-            if intervals is not None:
-                columns |= _intervals(estimator, inputs, units, intervals)
-        write_table(out, whole, columns, quote_formulas=quote_formulas)
-        (note if out == STREAM else say)(f"{whole.n_rows} predictions: {out}")
+    if out is None:
+        out = Path("predictions.parquet" if is_in_blocks(table) else "predictions.csv")
+    asked = {"--exposure": exposure, "--intervals": intervals, "--quote-formulas": quote_formulas or None}
+    given = [name for name, value in asked.items() if value is not None]
+    is_parquet = out.suffix.lower() in PARQUET and table.suffix.lower() in PARQUET
+    if is_in_blocks(table) or (is_parquet and not given):
+        count = predict_blocks(load_model(model), table, out, given, partial(knowing_levels, path=table))
+        say(f"{count} predictions: {out}")
+        return
+    check_writable(out)
+    estimator = load_model(model)
+    whole = read_file(table, max_bytes)
+    for sentence in whole.notes:
+        note(sentence)
+    inputs = inputs_of(estimator, whole, table, beside=() if exposure is None else (exposure,))
+    with whole.naming_rows(), knowing_levels(estimator, table):
+        units = _exposures(estimator, whole, exposure)
+        columns = _predictions(estimator, inputs, units)
+        columns |= {} if intervals is None else _intervals(estimator, inputs, units, intervals)
+    write_table(out, whole, columns, quote_formulas=quote_formulas)
+    (note if out == STREAM else say)(f"{whole.n_rows} predictions: {out}")
 
 
 def explain(
@@ -103,27 +102,25 @@ def explain(
     rows: RowNumbers = None,
     reference: Annotated[str | None, typer.Option(help="Of several classes, the one to compare with.")] = None,
     max_bytes: MaxBytes = MAX_BYTES,
-    as_json: Annotated[bool, typer.Option("--json", help="JSON instead of text.")] = False,
-    debug: Debug = False,
+    as_json: AsJson = False,
 ) -> None:
     """Say which columns a model uses and how much each matters; with --rows, what each adds to single rows."""
-    with readable_errors(debug=debug, table=table):
-        estimator, inputs = _model_and_inputs(model, table, rows, max_bytes)
-        if rows is None or inputs is None:
-            more = {} if reference is None else {"reference": _class_of(estimator, reference)}
-            explanation = _explained(estimator, inputs, **more)
-            say_json(explanation.to_dict()) if as_json else _show_columns(explanation)
-            stability = getattr(estimator, "stability_", None)
-            if stability is not None and not as_json:
-                say_wrapped(f"stability: {stability.finding().sentence}")
-            return
-        if reference is not None:
-            raise InputError(describe("--reference", "whole models", "--rows", "leave one of them out"))
-        indices = as_rows(rows, inputs.n_rows)
-        local = _explain_rows(estimator, inputs, indices).to_dict()
-        for index, record in zip(indices, local["rows"], strict=True):
-            record["row"] = index  # the row's number in the file, not among those explained
-        say_json(local) if as_json else _show_rows(local)
+    estimator, inputs = _model_and_inputs(model, table, rows, max_bytes)
+    if rows is None or inputs is None:
+        more = {} if reference is None else {"reference": _class_of(estimator, reference)}
+        explanation = _explained(estimator, inputs, **more)
+        say_json(explanation.to_dict()) if as_json else _show_columns(explanation)
+        stability = getattr(estimator, "stability_", None)
+        if stability is not None and not as_json:
+            say_wrapped(f"stability: {stability.finding().sentence}")
+        return
+    if reference is not None:
+        raise InputError(describe("--reference", "whole models", "--rows", "leave one of them out"))
+    indices = as_rows(rows, inputs.n_rows)
+    local = _explain_rows(estimator, inputs, indices).to_dict()
+    for index, record in zip(indices, local["rows"], strict=True):
+        record["row"] = index  # the row's number in the file, not among those explained
+    say_json(local) if as_json else _show_rows(local)
 
 
 def report(
@@ -132,37 +129,65 @@ def report(
     out: Annotated[Path, typer.Option(help="HTML file to write.")] = Path("report.html"),
     rows: RowNumbers = None,
     max_bytes: MaxBytes = MAX_BYTES,
-    debug: Debug = False,
 ) -> None:
     """Write a page that shows what the model does with each column; it opens without a network."""
-    with readable_errors(debug=debug, table=table):
-        from sparsenam.cli.run import SHOWN_ROWS, findings_of
+    from sparsenam.cli.run import SHOWN_ROWS, findings_of
+    from sparsenam.cli.tables import check_place
 
-        if not out.parent.is_dir() or out.is_dir():
-            raise InputError(describe("--out", "a file in a folder", str(out), "make the folder or choose another"))
-        estimator, inputs = _model_and_inputs(model, table, rows, max_bytes)
-        local = None
-        if inputs is not None:
-            first = list(range(min(SHOWN_ROWS, inputs.n_rows)))
-            local = _explain_rows(estimator, inputs, first if rows is None else as_rows(rows, inputs.n_rows))
-        _explained(estimator, inputs).report(out, local, findings_of(estimator))
-        say(f"report: {out}")
+    check_place(out, "--out")
+    estimator, inputs = _model_and_inputs(model, table, rows, max_bytes)
+    local = None
+    if inputs is not None:
+        first = list(range(min(SHOWN_ROWS, inputs.n_rows)))
+        local = _explain_rows(estimator, inputs, first if rows is None else as_rows(rows, inputs.n_rows))
+    _explained(estimator, inputs).report(out, local, findings_of(estimator))
+    say(f"report: {out}")
+
+
+def edit(
+    model: ModelFile,
+    out: Annotated[Path, typer.Option(help="Model file to write.", show_default=False)],
+    drop: Annotated[str | None, typer.Option(help="Column to take out.")] = None,
+    increasing: Annotated[str | None, typer.Option(help="Column whose effect shall never fall.")] = None,
+    decreasing: Annotated[str | None, typer.Option(help="Column whose effect shall never rise.")] = None,
+    undo: Annotated[bool, typer.Option("--undo", help="Take the last edit back.")] = False,
+    reason: Annotated[str, typer.Option(help="Why, for the log.")] = "",
+    who: Annotated[str | None, typer.Option(help="Who wants it, for the log.")] = None,
+) -> None:
+    """Change a saved model: one edit, with a reason, written into the log that the new file holds."""
+    asked = {"--drop": drop, "--increasing": increasing, "--decreasing": decreasing, "--undo": undo or None}
+    given = [name for name, value in asked.items() if value is not None]
+    if len(given) != 1:
+        expected = f"one of {', '.join(asked)}"
+        raise InputError(describe("edit", expected, " and ".join(given) or "none", "give one"))
+    edited: Any = load_model(model).edit()
+    last = edited.edits_[-1:]
+    if undo:
+        edited.undo()
+    elif drop is not None:
+        edited.drop(drop, reason=reason, who=who)
+    else:
+        column, direction = (increasing, "increasing") if increasing is not None else (decreasing, "decreasing")
+        edited.make_monotone(column, direction, reason=reason, who=who)
+    edited.save(out)
+    (changed,) = last if undo else edited.edits_[-1:]
+    say(f"{'taken back: ' if undo else ''}{changed.column or 'intercept'}: {changed.request}")
+    say(f"model with {len(edited.edits_)} edit(s): {out}")
 
 
 def as_rows(text: str, n_rows: int) -> list[int]:
     """Return the numbers of rows, from 0, of a table with so many."""
-    parts = [part.strip() for part in text.split(",") if part.strip()]
+    remedy, parts = "write for example 0,5 or 1-3", as_list(text)
     if not parts:
-        raise InputError(describe("--rows", "at least one number", repr(text), "write for example 0,5 or 1-3"))
+        raise InputError(describe("--rows", "at least one number", repr(text), remedy))
     rows = list[int]()
     for part in parts:
-        first, _, last = (end.strip() for end in part.partition("-"))
-        ends = [end for end in (first, last) if end] if "-" not in part or last else []
-        known = bool(first) and all(end.isascii() and end.isdecimal() for end in ends)
-        if not ends or not known or not int(ends[0]) <= int(ends[-1]) < n_rows:
+        found = re.fullmatch(r"(\d+)(?:\s*-\s*(\d+))?", part, re.ASCII)
+        first, last = (0, -1) if found is None else (int(found[1]), int(found[2] or found[1]))
+        if not first <= last < n_rows:
             expected = f"numbers from 0 to {n_rows - 1}, with commas between, or first-last"
-            raise InputError(describe("--rows", expected, repr(part), "write for example 0,5 or 1-3"))
-        rows += range(int(ends[0]), int(ends[-1]) + 1)
+            raise InputError(describe("--rows", expected, repr(part), remedy))
+        rows += range(first, last + 1)
     return rows
 
 
@@ -183,17 +208,16 @@ def load_model(path: Path) -> Any:
 
 
 def inputs_of(
-    estimator: Any, whole: FileTable, path: Path, *, beside: tuple[str, ...] = (), every: bool = False
+    estimator: Any, whole: FileTable, path: Path, *, beside: Sequence[str] = (), every: bool = False
 ) -> FileTable:
     """Return a table's columns for the model; others are not used, which is said.
 
     Those that the model keeps are needed, with ``every`` also those that it dropped.
     """
-    from sparsenam.explain.summary import kept_columns
     from sparsenam.tables.text import listed
 
     names = [str(name) for name in estimator.encoder_.names]
-    needed = names if every else [names[index] for index in kept_columns(estimator.encoder_, estimator.model_)]
+    needed = names if every else estimator.fit_.kept_names
     present, wanted = frozenset(whole.names), {*names, *beside}
     unused = [name for name in whole.names if name and name not in wanted]
     lacking = [name for name in needed if name not in present]
@@ -257,8 +281,8 @@ def _class_of(estimator: Any, reference: str) -> str:
     return reference
 
 
-def _exposures(estimator: Any, whole: FileTable, name: str | None) -> Any:
-    """Return the column of exposures (rows,), None where there is none."""
+def _exposures(estimator: Any, whole: FileTable, name: str | None) -> dict[str, Any]:
+    """Return the column of exposures (rows,) as predictions take it, nothing where there is none."""
     from sparsenam.cli.problem import numbers_of
 
     if name is None:
@@ -266,14 +290,14 @@ def _exposures(estimator: Any, whole: FileTable, name: str | None) -> Any:
         if "exposure" in source:
             taken = f"--exposure {source['exposure']} would take the column of the fit"
             note(f"Predictions are for an exposure of 1; {taken}.")
-        return None
+        return {}
     if hasattr(estimator, "classes_") or hasattr(estimator, "event_times_"):
         got, remedy = "a model of classes or of times", "leave --exposure out"
         raise InputError(describe("--exposure", "a model of rates", got, remedy))
-    return numbers_of(whole.cells(whole.require(name, "--exposure")), "--exposure")
+    return {"exposure": numbers_of(whole.cells(whole.require(name, "--exposure")), "--exposure")}
 
 
-def _predictions(estimator: Any, inputs: FileTable, exposure: Any) -> dict[str, list[str] | list[float]]:
+def _predictions(estimator: Any, inputs: FileTable, more: dict[str, Any]) -> dict[str, list[str] | list[float]]:
     """Return the new columns by name: the prediction, and the probability of each class."""
     if hasattr(estimator, "classes_"):
         probabilities = estimator.predict_proba(inputs.native)
@@ -284,17 +308,17 @@ def _predictions(estimator: Any, inputs: FileTable, exposure: Any) -> dict[str, 
         for name, column in zip(classes, probabilities.T, strict=True):
             columns[f"probability of {name}"] = column.tolist()
         return columns
-    more = {} if exposure is None else {"exposure": exposure}
     return {"prediction": estimator.predict(inputs.native, **more).tolist()}
 
 
-def _intervals(estimator: Any, inputs: FileTable, exposure: Any, level: float) -> dict[str, list[str] | list[float]]:
+def _intervals(
+    estimator: Any, inputs: FileTable, more: dict[str, Any], level: float
+) -> dict[str, list[str] | list[float]]:
     """Return the columns of an interval's ends, or of the classes in a set; say what they promise."""
     if hasattr(estimator, "classes_"):
         sets = estimator.predict_set(inputs.native, level)
         note(sets.guarantee)
         return {"prediction set": [" | ".join(map(str, labels)) for labels in sets.labels()]}
-    more = {} if exposure is None else {"exposure": exposure}
     found = estimator.predict_interval(inputs.native, level, **more)
     note(found.guarantee)
     return {"prediction_lower": found.lower.tolist(), "prediction_upper": found.upper.tolist()}
@@ -302,7 +326,7 @@ def _intervals(estimator: Any, inputs: FileTable, exposure: Any, level: float) -
 
 def _show_columns(explanation: Explanation) -> None:
     """Print what is kept, largest first, the dropped columns with the reason, and what to know of the choice."""
-    from sparsenam.explain.text import count_text
+    from sparsenam.text import count_text
 
     kept, dropped, card = explanation.features, explanation.dropped, explanation.card
     pairs = f" and {count_text(len(explanation.pairs), 'pair')}" if explanation.pairs else ""
@@ -320,7 +344,7 @@ def _show_columns(explanation: Explanation) -> None:
     for edit in explanation.edits:
         say_wrapped(f"edited {edit.sentence}")
     _show_kept(explanation)
-    near = [column for column in dropped if column.reason.startswith("its gradient") and column.slack is not None]
+    near = [column for column in dropped if column.by_penalty]
     if near:
         named = [f"{column.name} {column.slack:.2f}" for column in near[:MOST_DROPPED]]
         more = f" and {len(near) - MOST_DROPPED} more (--json has all)" if len(near) > MOST_DROPPED else ""
@@ -334,7 +358,7 @@ def _show_columns(explanation: Explanation) -> None:
 
 def _show_kept(explanation: Explanation) -> None:
     """Print kept columns and pairs as a table of at most 80 characters a line, names broken where they are long."""
-    from sparsenam.explain.text import share_text
+    from sparsenam.text import share_text
 
     kept = explanation.features
     parts = [*kept, *explanation.pairs]
@@ -364,7 +388,7 @@ def _show_kept(explanation: Explanation) -> None:
 
 def _show_rows(local: dict[str, Any]) -> None:
     """Print what each column adds to each row."""
-    from sparsenam.explain.text import prediction_label
+    from sparsenam.text import prediction_label
 
     say_wrapped(f"Effects are in {local['units']}, from {local['reference']}.")
     label = prediction_label(local["units"], local["outputs"])

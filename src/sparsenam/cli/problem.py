@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Literal, cast, get_args
 
 import numpy as np
@@ -25,8 +26,7 @@ from sparsenam.tables.columns import (
     read_numbers,
     refuse_odd_cells,
 )
-from sparsenam.tables.text import listed
-from sparsenam.tables.writing import SAID, SHAPES, likely, parser_of, prefers_comma
+from sparsenam.tables.text import SAID, SHAPES, likely, listed, parser_of, prefers_comma
 
 TaskName = Literal["regression", "count", "classification", "survival"]
 
@@ -61,6 +61,15 @@ class TargetRequest:
         options = {"--target": self.target, "--event": self.event, "--exposure": self.exposure}
         named = options | {"--weights": self.weights}
         return tuple((option, name) for option, name in named.items() if name is not None)
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of these columns; raise where one is named twice."""
+        names = [name for _, name in self.used]
+        if len(set(names)) < len(names):
+            where = ", ".join(option for option, _ in self.used)
+            raise InputError(describe(where, "different columns", "one twice", "correct the names"))
+        return names
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,13 +109,41 @@ class LabelledRows:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class TableProblem:
-    """All rows whose target is known, what is to be predicted, and what the user should know about them."""
+class FileProblem:
+    """What is to be predicted from which columns, how many rows are fitted and held out, and where they came from.
+
+    ``seen`` has rows to fit whose y a prediction without columns is made from.
+    """
 
     kind: TargetKind
     target: str
-    rows: LabelledRows
+    names: tuple[str, ...]
+    counts: dict[str, int]
+    seen: LabelledRows
     notes: tuple[str, ...]
+    source: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TableProblem(FileProblem):
+    """A table in memory: all rows whose target is known, and of these the rows to fit and those held out."""
+
+    rows: LabelledRows
+    held_out: LabelledRows | None = None
+
+    def fit(self, estimator: Any, resume: ResumeFile | None = None) -> None:
+        """Fit an estimator on the rows to fit, with a progress bar on a terminal."""
+        rows = self.seen
+        with rows.named():
+            fit_with(estimator, rows.table.native, rows.y, progress=ProgressBar(), resume=resume, **rows.beside)
+
+    def held(self) -> LabelledRows | None:
+        """Return the rows held out."""
+        return self.held_out
+
+    def some(self, count: int) -> LabelledRows:
+        """Return a few of the rows to fit."""
+        return self.seen.take(np.arange(min(count, len(self.seen.y))))
 
 
 def dropping(table: FileTable, names: Sequence[str], used: Collection[str | None]) -> FileTable:
@@ -119,24 +156,17 @@ def dropping(table: FileTable, names: Sequence[str], used: Collection[str | None
 
 def pose(table: FileTable, request: TargetRequest) -> TableProblem:
     """Return the problem that a request makes of a table; rows without a target are dropped."""
-    named = [table.require(name, option) for option, name in request.used]
-    if len(set(named)) < len(named):
-        where = ", ".join(option for option, _ in request.used)
-        raise InputError(describe(where, "different columns", "one twice", "correct the names"))
+    for option, name in request.used:
+        table.require(name, option)
+    named, notes = request.columns, list(table.notes)
     with table.naming_rows():
         missing = np.any([table.cells(name).missing for name in named], axis=0)
     numbers = np.flatnonzero(~missing)
-    notes = list(table.notes)
     if missing.any():
-        count = int(missing.sum())
-        notes.append(f"{count} row{'s' if count > 1 else ''} without {listed(named)} left out.")
+        notes.append(left_out(int(missing.sum()), named))
         table = table.take(numbers)
-    if table.n_rows < FEWEST_ROWS:
-        expected, got = f"at least {FEWEST_ROWS} rows with a target", f"{table.n_rows} rows"
-        raise InputError(describe(str(table.path), expected, got, "give more rows"))
     inputs = table.without(named)
-    if not inputs.names:
-        raise InputError(describe(str(table.path), "columns besides the target", "none", "give a wider table"))
+    check_size(table.path, table.n_rows, inputs.names)
     with table.naming_rows(numbers):
         cells = table.cells(request.target)
         commas = has_commas(table)
@@ -151,9 +181,29 @@ def pose(table: FileTable, request: TargetRequest) -> TableProblem:
         if request.event is not None:
             y = survival_target(_events_of(table.cells(request.event)), y)
         exposure = None if request.exposure is None else numbers_of(table.cells(request.exposure), "--exposure", commas)
-        weights = None if request.weights is None else weights_of(table.cells(request.weights), commas)
+        weights = None if request.weights is None else numbers_of(table.cells(request.weights), "--weights", commas)
+        if weights is not None and (weights < 0).any():
+            row = int(np.argmax(weights < 0))
+            got = ((f"{weights[row]:g}", row),)
+            raise RowError(f"--weights {request.weights!r}", "numbers of at least 0", got, "correct these cells")
     rows = LabelledRows(inputs, y, exposure, numbers, weights)
-    return TableProblem(kind, request.target, rows, tuple(notes))
+    source = {"file": table.path.name, "digest": table.digest.hex()} | ({"reading": " ".join(notes)} if notes else {})
+    counts = {"fit": len(y), "test": 0}
+    return TableProblem(kind, request.target, inputs.names, counts, rows, tuple(notes), source, rows)
+
+
+def left_out(count: int, columns: list[str]) -> str:
+    """Return the sentence about rows in which some columns are missing."""
+    return f"{count:,} row{'s' if count > 1 else ''} without {listed(columns)} left out."
+
+
+def check_size(path: Path, n_rows: int, names: Sequence[str]) -> None:
+    """Raise where a table has too few rows with a target, or no columns to predict from."""
+    if n_rows < FEWEST_ROWS:
+        expected, got = f"at least {FEWEST_ROWS} rows with a target", f"{n_rows} rows"
+        raise InputError(describe(str(path), expected, got, "give more rows"))
+    if not names:
+        raise InputError(describe(str(path), "columns besides the target", "none", "give a wider table"))
 
 
 def _spelt_alike(values: Sequence[str]) -> list[str]:
@@ -169,14 +219,14 @@ def has_commas(table: FileTable) -> bool:
     return prefers_comma(cells.values for name in table.names if (cells := table.cells(name)).stored == "text")
 
 
-def settled_types(problem: TableProblem, fitted: LabelledRows, types: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+def settled_types(problem: TableProblem, types: Mapping[str, str] | None) -> dict[str, Wanted]:
     """Return the kinds of columns for the fit: those asked for, and those that some rows alone would not show.
 
     A cell that cannot be read is found here, before the fit, in whichever row it is.
     """
-    whole = problem.rows.table
-    wanted = check_feature_types(types or None, whole.names, named=True)
-    commas, fitted_commas = has_commas(whole), has_commas(fitted.table)
+    whole, fitted = problem.rows.table, problem.seen.table
+    wanted = check_feature_types(types, whole.names, named=True)
+    commas, fitted_commas = has_commas(whole), has_commas(fitted)
     with problem.rows.named():
         for name in whole.names:
             cells = whole.cells(name)
@@ -190,19 +240,19 @@ def settled_types(problem: TableProblem, fitted: LabelledRows, types: Mapping[st
                 as_numbers(cells, decision.unit, decision.writing)
             if asked is not None or cells.stored != "text":
                 continue
-            some = decide(fitted.table.cells(name), None, fitted_commas)
+            some = decide(fitted.cells(name), None, fitted_commas)
             if (some.kind, some.writing) != (decision.kind, decision.writing):
                 said: list[Wanted] = [words for words, ways in SAID.items() if decision.writing in ways]
-                wanted[name] = said[0] if said else decision.kind
-    return tuple(wanted.items())
+                wanted[name] = said[0] if said else decision.reads
+    return wanted
 
 
-def split(problem: TableProblem, share: float, seed: int) -> tuple[LabelledRows, LabelledRows | None]:
-    """Return the rows to fit on and those held out: every class, or the events, in its share of both."""
+def split(problem: TableProblem, share: float, seed: int) -> TableProblem:
+    """Return a problem with some of its rows held out: every class, or the events, in its share of both parts."""
     check_share(share)
-    rows = problem.rows
     if share == 0:
-        return rows, None
+        return problem
+    rows = problem.rows
     generator = Streams(seed).generator("held out")
     strata = np.zeros(len(rows.y), dtype=np.intp)
     if problem.kind.task in ("classification", "survival"):
@@ -215,65 +265,14 @@ def split(problem: TableProblem, share: float, seed: int) -> tuple[LabelledRows,
         held[members[: min(count, max(members.size - 1, 0))]] = True
     if not held.any():
         held[generator.integers(len(rows.y))] = True
-    return rows.take(np.flatnonzero(~held)), rows.take(np.flatnonzero(held))
+    seen, held_out = rows.take(np.flatnonzero(~held)), rows.take(np.flatnonzero(held))
+    return replace(problem, seen=seen, held_out=held_out, counts={"fit": len(seen.y), "test": len(held_out.y)})
 
 
 def check_share(share: float) -> None:
     """Raise unless a share of rows can be held out."""
     if not 0 <= share < 1:
         raise InputError(describe("--test", "a share from 0 to below 1", f"{share:g}", "write for example 0.2"))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class SplitProblem:
-    """A problem whose rows are in memory: those to fit, and those held out, if there are any."""
-
-    problem: TableProblem
-    fitted: LabelledRows
-    held_out: LabelledRows | None
-
-    @property
-    def kind(self) -> TargetKind:
-        """What is to be predicted."""
-        return self.problem.kind
-
-    @property
-    def target(self) -> str:
-        """The name of the target."""
-        return self.problem.target
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The columns to predict from."""
-        return self.fitted.table.names
-
-    @property
-    def counts(self) -> dict[str, int]:
-        """How many rows are fitted and how many are held out."""
-        return {"fit": len(self.fitted.y), "test": 0 if self.held_out is None else len(self.held_out.y)}
-
-    @property
-    def seen(self) -> LabelledRows:
-        """The rows whose y a prediction without columns is made from."""
-        return self.fitted
-
-    def fit(self, estimator: Any, resume: ResumeFile | None = None) -> None:
-        """Fit an estimator on the rows to fit, with a progress bar on a terminal."""
-        fit_rows(estimator, self.fitted, resume)
-
-    def held(self) -> LabelledRows | None:
-        """Return the rows held out."""
-        return self.held_out
-
-    def some(self, count: int) -> LabelledRows:
-        """Return a few of the rows to fit."""
-        return self.fitted.take(np.arange(min(count, len(self.fitted.y))))
-
-
-def fit_rows(estimator: Any, rows: LabelledRows, resume: ResumeFile | None = None) -> None:
-    """Fit an estimator on some rows, with a progress bar on a terminal."""
-    with rows.named():
-        fit_with(estimator, rows.table.native, rows.y, progress=ProgressBar(), resume=resume, **rows.beside)
 
 
 def find_kind(cells: Cells, request: TargetRequest, commas: bool = False) -> TargetKind:
@@ -388,16 +387,6 @@ def numbers_of(cells: Cells, option: str, commas: bool = False) -> NDArray[np.fl
         got = f"a column of kind {kind}"
         raise InputError(describe(f"{option} {cells.name!r}", "numbers", got, "name another column"))
     return read_numbers(cells, commas)
-
-
-def weights_of(cells: Cells, commas: bool = False) -> NDArray[np.float64]:
-    """Return the cells as weights (rows,); raise one sentence that names a row whose number is none."""
-    weights = numbers_of(cells, "--weights", commas)
-    if (weights < 0).any():
-        row = int(np.argmax(weights < 0))
-        got = ((f"{weights[row]:g}", row),)
-        raise RowError(f"--weights {cells.name!r}", "numbers of at least 0", got, "correct these cells")
-    return weights
 
 
 def classes_of(cells: Cells) -> NDArray[np.generic]:

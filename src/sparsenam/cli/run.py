@@ -7,8 +7,9 @@ import json
 import math
 import time
 import warnings
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -29,51 +30,41 @@ from sklearn.metrics import (
 import sparsenam
 from sparsenam.cli.advice import advise
 from sparsenam.cli.large import LargeProblem
-from sparsenam.cli.problem import LabelledRows, SplitProblem, TargetKind, TargetRequest, fit_rows
+from sparsenam.cli.problem import (
+    LabelledRows,
+    TableProblem,
+    TargetKind,
+    TargetRequest,
+    dropping,
+    pose,
+    settled_types,
+)
+from sparsenam.cli.tables import read_file
 from sparsenam.context import ResumeFile
 from sparsenam.errors import ChoiceWarning, InputError, describe
+from sparsenam.explain import Explanation
 from sparsenam.explain.performance import class_performance, number_performance
 from sparsenam.explain.report import render_report
 from sparsenam.export import ModelFileError
 from sparsenam.families import Family, Quantile
 from sparsenam.files import check_folder, remove, remove_if_empty, remove_leftovers, write_together
 from sparsenam.fitting.strategies import RAMPS
-from sparsenam.selection import FDR
-from sparsenam.tables.cells import far_cells_note
 
 Vector = NDArray[np.float64]
 Left = Literal["nothing", "older", "stages", "early", "preliminary", "complete"]
-Posed = SplitProblem | LargeProblem
+Posed = TableProblem | LargeProblem
 
 ADVICE_SECONDS = 5.0  # for advice on the family, where the fit took less: enough on a slow machine, where it takes 1
 SHOWN_ROWS = 5  # held-out rows explained one by one in the report
 
 
-@dataclass(frozen=True, slots=True)
 class ModelFolder:
-    """The files of a fit, each written whole or not at all."""
+    """The files of a fit, each written whole or not at all; ``stage`` has what a stopped fit had reached."""
 
-    path: Path
-
-    @property
-    def model(self) -> Path:
-        """The model."""
-        return self.path / "model.snam"
-
-    @property
-    def report(self) -> Path:
-        """The report."""
-        return self.path / "report.html"
-
-    @property
-    def metrics(self) -> Path:
-        """What was measured."""
-        return self.path / "metrics.json"
-
-    @property
-    def stage(self) -> Path:
-        """What a stopped fit had reached."""
-        return self.path / "stage.safetensors"
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.model, self.report = path / "model.snam", path / "report.html"
+        self.metrics, self.stage = path / "metrics.json", path / "stage.safetensors"
 
     @property
     def is_preliminary(self) -> bool:
@@ -86,13 +77,21 @@ class ModelFolder:
         is_finished = self.model.exists() and self.report.exists() and not metrics.get("preliminary", False)
         return metrics if metrics and is_finished else None
 
-    def make(self) -> None:
-        """Make the folder; raise before the work where nothing can be written into it."""
+    @contextmanager
+    def made(self) -> Generator[None]:
+        """Make the folder, unless nothing can be written into it; take an empty one away where the work fails."""
         if self.path.exists() and not self.path.is_dir():
             raise InputError(describe("--out", "a folder", f"the file {self.path}", "name another"))
+        was_there = self.path.exists()
         self.path.mkdir(parents=True, exist_ok=True)
         remove_leftovers(self.path)
         check_folder(self.path)
+        try:
+            yield
+        except Exception:
+            if not was_there:
+                remove_if_empty(self.path)
+            raise
 
     def write(self, estimator: Any, metrics: Mapping[str, Any] | None = None, report: str | None = None) -> None:
         """Write a model with what there is about it; report and figures of an older one never stand beside it.
@@ -134,73 +133,60 @@ def findings_of(estimator: Any) -> list[Any]:
 
 @dataclass(frozen=True, slots=True)
 class FitRequest:
-    """How to fit; everything but ``max_seconds`` decides the numbers of the model."""
+    """What to fit and how; all but the setting ``max_seconds`` decides the numbers of the model."""
 
     target: TargetRequest
-    test: float = 0.2
-    seed: int = 0
-    alpha: float | Literal["auto"] = "auto"
-    rule: str = "compact"
-    max_features: int | None = None
-    keep: tuple[str, ...] = ()
-    types: tuple[tuple[str, str], ...] = ()
-    max_seconds: float | None = None
-    pairs: int | str | tuple[tuple[str, str], ...] | None = None  # None for the estimators' default
-    heredity: str = "none"
-    shapes: tuple[tuple[str, str], ...] = ()
-    fdr: float | None = None
-    drop: tuple[str, ...] = ()
+    settings: Mapping[str, Any]  # parameters of the estimator
+    test: float = 0.0
+    drop: Sequence[str] = ()
+
+    @property
+    def seed(self) -> int:
+        """The seed."""
+        return self.settings["random_state"]
 
     def fingerprint(self, content: bytes) -> str:
         """Return a digest of what stands for the table's content, and of what decides the numbers."""
-        settings = asdict(replace(self, max_seconds=None))
-        digest = hashlib.sha256(json.dumps([sparsenam.__version__, settings], sort_keys=True).encode())
-        digest.update(content)
-        return digest.hexdigest()
+        decisive = replace(self, settings={**self.settings, "max_seconds": None})
+        return hashlib.sha256(repr((sparsenam.__version__, decisive)).encode() + content).hexdigest()
 
     @property
     def needs_memory(self) -> bool:
         """Whether the fit needs all rows at once."""
         survival = self.target.event is not None or self.target.task == "survival"
-        return self.pairs not in (None, 0) or bool(self.shapes) or survival
+        return self.settings.get("pairs") not in (None, 0) or self.settings["shapes"] is not None or survival
+
+    def read(self, table: Path, max_bytes: int) -> TableProblem:
+        """Return the problem that the request makes of a table in a file."""
+        used = [name for _, name in self.target.used]
+        inputs = dropping(read_file(table, max_bytes, used), self.drop, (*used, *(self.settings["always_keep"] or ())))
+        return pose(inputs, self.target)
+
+    def settled(self, problem: Posed) -> FitRequest:
+        """Return the same with the kinds of columns that the whole table shows, not only the rows to fit."""
+        if isinstance(problem, LargeProblem):
+            return self
+        types = settled_types(problem, self.settings["feature_types"])
+        return replace(self, settings={**self.settings, "feature_types": types or None})
 
     def estimator(self, kind: TargetKind) -> Any:
         """Return the unfitted estimator for a kind of target."""
-        settings = self._settings(
-            alpha=self.alpha,
-            rule=self.rule if self.fdr is None else FDR(self.fdr),
-            max_features=self.max_features,
-            max_seconds=self.max_seconds,
-            shapes=dict(self.shapes) or None,
-        )
-        if self.pairs is not None:
-            settings["pairs"] = list(self.pairs) if isinstance(self.pairs, tuple) else self.pairs
-        settings["heredity"] = self.heredity
         if kind.task == "survival":
-            return sparsenam.SNAMSurvival(**settings)
-        if kind.task == "classification":
-            return sparsenam.SNAMClassifier(family=kind.family or "auto", **settings)
-        return sparsenam.SNAMRegressor(family=_family_of(kind), **settings)
+            return sparsenam.SNAMSurvival(**self.settings, verbose=False)
+        model = sparsenam.SNAMClassifier if kind.task == "classification" else sparsenam.SNAMRegressor
+        return model(family=_family_of(kind), **self.settings, verbose=False)
 
     def convex_estimator(self, kind: TargetKind, alpha: float | Literal["auto"]) -> Any:
         """Return the unfitted convex model that chooses the columns of such a fit, with nothing after it."""
-        settings = self._settings(alpha=alpha, width=RAMPS)
-        if kind.task == "classification":
-            return sparsenam.RandomFeatureSNAMClassifier(family=kind.family or "auto", **settings)
-        return sparsenam.RandomFeatureSNAMRegressor(family=_family_of(kind), **settings)
-
-    def _settings(self, **more: Any) -> dict[str, Any]:
-        return more | {
-            "always_keep": list(self.keep) or None,
-            "feature_types": dict(self.types) or None,
-            "random_state": self.seed,
-            "verbose": False,
-        }
+        shared = {name: self.settings[name] for name in ("always_keep", "feature_types", "random_state")}
+        of_classes = kind.task == "classification"
+        model = sparsenam.RandomFeatureSNAMClassifier if of_classes else sparsenam.RandomFeatureSNAMRegressor
+        return model(family=_family_of(kind), alpha=alpha, width=RAMPS, **shared, verbose=False)
 
 
 def _family_of(kind: TargetKind) -> str | Family:
-    """Return the family for a target of numbers, with the level of a quantile."""
-    return Quantile(kind.quantile) if kind.quantile is not None else kind.family or "gaussian"
+    """Return the family for a kind of target, with the level of a quantile."""
+    return Quantile(kind.quantile) if kind.quantile is not None else kind.family or "auto"
 
 
 class FitStopped(Exception):  # noqa: N818  # it is no error
@@ -215,19 +201,6 @@ def run_fit(
     problem: Posed, request: FitRequest, folder: ModelFolder, fingerprint: str, *, resume: bool
 ) -> Mapping[str, Any]:
     """Fit, measure and write; return the metrics, or raise `FitStopped` when the user stops it."""
-    was_there = folder.path.exists()
-    folder.make()
-    try:
-        return _run(problem, request, folder, fingerprint, resume=resume)
-    except Exception:
-        if not was_there:
-            remove_if_empty(folder.path)
-        raise
-
-
-def _run(
-    problem: Posed, request: FitRequest, folder: ModelFolder, fingerprint: str, *, resume: bool
-) -> Mapping[str, Any]:
     if not resume:
         remove(folder.stage)
     stage = ResumeFile(folder.stage)
@@ -240,12 +213,14 @@ def _run(
             problem.fit(estimator, stage)
         metrics["seconds"] = round(time.perf_counter() - started, 3)
         held = problem.held()
-        metrics |= _facts(problem, estimator, held)
-        metrics["advice"] = _advice(problem, request, metrics)
+        metrics["rows"] = _counts(problem, held)
+        metrics["test"] = None if held is None else _finite(measure(estimator, problem.kind, problem.seen, held))
         _remember(estimator, problem, request.target, metrics)
+        explanation = estimator.explain()
+        metrics |= _facts(problem, estimator, explanation)
+        metrics["advice"] = _advice(problem, request, metrics)
         shown = problem.some(SHOWN_ROWS) if held is None else held
         local = _shown_rows(estimator, shown, held_out=held is not None)
-        explanation = estimator.explain()
         if held is not None:
             card = explanation.card | _performance(estimator, problem.kind, held)
             explanation = replace(explanation, card=card)
@@ -264,13 +239,12 @@ def _run(
 def _advice(problem: Posed, request: FitRequest, metrics: Mapping[str, Any]) -> str | None:
     """Return the advice to take another family, in about as much time as the fit took; None where there is none."""
     seconds = metrics["seconds"]
-    left = math.inf if request.max_seconds is None else request.max_seconds - seconds
-    left = min(left, max(seconds, ADVICE_SECONDS))
+    allowed = request.settings["max_seconds"]
+    left = min(math.inf if allowed is None else allowed - seconds, max(seconds, ADVICE_SECONDS))
     given = request.target.family is not None or problem.kind.task != "regression"
-    if given or metrics["cut_short"] is not None or not isinstance(problem, SplitProblem):
+    if given or metrics["cut_short"] is not None or isinstance(problem, LargeProblem):
         return None
-    found = advise(problem.fitted, metrics["kept"], dict(request.types), request.seed, left)
-    return None if found is None else found.sentence
+    return advise(problem.seen, metrics["kept"], request.settings["feature_types"] or {}, request.seed, left)
 
 
 def _leave_preliminary(
@@ -280,39 +254,30 @@ def _leave_preliminary(
 
     The penalised convex solution is there at once, only shrunken.
     """
-    choice = stage.recall("choice")
-    alpha = stage.reached if choice is None else float(choice.facts["alpha"])
     if folder.finished_fit() is not None:
         return "older"  # a finished model is worth more than a preliminary one
     if isinstance(problem, LargeProblem):  # a preliminary model would need one more pass
-        return "nothing" if choice is None else "stages"
-    if alpha is None or problem.kind.task == "survival":
+        return "stages" if stage.has_stages else "nothing"
+    if stage.reached is None or problem.kind.task == "survival":
         return "nothing"
-    when = "while columns were chosen" if choice is None else "after columns were chosen"
-    quick = request.convex_estimator(problem.kind, alpha)
-    fit_rows(quick, problem.fitted)
-    sentence = f"The fit was stopped {when}: this is a preliminary model, whose effects are too small."
-    quick.summary_ = replace(quick.summary_, cut_short=sentence)
-    told = {**metrics, **_facts(problem, quick, None), "preliminary": True}
-    _remember(quick, problem, request.target, told)
-    folder.write(quick, told)
-    return "early" if choice is None else "preliminary"
+    quick = request.convex_estimator(problem.kind, stage.reached)
+    problem.fit(quick)
+    told = {**metrics, "rows": _counts(problem, None), "test": None}
+    _remember(quick, problem, request.target, told, preliminary="after" if stage.chosen else "while")
+    folder.write(quick, told | _facts(problem, quick, quick.explain()) | {"preliminary": True})
+    return "preliminary" if stage.chosen else "early"
 
 
-def _remember(estimator: Any, problem: Posed, asked: TargetRequest, metrics: Mapping[str, Any]) -> None:
+def _remember(estimator: Any, problem: Posed, asked: TargetRequest, metrics: Mapping[str, Any], **more: str) -> None:
     """Let a model know its target, its scores on held-out rows and where its rows came from, as its file will."""
     counts = metrics["rows"]
-    source = {"rows fitted": f"{counts['fit']}", "rows held out": f"{counts['test']}"}
-    if isinstance(problem, SplitProblem):
-        table = problem.fitted.table
-        source = {"file": table.path.name, "digest": table.digest.hex()} | source
-        source |= {"reading": " ".join(problem.problem.notes)} if problem.problem.notes else {}
-    else:
-        source = {"file": problem.path.name} | source
+    rows = {"rows fitted": f"{counts['fit']}", "rows held out": f"{counts['test']}"}
     named = {"exposure": asked.exposure, "weights": asked.weights}
-    source |= {what: name for what, name in named.items() if name is not None}
+    columns = {what: name for what, name in named.items() if name is not None}
     scores = None if metrics["test"] is None else _named_scores(metrics["test"])
-    estimator.summary_ = replace(estimator.summary_, target=problem.target, scores=scores, source=source)
+    facts = {"target": problem.target, "scores": scores, "source": problem.source | rows | columns}
+    summary = replace(estimator.summary_, **facts, **more)
+    estimator.fit_ = replace(estimator.fit_, summary=summary)
 
 
 def _named_scores(errors: Mapping[str, Any]) -> dict[str, float | None]:
@@ -326,34 +291,26 @@ def _named_scores(errors: Mapping[str, Any]) -> dict[str, float | None]:
     return scores | {key.replace("_", " "): value for key, value in errors.items() if key not in known}
 
 
-def _facts(problem: Posed, estimator: Any, held: LabelledRows | None) -> dict[str, Any]:
-    """Return what metrics.json says about a fitted model, measured on rows held out, if there are any."""
-    support = np.asarray(estimator.get_support())
-    names = np.array(problem.names, dtype=object)
-    evidence, found = estimator.evidence_, estimator.fdr_
-    cut_short = estimator.summary_.cut_short
-    told = [] if found is None else [found.sentence(), *found.notes()]
-    told += [] if evidence is None else evidence.notes()
-    told += far_cells_note((column.name, column.description) for column in estimator.encoder_.columns)
+def _facts(problem: Posed, estimator: Any, explanation: Explanation) -> dict[str, Any]:
+    """Return what metrics.json says about a fitted model, besides what was measured."""
+    support, names = np.asarray(estimator.get_support()), np.array(problem.names, dtype=object)
     return {
         "schema": 2,
         "sparsenam": sparsenam.__version__,
         "preliminary": False,
-        "cut_short": cut_short,
+        "cut_short": explanation.card["cut_short"],
         "task": problem.kind.task,
         "reason": problem.kind.reason,
         "family": estimator.model_.family.name,
         "target": problem.target,
-        "rows": _counts(problem, held),
         "columns": len(names),
         "kept": names[support].tolist(),
         "dropped": names[~support].tolist(),
         "pairs": [list(pair) for pair in estimator.interactions_],
         "alpha": float(estimator.alpha_),
-        "explained": None if evidence is None else {"share": evidence.gain, "error": evidence.gain_error},
-        "notes": [*([] if cut_short is None else [cut_short]), *told],
-        "fdr": None if found is None else found.to_dict(),
-        "test": None if held is None else _finite(measure(estimator, problem.kind, problem.seen, held)),
+        "explained": explanation.card["explained"],
+        "notes": list(explanation.notes),
+        "fdr": None if estimator.fdr_ is None else estimator.fdr_.to_dict(),
     }
 
 

@@ -1,39 +1,38 @@
 """Tables from files and back: CSV, TSV, JSON lines, Excel and Parquet, plain or compressed, or standard input.
 
 Cells of a text file stay text: whether a column is a number, a category or a date is decided once, in `tables`, by
-the same rules whichever library is installed, and a postal code keeps its zero. A file is read once, as a stream.
+the same rules, and a postal code keeps its zero. A file is opened once.
 """
 
 from __future__ import annotations
 
 import csv
 import gzip
+import hashlib
 import io
 import sys
 import warnings
 import zlib
-from collections.abc import Collection, Generator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterable, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsenam.cli.csv_text import MAX_BYTES, Metered, named_columns, read_rows
-from sparsenam.cli.records import read_excel, read_json_lines
+from sparsenam.cli.options import MAX_BYTES
+from sparsenam.cli.text_files import damaged, named_columns, read_excel, read_json_lines, read_lines, too_large
 from sparsenam.errors import ExtremeCellWarning, InputError, RowError, RowNumbers, describe, nearest
 from sparsenam.files import write_atomically
 from sparsenam.tables.arrow_rows import index_names
 from sparsenam.tables.cells import Cells, coded
 from sparsenam.tables.columns import decide, read_numbers
-from sparsenam.tables.frame import Frame, read_series
+from sparsenam.tables.frame import Frame, read_series, some_rows
 from sparsenam.tables.text import listed, number_in
-
-Texts = dict[str, list[str | None]]
 
 SEPARATORS = {".csv": ",", ".tsv": "\t", ".txt": ","}
 PARQUET = (".parquet", ".pq")
@@ -46,70 +45,75 @@ FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")  # what a spreadsheet may take
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FileTable:
-    """Columns of a file; ``data`` is a frame of narwhals, or lists of text where no such library is installed.
+    """Columns of a file by their names, as lists of text, or as series of narwhals where they came from Parquet.
 
     ``digest`` is that of the file's bytes, as they were when they were read; ``notes`` say how they were read.
     """
 
-    data: nw.DataFrame[Any] | Texts
+    columns: Mapping[str, list[str | None] | nw.Series[Any]]
     path: Path = Path("the table")
     digest: bytes = b""
     notes: tuple[str, ...] = ()
+    _known: dict[str, Cells] = field(default_factory=dict[str, Cells])  # columns that were read, which takes long
 
     @property
     def names(self) -> tuple[str, ...]:
         """The columns' names."""
-        return tuple(self.data) if isinstance(self.data, dict) else tuple(self.data.columns)
+        return tuple(self.columns)
 
     @property
     def n_rows(self) -> int:
         """The number of rows."""
-        return len(next(iter(self.data.values()))) if isinstance(self.data, dict) else len(self.data)
+        return len(next(iter(self.columns.values()), ()))
 
     @property
     def native(self) -> Any:
         """The table as estimators take it."""
-        if not isinstance(self.data, dict):
-            return self.data.to_native()
-        columns = tuple(coded(name, "text", cells) for name, cells in self.data.items())
-        return Frame(self.names, True, self.n_rows, columns)
+        return Frame(self.names, True, self.n_rows, tuple(map(self.cells, self.names)))
 
     def cells(self, name: str) -> Cells:
         """Return one column as read."""
-        if isinstance(self.data, dict):
-            return coded(name, "text", self.data[name])
-        return read_series(name, self.data[name])
+        if name not in self._known:
+            column = self.columns[name]
+            self._known[name] = coded(name, "text", column) if isinstance(column, list) else read_series(name, column)
+        return self._known[name]
 
     def texts(self, name: str) -> list[str]:
         """Return one column as it is written into a text file, empty where missing."""
-        cells = self.data[name] if isinstance(self.data, dict) else self.data[name].to_list()
+        column = self.columns[name]
+        cells: list[Any] = column if isinstance(column, list) else column.to_list()
         return ["" if cell is None or cell != cell else str(cell) for cell in cells]
 
     def typed(self, name: str) -> list[Any]:
         """Return one column as it is written into a Parquet file: a text that is a number in every cell as numbers."""
-        if not isinstance(self.data, dict) and not isinstance(self.data[name].dtype, nw.String | nw.Object):
-            return self.data[name].to_list()
+        column = self.columns[name]
+        if not isinstance(column, list) and column.dtype != nw.String:
+            return column.to_list()
         if decide(cells := self.cells(name), None).kind == "number" and not cells.missing.all():
             return [None if number != number else number for number in read_numbers(cells).tolist()]
         return [text or None for text in self.texts(name)]
 
     def take(self, rows: NDArray[np.intp]) -> FileTable:
         """Return some rows."""
-        indices = rows.tolist()
-        if isinstance(self.data, dict):
-            taken: Texts = {name: [cells[index] for index in indices] for name, cells in self.data.items()}
-            return replace(self, data=taken)
-        return replace(self, data=self.data[indices])
+        indices: list[int] = rows.tolist()
+        taken = {
+            name: [column[index] for index in indices] if isinstance(column, list) else column[indices]
+            for name, column in self.columns.items()
+        }
+        return replace(
+            self, columns=taken, _known={name: some_rows(cells, rows) for name, cells in self._known.items()}
+        )
 
-    def select(self, names: Sequence[str]) -> FileTable:
+    def select(self, names: Iterable[str]) -> FileTable:
         """Return some columns, in this order."""
-        if isinstance(self.data, dict):
-            return replace(self, data={name: self.data[name] for name in names})
-        return replace(self, data=self.data.select(*names))
+        columns = {name: self.columns[name] for name in names}
+        return replace(
+            self, columns=columns, _known={name: self._known[name] for name in columns if name in self._known}
+        )
 
     def without(self, names: Collection[str]) -> FileTable:
         """Return all columns but some."""
-        return self.select([name for name in self.names if name not in names])
+        return self.select(name for name in self.names if name not in names)
 
     def require(self, name: str, option: str) -> str:
         """Return the name of a column; raise when there is none of it."""
@@ -145,35 +149,34 @@ def read_file(path: Path, max_bytes: int = MAX_BYTES, used: Collection[str | Non
     labels of rows that pandas wrote into a file are left out, but for those.
     """
     if path == STREAM:
-        return _table(path, sys.stdin.buffer, max_bytes, used)
-    if not path.is_file():
+        packed = sys.stdin.buffer.read(max_bytes + 1)
+        ending, is_compressed = "", packed.startswith(b"\x1f\x8b")
+    elif not path.is_file():
         got = "a folder" if path.is_dir() else "a device or pipe" if path.exists() else "none of that name"
         raise InputError(describe(str(path), "a file", got, "correct the path"))
-    _ending(path)
-    with path.open("rb") as file:
-        return _table(path, file, max_bytes, used)
-
-
-def _table(path: Path, file: BinaryIO, max_bytes: int, used: Collection[str | None] | None) -> FileTable:
-    packed = Metered(file, None if path.suffix.lower() == ".gz" else max_bytes, path)
-    stream: io.BufferedReader[Any] = io.BufferedReader(packed, 1 << 16)
-    ending, is_compressed = _ending(path) if path != STREAM else ("", stream.peek(2)[:2] == b"\x1f\x8b")
+    else:
+        ending, is_compressed = _ending(path)
+        with path.open("rb") as file:
+            packed = file.read(-1 if is_compressed else max_bytes + 1)
+    content = packed
     try:
         if is_compressed:
-            stream = io.BufferedReader(Metered(gzip.GzipFile(fileobj=stream), max_bytes, path), 1 << 16)
-        data, notes = _read(path, stream, ending or _ending_by(stream), used, max_bytes)
+            content = gzip.GzipFile(fileobj=io.BytesIO(packed)).read(max_bytes + 1)
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise InputError(describe(str(path), "a gzip file", str(error), "compress it again")) from error
-    table = FileTable(data, path, packed.digest(), tuple(notes))
+    if len(content) > max_bytes:
+        raise too_large(path, max_bytes)
+    table = replace(
+        _read(path, content, ending or _ending_by(content), max_bytes, used), digest=hashlib.sha256(packed).digest()
+    )
     if not table.names or not table.n_rows:
         raise InputError(describe(str(path), "a header and rows", "no rows", "give a table with rows"))
     return table if used is None else _without_labels(table, used)
 
 
-def _ending_by(stream: io.BufferedReader[Any]) -> str:
-    """Return the end that the name of a stream's file would have."""
-    start = stream.peek(64)
-    return FIRST_BYTES.get(start[:4], ".jsonl" if start.lstrip().startswith(b"{") else ".csv")
+def _ending_by(content: bytes) -> str:
+    """Return the end that the name of a file would have, by its first bytes."""
+    return FIRST_BYTES.get(content[:4], ".jsonl" if content[:64].lstrip().startswith(b"{") else ".csv")
 
 
 def _without_labels(table: FileTable, used: Collection[str | None]) -> FileTable:
@@ -190,30 +193,54 @@ def _without_labels(table: FileTable, used: Collection[str | None]) -> FileTable
     )
 
 
-def _read(
-    path: Path, stream: io.BufferedReader[Any], ending: str, used: Collection[str | None] | None, max_bytes: int
-) -> tuple[nw.DataFrame[Any] | Texts, Sequence[str]]:
+def _read(path: Path, content: bytes, ending: str, max_bytes: int, used: Collection[str | None] | None) -> FileTable:
     if ending in PARQUET:
-        return _parquet(path, stream.read(), used, max_bytes)
+        return _parquet(path, content, max_bytes, used)
     if ending in EXCEL:
-        read = read_excel(path, stream.read(), max_bytes)
+        read = read_excel(path, content, max_bytes)
     elif ending in JSON_LINES:
-        read = read_json_lines(path, stream)
+        read = read_json_lines(path, content)
     else:
-        read = read_rows(path, stream, None if ending != ".tsv" else SEPARATORS[ending])
-    return _framed(dict(zip(read.names, read.columns, strict=True))), read.notes
+        read = read_lines(path, content, None if ending != ".tsv" else SEPARATORS[ending])
+    return FileTable(dict(zip(read.names, read.columns, strict=True)), path, notes=read.notes)
 
 
-def _framed(columns: Texts) -> nw.DataFrame[Any] | Texts:
-    """Return columns of text as a frame of the first library that is there, else as they are."""
-    for library in ("polars", "pandas"):
-        try:
-            frames = _library(library)
-        except ImportError:
-            continue
-        kind: dict[str, Any] = {"schema": dict.fromkeys(columns, frames.String)} if library == "polars" else {}
-        return nw.from_native(frames.DataFrame(columns, **(kind or {"dtype": object})), eager_only=True)
-    return columns
+def _parquet(path: Path, content: bytes, max_bytes: int, used: Collection[str | None] | None) -> FileTable:
+    """Return the table in a Parquet file, without the labels of rows that pandas wrote into it unless they are used.
+
+    Repeated cells take next to no room in such a file, so eight bytes are counted for each.
+    """
+    parquet = _library("pyarrow.parquet", path, "convert the file to CSV")
+    try:
+        footer = parquet.read_metadata(io.BytesIO(content))
+        size = sum(footer.row_group(index).total_byte_size for index in range(footer.num_row_groups))
+        size = max(8 * footer.num_rows * footer.num_columns, size)
+        table = None if size > max_bytes else parquet.read_table(io.BytesIO(content))
+    except Exception as error:  # the library has errors of several classes for a damaged file
+        raise damaged(path, "a Parquet file", error, "write the file again") from error
+    if table is None:
+        raise too_large(path, max_bytes, f"{size:,}")
+    labels = (
+        []
+        if used is None
+        else [name for name in index_names(table.schema) if name in table.column_names and name not in used]
+    )
+    labels = labels if len(labels) < table.num_columns else []
+    notes = (f"{listed(labels)} numbers the rows: left out.",) if labels else ()
+    frame = nw.from_native(table, eager_only=True)
+    columns = {name: frame[name] for name in frame.columns if name not in labels}
+    names = [name.strip() for name in columns]
+    named_columns(path, names, [["1"]] * len(names))
+    return FileTable(dict(zip(names, columns.values(), strict=True)), path, notes=notes)
+
+
+def _library(name: str, path: Path, remedy: str) -> Any:
+    """Return a module of pyarrow; raise one sentence where it is not installed."""
+    try:
+        return import_module(name)
+    except ImportError as error:
+        expected, remedy = "pyarrow, for Parquet", f"install sparsenam[files], or {remedy}"
+        raise InputError(describe(str(path), expected, "none installed", remedy)) from error
 
 
 def check_writable(path: Path) -> None:
@@ -223,14 +250,14 @@ def check_writable(path: Path) -> None:
     if Path(path.name.lower().removesuffix(".gz")).suffix not in SEPARATORS and path.suffix.lower() not in PARQUET:
         expected = "a name that ends in .csv, .tsv (with .gz after it to compress) or .parquet"
         raise InputError(describe("--out", expected, repr(path.name), "choose another name"))
-    check_place(path)
+    check_place(path, "--out")
 
 
-def check_place(path: Path) -> None:
-    """Raise unless a file can be there."""
-    if not path.parent.is_dir() or path.is_dir():
+def check_place(path: Path | None, option: str) -> None:
+    """Raise unless a file can be at a path, where one is named."""
+    if path is not None and (not path.parent.is_dir() or path.is_dir()):
         got = f"{path.parent}, which is not there" if not path.is_dir() else f"{path}, which is a folder"
-        raise InputError(describe("--out", "a file in a folder", got, "make the folder or choose another"))
+        raise InputError(describe(option, "a file in a folder", got, "make the folder or choose another"))
 
 
 def write_table(
@@ -249,7 +276,10 @@ def write_table(
         names.append(unused)
     if path.suffix.lower() in PARQUET:
         cells = [*(table.typed(name) for name in table.names), *more.values()]
-        write_atomically(path, _as_parquet(path, dict(zip(names, cells, strict=True))))
+        arrow, written = _library("pyarrow", path, "write a .csv"), io.BytesIO()
+        parquet = _library("pyarrow.parquet", path, "write a .csv")
+        parquet.write_table(arrow.table(dict(zip(names, cells, strict=True))), written)
+        write_atomically(path, written.getvalue())
         return
     texts = [*map(table.texts, table.names), *([*map(_as_text, added)] for added in more.values())]
     if quote_formulas:
@@ -272,20 +302,6 @@ def _as_text(cell: str | float) -> str:
     return cell if isinstance(cell, str) else repr(float(cell) + 0.0)
 
 
-def _as_parquet(path: Path, columns: Mapping[str, Sequence[Any]]) -> bytes:
-    """Return a Parquet file of columns, made by the first library that is there: polars or pyarrow."""
-    for library in ("polars", "pyarrow"):
-        try:
-            _library(library)
-        except ImportError:
-            continue
-        buffer = io.BytesIO()
-        nw.from_dict(columns, backend=library).write_parquet(buffer)
-        return buffer.getvalue()
-    remedy = "install polars or pyarrow, or write a .csv"
-    raise InputError(describe(str(path), "a library that writes Parquet", "none installed", remedy))
-
-
 def _no_formula(text: str) -> str:
     return f"'{text}" if text.startswith(FORMULA_STARTS) and number_in(text) is None else text
 
@@ -298,59 +314,3 @@ def _ending(path: Path) -> tuple[str, bool]:
         expected = "a name that ends in .csv, .tsv, .txt, .jsonl, .xlsx or .parquet, with .gz after it if compressed"
         raise InputError(describe(str(path), expected, repr(path.name), "convert or rename the file"))
     return ending, name.endswith(".gz")
-
-
-def _library(name: str) -> Any:
-    """Return a library that may not be installed; ImportError where it is not."""
-    return import_module(name)
-
-
-def _parquet(
-    path: Path, content: bytes, used: Collection[str | None] | None, max_bytes: int
-) -> tuple[nw.DataFrame[Any], Sequence[str]]:
-    """Return the frame of the first library that is there: polars, pyarrow or pandas."""
-    readers = (("polars", "read_parquet"), ("pyarrow.parquet", "read_table"), ("pandas", "read_parquet"))
-    for library, reader in readers:
-        try:
-            read = getattr(_library(library), reader)
-            labels = _check_parquet(path, content, max_bytes)
-            frame = nw.from_native(read(io.BytesIO(content)), eager_only=True)
-        except ImportError:  # the next library may be there
-            continue
-        except InputError:
-            raise
-        except Exception as error:  # each library has errors of another class for a damaged file
-            got = str(error).splitlines()[0] if str(error) else type(error).__name__
-            raise InputError(describe(str(path), "a Parquet file", got, "write the file again")) from error
-        left_out = [] if used is None else [name for name in labels if name in frame.columns and name not in used]
-        if left_out and len(left_out) < len(frame.columns):
-            return _stripped(path, frame.drop(left_out)), [f"{listed(left_out)} numbers the rows: left out."]
-        return _stripped(path, frame), []
-    remedy = "install polars, pyarrow or pandas with pyarrow, or convert the file to CSV"
-    raise InputError(describe(str(path), "a library that reads Parquet", "none installed", remedy))
-
-
-def _stripped(path: Path, frame: nw.DataFrame[Any]) -> nw.DataFrame[Any]:
-    """Return a frame whose columns have names without blanks around them."""
-    stripped = {name: name.strip() for name in frame.columns}
-    named_columns(path, list(stripped.values()), [["1"]] * len(stripped), ())
-    return frame.rename({name: short for name, short in stripped.items() if name != short})
-
-
-def _check_parquet(path: Path, content: bytes, max_bytes: int) -> tuple[str, ...]:
-    """Raise where a Parquet file says that it is too large; return the labels of rows that pandas wrote into it.
-
-    Repeated cells take next to no room in such a file, so eight bytes are counted for each.
-    """
-    try:
-        footer = _library("pyarrow.parquet").read_metadata(io.BytesIO(content))
-        cells, labels = footer.num_rows * footer.num_columns, index_names(footer.schema.to_arrow_schema())
-        packed = sum(footer.row_group(index).total_byte_size for index in range(footer.num_row_groups))
-    except ImportError:
-        lazy = _library("polars").scan_parquet(io.BytesIO(content))
-        rows = lazy.select(_library("polars").len()).collect().item()
-        cells, labels, packed = rows * len(lazy.collect_schema()), (), 0
-    if max(8 * cells, packed) > max_bytes:
-        got, remedy = f"{max(8 * cells, packed):,}", "raise --max-bytes if the memory is there"
-        raise InputError(describe(str(path), f"at most {max_bytes:,} bytes once unpacked", got, remedy))
-    return tuple(labels)

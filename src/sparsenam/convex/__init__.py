@@ -2,7 +2,7 @@
 
 from sparsenam.convex.design import GroupedDesign, grouped_design
 from sparsenam.convex.path import alpha_max, convex_path
-from sparsenam.convex.problem import Certificate, ConvexPoint, certify
+from sparsenam.convex.problem import Certificate, ConvexPoint, certify, convex_problem
 from sparsenam.convex.relaxed import refit_on
 from sparsenam.convex.squared import GramCache
 
@@ -14,6 +14,7 @@ __all__ = [
     "alpha_max",
     "certify",
     "convex_path",
+    "convex_problem",
     "grouped_design",
     "refit_on",
 ]

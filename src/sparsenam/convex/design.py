@@ -8,17 +8,15 @@ Demmler and Reinsch (1975).
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeAlias, cast
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from sparsenam.errors import InputError, describe
-from sparsenam.networks import MLPBank
+from sparsenam.model import FittedCurve
 from sparsenam.tables.sample import Matrix, Vector
 
 # numbers are mean test MSE of the synthetic regression, ten seeds, floor 1.0
@@ -64,6 +62,11 @@ class Ramps:
         partly = np.bincount(interval, weights * u, minlength=self.size)
         beyond = np.cumsum(inside[::-1])[::-1] - inside
         return (beyond + partly) / weights.sum()
+
+    def curve(self, rises: Matrix) -> FittedCurve:
+        """Return Σₖ cₖ rampₖ for coefficients c of shape (m, outputs): 0 at the first knot, level beyond the ends."""
+        values = np.concatenate([np.zeros((1, rises.shape[1])), np.cumsum(rises, axis=0)])
+        return FittedCurve.level_beyond(self.knots, values)
 
 
 def bend_roughness(ramps: Ramps) -> Matrix:
@@ -151,49 +154,6 @@ def _apart(knots: Vector) -> Vector:
     result = knots[kept]
     result[-1] = knots[-1]
     return result
-
-
-def ramp_bank(
-    ramps: Sequence[Ramps], coefficients: Sequence[Matrix], outputs: int, activation: str = "clipped_relu"
-) -> tuple[MLPBank, Tensor]:
-    """Return the bank whose sub-network j is Σₖ cₖ clip((x - tₖ)/hₖ, 0, 1), and its θ in double precision.
-
-    With ``activation="relu"`` the units are hinges, max((x - tₖ)/hₖ, 0).
-
-    Parameters
-    ----------
-    ramps
-        The ramps of each term.
-    coefficients
-        c of each term, shape (m_j, outputs).
-    """
-    slopes = [1.0 / np.diff(each.knots) for each in ramps]
-    shifts = [-each.knots[:-1] * slope for each, slope in zip(ramps, slopes, strict=True)]
-    return unit_bank(slopes, shifts, coefficients, outputs, activation)
-
-
-def unit_bank(
-    slopes: Sequence[Vector],
-    shifts: Sequence[Vector],
-    coefficients: Sequence[Matrix],
-    outputs: int,
-    activation: str = "clipped_relu",
-) -> tuple[MLPBank, Tensor]:
-    """Return the bank whose sub-network j is Σₖ cₖ activation(aₖ x + bₖ), and its θ.
-
-    ``slopes`` a and ``shifts`` b have shape (m_j,), ``coefficients`` c shape (m_j, outputs). The bank is as
-    wide as its widest sub-network; narrower ones are padded with zeros. θ has shape (terms, size).
-    """
-    sizes = [slope.size for slope in slopes]
-    width = max(sizes, default=1)
-    bank = MLPBank((width,), outputs, activation, np.array(sizes, dtype=np.intp).reshape(-1, 1))
-    theta = torch.zeros(len(sizes), bank.size, dtype=torch.float64)
-    weight, bias, output = bank.tensors(theta)  # views of θ
-    for term, size in enumerate(sizes):
-        weight[term, 0, :size] = torch.as_tensor(slopes[term])
-        bias[term, 0, :size] = torch.as_tensor(shifts[term])
-        output[term, :size] = torch.as_tensor(coefficients[term])
-    return bank, theta
 
 
 Array: TypeAlias = NDArray[np.float64]
@@ -362,15 +322,14 @@ class DenseDesign(GroupedDesign):
 
     def products(self, vectors: Array) -> Floats:
         """Return Qᵀv of all groups, one pass over the whole design."""
-        matrix = torch.from_numpy(self.blocks.reshape(-1, self.n_rows))  # pyright: ignore[reportUnknownMemberType]
-        given = torch.from_numpy(vectors.astype(self.dtype))  # pyright: ignore[reportUnknownMemberType]
+        matrix, given = self.blocks.reshape(-1, self.n_rows), vectors.astype(self.dtype)
         if len(given) == 1:
             product = (matrix @ given[0])[:, None]
         elif self.n_rows < LONG:
             product = matrix @ given.T
         else:
             product = (given @ matrix.T).T
-        return product.numpy().reshape(self.n_groups, self.width, len(vectors))
+        return product.reshape(self.n_groups, self.width, len(vectors))
 
 
 def grouped_design(

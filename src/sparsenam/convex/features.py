@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from scipy.linalg import block_diag
-from torch import Tensor
 
-from sparsenam.convex.design import FREEDOM, ROUNDING, Ramps, bend_roughness, distinct, place_ramps, ramp_bank
+from sparsenam.convex.design import FREEDOM, ROUNDING, Ramps, bend_roughness, distinct, place_ramps
 from sparsenam.convex.knots import KnotDesign, TermAtKnots, knot_design
 from sparsenam.convex.moments import PlacedRows
+from sparsenam.model import FittedCurve
+from sparsenam.model.additive import Functions, network_functions
 from sparsenam.networks import MLPBank
 from sparsenam.tables import PreparedSample
 from sparsenam.tables.sample import Grouping, Matrix, Vector
@@ -63,20 +63,6 @@ class LevelColumns:
     def n_frequent(self) -> int:
         """Number of levels with a column each."""
         return int(self.column.max(initial=-1)) + 1
-
-    @property
-    def ramps(self) -> Ramps:
-        """Ramps from each level to the next."""
-        return Ramps(self.levels)
-
-    def hinges(self, values: Matrix) -> Matrix:
-        """Return the weights (L - 1, outputs) of ReLU units at the levels that lead through values (L, outputs).
-
-        A ramp is level beyond its end, a hinge runs on: its weight is the change of slope.
-        """
-        widths = np.diff(self.levels)[:, None]
-        slopes = np.diff(values, axis=0) / widths
-        return widths * np.diff(slopes, axis=0, prepend=0.0)
 
     def columns(self, x: Vector) -> Matrix:
         """Return the columns of the training rows, shape (rows, m); absent cells are 0."""
@@ -146,11 +132,8 @@ class RandomFeatures(Protocol):
         """Return the hidden units of one term on the training rows, shape (rows, m)."""
         ...
 
-    def network(self, terms: NDArray[np.intp], coefficients: Matrix) -> tuple[MLPBank, Tensor, Matrix]:
-        """Return the bank of some terms with these output layers, shape (terms, m, outputs), and its θ.
-
-        Last comes what the columns' sum is above the bank's output, shape (terms, outputs).
-        """
+    def functions(self, terms: NDArray[np.intp], coefficients: Matrix) -> Functions:
+        """Return the functions of some terms with these output layers, shape (terms, m, outputs)."""
         ...
 
     def roughness(self, term: int) -> Matrix:
@@ -198,22 +181,23 @@ class RampFeatures:
         places[np.isnan(x)] = -1
         return TermAtKnots(places, placed.shares[0], ramps.columns(ramps.knots))
 
-    def network(self, terms: NDArray[np.intp], coefficients: Matrix) -> tuple[MLPBank, Tensor, Matrix]:
-        """Return the bank of ramps; a category's ramps lead from level to level."""
-        ramps, weights = list[Ramps](), list[Matrix]()
-        base = np.zeros((terms.size, coefficients.shape[2]))
-        for index, term in enumerate(terms):
-            if self.prepared.levels[term]:
-                levels = self._levels(int(term))
-                values = levels.values(coefficients[index])
-                base[index] = values[0]
-                ramps.append(levels.ramps)
-                weights.append(levels.hinges(values) if self.hinges else np.diff(values, axis=0))
-            else:
-                ramps.append(self._ramps(int(term)))
-                weights.append(coefficients[index, : ramps[-1].size])
-        bank, theta = ramp_bank(ramps, weights, coefficients.shape[2], "relu" if self.hinges else "clipped_relu")
-        return bank, theta, base
+    def functions(self, terms: NDArray[np.intp], coefficients: Matrix) -> Functions:
+        """Return the curves; that of a category leads from level to level."""
+        return tuple(self._curve(int(term), part) for term, part in zip(terms, coefficients, strict=True))
+
+    def _curve(self, term: int, coefficients: Matrix) -> FittedCurve:
+        """Return the sum of a term's units with these coefficients (≥ m, outputs)."""
+        if self.prepared.levels[term]:
+            levels = self._levels(term)
+            return FittedCurve.level_beyond(levels.levels, levels.values(coefficients))
+        ramps = self._ramps(term)
+        rises = coefficients[: ramps.size]
+        if self.hinges:  # each runs on beyond its knot, so that the slopes add up
+            widths = np.diff(ramps.knots)[:, None]
+            slopes = np.cumsum(rises / widths, axis=0)
+            summed = ramps.curve(slopes * widths)
+            return replace(summed, knots=ramps.knots[:-1], values=summed.values[:-1], right_slope=slopes[-1])
+        return ramps.curve(rises)
 
     def roughness(self, term: int) -> Matrix:
         """Return the bends of a shape; the sum of squares where levels have no order."""
@@ -259,7 +243,7 @@ class FrozenFeatures:
 
     x: Matrix
     bank: MLPBank
-    theta: Tensor
+    theta: Matrix
 
     def columns(self, term: int) -> Matrix:
         """Return the hidden units of one term without padding; an absent cell has the column's mean."""
@@ -269,13 +253,17 @@ class FrozenFeatures:
             columns[absent] = columns[~absent].mean(axis=0)
         return columns
 
-    def network(self, terms: NDArray[np.intp], coefficients: Matrix) -> tuple[MLPBank, Tensor, Matrix]:
-        """Return the bank with these output layers."""
-        bank, theta = self.bank.take(terms), self.theta[torch.as_tensor(terms)].clone()
-        output = bank.tensors(theta)[-1]  # a view of θ
-        output.zero_()
-        output[:, : coefficients.shape[1]] = torch.as_tensor(coefficients)
-        return bank, theta, np.zeros((terms.size, coefficients.shape[2]))
+    def functions(self, terms: NDArray[np.intp], coefficients: Matrix) -> Functions:
+        """Return the sub-networks with these output layers."""
+        return network_functions(self.bank.take(terms), self.with_output(terms, coefficients))
+
+    def with_output(self, terms: NDArray[np.intp], coefficients: Matrix) -> Matrix:
+        """Return θ of some terms (terms, size) with these output layers (terms, m, outputs)."""
+        theta = self.theta[terms]
+        output = self.bank.tensors(theta)[-1]  # a view of θ
+        output[:] = 0.0
+        output[:, : coefficients.shape[1]] = coefficients
+        return theta
 
     def roughness(self, term: int) -> Matrix:
         """Return the sum of squares: hidden units have no order. One column alone has no roughness."""
@@ -283,18 +271,9 @@ class FrozenFeatures:
         return np.eye(units) if units > 1 else np.zeros((1, 1))
 
     def _units(self, x: Vector, term: int) -> Matrix:
-        bank, theta = self.bank.take(np.array([term])), self.theta[term : term + 1].detach().double()
-        if not bank.hidden:
-            return x[:, None]
-        width = bank.hidden[-1]
-        # the same network with the identity as its output layer: one output for each hidden unit
-        reader = MLPBank(bank.hidden, width, bank.activation, bank.widths)
-        identity = torch.eye(width, dtype=torch.float64).reshape(1, -1)
-        layers = torch.cat([theta[:, : bank.output_columns.start], identity], dim=1)
-        with torch.no_grad():
-            units = reader.effects(layers, torch.as_tensor(x)[None, :])
-        used = width if bank.widths is None else int(bank.widths[0, -1])
-        return units[0, :, :used].numpy()
+        bank = self.bank
+        units = bank.units(self.theta[term : term + 1], x[None])[0]
+        return units if bank.widths is None else units[:, : int(bank.widths[term, -1]) if bank.hidden else 1]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -355,6 +334,6 @@ class GroupedFeatures:
                 start += width
         return result
 
-    def network(self, groups: NDArray[np.intp], coefficients: Matrix) -> tuple[MLPBank, Tensor, Matrix]:
-        """Return bank, θ and base of the groups' terms, from coefficients (groups, m, outputs)."""
-        return self.features.network(self.grouping.terms_of(groups), self.split(groups, coefficients))
+    def functions(self, groups: NDArray[np.intp], coefficients: Matrix) -> Functions:
+        """Return the functions of the groups' terms, from coefficients (groups, m, outputs)."""
+        return self.features.functions(self.grouping.terms_of(groups), self.split(groups, coefficients))

@@ -1,9 +1,14 @@
-"""The regularisation path of the convex problem: warm starts, screening, the duality gap as stopping rule."""
+"""The regularisation path of the convex problem, and its certified solution at one alpha.
+
+Points are solved from the largest alpha down by warm starts and screening; the duality gap is the stopping rule.
+"""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
@@ -14,20 +19,22 @@ from sparsenam.convex.design import Array, DenseDesign, GroupedDesign, Indices
 from sparsenam.convex.newton import NewtonSolver
 from sparsenam.convex.problem import (
     TINY,
+    Certificate,
     ConvexPoint,
     ConvexProblem,
     SortedPenalty,
     allowed_slack,
+    certify,
     check_convex,
-    convex_problem,
     sorted_dual_norm,
 )
 from sparsenam.convex.sorted import SortedSolver
 from sparsenam.convex.squared import GramCache, SquaredSolver
-from sparsenam.errors import InputError, describe
-from sparsenam.families import Family
+from sparsenam.errors import CertificateError, InputError, describe
 from sparsenam.penalties import GroupLasso, Penalty, WeightedLasso
 
+TOLERANCE = 1e-4  # duality gap of a solution, relative to the loss of the empty model
+WARM_STARTS = 6  # on the way from alpha_max to a given alpha
 SMALL_DESIGN = 512  # so few columns are all put into the Gram at once
 SMALL_AT_KNOTS = 2500  # the same where sums are taken at knots, which costs less than reading the rows for gradients
 ROUNDS = 60
@@ -45,43 +52,34 @@ PathSolver: TypeAlias = SquaredSolver | NewtonSolver
 
 
 def convex_path(
-    design: GroupedDesign,
-    target: Array,
-    family: Family,
-    batch_weights: Array,
-    *,
+    problem: ConvexProblem,
     penalty: Penalty | None = None,
+    *,
     alphas: Sequence[float] | NDArray[np.float64] | None = None,
     n_alphas: int = 30,
     ratio: float | None = None,
-    tol: float = 1e-4,
+    tol: float = TOLERANCE,
     gram: GramCache | None = None,
-    alpha_scales: Array | None = None,
 ) -> Iterator[ConvexPoint]:
     """Walk down the path and yield the solutions of all batches at each alpha.
 
     Parameters
     ----------
-    target
-        Shape (rows, outputs), in the family's form.
-    batch_weights
-        Shape (batches, rows). Batch 0 is the fit proper; a batch with zeros leaves rows out.
+    penalty
+        By default `GroupLasso`.
     alphas
         A falling grid; by default ``n_alphas`` values from alpha_max down to ``ratio`` times it.
     tol
         Largest duality gap allowed, relative to the null loss.
     gram
         A cache to share with ``SmoothJudge`` (squared loss only).
-    alpha_scales
-        Times alpha at which each batch is solved, shape (batches,); by default 1.
     """
     penalty = GroupLasso() if penalty is None else penalty
     check_convex(penalty)
-    problem = convex_problem(design, target, family, batch_weights, alpha_scales)
     solver, norms = _null_solver(problem, penalty, gram)
     if alphas is None:
         top = _alpha_max(problem, solver, penalty, norms)
-        ratio = lowest_ratio(design) if ratio is None else ratio
+        ratio = lowest_ratio(problem.design) if ratio is None else ratio
         steps = np.geomspace(1.0, ratio, n_alphas, dtype=np.float64)
         grid: Array = top * steps if top > NOTHING else np.zeros(1)
     else:
@@ -115,21 +113,74 @@ def long_path(design: GroupedDesign, penalty: Penalty, n_alphas: int) -> tuple[i
     return n_alphas + more, float(ratio ** (1.0 + more / (n_alphas - 1)))
 
 
-def alpha_max(
-    design: GroupedDesign,
-    target: Array,
-    family: Family,
-    batch_weights: Array,
-    *,
-    penalty: Penalty | None = None,
-    gram: GramCache | None = None,
-) -> float:
+def alpha_max(problem: ConvexProblem, penalty: Penalty | None = None, gram: GramCache | None = None) -> float:
     """Return the smallest alpha at which batch 0 has no penalised group; ``gram`` is a cache of that batch alone."""
     penalty = GroupLasso() if penalty is None else penalty
     check_convex(penalty)
-    problem = convex_problem(design, target, family, np.atleast_2d(batch_weights)[:1])
-    solver, norms = _null_solver(problem, penalty, gram)
-    return _alpha_max(problem, solver, penalty, norms)
+    alone = problem.first()
+    solver, norms = _null_solver(alone, penalty, gram)
+    return _alpha_max(alone, solver, penalty, norms)
+
+
+def alphas_down_to(
+    alpha: float, problem: ConvexProblem, penalty: Penalty, gram: GramCache | None = None
+) -> NDArray[np.float64]:
+    """Return alphas from alpha_max down to a given one, whose solutions are warm starts of each other."""
+    try:
+        top = alpha_max(problem, penalty, gram)
+    except InputError:  # a penalty that no alpha makes empty: solve at the alpha itself
+        top = 0.0
+    return np.geomspace(top, alpha, WARM_STARTS) if 0 < alpha < top else np.array([alpha])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Solution:
+    """The solution at one alpha; without a certificate, ``failure`` says why there is none."""
+
+    point: ConvexPoint
+    certificate: Certificate | None
+    failure: str = ""
+
+
+def solve_and_certify(
+    problem: ConvexProblem,
+    penalty: Penalty,
+    alpha: float,
+    names: Sequence[str],
+    tol: float = TOLERANCE,
+    out_of_time: Callable[[], bool] = lambda: False,
+) -> Solution:
+    """Solve at one alpha, on the way down from alpha_max, and certify; ``names`` are those of the groups.
+
+    Without time the point reached on the way is returned: a sparser one.
+    """
+    gram = GramCache(problem.design, problem.target.T, problem.weights) if problem.family.is_quadratic else None
+    alphas = alphas_down_to(alpha, problem, penalty, gram)
+
+    def attempt(inner: float) -> Solution:
+        path = convex_path(problem, penalty, alphas=alphas, tol=inner, gram=gram)
+        (point,) = deque(until(path, out_of_time), maxlen=1)
+        if point.alpha != alphas[-1]:
+            reached = f"max_seconds ran out on the way to alpha {alpha:.3g}: the model is that of {point.alpha:.3g}."
+            return Solution(point, None, reached)
+        try:
+            certificate = certify(problem, point.theta[0], point.intercepts[0], alpha, penalty, names, tol)
+        except CertificateError as error:
+            return Solution(point, None, f"The convex solution has no certificate. {error}")
+        return Solution(point, certificate)
+
+    first = attempt(0.5 * tol)
+    # a walk that came to rest before comes no further with a lower aim
+    is_last = first.certificate is not None or first.point.alpha != alphas[-1] or first.point.gaps[0] > tol
+    return first if is_last else attempt(0.01 * tol)
+
+
+def until(path: Iterator[ConvexPoint], is_enough: Callable[[], bool]) -> Iterator[ConvexPoint]:
+    """Yield the points of a path, the one after which it is enough included."""
+    for point in path:
+        yield point
+        if is_enough():
+            return
 
 
 def _null_solver(

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sparsenam.codec import Size, to_plain, unpack
 from sparsenam.convex.design import Array, Floats, GroupedDesign, Indices
 from sparsenam.errors import CertificateError, InputError, describe
 from sparsenam.families import Family
@@ -69,6 +70,10 @@ class ConvexProblem:
     def n_batches(self) -> int:
         """The number of weight vectors."""
         return self.weights.shape[0]
+
+    def first(self) -> ConvexProblem:
+        """Return the problem of batch 0 alone."""
+        return replace(self, weights=self.weights[:1], alpha_scales=self.alpha_scales[:1])
 
     @property
     def n_outputs(self) -> int:
@@ -307,9 +312,9 @@ class Certificate:
     """
 
     gap: float
-    tol: float
-    alpha: float
-    slack: dict[str, float]
+    tol: Size
+    alpha: Size
+    slack: dict[str, Size]
     kept: tuple[str, ...]
 
     def __str__(self) -> str:
@@ -321,21 +326,16 @@ class Certificate:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data that JSON can hold."""
-        return {**asdict(self), "kept": list(self.kept)}
+        return to_plain(self)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """Return the certificate that ``to_dict`` wrote down."""
-        slack = {str(name): float(share) for name, share in data["slack"].items()}
-        kept = tuple(str(name) for name in data["kept"])
-        return cls(float(data["gap"]), float(data["tol"]), float(data["alpha"]), slack, kept)
+        return unpack(cls, data)
 
 
 def certify(
-    design: GroupedDesign,
-    target: Array,
-    family: Family,
-    weights: Array,
+    problem: ConvexProblem,
     theta: Array,
     intercept: Array,
     alpha: float,
@@ -347,8 +347,8 @@ def certify(
 
     Parameters
     ----------
-    target, weights
-        Shapes (rows, outputs) and (rows,).
+    problem
+        Of one batch.
     theta, intercept
         The solution in the solver's coordinates, shapes (groups, m, outputs) and (outputs,).
 
@@ -359,7 +359,7 @@ def certify(
         found at which the gradients of all unpenalised groups vanish: the gap would prove nothing.
     """
     check_convex(penalty)
-    problem = convex_problem(design, target, family, weights[None])
+    design = problem.design
     scores = _effects(design, theta)[None] + intercept[None, :, None]
     lengths = np.sqrt(np.sum(theta**2, axis=(1, 2)))
     # The dual point comes from the best intercept; the primal value from the one that was given.

@@ -2,7 +2,7 @@
 
 from sparsenam.estimators.base import AdditiveEstimator, fit_with
 from sparsenam.estimators.classification import RandomFeatureSNAMClassifier, SNAMClassifier
-from sparsenam.estimators.comparing import compare
+from sparsenam.estimators.models import compare
 from sparsenam.estimators.out_of_core import predict_table
 from sparsenam.estimators.paths import random_feature_path, snam_path
 from sparsenam.estimators.regression import RandomFeatureSNAMRegressor, SNAMRegressor

@@ -5,36 +5,47 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
-from sklearn.utils import Tags, compute_class_weight
+from sklearn.utils import Tags
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_array, check_consistent_length, column_or_1d
 
-from sparsenam.errors import InputError, LongFitWarning, describe, rows_named_by, shown
+from sparsenam.errors import InputError, LongFitWarning, describe, rows_named_by
+from sparsenam.estimators.attributes import FromFit, classes_in, lacking_attribute
 from sparsenam.estimators.base import (
     AdditiveEstimator,
     RandomFeatureParameters,
     SNAMParameters,
-    SupportMixin,
     Surroundings,
-    all_or_nothing,
     check_weights,
     require_target,
 )
-from sparsenam.estimators.intervals import SetMixin
-from sparsenam.estimators.rows import ClassTarget, check_labels, given_table, is_matrix, name_of, with_all_classes
+from sparsenam.estimators.rows import (
+    ClassTarget,
+    TableRequest,
+    check_labels,
+    given_table,
+    is_matrix,
+    name_of,
+    with_all_classes,
+)
 from sparsenam.explain import Explanation, against_class
 from sparsenam.families import Binomial, Family, Multilabel, Multinomial, as_family
+from sparsenam.fit import ClassResponse
+from sparsenam.fit.response import Classes, class_weights
 from sparsenam.fitting.all_rows import LargeTable
+from sparsenam.fitting.plan import Rows
 from sparsenam.tables import check_target_not_inside
+from sparsenam.tables.encoder import ColumnName
+from sparsenam.uncertainty.intervals import Matrix, calibrated_proba, predict_set
+from sparsenam.uncertainty.results import PredictionSets
 
 CLASSIFICATION_FAMILIES = ("binomial", "multinomial", "multilabel")
 ClassWeight = dict[object, float] | Literal["balanced"] | None
-Classes = NDArray[np.generic]
 
 # benchmarks/classes.py, one core: with 10 to 200 classes a fit takes so long for each cell and class
 SECONDS, BYTES = 1.3e-5, 700.0  # and so much memory for each row and class
@@ -60,10 +71,16 @@ def _rounded(value: float, units: Sequence[tuple[float, str]]) -> str:
     return f"{float(f'{value / size:.2g}'):g} {name}"
 
 
-class AdditiveClassifier(SetMixin, ClassifierMixin, AdditiveEstimator):
+class AdditiveClassifier(ClassifierMixin, AdditiveEstimator):
     """Fit and predict for two classes, several classes, or several yes/no labels at once."""
 
-    classes_: Classes
+    classes_ = FromFit(classes_in)
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Raise for what there is not, naming what there is for classes."""
+            raise lacking_attribute(self, name, {"predict_interval": "predict_set(X), which is for classes"})
 
     def _fit_in(  # pyright: ignore[reportIncompatibleMethodOverride]
         self,
@@ -73,49 +90,43 @@ class AdditiveClassifier(SetMixin, ClassifierMixin, AdditiveEstimator):
         sample_weight: ArrayLike | None = None,
         groups: ArrayLike | None = None,
     ) -> Self:
-        with all_or_nothing(self):
-            strategy, penalty = self._resolve()
-            y = require_target(self, y)
-            at_once = is_matrix(y) or groups is not None
-            settings = self._settings()
-            progress = surroundings.shown(settings)
-            given = given_table(X, y, sample_weight, None, strategy, settings, progress, at_once=at_once)
-            given = with_all_classes(given)
-            with rows_named_by(given.places):
-                encoder, terms = self._read(given.X, strategy, given.among)
-                check_labels(np.asarray(given.y))
-                labels = check_array(given.y, ensure_2d=False, dtype=None, input_name="y")
-                check_classification_targets(labels)
-                check_consistent_length(terms, labels)
-                check_target_not_inside(given.X, given.y)
-            weights = check_weights(given.weights, terms)
-            factors = np.ones(0)
-            if type_of_target(labels) == "multilabel-indicator":
-                target, classes, family = self._several_labels(labels)
-                answer = labels[:, 0]
-            else:
-                answer = column_or_1d(labels, warn=True)
-                target, classes, family = self._one_label(answer, weights > 0)
-                factors = self._class_weights(target, classes, weights > 0)
-                weights = weights * factors
-            outputs = target[:, 1:] if family.response == "binary" else target
-            plan = self._plan(self._pose(strategy, family), strategy, penalty)
-            if family.response == "classes" and plan.alpha == "auto" and settings.get("max_seconds") is None:
-                said = what_classes_take(int((weights > 0).sum()), terms.shape[1], classes.size)
-                if said:  # the level is that of whoever calls fit
-                    warnings.warn(said, LongFitWarning, stacklevel=3)
-            sample = plan.sample(encoder, terms, outputs, weights)
-            table = None
-            if given.blocks is not None:
-                by_class = np.array([factors[target.argmax(axis=1) == code][0] for code in range(classes.size)])
-                table = LargeTable(given.blocks, ClassTarget(classes, by_class, family.response == "binary"))
-            self._fit_by(plan, surroundings, encoder, sample, groups, answer, table, name_of(y, encoder.names))
-            self.classes_ = classes
-            return self
+        parameters, reading = self.get_params(deep=False), self._plan(Binomial())  # the classes are not known yet
+        y = require_target(self, y)
+        request = TableRequest(X, y, sample_weight, None, is_matrix(y) or groups is not None)
+        given = with_all_classes(given_table(request, reading, surroundings))
+        with rows_named_by(given.places):
+            encoder, terms = reading.read(given.X, given.among)
+            check_labels(np.asarray(given.y))
+            labels = check_array(given.y, ensure_2d=False, dtype=None, input_name="y")
+            check_classification_targets(labels)
+            check_consistent_length(terms, labels)
+            check_target_not_inside(given.X, given.y)
+        weights, factors = check_weights(given.weights, terms), np.ones(0)
+        if type_of_target(labels) == "multilabel-indicator":
+            target, classes, family = self._several_labels(labels)
+            stratum = labels[:, 0]
+        else:
+            stratum = column_or_1d(labels, warn=True)
+            target, classes, family = self._one_label(stratum, weights > 0)
+            factors = class_weights(parameters["class_weight"], target, classes, weights > 0)
+            weights = weights * factors
+        outputs = target[:, 1:] if family.response == "binary" else target
+        plan = self._plan(family)
+        if family.response == "classes" and plan.settings.alpha == "auto" and parameters["max_seconds"] is None:
+            said = what_classes_take(int((weights > 0).sum()), terms.shape[1], classes.size)
+            if said:  # the level is that of whoever calls fit
+                warnings.warn(said, LongFitWarning, stacklevel=3)
+        sample = plan.sample(encoder, terms, outputs, weights)
+        table = None
+        if given.blocks is not None:
+            by_class = np.array([factors[target.argmax(axis=1) == code][0] for code in range(classes.size)])
+            table = LargeTable(given.blocks, ClassTarget(classes, by_class, family.response == "binary"))
+        rows = Rows(encoder, sample, name_of(y, encoder.names), groups, stratum, table)
+        return self._fit_by(plan, rows, lambda *_: ClassResponse(classes), surroundings)
 
     def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
         """Return the linear predictor: log odds of the second class, shape (rows,), or (rows, outputs)."""
-        scores = self._scores(X)
+        scores = self._fitted().scores(X)
         if self.model_.family.response == "labels":
             return scores
         if scores.shape[1] == 1:
@@ -124,9 +135,7 @@ class AdditiveClassifier(SetMixin, ClassifierMixin, AdditiveEstimator):
 
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
         """Return probabilities of the classes (or of each label), shape (rows, classes)."""
-        scores = self._scores(X)
-        means = self.model_.family.mean(scores)
-        return np.column_stack([1.0 - means, means]) if self.model_.family.response == "binary" else means
+        return self._fitted().probabilities(X)
 
     def predict(self, X: ArrayLike) -> Classes:
         """Return the most probable class, shape (rows,), or 0/1 labels, shape (rows, labels)."""
@@ -134,6 +143,30 @@ class AdditiveClassifier(SetMixin, ClassifierMixin, AdditiveEstimator):
         if self.model_.family.response == "labels":
             return (probabilities > 0.5).astype(int)
         return self.classes_[probabilities.argmax(axis=1)]
+
+    def predict_set(self, X: ArrayLike, level: float = 0.9, groups: ColumnName | None = None) -> PredictionSets:
+        """Return the classes that a new row may have: its class is among them with a probability of at least ``level``.
+
+        A class is in the set where its probability is not below a threshold, the same for all rows; the most probable
+        one always is. ``groups`` as for `SNAMRegressor.predict_interval`.
+
+        Returns
+        -------
+        PredictionSets
+            ``members`` (rows, classes), the method, and what it guarantees.
+        """
+        return predict_set(self._fitted(), X, level, groups)
+
+    def calibrated_proba(self, X: ArrayLike) -> Matrix:
+        """Return probabilities of the classes after the correction that lowers the loss of left-out rows for certain.
+
+        Where none does, they are those of ``predict_proba``; `uncertainty` says which correction it is.
+
+        Returns
+        -------
+        ndarray of shape (rows, classes)
+        """
+        return calibrated_proba(self._fitted(), X)
 
     def explain(self, X: ArrayLike | None = None, *, reference: str | None = None) -> Explanation:
         """Return what the model does with each column, as data for pictures, pages and files.
@@ -149,26 +182,6 @@ class AdditiveClassifier(SetMixin, ClassifierMixin, AdditiveEstimator):
         explanation = super().explain(X)
         return explanation if reference is None else against_class(explanation, str(reference))
 
-    def _target_in(self, y: ArrayLike) -> NDArray[np.float64]:
-        labels: Classes = check_array(y, ensure_2d=False, dtype=None, input_name="y")
-        if self.model_.family.response == "labels":
-            if labels.shape[1:] != self.classes_.shape:
-                got = f"shape {labels.shape}"
-                raise InputError(describe("y", f"{self.classes_.size} labels for each row", got, "correct y"))
-            return labels.astype(np.float64)
-        known = np.isin(labels := column_or_1d(labels, warn=True), self.classes_)
-        if not known.all():
-            got = shown(labels[~known][0])
-            raise InputError(describe("y", f"the classes {self.classes_.tolist()}", got, "leave these rows out"))
-        target = (labels[:, None] == self.classes_[None, :]).astype(np.float64)
-        return target[:, 1:] if self.model_.family.response == "binary" else target
-
-    def _row_weights(self, target: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        if self.model_.family.response == "labels":
-            return weights
-        one_hot = np.column_stack([1.0 - target, target]) if target.shape[1] == 1 else target
-        return weights * self._class_weights(one_hot, self.classes_, weights > 0)
-
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         assert tags.classifier_tags is not None
@@ -177,11 +190,11 @@ class AdditiveClassifier(SetMixin, ClassifierMixin, AdditiveEstimator):
         return tags
 
     def _several_labels(self, labels: Classes) -> tuple[NDArray[np.float64], Classes, Family]:
-        wanted: object = getattr(self, "family", "auto")
+        wanted: object = self.get_params(deep=False).get("family", "auto")
         if wanted not in ("auto", "multilabel"):
             expected = "'auto' or 'multilabel' for several labels"
             raise InputError(describe("family", expected, repr(wanted), "choose one"))
-        if getattr(self, "class_weight", None) is not None:
+        if self.get_params(deep=False)["class_weight"] is not None:
             raise InputError(describe("class_weight", "None for several labels", "weights", "use sample_weight"))
         columns: Classes = np.arange(labels.shape[1], dtype=np.intp)
         return labels.astype(np.float64), columns, Multilabel()
@@ -193,7 +206,7 @@ class AdditiveClassifier(SetMixin, ClassifierMixin, AdditiveEstimator):
             got = f"{classes.size} class ({classes.tolist()})"
             raise InputError(describe("y", "at least two classes", got, "give rows of another class too"))
         target = (labels[:, None] == classes[None, :]).astype(np.float64)
-        wanted = getattr(self, "family", "auto")
+        wanted = self.get_params(deep=False).get("family", "auto")
         if wanted == "auto":
             return target, classes, Binomial() if classes.size == 2 else Multinomial()
         family = as_family(wanted, CLASSIFICATION_FAMILIES)
@@ -202,19 +215,9 @@ class AdditiveClassifier(SetMixin, ClassifierMixin, AdditiveEstimator):
             raise InputError(describe("y", expected, got, "use family='auto'"))
         return target, classes, family
 
-    def _class_weights(
-        self, target: NDArray[np.float64], classes: Classes, present: NDArray[np.bool_]
-    ) -> NDArray[np.float64]:
-        wanted: ClassWeight = getattr(self, "class_weight", None)
-        codes = target.argmax(axis=1)
-        by_class = compute_class_weight(wanted, classes=classes, y=classes[codes[present]])
-        if (by_class < 0).any():
-            raise InputError(describe("class_weight", "weights of at least 0", f"{wanted}", "correct them"))
-        return by_class[codes]
-
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class SNAMClassifier(SupportMixin, SNAMParameters, AdditiveClassifier):
+class SNAMClassifier(SNAMParameters, AdditiveClassifier):
     """Sparse Neural Additive Model for classification: log odds β + Σⱼ hⱼ(xⱼ), whole columns switched off.
 
     Two classes give one output, several classes one each, a 0/1 matrix of labels one for each label; a column is kept
@@ -235,7 +238,7 @@ feature_groups, penalty_weights, always_keep, pairs, heredity, max_seconds, n_jo
     ----------
     classes_ : ndarray of shape (classes,)
         The classes, sorted.
-    model_, alpha_, intercept_, norms_, n_parameters_, certificate_, cv_curve_, path_, readmitted_, evidence_, fdr_, \
+    model_, alpha_, intercept_, norms_, n_parameters_, certificate_, cv_curve_, path_, evidence_, fdr_, \
 bands_, residuals_, substitutes_, encoder_, history_, stationarity_
         As for `SNAMRegressor`.
     """
@@ -245,7 +248,7 @@ bands_, residuals_, substitutes_, encoder_, history_, stationarity_
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class RandomFeatureSNAMClassifier(SupportMixin, RandomFeatureParameters, AdditiveClassifier):
+class RandomFeatureSNAMClassifier(RandomFeatureParameters, AdditiveClassifier):
     """Random-feature SNAM for classification, solved exactly.
 
     Parameters and attributes as for `RandomFeatureSNAMRegressor`, with ``family`` and ``class_weight`` as for

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Iterable, Iterator
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from importlib import import_module
 from os import PathLike
@@ -18,14 +18,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from sparsenam.errors import InputError, check_word, describe, rows_named_by
 from sparsenam.estimators.base import AdditiveEstimator
-from sparsenam.explain.summary import kept_columns
 from sparsenam.files import written_beside
 from sparsenam.tables import TableEncoder
 from sparsenam.tables.arrow_rows import PARQUET, arrow_library, column_names, tables_of
-from sparsenam.tables.dask_rows import text_names
+from sparsenam.tables.blocks import distinct_names
+from sparsenam.tables.cluster_rows import numbered
 from sparsenam.tables.encoder import News
 from sparsenam.tables.sources import source_of
-from sparsenam.tables.spark_rows import numbered
 
 Method = Literal["predict", "predict_proba", "decision_function"]
 METHODS: tuple[Method, ...] = ("predict", "predict_proba", "decision_function")
@@ -142,7 +141,7 @@ def _predictor(model: AdditiveEstimator, method: Method) -> Predictor:
     elif classes:
         kind = np.dtype(np.int64) if labels else np.dtype(STORED.get(np.asarray(classes).dtype.kind, object))
         outputs = [f"prediction of {label}" for label in classes] if labels else ["prediction"]
-    kept = kept_columns(model.encoder_, model.model_) or range(1)  # one column says how many rows there are
+    kept = model.fit_.kept or range(1)  # one column says how many rows there are
     inputs = tuple(model.encoder_.names[column] for column in kept)
     return Predictor(pickle.dumps(model), method, inputs, tuple(outputs), kind)
 
@@ -160,7 +159,7 @@ def _to_parquet(model: AdditiveEstimator, predictor: Predictor, dataset: Any, pa
     schema = arrow_library("pyarrow").schema([dataset.schema.field(name) for name in names])
     news = list[News]()
     noting = copy(model)
-    noting.encoder_ = NotingEncoder.of(model.encoder_, news)
+    noting.fit_ = replace(model.fit_, encoder=NotingEncoder.of(model.encoder_, news))
     with written_beside(path) as temporary:
         # without rows the file has its columns nevertheless
         tables = _predicted(predictor, tables_of(dataset, names), noting)
@@ -209,7 +208,7 @@ def with_predictions(predictor: Predictor, table: Any, model: AdditiveEstimator 
 
 
 def _by_dask(predictor: Predictor, frame: Any) -> Any:
-    predictor.check(text_names(frame))
+    predictor.check(distinct_names(frame.columns))
     meta = _pandas_of(frame._meta, predictor)
     return frame[list(predictor.inputs)].map_partitions(_pandas_of, predictor, meta=meta)
 

@@ -3,43 +3,58 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Literal
+from typing import Literal, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_consistent_length
 
 from sparsenam.context import Clock, Context, Streams
-from sparsenam.convex.features import RampFeatures
+from sparsenam.convex.features import RampFeatures, RandomFeatures
+from sparsenam.convex.path import TOLERANCE, convex_path, until
+from sparsenam.convex.problem import ConvexPoint
 from sparsenam.errors import InputError, check_number, check_whole, check_word, describe
 from sparsenam.estimators.base import check_weights
-from sparsenam.estimators.regression import check_target
 from sparsenam.families import FAMILIES, CustomLoss, Family, as_family
-from sparsenam.fitting import FamilyProblem, Fitted, family_problem, read
-from sparsenam.fitting.pipeline import ChoosingParameters, require_default, resolve_snam
-from sparsenam.fitting.strategies import RAMPS, Strategy, train_path
+from sparsenam.fit.response import check_target
+from sparsenam.fitting import FamilyProblem, Fitted, family_problem
+from sparsenam.fitting.settings import Settings, require_default, resolve_snam
+from sparsenam.fitting.strategies import RAMPS, Strategy
 from sparsenam.penalties import NeedsFirstFit, Penalty, as_penalty, spread
 from sparsenam.selection import PathPoint, RegularizationPath
-from sparsenam.selection.task import TOLERANCE, ConvexTask, Norm, by_column
-from sparsenam.tables import Sample
+from sparsenam.selection.task import ConvexTask, Norm, by_column
+from sparsenam.tables import Sample, TableEncoder
 from sparsenam.tables.encoder import grouping_of
 from sparsenam.training import Network
 
 ROUGH_GAP = 1e-2  # of a path that only gives a grid of alphas
 
 
+class ProblemSettings(TypedDict, total=False):
+    """Of every path: loss, penalty and weights of the rows, as for `SNAMRegressor`."""
+
+    family: str | Family | CustomLoss
+    penalty: str | Penalty
+    sample_weight: ArrayLike | None
+
+
+class FitSettings(ProblemSettings, total=False):
+    """Of a path of full models, as for `SNAMRegressor`."""
+
+    max_seconds: float | None
+    random_state: int | np.random.RandomState | None
+
+
 def random_feature_path(
     X: ArrayLike,
     y: ArrayLike,
     *,
-    family: str | Family | CustomLoss = "gaussian",
-    penalty: str | Penalty = "group_lasso",
     alphas: ArrayLike | None = None,
     n_alphas: int = 30,
     width: int = 32,
     norm: Norm = "function",
     tol: float = TOLERANCE,
-    sample_weight: ArrayLike | None = None,
+    **settings: Unpack[ProblemSettings],
 ) -> RegularizationPath:
     """Return the path of random-feature SNAM, solved at each alpha to a duality gap of ``tol``.
 
@@ -50,98 +65,101 @@ def random_feature_path(
         ``"multinomial"``.
     alphas
         A falling grid; by default ``n_alphas`` values from the one that keeps nothing.
-    width, norm, penalty
-        As for `RandomFeatureSNAMRegressor`, but for "adaptive", which needs a first fit.
+    width, norm
+        As for `RandomFeatureSNAMRegressor`.
+    **settings
+        ``family``, by default "gaussian"; ``penalty``, by default "group_lasso", and not "adaptive", which needs a
+        first fit; ``sample_weight``, of shape (rows,).
     """
     check_word("norm", norm, ("function", "parameters"))
     check_number("tol", tol, 0.0, open_below=True)
     check_whole("width", width)
     _check_length(alphas, n_alphas)
-    strategy, chosen = resolve_snam(ChoosingParameters(penalty=penalty), None, refit=True)
-    problem, names = _read(X, y, family, sample_weight, strategy)
-    task = _convex_task(problem, chosen, width, norm)
-    return task.path(tuple(task.walk(_falling(alphas), n_alphas, tol)), names)
+    _check_names("random_feature_path", settings, ProblemSettings)
+    strategy, penalty = resolve_snam(Settings(penalty=_penalty(settings), refit=True))
+    problem, names = _read(X, y, strategy, settings)
+    task = _convex_task(problem, RampFeatures(problem.prepared, width), penalty, norm)
+    path = convex_path(task.problem(), task.penalty, alphas=_falling(alphas), n_alphas=n_alphas, tol=tol)
+    return task.path(tuple(path), names)
 
 
 def snam_path(
     X: ArrayLike,
     y: ArrayLike,
     *,
-    family: str | Family | CustomLoss = "gaussian",
-    penalty: str | Penalty = "group_lasso",
     order: Literal["convex", "dense"] = "convex",
     alphas: ArrayLike | None = None,
     n_alphas: int = 30,
     network: Network | None = None,
-    max_seconds: float | None = None,
-    sample_weight: ArrayLike | None = None,
-    random_state: int | np.random.RandomState | None = None,
+    **settings: Unpack[FitSettings],
 ) -> RegularizationPath:
     """Return a path of full models, from sparse to dense.
 
     Parameters
     ----------
+    X, y
+        As for `random_feature_path`.
     order
         "convex" walks down the convex path and fits without penalty at each new support. "dense" trains networks on
         all columns and raises alpha, each fit starting from the one before: in a network with hidden layers zero is
         absorbing, so such a path can only go from dense to sparse.
-    network, max_seconds, random_state
-        As for `SNAMRegressor`; without a network "convex" fits smoothly and "dense" trains the paper's 100-50.
+    alphas
+        A grid; by default ``n_alphas`` values from the one that keeps nothing.
+    network
+        As for `SNAMRegressor`; without one "convex" fits smoothly and "dense" trains the paper's 100-50.
+    **settings
+        ``family``, by default "gaussian"; ``penalty``, by default "group_lasso"; ``sample_weight``, of shape (rows,);
+        ``max_seconds`` and ``random_state``, as for `SNAMRegressor`.
     """
     check_word("order", order, ("convex", "dense"))
+    _check_names("snam_path", settings, FitSettings)
     if network is not None:
         require_default("checkpoint of Network", network.checkpoint, None, "a path is many fits")
     _check_length(alphas, n_alphas)
-    context = Context(Streams.from_random_state(random_state), Clock(max_seconds))
-    grid, given = _falling(alphas), ChoosingParameters(penalty=penalty)
+    seed, grid, penalty = settings.get("random_state"), _falling(alphas), _penalty(settings)
+    context = Context(Streams.from_random_state(seed), Clock(settings.get("max_seconds")))
     if order == "convex":
-        strategy, chosen = resolve_snam(given, network, refit=True)
-        problem, names = _read(X, y, family, sample_weight, strategy)
-        points = list(_convex_points(problem, strategy, chosen, grid, n_alphas, context))
-        return RegularizationPath(tuple(points), names)
+        strategy, chosen = resolve_snam(Settings(penalty=penalty, network=network, refit=True))
+        problem, names = _read(X, y, strategy, settings)
+        task = _convex_task(problem, strategy.features(problem.prepared, context), chosen)
+        path = convex_path(task.problem(), task.penalty, alphas=grid, n_alphas=n_alphas)
+        points = tuple(_fitted_points(problem, task, path, strategy, context))
+        return RegularizationPath(points, names)
     trained = Network() if network is None else network
     if trained.init != "random" or isinstance(as_penalty(penalty), NeedsFirstFit):
         expected = "init='random' and a penalty that needs no first fit"
         got = f"init={trained.init!r} and the penalty {penalty!r}"
         raise InputError(describe("snam_path with order='dense'", expected, got, "leave the other out"))
-    strategy, chosen = resolve_snam(ChoosingParameters(penalty=penalty, alpha=0.0), trained, refit=False)
-    problem, names = _read(X, y, family, sample_weight, strategy)
+    strategy, chosen = resolve_snam(Settings(penalty=penalty, alpha=0.0, network=trained, refit=False))
+    problem, names = _read(X, y, strategy, settings)
     if grid is None:
-        walked = _convex_task(problem, chosen, RAMPS).walk(None, n_alphas, ROUGH_GAP)
-        grid = np.array([point.alpha for point in walked])
+        task = _convex_task(problem, RampFeatures(problem.prepared, RAMPS), chosen)
+        path = convex_path(task.problem(), task.penalty, n_alphas=n_alphas, tol=ROUGH_GAP)
+        grid = np.array([point.alpha for point in path])
+    from sparsenam.fitting.networks import train_path  # and PyTorch, which only networks need
+
     rising = train_path(problem, trained, chosen, grid[::-1], context)
-    points = [_point(problem, alpha, fitted) for alpha, fitted in rising][::-1]
-    return RegularizationPath(tuple(points), names)
+    points = tuple(_point(problem, alpha, fitted) for alpha, fitted in rising)
+    return RegularizationPath(points[::-1], names)
 
 
-def _convex_points(
-    problem: FamilyProblem,
-    strategy: Strategy,
-    penalty: Penalty,
-    alphas: NDArray[np.float64] | None,
-    n_alphas: int,
-    context: Context,
+def _fitted_points(
+    problem: FamilyProblem, task: ConvexTask, path: Iterator[ConvexPoint], strategy: Strategy, context: Context
 ) -> Iterator[PathPoint]:
     """Yield a fit without penalty for each new support on the convex path."""
-    on_terms, features = spread(penalty, problem.column_of, len(problem.column_names)), strategy.features
-    prepared, column_of = problem.prepared, problem.column_of
-    task = ConvexTask.of(
-        prepared, problem.family, features(prepared, context), on_terms, column_of, problem.column_names
-    )
     known: dict[tuple[int, ...], Fitted] = {}
-    for point in task.walk(alphas, n_alphas, TOLERANCE):
+    for point in until(path, context.clock.passed):
         indices = task.terms(point.supports[0])
         support = tuple(int(index) for index in indices)
         if support not in known:
             known[support] = strategy.fitter(None).fit(problem.take(indices), context)
         yield _point(problem, point.alpha, known[support], float(point.gaps[0]))
-        if context.clock.passed():
-            return
 
 
-def _convex_task(problem: FamilyProblem, penalty: Penalty, width: int, norm: Norm = "function") -> ConvexTask:
+def _convex_task(
+    problem: FamilyProblem, features: RandomFeatures, penalty: Penalty, norm: Norm = "function"
+) -> ConvexTask:
     on_terms = spread(penalty, problem.column_of, len(problem.column_names))
-    features = RampFeatures(problem.prepared, width)
     return ConvexTask.of(
         problem.prepared, problem.family, features, on_terms, problem.column_of, problem.column_names, norm
     )
@@ -154,20 +172,16 @@ def _point(problem: FamilyProblem, alpha: float, fitted: Fitted, gap: float | No
 
 
 def _read(
-    X: ArrayLike,
-    y: ArrayLike,
-    family: str | Family | CustomLoss,
-    sample_weight: ArrayLike | None,
-    strategy: Strategy,
+    X: ArrayLike, y: ArrayLike, strategy: Strategy, settings: ProblemSettings
 ) -> tuple[FamilyProblem, tuple[str, ...]]:
-    encoder, terms = read(X, strategy, None, "a path")
-    chosen = as_family(family, tuple(FAMILIES), estimates=False)
+    encoder, terms = TableEncoder.fit(X, None, split_levels=strategy.splits_levels, estimator_name="a path")
+    chosen = as_family(settings.get("family", "gaussian"), tuple(FAMILIES), estimates=False)
     target = check_target(y)
     check_consistent_length(terms, target)
     sample = Sample(
         terms,
         target.reshape(len(target), -1),
-        check_weights(sample_weight, terms),
+        check_weights(settings.get("sample_weight"), terms),
         [term.name for term in encoder.terms],
         np.array([term.kind == "levels" for term in encoder.terms], dtype=np.bool_),
         grouping_of(encoder, None, None, None),
@@ -176,6 +190,16 @@ def _read(
     if not problem.prepared.terms.size:
         raise InputError(describe("X", "a column that varies", "constant ones", "give other columns"))
     return problem, encoder.names
+
+
+def _penalty(settings: ProblemSettings) -> str | Penalty:
+    return settings.get("penalty", "group_lasso")
+
+
+def _check_names(where: str, settings: ProblemSettings, known: type[ProblemSettings]) -> None:
+    """Raise for a setting that there is not, as Python does."""
+    for name in settings.keys() - known.__annotations__.keys():
+        raise TypeError(f"{where}() got an unexpected keyword argument {name!r}")
 
 
 def _check_length(alphas: ArrayLike | None, n_alphas: int) -> None:

@@ -3,41 +3,50 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Self, cast
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import RegressorMixin
 from sklearn.metrics import r2_score
 from sklearn.utils import Tags
-from sklearn.utils.validation import check_array, check_consistent_length
+from sklearn.utils.validation import check_consistent_length
 
-from sparsenam.errors import LARGEST, LEAST, InputError, RowError, describe, rows_named_by
+from sparsenam.errors import rows_named_by
+from sparsenam.estimators.attributes import lacking_attribute
 from sparsenam.estimators.base import (
     AdditiveEstimator,
     RandomFeatureParameters,
     SNAMParameters,
-    SupportMixin,
     Surroundings,
-    all_or_nothing,
     check_weights,
     require_target,
 )
-from sparsenam.estimators.editing import GivenRows
-from sparsenam.estimators.intervals import IntervalMixin
-from sparsenam.estimators.rows import NumberTarget, given_table, name_of
+from sparsenam.estimators.rows import NumberTarget, TableRequest, given_table, name_of
 from sparsenam.families import CustomLoss, Family, as_family
-from sparsenam.fitting.all_rows import LargeTable, check_counts
+from sparsenam.fit import NumberResponse
+from sparsenam.fit.response import check_exposure, check_target, require_rates
+from sparsenam.fitting.all_rows import LargeTable
+from sparsenam.fitting.plan import Rows
+from sparsenam.model.residuals import Scale
 from sparsenam.tables import check_target_not_inside
 from sparsenam.tables.blocks import MemoryBlocks
+from sparsenam.tables.encoder import ColumnName
+from sparsenam.uncertainty.intervals import predict_interval
+from sparsenam.uncertainty.results import PredictionIntervals
 
 REGRESSION_FAMILIES = ("gaussian", "poisson", "gamma", "tweedie", "negative_binomial", "quantile", "huber")
 
 
-class AdditiveRegressor(IntervalMixin, RegressorMixin, AdditiveEstimator):
+class AdditiveRegressor(RegressorMixin, AdditiveEstimator):
     """Fit and predict for numeric targets, one or several."""
 
-    _flat_target: bool
+    if not TYPE_CHECKING:  # types know what there is
+
+        def __getattr__(self, name: str) -> Any:
+            """Raise for what there is not, naming what there is for numbers."""
+            known = dict.fromkeys(("predict_set", "calibrated_proba"), "predict_interval(X), which is for numbers")
+            raise lacking_attribute(self, name, known)
 
     def fit(  # pyright: ignore[reportIncompatibleMethodOverride]
         self,
@@ -79,44 +88,71 @@ class AdditiveRegressor(IntervalMixin, RegressorMixin, AdditiveEstimator):
         exposure: ArrayLike | None = None,
         groups: ArrayLike | None = None,
     ) -> Self:
-        with all_or_nothing(self):
-            chosen = as_family(getattr(self, "family", "gaussian"), REGRESSION_FAMILIES)
-            strategy, penalty = self._resolve()
-            plan = self._plan(self._pose(strategy, chosen), strategy, penalty)
-            y = require_target(self, y)
-            if exposure is not None:
-                _require_rates(chosen)
-            settings, at_once = self._settings(), groups is not None
-            progress = surroundings.shown(settings)
-            given = given_table(X, y, sample_weight, exposure, strategy, settings, progress, at_once=at_once)
-            if isinstance(given.blocks, MemoryBlocks):  # all at once, so that an error names the row of the table
-                check_target(given.blocks.y)
-            with rows_named_by(given.places):
-                encoder, terms = self._read(given.X, strategy, given.among)
-                target = check_target(given.y)
-                check_consistent_length(terms, target)
-                check_target_not_inside(given.X, given.y)
-                units = None if given.exposure is None else check_exposure(given.exposure, target)
-                if given.places is not None:
-                    NumberTarget(check_target, chosen)(target)
-            weights = check_weights(given.weights, terms)
-            sample = plan.sample(encoder, terms, target.reshape(len(target), -1), weights, units)
-            table = None if given.blocks is None else LargeTable(given.blocks, NumberTarget(check_target, chosen))
-            self._fit_by(plan, surroundings, encoder, sample, groups, None, table, name_of(y, encoder.names))
-            self._flat_target = target.ndim == 1
-            return self
+        family = as_family(self.get_params(deep=False).get("family", "gaussian"), REGRESSION_FAMILIES)
+        plan, y = self._plan(family), require_target(self, y)
+        if exposure is not None:
+            require_rates(family)
+        given = given_table(TableRequest(X, y, sample_weight, exposure, groups is not None), plan, surroundings)
+        if isinstance(given.blocks, MemoryBlocks):  # all at once, so that an error names the row of the table
+            check_target(given.blocks.y)
+        with rows_named_by(given.places):
+            encoder, terms = plan.read(given.X, given.among)
+            target = check_target(given.y)
+            check_consistent_length(terms, target)
+            check_target_not_inside(given.X, given.y)
+            units = None if given.exposure is None else check_exposure(given.exposure, target)
+            if given.places is not None:
+                NumberTarget(check_target, family)(target)
+        weights = check_weights(given.weights, terms)
+        sample = plan.sample(encoder, terms, target.reshape(len(target), -1), weights, units)
+        table = None if given.blocks is None else LargeTable(given.blocks, NumberTarget(check_target, family))
+        rows = Rows(encoder, sample, name_of(y, encoder.names), groups, None, table)
+        return self._fit_by(plan, rows, lambda *_: NumberResponse(target.ndim == 1), surroundings)
 
     def predict(self, X: ArrayLike, exposure: ArrayLike | None = None) -> NDArray[np.float64]:
         """Return the expected y, or its quantile, shape (rows,) or (rows, outputs) as y was at fit.
 
         ``exposure`` (rows,) is 1 where it is not given.
         """
-        scores = self._scores(X)
-        means = self.model_.family.mean(scores)
+        fit = self._fitted()
+        means = fit.model.family.mean(fit.scores(X))
         if exposure is not None:
-            _require_rates(self.model_.family)
+            require_rates(fit.model.family)
             means = means * check_exposure(exposure, np.zeros(len(means)))[:, None]
-        return means[:, 0] if self._flat_target else means
+        return means[:, 0] if isinstance(fit.response, NumberResponse) and fit.response.flat else means
+
+    def predict_interval(
+        self,
+        X: ArrayLike,
+        level: float = 0.9,
+        scale: Scale = "auto",
+        groups: ColumnName | None = None,
+        exposure: ArrayLike | None = None,
+    ) -> PredictionIntervals:
+        """Return intervals that hold a new row's y with a probability of ``level``.
+
+        Parameters
+        ----------
+        X : table of shape (rows, features)
+            The rows to predict.
+        level : float, default 0.9
+            The probability.
+        scale : {"auto", "constant", "x"}, default "auto"
+            Whether the width depends on the row: where the data say so, never, or always, which raises where they do
+            not. The width may depend on columns that the prediction does not use; where X lacks one of them, "auto" is
+            "constant", with a warning, unless there are groups.
+        groups : str or int, optional
+            A column of 2 to 20 levels: the probability holds within each level on its own. Levels with too few rows get
+            what all rows get, with a warning.
+        exposure : array-like of shape (rows,), optional
+            As for ``predict``.
+
+        Returns
+        -------
+        PredictionIntervals
+            ``lower`` and ``upper``, the method, and what it guarantees; ``np.asarray`` makes it (rows, 2).
+        """
+        return predict_interval(self._fitted(), X, level, scale, groups, exposure)
 
     def score(  # pyright: ignore[reportIncompatibleMethodOverride]
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None, exposure: ArrayLike | None = None
@@ -127,23 +163,6 @@ class AdditiveRegressor(IntervalMixin, RegressorMixin, AdditiveEstimator):
         """
         return float(r2_score(y, self.predict(X, exposure), sample_weight=sample_weight))
 
-    def _target_in(self, y: ArrayLike) -> NDArray[np.float64]:
-        found, outputs = check_target(y), self.model_.intercept.size
-        target = found.reshape(len(found), -1)
-        if target.shape[1] != outputs:
-            got = f"shape {found.shape}"
-            raise InputError(describe("y", f"{outputs} number(s) for each row", got, "give the y of the fit"))
-        self.model_.family.range.check(target, f"the {self.model_.family.name} family")
-        return target
-
-    def _with_exposure(self, rows: GivenRows, exposure: ArrayLike | None) -> GivenRows:
-        power = self.model_.family.exposure_power
-        if exposure is None or power is None:
-            return super()._with_exposure(rows, exposure)
-        units = check_exposure(exposure, rows.target)
-        rates = rows.target / np.where(units > 0, units, 1.0)[:, None]
-        return GivenRows(rows.terms, rates, rows.weights * units**power)
-
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
@@ -151,64 +170,8 @@ class AdditiveRegressor(IntervalMixin, RegressorMixin, AdditiveEstimator):
         return tags
 
 
-def _require_rates(family: Family) -> None:
-    """Raise for an exposure under a family without rates."""
-    if family.exposure_power is None:
-        expected = "a family of rates, such as 'poisson', 'gamma' or 'tweedie'"
-        raise InputError(describe("exposure", expected, f"the {family.name} family", "leave the exposure out"))
-
-
-def check_exposure(exposure: ArrayLike, target: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the exposure as finite numbers; one that is 0 must have counted nothing."""
-    values = check_counts(np.atleast_1d(exposure), "exposure")
-    if values.shape != (len(target),) or not np.isfinite(values).all() or (values < 0).any():
-        expected = f"{len(target)} finite numbers of at least 0"
-        got = f"shape {values.shape}" if values.shape != (len(target),) else "others"
-        raise InputError(describe("exposure", expected, got, "correct them"))
-    if (values > LARGEST).any() or ((values > 0) & (values < LEAST)).any():
-        got = f"{values.max():g}" if (values > LARGEST).any() else f"{values[values > 0].min():g}"
-        expected = f"0 or numbers between {LEAST:g} and {LARGEST:g}"
-        raise InputError(describe("exposure", expected, got, "count in another unit"))
-    counted = target.reshape(len(target), -1).any(axis=1)
-    if (counted & (values == 0)).any():
-        row = int(np.flatnonzero(counted & (values == 0))[0])
-        raise RowError("exposure", "y = 0 where it is 0", (("another y", row),), "correct the row")
-    return values
-
-
-def check_target(y: ArrayLike) -> NDArray[np.float64]:
-    """Return a numeric target as finite float64 numbers."""
-    target = check_array(y, ensure_2d=False, allow_nd=False, dtype=None, ensure_all_finite=False, input_name="y")
-    try:
-        numbers = target.astype(np.float64)
-    except (TypeError, ValueError) as error:
-        raise _no_number(target, error) from error
-    if not np.isfinite(numbers).all():
-        row = int(np.argwhere(~np.isfinite(numbers))[0, 0])
-        value = "NaN" if np.isnan(numbers[row]).any() else "infinity (inf)"
-        raise RowError("y", "finite numbers", ((value, row),), "drop these rows")
-    if (np.abs(numbers) > LARGEST).any():
-        row = int(np.argwhere(np.abs(numbers) > LARGEST)[0, 0])
-        got = ((f"{np.abs(numbers[row]).max():g}", row),)
-        remedy = "drop these rows, or divide y by a power of ten"
-        raise RowError("y", f"numbers of at most {LARGEST:g} in size", got, remedy)
-    return numbers
-
-
-def _no_number(target: NDArray[Any], error: Exception) -> InputError:
-    """Return the error about a target that is no number, which names the first such row; else what NumPy says."""
-    remedy = "convert y to numbers, or use SNAMClassifier for classes"
-    for row, cell in enumerate(cast("list[object]", target.tolist())):
-        try:
-            float(cast("Any", cell))
-        except (TypeError, ValueError):
-            got = f"the text {cell!r}" if isinstance(cell, str) else repr(cell)
-            return RowError("y", "numbers", ((got, row),), remedy)
-    return InputError(describe("y", "numbers", str(error), remedy))
-
-
 @dataclass(kw_only=True, eq=False, repr=False)
-class SNAMRegressor(SupportMixin, SNAMParameters, AdditiveRegressor):
+class SNAMRegressor(SNAMParameters, AdditiveRegressor):
     """Sparse Neural Additive Model for regression: h(x) = β + Σⱼ hⱼ(xⱼ), whole columns switched off.
 
     With nothing set, a convex problem in random features chooses alpha and the columns by cross-validation, and the
@@ -236,10 +199,10 @@ class SNAMRegressor(SupportMixin, SNAMParameters, AdditiveRegressor):
         (groups, time series, …); or the folds themselves. Only for alpha="auto", as are ``rule``, ``n_alphas`` and
         ``max_features``.
     rule : {"compact", "one_se", "best"} or object, default "compact"
-        Which point of the cross-validation curve to take: the smallest model that gives up next to nothing, at most
-        3 % of what the best one explains (`sparsenam.selection.Compact`, whose numbers can be set), the smallest
-        within one standard error, or the best. `sparsenam.selection.FDR` keeps, instead of a point's columns, those
-        that a test finds, with false discoveries under control.
+        Which point of the cross-validation curve to take: the smallest model whose loss cannot be told from the
+        best one, at most 3 % of what that explains (`sparsenam.selection.Compact`, whose share can be set), the
+        smallest within one standard error, or the best. `sparsenam.selection.FDR` keeps, instead of a point's
+        columns, those that a test finds, with false discoveries under control.
     n_alphas : int, default 30
         Points of the path.
     max_features : int, optional
@@ -302,8 +265,6 @@ class SNAMRegressor(SupportMixin, SNAMParameters, AdditiveRegressor):
         Held-out losses along the path when alpha is "auto".
     path_ : RegularizationPath or None
         The convex path, with entry order and a model at each point, when alpha is "auto".
-    readmitted_ : tuple of str
-        Columns that the convex choice dropped and held-out rows wanted back.
     interactions_ : tuple of pairs of str
         The columns of each pair; `interaction_effects` has what they add.
     pair_certificate_ : Certificate or None
@@ -336,7 +297,7 @@ class SNAMRegressor(SupportMixin, SNAMParameters, AdditiveRegressor):
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class RandomFeatureSNAMRegressor(SupportMixin, RandomFeatureParameters, AdditiveRegressor):
+class RandomFeatureSNAMRegressor(RandomFeatureParameters, AdditiveRegressor):
     """Random-feature SNAM for regression, solved exactly (the paper's section 3.3).
 
     Hidden layers are frozen, and the output layers are the solution of a convex problem, with a certificate.

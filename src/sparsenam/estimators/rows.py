@@ -10,11 +10,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import column_or_1d
 
-from sparsenam.context import Progress, Streams
+from sparsenam.context import Streams
 from sparsenam.errors import InputError, RowError, describe, rows_named_by, shown
+from sparsenam.estimators.base import Surroundings
 from sparsenam.families import Family
 from sparsenam.fitting.all_rows import check_counts
-from sparsenam.fitting.strategies import Strategy
+from sparsenam.fitting.plan import Plan
 from sparsenam.tables.blocks import SAMPLE_ROWS, Blocks, MemoryBlocks, TargetColumns, VisitedBlocks, sample_of
 from sparsenam.tables.cells import cell_type_of
 from sparsenam.tables.sources import blocks_of, require_named_columns, source_of
@@ -41,22 +42,26 @@ class GivenTable:
         return "" if blocks is None or drawn >= blocks.n_rows else f" in the sample of {drawn:,} rows"
 
 
-def given_table(
-    X: object,
-    y: ArrayLike,
-    weights: ArrayLike | None,
-    exposure: ArrayLike | None,
-    strategy: Strategy,
-    parameters: dict[str, Any],
-    progress: Progress,
-    *,
-    at_once: bool,
-) -> GivenTable:
+@dataclass(frozen=True, slots=True, eq=False)
+class TableRequest:
+    """What ``fit`` was called with; ``at_once`` says that all rows are needed at once, as given folds need them."""
+
+    X: object
+    y: ArrayLike
+    weights: ArrayLike | None
+    exposure: ArrayLike | None
+    at_once: bool
+
+
+def given_table(request: TableRequest, plan: Plan, surroundings: Surroundings) -> GivenTable:
     """Return the table as it is, or for one of more than 200,000 rows a sample of them and all in blocks.
 
     A table that is not in memory has its target, weights and exposure among its columns, named by y and the others; so
-    may a table in memory. ``at_once`` says that all rows are needed at once, as folds given by the user need them.
+    may a table in memory.
     """
+    X, y, weights, exposure = request.X, request.y, request.weights, request.exposure
+    strategy, parameters = plan.strategy, plan.parameters
+    progress = surroundings.shown(parameters)
     jobs = thread_count(parameters.get("n_jobs"))
     given, blocks = GivenTable(X, y, weights, exposure), _outside(X, y, weights, exposure)
     if blocks is None and isinstance(y, str):
@@ -65,7 +70,7 @@ def given_table(
         given = GivenTable(inside.X, inside.y, inside.weights, inside.exposure)
     pairs, cv = parameters.get("pairs", 0), parameters.get("cv")
     needs = None
-    if at_once:
+    if request.at_once:
         needs = "groups, or several labels"
     elif strategy.at_once:
         needs = strategy.at_once
@@ -76,9 +81,7 @@ def given_table(
     elif not isinstance(pairs, int) or pairs != 0:
         needs = "pairs"
     if blocks is not None and needs is not None:
-        expected = "a fit that reads its rows block by block"
-        remedy = "leave that out, or read a table of some rows into memory"
-        raise InputError(describe("a table that is not in memory", expected, needs, remedy))
+        raise _needs_all_rows(needs)
     if blocks is None:
         rows = _length(given.y)
         if needs is not None or not strategy.fits_all_rows or rows <= SAMPLE_ROWS or _length(given.X) != rows:
@@ -102,6 +105,17 @@ def given_table(
             remedy = "leave out the rows where it is 0"
             raise InputError(describe(name, f"some number above 0{sample.among}", "none", remedy))
     return sample
+
+
+def require_in_memory(X: object, needs: str) -> None:
+    """Raise where a table is not in memory, for a fit that needs all its rows at once."""
+    if not isinstance(X, np.ndarray) and source_of(X) is not None:
+        raise _needs_all_rows(needs)
+
+
+def _needs_all_rows(needs: str) -> InputError:
+    expected, remedy = "a fit that reads its rows block by block", "read a table of some rows into memory"
+    return InputError(describe("a table that is not in memory", expected, needs, f"leave that out, or {remedy}"))
 
 
 def with_all_classes(given: GivenTable) -> GivenTable:

@@ -7,14 +7,15 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
+from sklearn.feature_selection import SelectorMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from sparsenam.errors import InputError, check_word, describe
-from sparsenam.estimators.base import AdditiveEstimator, RandomState, all_or_nothing, require_target
+from sparsenam.estimators.base import AdditiveEstimator, RandomState, require_target
 from sparsenam.estimators.classification import SNAMClassifier
 from sparsenam.estimators.regression import REGRESSION_FAMILIES, SNAMRegressor
-from sparsenam.estimators.selecting import KeptColumnsMixin
+from sparsenam.estimators.selecting import kept_table
 from sparsenam.estimators.survival import SNAMSurvival
 from sparsenam.explain import Discoveries
 from sparsenam.selection import FDR
@@ -23,7 +24,7 @@ from sparsenam.selection.discovery import Method
 CLASS_FAMILIES = ("binomial", "multinomial", "multilabel")
 
 
-class FDRSelector(KeptColumnsMixin, BaseEstimator):
+class FDRSelector(SelectorMixin, BaseEstimator):
     """Keep the columns of which, on average over tables, at most a share q has no effect given the others.
 
     Parameters
@@ -80,17 +81,21 @@ class FDRSelector(KeptColumnsMixin, BaseEstimator):
         sample_weight : array-like of shape (rows,), optional
             Weight of each row; a row of weight 0 counts as absent.
         """
-        with all_or_nothing(self):
-            rule = FDR(self.q, self.method)
-            _check_varies(require_target(self, y))
-            model = self._model(require_target(self, y), rule).fit(X, y, sample_weight=sample_weight)
-            assert model.fdr_ is not None
-            vars(self).pop("feature_names_in_", None)  # of an earlier fit
-            self.n_features_in_ = model.n_features_in_
-            if hasattr(model, "feature_names_in_"):
-                self.feature_names_in_ = model.feature_names_in_
-            self.estimator_, self.fdr_ = model, model.fdr_
-            return self
+        rule = FDR(self.q, self.method)
+        _check_varies(require_target(self, y))
+        model = self._model(require_target(self, y), rule).fit(X, y, sample_weight=sample_weight)
+        assert model.fdr_ is not None
+        vars(self).pop("feature_names_in_", None)  # of an earlier fit
+        self.n_features_in_ = model.n_features_in_
+        if hasattr(model, "feature_names_in_"):
+            self.feature_names_in_ = model.feature_names_in_
+        self.estimator_, self.fdr_ = model, model.fdr_
+        return self
+
+    def transform(self, X: Any) -> Any:
+        """Return the kept columns of a table, as `SNAMRegressor.transform` does."""
+        check_is_fitted(self)
+        return kept_table(self, X, super().transform)
 
     def _model(self, y: ArrayLike, rule: FDR) -> AdditiveEstimator:
         """Return the unfitted model of the target."""

@@ -3,43 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, NoReturn, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import Tags
-from sklearn.utils.validation import check_consistent_length, check_is_fitted
+from sklearn.utils.validation import check_consistent_length
 
 from sparsenam.errors import InputError, check_word, describe
-from sparsenam.estimators.auditing import GivenScores, PairedLosses
-from sparsenam.estimators.base import (
-    AdditiveEstimator,
-    SNAMParameters,
-    SupportMixin,
-    Surroundings,
-    all_or_nothing,
-    check_weights,
-    require_one_thread,
-    require_target,
-)
-from sparsenam.estimators.editing import GivenRows
-from sparsenam.explain.performance import survival_facts
-from sparsenam.families import Family, Poisson
-from sparsenam.fitting.pipeline import Pose
-from sparsenam.fitting.strategies import Strategy
+from sparsenam.estimators.attributes import FromFit, survival_in
+from sparsenam.estimators.base import AdditiveEstimator, SNAMParameters, Surroundings, check_weights, require_target
+from sparsenam.estimators.rows import require_in_memory
+from sparsenam.fit import SurvivalResponse
+from sparsenam.fitting.cox import CoxProblem
+from sparsenam.fitting.plan import Rows
+from sparsenam.fitting.problem import FitProblem
+from sparsenam.fitting.settings import require_one_thread
 from sparsenam.model import AdditiveModel
-from sparsenam.survival import (
-    TIES,
-    Baseline,
-    CoxProblem,
-    RiskSets,
-    StepFunction,
-    Ties,
-    concordance,
-    cox_problem,
-    read_survival,
-)
+from sparsenam.survival import TIES, StepFunction, Ties, concordance, read_survival
 from sparsenam.tables import check_target_not_inside
 
 Curves = NDArray[np.object_] | NDArray[np.float64]
@@ -48,10 +29,9 @@ Curves = NDArray[np.object_] | NDArray[np.float64]
 class AdditiveSurvival(AdditiveEstimator):
     """Fit and predict for censored times."""
 
-    ties: Ties
-    baseline_: Baseline
-    event_times_: NDArray[np.float64]
-    log_likelihood_: float
+    baseline_ = FromFit(lambda fit: survival_in(fit).baseline)
+    event_times_ = FromFit(lambda fit: survival_in(fit).baseline.times)
+    log_likelihood_ = FromFit(lambda fit: survival_in(fit).log_likelihood)
 
     def _fit_in(  # pyright: ignore[reportIncompatibleMethodOverride]
         self,
@@ -61,25 +41,28 @@ class AdditiveSurvival(AdditiveEstimator):
         sample_weight: ArrayLike | None = None,
         groups: ArrayLike | None = None,
     ) -> Self:
-        with all_or_nothing(self):
-            check_word("ties", self.ties, TIES)
-            require_one_thread(self._settings().get("n_jobs"), "a fit of survival times")
-            target = read_survival(require_target(self, y))
-            strategy, penalty = self._resolve()
-            plan = self._plan(self._pose(strategy, Poisson()), strategy, penalty)
-            encoder, terms = self._read(X, strategy)
-            check_consistent_length(terms, target)
-            check_target_not_inside(X, target[:, 1])
-            sample = plan.sample(encoder, terms, target, check_weights(sample_weight, terms))
-            result = self._fit_by(plan, surroundings, encoder, sample, groups, target[:, 0])
-            assert isinstance(result.problem, CoxProblem)
-            self.baseline_, self.log_likelihood_ = result.problem.baseline(result.model)
-            self.event_times_ = self.baseline_.times
-            return self
+        parameters = self.get_params(deep=False)
+        ties: Ties = parameters["ties"]
+        check_word("ties", ties, TIES)
+        require_one_thread(parameters["n_jobs"], "a fit of survival times")
+        require_in_memory(X, "survival times")
+        target = read_survival(require_target(self, y))
+        plan = self._plan(None)
+        encoder, terms = plan.read(X)
+        check_consistent_length(terms, target)
+        check_target_not_inside(X, target[:, 1])
+        sample = plan.sample(encoder, terms, target, check_weights(sample_weight, terms))
+
+        def respond(problem: FitProblem, model: AdditiveModel) -> SurvivalResponse:
+            assert isinstance(problem, CoxProblem)
+            return SurvivalResponse(*problem.baseline(model), ties)
+
+        rows = Rows(encoder, sample, groups=groups, stratum=target[:, 0])
+        return self._fit_by(plan, rows, respond, surroundings)
 
     def predict(self, X: ArrayLike) -> NDArray[np.float64]:
         """Return the risk scores Σⱼ hⱼ(xⱼ), shape (rows,): log hazard ratios to the baseline, higher is riskier."""
-        return self._scores(X)[:, 0]
+        return self._fitted().scores(X)[:, 0]
 
     def predict_interval(self, X: ArrayLike, level: float = 0.9) -> NoReturn:
         """Raise: a time with censoring has no interval that left-out rows could check; its distribution is there."""
@@ -119,7 +102,7 @@ class AdditiveSurvival(AdditiveEstimator):
         return concordance(target[:, 0] == 1.0, target[:, 1], risk, weights)
 
     def _curves(self, X: ArrayLike, times: ArrayLike | None, return_array: bool, start: float) -> Curves:
-        check_is_fitted(self)
+        self._fitted()
         moments = self.event_times_ if times is None else np.asarray(times, dtype=np.float64)
         curves_of = self.baseline_.survival if start else self.baseline_.cumulative_hazards
         values = curves_of(self.predict(X), moments)
@@ -129,40 +112,6 @@ class AdditiveSurvival(AdditiveEstimator):
         functions[:] = [StepFunction(moments, row, start) for row in values]
         return functions
 
-    def _card_facts(self) -> dict[str, Any]:
-        baseline = self.baseline_
-        return {**super()._card_facts(), "baseline": survival_facts(baseline.times, baseline.cumulative_hazard)}
-
-    def _target_in(self, y: ArrayLike) -> NDArray[np.float64]:
-        target = read_survival(y)
-        if not (target[:, 0] == 1.0).any():
-            raise InputError(describe("y", "at least one event", "none", "give rows that are not censored"))
-        return target
-
-    def _in_loss_units(self, rows: GivenRows) -> GivenScores:
-        """Return rates δ/Λ with weights Λ, Λ being the cumulative hazard that makes the scores most likely."""
-        risk_sets = RiskSets.of(rows.target[:, 0] == 1.0, rows.target[:, 1], rows.weights)
-        scores = self.model_.scores(rows.terms)
-        hazard = risk_sets.hazard(scores[:, 0], self.ties).rows
-        rates = np.divide(risk_sets.event, hazard, out=np.zeros_like(hazard), where=hazard > 0)
-        return GivenScores(self.model_.family, scores, rates[:, None], rows.weights * hazard, np.ones(1))
-
-    def _paired_losses(self, other: AdditiveModel, rows: GivenRows, other_rows: GivenRows) -> PairedLosses:
-        """Return the losses of the rows with the event, in the partial likelihood of all the rows."""
-        risk_sets = RiskSets.of(rows.target[:, 0] == 1.0, rows.target[:, 1], rows.weights)
-        scores = (self.model_.scores(rows.terms), other.scores(other_rows.terms))
-        first, second = (risk_sets.event_losses(each[:, 0]) for each in scores)
-        return (first, second), rows.weights * risk_sets.event
-
-    def _mean_loss(self, model: AdditiveModel, rows: GivenRows) -> float:
-        """Return minus the log partial likelihood of the rows over the number of their events."""
-        risk_sets = RiskSets.of(rows.target[:, 0] == 1.0, rows.target[:, 1], rows.weights)
-        likelihood = risk_sets.hazard(model.scores(rows.terms)[:, 0], self.ties).log_likelihood
-        return -likelihood / risk_sets.n_events
-
-    def _pose(self, strategy: Strategy, family: Family) -> Pose:
-        return partial(cox_problem, ties=self.ties, standardize=strategy.standardize, limits=strategy.limits)
-
     def __sklearn_tags__(self) -> Tags:
         tags: Any = super().__sklearn_tags__()
         tags.target_tags.required = True
@@ -171,7 +120,7 @@ class AdditiveSurvival(AdditiveEstimator):
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class SNAMSurvival(SupportMixin, SNAMParameters, AdditiveSurvival):
+class SNAMSurvival(SNAMParameters, AdditiveSurvival):
     """Sparse Neural Additive Model for censored times: hazard λ₀(t) exp(Σⱼ hⱼ(xⱼ)), whole columns switched off.
 
     With nothing set, a convex problem in random features chooses alpha and the columns by cross-validation, and the
@@ -202,7 +151,7 @@ penalty_weights, always_keep, pairs, heredity, max_seconds, n_jobs, verbose, ran
     certificate_ : Certificate or None
         Optimality of the convex choice: its gradients are those of the penalised partial likelihood, its gap is
         that of the Poisson problem whose exposures are the cumulative hazards of the choice itself.
-    alpha_, norms_, n_parameters_, cv_curve_, path_, readmitted_, evidence_, fdr_, substitutes_, encoder_, history_, \
+    alpha_, norms_, n_parameters_, cv_curve_, path_, evidence_, fdr_, substitutes_, encoder_, history_, \
 stationarity_
         As for `SNAMRegressor`; those of the last Poisson problem where they speak of one.
 

@@ -1,33 +1,23 @@
 """Explain: what a model does, as plain data, and drawings of it."""
 
-from sparsenam.explain.alternatives import Alternatives, OtherModel
-from sparsenam.explain.audit import Audit, Harm, SubgroupCheck
-from sparsenam.explain.build import FitRecord, explain_model
-from sparsenam.explain.comparison import Comparison, CurveChange, PredictionChange
-from sparsenam.explain.discoveries import Discoveries, discoveries_of
+from sparsenam.audit.comparison import Comparison, CurveChange, PredictionChange
+from sparsenam.audit.results import Audit, Harm, SubgroupCheck
+from sparsenam.discover.alternatives import Alternatives, OtherModel
+from sparsenam.discover.discoveries import Discoveries
+from sparsenam.discover.stability import Replacement, Stability
+from sparsenam.explain.build import explain, explain_model
 from sparsenam.explain.explanation import Curve, Dropped, EditRecord, Explanation, Feature, Level, Missing
 from sparsenam.explain.local import (
     Contribution,
     LocalExplanation,
     RowExplanation,
     explain_rows,
-    read_cells,
-    row_labels,
 )
 from sparsenam.explain.pairs import Pair, PairAxis
 from sparsenam.explain.reference import against_class
-from sparsenam.explain.stability import Replacement, Stability
-from sparsenam.explain.summary import (
-    DataSummary,
-    Density,
-    TrainingSummary,
-    interactions_of,
-    reader_of,
-    summarize_data,
-    summarize_training,
-)
-from sparsenam.explain.text import Task, output_names, score_units
-from sparsenam.explain.uncertainty import PredictionIntervals, PredictionSets, Uncertainty
+from sparsenam.fit.summary import DataSummary, Density, TrainingSummary
+from sparsenam.text import Task
+from sparsenam.uncertainty.results import PredictionIntervals, PredictionSets, Uncertainty
 
 __all__ = [
     "Alternatives",
@@ -43,7 +33,6 @@ __all__ = [
     "EditRecord",
     "Explanation",
     "Feature",
-    "FitRecord",
     "Harm",
     "Level",
     "LocalExplanation",
@@ -62,15 +51,7 @@ __all__ = [
     "TrainingSummary",
     "Uncertainty",
     "against_class",
-    "discoveries_of",
+    "explain",
     "explain_model",
     "explain_rows",
-    "interactions_of",
-    "output_names",
-    "read_cells",
-    "reader_of",
-    "row_labels",
-    "score_units",
-    "summarize_data",
-    "summarize_training",
 ]

@@ -1,42 +1,139 @@
-"""What is drawn: the numbers and the text of every chart as plain data, which plots and report draw alike."""
+"""Every picture as data: axes, lines, bands, bars, marks and words, which the report and matplotlib draw alike."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.ndimage import binary_closing
+from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import isotonic_regression
 
 from sparsenam.errors import InputError, describe
-from sparsenam.explain.drawing import Axis, axis_over
-from sparsenam.explain.explanation import POINTWISE, Curve, Explanation, Feature, Level
+from sparsenam.explain.drawing import Axis, Tick, alpha_axis, axis_over
+from sparsenam.explain.explanation import POINTWISE, Explanation, Feature, Missing
 from sparsenam.explain.local import LocalExplanation, RowExplanation
-from sparsenam.explain.summary import Density, Numbers
-from sparsenam.explain.text import MISSING, count_text
+from sparsenam.explain.shapes import (
+    EFFECT_MARGIN,
+    axis_of,
+    bent,
+    curve_bands,
+    density_heights,
+    drawn_levels,
+    effect_axis,
+    has_levels,
+    kept_text,
+    levels_note,
+    thin_spans,
+)
+from sparsenam.text import (
+    SURVIVAL_UNITS,
+    TIMES,
+    count_text,
+    number_text,
+    pair_text,
+    shorten,
+    signed_text,
+)
 
-Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
 Measure = Literal["mean_absolute", "variation"]
 
 MEASURES: dict[Measure, str] = {"mean_absolute": "mean |effect|", "variation": "max - min of the effect"}
-ALPHA_LABEL = "penalty α, weaker →"
-NORM_LABEL = "norm of the effect"
-LOSS_LABEL = "held-out loss"
-MOST_LEVELS = 16  # bars that fit a card and a panel
 MOST_STEPS = 12  # bars of a waterfall
-EFFECT_MARGIN = 0.06  # of the range of effects, above and below
-LONG_TAIL = 0.25  # an outer bin longer than this share of all inner ones together is a tail
-SKEWED, EASED = 4.0, 0.7  # range over that of the middle 80 %, and what must be left of it on a skewed axis
-LEAST_BINS = 8  # of a histogram that can tell
-BENT_POINTS = 80  # of a curve on a skewed axis
-FEW_ROWS, TAIL_ROWS, LONG_BIN = 5, 20, 3.0  # rows that a stretch has at least; times the width of other bins
-INVISIBLE = 0.02  # of the largest norm: below, a line is one with the axis
-THIN = 5e-4  # of a curve's height by which a thinned curve may be off: a tenth of a pixel on the page
+INVISIBLE = 0.02  # of the largest norm: below, a line cannot be told from the axis
+ROUNDING = 1e-9  # of an axis: an intercept below is 0
+MISSING_AT = 0.13  # of the range of a curve, to the right of it
+SIDE_BY_SIDE = 0.5  # of the room of a level, for the marks of several outputs
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Line:
+    """A line through points, with a gap where one is not finite; without a pen it is pale."""
+
+    x: Sequence[float]
+    y: Sequence[float]
+    pen: int | None = 0
+    name: str = ""
+    dots: bool = False
+    width: float = 1.4  # points
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Band:
+    """The area between two lines over x."""
+
+    x: Sequence[float]
+    low: Iterable[float]
+    high: Iterable[float]
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A mark at a point, in the shape and colour of its pen; a hollow one is the effect of a missing cell.
+
+    ``text`` is its name, and ``legend`` the longer one for a legend.
+    """
+
+    x: float
+    y: float
+    pen: int
+    text: str = ""
+    hollow: bool = False
+    legend: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """A bar from ``start`` to ``stop``; one without a pen is a point, such as a sum. ``text`` is written behind it."""
+
+    name: str
+    start: float
+    stop: float
+    text: str = ""
+    pen: int | None = 0
+    value: str = ""
+
+    def label(self, length: int) -> str:
+        """Return name and value in so many letters; two names leave no room for values."""
+        if TIMES in self.name and TIMES in self.value:
+            return pair_text(*(shorten(part, length // 2 - 1) for part in self.name.split(TIMES, 1)))
+        if not self.value:
+            return shorten(self.name, length)
+        return shorten(f"{shorten(self.name, length // 2)} = {shorten(self.value, length // 2 - 3)}", length)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Chart:
+    """What one picture shows, in the units of its axes; an axis without ends holds all that is drawn.
+
+    - ``errors`` are intervals (x, low, high), ``pale`` the stretches with hardly any rows;
+    - ``counts`` are bars (start, stop, height) at the bottom that show where the rows are, the tallest 1;
+    - ``names`` are ticks in words in place of those of the axis across, ``tops`` words along the top, explained by
+      ``top_label``; ``ends`` are names of lines beside their last points;
+    - ``guides`` are vertical lines with their text above, and a mark where y is finite;
+    - ``bars`` stand upright at the places of ``names``, or lie one below the other where there are no ``names``; after
+      a sum, each begins where the one before ended.
+    """
+
+    title: str
+    across: Axis
+    upward: Axis
+    labels: tuple[str, str] = ("", "")
+    lines: Sequence[Line] = ()
+    bands: Sequence[Band] = ()
+    errors: Sequence[tuple[float, float, float]] = ()
+    marks: Sequence[Mark] = ()
+    bars: Sequence[Bar] = ()
+    guides: Sequence[Mark] = ()
+    pale: Sequence[tuple[float, float]] = ()
+    counts: Sequence[tuple[float, float, float]] = ()
+    names: Sequence[Tick] = ()
+    tops: Sequence[Tick] = ()
+    top_label: str = ""
+    ends: Sequence[Mark] = ()
 
 
 def effect_label(units: str) -> str:
@@ -44,277 +141,188 @@ def effect_label(units: str) -> str:
     return f"effect ({units})" if units else "effect"
 
 
-def named_features(explanation: Explanation, features: Sequence[str] | int | None) -> list[Feature]:
-    """Return features by name, or the largest so many, or all."""
-    if features is None:
-        return list(explanation.features)
-    if isinstance(features, int):
-        return list(explanation.features[:features])
-    return [explanation.feature(name) for name in ([features] if isinstance(features, str) else features)]
+def shape_chart(feature: Feature, outputs: Sequence[int], names: Sequence[str] = (), *, whole: bool = False) -> Chart:
+    """Return the effect of a feature on some outputs, each with the pen of its number, and its name if it has one.
 
-
-def named_outputs(explanation: Explanation, outputs: Sequence[str] | None, most: int) -> list[int]:
-    """Return the indices of outputs by name, or of the ``most`` whose effects vary most, in their order."""
-    names = list(explanation.outputs)
-    if outputs is None:
-        sizes = np.zeros(len(names))
-        for feature in explanation.features:
-            effects = effects_of(feature)
-            if effects.size:
-                sizes += np.ptp(np.nan_to_num(effects), axis=0)
-        return sorted(np.argsort(-sizes, kind="stable")[:most].tolist())
-    wanted = [outputs] if isinstance(outputs, str) else list(outputs)
-    unknown = [name for name in wanted if name not in names]
-    if unknown or not wanted:
-        got = repr(unknown[0]) if unknown else "none"
-        raise InputError(describe("outputs", f"some of {names}", got, "choose among these"))
-    return [names.index(name) for name in wanted]
-
-
-def has_levels(feature: Feature) -> bool:
-    """Return whether a feature is drawn level by level, and not as a curve."""
-    return feature.curve is None or bool(feature.levels)
-
-
-def drawn_levels(feature: Feature) -> list[Level]:
-    """Return the levels to draw, then the missing cells: the most frequent ones.
-
-    Ordered levels are in their order, others by their effect; by frequency where there are several outputs.
+    The axis across is that of the ``whole`` curve, or leaves out long thin tails.
     """
-    levels = feature.levels or ()
-    frequent = sorted(range(len(levels)), key=lambda index: -levels[index].count)[:MOST_LEVELS]
-    shown = [levels[index] for index in (sorted(frequent) if feature.kind == "ordered" else frequent)]
-    if feature.kind != "ordered" and all(len(level.effect) == 1 for level in shown):
-        shown.sort(key=lambda level: (math.isnan(level.effect[0]), level.effect[0]))
-    if feature.missing is not None:
-        shown.append(Level(MISSING, feature.missing.effect, feature.missing.count))
-    return shown
+    chosen = {output: names[output] if names else "" for output in outputs}
+    return _level_chart(feature, chosen) if has_levels(feature) else _curve_chart(feature, chosen, whole=whole)
 
 
-def levels_note(feature: Feature) -> str:
-    """Return how many levels there are where not all are drawn, else nothing."""
-    count = len(feature.levels or ())
-    return f"the {MOST_LEVELS} most frequent of {count} levels" if count > MOST_LEVELS else ""
+def _curve_chart(feature: Feature, outputs: Mapping[int, str], *, whole: bool) -> Chart:
+    curve, density, missing = bent(feature).curve, feature.density, feature.missing
+    assert curve is not None
+    across = axis_of(feature, whole=whole)
+    low, high = across.place(across.low), across.place(across.high)
+    apart = {output: high + (MISSING_AT + shift) * (high - low) for output, shift in _side_by_side(outputs, 0.04)}
+    edges, heights = ((), ()) if density is None else (density.edges, density_heights(density, across))
+    return Chart(
+        feature.name,
+        across,
+        effect_axis([feature], [*outputs]),
+        (feature.name, ""),
+        [Line(curve.x, [effect[output] for effect in curve.effect], output, name) for output, name in outputs.items()],
+        # several bands would hide each other
+        bands=[Band(curve.x, *limits) for limits in curve_bands(curve, min(outputs))] if len(outputs) == 1 else (),
+        marks=[] if missing is None else _missing_marks(missing, {key: across.value_at(x) for key, x in apart.items()}),
+        pale=thin_spans(feature),
+        counts=list(zip(edges, edges[1:], map(float, heights), strict=False)),
+    )
 
 
-def effects_of(feature: Feature) -> Matrix:
-    """Return all effects that a drawing of the feature holds, shape (points, outputs)."""
-    if has_levels(feature):
-        levels = drawn_levels(feature)
-        rows, spread = [level.effect for level in levels], [level.deviation for level in levels]
-    else:
-        rows = [*(() if feature.curve is None else feature.curve.effect)]
-        spread = _whole_widths(feature.curve)
-        rows, spread = _held_back(feature, rows, spread)
-        rows += [] if feature.missing is None else [feature.missing.effect]
-        spread += [] if feature.missing is None else [None]
-    found = np.array(rows, dtype=np.float64)
-    limits = [
-        np.array(effect) + side * POINTWISE * np.array(deviation)
-        for effect, deviation in zip(rows, spread, strict=True)
-        for side in (-1.0, 1.0)
-        if deviation is not None
+def _level_chart(feature: Feature, outputs: Mapping[int, str]) -> Chart:
+    """Return bars of one output, marks side by side of several, or lines where levels have an order."""
+    levels, note, missing = drawn_levels(feature), levels_note(feature), feature.missing
+    present = levels if missing is None else levels[:-1]
+    effects = {output: [level.effect[output] for level in present] for output in outputs}
+    places = dict(_side_by_side(outputs, SIDE_BY_SIDE))
+    joined = feature.kind == "ordered" and len(present) > 1
+    marks = [
+        Mark(place + shift, effect, output, outputs[output])
+        for output, shift in places.items()
+        for place, effect in enumerate(() if joined or len(outputs) == 1 else effects[output])
     ]
-    if limits:  # a band that is far wider than the curve is tall may leave the picture
-        inside = found[np.isfinite(found).all(axis=1)]
-        room = np.ptp(inside) if inside.size else 0.0
-        found = np.vstack([found, np.clip(np.array(limits), inside.min() - room, inside.max() + room)])
-    return np.where(np.isfinite(found), found, np.nan)
-
-
-def _held_back(
-    feature: Feature, rows: list[Numbers], spread: list[Numbers | None]
-) -> tuple[list[Numbers], list[Numbers | None]]:
-    """Return effects and spreads of a curve, those without rows no farther out than the others' range on either side.
-
-    What a curve does where no rows are would else press the rest of it flat.
-    """
-    spans, curve = thin_spans(feature), feature.curve
-    if not spans or curve is None:
-        return rows, spread
-    thin = [any(start <= x <= stop for start, stop in spans) for x in curve.x]
-    effects = np.array(rows, dtype=np.float64)
-    core = effects[~np.array(thin)]
-    if not core.size or not np.isfinite(core).all():
-        return rows, spread
-    low, high = min(0.0, float(core.min())), max(0.0, float(core.max()))
-    held = np.clip(effects, 2 * low - high, 2 * high - low)
-    effects[np.array(thin)] = held[np.array(thin)]
-    return list(map(tuple, effects.tolist())), [None if gone else one for gone, one in zip(thin, spread, strict=True)]
-
-
-def _whole_widths(curve: Curve | None) -> list[Numbers | None]:
-    """Return half the width of a whole curve's band at each point, in units of `POINTWISE`; None where unknown."""
-    if curve is None or curve.deviation is None or curve.whole is None:
-        return [None] * (0 if curve is None else len(curve.x))
-    times = [value / POINTWISE for value in curve.whole]
-    return [tuple(one * other for one, other in zip(row, times, strict=True)) for row in curve.deviation]
-
-
-def effect_axis(features: Iterable[Feature], outputs: Sequence[int], margin: float = EFFECT_MARGIN) -> Axis:
-    """Return the axis over the effects of features on some outputs, and over 0."""
-    effects = (effects_of(feature) for feature in features)
-    return axis_over([0.0, *(value for rows in effects if rows.size for value in rows[:, outputs].ravel())], margin)
-
-
-def axis_of(feature: Feature, *, whole: bool) -> Axis:
-    """Return the horizontal axis of a curve: over all of it, or without long thin tails on either side."""
-    x = () if feature.curve is None else feature.curve.x
-    kind = "date" if feature.kind == "date" else "number"
-    if (unit := skew_unit(feature)) is not None:
-        return replace(axis_over(x, kind="skewed"), unit=unit)
-    if whole or feature.density is None:
-        return axis_over(x, kind=kind)
-    edges = np.array(feature.density.edges)
-    low, high = float(edges[0]), float(edges[-1])
-    if edges.size > 4:
-        inner = float(edges[-2] - edges[1])
-        low = float(edges[1]) if edges[1] - edges[0] > LONG_TAIL * inner else low
-        high = float(edges[-2]) if edges[-1] - edges[-2] > LONG_TAIL * inner else high
-    return axis_over([low, high], kind=kind)
-
-
-def skew_unit(feature: Feature) -> float | None:
-    """Return the unit of a skewed axis for a column whose rows would crowd a straight one; None for others.
-
-    A column is skewed where its range is many times the distance between its outer tenths, and much less so on the
-    skewed axis.
-    """
-    density = feature.density
-    if density is None or feature.kind != "number" or len(density.counts) < LEAST_BINS or not sum(density.counts):
-        return None
-    edges, shares = np.array(density.edges), np.cumsum([0, *density.counts]) / sum(density.counts)
-    tenths = np.interp((0.1, 0.9), shares, edges)
-    if not edges[-1] - edges[0] > SKEWED * (tenths[1] - tenths[0]):
-        return None
-    unit = max(float(edges[0]), float(np.median(np.diff(edges)))) / 3.0
-    placed = np.array([Axis(0.0, 1.0, "skewed", unit).place(float(value)) for value in (edges[0], edges[-1], *tenths)])
-    better = (placed[1] - placed[0]) * (tenths[1] - tenths[0]) < EASED * (edges[-1] - edges[0]) * (
-        placed[3] - placed[2]
-    )
-    return unit if better else None
-
-
-def bent(feature: Feature) -> Feature:
-    """Return the feature with more points on its curve where a skewed axis bends straight pieces."""
-    axis, curve = axis_of(feature, whole=True), feature.curve
-    if axis.kind != "skewed" or curve is None:
-        return feature
-    places = np.linspace(axis.place(curve.x[0]), axis.place(curve.x[-1]), BENT_POINTS)
-    between = [axis.value_at(float(place)) for place in places[1:-1]]
-    x = np.unique(np.concatenate([curve.x, [value for value in between if curve.x[0] < value < curve.x[-1]]]))
-
-    def at(rows: Sequence[Numbers]) -> tuple[Numbers, ...]:
-        columns = [np.interp(x, curve.x, column).tolist() for column in zip(*rows, strict=True)]
-        return tuple(zip(*columns, strict=True))
-
-    spread = None if curve.deviation is None else at(curve.deviation)
-    return replace(feature, curve=Curve(tuple(x.tolist()), at(curve.effect), spread, curve.whole))
-
-
-def thin_spans(feature: Feature) -> list[tuple[float, float]]:
-    """Return the stretches of a curve that hardly any rows speak for, each from where to where.
-
-    A bin is thin that has fewer than `FEW_ROWS` rows together with its neighbours; a long bin, which holds a tail, must
-    have `TAIL_ROWS`. So are up to three bins with hardly more rows between thin ones, which would make stripes.
-    """
-    density = feature.density
-    if density is None or len(density.counts) < LEAST_BINS:
-        return []
-    counts, edges = np.array(density.counts), np.array(density.edges)
-    widths = np.diff(edges)
-    near = np.convolve(counts, np.ones(3), mode="same")
-    thin = np.where(widths > LONG_BIN * np.median(widths), counts < TAIL_ROWS, near < FEW_ROWS)
-    thin |= binary_closing(thin, np.ones(4, dtype=np.intp)) & (near < 3 * FEW_ROWS)
-    found: list[tuple[float, float]] = []
-    for index in np.flatnonzero(thin).tolist():
-        start, stop = float(edges[index]), float(edges[index + 1])
-        if found and found[-1][1] == start:
-            start = found.pop()[0]
-        found.append((start, stop))
-    return found
-
-
-def curve_within(curve: Curve, axis: Axis) -> tuple[Vector, Matrix]:
-    """Return x (points,) and the effect (points, outputs) of a curve between the ends of an axis."""
-    x, effect = np.array(curve.x), np.array(curve.effect)
-    low, high = max(axis.low, x[0]), min(axis.high, x[-1])
-    within = np.unique(np.concatenate([[low], x[(x > low) & (x < high)], [high]]))
-    return within, np.stack([np.interp(within, x, effect[:, output]) for output in range(effect.shape[1])], axis=1)
-
-
-def thinned(curve: Curve, tolerance: float = THIN) -> Curve:
-    """Return the curve on fewer points, off by at most ``tolerance`` of its height at each point left out.
-
-    The farthest point from the chord is kept, on both sides of it again, until none is too far off. A curve with
-    gaps (effects that are not finite) is kept whole.
-    """
-    x, effects = np.array(curve.x), np.array(curve.effect)
-    if curve.deviation is not None:
-        effects = np.hstack([effects, POINTWISE * np.array(curve.deviation)])
-    if len(x) < 3 or not (np.isfinite(effects).all() and np.isfinite(x).all()):
-        return curve
-    allowed = tolerance * float(np.ptp(np.array(curve.effect)) or np.ptp(effects))
-    kept = np.zeros(len(x), dtype=bool)
-    kept[[0, -1]] = True
-    pieces = [(0, len(x) - 1)]
-    while pieces:
-        first, last = pieces.pop()
-        if last - first < 2:
-            continue
-        width = x[last] - x[first]
-        inner = slice(first + 1, last)
-        share = (x[inner] - x[first]) / width if width > 0 else np.zeros(last - first - 1)
-        chord = effects[first] + share[:, None] * (effects[last] - effects[first])
-        distance = np.abs(effects[inner] - chord).max(axis=1)
-        farthest = int(distance.argmax())
-        if distance[farthest] > allowed:
-            middle = first + 1 + farthest
-            kept[middle] = True
-            pieces += [(first, middle), (middle, last)]
-    indices = np.flatnonzero(kept)
-    return Curve(
-        tuple(curve.x[index] for index in indices),
-        tuple(curve.effect[index] for index in indices),
-        None if curve.deviation is None else tuple(curve.deviation[index] for index in indices),
-        curve.whole,
+    if missing is not None:
+        marks += _missing_marks(missing, {output: len(present) + shift for output, shift in places.items()})
+    most = max((level.count for level in levels), default=0) or 1
+    return Chart(
+        feature.name,
+        Axis(-0.75, len(levels) - 0.25),  # half a level's room on either side: a single bar does not fill the picture
+        effect_axis([feature], [*outputs]),
+        (f"{feature.name} ({note})" if note else feature.name, ""),
+        [
+            Line(range(len(present)), effects[output], output, outputs[output], dots=True)
+            for output in outputs
+            if joined
+        ],
+        errors=[
+            (place, level.effect[0] - half, level.effect[0] + half)
+            for place, level in enumerate(present)
+            for half in (POINTWISE * one for one in level.deviation or () if len(level.effect) == 1)
+        ],
+        marks=marks,
+        bars=[
+            Bar(level.name, 0.0, level.effect[output], pen=output)
+            for output in (() if joined or len(outputs) > 1 else outputs)
+            for level in present
+        ],
+        counts=[(place - 0.45, place + 0.45, level.count / most) for place, level in enumerate(levels)],
+        names=[Tick(float(place), level.name) for place, level in enumerate(levels)],
     )
 
 
-def curve_bands(curve: Curve, output: int) -> list[tuple[Vector, Vector]]:
-    """Return the lower and upper limits (points,) of one output, of the whole curve first, then of single points."""
-    if curve.deviation is None or curve.whole is None:
-        return []
-    effect = np.array([row[output] for row in curve.effect])
-    spread = np.array([row[output] for row in curve.deviation])
-    return [(effect - times * spread, effect + times * spread) for times in (curve.whole[output], POINTWISE)]
+def _side_by_side(outputs: Mapping[int, str], room: float) -> Iterable[tuple[int, float]]:
+    """Return how far each output's mark is moved so that they share a room."""
+    return zip(outputs, np.linspace(-room / 2, room / 2, len(outputs)) if len(outputs) > 1 else [0.0], strict=True)
 
 
-def density_heights(density: Density, axis: Axis) -> Vector:
-    """Return the heights (bins,) of a histogram whose areas on an axis are the counts, the tallest 1."""
-    places = [axis.place(edge) for edge in density.edges]
-    heights = np.array(density.counts) / np.maximum(np.diff(places), 1e-300)
-    return heights / (heights.max(initial=0.0) or 1.0)
+def _missing_marks(missing: Missing, places: Mapping[int, float]) -> list[Mark]:
+    return [Mark(x, missing.effect[output], output, "a missing cell", hollow=True) for output, x in places.items()]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class PathLines:
-    """Norms (points, columns) at alphas (points,) from the largest on; ``order`` has the largest columns first.
+def importance_chart(explanation: Explanation, most: int, measure: Measure) -> Chart:
+    """Return the sizes of the largest effects as bars; pairs are among the columns."""
+    if measure not in MEASURES:
+        raise InputError(describe("measure", f"one of {sorted(MEASURES)}", repr(measure), "choose one"))
+    effects = (*explanation.features, *explanation.pairs)
+    sizes = sorted(((float(getattr(part, measure)), part.name) for part in effects), key=lambda part: -part[0])[:most]
+    bars = [Bar(name, 0.0, size, number_text(size, 3)) for size, name in sizes]
+    some = f"the {len(bars)} largest of {len(effects)} effects"
+    title = some if len(bars) < len(effects) else f"{kept_text(explanation)} kept"
+    longest = max((size for size, _ in sizes), default=0.0) or 1.0
+    return _rows(title, f"{MEASURES[measure]} ({explanation.units})", bars, Axis(0.0, longest))
 
-    ``named`` are the first of ``order``, which get a colour and a name; ``taken`` is the chosen alpha, None where
-    the path does not reach it.
+
+def waterfall(local: LocalExplanation, row: RowExplanation, output: int, most: int = MOST_STEPS) -> Chart:
+    """Return how one row's score comes about: from the intercept, each cell's share added in turn, the largest first.
+
+    Small shares are taken together.
     """
+    ordered = sorted(row.contributions, key=lambda part: -abs(part.effect[output]))
+    shown = ordered if len(ordered) <= most else ordered[: most - 1]
+    parts = [(part.feature, part.value, part.effect[output]) for part in shown]
+    if rest := ordered[len(shown) :]:
+        parts.append((f"{len(rest)} others", "", sum(part.effect[output] for part in rest)))
+    first, last = row.intercept[output], row.score[output]
+    ends = np.cumsum([first, *(effect for _, _, effect in parts)]).tolist()
+    steps = [
+        Bar(name, start, stop, signed_text(stop - start), 0 if stop >= start else 1, value)
+        for (name, value, _), start, stop in zip(parts, ends, ends[1:], strict=False)
+    ]
+    across = axis_over([first, last, *ends[1:]], EFFECT_MARGIN)
+    if abs(first) < ROUNDING * (across.high - across.low):  # Cox's model has none, but for rounding
+        first = 0.0
+    start = "start: average row" if local.units == SURVIVAL_UNITS else "start: intercept"
+    sums = [Bar(name, value, value, number_text(value, 3), None) for name, value in ((start, first), ("score", last))]
+    title = f"How the score of row {row.row} comes about, in {local.units}"
+    return _rows(title, local.units, [sums[0], *steps, sums[1]], across)
 
-    alphas: Vector
-    names: list[str]
-    norms: Matrix
-    order: list[int]
-    named: list[int]
-    taken: float | None
+
+def _rows(title: str, label: str, bars: Sequence[Bar], across: Axis) -> Chart:
+    """Return bars one below the other."""
+    return Chart(title, across, Axis(len(bars) - 0.4, -0.7), (label, ""), bars=bars)
 
 
-def path_lines(explanation: Explanation, labels: int) -> PathLines | None:
-    """Return the path with up to so many named columns; None where the explanation has none."""
+def shown_output(local: LocalExplanation, row: RowExplanation, output: str | None = None) -> int:
+    """Return the index of an output by name; by default of the one with the highest score, the predicted class."""
+    if output is None:
+        return int(np.argmax(row.score))
+    if output not in local.outputs:
+        raise InputError(describe("output", f"one of {list(local.outputs)}", repr(output), "choose one"))
+    return local.outputs.index(output)
+
+
+def loss_chart(explanation: Explanation) -> Chart | None:
+    """Return the cross-validation curve with the points to mark and the numbers of columns along the top.
+
+    None where the explanation has none.
+    """
+    curve = explanation.curve
+    if not curve:
+        return None
+    points = sorted(range(len(curve)), key=lambda index: -curve[index]["alpha"])
+    alphas, mean, error, sizes = (
+        np.array([curve[index][key] for index in points], dtype=np.float64)
+        for key in ("alpha", "mean", "standard_error", "features")
+    )
+    error = np.nan_to_num(error)
+    chosen = explanation.chosen or {}
+    best, taken = (points.index(chosen[key]) if key in chosen else None for key in ("best", "taken"))
+    words = {best: "best", taken: "taken"} if best != taken else {taken: "best and taken"}
+    guides = [
+        Mark(
+            x=float(alphas[index]),
+            y=float(mean[index]),
+            pen=1 if word == "best" else 3,
+            text=word,
+            legend=f"{word}: {count_text(int(sizes[index]), 'column')}",
+        )
+        for index, word in words.items()
+        if index is not None
+    ]
+    return Chart(
+        "Cross-validation curve over the penalty weight",
+        alpha_axis(alphas) or axis_over(alphas),
+        axis_over([*(mean - error), *(mean + error)], EFFECT_MARGIN),
+        ("penalty α, weaker →", "held-out loss"),
+        lines=[Line(alphas.tolist(), mean.tolist())],
+        errors=list(zip(alphas.tolist(), (mean - error).tolist(), (mean + error).tolist(), strict=True)),
+        guides=guides,
+        tops=[
+            Tick(alpha, f"{size:.0f}")
+            for alpha, size, before in zip(alphas.tolist(), sizes, [math.nan, *sizes], strict=False)
+            if alpha > 0 and math.isfinite(size) and size != before
+        ],
+        top_label="kept",
+    )
+
+
+def path_chart(explanation: Explanation, labels: int) -> Chart | None:
+    """Return each column's norm over the penalty weight; None where the explanation has no path.
+
+    Up to so many of the largest have a pen and a name.
+    """
     path = explanation.path
     if not path or not len(path["alphas"]):
         return None
@@ -325,58 +333,66 @@ def path_lines(explanation: Explanation, labels: int) -> PathLines | None:
     largest = norms.max(axis=0)
     order = [int(column) for column in np.argsort(-norms[-1] - largest, kind="stable")]
     visible = [column for column in order if largest[column] >= INVISIBLE * norms.max(initial=0.0)]
+    pens = {column: rank for rank, column in enumerate(visible[:labels])}
     alpha: float | None = explanation.card.get("alpha")
-    if alpha is not None and not float(alphas.min()) * 0.999 <= alpha <= float(alphas.max()) * 1.001:
-        alpha = None
-    return PathLines(alphas, names, norms, order, visible[:labels], alpha)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class LossCurve:
-    """Held-out losses, their standard errors and numbers of columns, each (points,), at falling alphas (points,).
-
-    ``marks`` are the points to mark, each an index and what it is.
-    """
-
-    alphas: Vector
-    mean: Vector
-    error: Vector
-    sizes: Vector
-    marks: list[tuple[int, str]]
-
-    def size_labels(self, axis: Axis, distance: float) -> list[tuple[float, str]]:
-        """Return alphas and numbers of columns to write along the top: where they change, and not too near."""
-        found: list[tuple[float, str]] = []
-        last, written = -math.inf, -1.0
-        for alpha, size in zip(self.alphas, self.sizes, strict=True):
-            at = axis.fraction(float(alpha))
-            if alpha > 0 and math.isfinite(size) and size != written and at - last >= distance:
-                found.append((float(alpha), f"{size:.0f}"))
-                last, written = at, size
-        return found
-
-    def legend(self) -> list[str]:
-        """Return what each mark is, with its number of columns."""
-        return [f"{text}: {count_text(int(self.sizes[index]), 'column')}" for index, text in self.marks]
-
-
-def loss_curve(explanation: Explanation) -> LossCurve | None:
-    """Return the cross-validation curve; None where the explanation has none."""
-    curve = explanation.curve
-    if not curve:
-        return None
-    points = sorted(range(len(curve)), key=lambda index: -curve[index]["alpha"])
-    alphas, mean, error, sizes = (
-        np.array([curve[index][key] for index in points], dtype=np.float64)
-        for key in ("alpha", "mean", "standard_error", "features")
+    is_within = alpha is not None and float(alphas.min()) * 0.999 <= alpha <= float(alphas.max()) * 1.001
+    return Chart(
+        "Norm of each column over the penalty weight",
+        alpha_axis(alphas) or axis_over(alphas),
+        axis_over([0.0, *norms.ravel()], 0.02),
+        ("penalty α, weaker →", "norm of the effect"),
+        lines=[  # the large ones last, on top
+            Line(alphas.tolist(), norms[:, column].tolist(), pens.get(column), names[column])
+            for column in reversed(order)
+        ],
+        guides=[Mark(alpha, math.nan, 3, "taken")] if alpha is not None and is_within else [],
+        ends=[Mark(float(alphas[-1]), float(norms[-1, column]), pen, names[column]) for column, pen in pens.items()],
     )
-    chosen = explanation.chosen or {}
-    best, taken = (points.index(chosen[key]) if key in chosen else None for key in ("best", "taken"))
-    if best == taken:
-        marks = [] if taken is None else [(taken, "best and taken")]
-    else:
-        marks = [(index, text) for index, text in ((best, "best"), (taken, "taken")) if index is not None]
-    return LossCurve(alphas, mean, np.nan_to_num(error), sizes, marks)
+
+
+def history_chart(explanation: Explanation) -> Chart | None:
+    """Return loss, and loss plus penalty where there is one, against epochs; None where there was no training."""
+    history = [epoch for epoch in explanation.history if epoch.get("loss") is not None]
+    if not history:
+        return None
+    epochs = [float(epoch.get("epoch", index)) for index, epoch in enumerate(history)]
+    loss = np.array([epoch["loss"] for epoch in history], dtype=np.float64)
+    penalty = np.array([epoch.get("penalty") or 0.0 for epoch in history], dtype=np.float64)
+    dots = len(history) <= MOST_STEPS
+    lines = [Line(epochs, loss.tolist(), 0, "loss", dots)]
+    if penalty.any():
+        lines.append(Line(epochs, (loss + penalty).tolist(), 1, "loss + penalty", dots))
+    terms = history[-1].get("terms")
+    return Chart(
+        "training" if terms is None else f"training, {terms:.0f} terms at the end",
+        axis_over(epochs),
+        axis_over([value for line in lines for value in line.y], EFFECT_MARGIN),
+        ("epoch", "objective on the training rows"),
+        lines,
+    )
+
+
+def truth_chart(explanation: Explanation, name: str, x: ArrayLike, effect: ArrayLike) -> Chart:
+    """Return the effect of a column over the true one at x (rows,), whose mean is taken off."""
+    at, heights = np.asarray(x, dtype=np.float64), np.asarray(effect, dtype=np.float64)
+    if at.shape != heights.shape or not at.size:
+        where, got = f"the truth of {name!r}", f"{at.size} of x, {heights.size} of effect"
+        raise InputError(describe(where, "columns of one length, at least 1", got, "store them together"))
+    order = np.argsort(at, kind="stable")
+    at, heights = at[order], (heights - heights.mean())[order]
+    kept = next((feature for feature in explanation.features if feature.name == name), None)
+    fit = Line(at[[0, -1]].tolist(), [0.0, 0.0], 0, "fit", width=1.2)
+    if kept is not None and kept.curve is not None:
+        fit = Line(kept.curve.x, [row[0] for row in kept.curve.effect], 0, "fit", width=1.2)
+    lines = [Line(at.tolist(), heights.tolist(), 1, "truth", width=2.8), fit]
+    kind = "date" if kept is not None and kept.kind == "date" else "number"
+    return Chart(
+        "" if kept is not None else "dropped",
+        axis_over([value for line in lines for value in line.x], kind=kind),
+        Axis(math.nan, math.nan),
+        (name, ""),
+        lines,
+    )
 
 
 def spread(positions: Vector, distance: float) -> Vector:
@@ -392,33 +408,3 @@ def spread(positions: Vector, distance: float) -> Vector:
     result = np.empty(positions.size)
     result[order] = np.clip(moved, 0.0, 1.0 - steps[-1]) + steps
     return result
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """A bar of the waterfall from ``start`` to ``stop``; without a ``value`` it stands for several columns."""
-
-    name: str
-    value: str
-    start: float
-    stop: float
-
-
-def waterfall(row: RowExplanation, output: int, most: int = MOST_STEPS) -> list[Step]:
-    """Return the steps from the intercept to the score, the largest first; small ones are taken together."""
-    ordered = sorted(row.contributions, key=lambda part: -abs(part.effect[output]))
-    shown = ordered if len(ordered) <= most else ordered[: most - 1]
-    parts = [(part.feature, part.value, part.effect[output]) for part in shown]
-    if rest := ordered[len(shown) :]:
-        parts.append((f"{len(rest)} others", "", sum(part.effect[output] for part in rest)))
-    ends = np.cumsum([row.intercept[output], *(effect for _, _, effect in parts)]).tolist()
-    return [Step(name, value, ends[index], ends[index + 1]) for index, (name, value, _) in enumerate(parts)]
-
-
-def shown_output(local: LocalExplanation, row: RowExplanation, output: str | None = None) -> int:
-    """Return the index of an output by name; by default of the one with the highest score, the predicted class."""
-    if output is None:
-        return int(np.argmax(row.score))
-    if output not in local.outputs:
-        raise InputError(describe("output", f"one of {list(local.outputs)}", repr(output), "choose one"))
-    return local.outputs.index(output)

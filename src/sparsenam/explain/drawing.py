@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from itertools import pairwise
 from typing import Literal
 
-from sparsenam.explain.text import MOST_DAYS, date_text, number_text, value_text
 from sparsenam.tables.text import EPOCH, days_since_epoch
+from sparsenam.text import MOST_DAYS, date_text, number_text, value_text
 
 # the colours of Okabe and Ito, which colour-blind readers can distinguish
 BLACK = "#000000"
@@ -29,7 +28,6 @@ Kind = Literal["number", "date", "log", "skewed"]
 _COLOURS = (BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY, BLACK)
 _STYLES: tuple[Style, ...] = ("-", "--", "-.", ":")
 _MARKS = ("o", "s", "^", "D", "v", "P", "X")
-HATCHES = ("", "///", "...", "xxx", "\\\\\\", "++", "oo")
 PENS = len(_COLOURS)  # pens whose colours differ
 
 LABEL_SPACE = 2  # letters between two labels of an axis
@@ -133,29 +131,22 @@ class Axis:
 
     def fitting(self, letters: float, about: int = 5) -> list[Tick]:
         """Return as many ticks, up to about so many, as have room on an axis of a width in ``letters``."""
-        found: list[Tick] = []
-        for wanted in range(about, 0, -1) if self.kind in ("number", "date") else ():
+        if self.kind in ("log", "skewed"):
+            return self.apart(self.ticks(about), letters)
+        for wanted in range(about, 0, -1):
             found = self.ticks(wanted)
-            if len(found) < 2:
-                break
-            shares = sorted(self.fraction(tick.value) for tick in found)
-            nearest = min(second - first for first, second in pairwise(shares))
-            if nearest * letters >= label_room(found):
-                break
-        return self._apart(found if self.kind in ("number", "date") else self.ticks(about), letters)
+            if len(self.apart(found, letters)) == len(found) or len(found) < 2:
+                return found
+        return self.apart(self.ticks(1), letters)
 
-    def _apart(self, ticks: list[Tick], letters: float) -> list[Tick]:
-        """Return the ticks that keep their distance from the one before, on an axis of a width in ``letters``."""
+    def apart(self, ticks: Sequence[Tick], letters: float) -> list[Tick]:
+        """Return the ticks whose labels do not touch those before, on an axis of a width in ``letters``."""
         kept: list[Tick] = []
         for tick in sorted(ticks, key=lambda tick: self.fraction(tick.value)):
-            if not kept or self._has_room(kept[-1], tick, letters):
+            room = LABEL_SPACE + (len(tick.text) + len(kept[-1].text)) / 2 if kept else 0.0
+            if not kept or (self.fraction(tick.value) - self.fraction(kept[-1].value)) * letters >= room:
                 kept.append(tick)
         return sorted(kept, key=lambda tick: tick.value)
-
-    def _has_room(self, one: Tick, other: Tick, letters: float) -> bool:
-        """Return whether two labels, each about its tick, do not touch."""
-        room = (len(one.text) + len(other.text)) / 2 + LABEL_SPACE / 2
-        return abs(self.fraction(other.value) - self.fraction(one.value)) * letters >= room
 
 
 def percent(share: float) -> str:

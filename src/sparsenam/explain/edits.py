@@ -1,4 +1,4 @@
-"""Edits of a model as explanations show them, and what the training data say of the edited columns."""
+"""Edits of a model as explanations show them, and the summary of the training data for an edited model."""
 
 from __future__ import annotations
 
@@ -9,33 +9,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsenam.explain.explanation import Curve, EditRecord
-from sparsenam.explain.summary import (
-    ColumnSummary,
-    DataSummary,
-    Density,
-    against_average,
-    kept_columns,
-    numbers,
-    rows_of_numbers,
-)
 from sparsenam.families import Family
+from sparsenam.fit.editing import points_of
+from sparsenam.fit.summary import ColumnSummary, DataSummary, Density, against_average, kept_columns
 from sparsenam.model import AdditiveModel
-from sparsenam.model.editing import Edit, TermShape, column_effect, column_shapes, terms_of
+from sparsenam.model.editing import Edit, TermCurve, column_curves, column_effect, terms_of
+from sparsenam.plain import numbers, rows_of_numbers
 from sparsenam.tables import TableEncoder
 
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
-POINTS = 8  # of a bin at which an effect is read
 
 
-def points_of(summary: ColumnSummary) -> tuple[Vector, Vector]:
-    """Return values or codes (points,) of a column and how many rows have each, rows spread evenly within a bin."""
-    if summary.density is not None:
-        edges = np.array(summary.density.edges)
-        inside = (np.arange(POINTS) + 0.5) / POINTS
-        x = (edges[:-1, None] + inside * np.diff(edges)[:, None]).ravel()
-        return x, np.repeat(np.array(summary.density.counts) / POINTS, POINTS)
-    return np.arange(len(summary.counts), dtype=np.float64), np.array(summary.counts, dtype=np.float64)
+def importance_of(effects: Matrix, rows: Vector) -> dict[str, float]:
+    """Return the mean absolute effect and the variation of effects (points, outputs) that so many ``rows`` have."""
+    if not rows.any():
+        return {"mean_absolute": 0.0, "variation": 0.0}
+    sizes = np.average(np.abs(effects), axis=0, weights=rows)
+    return {"mean_absolute": float(sizes.mean()), "variation": float(np.ptp(effects[rows > 0], axis=0).max())}
 
 
 def edit_records(
@@ -70,7 +61,7 @@ def _record(encoder: TableEncoder, family: Family, data: DataSummary, edit: Edit
 def _curve(
     encoder: TableEncoder,
     family: Family,
-    shapes: Sequence[TermShape],
+    shapes: Sequence[TermCurve],
     levels: int,
     density: Density | None,
     edit: Edit,
@@ -81,7 +72,7 @@ def _curve(
         return None
     x = np.arange(levels, dtype=np.float64)
     if not levels:
-        knots = np.concatenate([shape.knots for shape in shapes if encoder.terms[shape.term].kind != "missing"])
+        knots = np.concatenate([shape.curve.knots for shape in shapes if encoder.terms[shape.term].kind != "missing"])
         ends = knots[[0, -1]] if density is None else np.array([density.edges[0], density.edges[-1]])
         x = np.unique(np.concatenate([ends, knots[(knots > ends[0]) & (knots < ends[1])]]))
     effects = column_effect(encoder, shapes, x, len(edit.intercept_before))
@@ -111,10 +102,6 @@ def _measured(encoder: TableEncoder, model: AdditiveModel, column: int, summary:
     if not x.size:  # only its missing cells are a term
         x, counts = np.zeros(1), np.array([float(summary.present)])
     x, counts = np.append(x, np.nan), np.append(counts, float(summary.missing))
-    seen = counts > 0
-    shapes = column_shapes(model, terms_of(encoder, column))
-    effects = against_average(model.family, column_effect(encoder, shapes, x, model.intercept.size))[seen]
-    if not seen.any():
-        return replace(summary, mean_absolute=0.0, variation=0.0)
-    sizes = np.average(np.abs(effects), axis=0, weights=counts[seen])
-    return replace(summary, mean_absolute=float(sizes.mean()), variation=float(np.ptp(effects, axis=0).max()))
+    shapes = column_curves(model, terms_of(encoder, column))
+    effects = against_average(model.family, column_effect(encoder, shapes, x, model.intercept.size))
+    return replace(summary, **importance_of(effects, counts))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from typing import (
@@ -16,11 +16,15 @@ from typing import (
     cast,
 )
 
-from sparsenam.errors import InputError, describe, nearest
-from sparsenam.explain.findings import Found
+from sparsenam.codec import MaybeNaN, to_plain, unpack
+from sparsenam.errors import InputError, RefusalError, describe, nearest
 from sparsenam.explain.pairs import Pair
-from sparsenam.explain.summary import Density, Numbers, plain_data, read_plain
-from sparsenam.explain.text import (
+from sparsenam.findings import Found
+from sparsenam.fit.summary import Density
+from sparsenam.model.editing import EditKind
+from sparsenam.plain import Numbers
+from sparsenam.tables.text import date_key
+from sparsenam.text import (
     MINUS,
     FeatureKind,
     Task,
@@ -30,8 +34,6 @@ from sparsenam.explain.text import (
     response_units,
     share_text,
 )
-from sparsenam.model.editing import EditKind
-from sparsenam.tables.text import date_key
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -101,15 +103,15 @@ class Feature:
 
     name: str
     kind: FeatureKind
-    mean_absolute: float
-    variation: float
-    norm: float
+    mean_absolute: MaybeNaN
+    variation: MaybeNaN
+    norm: MaybeNaN
     entry: int | None
     curve: Curve | None
     density: Density | None
     levels: tuple[Level, ...] | None
     missing: Missing | None
-    substitutes: dict[str, float]
+    substitutes: dict[str, MaybeNaN]
     reason: str
     kept_in: float | None = None
     form: str | None = None
@@ -144,11 +146,15 @@ class Feature:
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """A column that the model does not use, and why; ``slack`` is its gradient over the one that lets it in."""
+    """A column that the model does not use, and why; ``slack`` is its gradient over the one that lets it in.
+
+    ``by_penalty`` says that the gradient is the reason: a slack of 1 would let the column in.
+    """
 
     name: str
     reason: str
     slack: float | None = None
+    by_penalty: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +225,7 @@ class Explanation:
     dropped: tuple[Dropped, ...]
     card: dict[str, Any]
     pairs: tuple[Pair, ...] = ()
-    curve: list[dict[str, float]] | None = None
+    curve: list[dict[str, MaybeNaN]] | None = None
     chosen: dict[str, int] | None = None
     path: dict[str, Any] | None = None
     history: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
@@ -292,7 +298,7 @@ class Explanation:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data, ready for JSON."""
-        return {"schema": SCHEMA, **plain_data(asdict(self))}
+        return {"schema": SCHEMA, **to_plain(self)}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
@@ -377,10 +383,10 @@ def read_explanation(kind: type[Kind], data: Mapping[str, Any]) -> Kind:
         got, remedy = repr(data.get("schema")), "explain the model again"
         raise InputError(describe("schema of the explanation", f"schema {SCHEMA}", got, remedy))
     try:
-        return read_plain(kind, data)
-    except (KeyError, TypeError, ValueError) as error:
-        expected, got = f"what {kind.__name__}.to_dict() returns", f"data that say {type(error).__name__}: {error}"
-        raise InputError(describe("explanation", expected, got, "explain the model again")) from error
+        return unpack(kind, {name: value for name, value in data.items() if name != "schema"}, brief=True)
+    except RefusalError as error:
+        expected = f"what {kind.__name__}.to_dict() returns"
+        raise InputError(describe("explanation", expected, str(error), "explain the model again")) from error
 
 
 def as_frame(records: Sequence[dict[str, Any]]) -> DataFrame:

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import json
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsenam.explain.build import FitRecord
+from sparsenam.codec import to_plain
 from sparsenam.explain.explanation import SCHEMA, DataFrame, as_frame, read_explanation
-from sparsenam.explain.summary import Numbers, against_average, interactions_of, numbers, plain_data
-from sparsenam.explain.text import MISSING, number_text, pair_text
-from sparsenam.tables import TableEncoder
+from sparsenam.fit import Fit
+from sparsenam.fit.summary import against_average, interactions_of, read_cells
+from sparsenam.plain import Numbers, numbers
 from sparsenam.tables.cells import Cells
 from sparsenam.tables.columns import Column, as_numbers, levels_of
 from sparsenam.tables.text import date_key
+from sparsenam.text import MISSING, number_text, pair_text
 
 Matrix = NDArray[np.float64]
 REFERENCE = "the average row of the training data: effects are centred"
@@ -70,7 +70,7 @@ class LocalExplanation:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data, ready for JSON."""
-        return {"schema": SCHEMA, **plain_data(asdict(self))}
+        return {"schema": SCHEMA, **to_plain(self)}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
@@ -102,19 +102,17 @@ class LocalExplanation:
         return as_frame(self.to_records())
 
 
-def explain_rows(
-    record: FitRecord, encoded: Matrix, cells: Sequence[Cells], labels: Sequence[int | str]
-) -> LocalExplanation:
-    """Return what each column adds to the score of each encoded row (rows, terms).
-
-    ``cells`` are those of every column of the table, as read; ``labels`` the names of the rows.
-    """
-    model, encoder = record.model, record.encoder
+def explain_rows(fit: Fit, X: object) -> LocalExplanation:
+    """Return what each column adds to the score of each row of a table."""
+    reader = fit.reader()
+    encoded, cells = reader.encode(X), read_cells(reader, X)
+    labels = row_labels(X, len(encoded))
+    model, encoder = fit.model, fit.encoder
     effects = against_average(model.family, model.kept_effects(encoded))
     column_of = np.array([encoder.terms[int(term)].column for term in model.terms], dtype=np.intp)
     kept = [
         (CellTexts.of(encoder.columns[column], cells[column]), effects[:, column_of == column].sum(axis=1))
-        for column in record.columns_kept
+        for column in fit.kept
     ]
     texts = {cells_of.name: cells_of for cells_of, _ in kept}
     joint = against_average(model.family, model.pair_effects(encoded))
@@ -124,7 +122,7 @@ def explain_rows(
     ]
     scores = model.scores(encoded)
     # the risk score is what a survival model predicts
-    means = scores if record.task == "survival" else model.family.mean(scores)
+    means = scores if fit.task == "survival" else model.family.mean(scores)
     predictions = np.asarray(means, dtype=np.float64)
     scores, intercept = against_average(model.family, scores), against_average(model.family, model.intercept)
     rows = tuple(
@@ -133,11 +131,11 @@ def explain_rows(
             prediction=numbers(predictions[row]),
             score=numbers(scores[row]),
             intercept=numbers(intercept),
-            contributions=_contributions(kept, pairs, row, record.outputs),
+            contributions=_contributions(kept, pairs, row, fit.outputs),
         )
         for row, label in enumerate(labels)
     )
-    return LocalExplanation(record.outputs, model.family.link, record.units, REFERENCE, rows)
+    return LocalExplanation(fit.outputs, model.family.link, fit.units, REFERENCE, rows)
 
 
 def _contributions(
@@ -213,13 +211,6 @@ class CellTexts:
         if self.missing[row] or not self.quotes:
             return value
         return f"'{value}'" if self.known is None or value in self.known else f"'{value}' (never seen)"
-
-
-def read_cells(encoder: TableEncoder, X: object) -> tuple[Cells, ...]:
-    """Return the cells of a table like that of the fit, column by column; those of absent columns are missing."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # whoever encodes the table has warned already
-        return encoder.columns_of(X).columns
 
 
 def row_labels(X: object, rows: int) -> list[int | str]:

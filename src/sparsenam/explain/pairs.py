@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sparsenam.explain.summary import Numbers
-from sparsenam.explain.text import MISSING, FeatureKind, date_text, pair_text
+from sparsenam.codec import MaybeNaN
+from sparsenam.plain import Numbers
+from sparsenam.text import MISSING, FeatureKind, date_text, pair_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +54,8 @@ class Pair:
 
     one: PairAxis
     other: PairAxis
-    mean_absolute: float
-    variation: float
+    mean_absolute: MaybeNaN
+    variation: MaybeNaN
     effect: tuple[tuple[Numbers, ...], ...]
     share: tuple[Numbers, ...]
     reason: str

@@ -1,4 +1,4 @@
-"""How predictions compare with what came true, as plain data: of rows held out, or of the fit's left-out errors."""
+"""How predictions compare with the target, as plain data: of rows held out, or of the fit's left-out errors."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sparsenam.explain.summary import plain_data
+from sparsenam.codec import to_plain
 from sparsenam.model.residuals import OrderStatistics, Residuals
 
 Vector = NDArray[np.float64]
@@ -29,7 +29,7 @@ def class_performance(chances: ArrayLike, came_true: ArrayLike, name: str, rows_
     levels = np.linspace(0.0, 1.0, THRESHOLDS)
     rights = len(given[truth]) - np.searchsorted(np.sort(given[truth]), levels)
     wrongs = len(given[~truth]) - np.searchsorted(np.sort(given[~truth]), levels)
-    return plain_data(
+    return to_plain(
         {
             "kind": "classes",
             "rows_are": rows_are,
@@ -51,7 +51,7 @@ def number_performance(predicted: ArrayLike, target: ArrayLike, rows_are: str = 
     given, truth = np.asarray(predicted, dtype=np.float64), np.asarray(target, dtype=np.float64)
     some = np.unique(np.linspace(0, len(given) - 1, POINTS).round().astype(np.intp))
     errors = np.abs(truth - given)
-    return plain_data(
+    return to_plain(
         {
             "kind": "numbers",
             "rows_are": rows_are,
@@ -70,14 +70,14 @@ def kept_performance(residuals: Residuals, outputs: tuple[str, ...]) -> dict[str
     if reliability is not None:
         names = ("predicted", "observed", "counts")
         of = outputs[0] if len(outputs) == 1 else "each class"
-        return plain_data(
+        return to_plain(
             {"kind": "classes", **facts, "of": of, "calibration": {name: getattr(reliability, name) for name in names}}
         )
     tables = residuals.constant.tables
     if len(tables) != 1 or not residuals.symmetric:  # others are in units of the spread that the family expects
         return None
     shares = [share for share in np.linspace(0.05, 0.95, 19).tolist() if np.isfinite(tables[0].above(share))]
-    return plain_data({"kind": "numbers", **facts, "errors": _errors(tables[0], shares)}) if shares else None
+    return to_plain({"kind": "numbers", **facts, "errors": _errors(tables[0], shares)}) if shares else None
 
 
 def _errors(table: OrderStatistics, shares: list[float]) -> dict[str, list[float]]:
@@ -87,4 +87,4 @@ def _errors(table: OrderStatistics, shares: list[float]) -> dict[str, list[float
 def survival_facts(times: Vector, cumulative_hazard: Vector) -> dict[str, Any]:
     """Return the baseline of Cox's model at up to so many event times as can be seen."""
     some = np.unique(np.linspace(0, len(times) - 1, POINTS).round().astype(np.intp))
-    return plain_data({"times": times[some], "hazard": cumulative_hazard[some]})
+    return to_plain({"times": times[some], "hazard": cumulative_hazard[some]})

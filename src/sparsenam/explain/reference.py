@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sparsenam.errors import InputError, describe, nearest
-from sparsenam.explain.explanation import Curve, EditRecord, Explanation, Feature
+from sparsenam.explain.edits import importance_of
+from sparsenam.explain.explanation import Curve, Explanation, Feature
 from sparsenam.explain.pairs import Pair
-from sparsenam.explain.summary import Numbers, numbers, rows_of_numbers
+from sparsenam.fit.editing import within_bins
+from sparsenam.plain import Numbers
 
 Matrix = NDArray[np.float64]
-POINTS = 8  # of a bin at which an effect is read for its mean
 
 
 def against_class(explanation: Explanation, reference: str) -> Explanation:
@@ -33,17 +35,18 @@ def against_class(explanation: Explanation, reference: str) -> Explanation:
         raise InputError(describe("reference", f"one of the classes {list(names)}", repr(reference), remedy))
     index = names.index(reference)
     features = [_feature(feature, index) for feature in explanation.features]
-    features.sort(key=lambda feature: (-feature.mean_absolute, feature.name))
     pairs = [_pair(pair, index) for pair in explanation.pairs]
-    pairs.sort(key=lambda pair: (-pair.mean_absolute, pair.name))
     return replace(
         explanation,
         outputs=names[:index] + names[index + 1 :],
         units=f"log odds against {reference!r}",
         intercept=_less(explanation.intercept, index),
-        features=tuple(features),
-        edits=tuple(_edit(edit, index) for edit in explanation.edits),
-        pairs=tuple(pairs),
+        features=tuple(sorted(features, key=lambda feature: (-feature.mean_absolute, feature.name))),
+        edits=tuple(
+            replace(edit, before=_curve(edit.before, index), after=_curve(edit.after, index))
+            for edit in explanation.edits
+        ),
+        pairs=tuple(sorted(pairs, key=lambda pair: (-pair.mean_absolute, pair.name))),
     )
 
 
@@ -52,62 +55,39 @@ def _less(effect: Numbers, index: int) -> Numbers:
     return tuple(value - effect[index] for output, value in enumerate(effect) if output != index)
 
 
+def _each(effects: Iterable[Numbers], index: int) -> tuple[Numbers, ...]:
+    return tuple(_less(effect, index) for effect in effects)
+
+
 def _curve(curve: Curve | None, index: int) -> Curve | None:
-    if curve is None:
-        return None
-    return replace(curve, effect=rows_of_numbers(_less(effect, index) for effect in curve.effect))
-
-
-def _edit(edit: EditRecord, index: int) -> EditRecord:
-    return replace(edit, before=_curve(edit.before, index), after=_curve(edit.after, index))
+    return None if curve is None else replace(curve, effect=_each(curve.effect, index))
 
 
 def _feature(feature: Feature, index: int) -> Feature:
-    curve, missing = _curve(feature.curve, index), feature.missing
-    levels = None
-    if feature.levels is not None:
-        levels = tuple(replace(level, effect=_less(level.effect, index)) for level in feature.levels)
+    levels, missing = feature.levels, feature.missing
+    if levels is not None:
+        levels = tuple(replace(level, effect=_less(level.effect, index)) for level in levels)
     if missing is not None:
         missing = replace(missing, effect=_less(missing.effect, index))
-    made = replace(feature, curve=curve, levels=levels, missing=missing)
-    effects, counts = _effects_and_rows(made)
-    if not counts.any():
-        return replace(made, mean_absolute=0.0, variation=0.0)
-    seen = effects[counts > 0]
-    sizes = np.average(np.abs(effects), axis=0, weights=counts)
-    return replace(made, mean_absolute=float(sizes.mean()), variation=float(np.ptp(seen, axis=0).max()))
+    made = replace(feature, curve=_curve(feature.curve, index), levels=levels, missing=missing)
+    return replace(made, **importance_of(*_effects_and_rows(made)))
+
+
+def _effects_and_rows(feature: Feature) -> tuple[Matrix, Matrix]:
+    """Return effects (points, outputs) of a feature and how many rows have each, (points,)."""
+    parts = [*(feature.levels or ()), *(() if feature.missing is None else (feature.missing,))]
+    effects, counts = [part.effect for part in parts], [float(part.count) for part in parts]
+    curve, density = feature.curve, feature.density
+    if feature.levels is None and curve is not None and density is not None:
+        x, rows = within_bins(density)
+        columns = [np.interp(x, curve.x, column).tolist() for column in zip(*curve.effect, strict=True)]
+        effects += zip(*columns, strict=True)
+        counts += rows.tolist()
+    return np.array(effects, dtype=np.float64), np.array(counts)
 
 
 def _pair(pair: Pair, index: int) -> Pair:
-    one, other = (
-        replace(axis, main=rows_of_numbers(_less(effect, index) for effect in axis.main))
-        for axis in (pair.one, pair.other)
-    )
-    effect = tuple(rows_of_numbers(_less(cell, index) for cell in row) for row in pair.effect)
-    made, weights = replace(pair, one=one, other=other, effect=effect), np.array(pair.share)
-    if not weights.any():
-        return replace(made, mean_absolute=0.0, variation=0.0)
-    effects = np.array(effect)
-    size = float(np.tensordot(weights, np.abs(effects), 2).mean() / weights.sum())
-    return replace(made, mean_absolute=size, variation=float(np.ptp(effects[weights > 0], axis=0).max()))
-
-
-def _effects_and_rows(feature: Feature) -> tuple[Matrix, NDArray[np.float64]]:
-    """Return effects (points, outputs) of a feature and how many rows have each, (points,)."""
-    effects: list[Numbers] = []
-    counts: list[float] = []
-    curve, density = feature.curve, feature.density
-    if feature.levels is not None:
-        effects += [level.effect for level in feature.levels]
-        counts += [float(level.count) for level in feature.levels]
-    elif curve is not None and density is not None:
-        edges = np.array(density.edges)
-        inside = (np.arange(POINTS) + 0.5) / POINTS
-        x = (edges[:-1, None] + inside * np.diff(edges)[:, None]).ravel()
-        columns = [np.interp(x, curve.x, column) for column in zip(*curve.effect, strict=True)]
-        effects += rows_of_numbers(np.column_stack(columns))
-        counts += numbers(np.repeat(np.array(density.counts) / POINTS, POINTS))
-    if feature.missing is not None:
-        effects.append(feature.missing.effect)
-        counts.append(float(feature.missing.count))
-    return np.array(effects), np.array(counts)
+    one, other = (replace(axis, main=_each(axis.main, index)) for axis in (pair.one, pair.other))
+    effect, share = tuple(_each(row, index) for row in pair.effect), np.array(pair.share)
+    sizes = importance_of(np.array(effect).reshape(share.size, -1), share.ravel())
+    return replace(pair, one=one, other=other, effect=effect, **sizes)

@@ -15,12 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsenam.errors import InputError, describe
-from sparsenam.explain import charts
 from sparsenam.explain.drawing import Axis, Tick, axis_over
 from sparsenam.explain.explanation import Explanation
 from sparsenam.explain.pairs import Pair, PairAxis
-from sparsenam.explain.summary import FEW
-from sparsenam.explain.text import MISSING, pair_text, value_text
+from sparsenam.explain.shapes import MOST_LEVELS, axis_of
+from sparsenam.fit.summary import FEW
+from sparsenam.text import MISSING, share_text, value_text
 
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
@@ -29,6 +29,8 @@ INSIDE = 4  # points of a cell along each axis, over which the surface is averag
 BAND = 0.07  # of the range of numbers: the width of the cell of missing values, which lies apart
 GAP = 0.02  # of the range, between the two
 FILLED = 0.25  # of the rows that a cell would have if all had as many: with so many its colour is full
+SEEN = 0.1  # how full a cell is at least that sets the scale of colours
+FEWEST_BEYOND = 0.005  # of the rows: fewer out of view are not mentioned
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,6 +71,10 @@ class CellAxis:
         """The middle of each cell (cells,)."""
         return self.spans.mean(axis=1)
 
+    def edges(self, part: slice) -> Vector:
+        """Return where the cells of one of `parts` begin and the last one ends."""
+        return np.append(self.spans[part, 0], self.spans[part, 1][-1])
+
     @property
     def is_missing_apart(self) -> bool:
         """Whether the last cell is that of missing values, apart from the others."""
@@ -105,49 +111,46 @@ class Surface:
         return np.clip(self.share * self.share.size / FILLED, 0.0, 1.0)
 
     @property
+    def is_seen(self) -> NDArray[np.bool_]:
+        """Which cells have so many rows that they set the scale of colours."""
+        return self.fullness > SEEN
+
+    def largest(self, values: Matrix) -> float:
+        """Return the largest size of values in cells with rows: where the scale of colours ends."""
+        seen = float(np.abs(values[self.is_seen]).max(initial=0.0))
+        return seen or float(np.abs(values).max(initial=0.0)) or 1.0
+
+    @property
     def beyond(self) -> float:
         """The share of the rows that no cell holds: those in long tails, and of rare levels."""
         return max(0.0, 1.0 - float(self.share.sum()))
 
+    @property
+    def out_of_view(self) -> str:
+        """How many rows no cell holds, in words; nothing where they are hardly any."""
+        return f"{share_text(self.beyond)} of the rows out of view" if self.beyond > FEWEST_BEYOND else ""
+
 
 def surface(explanation: Explanation, pair: Pair, output: int, most: int) -> Surface:
     """Return a pair as at most ``most`` cells of numbers along each axis, beside those of missing values."""
-    one, other = (cell_axis(explanation, axis, _weights(pair, side), most) for side, axis in enumerate(_axes(pair)))
-    # what is no number, as only damaged files have it, is drawn as nothing
-    mains = [
-        axis.reads @ _finite(np.array(of.main)[:, output]) for axis, of in zip((one, other), _axes(pair), strict=True)
-    ]
-    effect = _finite(np.array(pair.effect)[:, :, output])
-    return Surface(
-        one=one,
-        other=other,
-        effect=one.reads @ effect @ other.reads.T,
-        share=one.holds @ np.array(pair.share) @ other.holds.T,
-        mains=(mains[0], mains[1]),
+    share = np.array(pair.share)
+    one, other = (
+        _level_cells(axis, share.sum(axis=1 - side)) if axis.x is None else _number_cells(explanation, axis, most)
+        for side, axis in enumerate((pair.one, pair.other))
     )
-
-
-def _finite(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    return np.where(np.isfinite(values), values, 0.0)
-
-
-def _axes(pair: Pair) -> tuple[PairAxis, PairAxis]:
-    return pair.one, pair.other
-
-
-def _weights(pair: Pair, side: int) -> Vector:
-    return np.array(pair.share).sum(axis=1 - side)
-
-
-def cell_axis(explanation: Explanation, axis: PairAxis, weights: Vector, most: int) -> CellAxis:
-    """Return the cells of one column of a pair; ``weights`` (nodes,) are the shares of the rows at its nodes."""
-    return _level_cells(axis, weights) if axis.levels is not None else _number_cells(explanation, axis, most)
+    # what is no number, as only damaged files have it, is drawn as nothing
+    effect, first, second = (
+        np.nan_to_num(np.array(part)[..., output], nan=0.0, posinf=0.0, neginf=0.0)
+        for part in (pair.effect, pair.one.main, pair.other.main)
+    )
+    mains = (one.reads @ first, other.reads @ second)
+    return Surface(one, other, one.reads @ effect @ other.reads.T, one.holds @ share @ other.holds.T, mains)
 
 
 def _level_cells(axis: PairAxis, weights: Vector) -> CellAxis:
     """Return a cell for each of the most frequent levels, in their order, and for missing values."""
     levels = len(axis.levels or ())
-    frequent = np.sort(np.argsort(-weights[:levels], kind="stable")[: charts.MOST_LEVELS])
+    frequent = np.sort(np.argsort(-weights[:levels], kind="stable")[:MOST_LEVELS])
     nodes = [*frequent.tolist(), *([levels] if axis.missing else [])]
     picks = np.eye(axis.size)[nodes]
     starts = np.arange(float(len(nodes)))
@@ -166,7 +169,7 @@ def _number_cells(explanation: Explanation, axis: PairAxis, most: int) -> CellAx
     if density is not None and few:
         edges = np.array(density.edges)
     else:
-        shown = axis_over(x, kind=kind) if feature is None else charts.axis_of(feature, whole=False)
+        shown = axis_over(x, kind=kind) if feature is None else axis_of(feature, whole=False)
         edges = np.linspace(shown.low, shown.high, most + 1)
     seen = (float(x[0]), float(x[-1])) if density is None else (density.edges[0], density.edges[-1])
     values = Axis(float(edges[0]), float(edges[-1]), kind)
@@ -247,9 +250,3 @@ def chosen_pair(explanation: Explanation, pair: int | Sequence[str] | Pair) -> P
     if isinstance(pair, str) or len(pair) != 2:
         raise InputError(describe("pair", "the names of two columns", repr(pair), "write (one, other)"))
     return explanation.pair(pair[0], pair[1])
-
-
-def pair_title(pair: Pair, *, total: bool) -> str:
-    """Return what a drawing of a pair shows."""
-    names = pair_text(pair.one.name, pair.other.name)
-    return f"{names}: summed surface" if total else f"{names}: joint effect"

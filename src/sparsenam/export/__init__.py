@@ -1,10 +1,10 @@
 """Export: model files that hold data only and load to the same bits, and scorecards."""
 
 from sparsenam.export.container import ModelFileError, ModelFileWarning
-from sparsenam.export.model_file import SCHEMA, load_estimator, save_estimator
-from sparsenam.export.plain_data import StoredCurve
+from sparsenam.export.model_file import SCHEMA, load_fit, save_fit
 from sparsenam.export.scorecard_build import scorecard
 from sparsenam.export.scorecard_points import Scorecard
+from sparsenam.selection.stored_curve import StoredCurve
 
 __all__ = [
     "SCHEMA",
@@ -12,7 +12,7 @@ __all__ = [
     "ModelFileWarning",
     "Scorecard",
     "StoredCurve",
-    "load_estimator",
-    "save_estimator",
+    "load_fit",
+    "save_fit",
     "scorecard",
 ]

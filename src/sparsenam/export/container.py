@@ -9,9 +9,8 @@ from typing import Any
 from numpy.typing import NDArray
 
 from sparsenam.container import MOST_DATA, MOST_HEADER, MOST_VALUES, ForeignFileError, Tensors, packed, unpacked
-from sparsenam.errors import InputError, describe
+from sparsenam.errors import InputError, RefusalError, describe
 from sparsenam.files import said_by, write_atomically
-from sparsenam.forms import RefusalError
 
 
 class ModelFileError(InputError):

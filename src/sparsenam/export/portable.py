@@ -8,17 +8,18 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, Literal, TypeAlias, cast
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sparsenam.codec import Bounds, Count, Size, Tags, to_plain
 from sparsenam.errors import InputError, describe
 from sparsenam.families import FAMILIES, Family
-from sparsenam.model import AdditiveModel
+from sparsenam.model import AdditiveModel, FittedCurve
+from sparsenam.model.additive import SubNetworks
 from sparsenam.model.pairs import PairFunction
-from sparsenam.model.shapes import ShapeFunction
 from sparsenam.tables import TableEncoder
 from sparsenam.tables.columns import Column
 from sparsenam.tables.encoder import Term
@@ -28,7 +29,7 @@ Task = Literal["regression", "classes", "labels", "survival"]
 Link = Literal["identity", "log", "logit", "softmax"]
 Kind = Literal["number", "date", "duration", "category"]
 Reads = Literal["number", "level", "missing"]
-Label: TypeAlias = str | int | float | bool
+Label: TypeAlias = str | bool | int | float
 Vector = tuple[float, ...]
 
 FORMAT, VERSION = "sparsenam portable model", 1
@@ -45,7 +46,7 @@ class PortableLevel:
 
     text: str
     number: float | None
-    code: int
+    code: Annotated[int, Bounds(0, 2**31 - 2)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +61,8 @@ class PortableColumn:
     name: str
     kind: Kind
     levels: tuple[PortableLevel, ...] = ()
-    false: int | None = None
-    true: int | None = None
+    false: Count | None = None
+    true: Count | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +73,7 @@ class PortableCurve:
     added where the number is missing.
     """
 
-    column: int
+    column: Count
     knots: Vector
     anchors: Vector
     slopes: tuple[Vector, ...]
@@ -88,7 +89,7 @@ class PortableTable:
     is added where a category's cell is missing or no known level.
     """
 
-    column: int
+    column: Count
     reads: Literal["level", "missing"]
     values: tuple[Vector, ...]
     absent: Vector
@@ -98,7 +99,7 @@ class PortableTable:
 class PortableAxis:
     """One side of a pair: a column's number, the code of its level, or 1 where it is missing and 0 elsewhere."""
 
-    column: int
+    column: Count
     reads: Reads
     knots: Vector
 
@@ -114,7 +115,7 @@ class PortablePair:
     values: tuple[tuple[Vector, ...], ...]
 
 
-PortableTerm: TypeAlias = PortableCurve | PortableTable
+PortableTerm: TypeAlias = Annotated[PortableCurve | PortableTable, Tags(("curve", "table"))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,13 +132,13 @@ class PortableModel:
     task: Task
     family: str
     link: Link
-    outputs: tuple[str, ...]
+    outputs: Annotated[tuple[str, ...], Bounds(1)]
     classes: tuple[Label, ...]
     intercept: Vector
     columns: tuple[PortableColumn, ...]
     terms: tuple[PortableTerm, ...]
     pairs: tuple[PortablePair, ...] = ()
-    baseline: tuple[tuple[float, float], ...] = ()
+    baseline: tuple[tuple[float, Size], ...] = ()
     written_by: str = "sparsenam"
 
     def to_json(self) -> str:
@@ -146,25 +147,11 @@ class PortableModel:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the model as plain data: dictionaries, lists, texts and numbers."""
-        record = cast("dict[str, Any]", _plain(asdict(self)))
-        record["terms"] = [
-            {"type": "curve" if isinstance(term, PortableCurve) else "table", **fields}
-            for term, fields in zip(self.terms, record["terms"], strict=True)
-        ]
-        return {"format": FORMAT, "version": VERSION, "missing_texts": sorted(MARKERS), **record}
+        return {"format": FORMAT, "version": VERSION, "missing_texts": sorted(MARKERS), **to_plain(self)}
 
     def of_column(self, column: int) -> list[int]:
         """Return the places of a column's terms among all."""
         return [place for place, term in enumerate(self.terms) if term.column == column]
-
-
-def _plain(value: Any) -> Any:
-    """Return the value with lists instead of tuples."""
-    if isinstance(value, dict):
-        return {key: _plain(item) for key, item in cast("dict[str, Any]", value).items()}
-    if isinstance(value, tuple | list):
-        return [_plain(item) for item in cast("Sequence[Any]", value)]
-    return value
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -183,9 +170,7 @@ def portable_model(model: AdditiveModel, encoder: TableEncoder, target: Target, 
     read = {*kept, *(term for pair in model.pairs for term in pair.terms)}
     used = sorted({encoder.terms[term].column for term in read})
     place = {column: index for index, column in enumerate(used)}
-    terms = [
-        _term(shape, encoder.terms[term], place, encoder) for shape, term in zip(model.shapes(), kept, strict=True)
-    ]
+    terms = [_term(curve, encoder.terms[term], place, encoder) for curve, term in zip(model.curves, kept, strict=True)]
     classes = () if target.classes is None else tuple(_label(label) for label in target.classes)
     times, hazards = target.baseline or (np.zeros(0), np.zeros(0))
     return PortableModel(
@@ -207,8 +192,8 @@ def _check(model: AdditiveModel) -> None:
     if not any(type(model.family) is kind for kind in FAMILIES.values()):
         got, remedy = f"the custom loss {model.family.name}, which is code", "export a model of a family with a name"
         raise ExportError(describe("model to export", f"one of the families {sorted(FAMILIES)}", got, remedy))
-    if not model.exact_shapes:
-        got = f"networks with the activation {getattr(model.bank, 'activation', type(model.bank).__name__)!r}"
+    if isinstance(model.functions, SubNetworks):
+        got = f"networks with the activation {model.functions.name!r}"
         remedy = "fit without network=, or with activation='relu'"
         raise ExportError(describe("model to export", "piecewise linear effects", got, remedy))
 
@@ -269,23 +254,23 @@ def _reads(term: Term, encoder: TableEncoder) -> Reads:
     return "level" if encoder.columns[term.column].levels else "number"
 
 
-def _term(shape: ShapeFunction, term: Term, place: Mapping[int, int], encoder: TableEncoder) -> PortableTerm:
+def _term(curve: FittedCurve, term: Term, place: Mapping[int, int], encoder: TableEncoder) -> PortableTerm:
     column, reads = encoder.columns[term.column], _reads(term, encoder)
-    absent = _numbers(shape.absent)
+    absent = _numbers(curve.absent)
     if reads == "number":
-        pieces = shape.pieces
+        anchors, bases, slopes = curve.lines
         return PortableCurve(
             place[term.column],
-            _numbers(shape.knots),
-            _numbers(pieces.anchors),
-            tuple(_numbers(slopes) for slopes in pieces.slopes),
-            tuple(_numbers(bases) for bases in pieces.bases),
+            _numbers(curve.knots),
+            _numbers(anchors),
+            tuple(_numbers(part) for part in slopes),
+            tuple(_numbers(part) for part in bases),
             absent,
         )
     codes = np.arange(2.0 if reads == "missing" else float(len(column.levels)))
     if term.kind == "binary" and len(term.levels) == 1 and len(column.levels) > 1:  # one level of several
         codes = (codes == column.levels.index(term.levels[0])).astype(np.float64)
-    return PortableTable(place[term.column], reads, tuple(_numbers(values) for values in shape(codes)), absent)
+    return PortableTable(place[term.column], reads, tuple(_numbers(values) for values in curve(codes)), absent)
 
 
 def _pair(pair: PairFunction, encoder: TableEncoder, place: Mapping[int, int]) -> PortablePair:

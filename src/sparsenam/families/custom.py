@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any, Protocol, Self, cast
 
 import numpy as np
-import torch
 
 from sparsenam.errors import InputError, describe
 from sparsenam.families.base import (
@@ -25,7 +24,7 @@ DIFFERENCE = 1e-4  # half the distance over which the gradient's change is taken
 
 
 class CustomLoss(Protocol):
-    """The least that a custom loss has to define, in formulas that serve numpy arrays and torch tensors.
+    """The least that a custom loss has to define, in formulas that serve numpy arrays, and for networks torch tensors.
 
     Both methods are taken entry by entry: scores and target have shape (rows, outputs), and so have the results.
     The loss must be convex in the score.
@@ -147,7 +146,7 @@ def custom_family(custom: CustomLoss, taken: tuple[str, ...] = ()) -> CustomFami
     Raises
     ------
     InputError
-        When a method is missing, numpy and torch disagree, a shape is wrong, the gradient is not the derivative of
+        When a method is missing, a shape is wrong, the gradient is not the derivative of
         the loss, the loss is not convex, or the name is one of those ``taken``.
     """
     where = f"family {type(custom).__name__}"
@@ -159,13 +158,11 @@ def custom_family(custom: CustomLoss, taken: tuple[str, ...] = ()) -> CustomFami
     if family.name in taken:
         got = f"{family.name!r}, which is another family's"
         raise InputError(describe(where, "a name that no family has", got, "rename it"))
-    targets = _usable(family.range)
-    scores = np.repeat(SCORES, targets.size)[:, None]
-    target = np.tile(targets, SCORES.size)[:, None]
+    scores, target = trial_rows(family)
     _numbers(custom.loss, scores, target, f"loss of {where}")
     slopes = _numbers(custom.gradient, scores, target, f"gradient of {where}")
     _check_derivative(custom, scores, target, slopes, where)
-    falls = np.diff(slopes.reshape(SCORES.size, targets.size), axis=0)
+    falls = np.diff(slopes.reshape(SCORES.size, -1), axis=0)
     if np.any(falls < -1e-9 * (1.0 + np.abs(slopes).max())):
         got = "a gradient that falls as the score rises"
         raise InputError(describe(where, "a loss that is convex in the score", got, "use a convex loss"))
@@ -175,33 +172,33 @@ def custom_family(custom: CustomLoss, taken: tuple[str, ...] = ()) -> CustomFami
     return family
 
 
-def _usable(values: TargetRange) -> Vector:
-    """Return a few values of y within the range."""
-    inside = [target for target in TARGETS if values.lowest <= target <= values.highest]
-    ends = [end for end in (values.lowest, values.highest) if np.isfinite(end)]
-    return np.array(inside or ends)
+def trial_rows(family: CustomFamily) -> tuple[Matrix, Matrix]:
+    """Return scores and a few values of y within the range, (rows, 1) each, for which formulas are tried."""
+    lowest, highest = family.range.lowest, family.range.highest
+    inside = [target for target in TARGETS if lowest <= target <= highest]
+    targets = np.array(inside or [end for end in (lowest, highest) if np.isfinite(end)])
+    return np.repeat(SCORES, targets.size)[:, None], np.tile(targets, SCORES.size)[:, None]
 
 
 def _numbers(method: Callable[..., object], scores: Matrix, target: Matrix, where: str) -> Matrix:
-    """Return what the method gives for numpy arrays; raise unless it is finite, of the right shape, and torch's."""
+    """Return what the method gives for numpy arrays; raise unless it is finite and of the right shape."""
     try:
         found: object = method(scores, target)
-        other: object = method(torch.as_tensor(scores), torch.as_tensor(target))
     except Exception as error:
-        expected = "formulas that serve numpy arrays and torch tensors"
+        expected = "formulas that serve numpy arrays"
         got = f"{type(error).__name__}: {error}"
         remedy = "use array_api_compat.array_namespace(scores) for functions"
         raise InputError(describe(where, expected, got, remedy)) from error
-    if not isinstance(found, np.ndarray) or not isinstance(other, torch.Tensor):
-        got = f"{type(cast(object, found)).__name__} and {type(other).__name__}"
-        raise InputError(describe(where, "an array for arrays and a tensor for tensors", got, "convert nothing"))
+    if not isinstance(found, np.ndarray):
+        got = type(cast(object, found)).__name__
+        raise InputError(describe(where, "an array for arrays", got, "convert nothing"))
     numbers = cast(Matrix, found).astype(np.float64)
     if numbers.shape != scores.shape:
         expected = f"the shape {scores.shape} of the scores"
         raise InputError(describe(where, expected, f"{numbers.shape}", "return one number for each entry"))
-    if not np.isfinite(numbers).all() or not np.allclose(numbers, other.detach().numpy(), rtol=1e-6, atol=1e-9):
+    if not np.isfinite(numbers).all():
         got = "others for scores between -2 and 2"
-        raise InputError(describe(where, "finite numbers, the same in numpy and torch", got, "correct the formula"))
+        raise InputError(describe(where, "finite numbers", got, "correct the formula"))
     return numbers
 
 

@@ -1,6 +1,5 @@
-"""Fitting: the one pipeline, from a table to a fitted model."""
+"""Fitting: problems of every kind of target, the strategies that fit them, and the plan of a fit."""
 
-from sparsenam.fitting.pipeline import FitResult, Plan, fit, read
 from sparsenam.fitting.problem import FamilyProblem, Fitted, family_problem
 
-__all__ = ["FamilyProblem", "FitResult", "Fitted", "Plan", "family_problem", "fit", "read"]
+__all__ = ["FamilyProblem", "Fitted", "family_problem"]

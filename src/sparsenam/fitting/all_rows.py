@@ -15,6 +15,7 @@ from sparsenam.context import Context
 from sparsenam.errors import RowError, rows_named_by, shown
 from sparsenam.families import Family
 from sparsenam.fitting.problem import FamilyProblem, Fitted, SmoothEvidence
+from sparsenam.model.additive import in_units
 from sparsenam.smooth.all_rows import AllRows, BlockProblem, fit_all_rows
 from sparsenam.smooth.engine import SmoothProblem
 from sparsenam.tables import Sample, Scaling, TableEncoder
@@ -140,9 +141,10 @@ def on_all_rows(table: LargeTable, encoder: TableEncoder, sample: Sample, fitted
     model = fitted.model
     if evidence.fit.ramps:
         found = fit_all_rows(rows, task, evidence.fit, prepared.levels, context)
-        (bank, theta), fit, base = found.fit.network(), found.fit, found.fit.intercept + found.means.sum(axis=0)
-        absent = np.zeros_like(found.means)
-        model = replace(model, bank=bank, theta=theta, offsets=found.means, absent=absent)
+        fit, base = found.fit, found.fit.intercept + found.means.sum(axis=0)
+        unit, absent = prepared.target_scaling.scale, np.zeros_like(found.means)
+        curves = in_units(tuple(fit.functions()), prepared.scaling, found.means, unit, absent)
+        model = replace(model, functions=curves)
     else:
         base = constant_of(rows, task, evidence.fit.intercept, context)
         fit = replace(evidence.fit, intercept=base)

@@ -12,6 +12,7 @@ from sparsenam.errors import InputError, describe
 from sparsenam.fitting.problem import FamilyProblem, FitProblem, Indices
 from sparsenam.fitting.strategies import Strategy
 from sparsenam.penalties import GroupLasso
+from sparsenam.selection.alternatives import ColumnUnits
 from sparsenam.selection.choose import Choice
 from sparsenam.selection.discovery import FDR, FEWEST_ROWS, ColumnTests, decide, knockoff_tests, split_tests
 from sparsenam.selection.knockoffs import MOST_COLUMNS, DoubledSample, draw_knockoffs
@@ -36,7 +37,8 @@ def discover(
     if choice is None:  # no column varies
         nothing = split_tests(np.zeros(0), rule.q, "there is nothing to test", 0)
         return None, ColumnTests(nothing, (), np.zeros(0, dtype=np.intp))
-    hypotheses = hypotheses_of(prepared, problem.column_of)
+    units = ColumnUnits.of(choice.task)  # columns that enter together are one hypothesis
+    hypotheses = [groups for unit, groups in enumerate(units.groups) if unit not in units.free]
     scores = np.zeros((prepared.weights.size, 1)) if choice.start is None else choice.start.reshape(-1, 1)
     posed, _ = problem.at(scores)
     obstacle = obstacle_to_knockoffs(prepared, problem.column_of)
@@ -60,26 +62,6 @@ def discover(
     groups = np.unique(np.concatenate([free, *found]).astype(np.intp))
     columns = tuple(choice.task.columns(part) for part in hypotheses)
     return replace(choice, groups=groups), ColumnTests(tests, columns, choice.task.columns(free))
-
-
-def hypotheses_of(prepared: PreparedSample, column_of: Indices) -> list[Indices]:
-    """Return the groups of each hypothesis: those of one column, or of columns that enter together.
-
-    Columns with a group that is never penalised are not tested.
-    """
-    parts: list[tuple[set[int], list[int]]] = []  # columns and groups that belong together
-    of_column: dict[int, tuple[set[int], list[int]]] = {}
-    for group, members in enumerate(prepared.grouping.members):
-        columns = {int(column_of[term]) for term in prepared.terms[members]}
-        part = next((of_column[column] for column in sorted(columns) if column in of_column), None)
-        if part is None:
-            part = (set[int](), list[int]())
-            parts.append(part)
-        part[0].update(columns)
-        part[1].append(group)
-        of_column |= dict.fromkeys(columns, part)
-    weights = prepared.grouping.weights
-    return [np.array(groups, dtype=np.intp) for _, groups in parts if np.all(weights[groups] > 0.0)]
 
 
 def obstacle_to_knockoffs(prepared: PreparedSample, column_of: Indices) -> str | None:

@@ -13,8 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-from sparsenam.families import Family
-from sparsenam.selection.choose import CrossValidation
 from sparsenam.tables import PreparedSample
 from sparsenam.training import Network
 
@@ -27,15 +25,6 @@ def identity_of(prepared: PreparedSample, seed: int, settings: Mapping[str, obje
     digest = hashlib.sha256(f"{_describe_settings(settings)} {seed} {prepared.names}".encode())
     for array in (prepared.x, prepared.target, prepared.weights):
         digest.update(np.ascontiguousarray(array).tobytes())
-    return digest.hexdigest()
-
-
-def choice_basis(family: Family, how: float | CrossValidation) -> str:
-    """Return a digest of what a choice rests on besides data and settings: the family as estimated, and the folds."""
-    digest = hashlib.sha256(describe_setting(family).encode())
-    if isinstance(how, CrossValidation):
-        for train, test in how.splits:
-            digest.update(train.tobytes() + b"/" + test.tobytes() + b";")
     return digest.hexdigest()
 
 

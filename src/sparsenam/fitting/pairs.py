@@ -16,12 +16,12 @@ from sparsenam.convex.problem import Certificate
 from sparsenam.errors import InputError, LargePairWarning, check_word, describe
 from sparsenam.families import best_intercept
 from sparsenam.fitting.problem import FamilyProblem, FitProblem, Fitted, Indices, SmoothEvidence, Vector
-from sparsenam.model import AdditiveModel, ShapeBank, ShapeFunction
-from sparsenam.model.additive import means_of_present
-from sparsenam.model.pairs import PairFunction, flat_shape, purified, with_margin
+from sparsenam.model import AdditiveModel, FittedCurve
+from sparsenam.model.additive import in_units, means_of_present
+from sparsenam.model.pairs import PairFunction, purified, with_margin
 from sparsenam.selection.choose import Choice, CrossValidation
 from sparsenam.selection.curve import among
-from sparsenam.selection.pairs import WorkingResponse, choose_pairs
+from sparsenam.selection.pairs import PairTask, WorkingResponse, choose_pairs
 from sparsenam.selection.screen import screen
 from sparsenam.smooth.engine import LIGHTEST, SmoothProblem
 from sparsenam.smooth.fit import SmoothFit
@@ -222,19 +222,8 @@ def find_pairs(
     groups = _groups_of(prepared, kept | set(np.unique(candidates).tolist()))
     mains = choice.task.design.columns(groups)[:, rows].astype(np.float64)
     names = [" × ".join(prepared.names[int(term)] for term in pair) for pair in candidates]
-    taken, certificate = choose_pairs(
-        prepared.x,
-        prepared.levels,
-        candidates,
-        names,
-        working,
-        mains,
-        among(plan.splits, rows),
-        plan.rule,
-        most=most,
-        n_tested=len(tested),
-        context=context,
-    )
+    pairs = PairTask(prepared.x, prepared.levels, candidates, names, working, mains, len(tested))
+    taken, certificate = choose_pairs(pairs, among(plan.splits, rows), plan.rule, most, context)
     chosen = tuple((int(candidates[index, 0]), int(candidates[index, 1])) for index in taken)
     return PairsFound(chosen, certificate)
 
@@ -308,27 +297,27 @@ def _assembled(
     problem: FamilyProblem,
     fit: PairFit,
     mains: Indices,
-    held: dict[int, ShapeFunction],
+    held: dict[int, FittedCurve],
     pairs: Sequence[tuple[int, int]],
 ) -> Fitted:
     """Return the fit as a model in which a pair holds nothing that either of its terms explains alone."""
     prepared = problem.prepared
     outputs, unit = fit.intercept.size, prepared.target_scaling.scale
-    nothing, intercept = np.zeros(outputs), fit.intercept.copy()
+    intercept = fit.intercept.copy()
     shapes = dict(held)
     for place, ramps, coefficients, means in zip(mains, fit.ramps, fit.coefficients, fit.means, strict=True):
         values = np.vstack([np.zeros(outputs), np.cumsum(coefficients, axis=0)]) - means @ coefficients
-        shapes[int(place)] = ShapeFunction(ramps.knots, values, nothing, nothing, nothing)
+        shapes[int(place)] = FittedCurve.level_beyond(ramps.knots, values)
     pure: list[PairFunction] = []
     for places, pair in zip(pairs, fit.pairs, strict=True):
         split = purified(pair)
         intercept += split.constant
         for place, knots, margin in zip(places, pair.knots, (split.rows, split.columns), strict=True):
             known = shapes.get(place)
-            shapes[place] = flat_shape(knots, margin) if known is None else with_margin(known, knots, margin)
+            alone = FittedCurve.level_beyond(knots, margin[:-1], margin[-1])
+            shapes[place] = alone if known is None else with_margin(known, knots, margin)
         pure.append(_rescaled(split.pair, prepared, places, unit))
-    ordered = [shapes[place] for place in range(prepared.terms.size)]
-    bank, theta = ShapeBank.of(ordered, outputs)
+    ordered = tuple(shapes[place] for place in range(prepared.terms.size))
     effects = np.stack([shape(cells) for shape, cells in zip(ordered, prepared.x, strict=True)])
     shares = prepared.weights / prepared.weights.sum()
     offsets = means_of_present(effects, prepared.x, shares)
@@ -342,15 +331,10 @@ def _assembled(
     base = best_intercept(problem.family, total, prepared.target, prepared.weights, intercept + offsets.sum(axis=0))
     model = AdditiveModel(
         family=problem.family,
-        bank=bank,
-        theta=theta,
         terms=prepared.terms,
         n_terms=prepared.n_terms,
-        scaling=prepared.scaling,
-        offsets=offsets,
+        functions=in_units(ordered, prepared.scaling, offsets, unit, absent),
         intercept=prepared.target_scaling.center + unit * base + np.log(prepared.exposure_unit),
-        target_scale=unit,
-        absent=absent,
         pairs=tuple(pure),
     )
     squares = np.einsum("jik,jik,i->j", centred, centred, shares)

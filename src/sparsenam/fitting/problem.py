@@ -16,18 +16,17 @@ from sparsenam.model import AdditiveModel
 from sparsenam.selection.choose import (
     Choice,
     CrossValidation,
-    FamilyLoss,
-    HeldOutLoss,
     choose_at,
     choose_by_cross_validation,
 )
-from sparsenam.selection.curve import Splits, held_out_counts
+from sparsenam.selection.curve import Splits
 from sparsenam.selection.task import ConvexTask, centred_effects
+from sparsenam.selection.walk import FamilyLoss, HeldOutLoss
 from sparsenam.smooth.fit import SmoothFit
 from sparsenam.smooth.grid import PairSpread
 from sparsenam.tables import PreparedSample, Sample, TableEncoder, prepare
 from sparsenam.tables.sample import mean_and_deviation
-from sparsenam.training.checkpoint import History
+from sparsenam.training import History
 from sparsenam.training.rows import BlockRows
 
 Vector = NDArray[np.float64]
@@ -124,7 +123,7 @@ class FamilyProblem:
 
     def judged_by(self, task: ConvexTask, splits: Splits, scores: Vector) -> tuple[ConvexTask, HeldOutLoss]:
         """Return the task, and the loss of held-out rows by which its supports are judged."""
-        return task, FamilyLoss.of(task, held_out_counts(splits, self.prepared.weights.size))
+        return task, FamilyLoss.of(task, splits)
 
     def finish(self, fitted: Fitted) -> Fitted:
         """Return the fit as users see it: unchanged."""

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from scipy.special import betainc
 
 from sparsenam.context import Context
-from sparsenam.convex.design import ramp_bank
 from sparsenam.families import Gaussian
 from sparsenam.model import AdditiveModel
 from sparsenam.model.additive import finish
@@ -101,15 +100,14 @@ def _fitted(sample: PreparedSample, context: Context) -> ErrorSpread | None:
         task, layout, design, state.coefficients, scores, precisions, state.strengths, state.noise
     )
     left_out = unit * left_out_scores(posterior, np.arange(len(scores)))
-    coefficients = [state.coefficients[columns] for columns in layout.slices]
-    bank, theta = ramp_bank(layout.ramps, coefficients, unit.size)
+    curves = tuple(ramps.curve(state.coefficients[part]) for ramps, part in zip(ramps, layout.slices, strict=True))
     scaled = replace(
         sample,
         target=task.target,
         target_scaling=Scaling(np.zeros_like(unit), unit),
         exposure_unit=np.ones(1),
     )
-    made = finish(scaled, family, bank, theta, np.arange(sample.terms.size), state.intercept.copy())
+    made = finish(scaled, family, curves, state.intercept.copy())
     return ErrorSpread(made.model, left_out)
 
 

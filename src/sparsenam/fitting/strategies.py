@@ -2,32 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
-import torch
-from numpy.typing import NDArray
-from torch import Tensor
 
 from sparsenam.context import Context
-from sparsenam.convex.design import grouped_design
 from sparsenam.convex.features import FrozenFeatures, RampFeatures, RandomFeatures
-from sparsenam.convex.relaxed import refit_on
+from sparsenam.convex.path import TOLERANCE
 from sparsenam.errors import InputError, describe
 from sparsenam.fitting.problem import FamilyProblem, Fitted, Fitter, SmoothEvidence
 from sparsenam.fitting.shapes import shaped_terms
-from sparsenam.model import Finished, finish
-from sparsenam.networks import MLPBank, SubnetBank, build_bank, initial_parameters
-from sparsenam.penalties import GroupLasso, JointGroupLasso, NeedsFirstFit, Penalty, spread, weighted
+from sparsenam.model import finish
+from sparsenam.networks import MLPBank, build_bank, initial_parameters
+from sparsenam.penalties import Penalty
 from sparsenam.selection.choose import Choice
-from sparsenam.selection.task import TOLERANCE, Norm
+from sparsenam.selection.task import Norm
 from sparsenam.smooth.constraints import Shape
 from sparsenam.smooth.fit import smooth_fit
 from sparsenam.tables import PreparedSample
 from sparsenam.tables.encoder import ColumnName
-from sparsenam.training import Network, Objective, TrainedNetwork, train_network
+from sparsenam.training import Network
 
 FeatureKind = Literal["ramps", "hinges", "random"]
 
@@ -54,8 +50,6 @@ class Strategy:
         Whether cells far beyond all others are moved nearer first: right where effects are level beyond the data.
     chooses
         Whether the convex problem chooses terms.
-    readmits
-        Whether cross-validation may take dropped terms back.
     shapes
         What is asked of the effects of columns, by name or position.
     fits_all_rows
@@ -73,7 +67,6 @@ class Strategy:
     standardize: bool = True
     limits: bool = False
     chooses: bool = True
-    readmits: bool = True
     shapes: Mapping[ColumnName, Shape] = field(default_factory=dict[ColumnName, Shape])
     fits_all_rows: bool = False
     at_once: str = "refit=False or a random-feature model"
@@ -127,7 +120,6 @@ def convex_strategy(
         SmoothFitter(),
         splits_levels=kind == "random",
         limits=kind == "ramps",
-        readmits=False,
         least_shrinkage=True,
         norm=norm,
         tol=tol,
@@ -136,6 +128,7 @@ def convex_strategy(
 
 def chosen_network_strategy(network: Network, penalty: Penalty, refits: bool) -> Strategy:
     """Return the fit of an architecture on the terms that the convex problem chooses, without penalty if ``refits``."""
+    from sparsenam.fitting.networks import NetworkFitter  # and PyTorch, which no other fit needs
 
     def fitter(choice: Choice | None) -> Fitter:
         return NetworkFitter(network, penalty, 0.0 if refits or choice is None else choice.alpha)
@@ -154,6 +147,8 @@ def chosen_network_strategy(network: Network, penalty: Penalty, refits: bool) ->
 
 def penalised_network_strategy(network: Network, penalty: Penalty, alpha: float, refits: bool) -> Strategy:
     """Return the paper's fit: an architecture trained on all terms under the penalty, from random parameters."""
+    from sparsenam.fitting.networks import PenalisedNetworkFitter  # and PyTorch, which no other fit needs
+
     training = PenalisedNetworkFitter(network, penalty, alpha, refits)
     return Strategy(
         _ramps,
@@ -162,7 +157,6 @@ def penalised_network_strategy(network: Network, penalty: Penalty, alpha: float,
         splits_levels=True,
         standardize=network.standardize,
         chooses=False,
-        readmits=False,
         at_once=_all_at_once(network, penalty),
     )
 
@@ -182,7 +176,7 @@ def _ramps(prepared: PreparedSample, context: Context) -> RandomFeatures:
 def _terms_themselves(prepared: PreparedSample, context: Context) -> RandomFeatures:
     """Return one column for each term, its value: the features of a linear model."""
     bank = MLPBank((), prepared.target.shape[1], "relu")
-    return FrozenFeatures(prepared.x, bank, torch.zeros(prepared.terms.size, bank.size).double())
+    return FrozenFeatures(prepared.x, bank, np.zeros((prepared.terms.size, bank.size)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,9 +199,8 @@ class SmoothFitter:
             shapes=shaped_terms(self.shapes, problem) if self.shapes else None,
             context=context,
         )
-        evidence = SmoothEvidence(problem, smooth, _all(prepared))
-        bank, theta = smooth.network()
-        finished = finish(prepared, problem.family, bank, theta, _all(prepared), smooth.intercept.copy())
+        evidence = SmoothEvidence(problem, smooth, np.arange(prepared.terms.size))
+        finished = finish(prepared, problem.family, tuple(smooth.functions()), smooth.intercept.copy())
         if smooth.shapes:  # a term whose shape the data speak against is 0; it stays where it was asked to
             free = prepared.grouping.spread(prepared.grouping.weights) == 0.0
             finished = finished.keep(free | np.array([part.any() for part in smooth.coefficients], dtype=np.bool_))
@@ -228,133 +221,6 @@ class SolutionFitter:
         return Fitted(task.model(point), task.norms(point))
 
 
-@dataclass(frozen=True, slots=True)
-class NetworkFitter:
-    """An architecture trained on given terms; with ``alpha`` above 0 the penalty is on the functions."""
-
-    network: Network
-    penalty: Penalty
-    alpha: float
-    counts_rows: bool = False
-
-    @property
-    def is_exact(self) -> bool:
-        """Whether the problem is convex and its solver runs to many digits."""
-        return self.network.is_linear and self.network.solver_for(self.penalty).searches_step
-
-    def fit(self, problem: FamilyProblem, context: Context) -> Fitted:
-        """Train on all terms of the problem."""
-        prepared, network = problem.prepared, self.network
-        require_numbers(prepared)
-        bank = build_bank(network.hidden, prepared.names, prepared.target.shape[1], network.activation)
-        theta, intercept = initial_parameters(bank, prepared.names, context.streams), None
-        if network.init == "convex" and isinstance(bank, MLPBank) and prepared.terms.size:
-            theta, intercept = _with_convex_output(problem, bank, theta)
-        return train_terms(problem, network, self.penalty, self.alpha, bank, theta, context, "train", intercept)
-
-
-@dataclass(frozen=True, slots=True)
-class PenalisedNetworkFitter:
-    """The paper's training: all terms under the penalty, then, if asked for, the kept ones without it."""
-
-    network: Network
-    penalty: Penalty
-    alpha: float
-    refits: bool
-    counts_rows: bool = False
-
-    @property
-    def is_exact(self) -> bool:
-        """Whether the problem is convex and its solver runs to many digits."""
-        return self.network.is_linear and self.network.solver_for(self.penalty).searches_step
-
-    def fit(self, problem: FamilyProblem, context: Context) -> Fitted:
-        """Train on all terms of the problem."""
-        prepared, network, family = problem.prepared, self.network, problem.family
-        require_numbers(prepared)
-        bank = build_bank(network.hidden, prepared.names, prepared.target.shape[1], network.activation)
-        start = initial_parameters(bank, prepared.names, context.streams)
-        penalty = penalty_on_terms(self.penalty, problem)
-        objective = Objective(prepared, family, penalty, self.alpha, network.penalize, problem.training_rows)
-        if isinstance(penalty, NeedsFirstFit):
-            first_objective = replace(objective, alpha=penalty.first_alpha(self.alpha))
-            first = train_network(first_objective, network, bank, start, context, "train/first")
-            penalty = penalty.adapted_to(first.norms)
-            objective = replace(objective, penalty=penalty)
-        trained = train_network(objective, network, bank, start, context)
-        finished = _finished(problem, trained)
-        if not network.solver_for(penalty).proximal and self.alpha > 0:
-            finished = finished.keep(_above_threshold(problem, finished, network.threshold))
-        model, outcome = finished.model, trained.outcome
-        if self.refits:
-            kept = np.flatnonzero(np.isin(prepared.terms, model.terms))
-            row_of = {int(index): row for row, index in enumerate(trained.active)}
-            theta = trained.theta[[row_of[int(index)] for index in kept]]
-            bank, rest = bank.take(kept), problem.take(kept)
-            return train_terms(rest, network, penalty, 0.0, bank, theta, context, "train/refit")
-        norms = np.zeros_like(trained.norms)
-        norms[model.terms] = trained.norms[model.terms]
-        return Fitted(model, norms, outcome.history, outcome.stationarity)
-
-
-def train_terms(
-    problem: FamilyProblem,
-    network: Network,
-    penalty: Penalty,
-    alpha: float,
-    bank: SubnetBank,
-    theta: Tensor,
-    context: Context,
-    stage: str,
-    intercept: NDArray[np.float64] | None = None,
-) -> Fitted:
-    """Train a bank on the problem's terms, with the function norm as the penalty's group where alpha is above 0."""
-    on_terms = penalty_on_terms(penalty, problem) if alpha > 0 else GroupLasso()
-    penalize = "function" if alpha > 0 else network.penalize
-    objective = Objective(problem.prepared, problem.family, on_terms, alpha, penalize, problem.training_rows)
-    trained = train_network(objective, network, bank, theta, context, stage, intercept)
-    finished = _finished(problem, trained)
-    return Fitted(finished.model, finished.norms(), trained.outcome.history, trained.outcome.stationarity)
-
-
-def train_path(
-    problem: FamilyProblem, network: Network, penalty: Penalty, alphas: NDArray[np.float64], context: Context
-) -> Iterator[tuple[float, Fitted]]:
-    """Yield penalised networks for rising alphas, each started from the one before it."""
-    rest, theta = problem, None
-    for alpha in alphas:
-        prepared = rest.prepared
-        bank = build_bank(network.hidden, prepared.names, prepared.target.shape[1], network.activation)
-        start = initial_parameters(bank, prepared.names, context.streams) if theta is None else theta
-        on_terms = penalty_on_terms(penalty, rest)
-        objective = Objective(prepared, problem.family, on_terms, float(alpha), network.penalize)
-        trained = train_network(objective, network, bank, start, context)
-        outcome = trained.outcome
-        finished = _finished(rest, trained)
-        yield float(alpha), Fitted(finished.model, trained.norms, outcome.history, outcome.stationarity)
-        theta, rest = trained.theta, rest.take(trained.active)
-        if context.clock.passed():
-            return
-
-
-def penalty_on_terms(penalty: Penalty, problem: FamilyProblem) -> Penalty:
-    """Return the penalty on the norms of all encoded terms, groups and penalty weights included."""
-    prepared, penalty = problem.prepared, spread(penalty, problem.column_of, len(problem.column_names))
-    grouping = prepared.grouping
-    if grouping.is_trivial:
-        if np.all(grouping.weights == 1.0):
-            return penalty
-        weights = np.ones(prepared.n_terms)
-        weights[prepared.terms] = grouping.weights
-        return weighted(penalty, weights)
-    if not isinstance(penalty, GroupLasso):
-        where = "penalty of a network with feature_groups or categories, whose terms form groups"
-        raise InputError(describe(where, "'group_lasso'", type(penalty).__name__, "choose that penalty"))
-    members = tuple(prepared.terms[indices] for indices in grouping.members)
-    leading = np.array([terms[0] for terms in members], dtype=np.intp)
-    return JointGroupLasso(members, penalty.thresholds(prepared.n_terms, 1.0)[leading] * grouping.weights)
-
-
 def require_numbers(prepared: PreparedSample) -> None:
     """Raise for a category: an architecture reads numbers, and codes of levels are none."""
     if prepared.levels.any():
@@ -362,40 +228,3 @@ def require_numbers(prepared: PreparedSample) -> None:
         expected = "numbers or two-level categories for a network"
         remedy = "leave network=None, or give the category as 0/1 columns"
         raise InputError(describe(f"column {name!r}", expected, "a category", remedy))
-
-
-def _with_convex_output(problem: FamilyProblem, bank: MLPBank, theta: Tensor) -> tuple[Tensor, NDArray[np.float64]]:
-    """Return θ and the intercept with the best output layers for frozen hidden layers."""
-    prepared, everything = problem.prepared, _all(problem.prepared)
-    features = FrozenFeatures(prepared.x, bank, theta)
-    design = grouped_design(features.columns, prepared.terms.size, prepared.weights)
-    solution, intercept = refit_on(design, prepared.target, problem.family, prepared.weights, everything)
-    coefficients = design.original(solution)
-    means = np.einsum("jm,jmk->k", design.means, coefficients)
-    return features.network(everything, coefficients)[1], intercept - means
-
-
-def _above_threshold(problem: FamilyProblem, finished: Finished, threshold: float) -> NDArray[np.bool_]:
-    """Return which kept terms stay: those of groups with a large effect, or of groups that are never penalised."""
-    prepared, large = problem.prepared, finished.mean_absolute > threshold
-    row_of = {int(term): row for row, term in enumerate(finished.model.terms)}
-    for members, weight in zip(prepared.grouping.members, prepared.grouping.weights, strict=True):
-        rows = [row_of[int(term)] for term in prepared.terms[members] if int(term) in row_of]
-        large[rows] = weight == 0.0 or large[rows].any()
-    return large
-
-
-def _finished(problem: FamilyProblem, trained: TrainedNetwork) -> Finished:
-    return finish(
-        problem.prepared,
-        problem.family,
-        trained.bank,
-        trained.theta,
-        trained.active,
-        trained.intercept,
-        filled=True,
-    )
-
-
-def _all(prepared: PreparedSample) -> NDArray[np.intp]:
-    return np.arange(prepared.terms.size)

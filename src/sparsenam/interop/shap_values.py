@@ -9,10 +9,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from sparsenam.estimators import AdditiveEstimator
 from sparsenam.explain.local import CellTexts, read_cells
-from sparsenam.explain.summary import reader_of
-from sparsenam.explain.text import pair_text
 from sparsenam.interop.libraries import library
 from sparsenam.tables.text import numbered
+from sparsenam.text import pair_text
 
 
 def shap_explanation(model: AdditiveEstimator, X: ArrayLike) -> Any:
@@ -51,7 +50,7 @@ def shap_explanation(model: AdditiveEstimator, X: ArrayLike) -> Any:
 
 def _data(model: AdditiveEstimator, X: ArrayLike) -> NDArray[Any]:
     """Return the cells (rows, features + pairs): numbers where all are numbers, else objects."""
-    cells = read_cells(reader_of(model.encoder_, model.model_), X)
+    cells = read_cells(model.fit_.reader(), X)
     columns: list[NDArray[Any]] = []
     for column in cells:
         if column.numbers.size:

@@ -1,6 +1,6 @@
 """Model: the fitted, pruned, immutable additive model."""
 
 from sparsenam.model.additive import AdditiveModel, Finished, finish, keep_terms
-from sparsenam.model.shapes import ShapeBank, ShapeFunction
+from sparsenam.model.curve import FittedCurve
 
-__all__ = ["AdditiveModel", "Finished", "ShapeBank", "ShapeFunction", "finish", "keep_terms"]
+__all__ = ["AdditiveModel", "Finished", "FittedCurve", "finish", "keep_terms"]

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
+from sparsenam.codec import Array, Count, Matrix, MaybeNaN, Vector
 from sparsenam.model.pairs import PairFunction
 
-Vector = NDArray[np.float64]
-Matrix = NDArray[np.float64]
 Verdict = Literal["shown", "approximate", "refused"]
 
 # of the largest standardised deviation over a whole curve; quantiles at these levels are kept
@@ -36,10 +35,10 @@ class TermBand:
     standard deviations: a band of so many covers the whole curve at that level.
     """
 
-    term: int
+    term: Count
     knots: Vector
-    deviations: Matrix
-    maxima: Matrix
+    deviations: Annotated[Matrix, Array(2, 0.0)]
+    maxima: Annotated[Matrix, Array(2, 0.0)]
 
     def at(self, x: Vector) -> Matrix:
         """Return the standard deviations at x (rows,), shape (rows, outputs); 0 where x is NaN, level beyond the ends.
@@ -70,10 +69,10 @@ class Bands:
 
     verdict: Verdict
     reason: str
-    information: float
+    information: MaybeNaN
     terms: tuple[TermBand, ...] = ()
     without: Mapping[int, str] = field(default_factory=dict[int, str])
-    pairs: tuple[NDArray[np.float64], ...] = ()
+    pairs: tuple[Annotated[NDArray[np.float64], Array(3, 0.0)], ...] = ()
 
     @classmethod
     def refused(cls, reason: str, information: float = float("nan")) -> Bands:

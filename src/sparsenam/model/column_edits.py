@@ -1,10 +1,10 @@
-"""What is asked of one column of a model, checked and turned into new shapes of its terms."""
+"""What is asked of one column of a model, checked and turned into new curves of its terms."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from numbers import Real
 from typing import Any, cast
@@ -13,14 +13,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sparsenam.errors import InputError, describe, nearest
-from sparsenam.model.editing import Direction, TermShape, column_effect, flattened, monotone, terms_of, through
-from sparsenam.model.shapes import ShapeFunction
+from sparsenam.model.curve import FittedCurve
+from sparsenam.model.editing import Direction, TermCurve, column_effect, flattened, monotone, terms_of
 from sparsenam.tables import Column, TableEncoder
 from sparsenam.tables.text import date_in, date_key, days_since_epoch, listed, number_key
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
-Shapes = tuple[TermShape, ...]
+Curves = tuple[TermCurve, ...]
 Place = float | str | date  # a number, the name of a level, or a date
 Knots = Mapping[Any, Any] | Iterable[Any]
 MOST_NAMES = 10  # of levels in the words of an edit
@@ -44,9 +44,9 @@ def as_effects(where: str, values: object, rows: int, outputs: int) -> Matrix:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EditedColumn:
-    """A kept column that is to be edited: its shapes, and how many rows of the training data have which value.
+    """A kept column that is to be edited: its curves, and how many rows of the training data have which value.
 
-    ``where`` is the edit that messages speak of; ``shapes`` are those of all its kept terms; ``counts`` (points,) are
+    ``where`` is the edit that messages speak of; ``curves`` are those of all its kept terms; ``counts`` (points,) are
     numbers of rows at values or codes ``x`` (points,). Effects are those of present cells, as ``effects`` of the
     estimator gives them: the term of its missing cells adds something to these too.
     """
@@ -54,7 +54,7 @@ class EditedColumn:
     where: str
     index: int
     encoder: TableEncoder
-    shapes: Shapes
+    curves: Curves
     outputs: int
     x: Vector
     counts: Vector
@@ -65,16 +65,16 @@ class EditedColumn:
         return self.encoder.columns[self.index]
 
     @property
-    def value_shapes(self) -> list[TermShape]:
-        """The shapes of its values; several where a category has a 0/1 term for each level."""
-        return [shape for shape in self.shapes if self.encoder.terms[shape.term].kind != "missing"]
+    def value_curves(self) -> list[TermCurve]:
+        """The curves of its values; several where a category has a 0/1 term for each level."""
+        return [curve for curve in self.curves if self.encoder.terms[curve.term].kind != "missing"]
 
     def effect(self, x: Vector) -> Matrix:
         """Return what the column adds at values or codes x (points,), shape (points, outputs)."""
-        return column_effect(self.encoder, self.shapes, x, self.outputs)
+        return column_effect(self.encoder, self.curves, x, self.outputs)
 
-    def with_knots(self, knots: Knots, values: ArrayLike | None) -> tuple[Shapes, str]:
-        """Return the shapes that lead through values at knots, or give levels values; and what that is in words."""
+    def with_knots(self, knots: Knots, values: ArrayLike | None) -> tuple[Curves, str]:
+        """Return the curves that lead through values at knots, or give levels values; and what that is in words."""
         places, given = _places_and_values(self.where, knots, values)
         effects = as_effects(self.where, given, len(places), self.outputs)
         if self.column.levels:
@@ -87,10 +87,10 @@ class EditedColumn:
             expected, got = "one or more finite knots in rising order", _shown(places)
             raise InputError(describe(self.where, expected, got, "sort them and take doubles out"))
         count = "1 knot" if line.size == 1 else f"{line.size} knots"
-        return self._with_curve(through(line, effects, np.zeros(self.outputs))), f"drawn anew through {count}"
+        return self._through(line, effects), f"drawn anew through {count}"
 
-    def flat(self, start: Place, end: Place, value: ArrayLike | None) -> tuple[Shapes, str]:
-        """Return the shapes with one value between two places, by default the mean over the rows there; in words."""
+    def flat(self, start: Place, end: Place, value: ArrayLike | None) -> tuple[Curves, str]:
+        """Return the curves with one value between two places, by default the mean over the rows there; in words."""
         self._require_order("flatten")
         low, high = self._position(start), self._position(end)
         if not low < high:
@@ -103,19 +103,19 @@ class EditedColumn:
             level = np.average(self.effect(self.x[inside]), axis=0, weights=self.counts[inside])
         else:
             level = self.effect(np.array([edge for edge in (low, high) if math.isfinite(edge)] or [0.0])).mean(axis=0)
-        (old,) = self.value_shapes
+        (old,) = self.value_curves
         span = float(np.ptp(self.x)) if self.x.size > 1 else 1.0
-        new = flattened(old.function, low, high, level - self._beside(), span)
+        new = flattened(old.curve, low, high, level - self._beside(), span)
         return self._changed(new), f"flat from {self._text(low)} to {self._text(high)}"
 
-    def one_way(self, direction: Direction) -> tuple[Shapes, str]:
-        """Return the shapes with a monotone one for the values, and what that is in words."""
+    def one_way(self, direction: Direction) -> tuple[Curves, str]:
+        """Return the curves with a monotone one for the values, and what that is in words."""
         self._require_order("make_monotone")
-        (old,) = self.value_shapes
-        return self._changed(monotone(old.function, direction, self.x, self.counts)), f"made {direction}"
+        (old,) = self.value_curves
+        return self._changed(monotone(old.curve, direction, self.x, self.counts)), f"made {direction}"
 
-    def merged(self, levels: Sequence[object]) -> tuple[Shapes, str]:
-        """Return the shapes with one value for some levels, the mean over their rows; and what that is in words."""
+    def merged(self, levels: Sequence[object]) -> tuple[Curves, str]:
+        """Return the curves with one value for some levels, the mean over their rows; and what that is in words."""
         if not self.column.levels:
             got, remedy = f"{self.column.name!r}, a {self.column.kind}", "use flatten"
             raise InputError(describe(self.where, "a category or ordered levels", got, remedy))
@@ -137,36 +137,36 @@ class EditedColumn:
 
     def _beside(self) -> Vector:
         """Return what the term of the missing cells adds to present ones, shape (outputs,)."""
-        gaps = [shape for shape in self.shapes if self.encoder.terms[shape.term].kind == "missing"]
+        gaps = [curve for curve in self.curves if self.encoder.terms[curve.term].kind == "missing"]
         return column_effect(self.encoder, gaps, np.zeros(1), self.outputs)[0]
 
-    def _changed(self, shape: ShapeFunction) -> Shapes:
-        (old,) = self.value_shapes
-        return tuple(old.changed(shape) if other is old else other for other in self.shapes)
+    def _changed(self, curve: FittedCurve) -> Curves:
+        (old,) = self.value_curves
+        return tuple(replace(old, curve=curve) if other is old else other for other in self.curves)
 
-    def _with_curve(self, wanted: ShapeFunction) -> Shapes:
-        """Return the shapes with which the column's effect is a curve; missing cells keep theirs."""
-        (old,) = self.value_shapes
-        return self._changed(through(wanted.knots, wanted.values - self._beside(), old.function.absent))
+    def _through(self, knots: Vector, effects: Matrix) -> Curves:
+        """Return the curves with which the column's effect leads through effects (m, outputs); missing cells stay."""
+        (old,) = self.value_curves
+        return self._changed(FittedCurve.level_beyond(knots, effects - self._beside(), old.curve.absent))
 
-    def _with_levels(self, effects: Matrix, codes: list[int]) -> Shapes:
-        """Return the shapes with effects (levels, outputs) of the levels; only those of the codes have changed."""
+    def _with_levels(self, effects: Matrix, codes: list[int]) -> Curves:
+        """Return the curves with effects (levels, outputs) of the levels; only those of the codes have changed."""
         terms = terms_of(self.encoder, self.index)
         split = [index for index in terms if self.encoder.terms[index].levels and self._is_split(index)]
         if not split:
-            return self._with_curve(through(np.arange(len(effects), dtype=np.float64), effects, effects[0]))
+            return self._through(np.arange(len(effects), dtype=np.float64), effects)
         more = effects - self._at_levels()
-        shapes = {shape.term: shape for shape in self.shapes}
+        curves = {each.term: each for each in self.curves}
         ends, nothing = np.array([0.0, 1.0]), np.zeros(self.outputs)
         for code in codes:
             (index,) = (one for one in split if self.encoder.terms[one].levels == (self.column.levels[code],))
-            if index not in shapes:  # the fit has no sub-network for this level
-                place = max(shape.place for shape in shapes.values()) + 1
-                shapes[index] = TermShape.of(index, place, through(np.zeros(1), nothing[None], nothing))
-            old = shapes[index].function
-            new = through(ends, old(ends) + np.stack([nothing, more[code]]), old.absent)
-            shapes[index] = shapes[index].changed(new)
-        return tuple(shapes.values())
+            if index not in curves:  # the fit has no effect of this level
+                place = max(each.place for each in curves.values()) + 1
+                curves[index] = TermCurve(index, place, FittedCurve.level_beyond(np.zeros(1), nothing[None]))
+            old = curves[index].curve
+            new = FittedCurve.level_beyond(ends, old(ends) + np.stack([nothing, more[code]]), old.absent)
+            curves[index] = replace(curves[index], curve=new)
+        return tuple(curves.values())
 
     def _is_split(self, term: int) -> bool:
         return self.encoder.terms[term].kind == "binary" and len(self.encoder.terms[term].levels) == 1

@@ -10,82 +10,41 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from sparsenam.model.curve import FittedCurve
 from sparsenam.model.pairs import PairFunction
-from sparsenam.model.shapes import ShapeFunction
 
 Numbers = list[float]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class PlainShape:
-    """A term's shape as lists: on piece k the effect is bases[k] + slopes[k] (x - anchors[k]), for each output."""
-
-    term: int
-    knots: Numbers
-    anchors: Numbers
-    lines: list[tuple[Numbers, Numbers]]  # bases and slopes of each output
-
-    @classmethod
-    def of(cls, shape: ShapeFunction, term: int) -> Self:
-        """Return the lists of a shape."""
-        pieces = shape.pieces
-        lines = list(zip(pieces.bases.tolist(), pieces.slopes.tolist(), strict=True))
-        return cls(term, shape.knots.tolist(), pieces.anchors.tolist(), lines)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class PlainPair:
-    """A pair as lists: values[i][j] are the outputs at the nodes i and j."""
-
-    terms: tuple[int, int]
-    knots: tuple[Numbers, Numbers]
-    values: list[list[Numbers]]
-
-    @classmethod
-    def of(cls, pair: PairFunction) -> Self:
-        """Return the lists of a pair."""
-        return cls(pair.terms, (pair.knots[0].tolist(), pair.knots[1].tolist()), pair.values.tolist())
-
-    def add_to(self, total: Numbers, row: Sequence[float]) -> None:
-        """Add the effect at a row of terms to the outputs."""
-        (i, u), (j, v) = (_place(knots, row[term]) for knots, term in zip(self.knots, self.terms, strict=True))
-        low, high = self.values[i], self.values[i + 1]
-        for output in range(len(total)):
-            left = (1.0 - v) * low[j][output] + v * low[j + 1][output]
-            right = (1.0 - v) * high[j][output] + v * high[j + 1][output]
-            total[output] += (1.0 - u) * left + u * right
-
-
-def _place(knots: Numbers, x: float) -> tuple[int, float]:
-    """Return the node before x, and the share of the way from it to the next one."""
-    inside = min(max(x, knots[0]), knots[-1])
-    node = min(bisect_right(knots, inside) - 1, len(knots) - 2)
-    return node, (inside - knots[node]) / (knots[node + 1] - knots[node])
+Lines = list[tuple[Numbers, Numbers]]  # bases and slopes of each output
+PlainPair = tuple[tuple[int, int], tuple[Numbers, Numbers], list[list[Numbers]]]  # terms, knots, values
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PlainModel:
-    """An additive model with exact shapes as lists of numbers.
+    """An additive model of curves as lists of numbers: of each its term, knots, anchors and lines.
 
     The sums are those of the arrays in the same order, so that the answers are the same to the bit: both round every
     product and every sum to the nearest double.
     """
 
-    shapes: tuple[PlainShape, ...]
-    pairs: tuple[PlainPair, ...]
+    curves: list[tuple[int, Numbers, Numbers, Lines]]
+    pairs: list[PlainPair]
     intercept: Numbers
 
     @classmethod
     def of(
         cls,
-        shapes: Sequence[ShapeFunction],
+        curves: Sequence[FittedCurve],
         terms: NDArray[np.intp],
         pairs: Sequence[PairFunction],
         intercept: NDArray[np.float64],
     ) -> Self:
-        """Return the lists of shapes of these terms, pairs, and an intercept (outputs,)."""
-        plain = tuple(PlainShape.of(shape, int(term)) for shape, term in zip(shapes, terms, strict=True))
-        return cls(plain, tuple(PlainPair.of(pair) for pair in pairs), intercept.tolist())
+        """Return the lists of curves of these terms, pairs, and an intercept (outputs,)."""
+        plain = list[tuple[int, Numbers, Numbers, Lines]]()
+        for curve, term in zip(curves, terms.tolist(), strict=True):
+            anchors, bases, slopes = (part.tolist() for part in curve.lines)
+            plain.append((term, curve.knots.tolist(), anchors, list(zip(bases, slopes, strict=True))))
+        grids = [(pair.terms, (pair.knots[0].tolist(), pair.knots[1].tolist()), pair.values.tolist()) for pair in pairs]
+        return cls(plain, grids, intercept.tolist())
 
     def scores(self, rows: Sequence[Sequence[float]]) -> NDArray[np.float64]:
         """Return the linear predictor, shape (rows, outputs), of finite terms."""
@@ -93,12 +52,30 @@ class PlainModel:
 
     def _score(self, row: Sequence[float]) -> Numbers:
         total = [0.0] * len(self.intercept)
-        for shape in self.shapes:
-            x = row[shape.term]
-            piece = bisect_right(shape.knots, x)
-            across = x - shape.anchors[piece]
-            for output, (bases, slopes) in enumerate(shape.lines):
+        for term, knots, anchors, lines in self.curves:
+            x = row[term]
+            piece = bisect_right(knots, x)
+            across = x - anchors[piece]
+            for output, (bases, slopes) in enumerate(lines):
                 total[output] += slopes[piece] * across + bases[piece]
         for pair in self.pairs:
-            pair.add_to(total, row)
+            _add_pair(total, pair, row)
         return [score + intercept for score, intercept in zip(total, self.intercept, strict=True)]
+
+
+def _add_pair(total: Numbers, pair: PlainPair, row: Sequence[float]) -> None:
+    """Add the joint effect of two terms of a row to the outputs."""
+    terms, axes, values = pair
+    (i, u), (j, v) = (_place(knots, row[term]) for knots, term in zip(axes, terms, strict=True))
+    low, high = values[i], values[i + 1]
+    for output in range(len(total)):
+        left = (1.0 - v) * low[j][output] + v * low[j + 1][output]
+        right = (1.0 - v) * high[j][output] + v * high[j + 1][output]
+        total[output] += (1.0 - u) * left + u * right
+
+
+def _place(knots: Numbers, x: float) -> tuple[int, float]:
+    """Return the node before x, and the share of the way from it to the next one."""
+    inside = min(max(x, knots[0]), knots[-1])
+    node = min(bisect_right(knots, inside) - 1, len(knots) - 2)
+    return node, (inside - knots[node]) / (knots[node + 1] - knots[node])

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import Annotated, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsenam.model.shapes import ShapeFunction
+from sparsenam.codec import Array, Count, Matrix, Vector
+from sparsenam.model.curve import FittedCurve
 
-Vector = NDArray[np.float64]
-Matrix = NDArray[np.float64]
-Grid = NDArray[np.float64]
+Grid = Annotated[NDArray[np.float64], Array(3)]
 
 ROWS_AT_ONCE = 32_768  # so that the numbers between two steps stay in the processor's cache
 SINGULAR = 1e-12  # share of the largest singular value below which margins are not determined by the data
@@ -55,10 +54,10 @@ class PairFunction:
         the reference under which the effect has mean 0 along each row and each column.
     """
 
-    terms: tuple[int, int]
+    terms: tuple[Count, Count]
     knots: tuple[Vector, Vector]
     values: Grid
-    weights: Matrix
+    weights: Annotated[Matrix, Array(2, 0.0)]
 
     def effect(self, terms: Matrix) -> Matrix:
         """Return the effect, shape (rows, outputs), for encoded terms (rows, n_terms)."""
@@ -155,19 +154,13 @@ def _fill(values: Matrix, used: NDArray[np.bool_], knots: Vector) -> None:
         values[:-1, output] = np.interp(knots, knots[inside], values[:-1][inside, output])
 
 
-def with_margin(shape: ShapeFunction, knots: Vector, margin: Matrix) -> ShapeFunction:
-    """Return a shape plus a function that is linear between knots (m,) and constant beyond, on the union of knots.
+def with_margin(curve: FittedCurve, knots: Vector, margin: Matrix) -> FittedCurve:
+    """Return a curve plus a function that is linear between knots (m,) and constant beyond, on the union of knots.
 
     ``margin`` is (m + 1, outputs): its values at the knots and, last, where the term is NaN.
     """
-    union = np.union1d(shape.knots, knots)
-    values = shape(union)
+    union = np.union1d(curve.knots, knots)
+    values = curve(union)
     for output in range(margin.shape[1]):
         values[:, output] += np.interp(union, knots, margin[:-1, output])
-    return ShapeFunction(union, values, shape.left_slope, shape.right_slope, shape.absent + margin[-1])
-
-
-def flat_shape(knots: Vector, margin: Matrix) -> ShapeFunction:
-    """Return the same function as a shape, for a term that has no effect but through pairs."""
-    nothing = np.zeros(margin.shape[1])
-    return ShapeFunction(knots, margin[:-1], nothing, nothing, margin[-1])
+    return FittedCurve(union, values, curve.left_slope, curve.right_slope, curve.absent + margin[-1])

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import isotonic_regression, minimize
 
+from sparsenam.codec import Array, Matrix, Size, Vector
 from sparsenam.families import Family
 
-Vector = NDArray[np.float64]
-Matrix = NDArray[np.float64]
 Kind = Literal["none", "platt", "isotonic"]
 
 BINS = 10  # of equally many cases
@@ -42,15 +40,15 @@ class Reliability:
         error of the difference.
     """
 
-    predicted: Vector
-    observed: Vector
-    counts: Vector
+    predicted: Annotated[Vector, Array(1, 0.0, 1.0)]
+    observed: Annotated[Vector, Array(1, 0.0, 1.0)]
+    counts: Annotated[Vector, Array(1, 0.0)]
     kind: Kind
     knots: tuple[Vector, ...]
     values: tuple[Vector, ...]
-    loss: float
-    corrected: float
-    gain_error: float
+    loss: Size
+    corrected: Size
+    gain_error: Size
 
     @property
     def largest_gap(self) -> float:

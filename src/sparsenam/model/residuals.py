@@ -5,22 +5,22 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sparsenam.codec import Bounds, Count, Matrix, Vector
 from sparsenam.errors import InputError, describe
 from sparsenam.families import Family
 from sparsenam.model.additive import AdditiveModel
 from sparsenam.model.reliability import Reliability, reliability_of
 
-Vector = NDArray[np.float64]
-Matrix = NDArray[np.float64]
 Method = Literal["leave-one-out", "new rows", "folds"]
 Scale = Literal["auto", "constant", "x"]
 
 FINE, COARSE = 16, 2  # of the ranks that are kept of all rows and of those of one level, see `kept_ranks`
+MOST_ROWS = 10**9
 NEAR = 1e-9  # of a rank or of a whole number: what rounding may make
 
 
@@ -44,7 +44,7 @@ class OrderStatistics:
     With weights a rank is the weight up to its number, in units in which all weights add up to ``count``.
     """
 
-    count: int
+    count: Annotated[int, Bounds(1, MOST_ROWS)]
     ranks: Vector
     values: Vector
 
@@ -79,7 +79,7 @@ class OrderStatistics:
 class LevelTables:
     """The numbers of the rows in which a term has each of a few values, one table for each output."""
 
-    term: int
+    term: Count
     values: tuple[float, ...]
     tables: tuple[tuple[OrderStatistics, ...], ...]
 
@@ -158,14 +158,14 @@ class Residuals:
     """
 
     method: Method
-    rows: int
+    rows: Annotated[int, Bounds(1, MOST_ROWS)]
     symmetric: bool
     whole: bool
     constant: ErrorTables
     scaled: ErrorTables | None = None
-    inflation: float = 1.0
+    inflation: Annotated[float, Bounds(0.0)] = 1.0
     reliability: Reliability | None = None
-    edits: int = 0
+    edits: Count = 0
 
     def tables(self, scale: Scale) -> ErrorTables:
         """Return the tables that ``scale`` asks for: "constant", "x", or "auto" for what the data say."""

@@ -1,17 +1,23 @@
-"""Networks: one sub-network for each term, stacked on axis 0."""
+"""Networks: one sub-network for each term, stacked on axis 0. PyTorch is loaded where they are trained."""
 
-from sparsenam.networks.bank import Dropout, SubnetBank, UnitFunctions
-from sparsenam.networks.build import Hidden, build_bank, initial_parameters
-from sparsenam.networks.mlp import ACTIVATION_NAMES, ACTIVATIONS, MLPBank
+from sparsenam.networks.bank import (
+    ACTIVATION_NAMES,
+    Dropout,
+    Hidden,
+    MLPBank,
+    SubnetBank,
+    build_bank,
+    initial_parameters,
+    outputs_of,
+)
 
 __all__ = [
-    "ACTIVATIONS",
     "ACTIVATION_NAMES",
     "Dropout",
     "Hidden",
     "MLPBank",
     "SubnetBank",
-    "UnitFunctions",
     "build_bank",
     "initial_parameters",
+    "outputs_of",
 ]

@@ -1,14 +1,41 @@
-"""What a bank of sub-networks is: pure functions of one matrix of parameters."""
+"""Banks of sub-networks, pure functions of one matrix of parameters: what one is, and the paper's perceptrons."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, Self
+from itertools import pairwise
+from numbers import Integral
+from typing import TYPE_CHECKING, Annotated, Any, Protocol, Self, TypeAlias, TypeVar
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from scipy.special import expit, ndtr
+
+from sparsenam.codec import Array as StoredArray
+from sparsenam.codec import Bounds, Count
+from sparsenam.context import Streams
+from sparsenam.errors import InputError, check_word, describe
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+Array = TypeVar("Array", bound=Any)  # numpy or torch
+Vector = NDArray[np.float64]
+
+WIDEST = 1 << 24  # of a layer in a file
+Width = Annotated[int, Bounds(1, WIDEST)]
+
+ACTIVATIONS: dict[str, Callable[[Vector], Vector]] = {
+    "relu": lambda argument: np.maximum(argument, 0.0),
+    "clipped_relu": lambda argument: np.clip(argument, 0.0, 1.0),
+    "tanh": np.tanh,
+    "gelu": lambda argument: argument * np.asarray(ndtr(argument), dtype=np.float64),
+    "silu": lambda argument: argument * np.asarray(expit(argument), dtype=np.float64),
+}
+PIECEWISE_LINEAR = ("relu", "clipped_relu")
+ACTIVATION_NAMES = (*ACTIVATIONS, "exu")
 
 
 class Dropout:
@@ -20,7 +47,7 @@ class Dropout:
 
     def mask(self, like: Tensor) -> Tensor:
         """Return zeros and 1/(1 - share), in the shape and type of ``like``."""
-        kept = torch.empty_like(like).bernoulli_(1.0 - self.share, generator=self.generator)
+        kept = like.new_empty(like.shape).bernoulli_(1.0 - self.share, generator=self.generator)
         return kept.div_(1.0 - self.share)
 
 
@@ -56,7 +83,7 @@ class SubnetBank(Protocol):
         """Return random initial parameters of one sub-network, shape (size,)."""
         ...
 
-    def padding(self) -> Tensor | None:
+    def padding(self) -> NDArray[np.bool_] | Tensor | None:
         """Return which entries of θ must stay zero, boolean, the shape of θ; None when there are none."""
         ...
 
@@ -65,85 +92,213 @@ class SubnetBank(Protocol):
         ...
 
 
-TINY = 1e-12  # of a root mean square, where a sub-network is constant
-
-
 @dataclass(frozen=True, slots=True, eq=False)
-class UnitFunctions:
-    """fⱼ = aⱼ uⱼ/‖uⱼ‖ₙ with uⱼ the centred output of ``inner``.
+class MLPBank:
+    """Stacked perceptrons: biases in the hidden layers only, as in the paper's appendix D.
 
-    ‖·‖ₙ is the root mean square over the rows at hand. Then ‖fⱼ‖ₙ = ‖aⱼ‖, so the group norm
-    of SPAM is the norm of the last columns of θ, the amplitudes.
+    Parameters
+    ----------
+    hidden
+        Hidden widths; of the widest sub-network where they differ.
+    outputs
+        Number of outputs.
+    activation
+        A name of `ACTIVATIONS`, or ``"exu"``, whose first layer computes clip(eʷ(x - b), 0, 1) (Agarwal et
+        al., 2021). After a first layer of ``"exu"`` or ``"clipped_relu"`` the others are ReLU.
+    widths
+        Hidden widths of each term, shape (terms, hidden layers), where they differ. Narrower
+        sub-networks are padded with entries that stay zero.
     """
 
-    inner: SubnetBank
+    hidden: Annotated[tuple[Width, ...], Bounds(0, 64)]
+    outputs: Count
+    activation: str
+    widths: Annotated[NDArray[np.intp], StoredArray(2, 1, WIDEST)] | None = None
 
     @property
-    def outputs(self) -> int:
-        """Number of outputs."""
-        return self.inner.outputs
+    def shapes(self) -> list[tuple[int, int]]:
+        """Shapes of the tensors in the order of θ: weight and bias of each hidden layer, output weight."""
+        shapes: list[tuple[int, int]] = []
+        for before, after in pairwise((1, *self.hidden)):
+            shapes += [(before, after), (1, after)]
+        return [*shapes, ((1, *self.hidden)[-1], self.outputs)]
 
     @property
     def size(self) -> int:
-        """Number of columns of θ: those of ``inner`` and one amplitude for each output."""
-        return self.inner.size + self.outputs
+        """Number of columns of θ."""
+        return sum(rows * columns for rows, columns in self.shapes)
 
     @property
     def output_columns(self) -> slice:
-        """The amplitudes."""
-        return slice(self.inner.size, self.size)
+        """The columns of the output layer."""
+        rows, columns = self.shapes[-1]
+        return slice(self.size - rows * columns, self.size)
 
-    def effects(
-        self, theta: Tensor, x: Tensor, dropout: Dropout | None = None, weights: Tensor | None = None
-    ) -> Tensor:
-        """Return aⱼ uⱼ/‖uⱼ‖ₙ, shape (terms, rows, outputs); ``weights`` of the rows enter mean and norm."""
-        raw = self.inner.effects(theta[:, : self.inner.size].contiguous(), x, dropout)
-        centred, lengths = _centred(raw, weights)
-        return centred / lengths * theta[:, None, self.output_columns]
+    @property
+    def activations(self) -> list[str]:
+        """The name of the activation of each hidden layer."""
+        clipped = self.activation in ("exu", "clipped_relu")
+        first = "clipped_relu" if clipped else self.activation
+        others = "relu" if clipped else first
+        return [first if layer == 0 else others for layer in range(len(self.hidden))]
+
+    @property
+    def exponential_units(self) -> bool:
+        """Whether the first layer computes eʷ(x - b)."""
+        return self.activation == "exu" and len(self.hidden) > 0
+
+    @property
+    def piecewise_linear(self) -> bool:
+        """Whether every sub-network is a piecewise linear function of its input."""
+        return all(activation in PIECEWISE_LINEAR for activation in self.activations)
+
+    def tensors(self, theta: Array) -> list[Array]:
+        """Return the layers' tensors as views of θ, each of shape (terms, in, out)."""
+        views: list[Array] = []
+        start = 0
+        for rows, columns in self.shapes:
+            views.append(theta[:, start : start + rows * columns].reshape(theta.shape[0], rows, columns))
+            start += rows * columns
+        return views
+
+    def effects(self, theta: Tensor, x: Tensor, dropout: Dropout | None = None) -> Tensor:
+        """Return every sub-network's output, shape (terms, rows, outputs), differentiable in θ."""
+        from sparsenam.networks.stacked import stacked_effects  # and PyTorch, which only training needs
+
+        return stacked_effects(self, theta, x, dropout)
+
+    def values(self, theta: Vector, x: Vector) -> Vector:
+        """Return every sub-network's output, shape (terms, rows, outputs), for x of shape (terms, rows)."""
+        return self.arguments(theta, x, len(self.hidden))
+
+    def arguments(self, theta: Vector, x: Vector, layer: int) -> Vector:
+        """Return the arguments of the units of a layer (terms, rows, units); after the hidden ones come the outputs."""
+        if layer == len(self.hidden):
+            units = self.units(theta, x)
+            return np.matmul(units, self.tensors(theta)[-1])
+        weight, bias = self.tensors(theta)[2 * layer : 2 * layer + 2]
+        if layer > 0:
+            return np.matmul(self.units(theta, x, layer), weight) + bias
+        return (x[:, :, None] - bias) * np.exp(weight) if self.exponential_units else x[:, :, None] * weight + bias
+
+    def units(self, theta: Vector, x: Vector, layers: int | None = None) -> Vector:
+        """Return the units of the last of some hidden layers, by default of all, shape (terms, rows, units)."""
+        layers = len(self.hidden) if layers is None else layers
+        if layers == 0:
+            return x[:, :, None]
+        return ACTIVATIONS[self.activations[layers - 1]](self.arguments(theta, x, layers - 1))
 
     def draw(self, term: int, generator: np.random.Generator) -> NDArray[np.float64]:
-        """Return a draw of ``inner`` with amplitudes 1; `wrap` sets them to the size of its effects."""
-        return np.concatenate([self.inner.draw(term, generator), np.ones(self.outputs)])
+        """Return random initial parameters, shape (size,).
 
-    def padding(self) -> Tensor | None:
-        """Return the padding of ``inner``; amplitudes are never padding."""
-        padding = self.inner.padding()
-        if padding is None:
+        PyTorch's default for linear layers, U(±1/√fan-in), and normal draws for ExU.
+        """
+        widths = self.hidden if self.widths is None else tuple(int(width) for width in self.widths[term])
+        parts: list[NDArray[np.float64]] = []
+        fan_ins, fan_outs = (1, *widths), (*widths, self.outputs)
+        layouts = zip((1, *self.hidden), (*self.hidden, self.outputs), strict=True)
+        layers = zip(fan_ins, fan_outs, layouts, strict=True)
+        for layer, (fan_in, fan_out, (rows, columns)) in enumerate(layers):
+            weight, bias = np.zeros((rows, columns)), np.zeros(columns)
+            bound = 1.0 / np.sqrt(fan_in)
+            if layer == 0 and self.exponential_units:
+                weight[:fan_in, :fan_out] = generator.normal(3.0, 0.5, (fan_in, fan_out))
+                bias[:fan_out] = generator.normal(0.0, 1.0, fan_out)
+            else:
+                weight[:fan_in, :fan_out] = generator.uniform(-bound, bound, (fan_in, fan_out))
+                bias[:fan_out] = generator.uniform(-bound, bound, fan_out)
+            parts += [weight.ravel(), bias] if layer < len(widths) else [weight.ravel()]
+        return np.concatenate(parts)
+
+    def padding(self) -> NDArray[np.bool_] | None:
+        """Return the entries of θ beyond the widths of narrower sub-networks."""
+        if self.widths is None:
             return None
-        return torch.cat([padding, torch.zeros(padding.shape[0], self.outputs, dtype=torch.bool)], dim=1)
+        inside: list[NDArray[np.bool_]] = []
+        before = np.ones((len(self.widths), 1), dtype=np.bool_)
+        for layer, width in enumerate(self.hidden):
+            after = np.arange(width) < self.widths[:, layer, None]
+            inside += [np.repeat(before, width, axis=1) & np.tile(after, before.shape[1]), after]
+            before = after
+        inside.append(np.repeat(before, self.outputs, axis=1))
+        return ~np.concatenate(inside, axis=1)
 
     def take(self, terms: NDArray[np.intp]) -> Self:
-        """Return the bank of these terms alone."""
-        return type(self)(self.inner.take(terms))
-
-    def wrap(self, inner_theta: Tensor, x: Tensor, weights: Tensor | None = None) -> Tensor:
-        """Return θ with which the effects equal the centred ones of ``inner``, shape (terms, size)."""
-        return torch.cat([inner_theta, self._lengths(inner_theta, x, weights)], dim=1)
-
-    def unwrap(self, theta: Tensor, x: Tensor, weights: Tensor | None = None) -> Tensor:
-        """Return θ of ``inner`` with the amplitudes folded into its output layer."""
-        inner_theta = theta[:, : self.inner.size].clone()
-        factors = theta[:, self.output_columns] / self._lengths(inner_theta, x, weights)
-        columns = self.inner.output_columns
-        width = columns.stop - columns.start
-        by_output = inner_theta[:, columns].view(theta.shape[0], width // self.outputs, self.outputs)
-        inner_theta[:, columns] = (by_output * factors[:, None, :]).reshape(theta.shape[0], width)
-        return inner_theta
-
-    def _lengths(self, inner_theta: Tensor, x: Tensor, weights: Tensor | None) -> Tensor:
-        return _centred(self.inner.effects(inner_theta, x), weights)[1][:, 0]
+        """Return the bank of these terms, in the same layout."""
+        if self.widths is None:
+            return self
+        return type(self)(self.hidden, self.outputs, self.activation, self.widths[terms])
 
 
-def _centred(raw: Tensor, weights: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Return raw - mean and the root mean square of that, shapes (terms, rows | 1, outputs).
+# Rows evaluated at once. The number is the same for every model: products of another size round differently, and
+# leaving out a term must not change the others by a bit.
+ROWS_AT_ONCE = 256
 
-    The floor stands before the root, where the derivative of a term that is constant in these rows is 0.
+
+def outputs_of(bank: SubnetBank, theta: Vector, x: Vector) -> Vector:
+    """Return every sub-network's output, shape (terms, rows, outputs), some rows at a time.
+
+    Where x (terms, rows) is NaN the output is that at 0, the mean of a standardised term.
     """
-    if weights is None:
-        centred = raw - raw.mean(1, keepdim=True)
-        squares = centred.square().mean(1, keepdim=True)
-    else:
-        shares = (weights / weights.sum())[None, :, None]
-        centred = raw - (shares * raw).sum(1, keepdim=True)
-        squares = (shares * centred.square()).sum(1, keepdim=True)
-    return centred, squares.clamp_min(TINY**2).sqrt()
+    n_terms, rows = x.shape
+    outputs = np.zeros((n_terms, rows, bank.outputs))
+    absent = np.isnan(x)
+    filled = np.ascontiguousarray(np.where(absent, 0.0, x) if absent.any() else x)
+    for start in range(0, rows if n_terms else 0, ROWS_AT_ONCE):
+        part = slice(start, start + ROWS_AT_ONCE)
+        outputs[:, part] = _values(bank, theta, filled[:, part])
+    return outputs
+
+
+def _values(bank: SubnetBank, theta: Vector, x: Vector) -> Vector:
+    if isinstance(bank, MLPBank):
+        return bank.values(theta, x)
+    import torch  # which custom sub-networks are written in
+
+    with torch.no_grad():
+        return bank.effects(torch.as_tensor(theta), torch.as_tensor(x)).numpy()
+
+
+Widths: TypeAlias = Sequence[int]
+Hidden: TypeAlias = Widths | Mapping[str, Widths] | Callable[[Sequence[str], int], SubnetBank]
+
+
+def build_bank(hidden: Hidden, names: Sequence[str], outputs: int, activation: str) -> SubnetBank:
+    """Return the bank for the terms of these names.
+
+    ``hidden`` are hidden widths, the same for every term; or widths by name, all of one depth; or a callable
+    ``(names, outputs) -> SubnetBank``.
+    """
+    if callable(hidden):
+        bank = hidden(names, outputs)
+        if bank.outputs != outputs:
+            got = f"{bank.outputs} outputs"
+            raise InputError(describe("hidden", f"a bank with {outputs} outputs", got, "use the second argument"))
+        return bank
+    check_word("activation", activation, ACTIVATION_NAMES)
+    if not isinstance(hidden, Mapping):
+        return MLPBank(_checked(hidden), outputs, activation)
+    if not names:  # every column is constant
+        return MLPBank((), outputs, activation)
+    missing = [name for name in names if name not in hidden]
+    if missing:
+        got = f"none for {missing[:5]}"
+        raise InputError(describe("hidden", "widths for every feature that varies", got, "add them"))
+    by_term = [_checked(hidden[name]) for name in names]
+    depths = sorted({len(widths) for widths in by_term})
+    if len(depths) > 1:
+        raise InputError(describe("hidden", "one depth for all features", f"depths {depths}", "make them equal"))
+    widths = np.array(by_term, dtype=np.intp).reshape(len(names), -1)
+    return MLPBank(tuple(int(width) for width in widths.max(axis=0, initial=0)), outputs, activation, widths)
+
+
+def initial_parameters(bank: SubnetBank, names: Sequence[str], streams: Streams) -> NDArray[np.float64]:
+    """Return random parameters, shape (terms, size), each term's from the stream of its name."""
+    rows = [bank.draw(term, streams.generator(f"init/{name}")) for term, name in enumerate(names)]
+    return np.stack(rows) if rows else np.zeros((0, bank.size))
+
+
+def _checked(widths: Widths) -> tuple[int, ...]:
+    if any(not isinstance(width, Integral) or width < 1 for width in widths):
+        raise InputError(describe("hidden", "positive whole widths", f"{tuple(widths)}", "for example (100, 50)"))
+    return tuple(int(width) for width in widths)

@@ -13,12 +13,10 @@ from itertools import combinations
 import numpy as np
 
 from sparsenam.context import Context
-from sparsenam.convex.squared import GramCache
 from sparsenam.penalties import GroupLasso
-from sparsenam.selection.choose import HeldOutLoss, prior_forms
-from sparsenam.selection.curve import CLEAR, TIE, Compact, Splits, batch_weights, luck_among, mean_and_error
-from sparsenam.selection.task import ConvexTask, Indices, Vector
-from sparsenam.smooth.judge import SmoothJudge
+from sparsenam.selection.curve import CLEAR, TIE, Compact, Indices, Vector
+from sparsenam.selection.task import ConvexTask
+from sparsenam.selection.walk import HeldOutJudge
 
 CANDIDATES = 3  # columns tried in the place of one, and as additions: those with the largest gradients
 BEAM = 5  # sets from which the search goes on
@@ -26,39 +24,6 @@ ROUNDS = 3  # of the search: a set differs from the chosen one by at most so man
 
 Units = frozenset[int]
 Tolerance = float | None
-
-
-class SupportJudge:
-    """Held-out losses of smooth fits on given groups, the same groups in every fold."""
-
-    def __init__(self, task: ConvexTask, splits: Splits, loss: HeldOutLoss) -> None:
-        self.task, self.loss = task, loss
-        prepared, family = task.prepared, task.family
-        self._batches = batch_weights(prepared.weights, splits)
-        gram = GramCache(task.design, prepared.target, self._batches) if family.is_quadratic else None
-        self._fits = SmoothJudge(
-            task.design,
-            prepared.target,
-            family,
-            self._batches,
-            count=loss.count,
-            held_out=[test for _, test in splits],
-            gram=gram,
-            forms=prior_forms(task),
-        )
-
-    def losses(self, groups: Indices) -> Vector:
-        """Return the loss of each row under fits that did not see it, shape (rows,)."""
-        return self.loss.losses(self._fits, [groups] * len(self._batches))
-
-    def gradients(self, groups: Indices) -> Vector:
-        """Return how strongly each group would move the fit of all rows on some groups, shape (all groups,)."""
-        scores = self._fits.scores([groups], [0])[0]
-        return self.task.with_penalty(GroupLasso()).slack_at(1.0, scores)  # what a column costs is not asked here
-
-    def mean_and_error(self, losses: Vector) -> tuple[float, float]:
-        """Return the mean of losses, or of differences of losses, (rows,) and its standard error."""
-        return mean_and_error(losses, self.loss.weights)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -75,14 +40,13 @@ class ColumnUnits:
     @classmethod
     def of(cls, task: ConvexTask) -> ColumnUnits:
         """Return the units of a task, in the order of its groups."""
-        units: list[tuple[set[int], set[int]]] = []
+        unit_of: dict[int, tuple[set[int], set[int]]] = {}  # of each column: the groups and columns of its unit
         for group in range(task.design.n_groups):
-            inside, columns = {group}, set[int](task.columns(np.array([group])).tolist())
-            for unit in [unit for unit in units if unit[1] & columns]:
-                units.remove(unit)
-                inside, columns = inside | unit[0], columns | unit[1]
-            units.append((inside, columns))
-        units.sort(key=lambda unit: min(unit[0]))
+            groups, columns = {group}, set[int](task.columns(np.array([group])).tolist())
+            for joined in [unit_of[column] for column in columns if column in unit_of]:
+                groups, columns = groups | joined[0], columns | joined[1]
+            unit_of |= dict.fromkeys(columns, (groups, columns))
+        units = sorted({min(unit[0]): unit for unit in unit_of.values()}.values(), key=lambda unit: min(unit[0]))
         free = set[int](task.free_groups.tolist())
         return cls(
             tuple(np.array(sorted(groups), dtype=np.intp) for groups, _ in units),
@@ -144,24 +108,24 @@ class AlternativeSearch:
 
     def __init__(
         self,
-        judge: SupportJudge,
+        task: ConvexTask,
+        judge: HeldOutJudge,
         chosen: Indices,
-        margin: Callable[[float, float, float, float], float],
+        margin: Callable[[float, float], float],
         max_features: int | None,
-        report: Callable[[int], None],
         context: Context,
     ) -> None:
-        self.judge, self.units = judge, ColumnUnits.of(judge.task)
-        self._groups, self._margin, self._most = chosen, margin, max_features
-        self._report, self._context = report, context
+        self.judge, self.units = judge, ColumnUnits.of(task)
+        self._unweighted = task.with_penalty(GroupLasso())  # what a column costs does not count here
+        self._groups, self._margin, self._most, self._context = chosen, margin, max_features, context
         self._known: dict[Units, JudgedSet] = {}
         self._hopeless: set[int] = set()
         start = self.units.containing(chosen) | self.units.free
-        self._base = judge.losses(self._groups_of(start))
+        self._base = judge.losses_of(self._groups_of(start))
         self.loss = judge.mean_and_error(self._base)[0]
-        empty = judge.losses(self._groups_of(self.units.free))
+        empty = judge.losses_of(self._groups_of(self.units.free))
         self.null_loss = judge.mean_and_error(empty)[0]
-        self._gain, self._gain_error = judge.mean_and_error(empty - self._base)
+        self._gain = judge.mean_and_error(empty - self._base)[0]
         self.chosen = self._judged(start)
 
     def run(self, most: int) -> SearchResult:
@@ -215,7 +179,7 @@ class AlternativeSearch:
 
     def _wider(self, at: JudgedSet, without: Units) -> list[JudgedSet]:
         """Return sets of one unit more that lower the loss for certain."""
-        gradients = self.judge.gradients(self._groups_of(at.units))
+        gradients = self._unweighted.slack_at(1.0, self.judge.scores(self._groups_of(at.units)))
         strengths = np.array([gradients[groups].max() for groups in self.units.groups])
         strengths[list(without | at.units)] = 0.0
         found: list[JudgedSet] = []
@@ -231,11 +195,11 @@ class AlternativeSearch:
 
     def _judged(self, units: Units) -> JudgedSet:
         if units not in self._known:
-            losses = self.judge.losses(self._groups_of(units))
+            losses = self.judge.losses_of(self._groups_of(units))
             behind, error = self.judge.mean_and_error(losses - self._base)
-            margin = max(self._margin(self.loss, self._gain, error, self._gain_error), TIE * abs(self.null_loss))
+            margin = max(self._margin(self._gain, error), TIE * abs(self.null_loss))
             self._known[units] = JudgedSet(units, losses, behind, error, margin)
-            self._report(len(self._known))
+            self._context.progress.report("other models", len(self._known))
         return self._known[units]
 
     def _groups_of(self, units: Units) -> Indices:
@@ -260,19 +224,13 @@ def _is_bad_for_certain(judged: JudgedSet) -> bool:
     return judged.behind - CLEAR * judged.error > judged.margin
 
 
-def margin_for(tolerance: Tolerance, rule: Compact, n_columns: int) -> Callable[[float, float, float, float], float]:
-    """Return how far a set may be behind: a function of loss and gain of the chosen set, and of two standard errors.
+def margin_for(tolerance: Tolerance, rule: Compact) -> Callable[[float, float], float]:
+    """Return how far a set may be behind: a function of the chosen set's gain and of the difference's standard error.
 
-    They are that of the difference between the two sets, and that of the gain. A number is a share of the gain, which
-    is what the chosen set explains. None is the margin of the rule `Compact`, about the chosen set: what the default
-    gives up for a smaller model.
+    The gain is what the chosen set explains. A number is a share of it. None allows a difference that is not there for
+    certain, two standard errors, and at most the share of the gain that the rule gives up.
     """
     if tolerance is not None:
         share = tolerance
-        return lambda loss, gain, error, gain_error: share * max(gain, 0.0)
-    luck = luck_among(n_columns)
-
-    def margin(loss: float, gain: float, error: float, gain_error: float) -> float:
-        return float(rule.margin(loss, gain, np.array([error]), luck, gain_error)[0])
-
-    return margin
+        return lambda gain, error: share * max(gain, 0.0)
+    return lambda gain, error: min(CLEAR * error, rule.share * max(gain, 0.0))

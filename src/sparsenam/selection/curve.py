@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from numbers import Integral
-from typing import Literal, Protocol, TypeAlias, cast
+from typing import Annotated, Literal, Protocol, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.model_selection import BaseCrossValidator, check_cv
 
+from sparsenam.codec import Bounds, MaybeNaN, Share, Size
 from sparsenam.errors import InputError, check_number, describe, nearest
 
-Rows = NDArray[np.intp]
-Splits = list[tuple[Rows, Rows]]
+Indices = NDArray[np.intp]
+Splits = list[tuple[Indices, Indices]]
 CrossValidator: TypeAlias = int | BaseCrossValidator | Iterable[tuple[ArrayLike, ArrayLike]]
 
 
@@ -95,7 +96,7 @@ def splits_of(
     pairs = check_cv(cast(BaseCrossValidator, cv)).split(np.zeros((counted.size, 1)), answer, groups)
     index = np.cumsum(counted) - 1
 
-    def among_counted(rows: ArrayLike) -> Rows:
+    def among_counted(rows: ArrayLike) -> Indices:
         found = np.asarray(rows)
         found = np.flatnonzero(found) if found.dtype == bool else found.astype(np.intp)
         if found.size and not -1 < found.min() <= found.max() < counted.size:
@@ -118,7 +119,7 @@ def batch_weights(weights: NDArray[np.float64], splits: Splits) -> NDArray[np.fl
     return batches
 
 
-def among(splits: Splits, rows: Rows) -> Splits:
+def among(splits: Splits, rows: Indices) -> Splits:
     """Return the folds of some rows (rows,), sorted, by their places among these; folds that hold none out are gone."""
     inside = [(train[np.isin(train, rows)], test[np.isin(test, rows)]) for train, test in splits]
     return [(np.searchsorted(rows, train), np.searchsorted(rows, test)) for train, test in inside if test.size]
@@ -137,8 +138,7 @@ Vector = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 HALF = 0.5  # share of the folds below which a kept column is not their choice
-LEAST_LUCK, MOST_LUCK = 0.5, 3.0  # standard errors that luck may make
-BEYOND_DOUBT = 4.0  # standard errors that no tolerance gives up
+LEAST_LUCK, MOST_LUCK = 0.5, 3.0  # standard errors: gas_bills (117 rows) loses 72 % without, docs/ablation.md
 CLEAR = 2.0  # standard errors from which a difference is there for certain
 
 # Means closer than this share of the empty model's loss are equal: far above rounding, which differs between
@@ -231,7 +231,7 @@ class CVCurve:
 
     @property
     def luck(self) -> float:
-        """Standard errors of a difference that luck may make among so many columns to choose from."""
+        """Standard errors of a difference that chance may make among so many columns to choose from."""
         return luck_among(self.n_columns)
 
     def table(self) -> list[dict[str, float]]:
@@ -257,8 +257,8 @@ class CVCurve:
 
 
 def luck_among(n_columns: int) -> float:
-    """Return the standard errors of a difference that luck may make among so many columns to choose from."""
-    return float(min(max(np.log10(max(n_columns, 1) / 3.0), LEAST_LUCK), MOST_LUCK))
+    """Return the standard errors of a difference that chance may make among so many columns to choose from."""
+    return float(np.clip(np.log10(max(n_columns, 1) / 3.0), LEAST_LUCK, MOST_LUCK))
 
 
 def mean_and_error(values: Vector, weights: Vector) -> tuple[float, float]:
@@ -307,38 +307,34 @@ class OneSE:
 
 @dataclass(frozen=True, slots=True)
 class Compact:
-    """The smallest model that gives up next to nothing.
+    """The smallest model whose held-out loss cannot be told from the best one.
 
     With L the best held-out loss and L₀ that of the empty model, its loss is above L by at most
 
-    - ``tolerance`` · √(L max(L, L₀ - L)): 1 % of the loss, or, where most of it is explained, a small angle (for
-      squared loss R² = cos²φ between target and fit, and φ grows by tolerance/2);
-    - but at least what luck may do, log₁₀(p/3) standard errors of the difference for p columns to choose from (½ up to
-      ten, 1 for thirty, 2 for three hundred, 3 from three thousand), and at most four, a difference beyond doubt;
+    - log₁₀(p/3) standard errors of the difference for p columns to choose from (½ up to ten columns, 1 for thirty, 2
+      for three hundred, 3 from three thousand on): the more columns there are, the better the best point looks by
+      chance;
     - and never more than ``share`` (3 %) of L₀ - L, which is what the best model explains, unless that gain is itself
       within two standard errors and there may be nothing to explain.
     """
 
-    tolerance: float = 0.01
     share: float = 0.03
 
     def __post_init__(self) -> None:
-        check_number("tolerance of Compact", self.tolerance, 0.0)
         check_number("share of Compact", self.share, 0.0)
 
     def choose(self, curve: CVCurve, allowed: Mask) -> int:
         """Return the smallest point within the margin."""
         mean, best = curve.mean, curve.lowest(allowed)
         noise, gain = curve.noise(best), float(mean[0] - mean[best])
-        return curve.smallest(allowed, self.margin(float(mean[best]), gain, noise, curve.luck, float(noise[0])))
+        return curve.smallest(allowed, self.margin(gain, noise, curve.luck, float(noise[0])))
 
-    def margin(self, loss: float, gain: float, noise: Vector, luck: float, gain_noise: float) -> Vector:
+    def margin(self, gain: float, noise: Vector, luck: float, gain_noise: float) -> Vector:
         """Return how far losses may be above the best one, shape (points,).
 
         ``noise`` (points,) are the standard errors of the differences from the best, ``gain_noise`` that of the gain.
         """
-        loss, gain = max(loss, 0.0), max(gain, 0.0)
-        margin = np.clip(self.tolerance * np.sqrt(loss * max(loss, gain)), luck * noise, BEYOND_DOUBT * noise)
+        margin = luck * noise
         return np.minimum(margin, self.share * gain) if gain > CLEAR * gain_noise else margin
 
 
@@ -349,12 +345,12 @@ def as_rule(rule: RuleName | Rule) -> Rule:
     """Return the rule of a name, or the object itself."""
     if isinstance(rule, str):
         if rule not in RULES:
-            expected = f"one of {sorted(RULES)} or an object such as Compact(tolerance=0.02)"
+            expected = f"one of {sorted(RULES)} or an object such as Compact(share=0.01)"
             raise InputError(describe("rule", expected, repr(rule), nearest(rule, RULES, "choose one")))
         return RULES[rule]()
     if isinstance(rule, type) or not callable(getattr(rule, "choose", None)):
         expected = f"one of {sorted(RULES)} or an object with choose(curve, allowed)"
-        raise InputError(describe("rule", expected, repr(rule), "write for example Compact(tolerance=0.02)"))
+        raise InputError(describe("rule", expected, repr(rule), "write for example Compact(share=0.01)"))
     return rule
 
 
@@ -375,12 +371,12 @@ class Evidence:
         The gain of the point with the lowest loss.
     """
 
-    gain: float
-    gain_error: float
+    gain: MaybeNaN
+    gain_error: Annotated[float, Bounds(0.0, nan=True)]
     behind_all: float | None
-    behind_all_error: float | None
-    kept_in: dict[str, float]
-    best_gain: float
+    behind_all_error: Size | None
+    kept_in: dict[str, Share]
+    best_gain: MaybeNaN
 
     @property
     def is_clear(self) -> bool:

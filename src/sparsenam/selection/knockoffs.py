@@ -326,19 +326,9 @@ class DoubledSample:
 
 def path_areas(task: ConvexTask) -> Vector:
     """Return the sum of each group's norm over the points of the path, shape (groups,)."""
-    prepared = task.prepared
     areas = np.zeros(task.design.n_groups)
-    walk = convex_path(
-        task.design,
-        prepared.target,
-        task.family,
-        prepared.weights[None],
-        penalty=task.penalty,
-        n_alphas=N_ALPHAS,
-        ratio=RATIO if task.design.n_groups >= 2 * MANY else RATIO_OF_FEW,
-        tol=PATH_TOL,
-    )
-    for point in walk:
+    ratio = RATIO if task.design.n_groups >= 2 * MANY else RATIO_OF_FEW
+    for point in convex_path(task.problem(), task.penalty, n_alphas=N_ALPHAS, ratio=ratio, tol=PATH_TOL):
         areas[point.active] += np.sqrt((point.values[0] ** 2).sum(axis=(1, 2)))
         if point.supports[0].size > FULL * task.design.n_groups:
             break

@@ -15,25 +15,21 @@ from numpy.typing import NDArray
 
 from sparsenam.context import Context
 from sparsenam.convex.design import GroupedDesign, grouped_design
-from sparsenam.convex.path import convex_path
-from sparsenam.convex.problem import Certificate, ConvexPoint, certify
-from sparsenam.convex.squared import GramCache
-from sparsenam.errors import CertificateError
+from sparsenam.convex.path import solve_and_certify
+from sparsenam.convex.problem import Certificate, ConvexPoint
 from sparsenam.families import Gaussian
 from sparsenam.penalties import GroupLasso
-from sparsenam.selection.choose import PATH_TOL, FamilyLoss, Turning, same_points, with_empty
-from sparsenam.selection.curve import Compact, CVCurve, Rule, Splits, batch_weights, held_out_counts
+from sparsenam.selection.curve import Compact, CVCurve, Indices, Rule, Splits, held_out_counts
+from sparsenam.selection.task import WIDE
+from sparsenam.selection.walk import FamilyLoss, HeldOutJudge, Turning, walk, with_empty
 from sparsenam.smooth.grid import GridAxis, hats
-from sparsenam.smooth.judge import SmoothJudge
 from sparsenam.tables.sample import Matrix, Vector
 
 INTERVALS = 5  # along either axis of the grid that stands for a pair while it is chosen
 FREEDOM = 8.0  # degrees of freedom of a pair, as 3 are those of a column
 MOST_CELLS = 80  # nodes of a pair with wide categories: those with the most rows
-PAIRS_WORTH = 2.5  # what a pair must be worth, in the tolerance of a column
+WORTH = 0.025  # of the loss, or of an angle: what pairs must be worth, see `FewPairs`
 N_ALPHAS = 50
-WIDE = 10_000_000  # numbers above which the design is kept in single precision
-TOLERANCE = 1e-4  # duality gap of the solution that is certified
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,13 +49,13 @@ class WorkingResponse:
 class FewPairs:
     """`Compact` for pairs: the fewest that give up next to nothing of what the whole model explains.
 
-    A pair is a picture to be looked at, so that being there beyond doubt is not enough. With L the best held-out loss
-    and g what the best model explains, mains included, the margin is ``tolerance`` · √(L max(L, g)), at least what
-    luck may do and at most ``share`` of g.
+    A pair is a picture to be looked at, so that being there for certain is not enough. With L the best held-out loss
+    and g what the best model explains, mains included, the margin is ``worth`` · √(L max(L, g)), at least what chance
+    may do and at most ``share`` of g. For squared loss, R² = cos²φ between target and fit, φ may grow by worth/2.
     """
 
-    tolerance: float
     share: float
+    worth: float = WORTH
 
     def choose(self, curve: CVCurve, allowed: NDArray[np.bool_]) -> int:
         """Return the smallest point within the margin."""
@@ -67,27 +63,15 @@ class FewPairs:
         loss = max(float(curve.mean[best]), 0.0)
         assert curve.null_loss is not None
         gain = max(curve.null_loss - loss, 0.0)
-        worth = min(self.tolerance * np.sqrt(loss * max(loss, gain)), self.share * gain)
+        worth = min(self.worth * np.sqrt(loss * max(loss, gain)), self.share * gain)
         return curve.smallest(allowed, np.maximum(worth, curve.luck * curve.noise(best)))
 
 
-def choose_pairs(
-    x: Matrix,
-    levels: NDArray[np.bool_],
-    candidates: NDArray[np.intp],
-    names: Sequence[str],
-    working: WorkingResponse,
-    mains: Matrix,
-    splits: Splits,
-    rule: Rule,
-    *,
-    most: int | None,
-    n_tested: int,
-    context: Context,
-) -> tuple[NDArray[np.intp], Certificate | None]:
-    """Walk down the path of pairs; return the candidates at the point that a rule takes, and the certificate there.
+@dataclass(frozen=True, slots=True, eq=False)
+class PairTask:
+    """The candidates, and what they are chosen by.
 
-    Parameters
+    Attributes
     ----------
     x
         Scaled terms, shape (terms, rows), NaN where absent; ``levels`` marks codes of unordered levels.
@@ -97,68 +81,63 @@ def choose_pairs(
         What the mains leave.
     mains
         Columns (k, rows) of the mains of all terms in question, on which pairs are residualised.
-    most
-        The most pairs to take: the rule's point where it has so few, else the best point of the path that has. Either
-        is a point of the path, never a cut by gain.
     n_tested
         The number of pairs that the candidates come from.
     """
-    design = _design(x, levels, candidates, working, mains)
+
+    x: Matrix
+    levels: NDArray[np.bool_]
+    candidates: Indices
+    names: Sequence[str]
+    working: WorkingResponse
+    mains: Matrix
+    n_tested: int
+
+
+def choose_pairs(
+    task: PairTask, splits: Splits, rule: Rule, most: int | None, context: Context
+) -> tuple[Indices, Certificate | None]:
+    """Walk down the path of pairs; return the candidates at the point that a rule takes, and the certificate there.
+
+    ``most`` is the largest number of pairs to take: the rule's point where it has so few, else the best point of the
+    path that has. Either is a point of the path, never a cut by gain.
+    """
+    working, family, penalty = task.working, Gaussian(), GroupLasso()
+    design = _design(task)
     variance = float(np.average(working.response**2, axis=0, weights=working.weights).mean())
     target = working.response / np.sqrt(variance)
-    batches = batch_weights(working.weights, splits)
-    held_out, totals = [test for _, test in splits], batches.sum(axis=1)
-    family, gram = Gaussian(), GramCache(design, target, batches)
     counts = held_out_counts(splits, len(target))
     loss = FamilyLoss(family, target, working.weights, counts, working.count)
-    fits = SmoothJudge(design, target, family, batches, count=working.count, gram=gram, held_out=held_out)
-    penalty = GroupLasso()
-    walk = convex_path(
-        design,
-        target,
-        family,
-        batches,
-        penalty=penalty,
-        n_alphas=N_ALPHAS,
-        tol=PATH_TOL,
-        gram=gram,
-        alpha_scales=np.sqrt(totals[0] / totals),
-    )
-    points, losses, turning = list[ConvexPoint](), list[Vector](), Turning(loss.weights)
-    for point in with_empty(walk, np.zeros(0, dtype=np.intp)):
-        points.append(point)
-        losses.append(loss.losses(fits, point.supports))
-        context.progress.report("pairs", len(points), N_ALPHAS + 1)
-        if turning.has_passed(point, losses[-1]) or context.clock.passed():
-            break
-    curve = CVCurve(
-        alphas=np.array([point.alpha for point in points]),
-        supports=tuple(point.supports[0] for point in points),
-        losses=np.array(losses),
-        weights=loss.weights,
-        same_as=same_points(points),
-        n_columns=n_tested,
-        null_loss=working.null_loss / variance,
-    )
-    if isinstance(rule, Compact):
-        rule = FewPairs(PAIRS_WORTH * rule.tolerance, rule.share)
-    taken = curve.choose(rule)
+    judge, turning = HeldOutJudge(design, target, family, working.weights, splits, loss), Turning(loss.weights)
+    done = 0
+
+    def judged(point: ConvexPoint) -> Vector:
+        nonlocal done
+        losses, done = judge.losses(point.supports), done + 1
+        context.progress.report("pairs", done, N_ALPHAS + 1)
+        return losses
+
+    def is_enough(point: ConvexPoint, losses: Vector) -> bool:
+        return turning.has_passed(point, losses) or context.clock.passed()
+
+    free = np.zeros(0, dtype=np.intp)
+    walked = walk(with_empty(judge.path(penalty, N_ALPHAS), free), judged, is_enough)
+    curve = walked.curve(loss.weights, task.n_tested, null_loss=working.null_loss / variance)
+    taken = curve.choose(FewPairs(rule.share) if isinstance(rule, Compact) else rule)
     if most is not None and curve.n_features[taken] > most:  # of too few pairs, the best: a margin would leave fewer
         taken = curve.choose("best", most)
-    certificate = None
-    if taken:
-        certificate = _certificate(design, target, working.weights, points[taken].alpha, names)
-    return points[taken].supports[0], certificate
+    point, certificate = walked.points[taken], None
+    if taken:  # the proof that the pairs left out are 0 at this alpha, None where rounding forbids one
+        certificate = solve_and_certify(judge.problem.first(), penalty, point.alpha, task.names).certificate
+    return point.supports[0], certificate
 
 
-def _design(
-    x: Matrix, levels: NDArray[np.bool_], candidates: NDArray[np.intp], working: WorkingResponse, mains: Matrix
-) -> GroupedDesign:
+def _design(task: PairTask) -> GroupedDesign:
     """Return the groups of the candidates: hats less their projection on the mains."""
-    weights = working.weights
+    x, candidates, weights = task.x, task.candidates, task.working.weights
     used = np.unique(candidates)
-    axes = {int(term): GridAxis.of(x[term], weights, INTERVALS, bool(levels[term])) for term in used}
-    centred = mains - np.average(mains, axis=1, weights=weights)[:, None]
+    axes = {int(term): GridAxis.of(x[term], weights, INTERVALS, bool(task.levels[term])) for term in used}
+    centred = task.mains - np.average(task.mains, axis=1, weights=weights)[:, None]
     gram = (centred * weights) @ centred.T
     gram[np.diag_indices(len(gram))] += 1e-8 * max(float(np.trace(gram)) / max(len(gram), 1), 1e-300)
     kept: dict[int, NDArray[np.intp]] = {}
@@ -189,33 +168,3 @@ def _design(
         freedoms=FREEDOM,
         dtype=np.float32 if single else np.float64,
     )
-
-
-def _certificate(
-    design: GroupedDesign, target: Matrix, weights: Vector, alpha: float, names: Sequence[str]
-) -> Certificate | None:
-    """Return the proof that the pairs left out are 0 at this alpha, None where rounding forbids one."""
-    *_, point = convex_path(
-        design,
-        target,
-        Gaussian(),
-        weights[None],
-        penalty=GroupLasso(),
-        alphas=np.array([alpha]),
-        tol=0.1 * TOLERANCE,
-    )
-    try:
-        return certify(
-            design,
-            target,
-            Gaussian(),
-            weights,
-            point.theta[0],
-            point.intercepts[0],
-            alpha,
-            GroupLasso(),
-            list(names),
-            TOLERANCE,
-        )
-    except CertificateError:
-        return None

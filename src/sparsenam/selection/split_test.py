@@ -19,8 +19,9 @@ from sparsenam.convex.problem import ConvexPoint
 from sparsenam.convex.relaxed import refit_on
 from sparsenam.families import Family
 from sparsenam.families.dispersion import mean_bends
-from sparsenam.selection.curve import Mask, Splits, balanced_splits, batch_weights
-from sparsenam.selection.task import ConvexTask, Indices, Vector
+from sparsenam.selection.curve import Indices, Mask, Splits, Vector, balanced_splits, batch_weights, mean_and_error
+from sparsenam.selection.task import ConvexTask
+from sparsenam.selection.walk import FamilyLoss, walk
 
 Matrix = NDArray[np.float64]
 
@@ -114,33 +115,26 @@ def _curves(
 
 def _best_point(task: ConvexTask, splits: Splits) -> ConvexPoint:
     """Return the point of the penalised path with the lowest loss on the held-out rows of the splits."""
-    prepared, family, design = task.prepared, task.family, task.design
-    batches = batch_weights(prepared.weights, splits)
+    batches = batch_weights(task.prepared.weights, splits)
     totals = batches.sum(axis=1)
-    walk = convex_path(
-        design,
-        prepared.target,
-        family,
-        batches,
-        penalty=task.penalty,
-        n_alphas=N_ALPHAS,
-        ratio=RATIO if design.n_groups < MANY else RATIO_WIDE,
-        tol=PATH_TOL,
-        alpha_scales=np.sqrt(totals[0] / totals),
-    )
-    best, lowest, worse = None, np.inf, 0
-    for point in walk:
-        loss = 0.0
-        for batch, (_, test) in enumerate(splits, start=1):
-            scores = point.scores(design, batch)[test]
-            loss += float(prepared.weights[test] @ family.loss(scores, prepared.target[test]))
-        worse = worse + 1 if loss >= lowest else 0
-        if loss < lowest:
-            best, lowest = point, loss
-        if worse >= WORSE:
-            break
-    assert best is not None
-    return best
+    problem = task.problem(batches, np.sqrt(totals[0] / totals))
+    ratio = RATIO if task.design.n_groups < MANY else RATIO_WIDE
+    path = convex_path(problem, task.penalty, n_alphas=N_ALPHAS, ratio=ratio, tol=PATH_TOL)
+    loss, held_out = FamilyLoss.of(task, splits), [test for _, test in splits]
+    lowest, worse = np.inf, 0
+
+    def judged(point: ConvexPoint) -> Vector:
+        scores = [point.scores(task.design, batch)[test] for batch, test in enumerate(held_out, start=1)]
+        return loss.mean(scores, held_out)
+
+    def is_enough(point: ConvexPoint, losses: Vector) -> bool:
+        nonlocal lowest, worse
+        mean = mean_and_error(losses, loss.weights)[0]
+        lowest, worse = min(lowest, mean), worse + 1 if mean >= lowest else 0
+        return worse >= WORSE
+
+    walked = walk(path, judged, is_enough)
+    return walked.points[walked.curve(loss.weights, task.design.n_groups).choose("best")]
 
 
 def one_sided_p(curves: NDArray[np.float64], target: Matrix, weights: Vector, family: Family) -> Vector:

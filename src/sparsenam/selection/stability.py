@@ -20,15 +20,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsenam.context import Context
-from sparsenam.convex.path import alpha_max, convex_path
+from sparsenam.convex.path import alphas_down_to, convex_path
 from sparsenam.errors import InputError, describe
-from sparsenam.selection.task import TOLERANCE, ConvexTask, Vector
+from sparsenam.selection.task import ConvexTask, Vector
 from sparsenam.tables import PreparedSample
 
 Mask = NDArray[np.bool_]
 
 PAIRS_AT_ONCE = 5  # solved in one batch: more need more memory and are no faster
-STEPS_DOWN = 6  # warm starts on the way to alpha; twelve keep the same columns and take longer
 HAZARDS = 2  # times that a half of censored times is solved, each with the hazard of the last; six keep the same
 DRAWS = 100  # attempts to have every value of a rare class in both halves
 OFTEN = 0.2  # share of the halves that must keep each of two columns which are said to replace one another
@@ -70,12 +69,12 @@ def columns_in_halves(
     A few pairs at a time are batches of one path, with all rows as its first batch. Halves that the time does not
     suffice for are left out.
     """
-    prepared, alphas, kept = task.prepared, _way_down(task, alpha), list[Mask]()
+    prepared, kept = task.prepared, list[Mask]()
+    alphas = alphas_down_to(alpha, task.problem(), task.penalty)
     out_of_time = context.clock.laps()
     for start in range(0, len(halves), 2 * PAIRS_AT_ONCE):
         batches = np.vstack([prepared.weights[None], prepared.weights * halves[start : start + 2 * PAIRS_AT_ONCE]])
-        given = (task.design, prepared.target, task.family, batches)
-        (point,) = deque(convex_path(*given, penalty=task.penalty, alphas=alphas, tol=TOLERANCE), maxlen=1)
+        (point,) = deque(convex_path(task.problem(batches), task.penalty, alphas=alphas), maxlen=1)
         kept += [columns_mask(task, support) for support in point.supports[1:]]
         report(len(kept))
         if out_of_time():
@@ -100,20 +99,11 @@ def columns_with_hazard(
     scores = np.zeros((task.prepared.weights.size, 1))
     kept = columns_mask(task, np.zeros(0, dtype=np.intp))
     for _ in range(rounds):
-        at = task.with_sample(sample_at(scores))
-        alphas = _way_down(at, alpha)
-        point = at.walk(alphas, alphas.size, TOLERANCE)[-1]
+        problem = task.with_sample(sample_at(scores)).problem()
+        alphas = alphas_down_to(alpha, problem, task.penalty)
+        (point,) = deque(convex_path(problem, task.penalty, alphas=alphas), maxlen=1)
         kept, scores = columns_mask(task, point.supports[0]), point.scores(task.design)
     return kept
-
-
-def _way_down(task: ConvexTask, alpha: float) -> Vector:
-    prepared = task.prepared
-    try:
-        top = alpha_max(task.design, prepared.target, task.family, prepared.weights[None], penalty=task.penalty)
-    except InputError:  # a penalty that no alpha makes empty
-        top = alpha
-    return np.geomspace(top, alpha, STEPS_DOWN) if alpha < top else np.array([alpha])
 
 
 def low_columns_bound(kept_per_half: float, n_columns: int, threshold: float) -> float:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, overload
@@ -13,14 +12,13 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from sparsenam.convex.design import FREEDOM, GroupedDesign, grouped_design
-from sparsenam.convex.features import GroupedFeatures, RampFeatures, RandomFeatures
-from sparsenam.convex.path import alpha_max, convex_path
-from sparsenam.convex.problem import Certificate, ConvexPoint, certify, convex_problem
-from sparsenam.convex.squared import GramCache
-from sparsenam.errors import CertificateError, InputError, describe
+from sparsenam.convex.features import FrozenFeatures, GroupedFeatures, RampFeatures, RandomFeatures
+from sparsenam.convex.path import TOLERANCE, solve_and_certify
+from sparsenam.convex.problem import Certificate, ConvexPoint, ConvexProblem, convex_problem
+from sparsenam.errors import InputError, describe
 from sparsenam.families import Family
 from sparsenam.model import AdditiveModel
-from sparsenam.model.additive import fill_absent, outputs_on
+from sparsenam.model.additive import effects_of, in_units, n_weights
 from sparsenam.penalties import Penalty, WeightedLasso, restrict, weighted
 from sparsenam.tables import PreparedSample, TableEncoder
 
@@ -111,8 +109,6 @@ Norm = Literal["function", "parameters"]
 
 WIDE = 10_000_000  # numbers above which the design is kept in single precision
 TALL = 5000  # rows from which a large design is not written out: sums at knots need few rows a knot to pay
-STEPS_DOWN = 12  # warm starts on the way from alpha_max to an alpha that the user gives
-TOLERANCE = 1e-4  # duality gap of a solution, relative to the loss of the empty model
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -196,22 +192,18 @@ class ConvexTask:
         groups = point.supports[0]
         active = point.values[0][np.searchsorted(point.active, groups)]
         coefficients = np.matmul(self.design.transform[groups], active)
-        bank, theta, base = self.features.network(groups, coefficients)
         kept, unit = self.prepared.take(self.terms(groups)), self.prepared.target_scaling.scale
         means = self.features.split(groups, self.design.means[groups][:, :, None])[:, :, 0]
-        by_term = self.features.split(groups, coefficients)
+        offsets = np.einsum("jm,jmk->jk", means, self.features.split(groups, coefficients))
         center = self.prepared.target_scaling.center + unit * point.intercepts[0]
+        frozen, functions = self.features.features, self.features.functions(groups, coefficients)
         return AdditiveModel(
             family=self.family,
-            bank=bank,
-            theta=theta,
             terms=kept.terms,
             n_terms=kept.n_terms,
-            scaling=kept.scaling,
-            offsets=np.einsum("jm,jmk->jk", means, by_term) - base,
+            functions=in_units(functions, kept.scaling, offsets, unit, np.zeros_like(offsets)),
             intercept=center + np.log(self.prepared.exposure_unit),
-            target_scale=unit,
-            absent=np.zeros_like(base),
+            weights=n_weights(frozen.bank, self.terms(groups)) if isinstance(frozen, FrozenFeatures) else None,
         )
 
     def norms(self, point: ConvexPoint) -> Vector:
@@ -238,79 +230,29 @@ class ConvexTask:
             names,
         )
 
-    def walk(
-        self,
-        alphas: Vector | None,
-        n_alphas: int,
-        tol: float,
-        out_of_time: Callable[[], bool] = lambda: False,
-        gram: GramCache | None = None,
-    ) -> list[ConvexPoint]:
-        """Return the points of a path for the fit on all rows, by default from alpha_max down, while there is time."""
-        path = convex_path(
-            self.design,
-            self.prepared.target,
-            self.family,
-            self.prepared.weights[None],
-            penalty=self.penalty,
-            alphas=alphas,
-            n_alphas=n_alphas,
-            tol=tol,
-            gram=gram,
-        )
-        points: list[ConvexPoint] = []
-        for point in path:
-            points.append(point)
-            if out_of_time():
-                break
-        return points
+    def problem(self, batches: Vector | None = None, alpha_scales: Vector | None = None) -> ConvexProblem:
+        """Return the convex problem for weights of the rows (batches, rows), by default those of the sample."""
+        prepared = self.prepared
+        weights = prepared.weights[None] if batches is None else batches
+        return convex_problem(self.design, prepared.target, self.family, weights, alpha_scales)
 
     def solve(
         self, alpha: float, tol: float = TOLERANCE, out_of_time: Callable[[], bool] = lambda: False
     ) -> tuple[ConvexPoint, Certificate | None]:
-        """Solve at one alpha, on the way down from alpha_max, and certify; warn where there is no certificate.
-
-        Without time the point reached on the way is returned: a sparser one.
-        """
-        target, weights = self.prepared.target, self.prepared.weights
-        gram = GramCache(self.design, target, weights[None]) if self.family.is_quadratic else None
-        try:
-            top = alpha_max(self.design, target, self.family, weights[None], penalty=self.penalty, gram=gram)
-        except InputError:  # a penalty that no alpha makes empty: solve at the alpha itself
-            top = 0.0
-        alphas = np.geomspace(top, alpha, STEPS_DOWN) if 0 < alpha < top else np.array([alpha])
-        certificate, names = None, self.group_names
-        for inner in (0.5 * tol, 0.01 * tol):
-            (point,) = deque(self.walk(alphas, alphas.size, inner, out_of_time, gram), maxlen=1)
-            if point.alpha != alphas[-1]:
-                message = (
-                    f"max_seconds ran out on the way to alpha {alpha:.3g}: the model is that of {point.alpha:.3g}."
-                )
-                warnings.warn(message, ConvergenceWarning, stacklevel=2)
-                return point, None
-            theta, intercept = point.theta[0], point.intercepts[0]
-            try:
-                certificate = certify(
-                    self.design, target, self.family, weights, theta, intercept, alpha, self.penalty, names, tol
-                )
-                break
-            except CertificateError as error:
-                is_last = inner < 0.5 * tol or point.gaps[0] > tol
-                if is_last:  # a walk that came to rest before comes no further with a lower aim
-                    message = f"The convex solution has no certificate. {error}"
-                    warnings.warn(message, ConvergenceWarning, stacklevel=2)
-                    break
-        return point, certificate
+        """Solve at one alpha and certify, as `solve_and_certify` does; warn where there is no certificate."""
+        solution = solve_and_certify(self.problem(), self.penalty, alpha, self.group_names, tol, out_of_time)
+        if solution.failure:
+            warnings.warn(solution.failure, ConvergenceWarning, stacklevel=2)
+        return solution.point, solution.certificate
 
     def slack_at(self, alpha: float, scores: Vector) -> Vector:
         """Return each group's ‖gradient‖ over the one at which it enters, for scores (rows, outputs), shape (groups,).
 
         A group left out of any fit is re-examined by this condition: above 1 it would enter.
         """
-        prepared = self.prepared
         if not isinstance(self.penalty, WeightedLasso):  # sorted weights bind groups together, none alone
             return np.zeros(self.design.n_groups)
-        problem = convex_problem(self.design, prepared.target, self.family, prepared.weights[None])
+        problem = self.problem()
         norms = problem.gradient_norms(problem.residuals(scores.T[None]))[0]
         bounds, _ = self.penalty.lasso_and_ridge(norms.size, alpha)
         return np.divide(norms, bounds, out=np.zeros_like(norms), where=np.isfinite(bounds) & (bounds > 0))
@@ -380,10 +322,9 @@ def twins_of(prepared: PreparedSample, model: AdditiveModel, encoder: TableEncod
 
 def centred_effects(prepared: PreparedSample, model: AdditiveModel) -> Vector:
     """Return the model's effects on the training rows and the scale of the fit, shape (kept, rows, outputs)."""
-    x = prepared.x[indices_of(prepared, model.terms)]
-    effects = outputs_on(model.bank, model.theta, x) - model.offsets[:, None]
-    fill_absent(effects, x, model.absent)
-    return effects
+    kept = prepared.take(indices_of(prepared, model.terms))
+    raw = kept.x * kept.scaling.scale[:, None] + kept.scaling.center[:, None]
+    return effects_of(model.functions, raw, model.intercept.size) / prepared.target_scaling.scale
 
 
 def indices_of(prepared: PreparedSample, terms: Indices) -> Indices:

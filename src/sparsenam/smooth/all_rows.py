@@ -14,11 +14,11 @@ from typing import Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsenam.context import Context, StageResult
+from sparsenam.context import ArrayForm, Context, StageResult
 from sparsenam.convex.design import Ramps
 from sparsenam.convex.moments import PlacedRows
+from sparsenam.errors import require
 from sparsenam.families.dispersion import dispersion
-from sparsenam.forms import ArrayForm, record, require
 from sparsenam.smooth.design import KnotSums, LeastSquares, RampBasis, RampDesign, WeightedGram, ramps_of
 from sparsenam.smooth.engine import NEWTON_STEPS, Point, Reached, Rows, SmoothProblem, Steps, solve
 from sparsenam.smooth.fit import COLUMNS, SmoothFit, as_fit, doubled, most_ramps
@@ -30,7 +30,6 @@ from sparsenam.tables.sample import Matrix, Vector
 ROUNDS, ROUNDS_REWEIGHTED = 3, 2  # sets of knots at most: with the sample's pass, four passes for squared loss
 NEARLY, TINY = 1.0 + 1e-6, 1e-12  # what rounding may add to a sum
 LARGEST_SUM = 1e70  # over rows on the scale of the fit: products of four such numbers are still numbers
-NOTHING = record({})  # plain data of the stages: they keep arrays alone
 
 State = TypeVar("State")
 
@@ -272,7 +271,7 @@ def unpacked_step(stored: StageResult, layout: Layout, outputs: int) -> tuple[Re
     }
     forms = {name: ArrayForm(shape, lowest=-LARGEST_SUM, highest=LARGEST_SUM) for name, shape in shapes.items()}
     forms |= {name: ArrayForm(shape, lowest=0.0, highest=LARGEST_SUM) for name, shape in above.items()}
-    stored.check(NOTHING, forms | {"sums loss": ArrayForm(())})
+    stored.check(forms | {"sums loss": ArrayForm(())})
     loss, *parts_of_sums = (kept[f"sums {each.name}"] for each in fields(NewtonSums))
     strengths = [kept[f"strengths {index}"] for index in range(terms)]
     blocks = zip(layout.ramps, layout.roughness, layout.jumping, strict=True)
@@ -294,7 +293,7 @@ def _read_sums(stored: StageResult, knots: int, outputs: int) -> KnotSums:
         "totals": replace(finite, shape=(1 + outputs,)),
         "squares": replace(finite, shape=(outputs,), lowest=0.0),
     }
-    stored.check(NOTHING, forms)
+    stored.check(forms)
     kept = stored.arrays
     gram, sums, totals, squares = (kept[name] for name in ("gram", "sums", "totals", "squares"))
     held, total = np.diag(gram), totals[0]

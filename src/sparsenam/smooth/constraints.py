@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
@@ -12,7 +12,7 @@ from scipy.sparse import block_diag, csr_array
 
 from sparsenam.convex.design import Ramps, distinct, place_ramps
 from sparsenam.errors import InputError, describe, nearest
-from sparsenam.model import ShapeFunction
+from sparsenam.model import FittedCurve
 from sparsenam.smooth.prior import Layout, factorised, posterior_of, prior_traces, solved
 from sparsenam.tables.sample import Matrix, Vector
 
@@ -273,13 +273,12 @@ def rounded(x: Matrix, bins: Mapping[int, StepBins]) -> Matrix:
     return np.stack([bins[term].rounded(cells) if term in bins else cells for term, cells in enumerate(x)])
 
 
-def shape_function(ramps: Ramps, increments: Matrix, shape: Shape | None) -> ShapeFunction:
+def shape_function(ramps: Ramps, increments: Matrix, shape: Shape) -> FittedCurve:
     """Return the function that rises by increments (m, outputs) between the knots, with the ends that the shape has."""
-    values = np.concatenate([np.zeros((1, increments.shape[1])), np.cumsum(increments, axis=0)])
     first, last = (increments[end] / (ramps.knots[end + (end == 0)] - ramps.knots[end - (end != 0)]) for end in (0, -1))
-    goes_left, goes_right = (False, False) if shape is None else shape.runs_on
-    level = np.zeros(increments.shape[1])
-    return ShapeFunction(ramps.knots, values, first if goes_left else level, last if goes_right else level, level)
+    goes_left, goes_right = shape.runs_on
+    curve, level = ramps.curve(increments), np.zeros(increments.shape[1])
+    return replace(curve, left_slope=first if goes_left else level, right_slope=last if goes_right else level)
 
 
 TOLERANCE = 1e-9  # of a coordinate and its multiplier, in units in which the objective and curvatures are 1

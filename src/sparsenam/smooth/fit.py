@@ -8,14 +8,12 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor
 
 from sparsenam.context import Context
-from sparsenam.convex.design import ROUNDING, Ramps, distinct, ramp_bank
+from sparsenam.convex.design import ROUNDING, Ramps, distinct
 from sparsenam.families import Family
 from sparsenam.families.dispersion import dispersion
-from sparsenam.model import ShapeBank, ShapeFunction
-from sparsenam.networks import SubnetBank
+from sparsenam.model import FittedCurve
 from sparsenam.smooth.constraints import (
     Cone,
     ConeSolution,
@@ -81,12 +79,15 @@ class SmoothFit:
         freedom, strengths = self.degrees_of_freedom, list(self.strengths)
         return SmoothState(layout, coefficients, self.intercept, strengths, self.noise, freedom, ())
 
-    def functions(self) -> list[ShapeFunction]:
-        """Return the effect of each term as a function of it, 0 at its first knot."""
+    def functions(self) -> list[FittedCurve]:
+        """Return the effect of each term as a function of it, 0 at its first knot.
+
+        Ramps are level beyond their ends; where a shape is asked for, there may be slopes.
+        """
         parts = zip(self.ramps, self.coefficients, strict=True)
         return [
-            shape_function(ramps, coefficients, self.shapes.get(term))
-            for term, (ramps, coefficients) in enumerate(parts)
+            shape_function(ramps, rises, self.shapes[term]) if term in self.shapes else ramps.curve(rises)
+            for term, (ramps, rises) in enumerate(parts)
         ]
 
     def scores(self, x: Matrix) -> Matrix:
@@ -95,16 +96,6 @@ class SmoothFit:
         for ramps, coefficients, cells in zip(self.ramps, self.coefficients, x, strict=True):
             scores += ramps.columns(cells) @ coefficients
         return scores
-
-    def network(self) -> tuple[SubnetBank, Tensor]:
-        """Return the bank that is the fit without its intercept, and its θ, shape (terms, size).
-
-        Ramps are level beyond their ends, and add up to rounding. Where a shape is asked for, the bank holds sums at
-        the knots, which rise to the last bit where no increment falls, and slopes beyond the ends.
-        """
-        if not self.shapes:
-            return ramp_bank(self.ramps, self.coefficients, self.intercept.size)
-        return ShapeBank.of(self.functions(), self.intercept.size)
 
 
 def smooth_fit(

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, Self, TypeAlias
+from typing import Annotated, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-Vector: TypeAlias = NDArray[np.float64]
-Matrix: TypeAlias = NDArray[np.float64]
+from sparsenam.codec import Array, Matrix, Vector
+
 Ties = Literal["breslow", "efron"]
 TIES: tuple[Ties, ...] = ("breslow", "efron")
 
@@ -142,7 +142,7 @@ class Baseline:
     """
 
     times: Vector
-    cumulative_hazard: Vector
+    cumulative_hazard: Annotated[Vector, Array(1, 0.0)]
 
     def at(self, times: ArrayLike) -> NDArray[np.float64]:
         """Return Λ₀ at some times: 0 before the first event, constant after the last."""

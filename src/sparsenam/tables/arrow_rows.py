@@ -14,7 +14,18 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from sparsenam.errors import InputError, describe
-from sparsenam.tables.blocks import Block, State, Sum, TargetColumns, chosen, summed, usual_height
+from sparsenam.tables.blocks import (
+    Block,
+    Report,
+    State,
+    Sum,
+    TargetColumns,
+    chosen,
+    distinct_names,
+    require_rows,
+    summed,
+    usual_height,
+)
 
 PARQUET = (".parquet", ".pq")
 AT_ONCE = 65_536  # rows decoded at once: a row group larger than a block is never in memory as a whole
@@ -77,12 +88,7 @@ class ArrowBlocks:
         for number, table in tables:
             yield self.columns.block(table, number, number * self.height)
 
-    def reduce(
-        self,
-        function: Callable[[Block, State], Sum],
-        state: State,
-        report: Callable[[int], None] | None = None,
-    ) -> Sum:
+    def reduce(self, function: Callable[[Block, State], Sum], state: State, report: Report = None) -> Sum:
         """Return the sum over all blocks; the next is read while ``jobs`` of them are worked on."""
         return summed(self, function, state, report, self.jobs)
 
@@ -93,19 +99,13 @@ def arrow_blocks(dataset: Any, columns: TargetColumns, height: int | None = None
     names = columns.inputs(name for name in column_names(dataset) if name not in labels)
     with _readable():
         rows = int(dataset.count_rows())
-    if not rows:
-        raise InputError(describe("table", "rows", "none", "give a table with rows"))
+    require_rows(rows)
     return ArrowBlocks(dataset, columns, names, rows, usual_height() if height is None else height)
 
 
 def column_names(dataset: Any) -> tuple[str, ...]:
     """Return the names of a dataset's columns, without the labels of rows that pandas wrote."""
-    names: list[str] = list(dataset.schema.names)
-    repeated = [name for name in names if names.count(name) > 1]
-    if repeated:
-        got = f"{repeated[0]!r} more than once"
-        raise InputError(describe("table", "column names that differ", got, "rename or drop the repeated columns"))
-    return tuple(name for name in names if not INDEX.fullmatch(name))
+    return tuple(name for name in distinct_names(dataset.schema.names) if not INDEX.fullmatch(name))
 
 
 def index_names(schema: Any) -> tuple[str, ...]:

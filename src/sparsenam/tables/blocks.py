@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
@@ -17,6 +18,7 @@ from sparsenam.threads import results_in_order
 BLOCK_ROWS = 200_000  # of a block in memory: tables of moments are then filled four times as fast as with 16,000
 
 State = TypeVar("State")
+Report = Callable[[int], None] | None  # is told the rows done so far
 
 
 def usual_height() -> int:
@@ -56,16 +58,12 @@ class Block:
         """The number of each row in the table, from 0."""
         return range(len(self)) if self.places is None else self.places
 
-    def take(self, rows: NDArray[np.intp]) -> Block:
+    def take(self, rows: slice | NDArray[np.intp]) -> Block:
         """Return some of the rows."""
-        return Block(
-            self.number,
-            taken(self.X, rows),
-            self.y[rows],
-            None if self.weights is None else self.weights[rows],
-            None if self.exposure is None else self.exposure[rows],
-            np.asarray(self.in_table, dtype=np.intp)[rows],
-        )
+        places = self.in_table
+        places = places[rows] if isinstance(rows, slice) else np.asarray(places, dtype=np.intp)[rows]
+        weights, exposure = (None if values is None else values[rows] for values in (self.weights, self.exposure))
+        return Block(self.number, taken(self.X, rows), self.y[rows], weights, exposure, places)
 
 
 class Blocks(Protocol):
@@ -84,12 +82,7 @@ class Blocks(Protocol):
         """Return the same rows, of which ``jobs`` blocks are worked on at once; an engine has its own workers."""
         ...
 
-    def reduce(
-        self,
-        function: Callable[[Block, State], Sum],
-        state: State,
-        report: Callable[[int], None] | None = None,
-    ) -> Sum:
+    def reduce(self, function: Callable[[Block, State], Sum], state: State, report: Report = None) -> Sum:
         """Return the sum of ``function(block, state)`` over all blocks; ``report`` is told the rows done so far."""
         ...
 
@@ -144,31 +137,15 @@ class MemoryBlocks:
         whole = Block(0, self.X, self.y, self.weights, self.exposure)
         for number in numbers:
             rows = slice(number * self.height, (number + 1) * self.height)
-            yield Block(
-                number,
-                taken(self.X, rows),
-                self.y[rows],
-                None if whole.weights is None else whole.weights[rows],
-                None if whole.exposure is None else whole.exposure[rows],
-                range(*rows.indices(len(self.y))),
-            )
+            yield replace(whole.take(rows), number=number)
 
-    def reduce(
-        self,
-        function: Callable[[Block, State], Sum],
-        state: State,
-        report: Callable[[int], None] | None = None,
-    ) -> Sum:
+    def reduce(self, function: Callable[[Block, State], Sum], state: State, report: Report = None) -> Sum:
         """Return the sum over all blocks."""
         return summed(self, function, state, report, self.jobs)
 
 
 def summed(
-    blocks: Iterable[Block],
-    function: Callable[[Block, State], Sum],
-    state: State,
-    report: Callable[[int], None] | None,
-    jobs: int,
+    blocks: Iterable[Block], function: Callable[[Block, State], Sum], state: State, report: Report, jobs: int
 ) -> Sum:
     """Return the sum of ``function(block, state)`` over blocks, ``jobs`` of which are worked on at once.
 
@@ -182,7 +159,7 @@ def _with_rows(function: Callable[[Block, State], Sum], block: Block, state: Sta
     return function(block, state), len(block)
 
 
-def reported(parts: Iterable[tuple[Sum, int]], report: Callable[[int], None] | None) -> Iterator[Sum]:
+def reported(parts: Iterable[tuple[Sum, int]], report: Report) -> Iterator[Sum]:
     """Yield partial sums, given with their numbers of rows, and report the rows done."""
     done = 0
     for part, rows in parts:
@@ -234,15 +211,28 @@ class TargetColumns:
         """Return the rows of a table of pandas, polars or pyarrow as a block; ``first`` is the first row's number."""
         frame = cast("nw.DataFrame[Any]", nw.from_native(table, eager_only=True))
         inputs = self.inputs(frame.columns)
-        values = {name: np.asarray(frame[name].to_numpy()) for name in self.used}
-        return Block(
-            number,
-            frame.select(*inputs).to_native(),
-            values[self.target],
-            None if self.weights is None else values[self.weights],
-            None if self.exposure is None else values[self.exposure],
-            range(first, first + len(frame)),
+        y, weights, exposure = (
+            None if name is None else np.asarray(frame[name].to_numpy())
+            for name in (self.target, self.weights, self.exposure)
         )
+        X, places = frame.select(*inputs).to_native(), range(first, first + len(frame))
+        return Block(number, X, cast("NDArray[Any]", y), weights, exposure, places)
+
+
+def distinct_names(names: Iterable[object]) -> tuple[str, ...]:
+    """Return the names of a table's columns; raise unless they are text and differ."""
+    counts = Counter(names)
+    for name, count in counts.items():
+        if not isinstance(name, str) or count > 1:
+            got = f"{name!r} more than once" if isinstance(name, str) else repr(name)
+            raise InputError(describe("table", "column names that are text and differ", got, "rename the columns"))
+    return cast("tuple[str, ...]", tuple(counts))
+
+
+def require_rows(n_rows: int, which: str = "rows") -> None:
+    """Raise where a table has no rows."""
+    if not n_rows:
+        raise InputError(describe("table", which, "none", "give a table with such rows"))
 
 
 def chosen(names: Iterable[str], among: tuple[str, ...]) -> tuple[str, ...]:
@@ -258,17 +248,10 @@ def chosen(names: Iterable[str], among: tuple[str, ...]) -> tuple[str, ...]:
 SAMPLE_ROWS = 200_000  # ranks of a value among so many rows are off by 0.0016 at most
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class DrawnRows:
-    """Rows drawn from some blocks, in parts, each with the random keys (rows,) of its rows."""
-
-    parts: tuple[tuple[NDArray[np.float64], Block], ...]
-
-    def __add__(self, other: DrawnRows) -> DrawnRows:
-        return DrawnRows(self.parts + other.parts)
+Drawn = tuple[tuple[NDArray[np.float64], Block], ...]  # rows of some blocks, in parts, with their random keys (rows,)
 
 
-def sample_of(blocks: Blocks, seed: int, size: int | None = None, report: Callable[[int], None] | None = None) -> Block:
+def sample_of(blocks: Blocks, seed: int, size: int | None = None, report: Report = None) -> Block:
     """Return ``size`` rows (200,000), each set of so many being as likely as any other, in the order of the table.
 
     A row is taken if its random key is among the smallest. Keys depend on the seed, the block's number and the row's
@@ -277,31 +260,27 @@ def sample_of(blocks: Blocks, seed: int, size: int | None = None, report: Callab
     size = SAMPLE_ROWS if size is None else size
     share = min(1.0, size / blocks.n_rows)
     bound = min(1.0, share + 6.0 * np.sqrt(share / blocks.n_rows))  # hardly ever below the largest key that is taken
-    drawn = blocks.reduce(draw_rows, (seed, bound), report)
-    keys = np.concatenate([part for part, _ in drawn.parts])
+    drawn: Drawn = blocks.reduce(draw_rows, (seed, bound), report)
+    keys = np.concatenate([part for part, _ in drawn])
     last = np.inf if keys.size <= size else np.partition(keys, size - 1)[size - 1]
-    return joined([block.take(np.flatnonzero(part <= last)) for part, block in drawn.parts])
+    return joined([block.take(np.flatnonzero(part <= last)) for part, block in drawn])
 
 
-def draw_rows(block: Block, state: tuple[int, float]) -> DrawnRows:
+def draw_rows(block: Block, state: tuple[int, float]) -> Drawn:
     """Return the rows of a block whose keys are below a bound."""
     seed, bound = state
     keys = np.random.default_rng((seed, block.number)).random(len(block))
     rows = np.flatnonzero(keys < bound)
-    return DrawnRows(((keys[rows], block.take(rows)),))
+    return ((keys[rows], block.take(rows)),)
 
 
 def joined(blocks: Sequence[Block]) -> Block:
     """Return the rows of several blocks as one."""
-    weights, exposure = ([getattr(block, name) for block in blocks] for name in ("weights", "exposure"))
-    return Block(
-        0,
-        _stacked([block.X for block in blocks]),
-        np.concatenate([block.y for block in blocks]),
-        None if weights[0] is None else np.concatenate(weights),
-        None if exposure[0] is None else np.concatenate(exposure),
-        np.concatenate([np.asarray(block.in_table, dtype=np.intp) for block in blocks]),
-    )
+    given: list[list[Any]] = [[block.weights for block in blocks], [block.exposure for block in blocks]]
+    weights, exposure = (None if parts[0] is None else np.concatenate(parts) for parts in given)
+    y = np.concatenate([block.y for block in blocks])
+    places = np.concatenate([np.asarray(block.in_table, dtype=np.intp) for block in blocks])
+    return Block(0, _stacked([block.X for block in blocks]), y, weights, exposure, places)
 
 
 def _stacked(tables: Sequence[Any]) -> Any:

@@ -7,16 +7,17 @@ differ where half of a column holds one value.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import date, time, timedelta
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any, Literal, cast
+from typing import Annotated, Any, Literal, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sparsenam.codec import Bounds, Positive
 from sparsenam.errors import ExtremeCellWarning, InputError, RowError, describe
 from sparsenam.tables.text import CellTypeError, date_key, days_since_epoch, is_marker, number_in, number_key
 
@@ -201,11 +202,16 @@ def _in_units(array: NDArray[Any], per_unit: dict[str, float], finest: str) -> V
 def _within_range(name: str, days: Vector) -> Vector:
     outside = (days < FIRST_DAY) | (days >= LAST_DAY)
     if outside.any():
-        row = int(np.argmax(outside))
-        got, more = f"one {days[row] / 365.2425:+.0f} years from 1970", f" ({int(outside.sum())} such cells)"
-        remedy = "mend these cells or leave them empty"
-        raise RowError(f"column {name!r}", "dates in the years 1 to 9999", ((got, row),), remedy, more)
+        got, remedy = f"one {days[outside][0] / 365.2425:+.0f} years from 1970", "mend these cells or leave them empty"
+        raise cell_error(name, outside, "dates in the years 1 to 9999", got, remedy)
     return days
+
+
+def cell_error(name: str, refused: Mask, expected: str, got: str, remedy: str) -> RowError:
+    """Return the error about some cells (rows,) of a column; ``got`` is the first of them."""
+    count = int(refused.sum())
+    more = f" ({count} such cell{'s' if count > 1 else ''})"
+    return RowError(f"column {name!r}", expected, ((got, int(np.argmax(refused))),), remedy, more)
 
 
 def _mixed(name: str, types: list[CellType], cells: Sequence[Any]) -> CellTypeError:
@@ -239,25 +245,24 @@ QUICK = 3.0  # spreads within which no cell is far
 CELLS_AT_ONCE, QUARTILE_ROWS = 1_000_000, 10_000  # in memory at once; from which quartiles are guessed
 WHOLE_ENDS = frozenset(2**bits - less for bits in (15, 16, 31, 32, 63, 64) for less in (0, 1))
 FILLED_DATES = frozenset(("9999-12-31", "2999-12-31", "2099-12-31", "1900-01-01", "1970-01-01", "0001-01-01"))
-FAR = "; far from all other values: "
 MOST_NAMED = 3
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class FarCells:
+@dataclass(frozen=True, slots=True)
+class FarValues:
+    """The first few values of a column that are far from all others, the cells of each, and how many there are."""
+
+    values: Annotated[tuple[float, ...], Bounds(1)]
+    counts: Annotated[tuple[Positive, ...], Bounds(1)]
+    n_values: Positive
+
+
+class FarCells(NamedTuple):
     """The values of a column that are far from all others, how many cells each has, and which are beyond reason."""
 
     values: Vector
     counts: NDArray[np.intp]
     unreasonable: NDArray[np.bool_]
-
-    def described(self, is_date: bool) -> str:
-        """Return what the column's description says of them."""
-        shown = [
-            f"{shown_value(float(value), is_date)} in {count} cell{'s' if count > 1 else ''}"
-            for value, count in zip(self.values[:MOST_NAMED], self.counts, strict=False)
-        ]
-        return FAR + ", ".join(shown) + (" …" if self.values.size > MOST_NAMED else "")
 
 
 def shown_value(value: float, is_date: bool) -> str:
@@ -265,17 +270,6 @@ def shown_value(value: float, is_date: bool) -> str:
     if is_date:
         return date_key(value)
     return number_key(value) if abs(value) < 1e15 else f"{value:g}"
-
-
-def far_cells_note(columns: Iterable[tuple[str, str]]) -> list[str]:
-    """Return which values are far from all others, in a sentence, given columns' names and descriptions."""
-    said = ((name, description.partition(FAR)[2].partition(";")[0]) for name, description in columns)
-    found = [f"{name!r} has {cells}" for name, cells in said if cells]
-    if not found:
-        return []
-    more = f"; so have {len(found) - MOST_NAMED} more columns" if len(found) > MOST_NAMED else ""
-    remedy = "where they stand for missing cells, leave these empty"
-    return [f"Values far from all others of their column: {'; '.join(found[:MOST_NAMED])}{more}; {remedy}."]
 
 
 def far_cells(numbers: Vector, is_date: bool) -> FarCells | None:
@@ -348,17 +342,18 @@ def looks_filled(value: float, is_date: bool) -> bool:
 
 def find_far_cells(
     names: Sequence[str], columns: Sequence[Vector], dates: Sequence[bool], among: str
-) -> dict[int, str]:
-    """Return what to say of each column (rows,) that has far cells, and warn once of all that are beyond reason.
+) -> dict[int, FarValues]:
+    """Return the far values of each column (rows,) that has some, and warn once of all that are beyond reason.
 
     ``among`` says which rows these are, where they are a sample.
     """
-    said, unreasonable = dict[int, str](), list[tuple[str, str, int, int]]()
+    found, unreasonable = dict[int, FarValues](), list[tuple[str, str, int, int]]()
     for index in suspects(columns, QUICK):
         far = far_cells(columns[index], dates[index])
         if far is None:
             continue
-        said[index] = far.described(dates[index])
+        values, counts = (tuple(part[:MOST_NAMED].tolist()) for part in (far.values, far.counts))
+        found[index] = FarValues(values, counts, far.values.size)
         if far.unreasonable.any():
             value = float(far.values[np.argmax(far.unreasonable)])
             row = int(np.argmax(columns[index] == value))
@@ -366,7 +361,7 @@ def find_far_cells(
             unreasonable.append((names[index], shown_value(value, dates[index]), row, count))
     if unreasonable:
         warnings.warn(ExtremeCellWarning(unreasonable, among), stacklevel=4)
-    return said
+    return found
 
 
 def middle(values: Vector, counts: NDArray[np.floating] | NDArray[np.intp]) -> tuple[float, float]:

@@ -10,87 +10,131 @@ from typing import Any, Literal, cast, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from sparsenam.codec import Count, Positive
 from sparsenam.errors import InputError, RowError, describe, nearest
-from sparsenam.tables.cells import AS_NUMBERS, Cells, Codes, Mask, Vector
+from sparsenam.tables.cells import AS_NUMBERS, Cells, Codes, FarValues, Mask, Stored, Vector, cell_error
 from sparsenam.tables.sample import ROUNDING
-from sparsenam.tables.text import date_key, has_leading_zero, is_marker, listed, number_in, number_key
-from sparsenam.tables.writing import SAID, SHAPES, Said, Writing, find_writing, likely, parser_of
+from sparsenam.tables.text import (
+    SAID,
+    SHAPES,
+    Writing,
+    date_key,
+    find_writing,
+    has_leading_zero,
+    is_marker,
+    likely,
+    listed,
+    number_in,
+    number_key,
+    parser_of,
+)
 
-Wanted = Literal["number", "category", "ordered", "date"] | Said
+Wanted = Literal["number", "category", "ordered", "date", "decimal comma", "decimal point", "day first", "month first"]
+Reads = Literal["number", "category", "ordered", "date"]
 Kind = Literal["number", "category", "ordered", "date", "constant"]
 Unit = Literal["", "days", "seconds"]
-WANTED: tuple[Wanted, ...] = (*get_args(get_args(Wanted)[0]), *SAID)
+WANTED: tuple[Wanted, ...] = get_args(Wanted)
+OTHER_LEVELS = "(other levels)"
+ALL_DIFFERENT = "(all different)"
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
-    """The kind of a column, the unit of its numbers, why, how its texts write them, and a cell that leaves a doubt."""
+class Column:
+    """One input column as decided during the fit: facts, from which `sparsenam.tables.notes` writes sentences.
 
-    kind: Literal["number", "category", "ordered", "date"]
-    unit: Unit
-    description: str
+    ``stored`` is how the table stored its cells, ``reads`` what they are read as, ``asked`` what the user asked for
+    where the cells show something else, ``writing`` how texts write its numbers; ``doubt`` is a cell that reads
+    differently in another way of writing, and ``zero`` one that would lose its leading zero as a number. ``markers``
+    are texts taken as missing. ``levels`` are in the order of their codes (most frequent first) or of their ranks;
+    ``pooled`` are the rare levels that share the code of "(other levels)". ``missing_term`` is the term that says where
+    the column is missing, which may be that of another column that misses the same rows. A column that does not
+    ``vary`` is left out: its one level is its value; an identifier has the level "(all different)" and the numbers of
+    its levels and cells, and a column without any value has no level. ``far`` are values far from all others.
+    """
+
+    name: str
+    reads: Reads
+    stored: Stored = "number"
+    asked: Wanted | None = None
+    unit: Unit = ""
     writing: Writing = "plain"
     doubt: str = ""
+    zero: str = ""
+    n_missing: Count = 0
+    markers: tuple[str, ...] = ()
+    levels: tuple[str, ...] = ()
+    pooled: tuple[str, ...] = ()
+    varies: bool = True
+    different: tuple[Positive, Positive] | None = None
+    missing_term: str = ""
+    far: FarValues | None = None
+
+    @property
+    def kind(self) -> Kind:
+        """What the column is to the model."""
+        return self.reads if self.varies else "constant"
+
+    @property
+    def is_identifier(self) -> bool:
+        """Whether the column was left out because nearly every cell of it is different."""
+        return self.different is not None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the column was left out because it has no value in any row."""
+        return not self.varies and not self.levels
 
 
-def decide(cells: Cells, wanted: Wanted | None, prefers_comma: bool = False) -> Decision:
+def decide(cells: Cells, wanted: Wanted | None, prefers_comma: bool = False) -> Column:
     """Return what the column is: what the user asked for, else what its cells show.
 
     A table that ``prefers_comma`` has decimal commas in other columns, and no decimal point.
     """
-    found = _found_in_text(cells.values, prefers_comma) if cells.stored == "text" else FOUND[cells.stored]
-    if wanted is None or wanted == found.kind:
+    found = _found(cells, prefers_comma)
+    if wanted is None or wanted == found.reads:
         return found
+    column = Column(cells.name, "category", cells.stored, wanted)
     if wanted in SAID:
-        return _decided_writing(cells, wanted, found)
-    if wanted in ("number", "date"):
-        ways: tuple[Writing, ...] = ("plain", "month first", "day first") if wanted == "date" else NUMBER_WAYS
-        best, _ = likely(cells.values, ways) if cells.stored == "text" else (None, [])
-        writing: Writing = "plain" if best is None else best.writing
-        if wanted == "number":
-            return Decision("number", found.unit, f"{found.description} (a number, as asked)", writing)
-        return Decision("date", "days", "dates, as days since 1970-01-01 (as asked)", writing)
-    kind = cast("Literal['category', 'ordered']", wanted)
-    return Decision(kind, "", "a category, as asked" if wanted == "category" else "levels in order, as asked")
+        if cells.stored != "text":
+            return found
+        best, _ = likely(cells.values, SAID[wanted])
+        writing = SAID[wanted][0] if best is None else best.writing
+        if wanted.endswith("first"):
+            return replace(column, reads="date", unit="days", writing=writing)
+        return replace(column, reads="number", writing=writing)
+    if wanted in ("category", "ordered"):
+        return replace(column, reads=wanted)
+    ways: tuple[Writing, ...] = ("plain", "month first", "day first") if wanted == "date" else NUMBER_WAYS
+    best, _ = likely(cells.values, ways) if cells.stored == "text" else (None, [])
+    unit: Unit = "days" if wanted == "date" else found.unit
+    return replace(column, reads=wanted, unit=unit, writing="plain" if best is None else best.writing)
 
 
-FOUND: dict[str, Decision] = {
-    "number": Decision("number", "", "numbers"),
-    "truth": Decision("category", "", "truth values"),
-    "date": Decision("date", "days", "dates, as days since 1970-01-01 in universal time"),
-    "duration": Decision("number", "seconds", "durations or times of day, in seconds"),
-    "levels": Decision("category", "", "a category"),
-    "ordered": Decision("ordered", "", "a category in order, as the rank of its level"),
-}
-
-
-NUMBER_WAYS: tuple[Writing, ...] = ("plain", "point", "comma", "point %", "comma %")
-
-
-def _found_in_text(values: tuple[str, ...], prefers_comma: bool) -> Decision:
-    found = find_writing(values, prefers_comma)
+def _found(cells: Cells, prefers_comma: bool) -> Column:
+    """Return what the cells of a column show."""
+    reads, unit = FOUND[cells.stored]
+    column = Column(cells.name, reads, cells.stored, unit=unit)
+    found = find_writing(cells.values, prefers_comma) if cells.stored == "text" else None
     if found is None:
-        return Decision("category", "", "text, a category")
-    how = "" if found.writing == "plain" else f", {SHAPES[found.writing]}"
-    if found.kind == "date":
-        note = f"text, every cell of which reads as a date{how}: days since 1970-01-01"
-        return Decision("date", "days", note, found.writing, found.doubt)
-    coded = next((value for value in values if has_leading_zero(value)), None) if found.writing == "plain" else None
-    if coded is None:
-        return Decision("number", "", f"text, every cell of which reads as a number{how}", found.writing, found.doubt)
-    return Decision("category", "", f"text, a category (as a number, {coded!r} would lose its zero)")
+        return column
+    if found.kind == "number" and found.writing == "plain":
+        zero = next((value for value in cells.values if has_leading_zero(value)), None)
+        if zero is not None:
+            return replace(column, zero=zero)
+    unit = "days" if found.kind == "date" else ""
+    return replace(column, reads=found.kind, unit=unit, writing=found.writing, doubt=found.doubt)
 
 
-def _decided_writing(cells: Cells, wanted: Wanted, found: Decision) -> Decision:
-    """Return what a column of text is whose way of writing the user has said; of others, what it was."""
-    ways = SAID[cast("Said", wanted)]
-    kind: Literal["date", "number"] = "date" if wanted.endswith("first") else "number"
-    if cells.stored != "text":
-        return found
-    best, _ = likely(cells.values, ways)
-    unit: Unit = "days" if kind == "date" else ""
-    writing = ways[0] if best is None else best.writing
-    return Decision(kind, unit, f"text read as {SHAPES[writing]}, as asked", writing)
+FOUND: dict[Stored, tuple[Reads, Unit]] = {
+    "number": ("number", ""),
+    "truth": ("category", ""),
+    "date": ("date", "days"),
+    "duration": ("number", "seconds"),
+    "text": ("category", ""),
+    "levels": ("category", ""),
+    "ordered": ("ordered", ""),
+}
+NUMBER_WAYS: tuple[Writing, ...] = ("plain", "point", "comma", "point %", "comma %")
 
 
 def check_feature_types(
@@ -117,49 +161,11 @@ def check_feature_types(
     return wanted
 
 
-OTHER_LEVELS = "(other levels)"
-ALL_DIFFERENT = "(all different)"
 STORED_UNITS: dict[str, Unit] = {"number": "", "truth": "", "date": "days", "duration": "seconds"}
 EXACT = 2.0**53  # up to here float64 holds every whole number
 TRUTHS = {"False", "True"}
 AS_TRUTHS = {"0": "False", "1": "True"}  # truth values kept as numbers, or as texts that write them
 UNIT_NAMES = {"": "numbers", "days": "dates", "seconds": "durations"}
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """One input column as decided during the fit.
-
-    ``levels`` are in the order of their codes (most frequent first) or of their ranks; ``pooled`` are the rare
-    levels that share the code of "(other levels)"; ``missing_term`` is the term that says where it is missing,
-    which may be that of another column that misses the same rows; ``writing`` is how texts write its numbers. An
-    identifier is a constant to the model: its one level is "(all different)". So is a column without any value, which
-    has no level.
-    """
-
-    name: str
-    kind: Kind
-    description: str
-    n_missing: int = 0
-    levels: tuple[str, ...] = ()
-    pooled: tuple[str, ...] = ()
-    unit: Unit = ""
-    missing_term: str = ""
-    writing: Writing = "plain"
-
-    @property
-    def is_identifier(self) -> bool:
-        """Whether the column was left out because nearly every cell of it is different."""
-        return self.kind == "constant" and self.levels == (ALL_DIFFERENT,)
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether the column was left out because it has no value in any row."""
-        return self.kind == "constant" and not self.levels
-
-    def noted(self, note: str, **changes: Any) -> Column:
-        """Return the column with a note added to its description, and other fields changed."""
-        return replace(self, description=self.description + note, **changes)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -178,9 +184,8 @@ def read_column(column: Column, cells: Cells) -> Reading:
     if column.kind == "constant":
         return Reading(np.full(cells.missing.size, np.nan), cells.missing)
     codes, keys = levels_of(column, cells)
-    code_of = dict.fromkeys((level.strip() for level in column.pooled), float(len(column.levels) - 1))
-    # older files have levels with blanks around them; of two that are now one, the more frequent stands
-    code_of |= {level.strip(): float(code) for code, level in reversed(list(enumerate(column.levels)))}
+    code_of = dict.fromkeys(column.pooled, float(len(column.levels) - 1))
+    code_of |= {level: float(code) for code, level in enumerate(column.levels)}
     looked_up = np.array([code_of.get(key, np.nan) for key in keys] + [np.nan])  # a missing cell's code is -1
     used = np.bincount(codes[codes >= 0], minlength=len(keys)) > 0
     unseen = tuple(key for key, present in zip(keys, used, strict=True) if present and key not in code_of)
@@ -309,19 +314,15 @@ def _require_size(name: str, numbers: NDArray[Any]) -> None:
     """Raise for numbers whose differences and sums would leave the range of float64."""
     huge = np.abs(numbers) > HUGE
     if huge.any():
-        row, count = int(np.argmax(huge)), int(huge.sum())
-        got, more = f"{numbers[row]:g}", f" ({count} such cell{'s' if count > 1 else ''})"
         remedy = "leave these cells empty, or divide the column by a power of ten"
-        raise RowError(f"column {name!r}", f"numbers of at most {HUGE:g} in size", ((got, row),), remedy, more)
+        raise cell_error(name, huge, f"numbers of at most {HUGE:g} in size", f"{numbers[huge][0]:g}", remedy)
 
 
 def _require_finite(name: str, numbers: NDArray[Any]) -> None:
     infinite = np.isinf(numbers)
     if infinite.any():
-        row, count = int(np.argmax(infinite)), int(infinite.sum())
-        got, more = "infinity (inf)", f" ({count} such cell{'s' if count > 1 else ''})"
         remedy = "fill these cells or leave them empty"
-        raise RowError(f"column {name!r}", "finite numbers", ((got, row),), remedy, more)
+        raise cell_error(name, infinite, "finite numbers", "infinity (inf)", remedy)
 
 
 ODD = 0.05  # share of a column's different values that may be slips
@@ -333,36 +334,24 @@ DIFFERENT, FEWEST_CELLS = 0.7, 10
 MANY_LEVELS = 1_000  # a declared category with more than this is one if a level has less than two rows on average
 
 
-def fit_column(
-    cells: Cells, wanted: Wanted | None, max_levels: int, among: str = "", prefers_comma: bool = False
-) -> tuple[Column, str]:
-    """Return what the column is, its levels and missing cells, and a cell whose reading is in doubt, "" for none.
+def fit_column(cells: Cells, wanted: Wanted | None, max_levels: int, prefers_comma: bool = False) -> Column:
+    """Return what the column is, its levels and missing cells.
 
     A few texts among many different numbers or dates are an error.
     """
     missing = cells.missing
     if missing.all():
-        return Column(cells.name, "constant", f"no value{among}: left out", missing.size), ""
-    decision = decide(cells, wanted, prefers_comma)
-    if wanted is None and cells.stored == "text" and decision.kind == "category":
+        return Column(cells.name, FOUND[cells.stored][0], cells.stored, n_missing=missing.size, varies=False)
+    column = decide(cells, wanted, prefers_comma)
+    if wanted is None and cells.stored == "text" and column.kind == "category":
         refuse_odd_cells(cells)
-    column = Column(
-        cells.name,
-        decision.kind,
-        decision.description,
-        int(missing.sum()),
-        unit=decision.unit,
-        writing=decision.writing,
-    )
-    if decision.kind in ("number", "date"):
-        column = _fit_numbers(column, cells)
-    elif decision.kind == "ordered":
-        column = _fit_order(column, cells)
-    else:
-        column = _fit_category(column, cells, max_levels, wanted)
-    if cells.markers:
-        column = column.noted(f"; {listed(list(cells.markers))} taken as missing")
-    return column, decision.doubt if column.kind in ("number", "date") else ""
+    if missing.any():
+        column = replace(column, n_missing=int(missing.sum()), markers=cells.markers)
+    if column.kind in ("number", "date"):
+        return _fit_numbers(column, cells)
+    if column.kind == "ordered":
+        return _fit_order(column, cells)
+    return _fit_category(column, cells, max_levels, wanted)
 
 
 def refuse_odd_cells(cells: Cells) -> None:
@@ -395,8 +384,7 @@ def _fit_order(column: Column, cells: Cells) -> Column:
             got = f"the texts {listed(keys, 3)}"
             raise InputError(describe(f"column {cells.name!r}", "levels whose order is declared", got, remedy))
         keys = sorted(keys, key=lambda key: sizes[key] or 0.0)
-    order = ", ".join(keys) if len(keys) <= 8 else f"{', '.join(keys[:4])} … {keys[-1]}"
-    return column.noted(f": {order}", levels=tuple(keys))
+    return replace(column, levels=tuple(keys))
 
 
 def _is_identifier(cells: Cells, wanted: Wanted | None, n_levels: int, n_cells: int) -> bool:
@@ -413,17 +401,15 @@ def _fit_category(column: Column, cells: Cells, max_levels: int, wanted: Wanted 
     ranked = sorted((key for key in keys if frequency[key]), key=lambda key: (-frequency[key], key))
     n_cells = int(counts.sum())
     if _is_identifier(cells, wanted, len(ranked), n_cells):
-        got = f"{len(ranked)} levels in {n_cells} cells, which looks like an identifier"
         if wanted is None:
-            outcome = "left out" if not column.n_missing else "only where it is missing counts"
-            return column.noted(f"; {got}: {outcome}", kind="constant", levels=(ALL_DIFFERENT,))
+            return replace(column, varies=False, levels=(ALL_DIFFERENT,), different=(len(ranked), n_cells))
+        got = f"{len(ranked)} levels in {n_cells} cells, which looks like an identifier"
         remedy = "leave the column out, or group its levels first"
         raise InputError(describe(f"column {cells.name!r}", "a category", got, remedy))
     if len(ranked) == 1:
         return _constant(column, ranked[0])
-    note = f": {len(ranked)} levels"
     if len(ranked) <= max_levels:
-        return column.noted(note, levels=tuple(ranked))
+        return replace(column, levels=tuple(ranked))
     # levels that are as frequent as the last one kept are all kept, or all pooled: their names must not decide
     bar = frequency[ranked[max_levels - 2]]
     kept = [key for key in ranked if frequency[key] >= bar]
@@ -434,10 +420,7 @@ def _fit_category(column: Column, cells: Cells, max_levels: int, wanted: Wanted 
         got = f"{len(ranked)} levels of {bar} row(s) each"
         remedy = "group its levels first, or leave the column out"
         raise InputError(describe(f"column {cells.name!r}", "a category with frequent levels", got, remedy))
-    if not pooled:
-        return column.noted(note, levels=tuple(kept))
-    note += f", of which the {len(pooled)} rarest are pooled as {OTHER_LEVELS!r}"
-    return column.noted(note, levels=(*kept, OTHER_LEVELS), pooled=tuple(pooled))
+    return replace(column, levels=(*kept, OTHER_LEVELS) if pooled else tuple(kept), pooled=tuple(pooled))
 
 
 def _single_value(numbers: Vector) -> float | None:
@@ -448,5 +431,4 @@ def _single_value(numbers: Vector) -> float | None:
 
 
 def _constant(column: Column, value: str) -> Column:
-    outcome = "left out" if not column.n_missing else "only where it is missing counts"
-    return column.noted(f"; one single value ({value}): {outcome}", kind="constant", levels=(value,))
+    return replace(column, varies=False, levels=(value,))

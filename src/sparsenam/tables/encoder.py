@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, replace
 from numbers import Integral
 from typing import Any, Literal, Self, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsenam.errors import ConstantColumnWarning, IdentifierWarning, InputError, check_number, describe, nearest
+from sparsenam.codec import Count, pack, unpack
+from sparsenam.errors import InputError, check_number, describe, nearest
 from sparsenam.tables.cells import find_far_cells
 from sparsenam.tables.columns import Column, Reading, Wanted, check_feature_types, fit_column, known_value, read_column
-from sparsenam.tables.frame import Frame, arranged, matched, read_table
-from sparsenam.tables.parts import few_numbers, only_row, parts_of
+from sparsenam.tables.frame import Frame, arranged, few_numbers, matched, only_row, parts_of, read_table
+from sparsenam.tables.notes import News, column_warnings, descriptions, news_warnings
 from sparsenam.tables.sample import Grouping, Matrix
-from sparsenam.tables.text import (
-    DoubtfulCellWarning,
-    UnseenColumnWarning,
-    UnseenLevelWarning,
-    UnseenMissingWarning,
-    listed,
-)
-from sparsenam.tables.writing import SHAPES, prefers_comma
+from sparsenam.tables.text import listed, prefers_comma
 
 LEVELS, SPLIT_LEVELS = 512, 128  # most of a category; split ones are a sub-network each
 
@@ -35,32 +28,9 @@ class Term:
     """One column of the encoded matrix: a number, a code (0, 1), a code (0 … L-1), or whether a cell is missing."""
 
     name: str
-    column: int
+    column: Count
     kind: Literal["number", "binary", "levels", "missing"]
     levels: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class News:
-    """What rows hold that the fit never saw: the levels of each column, and whether it now misses cells.
-
-    ``strange`` and ``known`` count the cells of each column that have such a level, and all others that have a value.
-    """
-
-    unseen: tuple[frozenset[str], ...] = ()
-    missing: tuple[bool, ...] = ()
-    strange: tuple[int, ...] = ()
-    known: tuple[int, ...] = ()
-
-    def __add__(self, other: News) -> News:
-        if not self.unseen or not other.unseen:
-            return self if self.unseen else other
-        return News(
-            tuple(one | two for one, two in zip(self.unseen, other.unseen, strict=True)),
-            tuple(one or two for one, two in zip(self.missing, other.missing, strict=True)),
-            tuple(one + two for one, two in zip(self.strange, other.strange, strict=True)),
-            tuple(one + two for one, two in zip(self.known, other.known, strict=True)),
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +47,7 @@ class TableEncoder:
     columns: tuple[Column, ...]
     terms: tuple[Term, ...]
     estimator_name: str = "TableEncoder"
-    needed: frozenset[int] | None = None
+    needed: frozenset[int] | None = field(default=None, metadata={"stored": False})
 
     @classmethod
     def fit(
@@ -118,9 +88,11 @@ class TableEncoder:
             raise InputError(describe("max_levels", "a whole number of at least 2", got, remedy))
         frame = read_table(X, estimator_name=estimator_name, least_rows=2)
         wanted = check_feature_types(feature_types, frame.names, named=frame.named)
-        columns = _with_missing_terms(_fitted_columns(frame, wanted, max_levels, among), frame)
+        columns = _with_missing_terms(_fitted_columns(frame, wanted, max_levels), frame)
         encoder = cls(frame.names, frame.named, tuple(columns), tuple(_terms(columns, split_levels)), estimator_name)
-        encoder._warn_of_constants(among)
+        if any(column.doubt or not column.varies for column in columns):
+            for warning in column_warnings(columns, among):
+                warnings.warn(warning, stacklevel=2)
         readings = encoder.readings(frame)
         return encoder._with_far_cells(readings, among), encoder._assembled(readings, frame)
 
@@ -208,7 +180,7 @@ class TableEncoder:
 
     def table(self) -> list[dict[str, Any]]:
         """Return one record for each column: its kind, missing cells, levels, terms, and a description."""
-        terms: list[list[str]] = [[] for _ in self.columns]
+        terms, described = [list[str]() for _ in self.columns], descriptions(self.columns)
         for term in self.terms:
             terms[term.column].append(term.name)
         return [
@@ -219,7 +191,7 @@ class TableEncoder:
                 "levels": list(column.levels),
                 "pooled": list(column.pooled),
                 "terms": terms[index],
-                "description": column.description,
+                "description": described[index],
             }
             for index, column in enumerate(self.columns)
         ]
@@ -234,24 +206,12 @@ class TableEncoder:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the encoder as plain data, ready for JSON: of columns and terms, what is not as usual."""
-        return {
-            "names": self.names,
-            "named": self.named,
-            "columns": tuple(_unusual(column) for column in self.columns),
-            "terms": tuple(_unusual(term) for term in self.terms),
-            "estimator_name": self.estimator_name,
-        }
+        return pack(self, brief=True)[0]
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """Return the encoder that ``to_dict`` wrote, before or after a passage through JSON."""
-        return cls(
-            tuple(data["names"]),
-            bool(data["named"]),
-            tuple(Column(**_with_tuples(column, "levels", "pooled")) for column in data["columns"]),
-            tuple(Term(**_with_tuples(term, "levels")) for term in data["terms"]),
-            str(data["estimator_name"]),
-        )
+        return unpack(cls, data, brief=True)
 
     def readings(self, frame: Frame) -> list[Reading]:
         """Return the columns of a table, matched with those of the fit, in numbers; NaN for those that are not read."""
@@ -277,66 +237,23 @@ class TableEncoder:
         return across.T
 
     def _with_far_cells(self, readings: Sequence[Reading], among: str) -> Self:
-        """Return the encoder whose descriptions name the values far from all others of their column."""
+        """Return the encoder whose columns name their values far from all others."""
         measured = [index for index, column in enumerate(self.columns) if column.kind in ("number", "date")]
-        said = find_far_cells(
+        found = find_far_cells(
             [self.names[index] for index in measured],
             [readings[index].values for index in measured],
             [self.columns[index].unit == "days" for index in measured],
             among,
         )
         columns = list(self.columns)
-        for place, note in said.items():
-            columns[measured[place]] = columns[measured[place]].noted(note)
-        return replace(self, columns=tuple(columns)) if said else self
-
-    def _warn_of_constants(self, among: str) -> None:
-        left_out = [column for column in self.columns if column.kind == "constant"]
-        different = [column.name for column in left_out if column.is_identifier]
-        if different:
-            it = "it" if len(different) == 1 else "the first"
-            message = (
-                f"{len(different)} column(s) of text that is different in nearly every row{among}, as identifiers are, "
-                f"left out of the model: {listed(different)}; "
-                f'feature_types={{{different[0]!r}: "category"}} would keep {it}.'
-            )
-            warnings.warn(message, IdentifierWarning, stacklevel=3)
-        constant = [column.name for column in left_out if not column.n_missing and not column.is_identifier]
-        if constant:
-            said = f"column(s) constant{among}" if among else "constant column(s)"
-            message = f"{len(constant)} {said} left out of the model: {listed(constant)}."
-            warnings.warn(message, ConstantColumnWarning, stacklevel=3)
-        empty = [column.name for column in left_out if column.is_empty]
-        if empty:
-            message = f"{len(empty)} column(s) without any value{among} left out of the model: {listed(empty)}."
-            warnings.warn(message, ConstantColumnWarning, stacklevel=3)
+        for place, far in found.items():
+            columns[measured[place]] = replace(columns[measured[place]], far=far)
+        return replace(self, columns=tuple(columns)) if found else self
 
     def warn_of(self, news: News, seen: str = "during the fit", now: str = "now") -> None:
         """Warn of news, in one warning for the levels of each column and one for missing cells."""
-        counted = zip(self.columns, news.unseen, news.strange, news.known, strict=bool(news.unseen))
-        for column, unseen, strange, known in counted:
-            if not unseen:
-                continue
-            levels = f"level(s) never seen {seen} contribute nothing: {listed(sorted(unseen))}"
-            if known or strange == 1:  # one row alone may well be the first of its level
-                cells = f", in {strange} of {strange + known} cells" if strange else ""
-                message = f"column {column.name!r}: {len(unseen)} {levels}{cells}."
-                warnings.warn(message, UnseenLevelWarning, stacklevel=3)
-            else:
-                fitted = f"those of the fit were {listed(list(column.levels), 3)}"
-                message = f"column {column.name!r}: all {strange} cells hold {levels}; {fitted}."
-                warnings.warn(UnseenColumnWarning(message, column.name), stacklevel=3)
-        missing = [
-            column.name
-            for column, misses in zip(self.columns, news.missing, strict=bool(news.missing))
-            if misses and column.kind != "constant" and not column.n_missing
-        ]
-        if missing:
-            message = (
-                f"{len(missing)} column(s) without missing cells {seen} miss some {now}, which contribute "
-                f"nothing: {listed(missing)}."
-            )
-            warnings.warn(message, UnseenMissingWarning, stacklevel=3)
+        for warning in news_warnings(self.columns, news, seen, now):
+            warnings.warn(warning, stacklevel=3)
 
     def _news(self, readings: Sequence[Reading]) -> News:
         unseen = tuple(frozenset(reading.unseen) for reading in readings)
@@ -349,24 +266,11 @@ class TableEncoder:
         return News(unseen, tuple(bool(reading.missing.any()) for reading in readings), strange, tuple(known))
 
 
-def _fitted_columns(frame: Frame, wanted: Mapping[str, Wanted], max_levels: int, among: str) -> list[Column]:
-    """Return what each column of a table is; warn once of all whose cells read in two ways."""
+def _fitted_columns(frame: Frame, wanted: Mapping[str, Wanted], max_levels: int) -> list[Column]:
+    """Return what each column of a table is."""
     texts = [cells.values for cells in frame.columns if cells.stored == "text"]
     has_commas = bool(texts) and prefers_comma(texts)
-    found = [fit_column(cells, wanted.get(cells.name), max_levels, among, has_commas) for cells in frame.columns]
-    doubtful = [(column, doubt) for column, doubt in found if doubt]
-    if doubtful:
-        first, cell = doubtful[0]
-        others = [column.name for column, _ in doubtful[1:]]
-        so = f" (and so {listed(others)})" if others else ""
-        other = {"point": "decimal comma", "comma": "decimal point", "month first": "day first"}
-        remedy = other.get(first.writing.removesuffix(" %"), "month first")
-        message = (
-            f"column {first.name!r}{so}: cells such as {cell!r} read in two ways; taken as {SHAPES[first.writing]}: "
-            f"where that is wrong, set feature_types={{{first.name!r}: {json.dumps(remedy)}}}."
-        )
-        warnings.warn(message, DoubtfulCellWarning, stacklevel=4)
-    return [column for column, _ in found]
+    return [fit_column(cells, wanted.get(cells.name), max_levels, has_commas) for cells in frame.columns]
 
 
 def _with_missing_terms(columns: list[Column], frame: Frame) -> list[Column]:
@@ -384,11 +288,7 @@ def _with_missing_terms(columns: list[Column], frame: Frame) -> list[Column]:
             complete.append(column)
             continue
         first = min(sharing[pattern])  # by name, so that the order of the columns does not matter
-        term = f"{first} ({mark})"
-        others = sorted(set(sharing[pattern]) - {column.name})
-        shared = f", shared with {listed(others)} (missing in the same rows)" if others else ""
-        counted = "1 missing cell is" if column.n_missing == 1 else f"{column.n_missing} missing cells are"
-        complete.append(column.noted(f"; {counted} the term {term!r}{shared}", missing_term=term))
+        complete.append(replace(column, missing_term=f"{first} ({mark})"))
     return complete
 
 
@@ -413,16 +313,6 @@ def _terms(columns: list[Column], split_levels: bool) -> list[Term]:
         if column.missing_term == f"{column.name} ({mark})":  # not that of another column
             terms.append(Term(column.missing_term, index, "missing"))
     return terms
-
-
-def _unusual(part: Column | Term) -> dict[str, Any]:
-    """Return the fields that are not at their defaults: of a wide table, each takes its place many times."""
-    values = {field.name: (getattr(part, field.name), field.default) for field in fields(part)}
-    return {name: value for name, (value, usual) in values.items() if value != usual}
-
-
-def _with_tuples(data: Mapping[str, Any], *keys: str) -> dict[str, Any]:
-    return {**data, **{key: tuple(data[key]) for key in keys if key in data}}
 
 
 ColumnName = str | int

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
+import sys
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
 from typing import Any, cast
@@ -14,7 +16,6 @@ import numpy as np
 import scipy.sparse
 from narwhals.exceptions import DuplicateError
 from numpy.typing import NDArray
-from sklearn.utils import check_array
 
 from sparsenam.errors import InputError, describe, renamed
 from sparsenam.tables.cells import (
@@ -47,6 +48,30 @@ class Frame:
     rows: int
     columns: tuple[Cells, ...]
     block: NDArray[np.float64] | None = None
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """The numbers of rows and columns."""
+        return self.rows, len(self.columns)
+
+    def __getitem__(self, rows: slice | NDArray[np.intp]) -> Frame:
+        columns = tuple(some_rows(cells, rows) for cells in self.columns)
+        return Frame(self.names, self.named, int(columns[0].missing.size), columns)
+
+
+def some_rows(cells: Cells, rows: slice | NDArray[np.intp]) -> Cells:
+    """Return some cells of a column, with the values that are among them in the order in which they come."""
+    if cells.stored in AS_NUMBERS:
+        return replace(cells, numbers=cells.numbers[rows])
+    codes = cells.codes[rows]
+    if cells.stored == "ordered":
+        return replace(cells, codes=codes)
+    present, first = np.unique(codes, return_index=True)
+    present = present[np.argsort(first)]
+    present = present[present >= 0]
+    renumbered = np.full(len(cells.values) + 1, -1, dtype=np.intp)  # the last is for missing cells, whose code is -1
+    renumbered[present] = np.arange(present.size)
+    return replace(cells, codes=renumbered[codes], values=tuple(cells.values[int(code)] for code in present.tolist()))
 
 
 def read_table(X: object, *, estimator_name: str, least_rows: int) -> Frame:
@@ -151,17 +176,7 @@ def level_key(cell: object) -> str | None:
 
 
 def _read_array(X: object, estimator_name: str, least_rows: int) -> Frame:
-    array = cast(
-        "NDArray[Any]",
-        check_array(
-            _two_dimensional(_as_array(X)),
-            dtype=None,
-            ensure_all_finite=False,
-            ensure_min_samples=0,
-            ensure_min_features=0,
-            estimator=estimator_name,
-        ),
-    )
+    array = _two_dimensional(_as_array(X))
     rows, width = array.shape
     _check_size(rows, width, estimator_name, least_rows)
     names = _numbered(width)
@@ -171,7 +186,7 @@ def _read_array(X: object, estimator_name: str, least_rows: int) -> Frame:
     return Frame(names, False, rows, columns, block)
 
 
-def _two_dimensional(X: Any) -> Any:
+def _two_dimensional(X: Any) -> NDArray[Any]:
     """Return what is, or becomes, an array of two dimensions and real cells; raise for all else."""
     if scipy.sparse.issparse(X):
         remedy = "call its toarray() first"
@@ -307,22 +322,25 @@ def check_target_not_inside(X: object, y: object) -> None:
     Tables without names, targets of several columns and targets of another length pass: the first may be an example
     whose target is a column, the others are refused elsewhere.
     """
-    table: Any = nw.from_native(cast("Any", X), pass_through=True, allow_series=True)
-    if not isinstance(table, nw.DataFrame):
+    table: Any = X if isinstance(X, Frame) else nw.from_native(cast("Any", X), pass_through=True, allow_series=True)
+    if not isinstance(table, Frame | nw.DataFrame) or (isinstance(table, Frame) and not table.named):
         return
-    frame = cast("nw.DataFrame[Any]", table)
-    names: list[object] = list(frame.columns)  # pandas allows names that are no text
-    if not all(isinstance(name, str) for name in names):
+    names: list[object] = list(table.names if isinstance(table, Frame) else table.columns)
+    if not all(isinstance(name, str) for name in names):  # pandas allows names that are no text
         return
+    rows = table.rows if isinstance(table, Frame) else len(cast("nw.DataFrame[Any]", table))
     target, name = _target(y)
-    if target is None or target.missing.size != len(frame) or target.missing.all():
+    if target is None or target.missing.size != rows or target.missing.all():
         return
-    few = len(frame) < FEWEST_ROWS
-    for column, series in zip(frame.columns, series_of(frame), strict=True):
-        if few and (name is None or column != name):
+    columns: Iterable[Any] = table.columns if isinstance(table, Frame) else series_of(cast("nw.DataFrame[Any]", table))
+    for column, cells in zip(cast("list[str]", names), columns, strict=True):
+        if rows < FEWEST_ROWS and (name is None or column != name):
             continue
-        first_rows = read_series(column, series.head(FEWEST_ROWS))  # where most columns differ already
-        if _equal(first_rows, _first_rows(target)) and _equal(read_series(column, series), target):
+        # most columns differ in the first rows already
+        first = _first_rows(cells) if isinstance(cells, Cells) else read_series(column, cells.head(FEWEST_ROWS))
+        if not _equal(first, _first_rows(target)):
+            continue
+        if _equal(cells if isinstance(cells, Cells) else read_series(column, cells), target):
             remedy = "drop this column from X"
             raise InputError(describe("X", "no column that is the target", f"y itself as {column!r}", remedy))
 
@@ -346,12 +364,81 @@ def _first_rows(cells: Cells) -> Cells:
 
 
 def _equal(cells: Cells, target: Cells) -> bool:
-    if not np.array_equal(cells.missing, target.missing):
+    numeric = cells.stored in AS_NUMBERS
+    if numeric != (target.stored in AS_NUMBERS) or not np.array_equal(cells.missing, target.missing):
         return False
-    if cells.stored in AS_NUMBERS and target.stored in AS_NUMBERS:
+    if numeric:
         return np.array_equal(cells.numbers, target.numbers, equal_nan=True)
-    if cells.stored in AS_NUMBERS or target.stored in AS_NUMBERS:
-        return False
     (codes, keys), (target_codes, target_keys) = as_levels(cells), as_levels(target)
     names, target_names = np.array([*keys, ""], dtype=object), np.array([*target_keys, ""], dtype=object)
     return bool(np.array_equal(names[codes], target_names[target_codes]))
+
+
+# A part is a multiple of the rows that a network evaluates at once, so that parts change no bit of its answers.
+ROWS_IN_PART = 32768
+FEW_ROWS = 16  # up to here, lists of Python's numbers are quicker than arrays
+NUMBERS = "fiu"  # kinds of NumPy's types
+
+
+def parts_of(X: object) -> Iterator[object]:
+    """Yield a table in slices of ``ROWS_IN_PART`` rows.
+
+    The table comes whole where it is no longer than that, or where a column's type is known only from all its cells.
+    """
+    table: Any = X
+    if not _is_array(X, NUMBERS + "b"):
+        table = nw.from_native(cast("Any", X), pass_through=True, allow_series=True)
+        table = table if _is_declared(table) else None
+    if table is None or len(table) <= ROWS_IN_PART:
+        yield X
+        return
+    for start in range(0, len(table), ROWS_IN_PART):
+        yield table[start : start + ROWS_IN_PART]
+
+
+def _is_declared(table: Any) -> bool:
+    """Return whether this is a table whose columns have types that some of their cells show."""
+    known = (nw.Boolean, nw.String, nw.Categorical, nw.Enum)
+    try:
+        types: list[Any] = list(table.schema.values()) if isinstance(table, nw.DataFrame) else [None]
+    except DuplicateError:  # reading the whole says which
+        return False
+    return all(kind is not None and (kind.is_numeric() or isinstance(kind, known)) for kind in types)
+
+
+def only_row(X: object, names: tuple[str, ...], named: bool) -> Sequence[Any] | None:
+    """Return the cells of a table of one row, with names or without as the fit had them, in its order.
+
+    It is a DataFrame of pandas or polars, or a list of one row; any other table is None.
+    """
+    table: Any = X
+    if not named:
+        row: Any = table[0] if type(X) is list and len(table) == 1 else None
+        return row if type(row) in (list, tuple) and len(row) == len(names) else None
+    library = type(X).__module__.partition(".")[0]
+    if type(X).__name__ != "DataFrame" or library not in ("pandas", "polars") or len(table) != 1:
+        return None
+    if tuple(table.columns) != names:
+        return None
+    return table.row(0) if library == "polars" else table.to_numpy().tolist()[0]
+
+
+def few_numbers(X: object, names: tuple[str, ...], named: bool) -> list[list[float]] | None:
+    """Return the rows of a small table of finite numbers, with names or without as the fit had them, in its order.
+
+    Any other table is None: reading it takes checks, warnings and errors that belong to all tables.
+    """
+    table: Any = X
+    if named:
+        frames = sys.modules.get("pandas")  # whoever has such a table has loaded it
+        if frames is None or type(X) is not frames.DataFrame or len(table) > FEW_ROWS or tuple(table.columns) != names:
+            return None
+        table = table.to_numpy()
+    if not _is_array(table, NUMBERS) or not 0 < len(table) <= FEW_ROWS or table.shape[1] != len(names):
+        return None
+    rows: list[list[float]] = table.astype(np.float64).tolist()
+    return rows if all(math.isfinite(number) for row in rows for number in row) else None
+
+
+def _is_array(X: object, kinds: str) -> bool:
+    return type(X) is np.ndarray and X.ndim == 2 and X.dtype.kind in kinds

@@ -5,17 +5,14 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import product
 from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sparsenam.codec import Matrix, Vector
 from sparsenam.errors import LARGEST, LEAST, ConstantColumnWarning, ConstantTargetWarning, InputError, describe
 from sparsenam.tables.cells import CELLS_AT_ONCE, limited
-
-Matrix = NDArray[np.float64]
-Vector = NDArray[np.float64]
 
 ROUNDING = 1e-13  # a column whose spread is below this share of its size holds one value, up to rounding
 ULPS = 8.0  # of a value: what a sum or a product that should be constant may be off by
@@ -138,7 +135,6 @@ class Grouping:
 SAME = 1e-6  # less than this from a correlation of 1: a thousandth of a standard deviation apart
 PROJECTIONS, NEAR = 3, 0.01  # equal columns have equal products with random vectors; few others have
 CROWDED, ROUNDED = 1e-3, 1e-9  # distances of quartiles: of a column that few cells dominate, and of rounding
-BOX = 4 * NEAR  # side of the boxes into which columns are sorted by these products
 
 
 def equal_columns(columns: Matrix, chosen: Sequence[int], scaling: Scaling) -> list[tuple[int, int]]:
@@ -149,21 +145,19 @@ def equal_columns(columns: Matrix, chosen: Sequence[int], scaling: Scaling) -> l
     equal columns the first.
     """
     products = _projections(columns, chosen, scaling)
-    # whole numbers as floats: a row of small weight may be so far out that no int64 holds its box
-    lows, highs = (np.floor((products + side) / BOX).tolist() for side in (-NEAR, NEAR))
-    homes = np.floor(products / BOX).tolist()
-    boxes, pairs = dict[tuple[float, ...], list[int]](), list[tuple[int, int]]()
-    for place, (low, high, home) in enumerate(zip(lows, highs, homes, strict=True)):
-        around = product(*({*ends} for ends in zip(low, high, strict=True)))
-        near = np.sort(np.array([other for box in around for other in boxes.get(box, ())], dtype=np.intp))
-        near = near[np.abs(products[near] - products[place]).max(axis=1, initial=0.0) <= NEAR]
+    order = np.argsort(products[:, 0], kind="stable")
+    rising, equals_none, pairs = products[order, 0], np.zeros(len(chosen), dtype=np.bool_), list[tuple[int, int]]()
+    for place, product in enumerate(products):
+        start, stop = np.searchsorted(rising, (product[0] - NEAR, np.nextafter(product[0] + NEAR, np.inf)))
+        near = order[start:stop]
+        near = near[equals_none[near]]  # columns before this one
+        near = np.sort(near[np.abs(products[near] - product).max(axis=1, initial=0.0) <= NEAR])
         if near.size:
             across = _scaled(columns, np.array([chosen[index] for index in (place, *near)]), scaling)
-            same = near[_equal_to_first(across)]
-            if same.size:
-                pairs.append((int(same[0]), place))
-                continue
-        boxes.setdefault(tuple(home), []).append(place)
+            near = near[_equal_to_first(across)]
+        equals_none[place] = not near.size
+        if near.size:
+            pairs.append((int(near[0]), place))
     return sorted(pairs)
 
 
@@ -322,8 +316,8 @@ def prepare(
     scaling = Scaling.of(present.terms, present.weights)
     constant = [names[term] for term in np.flatnonzero(scaling.scale == 0)]
     if constant:
-        listed = ", ".join(constant[:5]) + (" …" if len(constant) > 5 else "")
-        message = f"{len(constant)} constant column(s) left out of the model: {listed}."
+        shown = ", ".join(constant[:5]) + (" …" if len(constant) > 5 else "")
+        message = f"{len(constant)} constant column(s) left out of the model: {shown}."
         warnings.warn(message, ConstantColumnWarning, stacklevel=6)
     for term in np.flatnonzero((scaling.scale > 0) & (scaling.scale < LEAST)):
         raise _too_close(f"column {names[term]!r}", "column", float(scaling.scale[term]))

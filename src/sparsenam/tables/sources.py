@@ -1,23 +1,23 @@
-"""Which tables are read block by block: files of Parquet, datasets of Arrow, and tables of Dask and Spark."""
+"""Tables read block by block: Parquet files, Arrow datasets, Dask and Spark tables; and the rows held out of them."""
 
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from os import PathLike, fspath
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Generic, Literal, Protocol, Self, cast
 
 import narwhals.stable.v2 as nw
 import numpy as np
+from numpy.typing import NDArray
 
 from sparsenam.errors import InputError, describe
 from sparsenam.tables.arrow_rows import PARQUET, arrow_blocks, is_pattern, parquet_dataset
-from sparsenam.tables.blocks import Blocks, TargetColumns
-from sparsenam.tables.dask_rows import dask_blocks
-from sparsenam.tables.held_out import SomeRows
-from sparsenam.tables.spark_rows import spark_blocks
+from sparsenam.tables.blocks import Block, Blocks, Report, State, Sum, TargetColumns, require_rows
+from sparsenam.tables.cells import from_array
+from sparsenam.tables.cluster_rows import dask_blocks, spark_blocks
 
 Engine = Literal["arrow", "dask", "spark"]
 
@@ -111,3 +111,139 @@ def _paths(X: object) -> list[str] | None:
 
 def _means_files(path: str) -> bool:
     return path.lower().endswith(PARQUET) or is_pattern(path) or Path(path).is_dir()
+
+
+Part = Literal["fit", "held"]
+
+
+class ColumnBlocks(Blocks, Protocol):
+    """Rows in blocks, of which some columns can be read alone."""
+
+    @property
+    def names(self) -> tuple[str, ...]: ...
+    def only(self, names: Iterable[str]) -> Self: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """Which rows are held out: a ``share`` of those whose target (and weights, and exposure) is known.
+
+    A row's random key depends on the seed, the block's number and the row's place in it, as those of `sample_of` do.
+    """
+
+    columns: TargetColumns
+    share: float
+    seed: int
+
+    def rows(self, block: Block) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Return which rows of a block are fitted and which are held out, each (rows,)."""
+        known = np.ones(len(block), dtype=np.bool_)
+        columns = self.columns
+        for name, values in zip(columns.used, _given(block, columns), strict=True):
+            known &= ~from_array(name, values).missing
+        held = np.random.default_rng((self.seed, block.number)).random(len(block)) < self.share
+        return known & ~held, known & held
+
+
+def _given(block: Block, columns: TargetColumns) -> list[NDArray[Any]]:
+    """Return target, weights and exposure, those that there are."""
+    values = ((columns.target, block.y), (columns.weights, block.weights), (columns.exposure, block.exposure))
+    return [given for name, given in values if name is not None and given is not None]
+
+
+@dataclass(frozen=True, slots=True)
+class RowCounts:
+    """How many rows are fitted, held out, and without a target."""
+
+    fit: int
+    held: int
+    unknown: int
+
+    def __add__(self, other: RowCounts) -> RowCounts:
+        return RowCounts(self.fit + other.fit, self.held + other.held, self.unknown + other.unknown)
+
+
+def count_rows(blocks: ColumnBlocks, draw: Draw, report: Report = None) -> RowCounts:
+    """Return how many rows are which: one pass, over target, weights and exposure only."""
+    return blocks.only(()).reduce(counted, draw, report)
+
+
+def counted(block: Block, draw: Draw) -> RowCounts:
+    """Return how many rows of a block are which."""
+    fit, held = draw.rows(block)
+    return RowCounts(int(fit.sum()), int(held.sum()), int((~fit & ~held).sum()))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SomeRows:
+    """The rows of one part of a table; ``n_rows`` is how many `count_rows` found."""
+
+    blocks: ColumnBlocks
+    draw: Draw
+    part: Part
+    n_rows: int
+
+    @property
+    def n_blocks(self) -> int:
+        """The number of the table's blocks; some may have no row of this part."""
+        return self.blocks.n_blocks
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns that become X."""
+        return self.blocks.names
+
+    def only(self, names: Iterable[str]) -> SomeRows:
+        """Return the same rows with some of the columns."""
+        return replace(self, blocks=self.blocks.only(names))
+
+    def with_jobs(self, jobs: int) -> SomeRows:
+        """Return the same rows, of which ``jobs`` blocks are worked on at once."""
+        return replace(self, blocks=self.blocks.with_jobs(jobs))
+
+    def named(self, columns: TargetColumns) -> SomeRows:
+        """Return these rows; raise unless target, weights and exposure are those that they were counted by."""
+        if columns != self.draw.columns:
+            expected, got = ", ".join(self.draw.columns.used), ", ".join(columns.used)
+            raise InputError(describe("y, sample_weight and exposure", expected, got, "name the columns of the table"))
+        return self
+
+    def reduce(self, function: Callable[[Block, State], Sum], state: State, report: Report = None) -> Sum:
+        """Return the sum over the blocks with rows of this part."""
+        everything = self.blocks.n_rows
+
+        def scaled(done: int) -> None:
+            if report is not None:  # the rows done so far are known of the whole table only
+                report(self.n_rows * done // everything)
+
+        found = self.blocks.reduce(of_part, (function, state, self.draw, self.part), scaled)
+        require_rows(int(found.value is not None), "rows with a target")
+        return cast("Sum", found.value)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PartSum(Generic[Sum]):
+    """A sum over some blocks, None where they have no row of a part."""
+
+    value: Sum | None
+
+    def __add__(self, other: PartSum[Sum]) -> PartSum[Sum]:
+        if self.value is None or other.value is None:
+            return other if self.value is None else self
+        return PartSum(self.value + other.value)
+
+
+def of_part(block: Block, state: tuple[Callable[[Block, State], Sum], State, Draw, Part]) -> PartSum[Sum]:
+    """Return the sum over a block's rows of a part."""
+    function, inner, draw, part = state
+    fit, held = draw.rows(block)
+    rows = np.flatnonzero(fit if part == "fit" else held)
+    if not rows.size:
+        return PartSum(None)
+    some = block.take(rows)
+    return PartSum(function(replace(some, y=_plain(some.y)), inner))
+
+
+def _plain(values: NDArray[Any]) -> NDArray[Any]:
+    """Return objects of one type, as a column with missing cells is read, in numpy's type for them."""
+    return np.array(values.tolist()) if values.dtype.kind == "O" else values

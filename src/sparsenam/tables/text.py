@@ -1,10 +1,20 @@
-"""Text that stands for something else (a missing cell, a number, a date), and names listed in messages."""
+"""Text that stands for something else: missing cells, numbers and dates in their ways of writing; lists of names.
+
+A column of text has one way of writing, found from all its cells: 1,234.5 or 1.234,50 €, 12 %, 12/31/2024 or
+31.12.2024. It is one that no cell contradicts. Where two ways are left that give different numbers ("1,234" alone is
+1234 or 1.234), the column is in doubt, and the fit says which was taken.
+"""
 
 from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
+from functools import partial
+from itertools import takewhile
+from typing import Literal, cast, get_args
 
 from sparsenam.errors import RowError
 
@@ -107,3 +117,173 @@ def numbered(names: list[str]) -> list[str]:
             candidate = f"{name} ({number})"
         result[candidate], last[name] = None, number
     return list(result)
+
+
+Writing = Literal["plain", "point", "comma", "point %", "comma %", "month first", "day first"]
+WRITINGS: tuple[Writing, ...] = get_args(Writing)
+Said = Literal["decimal comma", "decimal point", "day first", "month first"]
+# what a user may say of a column whose cells leave a doubt
+SAID: dict[Said, tuple[Writing, ...]] = {
+    "decimal comma": ("comma", "comma %"),
+    "decimal point": ("point", "point %"),
+    "day first": ("day first",),
+    "month first": ("month first",),
+}
+SHAPES: dict[Writing, str] = {
+    "plain": "numbers",
+    "point": "numbers written as 1,234.5",
+    "comma": "numbers written as 1.234,5",
+    "point %": "percentages written as 12.5 %",
+    "comma %": "percentages written as 12,5 %",
+    "month first": "dates written as 12/31/2024",
+    "day first": "dates written as 31/12/2024",
+}
+MONEY = r"(?:US\$|R\$|[$€£¥₹₽₩₺₴]|\b(?:USD|EUR|GBP|CHF|JPY|CNY|INR|CAD|AUD|SEK|NOK|DKK|PLN|CZK|BRL|MXN|ZAR)\b)"
+BLANK = "[ \u00a0\u202f]"  # also those that do not break a line
+
+
+def _pattern(thousands: str, decimal: str) -> re.Pattern[str]:
+    whole = rf"[1-9][0-9]{{0,2}}(?P<mark>{thousands}|['’]|{BLANK})[0-9]{{3}}(?:(?P=mark)[0-9]{{3}})*|0|[1-9][0-9]*"
+    number = rf"(?P<whole>{whole})?(?:{decimal}(?P<part>[0-9]*))?(?P<power>[eE][+-]?[0-9]{{1,3}})?"
+    sign = rf"(?P<minus>[+\-−])?{BLANK}*"
+    rest = rf"{BLANK}*{MONEY}?{BLANK}*(?P<percent>%)?{BLANK}*(?P<after>\))?"
+    return re.compile(rf"(?P<before>\()?{BLANK}*{sign}{MONEY}?{BLANK}*(?P<inner>[+\-−])?{number}{rest}")
+
+
+PATTERNS = {"point": _pattern(",", r"\."), "comma": _pattern(r"\.", ",")}
+DATE = re.compile(r"([0-9]{1,2})([/.\-])([0-9]{1,2})\2([0-9]{4}|[0-9]{2})(?:,?[ T]+(.+))?")
+YEAR_FIRST = re.compile(r"([0-9]{4})([/.])([0-9]{1,2})\2([0-9]{1,2})(?:,?[ T]+(.+))?")
+TIME = re.compile(r"([0-9]{1,2}):([0-9]{2})(?::([0-9]{2})(\.[0-9]{1,6})?)? ?([AaPp][Mm])?")
+PIVOT = 69  # 68 is 2068 and 69 is 1969, as POSIX has it
+
+
+def number_written(text: str, decimal: Literal["point", "comma"], is_percent: bool) -> float | None:
+    """Return the number that a text writes in one way, with a currency and brackets for a minus aside; or None."""
+    found = PATTERNS[decimal].fullmatch(text.strip())
+    if found is None or bool(found["percent"]) != is_percent or bool(found["before"]) != bool(found["after"]):
+        return None
+    minus, part = [mark for mark in (found["minus"], found["inner"], found["before"]) if mark], found["part"] or ""
+    if not (found["whole"] or part) or len(minus) > 1:
+        return None
+    whole = re.sub("[^0-9]", "", found["whole"] or "0")
+    number = float(f"{whole}.{part or '0'}{found['power'] or ''}")
+    return number if not minus or minus[0] == "+" else -number
+
+
+def date_written(text: str, month_first: bool) -> float | None:
+    """Return the days since 1970-01-01 of a date written with the year last, or first, or in ISO 8601; or None."""
+    text = text.strip()
+    year_first = YEAR_FIRST.fullmatch(text)
+    found = year_first or DATE.fullmatch(text)
+    if found is None:
+        return date_in(text)
+    if year_first is not None:
+        year, _, month, day, clock = year_first.groups()
+    else:
+        day, mark, month, year, clock = found.groups()
+        if (mark == "." and month_first) or (len(year) == 2 and mark != "/"):
+            return None
+        day, month = (month, day) if month_first else (day, month)
+    century = 0 if len(year) == 4 else 2000 if int(year) < PIVOT else 1900
+    hours = _time_of_day(clock)
+    try:
+        start = days_since_epoch(datetime(century + int(year), int(month), int(day), tzinfo=UTC))
+    except ValueError:
+        return None
+    return None if hours is None else start + hours / 24.0
+
+
+def _time_of_day(text: str | None) -> float | None:
+    """Return the hours since midnight of a time; 0 without any, None for what is none."""
+    if text is None:
+        return 0.0
+    found = TIME.fullmatch(text.strip())
+    if found is None:
+        return None
+    hour, minute, second = int(found[1]), int(found[2]), int(found[3] or 0)
+    if found[5] is not None:
+        if not 1 <= hour <= 12:
+            return None
+        hour = hour % 12 + 12 * (found[5].lower() == "pm")
+    if hour > 23 or minute > 59 or second > 59:
+        return None
+    return hour + minute / 60.0 + (second + float(found[4] or 0)) / 3600.0
+
+
+Parser = Callable[[str], float | None]
+NUMBERS: dict[Writing, Parser] = {
+    "plain": number_in,
+    "point": partial(number_written, decimal="point", is_percent=False),
+    "comma": partial(number_written, decimal="comma", is_percent=False),
+    "point %": partial(number_written, decimal="point", is_percent=True),
+    "comma %": partial(number_written, decimal="comma", is_percent=True),
+}
+DATES: dict[Writing, Parser] = {
+    "plain": date_in,
+    "month first": partial(date_written, month_first=True),
+    "day first": partial(date_written, month_first=False),
+}
+KINDS: tuple[tuple[Literal["number", "date"], dict[Writing, Parser]], ...] = (("number", NUMBERS), ("date", DATES))
+ALIKE: tuple[tuple[Writing, Writing], ...] = (("point", "comma"), ("point %", "comma %"), ("month first", "day first"))
+OTHERS: dict[Writing, Writing] = {one: other for both in ALIKE for one, other in (both, both[::-1])}
+
+
+@dataclass(frozen=True, slots=True)
+class WritingFound:
+    """What all cells of a column are and how they are written; ``doubt`` is one that reads differently otherwise."""
+
+    kind: Literal["number", "date"]
+    writing: Writing
+    doubt: str = ""
+
+
+def find_writing(values: Iterable[str], prefers_comma: bool = False) -> WritingFound | None:
+    """Return how different texts (k,) write numbers or dates, None where some text is neither in any one way.
+
+    Where cells leave it open, numbers have a decimal point unless the rest of the table ``prefers_comma``, and dates
+    begin with the month.
+    """
+    texts = list(values)
+    if not texts:
+        return None
+    for kind, parsers in KINDS:
+        read: dict[Writing, list[float]] = {
+            way: numbers for way, parse in parsers.items() if (numbers := _all(texts, parse)) is not None
+        }
+        if not read:
+            continue
+        way = next(iter(read))
+        if way != "plain" and prefers_comma and OTHERS[way] in read and OTHERS[way].startswith("comma"):
+            way = OTHERS[way]
+        other = read.get(OTHERS.get(way, way), read[way])
+        differs = (text for text, one, two in zip(texts, read[way], other, strict=True) if one != two)
+        return WritingFound(kind, way, "" if way == "plain" else next(differs, ""))
+    return None
+
+
+def _all(texts: list[str], parse: Parser) -> list[float] | None:
+    """Return the numbers of all texts, None where one is none."""
+    numbers = list(takewhile(lambda number: number is not None, map(parse, texts)))
+    return cast("list[float]", numbers) if len(numbers) == len(texts) else None
+
+
+def prefers_comma(columns: Iterable[Iterable[str]]) -> bool:
+    """Return whether some columns, each of different texts, have decimal commas beyond doubt, and none a point."""
+    marks = {way.writing.removesuffix(" %") for way in map(find_writing, columns) if way is not None and not way.doubt}
+    return "comma" in marks and "point" not in marks
+
+
+def likely(values: Iterable[str], among: Iterable[Writing] = WRITINGS) -> tuple[WritingFound | None, list[str]]:
+    """Return the way of writing in which most of different texts (k,) read, and those that do not; None for none."""
+    texts, best, rest, allowed = list(values), None, list(values), set(among)
+    for kind, parsers in KINDS:
+        for way, parse in parsers.items():
+            odd = [text for text in texts if parse(text) is None or (kind == "number" and has_leading_zero(text))]
+            if way in allowed and len(odd) < len(rest):
+                best, rest = WritingFound(kind, way), odd
+    return best, rest
+
+
+def parser_of(writing: Writing, *, is_date: bool) -> Parser:
+    """Return what reads the cells of a column that is written so."""
+    return (DATES if is_date else NUMBERS).get(writing, date_in if is_date else number_in)

@@ -2,26 +2,89 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from os import PathLike
 from pathlib import Path
-from typing import Literal, cast
+from typing import TYPE_CHECKING, Annotated, Literal, cast
 
-import torch
 from sklearn.base import BaseEstimator
 
-from sparsenam.errors import InputError, check_number, check_whole, check_word, describe
+from sparsenam.codec import Bounds, Count, Positive, Size, Via
+from sparsenam.errors import InputError, MissingTorchError, check_number, check_whole, check_word, describe
 from sparsenam.networks import ACTIVATION_NAMES, Hidden
 from sparsenam.penalties import Penalty
-from sparsenam.training.problem import Regularizers
-from sparsenam.training.run import TrainingPlan
 from sparsenam.training.solvers import Schedule, Solver, as_schedule, as_solver
 
+if TYPE_CHECKING:
+    import torch
+
+History = list[dict[str, float | int | None]]
+Loss = Annotated[float, Bounds(-1e308, math.inf)]  # before the first epoch it is infinite
 Penalize = Literal["subnetwork", "output", "function"]
 
 MINI_BATCH_EPOCHS, FULL_BATCH_EPOCHS = 100, 10_000
 MINI_BATCH_TOL, FULL_BATCH_TOL = 1e-4, 1e-8
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryEntry:
+    """The numbers of one epoch."""
+
+    epoch: Positive
+    loss: float
+    penalty: Size
+    validation: Loss | None
+    terms: Count
+    rate: Size
+    seconds: Size
+
+
+StoredHistory = Annotated[
+    History,
+    Via(
+        tuple[HistoryEntry, ...],
+        lambda history: tuple(HistoryEntry(**entry) for entry in history),
+        lambda entries: [asdict(entry) for entry in entries],
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Regularizers:
+    """What NAM uses against overfitting (Agarwal et al., 2021).
+
+    ``dropout`` sets hidden units to zero, ``feature_dropout`` whole terms; ``output_penalty`` is the weight of
+    the mean squared effect, ``weight_decay`` that of ½‖Θ‖².
+    """
+
+    dropout: float = 0.0
+    feature_dropout: float = 0.0
+    output_penalty: float = 0.0
+    weight_decay: float = 0.0
+
+    @property
+    def random(self) -> bool:
+        """Whether the objective changes from step to step."""
+        return self.dropout > 0 or self.feature_dropout > 0
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingPlan:
+    """How to train: the solver, its rate and batches, and when to stop."""
+
+    solver: Solver
+    schedule: Schedule
+    learning_rate: float
+    batch_size: int | None
+    max_epochs: int
+    patience: int
+    tol: float
+
+    def mini_batches(self, n_rows: int) -> bool:
+        """Return whether a step sees only some of the rows."""
+        return not self.solver.full_batch and self.batch_size is not None and self.batch_size < n_rows
 
 
 @dataclass(repr=False, eq=False)
@@ -134,6 +197,11 @@ class Network(BaseEstimator):
 
     def chosen_device(self) -> torch.device:
         """Return the device; ``"auto"`` takes CUDA where there is one."""
+        try:
+            import torch
+        except ImportError as error:
+            got, remedy = "an environment without it", 'pip install "sparsenam[networks]"'
+            raise MissingTorchError(describe("a network", "PyTorch, which trains it", got, remedy)) from error
         if not isinstance(self.device, str | torch.device):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise InputError(describe("device", "a name such as 'cpu'", repr(self.device), "use 'auto'"))
         if self.device == "auto":

@@ -12,31 +12,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sparsenam.families import Family
-from sparsenam.networks import Dropout, SubnetBank, UnitFunctions
+from sparsenam.networks import Dropout, SubnetBank
+from sparsenam.networks.stacked import UnitFunctions
 from sparsenam.penalties import Penalty, WeightedLasso
+from sparsenam.training.network import Regularizers
 from sparsenam.training.processes import ALONE, Processes
 from sparsenam.training.rows import BlockRows, TrainingRows
 
+NO_REGULARIZERS = Regularizers()
 CELLS_AT_ONCE = 2**26  # parameters × rows that one evaluation may touch: about 1 GB of hidden layers
-
-
-@dataclass(frozen=True, slots=True)
-class Regularizers:
-    """What NAM uses against overfitting (Agarwal et al., 2021).
-
-    ``dropout`` sets hidden units to zero, ``feature_dropout`` whole terms; ``output_penalty`` is the weight of
-    the mean squared effect, ``weight_decay`` that of ½‖Θ‖².
-    """
-
-    dropout: float = 0.0
-    feature_dropout: float = 0.0
-    output_penalty: float = 0.0
-    weight_decay: float = 0.0
-
-    @property
-    def random(self) -> bool:
-        """Whether the objective changes from step to step."""
-        return self.dropout > 0 or self.feature_dropout > 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -76,7 +60,7 @@ class Problem:
     weights: Tensor
     terms: NDArray[np.intp]
     n_terms: int
-    regularizers: Regularizers = Regularizers()
+    regularizers: Regularizers = NO_REGULARIZERS
     source: BlockRows | None = None
     processes: Processes = ALONE
 
@@ -210,7 +194,7 @@ class Problem:
         (by_theta,) = torch.autograd.grad(effects, leaf, by_effect)
         padding = self.bank.padding()
         if padding is not None:
-            by_theta = by_theta.masked_fill(padding.to(by_theta.device), 0.0)
+            by_theta = by_theta.masked_fill(torch.as_tensor(padding, device=by_theta.device), 0.0)
         return Gradient(float(loss), by_theta, by_score.sum(0))
 
     def _effects(self, theta: Tensor, rows: slice, dropout: Dropout | None) -> Tensor:

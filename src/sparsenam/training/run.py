@@ -9,34 +9,15 @@ from dataclasses import dataclass, replace
 from itertools import chain
 
 import numpy as np
-import torch
 
 from sparsenam.context import Clock, Context
-from sparsenam.training.checkpoint import History, Journal, read_journal, stored
-from sparsenam.training.descent import descend
-from sparsenam.training.loop import Pace, train
+from sparsenam.training.checkpoint import Journal, read_journal, stored
+from sparsenam.training.loop import Pace, descend, train
+from sparsenam.training.network import History, TrainingPlan
 from sparsenam.training.problem import Problem, proximal_step
-from sparsenam.training.solvers import Schedule, Solver
 from sparsenam.training.state import Epoch, Parameters, reactivated
 
 Validate = Callable[[Parameters], float]
-
-
-@dataclass(frozen=True, slots=True)
-class TrainingPlan:
-    """How to train: the solver, its rate and batches, and when to stop."""
-
-    solver: Solver
-    schedule: Schedule
-    learning_rate: float
-    batch_size: int | None
-    max_epochs: int
-    patience: int
-    tol: float
-
-    def mini_batches(self, n_rows: int) -> bool:
-        """Return whether a step sees only some of the rows."""
-        return not self.solver.full_batch and self.batch_size is not None and self.batch_size < n_rows
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -135,7 +116,7 @@ def _journals(
         for last in epochs:
             note = f"loss {last.loss:.4g}, {last.n_active} terms"
             context.progress.report("train", last.number, plan.max_epochs, note)
-            to_beat = torch.inf if best.validation is None else best.validation
+            to_beat = np.inf if best.validation is None else best.validation
             if validate is not None and (last.validation or 0.0) < to_beat:
                 best = last
             history.append(_numbers(last))

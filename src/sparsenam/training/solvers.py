@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Protocol, Self
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, Protocol, Self
 
 from sparsenam.errors import InputError, describe
 from sparsenam.penalties import Penalty, WeightedLasso
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,8 +61,8 @@ class Momentum:
     def move(self, gradient: Tensor, memory: Memory) -> Move:
         """Return the running mean, corrected for its start from zero."""
         count = memory.count + 1
-        mean = memory.tensors[0] if memory.tensors else torch.zeros_like(gradient)
-        mean = torch.lerp(mean, gradient, 1.0 - self.decay)
+        mean = memory.tensors[0] if memory.tensors else gradient.new_zeros(gradient.shape)
+        mean = mean.lerp(gradient, 1.0 - self.decay)
         return Move(mean / (1.0 - self.decay**count), None, Memory(count, (mean,)))
 
 
@@ -74,8 +74,8 @@ class Adagrad:
 
     def move(self, gradient: Tensor, memory: Memory) -> Move:
         """Return the gradient in its accumulated metric."""
-        squares = memory.tensors[0] if memory.tensors else torch.zeros_like(gradient)
-        squares = torch.addcmul(squares, gradient, gradient)
+        squares = memory.tensors[0] if memory.tensors else gradient.new_zeros(gradient.shape)
+        squares = squares.addcmul(gradient, gradient)
         return Move(gradient, 1.0 / (squares.sqrt() + self.epsilon), Memory(memory.count + 1, (squares,)))
 
 
@@ -98,9 +98,9 @@ class Adam:
         squared = gradient.square()
         if self.by_row:
             squared = squared.mean(1, keepdim=True)
-        mean, square = memory.tensors or (torch.zeros_like(gradient), torch.zeros_like(squared))
-        mean = torch.lerp(mean, gradient, 1.0 - self.mean_decay)
-        square = torch.lerp(square, squared, 1.0 - self.square_decay)
+        mean, square = memory.tensors or (gradient.new_zeros(gradient.shape), squared.new_zeros(squared.shape))
+        mean = mean.lerp(gradient, 1.0 - self.mean_decay)
+        square = square.lerp(squared, 1.0 - self.square_decay)
         scale = (square / (1.0 - self.square_decay**count)).sqrt_().add_(self.epsilon)
         return Move(mean / (1.0 - self.mean_decay**count), scale.reciprocal_(), Memory(count, (mean, square)))
 

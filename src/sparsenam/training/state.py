@@ -3,15 +3,42 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Self
+from typing import Annotated, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from sparsenam.codec import Count, Indices, Matrix, Size, Vector, Via
+from sparsenam.training.network import Loss
 from sparsenam.training.problem import Problem, proximal_step
 from sparsenam.training.solvers import Memory
+
+
+def as_numpy(tensor: Tensor) -> NDArray[np.float64]:
+    """Return the numbers of a tensor in memory of the processor, in double precision."""
+    return tensor.detach().cpu().double().numpy()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StoredMemory:
+    """A memory in a file: its numbers without their shapes, which follow from the solver."""
+
+    count: Count
+    numbers: tuple[Vector, ...]
+
+
+def _stored(memory: Memory) -> StoredMemory:
+    return StoredMemory(memory.count, tuple(as_numpy(tensor).ravel() for tensor in memory.tensors))
+
+
+def _remembered(stored: StoredMemory) -> Memory:
+    return Memory(stored.count, tuple(map(torch.as_tensor, stored.numbers)))
+
+
+Weights = Annotated[Tensor, Via(Matrix, as_numpy, torch.as_tensor)]
+Remembered = Annotated[Memory, Via(StoredMemory, _stored, _remembered)]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -21,10 +48,10 @@ class Parameters:
     ``last`` holds the parameters of all terms, shape (terms, size), as they were when the group of each became zero.
     """
 
-    theta: Tensor
-    intercept: Tensor
-    active: NDArray[np.intp]
-    last: Tensor
+    theta: Weights
+    intercept: Annotated[Tensor, Via(Vector, as_numpy, torch.as_tensor)]
+    active: Indices
+    last: Weights
 
     @classmethod
     def starting_from(cls, theta: Tensor, intercept: Tensor) -> Self:
@@ -42,15 +69,15 @@ class Parameters:
 class Epoch:
     """A report after one pass over the rows (one iteration of a full-batch solver)."""
 
-    number: int
-    loss: float
-    penalty: float
+    number: Count
+    loss: Loss
+    penalty: Size
     parameters: Parameters
-    memories: tuple[Memory, Memory] = field(default_factory=lambda: (Memory(), Memory()))
-    rate: float = 0.0
-    stationarity: float | None = None
-    validation: float | None = None
-    seconds: float = 0.0
+    memories: tuple[Remembered, Remembered] = field(default_factory=lambda: (Memory(), Memory()))
+    rate: Size = 0.0
+    stationarity: Size | None = None
+    validation: Loss | None = None
+    seconds: Size = 0.0
     whole: bool = True  # False when the time ran out within the epoch: such a state is not resumed from
 
     @property

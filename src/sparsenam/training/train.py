@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,15 +17,17 @@ from torch import Tensor
 from sparsenam.context import Context
 from sparsenam.errors import DivergenceError, InputError, describe
 from sparsenam.families import Family
-from sparsenam.networks import SubnetBank, UnitFunctions
+from sparsenam.families.custom import CustomFamily, trial_rows
+from sparsenam.networks import SubnetBank
+from sparsenam.networks.stacked import UnitFunctions
 from sparsenam.penalties import Penalty
 from sparsenam.tables import PreparedSample
 from sparsenam.training.checkpoint import epoch_of
-from sparsenam.training.network import Network, Penalize
-from sparsenam.training.problem import Problem, Regularizers
+from sparsenam.training.network import Network, Penalize, Regularizers, TrainingPlan
+from sparsenam.training.problem import Problem
 from sparsenam.training.processes import Processes, joined_processes
 from sparsenam.training.rows import BlockRows
-from sparsenam.training.run import Outcome, TrainingPlan, run
+from sparsenam.training.run import Outcome, run
 from sparsenam.training.state import Diverged, Parameters
 
 
@@ -50,7 +54,7 @@ class TrainedNetwork:
     """
 
     bank: SubnetBank
-    theta: Tensor
+    theta: NDArray[np.float64]
     active: NDArray[np.intp]
     intercept: NDArray[np.float64]
     norms: NDArray[np.float64]
@@ -61,7 +65,7 @@ def train_network(
     objective: Objective,
     network: Network,
     bank: SubnetBank,
-    theta: Tensor,
+    theta: NDArray[np.float64],
     context: Context,
     stage: str = "train",
     first_intercept: NDArray[np.float64] | None = None,
@@ -83,7 +87,7 @@ def _train(
     objective: Objective,
     network: Network,
     bank: SubnetBank,
-    theta: Tensor,
+    theta: NDArray[np.float64],
     context: Context,
     stage: str,
     first_intercept: NDArray[np.float64] | None,
@@ -112,7 +116,7 @@ def _train(
     plain_bank, plain, intercept = _plain(training, outcome.parameters)
     return TrainedNetwork(
         bank=plain_bank,
-        theta=plain,
+        theta=plain.double().cpu().numpy(),
         active=outcome.parameters.active,
         intercept=intercept.double().cpu().numpy(),
         norms=problem.norms(outcome.parameters.complete()),
@@ -152,9 +156,10 @@ def _together(
 
 
 def _pose(
-    objective: Objective, network: Network, bank: SubnetBank, theta: Tensor, *, single: bool
+    objective: Objective, network: Network, bank: SubnetBank, first_theta: NDArray[np.float64], *, single: bool
 ) -> tuple[Problem, Parameters]:
     prepared, family = objective.prepared, objective.family
+    _check_in_torch(family)
     # the noise of mini-batches is far above single precision's rounding; full batches have no noise
     kind, device = torch.float32 if single else torch.float64, network.chosen_device()
 
@@ -162,7 +167,7 @@ def _pose(
         return torch.as_tensor(array, dtype=kind, device=device)
 
     x = tensor(np.nan_to_num(prepared.x, nan=0.0) if np.isnan(prepared.x).any() else prepared.x)
-    theta = theta.to(device, kind)
+    theta = tensor(first_theta)
     posed: SubnetBank = bank
     if objective.penalize == "function":
         unit = UnitFunctions(bank)
@@ -183,6 +188,27 @@ def _pose(
     )
     intercept = tensor(family.best_constant(prepared.target, prepared.weights))
     return problem, Parameters.starting_from(theta, intercept)
+
+
+def _check_in_torch(family: Family) -> None:
+    """Raise unless the formulas of a custom loss give for tensors what they give for arrays."""
+    if not isinstance(family, CustomFamily):
+        return
+    arrays = trial_rows(family)
+    for name in ("loss", "gradient"):
+        method: Callable[..., Any] = getattr(family.custom, name)
+        where, remedy = f"{name} of family {type(family.custom).__name__}", "convert nothing"
+        try:
+            found: object = method(*(torch.as_tensor(array) for array in arrays))
+        except Exception as error:
+            expected, got = "formulas that serve torch tensors too", f"{type(error).__name__}: {error}"
+            remedy = "use array_api_compat.array_namespace(scores) for functions"
+            raise InputError(describe(where, expected, got, remedy)) from error
+        if not isinstance(found, Tensor):
+            raise InputError(describe(where, "a tensor for tensors", type(found).__name__, remedy))
+        if not np.allclose(method(*arrays), found.detach().numpy(), rtol=1e-6, atol=1e-9):
+            got = "others for scores between -2 and 2"
+            raise InputError(describe(where, "the same numbers in numpy and torch", got, "correct the formula"))
 
 
 def _split(problem: Problem, fraction: float, context: Context) -> tuple[Problem, Problem | None]:

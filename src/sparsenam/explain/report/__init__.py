@@ -1,7 +1,7 @@
 """The report: one HTML file that can be mailed, printed and kept, made from an explanation.
 
-Python draws every chart as SVG; the script adds the cursor with its read-out, zoom, search and order. The file asks
-the network for nothing, and its policy lets no script run but its one.
+Python draws every chart as SVG; the script adds the cursor with its read-out, zoom, search and order. The file loads
+nothing from the network, and its policy lets no script run but its own.
 """
 
 from __future__ import annotations
@@ -17,10 +17,8 @@ from string import Template
 from typing import Any
 
 from sparsenam.errors import InputError, describe
-from sparsenam.explain.charts import bent, named_outputs, thinned
 from sparsenam.explain.drawing import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILLION, YELLOW
 from sparsenam.explain.explanation import Explanation
-from sparsenam.explain.findings import Found
 from sparsenam.explain.local import LocalExplanation
 from sparsenam.explain.report.drawings import chart_constants, choice_data, shape_data
 from sparsenam.explain.report.edits import edits
@@ -38,7 +36,9 @@ from sparsenam.explain.report.sections import (
     summary,
 )
 from sparsenam.explain.report.svg import PENS, styles
+from sparsenam.explain.shapes import bent, named_outputs, thinned
 from sparsenam.files import said_by, write_atomically
+from sparsenam.findings import Found
 
 __all__ = ["render_report", "write_report"]
 
@@ -159,7 +159,7 @@ def _style() -> str:
 
 
 def _chosen_from(known: dict[str, Any] | None) -> dict[str, object] | None:
-    """Return the numbers from which the script tells what a threshold does; None where there are none."""
+    """Return the numbers from which the script derives what a threshold does; None where there are none."""
     if not known or "thresholds" not in known:
         return None
     return {"of": clean(str(known["of"])), **{key: known[key] for key in ("rows", "positive", "thresholds")}}

@@ -1,59 +1,42 @@
-"""The charts of the report: shapes, waterfalls, the cross-validation curve and the path."""
+"""The shapes of features in the report, which a script reads out and zooms, and the waterfalls of single rows."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
 
-from sparsenam.explain import charts
-from sparsenam.explain.drawing import Axis, alpha_axis, axis_over, percent
-from sparsenam.explain.explanation import Explanation, Feature, Level, Missing
-from sparsenam.explain.local import RowExplanation
+from sparsenam.explain.charts import Chart, shape_chart
+from sparsenam.explain.drawing import Axis, percent
+from sparsenam.explain.explanation import POINTWISE, Explanation, Feature, Level, Missing
 from sparsenam.explain.report import svg
 from sparsenam.explain.report.markup import Markup, clean, element, joined
 from sparsenam.explain.report.svg import UNITS, placed
-from sparsenam.explain.summary import Density
-from sparsenam.explain.text import (
-    MISSING,
-    SURVIVAL_UNITS,
-    TIMES,
-    abbreviations,
-    count_text,
-    number_text,
-    pair_text,
-    shorten,
-    signed_text,
-    whole_text,
-)
+from sparsenam.explain.shapes import EFFECT_MARGIN, axis_of, curve_bands, drawn_levels, effect_axis, has_levels
+from sparsenam.text import MISSING, abbreviations, count_text, signed_text, whole_text
 
 Ranks = Sequence[tuple[int, int | None]]  # each output with its rank among those shown, None for others
 PLOT, STRIP, GAP = 160.0, 24.0, 4.0  # heights in pixels: of a curve, of the rows below it, between them
 CURVE_SHARE, GUTTER = 0.8, 0.91  # of the width: the curve beside a missing cell's effect, and where that is drawn
 ROW, STEP_ROW, NAMES, COUNTS = 22.0, 24.0, 140.0, 52.0  # pixels
 NAME_LETTERS = 19  # of a level
-ROUNDING = 1e-9  # of an axis
 SPARE = 9  # labels of an axis at most
 DEEPEST = 1 / 16  # of the range of a curve, or of the part without tails, that a zoom shows
 FLATTEST = 1 / 6  # of the range of the effects
-CHOICE_HEIGHT = 200.0  # of the curve and the path
-NAME_DISTANCE = 0.075  # of the height, between two names beside the path
-NEAR_END = 0.3  # of the width: a word about a point nearer to an end goes inward
-SIZE_DISTANCE = 0.08  # of the width, between two numbers of columns
 
 
-def shape_chart(feature: Feature, shown: Sequence[int], explanation: Explanation) -> Markup:
+def draw_shape(feature: Feature, shown: Sequence[int], explanation: Explanation) -> Markup:
     """Return the drawing of a feature: of the outputs ``shown``, and hidden that of all others."""
     ranks = {output: rank for rank, output in enumerate(shown)}
     outputs = [(output, ranks.get(output)) for output in range(len(explanation.outputs))]
-    if charts.has_levels(feature):
+    if has_levels(feature):
         return _level_chart(feature, shown, outputs, explanation.units)
     return _curve_chart(feature, shown, outputs, explanation.units)
 
 
 def shape_data(feature: Feature, shown: Sequence[int], explanation: Explanation) -> dict[str, object]:
     """Return the numbers from which the script reads a drawing out, and the ticks to zoom with."""
-    effects = charts.effect_axis([feature], shown)
-    everything = charts.effect_axis([feature], range(len(explanation.outputs)))
+    effects = effect_axis([feature], shown)
+    everything = effect_axis([feature], range(len(explanation.outputs)))
     data: dict[str, object] = {
         "name": clean(feature.name),
         "entry": feature.entry,
@@ -61,13 +44,13 @@ def shape_data(feature: Feature, shown: Sequence[int], explanation: Explanation)
         "effects": _axis_data(effects) | {"levels": svg.tick_levels(everything, finest=FLATTEST)},
         "limits": _limits(feature, effects),
     }
-    if charts.has_levels(feature):
-        bars = [_level_data(level) for level in charts.drawn_levels(feature)]
+    if has_levels(feature):
+        bars = [_level_data(level) for level in drawn_levels(feature)]
         fixed = len(bars) if feature.kind == "ordered" else int(feature.missing is not None)
         return {**data, "bars": bars, "fixed": fixed}
     curve, density = feature.curve, feature.density
     assert curve is not None
-    whole, dense = charts.axis_of(feature, whole=True), charts.axis_of(feature, whole=False)
+    whole, dense = axis_of(feature, whole=True), axis_of(feature, whole=False)
     within = (whole,) if dense.high - dense.low > (whole.high - whole.low) / 2 else (whole, dense)
     deepest = DEEPEST * (within[-1].place(within[-1].high) - within[-1].place(within[-1].low))
     missing = None if feature.missing is None else Level(MISSING, feature.missing.effect, feature.missing.count)
@@ -85,11 +68,11 @@ def shape_data(feature: Feature, shown: Sequence[int], explanation: Explanation)
 
 def _limits(feature: Feature, axis: Axis) -> list[list[float | None]] | list[float]:
     """Return what a drawing of one output must hold beside the effects: a band's limits, point by point, or none."""
-    if charts.has_levels(feature):
-        known = any(level.deviation is not None for level in charts.drawn_levels(feature))
+    if has_levels(feature):
+        known = any(level.deviation is not None for level in drawn_levels(feature))
         return [axis.low, axis.high] if known else []
     curve = feature.curve
-    if curve is None or len(curve.effect[0]) > 1 or not (bands := charts.curve_bands(curve, 0)):
+    if curve is None or len(curve.effect[0]) > 1 or not (bands := curve_bands(curve, 0)):
         return []
     lower, upper = bands[0]
     return [_rounded([max(low, axis.low), min(high, axis.high)]) for low, high in zip(lower, upper, strict=True)]
@@ -101,39 +84,34 @@ def choice_data(explanation: Explanation, shown: Sequence[int]) -> list[dict[str
     choices = [list(shown), *([output] for output in range(count) if count > 1)]
     made: list[dict[str, object]] = []
     for outputs in choices:
-        axis = charts.effect_axis(explanation.features, outputs)
+        axis = effect_axis(explanation.features, outputs)
         made.append({"outputs": outputs, "levels": svg.tick_levels(axis, finest=1.0), **_axis_data(axis)})
     return made
 
 
 def chart_constants() -> dict[str, object]:
     """Return the sizes that the script needs to move what is drawn here."""
-    shares = {"share": CURVE_SHARE, "gutter": GUTTER, "margin": charts.EFFECT_MARGIN}
+    shares = {"share": CURVE_SHARE, "gutter": GUTTER, "margin": EFFECT_MARGIN}
     return {"units": UNITS, "row": ROW, "tick": svg.TICK_HEIGHT, **shares}
 
 
 def _curve_chart(feature: Feature, shown: Sequence[int], outputs: Ranks, units: str) -> Markup:
-    curve, missing = feature.curve, feature.missing
-    assert curve is not None
-    across, upward = charts.axis_of(feature, whole=True), charts.effect_axis([feature], shown)
+    chart, missing = shape_chart(feature, range(len(outputs)), whole=True), feature.missing
+    axes = across, upward = chart.across, effect_axis([feature], shown)
     base = PLOT + GAP + STRIP
-    bands: list[Markup] = []
     lines: list[Markup] = []
     dots: list[Markup] = []
-    for output, rank in outputs:
-        heights = [effect[output] for effect in curve.effect]
+    for line, (output, rank) in zip(chart.lines, outputs, strict=True):
         data = {"data_output": output, "hidden": rank is None}
-        if len(outputs) == 1:  # the bands of several would hide each other
-            for limits in charts.curve_bands(curve, output):
-                bands.append(svg.band(curve.x, limits, (across, upward), "limits", **data))
-        lines.append(svg.curve_line(curve.x, heights, (across, upward), f"line out-{rank or 0}", None, **data))
-        dots.append(placed(element("circle", {"class": f"dot out-{rank or 0}", "r": 4.5}), **data))
+        lines.append(svg.curve_line(line.x, line.y, axes, f"line out-{rank or 0}", "", **data))
+        dots.append(placed(element("circle", {"class": f"dot out-{rank or 0}", "r": 4.5}), name=None, **data))
+    bands = [svg.band(band, axes, "limits", data_output=0) for band in chart.bands]
     area = element(
         "svg",
         {"width": percent(1.0 if missing is None else CURVE_SHARE), "height": "100%"},
         element("rect", {"class": "area", "width": "100%", "height": "100%"}),
-        svg.stretched(*bands, *lines, *_veil(feature, across)),
-        *(() if feature.density is None else (_strip(feature.density, across),)),
+        svg.stretched(*bands, *lines, *_veil(chart)),
+        *((_strip(chart),) if chart.counts else ()),
         svg.line(0, base, "100%", base, "axis"),
         svg.bottom_axis(across, across.fitting(svg.NARROW), base, spare=SPARE),
     )
@@ -145,26 +123,22 @@ def _curve_chart(feature: Feature, shown: Sequence[int], outputs: Ranks, units: 
     return svg.chart(title, PLOT, (10, 22, base - PLOT + 22, 52), *parts, name="curve")
 
 
-def _veil(feature: Feature, across: Axis) -> list[Markup]:
-    """Return what makes a curve pale where hardly any rows speak for it."""
-    ends = charts.thin_spans(feature)
-    last = feature.density.edges[-1] if feature.density is not None else math.inf
-    first = feature.density.edges[0] if feature.density is not None else -math.inf
+def _veil(chart: Chart) -> list[Markup]:
+    """Return what makes a curve pale where there are hardly any rows, up to its ends."""
+    first, last = chart.counts[0][0] if chart.counts else -math.inf, chart.counts[-1][1] if chart.counts else math.inf
     found: list[Markup] = []
-    for start, stop in ends:
-        left = 0.0 if start <= first else UNITS * across.fraction(start)
-        right = UNITS if stop >= last else UNITS * across.fraction(stop)
+    for start, stop in chart.pale:
+        left = 0.0 if start <= first else UNITS * chart.across.fraction(start)
+        right = UNITS if stop >= last else UNITS * chart.across.fraction(stop)
         found.append(svg.rectangle(left, 0, right - left, UNITS, "thin"))
     return found
 
 
-def _strip(density: Density, across: Axis) -> Markup:
+def _strip(chart: Chart) -> Markup:
     """Return how often values occur, as bars below the curve."""
     steps: list[str] = []
-    for height, first, last in zip(
-        charts.density_heights(density, across), density.edges, density.edges[1:], strict=False
-    ):
-        left, right = (UNITS * min(max(across.fraction(edge), 0.0), 1.0) for edge in (first, last))
+    for start, stop, height in chart.counts:
+        left, right = (UNITS * min(max(chart.across.fraction(edge), 0.0), 1.0) for edge in (start, stop))
         if height and right > left:
             right -= min(1.4, 0.2 * (right - left))
             steps.append(f"M{round(left, 2):g} 1V{round(1 - height, 3):g}H{round(right, 2):g}V1z")
@@ -187,8 +161,8 @@ def _missing(missing: Missing, outputs: Ranks, upward: Axis) -> Markup:
 
 
 def _level_chart(feature: Feature, shown: Sequence[int], outputs: Ranks, units: str) -> Markup:
-    levels = charts.drawn_levels(feature)
-    across, height = charts.effect_axis([feature], shown), ROW * len(levels)
+    levels = drawn_levels(feature)
+    across, height = effect_axis([feature], shown), ROW * len(levels)
     missing = None if feature.missing is None else len(levels) - 1
     texts = abbreviations([level.name for level in levels], NAME_LETTERS)
     bars: list[Markup] = []
@@ -225,7 +199,7 @@ def _level_marks(
         box = (left, 0.18, max(right - left, 4.0), 0.64)
         bars.append(svg.rectangle(*box, kind, data_output=output, hidden=several))
         if level.deviation is not None and len(outputs) == 1:
-            half = charts.POINTWISE * level.deviation[output]
+            half = POINTWISE * level.deviation[output]
             ends = [UNITS * across.fraction(effect + side * half) for side in (-1.0, 1.0)]
             bars.append(svg.rectangle(ends[0], 0.46, ends[1] - ends[0], 0.08, "sure", data_output=output))
         if several and rank is not None:
@@ -241,116 +215,30 @@ def _level_labels(level: Level, text: str, *, is_missing: bool) -> Markup:
     return joined((name, svg.label("100%", y, whole_text(level.count), "end", "tick faint", dx=COUNTS)))
 
 
-def waterfall_chart(row: RowExplanation, output: int, units: str) -> Markup:
+def waterfall_chart(chart: Chart) -> Markup:
     """Return how one row's score comes about: from the intercept, each cell's share added in turn."""
-    steps = charts.waterfall(row, output)
-    first, last = row.intercept[output], row.score[output]
-    across = axis_over([first, last, *(step.stop for step in steps)], charts.EFFECT_MARGIN)
-    height = STEP_ROW * (len(steps) + 2)
-    bars: list[Markup] = []
+    across, bars = chart.across, chart.bars
+    height = STEP_ROW * len(bars)
+    boxes: list[Markup] = []
     labels: list[Markup] = []
-    for index, step in enumerate(steps, start=1):
-        left, right = sorted((UNITS * across.fraction(step.start), UNITS * across.fraction(step.stop)))
-        kind = "plus" if step.stop >= step.start else "minus"
-        bars.append(svg.rectangle(left, index + 0.17, max(right - left, 3.0), 0.66, kind))
-        labels.append(_step_labels(step, index, across))
-    if abs(first) < ROUNDING * (across.high - across.low):  # Cox's model has none, but for rounding
-        first = 0.0
-    start = "start: average row" if units == SURVIVAL_UNITS else "start: intercept"
-    total = (_total(start, first, 0, across), _total("score", last, len(steps) + 1, across))
+    for row, bar in enumerate(bars):
+        middle, is_sum = STEP_ROW * (row + 0.5), bar.pen is None
+        left, right = sorted((UNITS * across.fraction(bar.start), UNITS * across.fraction(bar.stop)))
+        if is_sum:
+            labels.append(placed(svg.rectangle(-2, middle - 9, 4, 18, "total"), x=across.percent(bar.stop)))
+        else:
+            boxes.append(svg.rectangle(left, row + 0.17, max(right - left, 3.0), 0.66, ("plus", "minus")[bar.pen or 0]))
+            link = svg.line(0, middle - STEP_ROW * 0.5 - 8, 0, middle + 8, "link")
+            labels.append(placed(link, x=across.percent(bar.start)))
+        full = f"{bar.name} = {bar.value}" if bar.value else bar.name
+        name = svg.label(-10, middle + 4, bar.label(22), "end", "level strong" if is_sum else "level", full=full)
+        end = across.percent(max(bar.start, bar.stop))
+        labels += [name, svg.label(end, middle + 4, bar.text, "start", "tick strong", dx=6 if is_sum else 5)]
     axis = svg.bottom_axis(across, across.fitting(svg.NARROW * 0.4, 4), height, rule=height)
-    parts = (axis, svg.stretched(*bars, rows=float(len(steps) + 2)), *labels, *total)
-    title = f"How the score of row {row.row} comes about, in {units}"
-    longest = max((len(signed_text(step.stop - step.start)) for step in steps), default=0)
+    parts = (axis, svg.stretched(*boxes, rows=float(len(bars))), *labels)
+    longest = max(len(bar.text) for bar in bars[1:-1] or bars)
     right = max(56, round(8 + svg.LETTER * longest))  # for the number behind the last bar
-    return svg.chart(title, height, (8, right, 22, 172), *parts, name="waterfall")
-
-
-def _step_labels(step: charts.Step, index: int, across: Axis) -> Markup:
-    middle = STEP_ROW * (index + 0.5)
-    name = shorten(f"{shorten(step.name, 11)} = {shorten(step.value, 8)}" if step.value else step.name, 22)
-    if TIMES in step.name and TIMES in step.value:  # two names leave no room for values
-        name = pair_text(*(shorten(part, 10) for part in step.name.split(TIMES, 1)))
-    full = f"{step.name} = {step.value}" if step.value else step.name
-    end = across.percent(max(step.start, step.stop))
-    link = placed(svg.line(0, middle - STEP_ROW * 0.5 - 8, 0, middle + 8, "link"), x=across.percent(step.start))
-    share = svg.label(end, middle + 4, signed_text(step.stop - step.start), "start", "tick strong", dx=5)
-    return joined((link, svg.label(-10, middle + 4, name, "end", "level", full=full), share))
-
-
-def _total(name: str, value: float, index: int, across: Axis) -> Markup:
-    y = STEP_ROW * (index + 0.5)
-    bar = placed(svg.rectangle(-2, y - 9, 4, 18, "total"), x=across.percent(value))
-    text = svg.label(across.percent(value), y + 4, number_text(value, 3), "start", "tick strong", dx=6)
-    return joined((svg.label(-10, y + 4, name, "end", "level strong"), bar, text))
-
-
-def loss_chart(curve: charts.LossCurve) -> Markup:
-    """Return the cross-validation curve with its standard errors; best and taken points are marked."""
-    across = alpha_axis(curve.alphas) or axis_over(curve.alphas)
-    upward = axis_over([*(curve.mean - curve.error), *(curve.mean + curve.error)], charts.EFFECT_MARGIN)
-    axes = (across, upward)
-    errors = [
-        svg.curve_line([alpha, alpha], [mean - error, mean + error], axes, "error")
-        for alpha, mean, error in zip(curve.alphas, curve.mean, curve.error, strict=True)
-    ]
-    sizes = [
-        svg.label(across.percent(alpha), -26, text, "middle", "tick faint")
-        for alpha, text in curve.size_labels(across, SIZE_DISTANCE)
-    ]
-    losses = svg.stretched(*errors, svg.curve_line(curve.alphas, curve.mean, axes, "line out-0"))
-    marks = [_choice(curve, index, text, axes) for index, text in curve.marks]
-    parts = (_alpha_axes(axes), svg.label(-6, -26, "kept", "end", "tick faint"), *sizes, losses, *marks)
-    title = "Cross-validation curve over the penalty weight"
-    return svg.chart(title, CHOICE_HEIGHT, (40, 14, 40, 58), *parts, name="losses")
-
-
-def _choice(curve: charts.LossCurve, index: int, text: str, axes: svg.Axes) -> Markup:
-    across, upward = axes
-    if not math.isfinite(curve.mean[index]):
-        return joined(())
-    # two labels side by side point away from each other
-    others = [other for other, _ in curve.marks if other != index]
-    place = across.fraction(float(curve.alphas[index]))
-    alone = "end" if place > 1 - NEAR_END else "start" if place < NEAR_END else "middle"
-    anchor = alone if not others else "end" if index < others[0] else "start"
-    if (anchor, alone) in {("start", "end"), ("end", "start")}:  # the other label has the better end
-        anchor = "middle"
-    height = upward.percent(float(curve.mean[index]), down=True)
-    drawn = placed(svg.mark(1 if text == "best" else 3, text), y=height)
-    parts = (svg.line(0, -4, 0, "100%", "chosen"), drawn, svg.label(0, -10, text, anchor, "tick strong"))
-    return placed(*parts, x=across.percent(float(curve.alphas[index])))
-
-
-def path_chart(path: charts.PathLines) -> Markup:
-    """Return each column's group norm over the penalty weight; the largest at the end are named."""
-    across = alpha_axis(path.alphas) or axis_over(path.alphas)
-    upward = axis_over([0.0, *path.norms.ravel()], 0.02)
-    axes = (across, upward)
-    ranks = {column: rank for rank, column in enumerate(path.named)}
-    lines: list[Markup] = []
-    for column in reversed(path.order):  # the large ones last, on top
-        name = f"line out-{ranks[column]}" if column in ranks else "line other"
-        lines.append(svg.curve_line(path.alphas, path.norms[:, column], axes, name, path.names[column]))
-    parts = [_alpha_axes(axes, svg.NARROW * 0.3), svg.stretched(*lines)]
-    ends = (path.norms[-1, path.named] - upward.low) / (upward.high - upward.low)
-    texts = abbreviations([path.names[column] for column in path.named], 14)
-    for column, name, end in zip(path.named, texts, charts.spread(ends, NAME_DISTANCE), strict=True):
-        full = path.names[column]
-        beside = (placed(svg.mark(ranks[column]), x=9), svg.label(18, 4, name, full=full))
-        parts.append(placed(placed(*beside, x="100%"), y=percent(1 - float(end))))
-    if path.taken is not None:
-        taken = (svg.line(0, 0, 0, "100%", "chosen"), svg.label(0, -8, "taken", "middle", "tick strong"))
-        parts.append(placed(*taken, x=across.percent(path.taken)))
-    title = "Norm of each column over the penalty weight"
-    return svg.chart(title, CHOICE_HEIGHT, (40, 118, 40, 58), *parts, name="path")
-
-
-def _alpha_axes(axes: svg.Axes, letters: float = svg.NARROW * 0.6) -> Markup:
-    across, upward = axes
-    below = svg.bottom_axis(across, across.fitting(letters), CHOICE_HEIGHT)
-    name = svg.label("100%", CHOICE_HEIGHT + 34, charts.ALPHA_LABEL, "end")
-    return joined((svg.left_axis(upward, upward.ticks(5)), below, name))
+    return svg.chart(chart.title, height, (8, right, 22, 172), *parts, name="waterfall")
 
 
 def _axis_data(axis: Axis) -> dict[str, object]:

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
-from sparsenam.explain.charts import EFFECT_MARGIN, thinned
 from sparsenam.explain.drawing import Axis, axis_over, percent
 from sparsenam.explain.explanation import Curve, EditRecord, Explanation
 from sparsenam.explain.report import svg
 from sparsenam.explain.report.markup import Markup, element, joined, name_element, note, section, table
 from sparsenam.explain.report.svg import placed
-from sparsenam.explain.text import NOTHING, count_text, number_text, shorten, signed_text
+from sparsenam.explain.shapes import EFFECT_MARGIN, thinned
+from sparsenam.text import NOTHING, count_text, number_text, shorten, signed_text
 
 HEIGHT = 72.0  # pixels of a drawing
 NARROW = 170.0 / svg.LETTER  # letters that it is wide enough for
@@ -32,7 +31,7 @@ def edits(explanation: Explanation) -> Markup:
     rows = [_row(edit, explanation.outputs)[:shown] for edit in explanation.edits]
     text = (
         "The model was changed after the fit, in this order. The certificate, the held-out losses and the path "
-        "speak of the model before. Dashed: the effect before the change; solid: after it."
+        "are those of the model before. Dashed: the effect before the change; solid: after it."
     )
     if with_loss:
         text += " The loss is the mean over rows that were given for it."
@@ -50,43 +49,35 @@ def _row(edit: EditRecord, outputs: Sequence[str]) -> tuple[str, ...]:
 
 def _drawing(edit: EditRecord, outputs: Sequence[str]) -> Markup:
     """Return the effect before and after, of the output that changed most where there are several."""
-    curves = [(curve, kind) for curve, kind in ((edit.before, "before"), (edit.after, "after")) if curve is not None]
+    curves = {kind: curve for kind, curve in (("before", edit.before), ("after", edit.after)) if curve is not None}
     if not curves:
         return joined((NOTHING,))
-    output = _most_changed(edit)
-    drawn = _levels(edit, output) if edit.levels else _lines(edit, output)
+    output = _most_changed(list(curves.values()))
+    drawn = _levels(edit.levels, curves, output) if edit.levels else _lines(edit, curves, output)
     what = "" if len(outputs) == 1 else f" on {outputs[output]}"
     after = "" if edit.after is not None else "; nothing is left of it"
     title = f"Effect of {edit.column}{what} before (dashed) and after (solid) the change{after}"
-    parts = [svg.chart(title, HEIGHT, (8, 10, 20, 46), *drawn, name="edit")]
-    if len(outputs) > 1:
-        parts.append(element("p", {"class": "facts-line"}, f"drawn for {outputs[output]}"))
-    return joined(parts)
+    chart = svg.chart(title, HEIGHT, (8, 10, 20, 46), *drawn, name="edit")
+    which = () if len(outputs) == 1 else (element("p", {"class": "facts-line"}, f"drawn for {outputs[output]}"),)
+    return joined((chart, *which))
 
 
-def _most_changed(edit: EditRecord) -> int:
-    """Return the output whose effect changed most."""
-    before, after = edit.before, edit.after
-    one = before if before is not None else after
-    assert one is not None
-    sizes = np.ptp(np.array(one.effect), axis=0)
-    if before is not None and after is not None:
-        x = np.unique(np.array([*before.x, *after.x]))
-        pairs = zip(zip(*before.effect, strict=True), zip(*after.effect, strict=True), strict=True)
-        sizes = np.array([_distance(x, before, after, old, new) for old, new in pairs])
-    return int(np.argmax(sizes))
+def _most_changed(curves: Sequence[Curve]) -> int:
+    """Return the output whose effect changed most, or varies most where there is one curve."""
+    if len(curves) == 1:
+        return int(np.argmax(np.ptp(np.array(curves[0].effect), axis=0)))
+    x = np.unique(np.concatenate([curve.x for curve in curves]))
+    old, new = (
+        np.array([np.interp(x, curve.x, column) for column in zip(*curve.effect, strict=True)]) for curve in curves
+    )
+    return int(np.argmax(np.abs(old - new).max(axis=1)))
 
 
-def _distance(x: NDArray[np.float64], before: Curve, after: Curve, old: Sequence[float], new: Sequence[float]) -> float:
-    return float(np.abs(np.interp(x, before.x, old) - np.interp(x, after.x, new)).max())
-
-
-def _lines(edit: EditRecord, output: int) -> list[Markup]:
-    curves = [(curve, kind) for curve, kind in ((edit.before, "before"), (edit.after, "after")) if curve is not None]
-    across = axis_over([x for curve, _ in curves for x in curve.x], kind="date" if edit.is_date else "number")
-    upward = axis_over([0.0, *(row[output] for curve, _ in curves for row in curve.effect)], EFFECT_MARGIN)
+def _lines(edit: EditRecord, curves: Mapping[str, Curve], output: int) -> list[Markup]:
+    across = axis_over([x for curve in curves.values() for x in curve.x], kind="date" if edit.is_date else "number")
+    upward = axis_over([0.0, *(row[output] for curve in curves.values() for row in curve.effect)], EFFECT_MARGIN)
     lines: list[Markup] = []
-    for curve, kind in curves:
+    for kind, curve in curves.items():
         single = thinned(Curve(curve.x, tuple((row[output],) for row in curve.effect)))
         heights = [row[0] for row in single.effect]
         lines.append(svg.curve_line(single.x, heights, (across, upward), f"edit-{kind}", kind))
@@ -94,40 +85,31 @@ def _lines(edit: EditRecord, output: int) -> list[Markup]:
     return [svg.left_axis(upward, upward.ticks(3)), svg.stretched(*lines), bottom]
 
 
-def _levels(edit: EditRecord, output: int) -> list[Markup]:
-    """Return a ring before and a dot after for each level, joined by a line; pointing at them says which it is."""
-    effects = [_by_level(edit.levels, curve, output) for curve in (edit.before, edit.after)]
-    moved = sorted(edit.levels, key=lambda level: -abs(effects[0].get(level, 0.0) - effects[1].get(level, 0.0)))
-    shown = [level for level in edit.levels if level in set(moved[:MOST_LEVELS])]
-    values = [effect[level] for effect in effects for level in shown if level in effect]
-    upward = axis_over([0.0, *values], EFFECT_MARGIN)
+def _levels(levels: Sequence[str], curves: Mapping[str, Curve], output: int) -> list[Markup]:
+    """Return a ring before and a dot after for each level, joined by a line; a hint names the level."""
+    effects: dict[str, dict[str, float]] = {level: {} for level in levels}
+    for kind, curve in curves.items():
+        for level, row in zip(levels, curve.effect, strict=True):
+            if math.isfinite(row[output]):
+                effects[level][kind] = row[output]
+    changes = {level: abs(known.get("before", 0.0) - known.get("after", 0.0)) for level, known in effects.items()}
+    moved = set(sorted(levels, key=lambda level: -changes[level])[:MOST_LEVELS])
+    shown = [level for level in levels if level in moved]
+    upward = axis_over([0.0, *(value for level in shown for value in effects[level].values())], EFFECT_MARGIN)
     parts = [svg.left_axis(upward, upward.ticks(3))]
-    places = [percent((place + 0.5) / len(shown)) for place in range(len(shown))]
-    parts += [placed(*_level(level, effects, upward), x=x) for level, x in zip(shown, places, strict=True)]
+    places = {level: percent((place + 0.5) / len(shown)) for place, level in enumerate(shown)}
+    parts += [placed(*_level(level, effects[level], upward), x=x) for level, x in places.items()]
     room = int(NARROW / len(shown))
     if room >= SHORTEST or all(len(level) <= room for level in shown):
-        parts += [
-            svg.label(x, HEIGHT + 14, shorten(level, room), "middle", full=level)
-            for level, x in zip(shown, places, strict=True)
-        ]
+        names = [(x, level, shorten(level, room)) for level, x in places.items()]
+        parts += [svg.label(x, HEIGHT + 14, text, "middle", full=level) for x, level, text in names]
     return parts
 
 
-def _by_level(levels: Sequence[str], curve: Curve | None, output: int) -> dict[str, float]:
-    """Return the effects of the levels that have one."""
-    found = () if curve is None else zip(levels, curve.effect, strict=True)
-    return {level: effect[output] for level, effect in found if math.isfinite(effect[output])}
-
-
-def _level(level: str, effects: Sequence[dict[str, float]], upward: Axis) -> list[Markup]:
-    old, new = (effect.get(level) for effect in effects)
-    texts = [f"{word} {signed_text(value)}" for word, value in (("before", old), ("after", new)) if value is not None]
+def _level(level: str, effects: Mapping[str, float], upward: Axis) -> list[Markup]:
+    texts = [f"{kind} {signed_text(value)}" for kind, value in effects.items()]
     hint = element("title", None, f"{level}: {', '.join(texts)}")
-    drawn: list[Markup] = []
-    if old is not None and new is not None:
-        drawn.append(svg.line(0, upward.percent(old, down=True), 0, upward.percent(new, down=True), "edit-move"))
-    for value, kind in ((old, "before"), (new, "after")):
-        if value is not None:
-            circle = {"class": f"edit-{kind}", "r": 4.0, "cy": upward.percent(value, down=True)}
-            drawn.append(element("circle", circle, hint))
-    return drawn
+    heights = {kind: upward.percent(value, down=True) for kind, value in effects.items()}
+    move = (svg.line(0, heights["before"], 0, heights["after"], "edit-move"),) if len(heights) == 2 else ()
+    dots = [element("circle", {"class": f"edit-{kind}", "r": 4.0, "cy": y}, hint) for kind, y in heights.items()]
+    return [*move, *dots]

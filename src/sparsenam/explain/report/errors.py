@@ -1,4 +1,4 @@
-"""What predictions are worth: calibration, ROC curve and a threshold to choose, residuals, survival curves."""
+"""How good predictions are: calibration, ROC curve and a threshold to choose, residuals, survival curves."""
 
 from __future__ import annotations
 
@@ -7,28 +7,31 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
+from sparsenam.explain.charts import Chart, Line, Mark
 from sparsenam.explain.drawing import Axis, axis_over
 from sparsenam.explain.explanation import Explanation
-from sparsenam.explain.report import svg
-from sparsenam.explain.report.markup import Markup, element, facts, joined, note, section, table
-from sparsenam.explain.report.svg import placed
-from sparsenam.explain.text import count_text, number_text, share_text, whole_text
+from sparsenam.explain.report.markup import Markup, element, facts, figure, joined, note, section, table
+from sparsenam.explain.report.svg import draw, line, placed
+from sparsenam.text import count_text, number_text, share_text, whole_text
 
 HEIGHT = 220.0  # pixels
 MARGIN = 0.05  # of the range of what is drawn
+SHARE = Axis(0.0, 1.0)
+DIAGONAL = Line((0.0, 1.0), (0.0, 1.0), None)
 RATIOS = {0.5: "half the hazard", 1.0: "the average row", 2.0: "twice the hazard"}
 MOMENTS = 5  # times of the table of survival
+LISTED = (0.5, 0.8, 0.9, 0.95)  # shares of the errors
 
 
 def performance(explanation: Explanation) -> Markup:
-    """Return how predictions compare with what came true; nothing where the model does not know."""
+    """Return how predictions compare with the target; nothing where that was not measured."""
     known: dict[str, Any] | None = explanation.card.get("performance")
     if not known:
         return joined(())
     stale = " The figures are those of the model before its edits." if explanation.edits else ""
     text = f"Measured on {whole_text(known['rows'])} {known['rows_are']}.{stale}"
-    drawn = _of_classes(known) if known["kind"] == "classes" else _of_numbers(known)
-    return section("errors", "Errors", note(text), drawn)
+    figures = _of_classes(known) if known["kind"] == "classes" else _of_numbers(known)
+    return section("errors", "Errors", note(text), element("div", {"class": "figures"}, *figures))
 
 
 def survival(explanation: Explanation) -> Markup:
@@ -37,37 +40,27 @@ def survival(explanation: Explanation) -> Markup:
     if not baseline or not baseline["times"]:
         return joined(())
     times, hazard = baseline["times"], baseline["hazard"]
-    across, upward = axis_over([0.0, *times]), Axis(0.0, 1.0)
-    lines: list[Markup] = []
-    ends: list[Markup] = []
-    for rank, (ratio, name) in enumerate(RATIOS.items()):
-        x, y = [0.0], [1.0]
-        for time, height in zip(times, hazard, strict=True):
-            x += [time, time]
-            y += [y[-1], math.exp(-ratio * height)]
-        lines.append(svg.curve_line(x, y, (across, upward), f"line out-{rank}", name))
-        key = element("svg", {"class": "key", "aria-hidden": "true"}, svg.line(0, 7, 34, 7, f"line out-{rank}"))
-        ends.append(element("li", None, key, f" {name}"))
-    parts = (*_axes(across, upward, "time →"), svg.stretched(*lines))
-    drawn = svg.chart(
-        "Survival over time of rows that differ in their hazard", HEIGHT, (16, 14, 40, 58), *parts, name="curves"
-    )
+    x = [0.0, *(time for time in times for _ in (0, 1))]  # a step at each time
+    lines = [
+        Line(x, [1.0, 1.0, *(math.exp(-ratio * height) for height in hazard for _ in (0, 1))][:-1], rank, name)
+        for rank, (ratio, name) in enumerate(RATIOS.items())
+    ]
+    title = "Survival over time of rows that differ in their hazard"
+    drawn = draw(Chart(title, axis_over([0.0, *times]), SHARE, ("time →", ""), lines), "curves", HEIGHT)
+    keys = [
+        element("svg", {"class": "key", "aria-hidden": "true"}, line(0, 7, 34, 7, f"line out-{one.pen}"))
+        for one in lines
+    ]
+    legend = [element("li", None, key, f" {one.name}") for key, one in zip(keys, lines, strict=True)]
     text = "Share without the event over time, for the average row and for rows of half and of twice its hazard."
-    figure = element(
-        "figure", None, drawn, element("ul", {"class": "legend"}, *ends), element("figcaption", None, text)
-    )
-    chooser = _chooser("time", "Time", 0, len(times) - 1, len(times) // 2)
-    return section(
-        "survival",
-        "Survival",
-        element("div", {"class": "figures"}, figure, element("div", None, chooser, _moments(times, hazard))),
-    )
+    curves = figure(joined((drawn, element("ul", {"class": "legend"}, *legend))), text)
+    beside = element("div", None, _chooser("time", "Time", len(times) - 1), _moments(times, hazard))
+    return section("survival", "Survival", element("div", {"class": "figures"}, curves, beside))
 
 
 def _moments(times: Sequence[float], hazard: Sequence[float]) -> Markup:
     """Return survival at a few times as a table."""
-    last = len(times) - 1
-    chosen = sorted({round(last * step / MOMENTS) for step in range(1, MOMENTS + 1)})
+    chosen = sorted({round((len(times) - 1) * step / MOMENTS) for step in range(1, MOMENTS + 1)})
     rows = [
         (number_text(times[index]), *(share_text(math.exp(-ratio * hazard[index])) for ratio in RATIOS))
         for index in chosen
@@ -75,90 +68,63 @@ def _moments(times: Sequence[float], hazard: Sequence[float]) -> Markup:
     return table("Share without the event", ("Time", *RATIOS.values()), rows, range(1, 4))
 
 
-def _of_classes(known: dict[str, Any]) -> Markup:
-    figures = [_calibration(known["calibration"], str(known["of"]))]
-    if "thresholds" not in known:
-        return element("div", {"class": "figures"}, *figures)
-    right, wrong = known["thresholds"]["right"], known["thresholds"]["wrong"]
-    positive, negative = max(int(known["positive"]), 1), max(int(known["rows"]) - int(known["positive"]), 1)
-    points = [(b / negative, a / positive) for a, b in zip(right, wrong, strict=True)] + [(0.0, 0.0)]
-    area = sum((x1 - x2) * (y1 + y2) / 2 for (x1, y1), (x2, y2) in pairwise(points))
-    unit = Axis(0.0, 1.0)
-    line = svg.curve_line([x for x, _ in points], [y for _, y in points], (unit, unit), "line out-0")
-    even = svg.curve_line([0.0, 1.0], [0.0, 1.0], (unit, unit), "line other")
-    at = placed(element("circle", {"class": "dot out-1", "r": 5}), name="threshold-dot", hidden=True)
-    parts = (*_axes(unit, unit, "share of the others called so →"), svg.stretched(even, line), at)
-    drawn = svg.chart("ROC curve", HEIGHT, (16, 14, 40, 58), *parts, name="roc")
-    text = (
-        f"ROC curve: upward the share of {known['of']!r} that is called so. Area {number_text(area, 3)}: 1 is perfect, "
-        "0.5 is chance."
-    )
-    chooser = _chooser("threshold", f"Call {known['of']!r} from", 0, len(right) - 1, len(right) // 2)
-    figures.append(element("figure", None, drawn, element("figcaption", None, text), chooser))
-    return element("div", {"class": "figures"}, *figures)
-
-
-def _calibration(found: dict[str, list[float]], name: str) -> Markup:
-    """Return what was predicted beside what came true: on the diagonal, probabilities mean what they say."""
-    unit = Axis(0.0, 1.0)
-    even = svg.curve_line([0.0, 1.0], [0.0, 1.0], (unit, unit), "line other")
-    line = svg.curve_line(found["predicted"], found["observed"], (unit, unit), "line out-0")
-    dots = [
-        placed(
-            svg.mark(0, f"predicted {share_text(x)}, came true {share_text(y)}, {count_text(int(count), 'row')}"),
-            x=unit.percent(x),
-            y=unit.percent(y, down=True),
-        )
+def _of_classes(known: dict[str, Any]) -> list[Markup]:
+    """Return calibration, and the ROC curve with a threshold to choose where the rows are known."""
+    found, name = known["calibration"], str(known["of"])
+    marks = [
+        Mark(x, y, 0, f"predicted {share_text(x)}, observed {share_text(y)}, {count_text(int(count), 'row')}")
         for x, y, count in zip(found["predicted"], found["observed"], found["counts"], strict=True)
     ]
-    parts = (*_axes(unit, unit, "predicted →"), svg.stretched(even, line), *dots)
-    drawn = svg.chart("Calibration", HEIGHT, (16, 14, 40, 58), *parts, name="calibration")
+    lines = (DIAGONAL, Line(found["predicted"], found["observed"]))
+    chart = Chart("Calibration", SHARE, SHARE, ("predicted →", ""), lines, marks=marks)
     text = (
-        f"Calibration of {name!r}: upward the share that came true. On the grey line probabilities mean what they say."
+        f"Calibration of {name!r}: observed share (upward) against predicted probability. On the grey line they agree."
     )
-    return element("figure", None, drawn, element("figcaption", None, text))
+    figures = [figure(draw(chart, "calibration", HEIGHT), text)]
+    if "thresholds" not in known:
+        return figures
+    right, wrong = known["thresholds"]["right"], known["thresholds"]["wrong"]
+    positive, negative = max(int(known["positive"]), 1), max(int(known["rows"]) - int(known["positive"]), 1)
+    x, y = [*(b / negative for b in wrong), 0.0], [*(a / positive for a in right), 0.0]
+    area = sum((x1 - x2) * (y1 + y2) / 2 for (x1, y1), (x2, y2) in pairwise(zip(x, y, strict=True)))
+    chart = Chart("ROC curve", SHARE, SHARE, ("false positive rate →", ""), (DIAGONAL, Line(x, y)))
+    dot = placed(element("circle", {"class": "dot out-1", "r": 5}), name="threshold-dot", hidden=True)
+    text = (
+        f"ROC curve: true positive rate of {name!r} (upward) against false positive rate. Area "
+        f"{number_text(area, 3)}: 1 is perfect, 0.5 is chance."
+    )
+    chooser = _chooser("threshold", f"Call {name!r} from", len(right) - 1)
+    return [*figures, figure(draw(chart, "roc", HEIGHT, dot), text, chooser)]
 
 
-def _of_numbers(known: dict[str, Any]) -> Markup:
-    figures: list[Markup] = []
+def _of_numbers(known: dict[str, Any]) -> list[Markup]:
+    """Return residuals over predictions, or how large errors are where the rows are not known, and some as numbers."""
     errors = known["errors"]
     if "points" in known:
-        predicted, residual = known["points"]["predicted"], known["points"]["residual"]
-        across, upward = axis_over(predicted, MARGIN), axis_over([0.0, *residual], MARGIN)
+        x, y = known["points"]["predicted"], known["points"]["residual"]
+        across, upward = axis_over(x, MARGIN), axis_over([0.0, *y], MARGIN)
         dots = [
-            element("circle", {"class": "point", "r": 2.5, "cx": across.percent(x), "cy": upward.percent(y, down=True)})
-            for x, y in zip(predicted, residual, strict=True)
+            element("circle", {"class": "point", "r": 2.5, "cx": across.percent(a), "cy": upward.percent(b, down=True)})
+            for a, b in zip(x, y, strict=True)
         ]
-        parts = (*_axes(across, upward, "predicted →"), *dots)
-        drawn = svg.chart("Residuals over predictions", HEIGHT, (16, 14, 40, 70), *parts, name="residuals")
-        text = "Residuals (what came true less what was predicted) over predictions. Look for a bend or a funnel."
-        figures.append(element("figure", None, drawn, element("figcaption", None, text)))
+        chart = Chart("Residuals over predictions", across, upward, ("predicted →", ""))
+        text = "Residuals (observed minus predicted) over predictions. Look for a bend or a funnel."
+        drawn = figure(draw(chart, "residuals", HEIGHT, *dots, left=70.0), text)
     else:
-        across, upward = axis_over([0.0, *errors["within"]], MARGIN), Axis(0.0, 1.0)
-        line = svg.curve_line(errors["within"], errors["share"], (across, upward), "line out-0")
-        parts = (*_axes(across, upward, "error of at most →"), svg.stretched(line))
-        drawn = svg.chart(
-            "Share of rows by the size of their error", HEIGHT, (16, 14, 40, 58), *parts, name="residuals"
-        )
-        figures.append(
-            element("figure", None, drawn, element("figcaption", None, "Share of rows by the size of their error."))
-        )
-    shown = [0.5, 0.8, 0.9, 0.95]
+        text, lines = "Share of rows by the size of their error", (Line(errors["within"], errors["share"]),)
+        chart = Chart(text, axis_over([0.0, *errors["within"]], MARGIN), SHARE, ("error of at most →", ""), lines)
+        drawn = figure(draw(chart, "residuals", HEIGHT), f"{text}.")
     listed = [
         (f"{share_text(share)} of the errors are within", number_text(within, 3))
         for share, within in zip(errors["share"], errors["within"], strict=True)
-        if any(abs(share - one) < 1e-9 for one in shown)
+        if any(abs(share - one) < 1e-9 for one in LISTED)
     ]
-    return element("div", {"class": "figures"}, *figures, element("div", None, facts(listed)))
+    return [drawn, element("div", None, facts(listed))]
 
 
-def _axes(across: Axis, upward: Axis, name: str) -> tuple[Markup, Markup, Markup]:
-    ticks = upward.ticks(5)
-    below = svg.bottom_axis(across, across.fitting(svg.NARROW * 0.55, 4), HEIGHT)
-    return svg.left_axis(upward, ticks), below, svg.label("100%", HEIGHT + 34, name, "end")
-
-
-def _chooser(name: str, label: str, low: int, high: int, at: int) -> Markup:
-    slider = element("input", {"type": "range", "id": name, "min": low, "max": high, "value": at})
+def _chooser(name: str, label: str, high: int) -> Markup:
+    """Return a slider from 0 to ``high`` that the script reads, and the place for its result."""
+    middle = (high + 1) // 2
+    slider = element("input", {"type": "range", "id": name, "min": 0, "max": high, "value": middle})
     labelled = element("label", None, element("span", None, label), " ", slider)
     return element("p", {"class": "chooser with-script"}, labelled, element("output", {"id": f"{name}-says"}))

@@ -7,7 +7,7 @@ of what adds and what takes, so that every scheme has its map.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 
 import numpy as np
@@ -18,10 +18,23 @@ from sparsenam.explain.drawing import percent
 from sparsenam.explain.explanation import Explanation
 from sparsenam.explain.pairs import Pair
 from sparsenam.explain.report import svg
-from sparsenam.explain.report.markup import Markup, clean, element, joined, name_element, note, section, table
+from sparsenam.explain.report.markup import (
+    Markup,
+    card,
+    check,
+    clean,
+    element,
+    in_numbers,
+    joined,
+    name_element,
+    note,
+    section,
+    select,
+    some,
+)
 from sparsenam.explain.report.svg import UNITS, placed
 from sparsenam.explain.surfaces import CellAxis, Surface, surface
-from sparsenam.explain.text import abbreviations, number_text, share_text, shorten, signed_text
+from sparsenam.text import abbreviations, number_text, shorten, signed_text
 
 Matrix = NDArray[np.float64]
 CELLS, CELLS_OF_SEVERAL = 40, 20  # along an axis of numbers, for one output and for several
@@ -29,13 +42,11 @@ HEIGHT, LEVEL_HEIGHT = 300.0, 26.0  # pixels: of a map of numbers, of a level at
 STEPS = 12  # colours on either side of 0
 VEILS = (0.72, 0.5, 0.25)  # how much of the paper covers a cell without rows, with few, with some
 FULL = (0.02, 0.3, 0.7)  # how full cells are at most that have these
-SEEN = 0.1  # how full a cell is at least that sets the scale of colours
 TABLE_CELLS = 7  # rows and columns of the table below a map
 NAMES = 112.0  # pixels for names of levels at the left
 NAME_LETTERS = 15
 LEAST_LETTERS = 8  # of a level's name below a map
 NARROW = 34.0  # letters that fit below a map on a small screen
-FEWEST_BEYOND = 0.005  # of the rows: fewer out of view are not mentioned
 LEAST = 0.5  # rows: a cell that a hat touches with less has none
 
 
@@ -92,25 +103,18 @@ def _surfaces(explanation: Explanation, pair: Pair, shown: Sequence[int]) -> lis
 def _card(index: int, pair: Pair, explanation: Explanation, shown: Sequence[int]) -> Markup:
     made = _surfaces(explanation, pair, shown)
     names = (name_element(pair.one.name), " × ", name_element(pair.other.name))
-    facts = f"pair · importance {number_text(pair.mean_absolute, 3)} · rank {index + 1} · {pair.reason}"
-    if made[0].beyond > FEWEST_BEYOND:
-        facts += f" · {share_text(made[0].beyond)} of the rows out of view"
-    parts = [facts]
+    facts = ("pair", f"importance {number_text(pair.mean_absolute, 3)}", f"rank {index + 1}", pair.reason)
+    parts = [" · ".join((*facts, *filter(None, [made[0].out_of_view])))]
     if len(shown) > 1:
         parts.append(element("span", {"class": "without-script"}, f" · drawn for {explanation.outputs[shown[0]]}"))
-    check = element("input", {"type": "checkbox", "class": "summed"})
-    controls = [element("label", {"class": "check"}, check, element("span", None, "Summed surface"))]
+    controls = [check("Summed surface", **{"class": "summed"})]
     if len(shown) > 1:
-        options = [
-            element("option", {"value": str(rank)}, explanation.outputs[output]) for rank, output in enumerate(shown)
-        ]
-        labelled = (element("span", None, "Output"), element("select", {"class": "of-output"}, *options))
-        controls.append(element("label", None, *labelled))
-    return element(
-        "article",
-        {"class": "card", "id": f"pair-{index}", "aria-labelledby": f"pair-{index}-name"},
-        element("h3", {"id": f"pair-{index}-name"}, *names),
-        element("p", {"class": "facts-line"}, *parts),
+        names_of = [explanation.outputs[output] for output in shown]
+        controls.append(select("Output", names_of, **{"class": "of-output"}))
+    return card(
+        f"pair-{index}",
+        names,
+        parts,
         element("div", {"class": "map-controls with-script"}, *controls),
         _chart(pair, made, explanation),
         element("div", {"class": "foot with-script"}, element("output", {"class": "readout"})),
@@ -126,7 +130,7 @@ def _chart(pair: Pair, made: Sequence[Surface], explanation: Explanation) -> Mar
     for rank, cells in enumerate(made):
         for kind, values in (("effect", cells.effect), ("total", cells.total)):
             hidden = rank > 0 or kind == "total"
-            drawn = (_layer(cells, values), _scale(_largest(cells, values), height))
+            drawn = (_layer(cells, values), _scale(cells.largest(values), height))
             attributes = {"class": "layer", "data_rank": rank, "data_surface": kind, "hidden": hidden}
             layers.append(element("g", attributes, *drawn))
     frame = element("rect", {"class": "area", "width": "100%", "height": "100%"})
@@ -141,23 +145,25 @@ def _chart(pair: Pair, made: Sequence[Surface], explanation: Explanation) -> Mar
 
 def _layer(cells: Surface, values: Matrix) -> Markup:
     """Return the cells in their colours, one path a colour."""
-    steps = np.clip(np.round(STEPS * values / _largest(cells, values)), -STEPS, STEPS).astype(int)
-    paths = _paths(cells, steps)
-    drawn = [
-        element("path", {"d": path, "class": f"{'p' if step > 0 else 'm'}{abs(step)}"})
-        for step, path in sorted(paths.items())
-        if step
-    ]
-    return svg.stretched(*drawn, shape_rendering="crispEdges")
+    steps = np.clip(np.round(STEPS * values / cells.largest(values)), -STEPS, STEPS).astype(int)
+    return _painted(cells, steps, {step: _colour(step) for step in np.unique(steps).tolist() if step})
+
+
+def _colour(step: int) -> str:
+    """Return the class of a colour: p1 to p12 for effects that add, m1 to m12 for those that take."""
+    return f"{'p' if step > 0 else 'm'}{abs(step)}" if step else "none"
 
 
 def _veil(cells: Surface) -> Markup:
     """Return what makes cells with few rows pale."""
     veils = np.searchsorted(FULL, cells.fullness, side="left")
-    paths = _paths(cells, veils)
-    drawn = [
-        element("path", {"d": path, "class": f"v{veil}"}) for veil, path in sorted(paths.items()) if veil < len(VEILS)
-    ]
+    return _painted(cells, veils, {veil: f"v{veil}" for veil in range(len(VEILS))})
+
+
+def _painted(cells: Surface, kinds: NDArray[np.intp], names: Mapping[int, str]) -> Markup:
+    """Return the cells of each kind that has a name as one path of that class."""
+    paths = _paths(cells, kinds)
+    drawn = [element("path", {"d": paths[kind], "class": name}) for kind, name in names.items() if kind in paths]
     return svg.stretched(*drawn, shape_rendering="crispEdges")
 
 
@@ -180,11 +186,6 @@ def _paths(cells: Surface, classes: NDArray[np.intp]) -> dict[int, str]:
     return {kind: "".join(steps) for kind, steps in found.items()}
 
 
-def _largest(cells: Surface, values: Matrix) -> float:
-    seen = np.abs(values[cells.fullness > SEEN]).max(initial=0.0)
-    return float(seen) or float(np.abs(values).max(initial=0.0)) or 1.0
-
-
 def _scale(largest: float, height: float) -> Markup:
     """Return which colour is which effect, below the map."""
     width = 100.0 / (2 * STEPS + 1)
@@ -196,7 +197,7 @@ def _scale(largest: float, height: float) -> Markup:
                 "width": f"{width:.3g}%",
                 "y": height + 52,
                 "height": 10.0,
-                "class": f"{'p' if step > 0 else 'm'}{abs(step)}" if step else "none",
+                "class": _colour(step),
             },
         )
         for step in range(-STEPS, STEPS + 1)
@@ -242,20 +243,13 @@ def _bottom(axis: CellAxis, height: float) -> Markup:
 
 def _numbers(pair: Pair, cells: Surface, output: str) -> Markup:
     """Return some cells as a table, for readers who do not see the map."""
-    rows, columns = (_some(len(axis.spans)) for axis in (cells.one, cells.other))
+    rows, columns = (some(len(axis.spans), TABLE_CELLS) for axis in (cells.one, cells.other))
     heads = [pair.name, *(cells.other.texts[column] for column in columns)]
     lines = [
         (cells.one.texts[row], *(signed_text(float(cells.effect[row, column])) for column in columns))
         for row in reversed(rows)
     ]
-    caption = f"Joint effect{f' on {output}' if output else ''} in some cells"
-    listed = table(caption, heads, lines, range(1, len(heads)))
-    return element("details", {"class": "numbers"}, element("summary", None, "Numbers"), listed)
-
-
-def _some(count: int) -> list[int]:
-    """Return some indices below a number, ends included."""
-    return sorted({round(step * (count - 1) / (TABLE_CELLS - 1)) for step in range(TABLE_CELLS)})
+    return in_numbers(f"Joint effect{f' on {output}' if output else ''} in some cells", heads, lines)
 
 
 def _axis_data(axis: CellAxis) -> dict[str, object]:

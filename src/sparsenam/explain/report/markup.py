@@ -1,4 +1,4 @@
-"""HTML and SVG text in which nothing a table says can become markup; tables and lists made of it."""
+"""HTML and SVG text in which no cell of a table can become markup; tables, lists, cards and controls made of it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import cast, final
 
-from sparsenam.explain.text import NOTHING, number_text
+from sparsenam.text import NOTHING, number_text
 
 # control characters, line separators, halves of surrogate pairs, marks that turn the direction of the text
 UNSHOWN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
@@ -61,6 +61,43 @@ def section(identifier: str, title: str, *children: str) -> Markup:
     return element("section", {"id": identifier, "aria-labelledby": f"{identifier}-title"}, heading, *children)
 
 
+def card(identifier: str, name: Sequence[str], facts: Sequence[str], *children: str) -> Markup:
+    """Return one card of a section: a name, a line of facts, and what it shows."""
+    heading = element("h3", {"id": f"{identifier}-name"}, *name)
+    attributes = {"class": "card", "id": identifier, "aria-labelledby": f"{identifier}-name"}
+    return element("article", attributes, heading, element("p", {"class": "facts-line"}, *facts), *children)
+
+
+def select(label: str, options: Iterable[str | tuple[str, str]], **attributes: str) -> Markup:
+    """Return a choice among (value, text); the value of a text alone is its number."""
+    pairs = [(str(index), one) if isinstance(one, str) else one for index, one in enumerate(options)]
+    listed = [element("option", {"value": value}, text) for value, text in pairs]
+    return labelled(label, element("select", attributes, *listed))
+
+
+def labelled(text: str, control: Markup) -> Markup:
+    """Return a control after its label."""
+    return element("label", None, element("span", None, text), control)
+
+
+def check(text: str, **attributes: str) -> Markup:
+    """Return a box to tick before its label."""
+    box = element("input", {"type": "checkbox", **attributes})
+    return element("label", {"class": "check"}, box, element("span", None, text))
+
+
+def in_numbers(caption: str, heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Markup:
+    """Return a drawing as a table to unfold, for readers who do not see it."""
+    listed = table(caption, heads, rows, range(1, len(heads)))
+    return element("details", {"class": "numbers"}, element("summary", None, "Numbers"), listed)
+
+
+def some(count: int, most: int) -> list[int]:
+    """Return up to so many indices below a number, ends included."""
+    steps = min(most, count)
+    return sorted({round(step * (count - 1) / max(steps - 1, 1)) for step in range(steps)})
+
+
 def note(*children: str) -> Markup:
     """Return a small paragraph that explains what follows."""
     return element("p", {"class": "note"}, *children)
@@ -74,35 +111,26 @@ def name_element(name: str) -> Markup:
 def table(caption: str, heads: Sequence[str], rows: Iterable[Sequence[str]], numbers: Sequence[int] = ()) -> Markup:
     """Return a table in a frame that scrolls on its own; ``numbers`` are the columns set to the right."""
     names = ["number" if index in numbers else None for index in range(len(heads))]
+
+    def line(row: Sequence[str]) -> Markup:
+        cells = zip(("th", *["td"] * len(row)), names, ("row", *[None] * len(row)), row, strict=False)
+        return element("tr", None, *(element(tag, {"class": name, "scope": of}, text) for tag, name, of, text in cells))
+
     head = [element("th", {"scope": "col", "class": name}, text) for name, text in zip(names, heads, strict=True)]
-    body = [
-        element(
-            "tr",
-            None,
-            *(
-                element("td" if index else "th", {"class": names[index], "scope": None if index else "row"}, cell)
-                for index, cell in enumerate(row)
-            ),
-        )
-        for row in rows
-    ]
-    inner = element(
-        "table",
-        None,
-        element("caption", None, caption),
-        element("thead", None, element("tr", None, *head)),
-        element("tbody", None, *body),
-    )
+    parts = element("thead", None, element("tr", None, *head)), element("tbody", None, *map(line, rows))
+    inner = element("table", None, element("caption", None, caption), *parts)
     return element("div", {"class": "scroll", "tabindex": "0", "role": "region", "aria-label": caption}, inner)
 
 
-def facts(pairs: Iterable[tuple[str, str]]) -> Markup:
-    """Return a list of names and what they are."""
-    return element(
-        "dl",
-        {"class": "facts"},
-        *(element("div", None, element("dt", None, name), element("dd", None, text)) for name, text in pairs),
-    )
+def figure(drawn: Markup, text: str, *more: Markup) -> Markup:
+    """Return a drawing with its caption, and ``more`` below."""
+    return element("figure", None, drawn, element("figcaption", None, text), *more)
+
+
+def facts(pairs: Iterable[tuple[str, str | None]]) -> Markup:
+    """Return a list of names and what they are, without those that are None."""
+    known = [(element("dt", None, name), element("dd", None, text)) for name, text in pairs if text is not None]
+    return element("dl", {"class": "facts"}, *(element("div", None, *pair) for pair in known))
 
 
 def setting_text(value: object) -> str:

@@ -1,4 +1,4 @@
-"""A model at a glance, for a notebook: a sentence, and what is kept with its size and its shape in small."""
+"""A model at a glance, for a notebook: a sentence, and a table of what is kept with a small drawing of each shape."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from itertools import pairwise
 
 import numpy as np
 
-from sparsenam.explain.charts import axis_of, bent, drawn_levels, effects_of, has_levels, named_outputs
 from sparsenam.explain.drawing import axis_over
 from sparsenam.explain.explanation import Explanation, Feature
 from sparsenam.explain.report.markup import Markup, element, name_element, table
 from sparsenam.explain.report.svg import polyline
-from sparsenam.explain.text import count_text, number_text, share_text, shorten
+from sparsenam.explain.shapes import axis_of, bent, drawn_levels, effects_of, has_levels, kept_text, named_outputs
+from sparsenam.text import number_text, share_text, shorten
 
 WIDTH, HEIGHT = 120.0, 28.0  # pixels of a small drawing
 MOST_COLUMNS = 25  # rows of the table
@@ -52,9 +52,7 @@ def at_a_glance(explanation: Explanation) -> Markup:
 
 def headline(explanation: Explanation) -> str:
     """Return what is kept, dropped and explained, in a sentence or two."""
-    kept, dropped = len(explanation.features), len(explanation.dropped)
-    pairs = f" and {count_text(len(explanation.pairs), 'pair')}" if explanation.pairs else ""
-    text = f"Keeps {kept} of {count_text(kept + dropped, 'column')}{pairs}."
+    text = f"Keeps {kept_text(explanation)}."
     return text if explanation.explained is None else f"{text} Explains {explanation.explained} of the held-out loss."
 
 

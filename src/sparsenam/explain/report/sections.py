@@ -5,26 +5,34 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from sparsenam.explain.charts import drawn_levels, has_levels, levels_note, loss_curve, path_lines, shown_output
-from sparsenam.explain.explanation import Curve, Explanation, Feature, Level
-from sparsenam.explain.findings import Finding
+from sparsenam.explain.charts import loss_chart, path_chart, shown_output, waterfall
+from sparsenam.explain.explanation import Explanation, Feature, Level
 from sparsenam.explain.local import Contribution, LocalExplanation, RowExplanation, describe_effect
 from sparsenam.explain.pairs import Pair
-from sparsenam.explain.report.drawings import loss_chart, path_chart, shape_chart, waterfall_chart
+from sparsenam.explain.report.drawings import draw_shape, waterfall_chart
 from sparsenam.explain.report.markup import (
     Markup,
+    card,
+    check,
     element,
     facts,
+    figure,
+    in_numbers,
     joined,
+    labelled,
     name_element,
     note,
     section,
+    select,
     setting_text,
     settings_table,
+    some,
     table,
 )
-from sparsenam.explain.report.svg import PENS, UNITS, mark, placed, rectangle, stretched
-from sparsenam.explain.text import (
+from sparsenam.explain.report.svg import PENS, UNITS, draw, mark, placed, rectangle, stretched
+from sparsenam.explain.shapes import drawn_levels, has_levels, kept_text, levels_note
+from sparsenam.findings import Finding
+from sparsenam.text import (
     MISSING,
     NOTHING,
     SURVIVAL_UNITS,
@@ -40,53 +48,63 @@ from sparsenam.explain.text import (
 
 MOST_HISTORY = 12
 MOST_TEXTS = 12  # sentences below a waterfall
+OPTIONAL = {  # columns of the table of what is kept that not every fit has, and what they are
+    "In folds": " In folds is the share of the folds, each fitted without some rows, that keep the column too.",
+    "In halves": " In halves is the share of random halves of the rows that keep it.",
+    "Why": "",
+}
 TABLE_POINTS = 9  # rows of a curve's table
 MOST_ROWS = 500  # rows of a table of levels
+CHOICE_HEIGHT = 200.0  # pixels of the cross-validation curve and the path
+ABOUT_RATIOS = (
+    "An effect of +0.69 doubles the hazard, one of \N{MINUS SIGN}0.69 halves it: the hazard ratio, compared with "
+    "the average row, is e to the power of the effect. "
+)
+ABOUT_BANDS = (
+    "The dark band about a curve holds the true curve at 95 % of its points, the light one all of it in 95 of 100 "
+    "studies like this one; thin lines on bars are the same for levels. "
+)
 
 
 def summary(explanation: Explanation) -> Markup:
     """Return what the model is, in a sentence and a few facts."""
     features, card = explanation.features, explanation.card
     count = len(features) + len(explanation.dropped)
-    joint = f" and {count_text(len(explanation.pairs), 'pair')}" if explanation.pairs else ""
-    lead: list[str] = [f"The model keeps {len(features)} of {count_text(count, 'column')}{joint}."]
+    lead: list[str] = [f"The model keeps {kept_text(explanation)}."]
     if features:
         names = [part for feature in features[:3] for part in (name_element(feature.name), ", ")]
         lead += [" Strongest: ", *names[:-1], "."]
     if explanation.edits:
         changes = element("a", {"href": "#edits"}, count_text(len(explanation.edits), "change"))
         lead += [" It was edited after the fit: ", changes, "."]
-    pairs = [("Task", str(explanation.task))]
-    if explanation.target is not None:
-        pairs.append(("Target", explanation.target))
-    pairs += [
+    fitted = _fitted(explanation)
+    pairs = [
+        ("Task", str(explanation.task)),
+        ("Target", explanation.target),
         ("Rows", _whole(card.get("rows"))),
         ("Columns", setting_text(card.get("columns"))),
         ("Kept", f"{len(features)} of {count}"),
         ("Effects are in", explanation.units or NOTHING),
+        ("Pairs", str(len(explanation.pairs)) if explanation.pairs else None),
+        (f"Held-out loss explained{fitted}", explanation.explained),
+        ("Outputs", setting_text(explanation.outputs) if len(explanation.outputs) > 1 else None),
     ]
-    if explanation.pairs:
-        pairs.append(("Pairs", str(len(explanation.pairs))))
-    if explanation.explained is not None:
-        pairs.append((f"Held-out loss explained{_fitted(explanation)}", explanation.explained))
-    if len(explanation.outputs) > 1:
-        pairs.append(("Outputs", setting_text(explanation.outputs)))
     if explanation.task != "survival":  # there it is part of the baseline hazard
         pairs.append(("Intercept", _by_output(explanation.outputs, explanation.intercept, 4)))
     scores: dict[str, object] = card.get("scores") or {}
     listed = [(name, setting_text(value)) for name, value in scores.items()]
-    below = (element("h3", None, f"Scores{_fitted(explanation)}"), facts(listed)) if listed else ()
+    below = (element("h3", None, f"Scores{fitted}"), facts(listed)) if listed else ()
     parts = (element("p", {"class": "lead"}, *lead), _notes(explanation), facts(pairs), *below)
     return section("summary", "Summary", *parts)
 
 
 def _fitted(explanation: Explanation) -> str:
-    """Return what to add to a heading that speaks of the fit and not of an edited model."""
+    """Return what to add to a heading about the fit and not about an edited model."""
     return ", before the edits" if explanation.edits else ""
 
 
 def _notes(explanation: Explanation) -> Markup:
-    """Return in a box what to know before trusting the choice; nothing where there is nothing to say."""
+    """Return in a box what to know before trusting the choice; nothing where there are no notes."""
     if not explanation.notes:
         return joined(())
     listed = [element("li", None, sentence) for sentence in explanation.notes]
@@ -96,14 +114,7 @@ def _notes(explanation: Explanation) -> Markup:
 
 def kept(explanation: Explanation) -> Markup:
     """Return the kept columns and the pairs with a bar for the importance of each."""
-    heads = ["Column", "Importance", "", "Share", "Variation", "Norm", "Entered", "In folds", "In halves", "Why"]
-    in_folds = any(feature.kept_in is not None for feature in explanation.features)
-    with_reason = any(part.reason for part in (*explanation.features, *explanation.pairs))
-    in_halves = any(feature.stability is not None for feature in explanation.features)
-    unused = [
-        head for head, used in (("In folds", in_folds), ("In halves", in_halves), ("Why", with_reason)) if not used
-    ]
-    shown = [index for index, head in enumerate(heads) if head not in unused]
+    heads = ("Column", "Importance", "", "Share", "Variation", "Norm", "Entered", *OPTIONAL)
     parts: list[tuple[str, Feature | Pair]] = [
         *((f"#feature-{index}", feature) for index, feature in enumerate(explanation.features)),
         *((f"#pair-{index}", pair) for index, pair in enumerate(explanation.pairs)),
@@ -111,28 +122,25 @@ def kept(explanation: Explanation) -> Markup:
     sizes = {link: size if math.isfinite(size := part.mean_absolute) else 0.0 for link, part in parts}
     parts.sort(key=lambda part: -sizes[part[0]])
     rows = [_kept_row(link, part, sizes[link], max(sizes.values()), sum(sizes.values())) for link, part in parts]
+    empty = {head for cell, head in enumerate(heads) if head in OPTIONAL and all(row[cell] == NOTHING for row in rows)}
+    shown = [cell for cell, head in enumerate(heads) if head not in empty]
     text = (
         "Importance is the mean absolute effect over the rows. Variation is its largest effect less its "
         "smallest. Norm is the size of the column's weights. Entered is its rank on the path: 1 came first."
     )
-    if in_folds:
-        text += " In folds is the share of the folds, each fitted without some rows, that keep the column too."
-    if in_halves:
-        text += " In halves is the share of random halves of the rows that keep it."
+    text += "".join(OPTIONAL[heads[cell]] for cell in shown if heads[cell] in OPTIONAL)
     if explanation.pairs:
         text += " A pair is what two columns do together beyond what either does alone."
-    numbers = tuple(range(2, 7 + in_folds + in_halves))
-    caption = (
-        "Kept columns and pairs, most important first" if explanation.pairs else "Kept columns, most important first"
-    )
-    listed = table(caption, [heads[index] for index in shown], [[row[cell] for cell in shown] for row in rows], numbers)
+    numbers = [place for place, cell in enumerate(shown) if place > 1 and heads[cell] != "Why"]
+    caption = f"Kept columns{' and pairs' if explanation.pairs else ''}, most important first"
+    listed = table(caption, [heads[cell] for cell in shown], [[row[cell] for cell in shown] for row in rows], numbers)
     return section("kept", f"Kept: {count_text(len(explanation.features), 'column')}", note(text), listed)
 
 
 def _kept_row(link: str, part: Feature | Pair, size: float, largest: float, total: float) -> tuple[str, ...]:
     """Return the cells of a column or a pair in the table of what is kept."""
     bar = stretched(rectangle(0, 0, UNITS * size / (largest or 1.0), 1, "bar"), rows=1.0)
-    norm, entry, kept_in, halves = (
+    norm, entry, *shares = (
         (part.norm, part.entry, part.kept_in, part.stability) if isinstance(part, Feature) else (None,) * 4
     )
     return (
@@ -143,8 +151,7 @@ def _kept_row(link: str, part: Feature | Pair, size: float, largest: float, tota
         number_text(part.variation, 3),
         number_text(norm, 3),
         NOTHING if entry is None else str(entry),
-        NOTHING if kept_in is None else share_text(kept_in),
-        NOTHING if halves is None else share_text(halves),
+        *(NOTHING if share is None else share_text(share) for share in shares),
         part.reason or NOTHING,
     )
 
@@ -158,11 +165,12 @@ def shapes(explanation: Explanation, shown: Sequence[int]) -> Markup:
         "Point at a drawing to read it; drag to zoom. With the keyboard: Tab to a drawing, arrows to move, "
         "+ and \N{MINUS SIGN} to zoom, 0 to reset, / to search."
     )
+    has_bands = any(feature.curve and feature.curve.deviation for feature in explanation.features)
     text = note(
         f"Each drawing shows what a column adds to the score, in {explanation.units or 'units of the score'}. "
         "The grey bars below a curve show where the rows are; where there are hardly any, the curve is pale. ",
-        _about_ratios(explanation),
-        _about_bands(explanation),
+        ABOUT_RATIOS if explanation.task == "survival" else "",
+        ABOUT_BANDS if has_bands and len(explanation.outputs) == 1 else "",
         element("span", {"class": "with-script"}, with_script),
     )
     cards = [_card(index, feature, explanation, shown) for index, feature in enumerate(explanation.features)]
@@ -172,54 +180,21 @@ def shapes(explanation: Explanation, shown: Sequence[int]) -> Markup:
     return section("shapes", "Shapes", text, controls, legend, grid, nothing)
 
 
-def _about_ratios(explanation: Explanation) -> str:
-    """Return what effects on the hazard mean, in a sentence; nothing for other models."""
-    if explanation.task != "survival":
-        return ""
-    return (
-        "An effect of +0.69 doubles the hazard, one of \N{MINUS SIGN}0.69 halves it: the hazard ratio, compared with "
-        "the average row, is e to the power of the effect. "
-    )
-
-
-def _about_bands(explanation: Explanation) -> str:
-    """Return what the shaded bands are, in a sentence; nothing where there are none."""
-    known = [feature.curve is not None and feature.curve.deviation is not None for feature in explanation.features]
-    if not any(known) or len(explanation.outputs) > 1:
-        return ""
-    return (
-        "The dark band about a curve holds the true curve at 95 % of its points, the light one all of it in 95 of 100 "
-        "studies like this one; thin lines on bars are the same for levels. "
-    )
-
-
 def _controls(explanation: Explanation) -> Markup:
     search = {"type": "search", "id": "search", "autocomplete": "off", "spellcheck": "false"}
     orders = {"importance": "importance", "name": "name", "entry": "entry on the path"}
     if all(feature.entry is None for feature in explanation.features):
         del orders["entry"]
-    parts = [_labelled("Search", element("input", search)), _labelled("Sort by", _select("order", orders))]
+    parts = [labelled("Search", element("input", search)), select("Sort by", orders.items(), id="order")]
     if len(explanation.outputs) > 1:
         together = "all" if len(explanation.outputs) <= len(PENS) else f"the {len(PENS)} strongest"
-        names = {str(choice): name for choice, name in enumerate((together, *explanation.outputs))}
-        parts.append(_labelled("Output", _select("output", names)))
+        parts.append(select("Output", (together, *explanation.outputs), id="output"))
     if any(has_levels(feature) and feature.kind != "ordered" for feature in explanation.features):
-        by = {"given": "effect", "count": "frequency"} if len(explanation.outputs) == 1 else {"count": "frequency"}
-        by = by if len(by) > 1 else {"given": "frequency", "effect": "effect"}
-        parts.append(_labelled("Levels by", _select("levels", by)))
-    same = element("input", {"type": "checkbox", "id": "same"})
-    parts.append(element("label", {"class": "check"}, same, element("span", None, "Same scale for all")))
-    parts.append(element("span", {"id": "found", "role": "status"}))
+        by_effect, by_count = {"given": "effect", "count": "frequency"}, {"given": "frequency", "effect": "effect"}
+        by = by_effect if len(explanation.outputs) == 1 else by_count
+        parts.append(select("Levels by", by.items(), id="levels"))
+    parts += [check("Same scale for all", id="same"), element("span", {"id": "found", "role": "status"})]
     return element("div", {"class": "controls with-script", "role": "search"}, *parts)
-
-
-def _labelled(text: str, control: Markup) -> Markup:
-    return element("label", None, element("span", None, text), control)
-
-
-def _select(identifier: str, options: dict[str, str]) -> Markup:
-    listed = [element("option", {"value": value}, text) for value, text in options.items()]
-    return element("select", {"id": identifier}, *listed)
 
 
 def _legend(explanation: Explanation, shown: Sequence[int]) -> Markup:
@@ -234,17 +209,15 @@ def _legend(explanation: Explanation, shown: Sequence[int]) -> Markup:
 
 
 def _card(index: int, feature: Feature, explanation: Explanation, shown: Sequence[int]) -> Markup:
-    heading = element("h3", {"id": f"feature-{index}-name"}, name_element(feature.name))
-    drawing = element("div", {"class": "shape"}, shape_chart(feature, shown, explanation))
+    drawing = element("div", {"class": "shape"}, draw_shape(feature, shown, explanation))
     read_out = element("output", {"class": "readout with-script"})
     button = element("button", {"type": "button", "class": "reset", "hidden": True}, "Reset zoom")
     foot = element("div", {"class": "foot with-script"}, read_out, button)
-    attributes = {"class": "card", "id": f"feature-{index}", "aria-labelledby": f"feature-{index}-name"}
-    parts = (heading, _facts(index, feature), drawing, foot, _numbers(feature, explanation))
-    return element("article", attributes, *parts, _not_drawn(feature))
+    parts = (drawing, foot, _numbers(feature, explanation), _not_drawn(feature))
+    return card(f"feature-{index}", [name_element(feature.name)], _facts(index, feature), *parts)
 
 
-def _facts(index: int, feature: Feature) -> Markup:
+def _facts(index: int, feature: Feature) -> list[str]:
     importance = number_text(feature.mean_absolute, 3)
     parts: list[str] = [f"{feature.kind_and_form} · importance {importance} · rank {index + 1}"]
     if text := levels_note(feature):
@@ -255,7 +228,7 @@ def _facts(index: int, feature: Feature) -> Markup:
         for name, share in strongest:
             parts += [name_element(name), f" ({number_text(share, 2)} of its effect)", ", "]
         parts.pop()
-    return element("p", {"class": "facts-line"}, *parts)
+    return parts
 
 
 def _numbers(feature: Feature, explanation: Explanation) -> Markup:
@@ -275,13 +248,13 @@ def _numbers(feature: Feature, explanation: Explanation) -> Markup:
         drawn = f"; {len(drawn_levels(feature)) - len(missing)} drawn" if levels_note(feature) else ""
         caption = f"{count} levels{drawn}" + (f"; {count - MOST_ROWS} not listed" if count > MOST_ROWS else "")
     else:
-        assert feature.curve is not None
-        points = table_points(feature.curve)
+        curve = feature.curve
+        assert curve is not None
+        points = [(curve.x[index], curve.effect[index]) for index in some(len(curve.x), TABLE_POINTS)]
         rows = [(value_text(x, feature.kind), *effect_texts(effect)) for x, effect in points]
         rows += [(MISSING, *effect_texts(cell.effect)) for cell in missing]
         heads, caption = ("Value", *effects), "Effects at some values"
-    listed = table(caption, heads, rows, range(1, len(heads)))
-    return element("details", {"class": "numbers"}, element("summary", None, "Numbers"), listed)
+    return in_numbers(caption, heads, rows)
 
 
 def _not_drawn(feature: Feature) -> Markup:
@@ -292,14 +265,6 @@ def _not_drawn(feature: Feature) -> Markup:
         return joined(())
     texts = [f"{level.name} {' / '.join(map(signed_text, level.effect))}" for level in levels]
     return element("p", {"class": "on-paper"}, f"Not drawn: {'; '.join(texts)}.")
-
-
-def table_points(curve: Curve) -> list[tuple[float, tuple[float, ...]]]:
-    """Return some points of the curve, ends included, evenly spread over its points."""
-    last = len(curve.x) - 1
-    count = min(TABLE_POINTS, last + 1)
-    chosen = sorted({round(step * last / max(count - 1, 1)) for step in range(count)})
-    return [(curve.x[index], curve.effect[index]) for index in chosen]
 
 
 def local_rows(local: LocalExplanation) -> Markup:
@@ -328,7 +293,7 @@ def _row_card(row: RowExplanation, local: LocalExplanation) -> Markup:
         {"class": "card"},
         element("h3", None, "Row ", element("bdi", {"class": "name"}, str(row.row))),
         element("p", {"class": "facts-line"}, *parts),
-        waterfall_chart(row, output, local.units),
+        waterfall_chart(waterfall(local, row, output)),
         element("ul", {"class": "texts"}, *texts),
     )
 
@@ -361,13 +326,13 @@ def dropped(explanation: Explanation) -> Markup:
 def selection(explanation: Explanation) -> Markup:
     """Return the cross-validation curve and the path; nothing when there is neither."""
     figures: list[Markup] = []
-    curve, path = loss_curve(explanation), path_lines(explanation, len(PENS))
-    if curve is not None and len(curve.alphas) > 1:
+    losses, path = loss_chart(explanation), path_chart(explanation, len(PENS))
+    if losses is not None and len(losses.errors) > 1:
         text = "Mean held-out loss with its standard error: lower is better. On top: columns kept."
-        figures.append(_figure(loss_chart(curve), text))
-    if path is not None and len(path.alphas) > 1:
+        figures.append(figure(draw(losses, "losses", CHOICE_HEIGHT), text))
+    if path is not None and len(path.lines) and len(path.lines[0].x) > 1:
         text = "Norm of each column as the penalty grows weaker. The largest are named."
-        figures.append(_figure(path_chart(path), text))
+        figures.append(figure(draw(path, "path", CHOICE_HEIGHT), text))
     if not figures:
         return joined(())
     title = f"How much to keep{_fitted(explanation)}"
@@ -383,32 +348,32 @@ def finding_section(finding: Finding) -> Markup:
 
 def model_card(explanation: Explanation) -> Markup:
     """Return the facts that let a reader judge and repeat the fit."""
-    card = explanation.card
-    seconds = card.get("seconds")
+    known = explanation.card
+    seconds = known.get("seconds")
     pairs = [
-        ("Estimator", setting_text(card.get("estimator"))),
-        ("Rows × columns", f"{_whole(card.get('rows'))} × {setting_text(card.get('columns'))}"),
-        ("Penalty weight α", setting_text(card.get("alpha"))),
-        ("Family", setting_text(card.get("family"))),
+        ("Estimator", setting_text(known.get("estimator"))),
+        ("Rows × columns", f"{_whole(known.get('rows'))} × {setting_text(known.get('columns'))}"),
+        ("Penalty weight α", setting_text(known.get("alpha"))),
+        ("Family", setting_text(known.get("family"))),
         ("Link", explanation.link),
         ("Time to fit", NOTHING if seconds is None else f"{number_text(seconds, 3)} s"),
-        ("Made", setting_text(card.get("created"))[:16].replace("T", " ")),
+        ("Made", setting_text(known.get("created"))[:16].replace("T", " ")),
     ]
-    certificate = settings_table(f"Certificate{_fitted(explanation)}", card.get("certificate"))
+    certificate = settings_table(f"Certificate{_fitted(explanation)}", known.get("certificate"))
     second = (
-        settings_table("Source of the rows", card.get("source")),
-        settings_table("Versions", card.get("versions")),
+        settings_table("Source of the rows", known.get("source")),
+        settings_table("Versions", known.get("versions")),
         certificate or note("No certificate of optimality was given."),
-        settings_table("Certificate of the pairs", card.get("pair_certificate")),
+        settings_table("Certificate of the pairs", known.get("pair_certificate")),
     )
-    parts = (settings_table("Settings", card.get("settings")), element("div", None, *second))
+    parts = (settings_table("Settings", known.get("settings")), element("div", None, *second))
     return section(
         "card", "Model card", facts(pairs), element("div", {"class": "tables"}, *parts), _history(explanation)
     )
 
 
 def _history(explanation: Explanation) -> Markup:
-    """Return the last epochs of a network; nothing for Cox's model, whose last of many small fits says nothing."""
+    """Return the last epochs of a network; nothing for Cox's model, which is the last of many small fits."""
     history = explanation.history[-MOST_HISTORY:]
     if not history or explanation.task == "survival":
         return joined(())
@@ -427,10 +392,6 @@ def _by_output(outputs: Sequence[str], values: Sequence[float], digits: int) -> 
     if len(texts) == 1:
         return texts[0]
     return ", ".join(f"{name}: {text}" for name, text in zip(outputs, texts, strict=True))
-
-
-def _figure(drawn: Markup, text: str) -> Markup:
-    return element("figure", None, drawn, element("figcaption", None, text))
 
 
 def _whole(value: float | None) -> str:

@@ -8,13 +8,15 @@ texts are written in octal where they are not letters or digits.
 from __future__ import annotations
 
 import re
+import struct
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from sparsenam.errors import describe
-from sparsenam.export.exporting import Matrix, Rows
+from sparsenam.export.exporting import Cell, Matrix, Rows
 from sparsenam.export.portable import (
     ExportError,
     PortableAxis,
@@ -24,8 +26,6 @@ from sparsenam.export.portable import (
     PortablePair,
     PortableTerm,
 )
-from sparsenam.export.targets.c_parts import AFTER_SCORES, LINKS, OPENING, RESERVED, SCORES
-from sparsenam.export.targets.c_running import compiler_of_headers, run_header
 from sparsenam.export.targets.code_parts import (
     by_number,
     by_text,
@@ -34,10 +34,41 @@ from sparsenam.export.targets.code_parts import (
     identifiers,
     in_comment,
     number_literal,
+    number_of_cell,
     prefixed,
+    program,
     refuse_options,
+    run,
+    scores_in,
+    sections,
+    template,
 )
 from sparsenam.tables.text import MARKERS
+
+# words of C and C++, and macros that are written small
+RESERVED = """
+alignas alignof and and_eq asm assert atomic auto bitand bitor bool break case catch char char16_t char32_t
+char8_t class co_await co_return co_yield compl complex concept const const_cast consteval constexpr constinit
+continue decltype default delete do double dynamic_cast else enum errno explicit export extern false far float
+for friend goto i386 if imaginary inline int interface linux long mutable namespace near new noexcept noreturn
+not not_eq nullptr operator or or_eq private protected public register reinterpret_cast requires restrict
+return short signed sizeof small static static_assert static_cast stderr stdin stdout struct switch template
+this thread_local throw true try typedef typeid typename typeof union unix unsigned using virtual void
+volatile wchar_t while xor xor_eq
+"""
+SCORES = """        double scores[U_OUTPUTS];
+        P_scores(&row, scores);
+        fwrite(scores, sizeof scores, 1, stdout);"""
+START = "int main(void) { P_run(); return 0; }\n"
+CODE = """        P_read(&kind, sizeof kind);
+        if (kind == 0) row.NAME = U_MISSING;
+        else if (kind == 1) row.NAME = P_text_NAME(P_read_text(text, sizeof text));
+        else if (kind == 2) row.NAME = P_number_NAME(P_read_number());
+        else row.NAME = kind == 5 ? U_UNKNOWN : P_truth_NAME(kind == 4);"""
+KINDS = {"missing": 0, "text": 1, "number": 2, "false": 3, "true": 4, "unknown": 5}
+
+
+PARTS = sections("model_parts.h.txt")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,13 +114,15 @@ def header(model: PortableModel, naming: Naming) -> str:
     lookups = [
         _lookup(column, member) for column, member in zip(model.columns, naming.members, strict=True) if _coded(column)
     ]
-    data = "\n\n".join([row, *lookups, _names(model), *terms, *pairs, _sums(model)])
-    guard = f"{naming.prefix.upper()}_H"
-    opening = OPENING.replace("WRITTEN_BY", in_comment(model.written_by))
-    markers = ", ".join(text_literal(marker) for marker in sorted(MARKERS))
-    body = filled("model.h.txt", data, MISSING_TEXTS=markers) + AFTER_SCORES[_kind(model)]
-    text = f"{opening}\n#ifndef {guard}\n#define {guard}\n\n{body}\n#endif\n"
-    return prefixed(text, naming.prefix)
+    data = "\n\n".join([row, *lookups, _names(model), *terms, *pairs])
+    parts = {
+        "WRITTEN_BY": in_comment(model.written_by),
+        "GUARD": f"{naming.prefix.upper()}_H",
+        "MISSING_TEXTS": ", ".join(text_literal(marker) for marker in sorted(MARKERS)),
+        "DATA": data,
+        "TASK": PARTS[f"task {_kind(model)}"],
+    }
+    return prefixed(filled(template("model.h.txt"), **parts, **_sums(model)), naming.prefix)
 
 
 def text_literal(text: str) -> str:
@@ -110,36 +143,20 @@ def _kind(model: PortableModel) -> str:
 
 
 def _row(model: PortableModel, naming: Naming) -> str:
-    counts = {
-        "OUTPUTS": len(model.outputs),
-        "COLUMNS": len(model.columns),
-        "EFFECTS": len(model.columns) + len(model.pairs),
-        "CLASSES": len(model.classes),
-    }
     units = {"number": "a number", "date": "days since 1970-01-01", "duration": "seconds", "category": "a code"}
     members, missing = list[str](), list[str]()
     for column, member in zip(model.columns, naming.members, strict=True):
         kind = "int" if _coded(column) else "double"
         members.append(f"    {kind} {member}; /* {in_comment(column.name)}: {units[column.kind]} */")
         missing.append(f"    row.{member} = {'U_MISSING' if _coded(column) else 'NAN'};")
-    if not members:
-        members, missing = ["    char unused;"], ["    row.unused = 0;"]
-    return "\n".join(
-        [
-            f"enum {{ {', '.join(f'U_{name} = {count}' for name, count in counts.items())} }};",
-            "",
-            "/* What the model reads of a row: NAN and U_MISSING are missing cells. */",
-            "typedef struct {",
-            *members,
-            "} P_row;",
-            "",
-            "static inline P_row P_missing_row(void)",
-            "{",
-            "    P_row row;",
-            *missing,
-            "    return row;",
-            "}",
-        ]
+    return filled(
+        PARTS["row"],
+        OUTPUTS=len(model.outputs),
+        COLUMNS=len(model.columns),
+        EFFECTS=len(model.columns) + len(model.pairs),
+        CLASSES=len(model.classes),
+        MEMBERS="\n".join(members) or "    char unused;",
+        MISSING="\n".join(missing) or "    row.unused = 0;",
     )
 
 
@@ -147,49 +164,27 @@ def _lookup(column: PortableColumn, member: str) -> str:
     """Return the functions that find the code of a level, by its text, its number or its truth value."""
     texts = sorted((text.encode("utf-8", "surrogatepass"), text, code) for text, code in by_text(column).items())
     numbers = sorted(by_number(column).items())
-    known_texts = [f"{{{text_literal(text)}, {code}}}" for _, text, code in texts]
-    known_numbers = [f"{{{number_literal(number)}, {code}}}" for number, code in numbers]
-    table = f"    static const P_known_number numbers[] = {{{', '.join(known_numbers or ['{0.0, 0}'])}}};"
-    false, true = ("U_UNKNOWN" if code is None else str(code) for code in (column.false, column.true))
-    return "\n".join(
-        [
-            f"/* Codes of {in_comment(column.name)}. */",
-            f"static inline int P_text_{member}(const char *text)",
-            "{",
-            f"    static const P_known_text texts[] = {{{', '.join(known_texts or ['{NULL, 0}'])}}};",
-            table,
-            f"    return P_code_of_text(texts, {len(texts)}, numbers, {len(numbers)}, text);",
-            "}",
-            "",
-            f"static inline int P_number_{member}(double number)",
-            "{",
-            table,
-            f"    return P_code_of_number(numbers, {len(numbers)}, number);",
-            "}",
-            "",
-            f"static inline int P_truth_{member}(int truth)",
-            "{",
-            f"    return truth ? {true} : {false};",
-            "}",
-        ]
+    false, true = ("U_UNKNOWN" if code is None else code for code in (column.false, column.true))
+    return filled(
+        PARTS["lookup"],
+        COLUMN=in_comment(column.name),
+        MEMBER=member,
+        TEXTS=", ".join(f"{{{text_literal(text)}, {code}}}" for _, text, code in texts) or "{NULL, 0}",
+        TEXT_COUNT=len(texts),
+        NUMBERS=", ".join(f"{{{number_literal(number)}, {code}}}" for number, code in numbers) or "{0.0, 0}",
+        NUMBER_COUNT=len(numbers),
+        TRUE=true,
+        FALSE=false,
     )
 
 
 def _names(model: PortableModel) -> str:
-    lists = {
-        "effect": effect_names(model),
-        "output": list(model.outputs),
-        "class": [str(each) for each in model.classes],
-    }
-    parts = list[str]()
-    for what, names in lists.items():
-        if names:
-            parts.append(
-                f"static inline const char *P_{what}_name(int place)\n{{\n    static const char *const names[] = "
-                f"{{{', '.join(map(text_literal, names))}}};\n"
-                f"    return place >= 0 && place < {len(names)} ? names[place] : NULL;\n}}"
-            )
-    return "\n\n".join(parts)
+    lists = {"effect": effect_names(model), "output": model.outputs, "class": [str(each) for each in model.classes]}
+    return "\n\n".join(
+        filled(PARTS["names"], WHAT=what, NAMES=", ".join(map(text_literal, names)), COUNT=len(names))
+        for what, names in lists.items()
+        if names
+    )
 
 
 def _table(kind: str, name: str, values: Sequence[Sequence[float]]) -> str:
@@ -211,39 +206,27 @@ def _read(column: PortableColumn, member: str, reads: str) -> str:
 
 def _term(place: int, term: PortableTerm, model: PortableModel, naming: Naming) -> str:
     column, member = model.columns[term.column], naming.members[term.column]
-    start = [
-        f"/* {in_comment(column.name)} */",
-        f"static inline void P_term_{place}(const P_row *row, double *total)",
-        "{",
-        _list("absent", term.absent),
-    ]
-    each = f"for (k = 0; k < {len(model.outputs)}; k++) total[k] +="
-    if isinstance(term, PortableCurve):
-        half = 1
-        while 2 * half - 1 < len(term.knots):
-            half *= 2
-        pieces = list(zip(term.anchors, *term.slopes, *term.bases, strict=True))
-        lines = [
-            _list("knots", term.knots, 2 * half - 1 - len(term.knots)),
-            _table("double", "pieces", pieces),
-            f"    double x = row->{member};",
-            "    int k;",
-            "    if (isfinite(x)) {",
-            f"        const double *piece = pieces[P_piece(knots, {half}, x)];",
-            "        double across = x - piece[0];",
-            f"        {each} P_product(piece[1 + k], across) + piece[{1 + len(model.outputs)} + k];",
-            "    } else {",
-            f"        {each} isnan(x) ? absent[k] : NAN;",
-            "    }",
-        ]
-    else:
-        lines = [
-            _table("double", "values", term.values),
-            f"    int code = {_read(column, member, term.reads)}, k;",
-            f"    const double *value = code >= 0 && code < {len(term.values)} ? values[code] : absent;",
-            f"    {each} value[k];",
-        ]
-    return "\n".join([*start, *lines, "}"])
+    shared: dict[str, object] = {
+        "COLUMN": in_comment(column.name),
+        "PLACE": place,
+        "ABSENT": _list("absent", term.absent),
+        "OUTPUTS": len(model.outputs),
+    }
+    if not isinstance(term, PortableCurve):
+        values, code = _table("double", "values", term.values), _read(column, member, term.reads)
+        return filled(PARTS["table"], **shared, VALUES=values, CODE=code, COUNT=len(term.values))
+    half = 1
+    while 2 * half - 1 < len(term.knots):
+        half *= 2
+    return filled(
+        PARTS["curve"],
+        **shared,
+        KNOTS=_list("knots", term.knots, 2 * half - 1 - len(term.knots)),
+        PIECES=_table("double", "pieces", list(zip(term.anchors, *term.slopes, *term.bases, strict=True))),
+        MEMBER=member,
+        HALF=half,
+        BASES=1 + len(model.outputs),
+    )
 
 
 def _side(axis: PortableAxis, name: str, model: PortableModel, naming: Naming) -> str:
@@ -255,47 +238,90 @@ def _side(axis: PortableAxis, name: str, model: PortableModel, naming: Naming) -
 
 
 def _pair(place: int, pair: PortablePair, model: PortableModel, naming: Naming) -> str:
-    names = [in_comment(model.columns[axis.column].name) for axis in pair.axes]
-    rows, width = len(pair.values[0]), len(model.outputs)
-    corners = [
-        f"values[{rows} * one.{i} + other.{j}][k]"
-        for i, j in (("low", "low"), ("low", "high"), ("high", "low"), ("high", "high"))
-    ]
-    return "\n".join(
-        [
-            f"/* {names[0]} and {names[1]} */",
-            f"static inline void P_pair_{place}(const P_row *row, double *total)",
-            "{",
-            _list("one_knots", pair.axes[0].knots),
-            _list("other_knots", pair.axes[1].knots),
-            _table("double", "values", [node for row in pair.values for node in row]),
-            _side(pair.axes[0], "one", model, naming),
-            _side(pair.axes[1], "other", model, naming),
-            "    int k;",
-            f"    for (k = 0; k < {width}; k++)",
-            f"        total[k] += P_bilinear(one.share, other.share, {', '.join(corners)});",
-            "}",
-        ]
+    one, other = pair.axes
+    rows, ends = len(pair.values[0]), ("low", "high")
+    return filled(
+        PARTS["pair"],
+        ONE=in_comment(model.columns[one.column].name),
+        OTHER=in_comment(model.columns[other.column].name),
+        PLACE=place,
+        ONE_KNOTS=_list("one_knots", one.knots),
+        OTHER_KNOTS=_list("other_knots", other.knots),
+        VALUES=_table("double", "values", [node for row in pair.values for node in row]),
+        ONE_PLACE=_side(one, "one", model, naming),
+        OTHER_PLACE=_side(other, "other", model, naming),
+        OUTPUTS=len(model.outputs),
+        CORNERS=", ".join(f"values[{rows} * one.{i} + other.{j}][k]" for i in ends for j in ends),
     )
 
 
-def _sums(model: PortableModel) -> str:
-    """Return the functions that add terms and pairs up, to scores and to effects."""
-    added = [f"    P_term_{place}(row, scores);" for place in range(len(model.terms))]
-    added += [f"    P_pair_{place}(row, scores);" for place in range(len(model.pairs))]
-    at = [f"    P_term_{place}(row, effects + {term.column} * U_OUTPUTS);" for place, term in enumerate(model.terms)]
-    at += [
-        f"    P_pair_{place}(row, effects + {len(model.columns) + place} * U_OUTPUTS);"
-        for place in range(len(model.pairs))
+def _sums(model: PortableModel) -> dict[str, str]:
+    """Return the parts of the functions that add terms and pairs up, to scores and to effects."""
+    names = [f"P_term_{place}" for place in range(len(model.terms))]
+    names += [f"P_pair_{place}" for place in range(len(model.pairs))]
+    places = [*(term.column for term in model.terms), *range(len(model.columns), len(model.columns) + len(model.pairs))]
+    effects = [f"    {name}(row, effects + {at} * U_OUTPUTS);" for name, at in zip(names, places, strict=True)]
+    return {
+        "INTERCEPT": _list("intercept", model.intercept),
+        "ADDED": "\n".join(f"    {name}(row, scores);" for name in names) or "    (void)row;",
+        "PARTS": "\n".join(effects) or "    (void)row;",
+        "LINK": PARTS[f"link {model.link}"],
+        "TIMES": _list("times", [time for time, _ in model.baseline] or [0.0]),
+        "HAZARDS": _list("hazards", [hazard for _, hazard in model.baseline] or [0.0]),
+        "EVENTS": str(len(model.baseline)),
+    }
+
+
+def compiler_of_headers() -> str:
+    """Return the compiler of C that there is; raise where there is none."""
+    return program("c", "cc", "gcc", "clang")
+
+
+def run_header(model: PortableModel, path: Path, rows: Rows, prefix: str, members: Sequence[str]) -> Matrix:
+    """Return the scores (rows, outputs) of a header; its names begin with the prefix, a row has the members."""
+    compiler = compiler_of_headers()
+    with TemporaryDirectory() as folder:
+        header, source, binary = (Path(folder) / name for name in ("model.h", "run.c", "run"))
+        header.write_bytes(path.read_bytes())
+        text = reader_of(model, "model.h", prefix, members) + prefixed(START, prefix)
+        source.write_text(text, encoding="ascii")
+        run("c", [compiler, "-std=c99", "-O1", str(source), "-o", str(binary), "-lm"])
+        found = run("c", [str(binary)], rows_as_bytes(model, rows))
+    return scores_in(found, model, rows)
+
+
+def reader_of(model: PortableModel, header: str, prefix: str, members: Sequence[str], answer: str = SCORES) -> str:
+    """Return functions that read rows from the standard input and write an answer to each."""
+    columns = zip(model.columns, members, strict=True)
+    lines = [
+        CODE.replace("NAME", member) if column.kind == "category" else f"        row.{member} = P_read_number();"
+        for column, member in columns
     ]
-    baseline = _list("times", [time for time, _ in model.baseline] or [0.0])
-    hazards = _list("hazards", [hazard for _, hazard in model.baseline] or [0.0])
-    text = SCORES.replace("INTERCEPT", _list("intercept", model.intercept)).replace("LINK", LINKS[model.link])
-    text = text.replace("    ADDED;", "\n".join(added) or "    (void)row;").replace(
-        "    PARTS;", "\n".join(at) or "    (void)row;"
-    )
-    return (
-        text.replace("    TIMES;", baseline)
-        .replace("    HAZARDS;", hazards)
-        .replace("EVENTS", str(len(model.baseline)))
-    )
+    return prefixed(filled(template("run.c.txt"), HEADER=header, READ="\n".join(lines), ANSWER=answer), prefix)
+
+
+def rows_as_bytes(model: PortableModel, rows: Rows) -> bytes:
+    """Return rows for `reader_of`: each begins with a 1, and a 0 comes after the last."""
+    parts = list[bytes]()
+    for row in rows:
+        parts.append(struct.pack("=i", 1))
+        for column in model.columns:
+            cell = row[column.name]
+            if column.kind == "category":
+                parts.append(_category(cell))
+            else:
+                parts.append(struct.pack("=d", number_of_cell(column.name, cell)))
+    return b"".join([*parts, struct.pack("=i", 0)])
+
+
+def _category(cell: Cell) -> bytes:
+    if cell is None:
+        return struct.pack("=i", KINDS["missing"])
+    if isinstance(cell, bool):
+        return struct.pack("=i", KINDS["true" if cell else "false"])
+    if isinstance(cell, str):
+        text = cell.encode("utf-8", "surrogatepass")
+        if b"\0" in text:  # no text of C, so no level either
+            return struct.pack("=i", KINDS["unknown"])
+        return struct.pack("=ii", KINDS["text"], len(text)) + text
+    return struct.pack("=id", KINDS["number"], float(cell))

@@ -6,36 +6,55 @@ import math
 import re
 import shutil
 import subprocess
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
 from importlib.resources import files as package_files
 from typing import Any
 
-from sparsenam.errors import describe
-from sparsenam.export.exporting import Cell
-from sparsenam.export.portable import ExportError, PortableColumn, PortableModel
-from sparsenam.tables.text import is_marker, number_in, numbered
+import numpy as np
 
-DATA = "@@DATA@@"
+from sparsenam.errors import describe
+from sparsenam.export.exporting import Cell, Matrix, Rows
+from sparsenam.export.portable import (
+    ExportError,
+    Label,
+    PortableColumn,
+    PortableCurve,
+    PortableModel,
+    PortablePair,
+    PortableTerm,
+)
+from sparsenam.tables.text import MARKERS, is_marker, number_in, numbered
+
 LONGEST_NAME = 40  # of an identifier, so that lines stay readable; names beyond it are cut and numbered
 SECONDS = 600.0  # after which a compiler or a program is given up
 
 
-def refuse_options(target: str, options: Mapping[str, Any], known: Iterable[str] = ()) -> None:
+def refuse_options(target: str, options: Mapping[str, Any], known: Sequence[str] = ()) -> None:
     """Raise for options that a target does not know."""
-    taken = sorted(known)
-    unknown = sorted(set(options) - set(taken))
+    unknown = sorted(set(options) - set(known))
     if unknown:
-        expected = f"options of {taken}" if taken else "no options"
+        expected = f"options among {list(known)}" if known else "no options"
         raise ExportError(describe(f"export to {target}", expected, f"the option(s) {unknown}", "leave them out"))
 
 
-def filled(name: str, data: str, **words: str) -> str:
-    """Return a template with words replaced and the data in its place; what the data say is never looked through."""
-    text = (package_files("sparsenam.export.targets") / "templates" / name).read_text("utf-8")
-    if words:
-        text = re.sub("|".join(words), lambda found: words[found[0]], text)
-    head, tail = text.split(DATA)
-    return head + data + tail
+@cache
+def template(name: str) -> str:
+    """Return the text of a template."""
+    return (package_files("sparsenam.export.targets") / "templates" / name).read_text("utf-8")
+
+
+@cache
+def sections(name: str) -> dict[str, str]:
+    """Return the sections of a template; each begins with a line @@title@@."""
+    parts = re.split("^@@([a-z ]+)@@\n", template(name), flags=re.MULTILINE)
+    return {title: text.strip("\n") for title, text in zip(parts[1::2], parts[2::2], strict=True)}
+
+
+def filled(text: str, **parts: object) -> str:
+    """Return the text of a template with parts in the places @@PART@@; what the parts say is never looked through."""
+    return re.sub("@@([A-Z_]+)@@", lambda found: str(parts[found[1]]), text)
 
 
 def number_literal(value: float) -> str:
@@ -44,6 +63,72 @@ def number_literal(value: float) -> str:
         remedy = "fit again on columns of a smaller range"
         raise ExportError(describe("model to export", "finite numbers", repr(value), remedy))
     return repr(float(value))
+
+
+@dataclass(frozen=True, slots=True)
+class Notation:
+    """How a language writes plain data, labels, a list of any length, a row of fixed length, and codes by key."""
+
+    literal: Callable[[Any], str]
+    label: Callable[[Label], str]
+    listed: Callable[[Iterable[str]], str]
+    row: Callable[..., str]
+    codes: Callable[[Iterable[tuple[str, int]]], str]
+    margin: str
+
+    def parts(self, model: PortableModel) -> dict[str, str]:
+        """Return the data of a module by their places in its template."""
+        names = effect_names(model)[len(model.columns) :]
+        return {
+            "WRITTEN_BY": self.literal(model.written_by),
+            "TASK": self.literal(model.task),
+            "FAMILY": self.literal(model.family),
+            "LINK": self.literal(model.link),
+            "OUTPUTS": self.listed(map(self.literal, model.outputs)),
+            "CLASSES": self.listed(map(self.label, model.classes)),
+            "INTERCEPT": self.numbers(model.intercept),
+            "MISSING_TEXTS": self.listed(map(self.literal, sorted(MARKERS))),
+            "COLUMNS": self.lines(map(self.column, model.columns)),
+            "TERMS": self.lines(map(self.term, model.terms)),
+            "PAIRS": self.lines(map(self.pair, names, model.pairs)),
+            "BASELINE": self.listed(map(self.numbers, model.baseline)),
+        }
+
+    def numbers(self, values: Iterable[float]) -> str:
+        """Return a list of numbers."""
+        return self.listed(map(number_literal, values))
+
+    def lines(self, parts: Iterable[str]) -> str:
+        """Return a list with a line for each part."""
+        start, end = self.row()
+        return f"{start}\n" + "".join(f"{self.margin}{part},\n" for part in parts) + end
+
+    def column(self, column: PortableColumn) -> str:
+        """Return a column: name, kind, codes of levels by text and by number, codes of False and True."""
+        texts = self.codes((self.literal(text), code) for text, code in by_text(column).items())
+        numbers = self.codes((number_literal(number), code) for number, code in by_number(column).items())
+        truths = self.literal((column.false, column.true))
+        return self.row(self.literal(column.name), self.literal(column.kind), texts, numbers, truths)
+
+    def term(self, term: PortableTerm) -> str:
+        """Return a term: what it reads, its column, knots, pieces or values by code, what an absent cell adds."""
+        if not isinstance(term, PortableCurve):
+            values = self.listed(map(self.numbers, term.values))
+            start = self.literal(term.reads), str(term.column), self.row()
+            return self.row(*start, values, self.numbers(term.absent))
+        across = zip(term.anchors, zip(*term.slopes, strict=True), zip(*term.bases, strict=True), strict=True)
+        pieces = [
+            self.row(number_literal(anchor), self.numbers(slopes), self.numbers(bases))
+            for anchor, slopes, bases in across
+        ]
+        knots, absent = self.numbers(term.knots), self.numbers(term.absent)
+        return self.row('"curve"', str(term.column), knots, self.listed(pieces), absent)
+
+    def pair(self, name: str, pair: PortablePair) -> str:
+        """Return a pair: name, two sides (column, what is read, nodes), values at nodes."""
+        sides = [self.row(str(axis.column), self.literal(axis.reads), self.numbers(axis.knots)) for axis in pair.axes]
+        values = self.listed(self.listed(map(self.numbers, row)) for row in pair.values)
+        return self.row(self.literal(name), *sides, values)
 
 
 def by_text(column: PortableColumn) -> dict[str, int]:
@@ -116,6 +201,11 @@ def program(target: str, *names: str) -> str:
             return found
     got, remedy = "a machine without it", "install it, or check the export where it runs"
     raise ExportError(describe(f"check of an export to {target}", f"the program {' or '.join(names)}", got, remedy))
+
+
+def scores_in(content: bytes, model: PortableModel, rows: Rows) -> Matrix:
+    """Return the scores (rows, outputs) that a program wrote as doubles, one after the other."""
+    return np.frombuffer(content, dtype="<f8").reshape(len(rows), len(model.outputs)).astype(np.float64)
 
 
 def run(target: str, command: Sequence[str], given: bytes = b"") -> bytes:

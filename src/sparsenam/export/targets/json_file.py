@@ -11,13 +11,12 @@ import numpy as np
 from sparsenam.errors import describe
 from sparsenam.export.exporting import Matrix, Rows
 from sparsenam.export.portable import ExportError, PortableModel
+from sparsenam.export.targets.code_parts import refuse_options
 
 
 def files(model: PortableModel, path: Path, options: Mapping[str, Any]) -> dict[Path, bytes]:
     """Return the JSON; it takes no options."""
-    if options:
-        got = f"the option(s) {sorted(options)}"
-        raise ExportError(describe("export to json", "no options", got, "leave them out"))
+    refuse_options("json", options)
     return {path: model.to_json().encode()}
 
 

@@ -21,6 +21,7 @@ import numpy as np
 from sparsenam.errors import describe
 from sparsenam.export.exporting import Matrix, Rows
 from sparsenam.export.portable import HIGHEST_EXPONENT, ExportError, Label, PortableModel
+from sparsenam.export.targets.code_parts import refuse_options
 from sparsenam.export.targets.pmml_effects import EffectWriter, apply, constant, field, sub
 from sparsenam.export.targets.typed_cells import cell_of, takes_texts
 
@@ -32,9 +33,7 @@ UNITS = {"date": "days since 1970-01-01", "duration": "seconds"}
 
 def files(model: PortableModel, path: Path, options: Mapping[str, Any]) -> dict[Path, bytes]:
     """Return the document; it takes no options."""
-    if options:
-        got = f"the option(s) {sorted(options)}"
-        raise ExportError(describe("export to pmml", "no options", got, "leave them out"))
+    refuse_options("pmml", options)
     _check(model)
     document = _document(model)
     indent(document, " ")

@@ -20,6 +20,7 @@ from sparsenam.export.portable import ExportError, PortableColumn, PortableModel
 from sparsenam.export.scorecard_bins import CardBins
 from sparsenam.export.scorecard_build import scorecard
 from sparsenam.export.scorecard_points import Part, Scorecard
+from sparsenam.export.targets.code_parts import refuse_options
 from sparsenam.tables.text import MARKERS
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def files(model: PortableModel, path: Path, options: Mapping[str, Any]) -> dict[
 
 def require_engine(path: Path, options: Mapping[str, Any]) -> None:
     """Refuse unknown options; the points are added up here."""
-    _refuse_unknown(options)
+    refuse_options("scorecard", options, OPTIONS)
 
 
 def scores(model: PortableModel, path: Path, rows: Rows, options: Mapping[str, Any]) -> Matrix:
@@ -59,15 +60,8 @@ def scores(model: PortableModel, path: Path, rows: Rows, options: Mapping[str, A
 
 
 def _card(model: PortableModel, options: Mapping[str, Any]) -> Scorecard:
-    _refuse_unknown(options)
+    refuse_options("scorecard", options, OPTIONS)
     return scorecard(model, **options)
-
-
-def _refuse_unknown(options: Mapping[str, Any]) -> None:
-    unknown = sorted(set(options) - set(OPTIONS))
-    if unknown:
-        expected = f"options among {list(OPTIONS)}"
-        raise ExportError(describe("export to scorecard", expected, str(unknown), "leave them out"))
 
 
 def workbook(card: Scorecard) -> bytes:

@@ -1,9 +1,13 @@
-"""SQL dialects that the tests run: how each writes names, texts and numbers, and reads the cells of a column."""
+"""SQL dialects: how each writes names, texts and numbers, and reads the cells of a column.
+
+The tests run those of DuckDB, PostgreSQL and SQLite; the others are written from the documentation of their engines.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import ClassVar
 
 from sqlglot import exp
@@ -56,8 +60,7 @@ class Dialect:
     def number(self, value: float) -> str:
         """Return a literal that is read back as the same double."""
         digits = repr(float(value))
-        digits = digits if "e" in digits else f"{digits}e0"
-        return f"({digits})" if digits.startswith("-") else digits
+        return in_brackets(digits if "e" in digits else f"{digits}e0")
 
     def label(self, value: Label) -> str:
         if isinstance(value, bool):
@@ -94,12 +97,16 @@ class Dialect:
     def text_cell(self, column: str, truth: tuple[str, str] | None) -> str:
         """Return a column's text, NULL where it is missing, and the given texts of truth values."""
         text = self.as_text(column)
-        cases = f"WHEN {self.trimmed(text)} IN ({', '.join(self.text(mark) for mark in sorted(MARKERS))}) THEN NULL"
+        cases = f"WHEN {self.is_marker(text)} THEN NULL"
         if truth is not None:
             found = f"{self.is_truth(column)} AND " if self.is_truth(column) else ""
             for name, level in zip(("false", "true"), truth, strict=True):
                 cases += f" WHEN {found}{text} = {self.text(name)} THEN {self.text(level)}"
         return f"CASE {cases} ELSE {text} END"
+
+    def is_marker(self, text: str) -> str:
+        """Return a condition that a text says that the cell is missing."""
+        return f"{self.trimmed(text)} IN ({', '.join(self.text(mark) for mark in sorted(MARKERS))})"
 
     def is_truth(self, column: str) -> str:
         """Return a condition that the column is one of truth values; empty where that cannot be asked."""
@@ -195,8 +202,7 @@ class SQLite(Dialect):
         digits = repr(float(value))
         if sum(character.isdigit() for character in digits.split("e")[0]) > 15:
             digits = f"{value:.17g}"  # SQLite before 3.43 reads one in 20,000 shortest forms as a neighbour
-        digits = digits if "e" in digits or "." in digits else f"{digits}.0"
-        return f"({digits})" if digits.startswith("-") else digits
+        return in_brackets(digits if "e" in digits or "." in digits else f"{digits}.0")
 
     def for_constants(self, count: int) -> Dialect:
         return ManySQLite() if count > 2_000 else self
@@ -220,12 +226,10 @@ class SQLite(Dialect):
 
     def _else_endless(self, column: str) -> str:
         """Return the end of a CASE: missing cells are NULL, anything else is infinite and gives no score."""
-        marks = ", ".join(self.text(mark) for mark in sorted(MARKERS))
-        return f"WHEN {column} IS NULL OR {self.trimmed(column)} IN ({marks}) THEN NULL ELSE 9e999 END"
+        return f"WHEN {column} IS NULL OR {self.is_marker(column)} THEN NULL ELSE 9e999 END"
 
     def text_cell(self, column: str, truth: tuple[str, str] | None) -> str:
-        marks = ", ".join(self.text(mark) for mark in sorted(MARKERS))
-        return f"CASE WHEN {self.trimmed(column)} IN ({marks}) THEN NULL ELSE {column} END"
+        return f"CASE WHEN {self.is_marker(column)} THEN NULL ELSE {column} END"
 
     def number_in(self, text: str) -> tuple[str, str]:
         zero = f"LTRIM({text}, '+-' || {self.blanks()}) GLOB '0[0-9]*'"
@@ -247,6 +251,81 @@ class ManySQLite(SQLite):
 
     def number(self, value: float) -> str:
         return f"IFNULL({super().number(value)}, 0)"
+
+
+class BigQuery(Dialect):
+    """BigQuery, as documented."""
+
+    name, double, longest_name, most_columns = "bigquery", "FLOAT64", 300, 10_000
+
+    def number_cell(self, column: str) -> str:
+        number = self.as_double(column)
+        return f"CASE WHEN IS_NAN({number}) THEN NULL ELSE {number} END"
+
+
+class Snowflake(Dialect):
+    """Snowflake, as documented; quoted names keep their case."""
+
+    name, text_type, folds = "snowflake", "VARCHAR", False
+
+    def number(self, value: float) -> str:
+        return f"CAST('{float(value)!r}' AS DOUBLE)"
+
+    def date_cell(self, column: str) -> str:
+        micros = f"DATE_PART(EPOCH_MICROSECOND, CAST({column} AS TIMESTAMP_NTZ))"
+        return f"CAST({micros} AS DOUBLE) / {self.number(MICROSECONDS)}"
+
+
+class SQLServer(Dialect):
+    """SQL Server from 2022 on, as documented: no NaN, no truth values but bits, texts compared by their bytes."""
+
+    name, double, text_type, truth_as_numbers, longest_name = "tsql", "FLOAT", "NVARCHAR(MAX)", True, 128
+
+    def text(self, value: str) -> str:
+        return f"N{super().text(value)}"
+
+    def label(self, value: Label) -> str:
+        return f"CAST({int(value)} AS BIT)" if isinstance(value, bool) else super().label(value)
+
+    def as_text(self, expression: str) -> str:
+        return f"{super().as_text(expression)} COLLATE Latin1_General_100_BIN2"
+
+    def trimmed(self, text: str) -> str:
+        return f"TRIM({' + '.join(f'NCHAR({ord(blank)})' for blank in BLANKS)} FROM {text})"
+
+    def number_cell(self, column: str) -> str:
+        return self.as_double(column)
+
+    def date_cell(self, column: str) -> str:
+        since = f"DATEDIFF_BIG(MICROSECOND, '1970-01-01', CAST({column} AS DATETIME2))"
+        return f"{since} / {self.number(MICROSECONDS)}"
+
+    def number_in(self, text: str) -> tuple[str, str]:
+        number, trimmed = f"TRY_CAST({text} AS FLOAT)", self.trimmed(text)
+        zero = " AND ".join(f"{trimmed} NOT LIKE '{sign}0[0-9]%'" for sign in ("", "-", "+"))
+        return f"{number} IS NOT NULL AND {zero}", number
+
+
+class Spark(Dialect):
+    """Spark SQL, as documented."""
+
+    name, most_columns = "spark", 10_000
+
+    def trimmed(self, text: str) -> str:
+        return f"TRIM(BOTH {self.blanks()} FROM {text})"
+
+    def is_truth(self, column: str) -> str:
+        return f"TYPEOF({column}) = 'boolean'"
+
+
+DIALECTS: Mapping[str, Dialect] = MappingProxyType(
+    {kind.name: kind() for kind in (DuckDB, PostgreSQL, SQLite, BigQuery, Snowflake, SQLServer, Spark)}
+)
+
+
+def in_brackets(digits: str) -> str:
+    """Return a number with brackets about it where it is negative."""
+    return f"({digits})" if digits.startswith("-") else digits
 
 
 def tree(x: str, bounds: Sequence[str], leaves: Sequence[str]) -> str:

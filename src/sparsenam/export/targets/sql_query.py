@@ -6,19 +6,27 @@
 from __future__ import annotations
 
 import re
+import sqlite3
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
+from datetime import datetime, timedelta
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, cast
 
+import numpy as np
+
 from sparsenam.errors import describe, nearest
-from sparsenam.export.exporting import Matrix, Rows
-from sparsenam.export.portable import HIGHEST_EXPONENT, ExportError, PortableCurve, PortableModel
-from sparsenam.export.targets.sql_dialects import Dialect, Names, cut
-from sparsenam.export.targets.sql_other_dialects import DIALECTS
-from sparsenam.export.targets.sql_run import require_database, run_query
+from sparsenam.export.exporting import Cell, Matrix, Rows
+from sparsenam.export.portable import HIGHEST_EXPONENT, ExportError, PortableColumn, PortableCurve, PortableModel
+from sparsenam.export.targets.code_parts import refuse_options
+from sparsenam.export.targets.sql_dialects import DIALECTS, MICROSECONDS, Dialect, Names, cut
 from sparsenam.export.targets.sql_stages import Columns, Stages
 
+OPTIONS = ("dialect", "table", "key", "effects")
+EPOCH = datetime(1970, 1, 1)
 LOWEST_EXPONENT = -700.0  # e⁻⁷⁰⁰ is the smallest mean; below e⁻⁷⁰⁸ PostgreSQL fails
 
 
@@ -52,22 +60,35 @@ def files(model: PortableModel, path: Path, options: Mapping[str, Any]) -> dict[
 
 def require_engine(path: Path, options: Mapping[str, Any]) -> None:
     """Raise unless the query's dialect is that of an engine that is here."""
-    require_database(path, read_options(options).dialect.name)
+    dialect = read_options(options).dialect.name
+    if dialect not in ("duckdb", "sqlite"):
+        remedy = f"run it in {dialect}, or check an export for duckdb or sqlite"
+        raise _refusal(f"check of {path}", "SQL for duckdb or sqlite", f"SQL for {dialect}", remedy)
+    if dialect == "duckdb" and find_spec("duckdb") is None:
+        got, remedy = "an environment without duckdb", "pip install duckdb"
+        raise _refusal(f"check of {path}", "the engine DuckDB", got, remedy)
 
 
 def scores(model: PortableModel, path: Path, rows: Rows, options: Mapping[str, Any]) -> Matrix:
     """Return the scores (rows, outputs) of the written query, run by DuckDB or SQLite in memory."""
     require_engine(path, options)
     chosen = read_options(options)
-    names = _score_names(model, chosen)
-    return run_query(path, chosen.dialect.name, model, chosen.table, chosen.key, rows, names)
+    _, names, _ = _stages(model, chosen)
+    columns = {column.name: [row[column.name] for row in rows] for column in model.columns}
+    others = {key: list[Cell](range(len(rows))) for key in chosen.key if key not in columns}
+    if not columns and not others:  # no engine has a table of rows without columns
+        others = {"row": list[Cell](range(len(rows)))}
+    answer = chosen.dialect.identifier("answer")
+    query = f"SELECT {', '.join(names)} FROM (\n{path.read_bytes().decode()}\n) AS {answer}"
+    run = run_duckdb if chosen.dialect.name == "duckdb" else run_sqlite
+    answers = run(query, model, chosen.table, columns, others)
+    cells = [[np.nan if cell is None else cell for cell in row] for row in answers]
+    return np.array(cells, dtype=np.float64).reshape(len(rows), len(names))
 
 
 def read_options(options: Mapping[str, Any]) -> QueryOptions:
     """Return the options with their defaults; one sentence says what is wrong with them."""
-    known = ("dialect", "table", "key", "effects")
-    if unknown := sorted(set(options) - set(known)):
-        raise _refusal("export to sql", f"the options {list(known)}", f"{unknown}", "leave it out")
+    refuse_options("sql", options, OPTIONS)
     dialect, effects = options.get("dialect", "duckdb"), options.get("effects", True)
     if not isinstance(dialect, str) or dialect not in DIALECTS:
         raise _refusal("dialect", f"one of {list(DIALECTS)}", repr(dialect), nearest(dialect, DIALECTS, "choose one"))
@@ -126,7 +147,7 @@ def _check(model: PortableModel, chosen: QueryOptions) -> None:
 
 def query_of(model: PortableModel, chosen: QueryOptions) -> str:
     """Return the query as text, or refuse."""
-    stages, _, _, result = _stages(model, chosen)
+    stages, _, result = _stages(model, chosen)
     dialect = chosen.dialect
     widest = max(len(columns) for columns in [*stages.queries, result])
     if widest > dialect.most_columns:
@@ -160,13 +181,8 @@ def _header(model: PortableModel, dialect: Dialect) -> list[str]:
     return lines
 
 
-def _score_names(model: PortableModel, chosen: QueryOptions) -> list[str]:
-    _, _, names, _ = _stages(model, chosen)
-    return names
-
-
-def _stages(model: PortableModel, chosen: QueryOptions) -> tuple[Stages, list[str], list[str], Columns]:
-    """Return the queries, the names of effects and scores, and the columns of the result."""
+def _stages(model: PortableModel, chosen: QueryOptions) -> tuple[Stages, list[str], Columns]:
+    """Return the queries, the names of the scores, and the columns of the result."""
     _check(model, chosen)
     curves = [term for term in model.terms if isinstance(term, PortableCurve)]
     dialect = chosen.dialect.for_constants(sum(len(term.knots) * (1 + 3 * len(term.slopes)) for term in curves))
@@ -184,7 +200,7 @@ def _stages(model: PortableModel, chosen: QueryOptions) -> tuple[Stages, list[st
     else:
         suffixes = zip(found, stages.suffixes, strict=True)
         result = {names.new("prediction", *suffix): _mean(model, dialect, score) for score, suffix in suffixes}
-    return stages, effects, found, {**{name: name for name in (*keys, *shown)}, **result}
+    return stages, found, {**{name: name for name in (*keys, *shown)}, **result}
 
 
 def _logits(stages: Stages, shown: Sequence[str], found: Sequence[str]) -> Columns:
@@ -242,3 +258,63 @@ def _clamp(dialect: Dialect, x: str, lowest: float, highest: float) -> str:
     """Return x between two numbers, NULL where it is NULL."""
     low, high = dialect.number(lowest), dialect.number(highest)
     return f"CASE WHEN {x} < {low} THEN {low} WHEN {x} > {high} THEN {high} ELSE {x} END"
+
+
+Given = dict[str, list[Cell]]  # cells of columns by name
+
+
+def run_duckdb(query: str, model: PortableModel, table: Sequence[str], columns: Given, others: Given) -> list[Any]:
+    """Return the rows of a query's result on a table of columns of the model and others, made in memory."""
+    duckdb: Any = import_module("duckdb")
+    quoted = [DIALECTS["duckdb"].identifier(part) for part in table]
+    with closing(duckdb.connect()) as connection:
+        if len(quoted) == 3:
+            connection.execute(f"ATTACH ':memory:' AS {quoted[0]}")
+        if len(quoted) > 1:
+            connection.execute(f"CREATE SCHEMA IF NOT EXISTS {'.'.join(quoted[:-1])}")
+        parts = [_duckdb_column(column, columns[column.name]) for column in model.columns]
+        given = [(name, "UNNEST(CAST(? AS BIGINT[]))", cells) for name, cells in others.items()]
+        given += [(column.name, text, cells) for column, (text, cells) in zip(model.columns, parts, strict=True)]
+        made = ", ".join(f"{text} AS {DIALECTS['duckdb'].identifier(name)}" for name, text, _ in given)
+        connection.execute(f"CREATE TABLE {'.'.join(quoted)} AS SELECT {made}", [cells for _, _, cells in given])
+        return connection.execute(query).fetchall()
+
+
+def _duckdb_column(column: PortableColumn, cells: list[Cell]) -> tuple[str, list[Cell]]:
+    """Return SQL that makes a column of a list, and the list."""
+    if column.kind in ("date", "duration"):
+        unit = MICROSECONDS if column.kind == "date" else 1_000_000
+        make = "MAKE_TIMESTAMP" if column.kind == "date" else "TO_MICROSECONDS"
+        return f"{make}(UNNEST(CAST(? AS BIGINT[])))", [
+            None if cell is None else round(float(cell) * unit) for cell in cells
+        ]
+    kinds = {type(cell) for cell in cells if cell is not None}
+    if kinds <= {float, int} or column.kind == "number":
+        return "UNNEST(CAST(? AS DOUBLE[]))", cells
+    if kinds == {bool}:
+        return "UNNEST(CAST(? AS BOOLEAN[]))", cells
+    return "UNNEST(CAST(? AS VARCHAR[]))", [None if cell is None else str(cell) for cell in cells]
+
+
+def run_sqlite(query: str, model: PortableModel, table: Sequence[str], columns: Given, others: Given) -> list[Any]:
+    """Return the rows of a query's result on a table of columns of the model and others, made in memory."""
+    quoted = [DIALECTS["sqlite"].identifier(part) for part in table]
+    kinds = {column.name: column.kind for column in model.columns}
+    with closing(sqlite3.connect(":memory:")) as connection:
+        if len(quoted) > 1 and table[0] != "main":
+            connection.execute(f"ATTACH ':memory:' AS {quoted[0]}")
+        given = {**others, **{name: _sqlite_cells(kinds[name], cells) for name, cells in columns.items()}}
+        listed = ", ".join(DIALECTS["sqlite"].identifier(name) for name in given)
+        connection.execute(f"CREATE TABLE {'.'.join(quoted)} ({listed})")
+        marks = ", ".join("?" for _ in given)
+        connection.executemany(f"INSERT INTO {'.'.join(quoted)} VALUES ({marks})", zip(*given.values(), strict=True))
+        return connection.execute(query).fetchall()
+
+
+def _sqlite_cells(kind: str, cells: list[Cell]) -> list[Cell]:
+    if kind != "date":
+        return cells
+    moments = [
+        None if cell is None else EPOCH + timedelta(microseconds=round(float(cell) * MICROSECONDS)) for cell in cells
+    ]
+    return [None if moment is None else moment.isoformat(" ", "milliseconds") for moment in moments]

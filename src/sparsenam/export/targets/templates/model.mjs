@@ -15,7 +15,24 @@
  * infinite number gives NaN, and no class.
  */
 
-@@DATA@@
+export const writtenBy = @@WRITTEN_BY@@;
+export const task = @@TASK@@;
+export const outputs = @@OUTPUTS@@;
+export const classes = @@CLASSES@@;
+export const intercept = @@ONE_OR_ALL@@;
+export const missingTexts = @@MISSING_TEXTS@@;
+const LINK = @@LINK@@;
+const INTERCEPT = @@INTERCEPT@@;
+const MISSING = new Set(missingTexts);
+// name, kind, codes of levels by text and by number, codes of false and true
+const COLUMNS = @@COLUMNS@@;
+// a curve: column, knots, [anchor, slopes, bases] of each piece, what a missing number adds
+// a level or a cell's being missing: column, nothing, values by code, what an unknown one adds
+const TERMS = @@TERMS@@;
+// name, two sides [column, what is read, nodes], values at nodes, the last where a side is not known
+const PAIRS = @@PAIRS@@;
+// time, cumulative hazard up to it
+const BASELINE = @@BASELINE@@;
 
 /** The columns that the model reads: name and kind. */
 export const columns = COLUMNS.map(([name, kind]) => ({ name, kind }));

@@ -1,0 +1,330 @@
+"""What a dropped column would have given to subgroups of the rows: held-out gains of small curves, and tests.
+
+Each column is a few functions of its coarse bins, so that every fit is a table of sums over the rows of a subgroup, a
+bin and a fold. With gradients rᵢ = -∂loss/∂sᵢ and curvatures hᵢ at the model's scores, a curve f of bin effects
+minimises Σ ½hᵢ(rᵢ/hᵢ - f)² + λ‖θ‖², with λ of the largest marginal likelihood.
+
+The test is another matter than the gain: gains of folds depend on each other and have little power. A contrast θ of
+the bins has T = Σ θ(xᵢ)rᵢ and, if the column says nothing, T²/Σ θ²rᵢ² is that of Student's t; the largest of a few such
+contrasts is corrected for their number. Both are computed at the scores of the model, without the subgroup's mean of r:
+a shift of a whole subgroup is due to a column only where the subgroup is made of that column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import stdtr
+
+from sparsenam.audit.subgroups import NOWHERE, BinnedColumn, Codes, Partition
+from sparsenam.families import Family, best_intercept
+from sparsenam.model.residuals import is_of_classes
+
+Vector = NDArray[np.float64]
+Matrix = NDArray[np.float64]
+Array = NDArray[np.float64]
+FOLDS = 10
+DEGREE = 3  # of the polynomials in the ranks of the bins
+FEWEST_ROWS = 30  # of a subgroup that is tested
+FEWEST_IN_LEVEL = 5  # on either side of a contrast between levels
+RIDGES = np.array(
+    [0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 1000.0]
+)  # λ, in units of what the rows know of a function
+STEPS, LONGEST = 3, 1.0  # Newton steps where the loss is not quadratic, and the longest change of a score in one
+WIDTH = 1e-4  # of a difference that shows whether the curvature is exact
+TINY = 1e-10
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AuditRows:
+    """Rows with a model's scores (rows, outputs), their target, weights (rows,) and folds (rows,).
+
+    ``slopes`` and ``bends`` (rows, outputs) are -∂loss/∂scores and the curvature there, without the weights. ``steps``
+    is how often the curve of all rows may move the point where the loss is replaced by a parabola: never where the
+    curvature is a mere bound. Steps from such a point are too short, and what it knows of a row would stay in the curve
+    that is fitted without that row.
+    """
+
+    family: Family
+    scores: Matrix
+    target: Matrix
+    weights: Vector
+    folds: Codes
+    slopes: Matrix
+    bends: Matrix
+    steps: int
+
+    @classmethod
+    def of(cls, family: Family, scores: Matrix, target: Matrix, weights: Vector, folds: Codes) -> AuditRows:
+        """Return the rows with the derivatives of their losses.
+
+        Where the level of y has drifted since the fit, all scores are shifted to it first: that is no column's cost.
+        """
+        nothing = np.zeros(scores.shape[1])
+        scores = scores + best_intercept(family, scores, target, np.maximum(weights, 0.0), nothing)
+        slopes, bends = -family.gradient(scores, target), family.hessian_diagonal(scores, target)
+        ahead, behind = (family.gradient(scores + move, target) for move in (WIDTH, -WIDTH))
+        exact = bool(np.allclose((ahead - behind) / (2.0 * WIDTH), bends, rtol=1e-3, atol=1e-6))
+        steps = STEPS if exact and not family.is_quadratic else 0
+        return cls(family, scores, target, weights, folds, slopes, bends, steps)
+
+    def expected_squares(self) -> Matrix:
+        """Return the variances of w times the slopes under the model, (rows, outputs); 0 where the family says nothing.
+
+        The weights of counts may be exposures, of which a row has as much more to tell.
+        """
+        weights = self.weights[:, None]
+        if is_of_classes(self.family):
+            means = self.family.mean(self.scores)
+            return weights**2 * means * (1.0 - means)
+        return weights * self.bends if self.family.dispersion == "fixed" else np.zeros_like(self.bends)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SubgroupHarm:
+    """What dropping a column cost in each subgroup, shape (groups,): mean held-out gain, its error, and p-values.
+
+    ``share`` is the gain over what the model explains there, NaN where that is not certain to be above 0. p-values are
+    those of one column in one subgroup, not yet corrected for how many there are; NaN in subgroups that are too small.
+    """
+
+    cost: Vector
+    error: Vector
+    share: Vector
+    share_error: Vector
+    p_values: Vector
+
+
+def harms(
+    rows: AuditRows,
+    columns: Sequence[BinnedColumn],
+    partitions: Sequence[Partition],
+    report: Callable[[int, int], None],
+) -> dict[int, list[SubgroupHarm]]:
+    """Return for each column, by its index, what it would have given to all rows first, then to each partition."""
+    everyone = Partition("", None, ("",), np.zeros(len(rows.weights), dtype=np.intp))
+    losses = rows.family.loss(rows.scores, rows.target)
+    constant = rows.family.best_constant(rows.target, rows.weights)
+    explained = rows.family.loss(np.broadcast_to(constant, rows.scores.shape), rows.target) - losses
+    found: dict[int, list[SubgroupHarm]] = {}
+    done, total = 0, len(columns) * (1 + len(partitions))
+    for column in columns:
+        whole = _Curves.of(rows, column, everyone)
+        effects = whole.held_out(None)
+        found[column.column] = [whole.harm(losses, explained, effects)]
+        for partition in partitions:
+            report(done := done + 1, total)
+            curves = _Curves.of(rows, column, partition)
+            found[column.column].append(curves.harm(losses, explained, curves.held_out(effects)))
+        report(done := done + 1, total)
+    return found
+
+
+def holm(p_values: Vector) -> Vector:
+    """Return Holm's corrected p-values, shape (tests,); NaN stays and does not count."""
+    corrected = np.full(p_values.size, np.nan)
+    tested = np.flatnonzero(~np.isnan(p_values))
+    order = tested[np.argsort(p_values[tested], kind="stable")]
+    steps = np.arange(order.size, 0, -1) * p_values[order]
+    corrected[order] = np.minimum(np.maximum.accumulate(steps), 1.0)
+    return corrected
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Curves:
+    """Curves of one column in the subgroups of one partition.
+
+    ``member`` are the rows inside some subgroup, ``codes`` and ``bins`` (members,) their subgroup and bin. ``basis``
+    (groups, bins, 1 + functions) has a constant first, which is a nuisance unless the subgroup is ``due`` (groups,) to
+    the column. ``counts`` (groups, bins) are rows; ``totals`` and ``squares`` (groups, bins, outputs) are Σ wr and
+    Σ w²r² without the mean of r in subgroups that are not due to the column, ``expected`` (groups, bins, outputs)
+    what Σ w²r² would be if the model were right, 0 where the family does not say.
+    """
+
+    rows: AuditRows
+    member: Codes
+    codes: Codes
+    bins: Codes
+    basis: Array
+    due: NDArray[np.bool_]
+    is_ordered: bool
+    counts: Matrix
+    totals: Array
+    squares: Array
+    expected: Array
+
+    @classmethod
+    def of(cls, rows: AuditRows, column: BinnedColumn, partition: Partition) -> _Curves:
+        """Lay the functions of a column's bins out in each subgroup, of unit size by the curvatures of its rows."""
+        member = np.flatnonzero((partition.codes != NOWHERE) & (rows.weights > 0))
+        shape = (len(partition.labels), column.bins)
+        codes, bins, weights = partition.codes[member], column.codes[member], rows.weights[member][:, None]
+        cells = codes * column.bins + bins
+        counts = _tabled(cells, np.ones((member.size, 1)), shape)[..., 0]
+        bends = weights * rows.bends[member]
+        sizes = _tabled(cells, bends.mean(axis=1)[:, None], shape)[..., 0]
+        # a level of the column and a given subgroup may be the same rows
+        same = (counts == counts.sum(axis=1, keepdims=True)) & (counts == counts.sum(axis=0)) & (counts > 0)
+        due = np.full(shape[0], partition.column == column.column) | (same.any(axis=1) & (shape[0] > 1))
+        slopes = weights * rows.slopes[member]
+        shifts = _tabled(codes, slopes, shape[:1]) / np.maximum(_tabled(codes, bends, shape[:1]), TINY)
+        residuals = slopes - bends * np.where(due[:, None], 0.0, shifts)[codes]
+        totals, squares = _tabled(cells, residuals, shape), _tabled(cells, residuals**2, shape)
+        expected = _tabled(cells, rows.expected_squares()[member], shape)
+        functions = _polynomials(sizes, column.has_missing) if column.ordered else _levels(sizes)
+        return cls(rows, member, codes, bins, functions, due, column.ordered, counts, totals, squares, expected)
+
+    def held_out(self, start: Array | None) -> Array:
+        """Return the bin effects, shape (folds, groups, bins, outputs), each fitted without the rows of its fold.
+
+        ``start`` (folds, 1, bins, outputs) are those of the column over all rows, to which a subgroup adds what it
+        needs. Where the loss is not quadratic, all rows together find the point where it is replaced by a parabola.
+        """
+        family, outputs = self.rows.family, self.totals.shape[2]
+        begin = np.zeros((FOLDS, 1, self.counts.shape[1], outputs)) if start is None else start
+        middle = begin.mean(axis=0)
+        point = np.broadcast_to(middle, self.totals.shape).copy()
+        longest = np.inf if family.link == "identity" else LONGEST
+        for _ in range(self.rows.steps):
+            slopes, bends = self._sums(point)
+            moved = self._solved(slopes.sum(axis=0), bends.sum(axis=0), point, middle)
+            point = point + np.clip(moved - point, -longest, longest)
+        slopes, bends = self._sums(point)
+        return self._solved(slopes.sum(axis=0) - slopes, bends.sum(axis=0) - bends, point, begin)
+
+    def harm(self, losses: Vector, explained: Vector, effects: Array) -> SubgroupHarm:
+        """Return the gains of the rows by held-out effects (folds, groups, bins, outputs), and the tests."""
+        rows, member, groups = self.rows, self.member, len(self.due)
+        added = effects[rows.folds[member], self.codes, self.bins]
+        gain = losses[member] - rows.family.loss(rows.scores[member] + added, rows.target[member])
+        weights = rows.weights[member]
+        cost, error = mean_and_error(gain, weights, self.codes, groups)
+        known, known_error = mean_and_error(explained[member], weights, self.codes, groups)
+        certain = known > np.maximum(2.0 * known_error, TINY * np.abs(losses).mean())
+        share = np.divide(cost, known, out=np.full(groups, np.nan), where=certain)
+        ratio = gain - np.where(certain, share, 0.0)[self.codes] * explained[member]
+        share_error = mean_and_error(ratio, weights, self.codes, groups)[1]
+        share_error = np.divide(share_error, known, out=np.full(groups, np.nan), where=certain)
+        return SubgroupHarm(cost, error, share, share_error, self._p_values())
+
+    def _sums(self, point: Array) -> tuple[Array, Array]:
+        """Return Σ wr and Σ wh at the scores with ``point`` (groups, bins, outputs) added, (folds, groups, bins, …)."""
+        rows, member = self.rows, self.member
+        slopes, bends = rows.slopes[member], rows.bends[member]
+        if point.any():
+            scores, target = rows.scores[member] + point[self.codes, self.bins], rows.target[member]
+            slopes, bends = -rows.family.gradient(scores, target), rows.family.hessian_diagonal(scores, target)
+        shape, weights = (FOLDS, *self.counts.shape), rows.weights[member][:, None]
+        cells = (rows.folds[member] * shape[1] + self.codes) * shape[2] + self.bins
+        return _tabled(cells, weights * slopes, shape), _tabled(cells, weights * bends, shape)
+
+    def _solved(self, slopes: Array, bends: Array, point: Array, start: Array) -> Array:
+        """Return start + the penalised effects, shape (…, groups, bins, outputs), by a parabola at ``point``."""
+        slopes = slopes + bends * (point - start)  # what is left when the start has been added
+        totals = np.einsum("gbm,...gbo->...gom", self.basis, slopes)
+        products = self.basis[..., :, None] * self.basis[..., None, :]
+        grams = np.einsum("gbmk,...gbo->...gomk", products, bends)
+        functions = self.basis.shape[2]
+        is_free = np.zeros((self.due.size, 1, functions), dtype=np.bool_)
+        is_free[:, 0, 0] = ~self.due
+        empty = np.einsum("...mm->...m", grams) <= TINY  # functions of which these rows know nothing
+        ridges = RIDGES.reshape(-1, *(1 for _ in totals.shape))
+        penalties = np.where(is_free & ~empty, 0.0, ridges)
+        systems = grams + penalties[..., None] * np.eye(functions)
+        right = np.broadcast_to(totals, penalties.shape)[..., None]
+        solved = np.asarray(np.linalg.solve(systems, right), dtype=np.float64)[..., 0]
+        noise = self.squares.sum(axis=1) / np.maximum(self._curvature(), TINY)
+        fit = np.sum(totals * solved, axis=-1) / np.maximum(noise, TINY)
+        fit += np.sum(np.log(np.where(penalties > 0, penalties, 1.0)), axis=-1) - np.linalg.slogdet(systems)[1]
+        fit = np.where(fit > fit.max(axis=0) - TINY, 1.0, 0.0)  # of equal ones the last, which shrinks most
+        best = len(RIDGES) - 1 - np.argmax(fit[::-1], axis=0)
+        chosen = np.take_along_axis(solved, best[None, ..., None], axis=0)[0]
+        return start + np.einsum("gbm,...gom->...gbo", self.basis, np.where(is_free, 0.0, chosen))
+
+    def _curvature(self) -> Matrix:
+        """Return Σ w h of each subgroup at the scores of the model, shape (groups, outputs)."""
+        weighted = self.rows.weights[self.member][:, None] * self.rows.bends[self.member]
+        return _tabled(self.codes, weighted, self.due.shape)
+
+    def _p_values(self) -> Vector:
+        """Return the p-value of the largest contrast in each subgroup, corrected for the number of contrasts."""
+        sums = np.einsum("gbm,gbo->gmo", self.basis, self.totals)
+        # a class that does not occur in a subgroup has small residuals all alike, of which its variance knows nothing
+        spread = np.einsum("gbm,gbo->gmo", self.basis**2, self.squares)
+        spread = np.maximum(spread, np.einsum("gbm,gbo->gmo", self.basis**2, self.expected))
+        rows = self.counts.sum(axis=1)[:, None, None]
+        size: Array = np.abs(self.basis).max(axis=1)[:, :, None] ** 2 * self.squares.sum(axis=1)[:, None]
+        tested = self._tested()[:, :, None] & (spread > TINY * size)
+        ratio = np.divide(sums**2, spread, out=np.zeros_like(sums), where=tested)
+        # the squares are not centred, which bounds the ratio by the number of rows: undone, it is Student's t
+        t = np.sqrt(ratio * np.maximum(rows - 1.0, 1.0) / np.maximum(rows - ratio, TINY))
+        p_values = np.where(tested, 2.0 * np.asarray(stdtr(np.maximum(rows - 1.0, 1.0), -t), dtype=np.float64), np.inf)
+        contrasts = tested.sum(axis=(1, 2))
+        enough = (rows[:, 0, 0] >= FEWEST_ROWS) & (contrasts > 0)
+        smallest = np.where(enough, p_values.min(axis=(1, 2)), 1.0)
+        return np.where(enough, np.minimum(smallest * contrasts, 1.0), np.nan)
+
+    def _tested(self) -> NDArray[np.bool_]:
+        """Return which functions are contrasts to test in each subgroup, shape (groups, 1 + functions)."""
+        tested = np.abs(self.basis).max(axis=1) > 0
+        tested[:, 0] = self.due
+        if not self.is_ordered:
+            rows = self.counts.sum(axis=1, keepdims=True)
+            sides = np.minimum(self.counts, rows - self.counts)
+            tested[:, 1:] &= sides >= FEWEST_IN_LEVEL
+        return tested
+
+
+def _tabled(cells: Codes, values: Matrix, shape: tuple[int, ...]) -> Array:
+    """Return the sums of values (rows, outputs) in each cell, of shape (*shape, outputs)."""
+    size = int(np.prod(shape))
+    sums: list[Array] = [np.asarray(np.bincount(cells, each, minlength=size), dtype=np.float64) for each in values.T]
+    return np.stack([each.reshape(shape) for each in sums], axis=-1)
+
+
+def _polynomials(sizes: Matrix, has_missing: bool) -> Array:
+    """Return a constant, whether missing, and polynomials of the bins' ranks, orthonormal for ``sizes`` in each group.
+
+    Shape (groups, bins, 2 + degree), or one function less where no cells are missing; functions that the bins of a
+    group cannot tell from those before are 0.
+    """
+    groups, bins = sizes.shape
+    known = bins - has_missing
+    ranks = np.linspace(-1.0, 1.0, known) if known > 1 else np.zeros(known)
+    raw = [np.ones(bins)]
+    raw += [np.eye(bins)[-1]] if has_missing else []
+    raw += [np.concatenate([ranks**power, np.zeros(int(has_missing))]) for power in range(1, DEGREE + 1)]
+    functions: list[Matrix] = []
+    for values in raw:
+        found = np.tile(values, (groups, 1))
+        for _ in range(2):  # once more for the rounding of the first
+            for before in functions:
+                found = found - before * np.sum(sizes * before * found, axis=1, keepdims=True)
+        length = np.sqrt(np.sum(sizes * found**2, axis=1, keepdims=True))
+        there = length > 1e-6 * np.sqrt(np.maximum(sizes.sum(axis=1, keepdims=True), TINY))
+        functions.append(np.where(there, found / np.where(there, length, 1.0), 0.0))
+    return np.stack(functions, axis=2)
+
+
+def _levels(sizes: Matrix) -> Array:
+    """Return a constant and each level against the mean of its group, shape (groups, bins, 1 + bins)."""
+    totals = np.maximum(sizes.sum(axis=1, keepdims=True), TINY)
+    bins = sizes.shape[1]
+    contrasts = (np.eye(bins)[None] - (sizes / totals)[:, None, :]) / np.sqrt(totals / bins)[:, :, None]
+    contrasts = np.where((sizes > 0)[:, None, :] & (sizes < totals)[:, None, :], contrasts, 0.0)
+    constant = np.broadcast_to(1.0 / np.sqrt(totals), sizes.shape)
+    return np.concatenate([constant[:, :, None], contrasts], axis=2)
+
+
+def mean_and_error(values: Vector, weights: Vector, codes: Codes, groups: int) -> tuple[Vector, Vector]:
+    """Return the weighted mean of the rows of each group and its standard error, each (groups,); NaN without rows."""
+    total = np.bincount(codes, weights, minlength=groups)
+    count = np.bincount(codes, weights > 0, minlength=groups)
+    nothing = np.full(groups, np.nan)
+    mean = np.divide(np.bincount(codes, weights * values, minlength=groups), total, out=nothing.copy(), where=total > 0)
+    squares = np.bincount(codes, (weights * (values - mean[codes])) ** 2, minlength=groups)
+    scale = np.divide(count, count - 1.0, out=nothing.copy(), where=count > 1)
+    return mean, np.sqrt(squares * scale) / np.where(total > 0, total, 1.0)

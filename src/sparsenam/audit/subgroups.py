@@ -1,0 +1,181 @@
+"""Subgroups of the rows of a table, and coarse bins of its columns: what an audit and a comparison look at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+import narwhals.stable.v2 as nw
+import numpy as np
+from numpy.typing import NDArray
+
+from sparsenam.errors import InputError, describe
+from sparsenam.tables import TableEncoder
+from sparsenam.tables.cells import Cells, from_array
+from sparsenam.tables.columns import Column, Reading, fit_column, read_column
+from sparsenam.tables.encoder import LEVELS, column_index
+from sparsenam.tables.frame import read_series, read_table
+from sparsenam.tables.text import date_key, listed
+
+Vector = NDArray[np.float64]
+Codes = NDArray[np.intp]
+FIFTHS, TENTHS = 5, 10
+DIGITS = (4, 6, 9, 17)  # of the ends of a part
+NOWHERE = -1  # code of a row that is in no subgroup
+MISSING = "(missing)"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Partition:
+    """Disjoint subgroups of the rows: ``codes`` (rows,) into ``labels``, -1 for rows that are in none of them.
+
+    ``column`` is the index of the column that it is made of, None for labels that were given.
+    """
+
+    name: str
+    column: int | None
+    labels: tuple[str, ...]
+    codes: Codes
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BinnedColumn:
+    """A column in coarse bins: ``codes`` (rows,) in 0 … ``bins`` - 1.
+
+    Of a number the bins are tenths of the rows, in order, or its values where it has few. Missing cells, and levels
+    that the fit never saw, are the last bin where ``has_missing``.
+    """
+
+    column: int
+    codes: Codes
+    bins: int
+    ordered: bool
+    has_missing: bool
+
+
+def binned(index: int, column: Column, reading: Reading) -> BinnedColumn:
+    """Return a column of the table in at most ten bins, and one for missing cells."""
+    values, unknown = reading.values, np.isnan(reading.values)
+    ordered = column.kind != "category"
+    if unknown.all():
+        return BinnedColumn(index, np.zeros(values.size, dtype=np.intp), 1, ordered, False)
+    if ordered:
+        codes = _in_parts(values, _edges(values[~unknown], TENTHS))
+    else:  # the codes of levels are ranks by frequency, so the last ones are the rarest
+        codes = np.minimum(np.where(unknown, 0.0, values), TENTHS - 1).astype(np.intp)
+    used = np.unique(codes[~unknown])
+    codes = np.where(unknown, used.size, np.searchsorted(used, codes)).astype(np.intp)
+    return BinnedColumn(index, codes, int(used.size + unknown.any()), ordered, bool(unknown.any()))
+
+
+def partition_of(name: str, index: int | None, column: Column, reading: Reading) -> Partition:
+    """Return the subgroups of a column: its levels, or fifths of its numbers, and its missing cells."""
+    values, unknown = reading.values, np.isnan(reading.values)
+    codes = np.full(values.size, NOWHERE, dtype=np.intp)
+    labels: list[str] = []
+    if column.kind in ("category", "ordered"):
+        codes[~unknown] = values[~unknown].astype(np.intp)
+        labels = list(column.levels)
+    elif not unknown.all():
+        edges = _edges(values[~unknown], FIFTHS)
+        codes[~unknown] = _in_parts(values, edges)[~unknown]
+        labels = _interval_texts(values[~unknown], codes[~unknown], edges.size + 1, column.kind == "date")
+    if reading.missing.any():
+        codes[reading.missing] = len(labels)
+        labels.append(MISSING)
+    return Partition(name, index, tuple(labels), codes)
+
+
+def read_partitions(
+    encoder: TableEncoder, readings: Sequence[Reading], groups: Any, columns: Sequence[int], where: str
+) -> list[Partition]:
+    """Return the partitions that ``groups`` asks for: names of columns, or labels; those of ``columns`` for None."""
+    rows = readings[0].values.size
+
+    def of_column(index: int) -> Partition:
+        return partition_of(encoder.names[index], index, encoder.columns[index], readings[index])
+
+    if groups is None:
+        return [of_column(index) for index in columns if encoder.columns[index].kind != "constant"]
+    names = names_in(groups, encoder.names, rows)
+    if names is not None:
+        return [of_column(column_index(encoder, name, f"groups of {where}")) for name in names]
+    partitions: list[Partition] = []
+    for cells in _label_columns(groups):
+        if cells.missing.size != rows:
+            got = f"{cells.missing.size} labels"
+            raise InputError(describe(f"groups of {where}", f"one label for each of {rows} rows", got, "align them"))
+        if cells.missing.all():
+            got = f"{cells.name!r} without any"
+            raise InputError(describe(f"groups of {where}", "labels", got, "leave it out"))
+        column = fit_column(cells, None, LEVELS)
+        if column.kind == "constant":  # one group of all the rows that have the label
+            column = Column(cells.name, "category", cells.stored, n_missing=column.n_missing, levels=column.levels)
+        partitions.append(partition_of(cells.name, None, column, read_column(column, cells)))
+    return partitions
+
+
+def names_in(groups: Any, known: Collection[str], rows: int) -> list[str] | None:
+    """Return the names of columns that were given; None for labels, of which a list has one text for each row."""
+    if isinstance(groups, str):
+        return [groups]
+    if isinstance(groups, list | tuple):
+        names = cast("Sequence[object]", groups)
+        labels = len(names) == rows and not any(name in known for name in names)
+        if names and all(isinstance(name, str) for name in names) and not labels:
+            return [str(name) for name in names]
+    return None
+
+
+def _label_columns(groups: Any) -> list[Cells]:
+    """Return given labels, column by column."""
+    if isinstance(groups, Mapping):
+        labels = cast("Mapping[object, Any]", groups)
+        return [_one_column(str(name), values) for name, values in labels.items()]
+    table: Any = nw.from_native(groups, pass_through=True, allow_series=True)
+    if isinstance(table, nw.Series) or (not isinstance(table, nw.DataFrame) and np.ndim(groups) == 1):
+        return [_one_column("group", groups)]
+    frame = read_table(groups, estimator_name="groups", least_rows=1)
+    if frame.named:
+        return list(frame.columns)
+    return [replace(cells, name=f"group {index}") for index, cells in enumerate(frame.columns)]
+
+
+def _one_column(name: str, values: Any) -> Cells:
+    series: Any = nw.from_native(values, pass_through=True, allow_series=True)
+    if isinstance(series, nw.Series):
+        found = cast("nw.Series[Any]", series)
+        return read_series(str(found.name) if found.name and name == "group" else name, found)
+    array = np.asarray(values)
+    if array.ndim != 1:
+        got = f"an array of shape {array.shape}"
+        raise InputError(describe(f"groups {listed([name])}", "one label for each row", got, "give one for each row"))
+    return from_array(name, array)
+
+
+def _edges(values: Vector, parts: int) -> Vector:
+    """Return the values after which a new part begins, shape (parts - 1,) or less where values repeat."""
+    distinct = np.unique(values)
+    if distinct.size <= parts:
+        return distinct[:-1]
+    # an observed value ends each part, so that no edge depends on rounding
+    edges = np.quantile(values, np.arange(1, parts) / parts, method="lower")
+    return np.unique(edges[edges < distinct[-1]])
+
+
+def _in_parts(values: Vector, edges: Vector) -> Codes:
+    return np.searchsorted(edges, values, side="left").astype(np.intp)
+
+
+def _interval_texts(values: Vector, codes: Codes, parts: int, is_date: bool) -> list[str]:
+    """Return the least and the largest value of each part as text, with as many digits as tell the parts apart."""
+    ends = [(float(values[codes == part].min()), float(values[codes == part].max())) for part in range(parts)]
+    writers: list[Callable[[float], str]] = [date_key] if is_date else [f"{{:.{digits}g}}".format for digits in DIGITS]
+    labels: list[str] = []
+    for text in writers:
+        written = [(text(low), text(high)) for low, high in ends]
+        labels = [low if low == high else f"{low} to {high}" for low, high in written]
+        if len({end for pair in written for end in set(pair)}) == sum(len(set(pair)) for pair in written):
+            break
+    return labels

@@ -1,0 +1,1 @@
+"""Discover: tests with false discoveries under control, stability of the choice, and models as good."""

@@ -1,0 +1,274 @@
+"""What a model answers with: numbers, classes or censored times, and how losses read a target of other rows."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar, cast
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import compute_class_weight
+from sklearn.utils.validation import check_array, column_or_1d
+
+from sparsenam.errors import LARGEST, LEAST, InputError, RowError, describe, shown
+from sparsenam.families import Family
+from sparsenam.families.base import robust_center_and_scale
+from sparsenam.fit.labels import StoredLabels
+from sparsenam.fitting.all_rows import check_counts
+from sparsenam.model import AdditiveModel
+from sparsenam.survival import Baseline, RiskSets, Ties, read_survival
+from sparsenam.text import Task
+
+Vector = NDArray[np.float64]
+Matrix = NDArray[np.float64]
+Classes = NDArray[np.generic]
+TwoModels = tuple[AdditiveModel, AdditiveModel]
+PairedLosses = tuple[tuple[Vector, Vector], Vector]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GivenRows:
+    """Rows on which losses are measured: terms (rows, terms), target (rows, outputs), weights (rows,)."""
+
+    terms: Matrix
+    target: Matrix
+    weights: Vector
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GivenScores:
+    """Rows with a model's scores (rows, outputs), target and weights as losses read them.
+
+    Scores and target are to be divided by ``units`` (outputs,) for the loss.
+    """
+
+    family: Family
+    scores: Matrix
+    target: Matrix
+    weights: Vector
+    units: Vector
+
+    @property
+    def losses(self) -> Vector:
+        """The loss of each row, shape (rows,)."""
+        return self.family.loss(self.scores / self.units, self.target / self.units)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Response(ABC):
+    """The kind of answer that a model gives."""
+
+    task: ClassVar[Task]
+
+    @abstractmethod
+    def target(self, y: ArrayLike, model: AdditiveModel) -> Matrix:
+        """Return the target of other rows as losses read it, shape (rows, outputs)."""
+
+    def with_exposure(self, rows: GivenRows, exposure: ArrayLike | None, family: Family) -> GivenRows:
+        """Return the rows with rates for targets; raise where there are no rates."""
+        if exposure is None:
+            return rows
+        got = f"the {family.name} family"
+        raise InputError(describe("exposure", "a family of rates", got, "leave the exposure out"))
+
+    def row_weights(self, target: Matrix, weights: Vector, class_weight: Any) -> Vector:
+        """Return the weights (rows,) with which the fit counts rows of a target (rows, outputs)."""
+        return weights
+
+    def scored(self, model: AdditiveModel, rows: GivenRows) -> GivenScores:
+        """Return the scores of given rows, with target and weights as losses read them."""
+        family, target, weights = model.family, rows.target, rows.weights
+        return GivenScores(family, model.scores(rows.terms), target, weights, loss_units(family, target, weights))
+
+    def mean_loss(self, model: AdditiveModel, rows: GivenRows) -> float:
+        """Return the mean loss of a model over rows, y in units of its spread where the fit brings it to variance 1."""
+        scored = self.scored(model, rows)
+        return float(np.average(scored.losses, weights=scored.weights))
+
+    def paired_losses(self, models: TwoModels, rows: tuple[GivenRows, GivenRows]) -> PairedLosses:
+        """Return the losses of the same rows by two models, by the loss of the first, and the weights of the rows."""
+        first = self.scored(models[0], rows[0])
+        second = first.family.loss(models[1].scores(rows[1].terms) / first.units, first.target / first.units)
+        return (first.losses, second), first.weights
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NumberResponse(Response):
+    """Numbers; ``flat`` says that y was given as one number for each row, not as a matrix."""
+
+    task: ClassVar[Task] = "regression"
+    flat: bool
+
+    def target(self, y: ArrayLike, model: AdditiveModel) -> Matrix:
+        """Return the numbers, in the range of the family."""
+        found, outputs = check_target(y), model.intercept.size
+        target = found.reshape(len(found), -1)
+        if target.shape[1] != outputs:
+            got = f"shape {found.shape}"
+            raise InputError(describe("y", f"{outputs} number(s) for each row", got, "give the y of the fit"))
+        model.family.range.check(target, f"the {model.family.name} family")
+        return target
+
+    def with_exposure(self, rows: GivenRows, exposure: ArrayLike | None, family: Family) -> GivenRows:
+        """Return rates with the weights that exposures give them."""
+        power = family.exposure_power
+        if exposure is None or power is None:
+            return Response.with_exposure(self, rows, exposure, family)
+        units = check_exposure(exposure, rows.target)
+        rates = rows.target / np.where(units > 0, units, 1.0)[:, None]
+        return GivenRows(rows.terms, rates, rows.weights * units**power)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ClassResponse(Response):
+    """Classes (classes,), or the numbers of labels where each row may have several."""
+
+    task: ClassVar[Task] = "classification"
+    classes: StoredLabels
+
+    def target(self, y: ArrayLike, model: AdditiveModel) -> Matrix:
+        """Return 0 and 1 for each output; raise for classes that the fit has not seen."""
+        labels: Classes = check_array(y, ensure_2d=False, dtype=None, input_name="y")
+        if model.family.response == "labels":
+            if labels.shape[1:] != self.classes.shape:
+                got = f"shape {labels.shape}"
+                raise InputError(describe("y", f"{self.classes.size} labels for each row", got, "correct y"))
+            return labels.astype(np.float64)
+        known = np.isin(labels := column_or_1d(labels, warn=True), self.classes)
+        if not known.all():
+            got = shown(labels[~known][0])
+            raise InputError(describe("y", f"the classes {self.classes.tolist()}", got, "leave these rows out"))
+        target = (labels[:, None] == self.classes[None, :]).astype(np.float64)
+        return target[:, 1:] if model.family.response == "binary" else target
+
+    def row_weights(self, target: Matrix, weights: Vector, class_weight: Any) -> Vector:
+        """Return the weights of rows times those of their classes; labels have none."""
+        if class_weight is None:
+            return weights
+        one_hot = np.column_stack([1.0 - target, target]) if target.shape[1] == 1 else target
+        return weights * class_weights(class_weight, one_hot, self.classes, weights > 0)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SurvivalResponse(Response):
+    """Censored times: the baseline hazard, the log partial likelihood of the fit, and how ties are counted."""
+
+    task: ClassVar[Task] = "survival"
+    baseline: Baseline
+    log_likelihood: float
+    ties: Ties
+
+    def target(self, y: ArrayLike, model: AdditiveModel) -> Matrix:
+        """Return event and time (rows, 2); raise without any event."""
+        target = read_survival(y)
+        if not (target[:, 0] == 1.0).any():
+            raise InputError(describe("y", "at least one event", "none", "give rows that are not censored"))
+        return target
+
+    def scored(self, model: AdditiveModel, rows: GivenRows) -> GivenScores:
+        """Return rates δ/Λ with weights Λ, Λ being the cumulative hazard that makes the scores most likely."""
+        risk_sets, scores = _risk_sets(rows), model.scores(rows.terms)
+        hazard = risk_sets.hazard(scores[:, 0], self.ties).rows
+        rates = np.divide(risk_sets.event, hazard, out=np.zeros_like(hazard), where=hazard > 0)
+        return GivenScores(model.family, scores, rates[:, None], rows.weights * hazard, np.ones(1))
+
+    def mean_loss(self, model: AdditiveModel, rows: GivenRows) -> float:
+        """Return minus the log partial likelihood of the rows over the number of their events."""
+        risk_sets = _risk_sets(rows)
+        likelihood = risk_sets.hazard(model.scores(rows.terms)[:, 0], self.ties).log_likelihood
+        return -likelihood / risk_sets.n_events
+
+    def paired_losses(self, models: TwoModels, rows: tuple[GivenRows, GivenRows]) -> PairedLosses:
+        """Return the losses of the rows with the event, in the partial likelihood of all the rows."""
+        risk_sets = _risk_sets(rows[0])
+        scores = (model.scores(given.terms) for model, given in zip(models, rows, strict=True))
+        first, second = (risk_sets.event_losses(each[:, 0]) for each in scores)
+        return (first, second), rows[0].weights * risk_sets.event
+
+
+def _risk_sets(rows: GivenRows) -> RiskSets:
+    return RiskSets.of(rows.target[:, 0] == 1.0, rows.target[:, 1], rows.weights)
+
+
+def loss_units(family: Family, target: Matrix, weights: Vector) -> Vector:
+    """Return what scores and target are divided by before their loss is taken, shape (outputs,).
+
+    Where a family's target is brought to variance 1 for the fit, its parameters are on that scale, and y is measured
+    in units of its spread over the rows; elsewhere the units are 1.
+    """
+    scale: Vector = np.ones_like(target[0])
+    if not family.standardizes_target:
+        return scale
+    if family.robust_scale:
+        _, scale = robust_center_and_scale(target, weights)
+    else:
+        center = np.average(target, axis=0, weights=weights)
+        squares = np.asarray(np.average((target - center) ** 2, axis=0, weights=weights), dtype=np.float64)
+        scale = np.sqrt(squares)
+    return np.where(scale > 0, scale, 1.0)
+
+
+def class_weights(wanted: Any, target: Matrix, classes: Classes, present: NDArray[np.bool_]) -> Vector:
+    """Return the weight (rows,) of each row's class, for one-hot rows of which some are present (rows,)."""
+    codes = target.argmax(axis=1)
+    by_class = compute_class_weight(wanted, classes=classes, y=classes[codes[present]])
+    if (by_class < 0).any():
+        raise InputError(describe("class_weight", "weights of at least 0", f"{wanted}", "correct them"))
+    return by_class[codes]
+
+
+def require_rates(family: Family) -> None:
+    """Raise for an exposure under a family without rates."""
+    if family.exposure_power is None:
+        expected = "a family of rates, such as 'poisson', 'gamma' or 'tweedie'"
+        raise InputError(describe("exposure", expected, f"the {family.name} family", "leave the exposure out"))
+
+
+def check_exposure(exposure: ArrayLike, target: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the exposure as finite numbers; one that is 0 must have counted nothing."""
+    values = check_counts(np.atleast_1d(exposure), "exposure")
+    if values.shape != (len(target),) or not np.isfinite(values).all() or (values < 0).any():
+        expected = f"{len(target)} finite numbers of at least 0"
+        got = f"shape {values.shape}" if values.shape != (len(target),) else "others"
+        raise InputError(describe("exposure", expected, got, "correct them"))
+    if (values > LARGEST).any() or ((values > 0) & (values < LEAST)).any():
+        got = f"{values.max():g}" if (values > LARGEST).any() else f"{values[values > 0].min():g}"
+        expected = f"0 or numbers between {LEAST:g} and {LARGEST:g}"
+        raise InputError(describe("exposure", expected, got, "count in another unit"))
+    counted = target.reshape(len(target), -1).any(axis=1)
+    if (counted & (values == 0)).any():
+        row = int(np.flatnonzero(counted & (values == 0))[0])
+        raise RowError("exposure", "y = 0 where it is 0", (("another y", row),), "correct the row")
+    return values
+
+
+def check_target(y: ArrayLike) -> NDArray[np.float64]:
+    """Return a numeric target as finite float64 numbers."""
+    target = check_array(y, ensure_2d=False, allow_nd=False, dtype=None, ensure_all_finite=False, input_name="y")
+    try:
+        numbers = target.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise _no_number(target, error) from error
+    if not np.isfinite(numbers).all():
+        row = int(np.argwhere(~np.isfinite(numbers))[0, 0])
+        value = "NaN" if np.isnan(numbers[row]).any() else "infinity (inf)"
+        raise RowError("y", "finite numbers", ((value, row),), "drop these rows")
+    if (np.abs(numbers) > LARGEST).any():
+        row = int(np.argwhere(np.abs(numbers) > LARGEST)[0, 0])
+        got = ((f"{np.abs(numbers[row]).max():g}", row),)
+        remedy = "drop these rows, or divide y by a power of ten"
+        raise RowError("y", f"numbers of at most {LARGEST:g} in size", got, remedy)
+    return numbers
+
+
+def _no_number(target: NDArray[Any], error: Exception) -> InputError:
+    """Return the error about a target that is no number, which names the first such row; else what NumPy says."""
+    remedy = "convert y to numbers, or use SNAMClassifier for classes"
+    for row, cell in enumerate(cast("list[object]", target.tolist())):
+        try:
+            float(cast("Any", cell))
+        except (TypeError, ValueError):
+            got = f"the text {cell!r}" if isinstance(cell, str) else repr(cell)
+            return RowError("y", "numbers", ((got, row),), remedy)
+    return InputError(describe("y", "numbers", str(error), remedy))

@@ -1,0 +1,389 @@
+"""What a fit remembers of its data and of its course, so that it can be explained without the table."""
+
+from __future__ import annotations
+
+import platform
+import sys
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cache
+from importlib.metadata import version
+from typing import Annotated, Any, Literal, Self
+
+import numpy as np
+import scipy
+import sklearn
+from numpy.typing import NDArray
+
+from sparsenam.codec import Bounds, Count, Size, to_plain, unpack
+from sparsenam.families import Family
+from sparsenam.model import AdditiveModel
+from sparsenam.plain import numbers, rows_of_numbers
+from sparsenam.selection import Evidence, RegularizationPath
+from sparsenam.tables import PreparedSample, TableEncoder, Term
+from sparsenam.tables.cells import Cells
+
+Matrix = NDArray[np.float64]
+Vector = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+Preliminary = Literal["while", "after"]
+ROWS_AT_ONCE = 65_536
+BINS = 40
+FEW = 12  # a column with up to so many distinct values has one bin for each
+TAIL = 0.005  # share of the rows on either side that may lie in one long bin
+SAMPLE = 100_000  # values from which edges are found
+Word = Annotated[str, Bounds(0, 1000)]
+
+
+@dataclass(frozen=True, slots=True)
+class Density:
+    """How often values occur: ``edges`` (bins + 1,), ``counts`` (bins,)."""
+
+    edges: tuple[float, ...]
+    counts: Annotated[tuple[Count, ...], Bounds(1)]
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnSummary:
+    """One kept column over some rows: histogram of its numbers or rows of each level, missing cells, importance."""
+
+    name: str
+    density: Density | None
+    counts: tuple[Count, ...]
+    present: Count
+    missing: Count
+    mean_absolute: Size
+    variation: Size
+
+
+@dataclass(frozen=True, slots=True)
+class PairSummary:
+    """The importance of one pair over some rows, measured as that of a column."""
+
+    mean_absolute: Size
+    variation: Size
+
+
+@dataclass(frozen=True, slots=True)
+class DataSummary:
+    """The number of rows that count, the kept columns, and the pairs in the order of the model."""
+
+    rows: Count
+    columns: tuple[ColumnSummary, ...]
+    pairs: tuple[PairSummary, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PathSummary:
+    """Norms along the convex path, ``norms`` (points, names) at ``alphas`` (points,).
+
+    ``names`` are the columns that entered, in the order of their entry.
+    """
+
+    alphas: tuple[Size, ...]
+    names: tuple[str, ...]
+    norms: tuple[tuple[Size, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingSummary:
+    """The training data in brief, and the course of the fit.
+
+    ``twins`` names, for a column left out, the column that equals it in every row; ``constant`` the columns that do
+    not vary over the rows that count; ``evidence`` is what held-out rows know of the choice, None where there was none.
+    ``out_of_time`` names the parts of the fit that ``max_seconds`` ended early; ``preliminary`` says when the user
+    stopped a fit of which this is a preliminary model. Who fits may add the name of the ``target``, ``scores`` on rows
+    held out, by their names, and the ``source`` of the rows, such as file and digest.
+    """
+
+    data: DataSummary
+    path: PathSummary | None
+    twins: dict[str, str]
+    constant: tuple[str, ...]
+    evidence: Evidence | None
+    seconds: Size
+    created: Word
+    versions: dict[str, Word]
+    out_of_time: tuple[str, ...] = ()
+    preliminary: Preliminary | None = None
+    target: str | None = None
+    scores: dict[str, float | None] | None = None
+    source: dict[str, str] | None = None
+
+    @property
+    def cut_short(self) -> str | None:
+        """What ended the fit early, in a sentence; None where nothing did."""
+        if self.preliminary is not None:
+            when = f"{self.preliminary} columns were chosen"
+            return f"The fit was stopped {when}: this is a preliminary model, whose effects are too small."
+        if not self.out_of_time:
+            return None
+        *most, last = self.out_of_time
+        named = f"{', '.join(most)} and {last}" if most else last
+        return f"max_seconds ended {named} early: the model is the best that was reached by then."
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data, ready for JSON."""
+        return to_plain(self)
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """Return the summary that ``to_dict`` wrote, before or after a passage through JSON."""
+        return unpack(cls, data, brief=True)
+
+
+def summarize_training(
+    encoder: TableEncoder,
+    prepared: PreparedSample,
+    model: AdditiveModel,
+    encoded: Matrix,
+    weights: Vector,
+    path: RegularizationPath | None,
+    evidence: Evidence | None,
+) -> TrainingSummary:
+    """Return the training data in brief, and what left columns out before the fit began.
+
+    Parameters
+    ----------
+    prepared
+        The sample on the scale of the fit, which names the terms that vary and those equal to others.
+    encoded
+        The terms of the training rows, shape (rows, terms).
+    weights
+        Weights of the rows, shape (rows,); rows of weight 0 do not count.
+    path
+        The path by which the columns were chosen, its names and norms by column; None without one.
+    evidence
+        What held-out rows know of the choice; None without one.
+    """
+    return TrainingSummary(
+        data=summarize_data(encoder, model, encoded, weights),
+        path=None if path is None or not path.points else _path_summary(path),
+        twins=_twin_columns(encoder, prepared),
+        constant=_constant_columns(encoder, prepared),
+        evidence=evidence,
+        seconds=0.0,
+        created=datetime.now(UTC).date().isoformat(),
+        versions=dict(_versions()) | ({} if model.weights is None else _torch_version()),
+    )
+
+
+def summarize_data(
+    encoder: TableEncoder,
+    model: AdditiveModel,
+    encoded: Matrix,
+    weights: Vector | None = None,
+    missing: Sequence[Mask] | None = None,
+) -> DataSummary:
+    """Return the summary of encoded rows (rows, terms) for the columns that the model keeps.
+
+    ``weights`` (rows,) weigh the importances; rows of weight 0 do not count at all. ``missing`` says for each
+    column of the table which cells are missing; without it, NaN says so, which is true of training data.
+    """
+    if weights is not None and not (weights > 0).all():
+        present = weights > 0
+        encoded, weights = encoded[present], weights[present]
+        missing = None if missing is None else [mask[present] for mask in missing]
+    kept = kept_columns(encoder, model)
+    sizes = _importances(encoder, model, encoded, weights, kept)
+    columns = tuple(
+        _column_summary(encoder, column, encoded, None if missing is None else missing[column], importance)
+        for column, importance in zip(kept, sizes, strict=True)
+    )
+    return DataSummary(len(encoded), columns, _pair_importances(model, encoded, weights))
+
+
+def against_average(family: Family, effects: Matrix) -> Matrix:
+    """Return effects or scores (…, outputs) as explanations show them: those of classes less their mean over classes.
+
+    Probabilities of classes are the same for scores that all differ by one number, which training leaves anywhere;
+    taken off, each score is the log odds of its class against the (geometric) average of all.
+    """
+    return effects - effects.mean(axis=-1, keepdims=True) if family.response == "classes" else effects
+
+
+def is_split(term: Term) -> bool:
+    """Return whether a term is one level of a category of several, 0 or 1, as networks need them."""
+    return term.kind == "binary" and len(term.levels) == 1
+
+
+def kept_columns(encoder: TableEncoder, model: AdditiveModel) -> list[int]:
+    """Return the indices of the columns of which the model keeps a term, in the order of the table."""
+    return sorted({encoder.terms[int(term)].column for term in model.terms})
+
+
+def reader_of(encoder: TableEncoder, model: AdditiveModel, also: Iterable[int] = ()) -> TableEncoder:
+    """Return the encoder that reads what a model needs: the kept columns, and others by their indices."""
+    return encoder.reading([*kept_columns(encoder, model), *also])
+
+
+def read_cells(encoder: TableEncoder, X: object) -> tuple[Cells, ...]:
+    """Return the cells of a table like that of the fit, column by column; those of absent columns are missing."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # whoever encodes the table has warned already
+        return encoder.columns_of(X).columns
+
+
+def interactions_of(encoder: TableEncoder, model: AdditiveModel) -> tuple[tuple[str, str], ...]:
+    """Return the names of the two columns of each pair."""
+    columns = [encoder.names[term.column] for term in encoder.terms]
+    return tuple((columns[pair.terms[0]], columns[pair.terms[1]]) for pair in model.pairs)
+
+
+def density_of(values: Vector) -> Density | None:
+    """Return the histogram of finite values (rows,); None without any.
+
+    Bins are even over the middle 99 % of the values; what lies farther out has one more bin on each side, so that a
+    single far value does not press all others into one bin.
+    """
+    if not values.size:
+        return None
+    seen = values if values.size <= SAMPLE else values[:: values.size // SAMPLE]
+    low, high = float(values.min()), float(values.max())
+    if low == high:
+        edges = np.array([low - 0.5 * (abs(low) or 1.0), low + 0.5 * (abs(low) or 1.0)])
+    else:
+        distinct = np.unique(seen[:1000])
+        distinct = np.unique(seen) if distinct.size <= FEW else distinct
+        edges = _edges_between(distinct) if distinct.size <= FEW else _even_edges(seen)
+        edges = np.unique(np.concatenate([[min(low, edges[0])], edges, [max(high, edges[-1])]]))
+    counts = np.histogram(values, edges)[0]
+    return Density(numbers(edges), tuple(int(count) for count in counts))
+
+
+def _even_edges(values: Vector) -> Vector:
+    low, high = float(values.min()), float(values.max())
+    first, last = (float(edge) for edge in np.quantile(values, (TAIL, 1.0 - TAIL)))
+    if first == last:
+        return np.linspace(low, high, BINS + 1)
+    width = (last - first) / BINS
+    # a tail shorter than two bins is no tail
+    first = low if first - low < 2 * width else first
+    last = high if high - last < 2 * width else last
+    return np.linspace(first, last, BINS + 1)
+
+
+def _edges_between(values: Vector) -> Vector:
+    """Return bins that hold one value each, (values + 1,)."""
+    if values.size == 1:
+        return values
+    middles = (values[:-1] + values[1:]) / 2
+    return np.concatenate([[2 * values[0] - middles[0]], middles, [2 * values[-1] - middles[-1]]])
+
+
+def _path_summary(path: RegularizationPath) -> PathSummary:
+    names = path.entry_order()
+    place_of = {name: place for place, name in enumerate(path.names)}
+    norms = path.norms[:, [place_of[name] for name in names]]
+    return PathSummary(numbers(path.alphas), tuple(names), rows_of_numbers(norms))
+
+
+def _twin_columns(encoder: TableEncoder, prepared: PreparedSample) -> dict[str, str]:
+    """Return, for each column whose values equal those of another in every row, the name of the other."""
+    column_of = {term.name: term.column for term in encoder.terms}
+    twin_of = {twin: name for name, twins in prepared.twins.items() for twin in twins}
+    found: dict[str, str] = {}
+    terms_of: dict[int, list[Term]] = {}
+    for term in encoder.terms:
+        terms_of.setdefault(term.column, []).append(term)
+    for index, column in enumerate(encoder.columns):
+        terms = terms_of.get(index, [])
+        # equal gaps alone do not make columns equal
+        values = [term.name for term in terms if term.kind != "missing"] or [term.name for term in terms]
+        if values and all(name in twin_of for name in values):
+            other = column_of[twin_of[values[0]]]
+            if other != index:
+                found[column.name] = encoder.columns[other].name
+    return found
+
+
+def _constant_columns(encoder: TableEncoder, prepared: PreparedSample) -> tuple[str, ...]:
+    """Return the columns that have terms, none of which varies over the rows that count."""
+    varying = {*prepared.names, *(twin for twins in prepared.twins.values() for twin in twins)}
+    some = {term.column for term in encoder.terms if term.name in varying}
+    none = {term.column for term in encoder.terms} - some
+    return tuple(encoder.columns[column].name for column in sorted(none))
+
+
+@cache  # looking them up takes longer than all the rest
+def _versions() -> tuple[tuple[str, str], ...]:
+    modules = {"numpy": np, "scipy": scipy, "scikit-learn": sklearn}
+    found = {name: str(module.__version__) for name, module in modules.items()}
+    return tuple({"python": platform.python_version(), "sparsenam": version("sparsenam"), **found}.items())
+
+
+def _torch_version() -> dict[str, str]:
+    """Return the version of PyTorch where it is loaded, as it is after a network was trained."""
+    torch = sys.modules.get("torch")
+    return {} if torch is None else {"torch": str(torch.__version__)}
+
+
+def _column_summary(
+    encoder: TableEncoder, column: int, encoded: Matrix, missing: Mask | None, importance: tuple[float, float]
+) -> ColumnSummary:
+    described = encoder.columns[column]
+    index = next((i for i, term in enumerate(encoder.terms) if term.column == column and term.kind != "missing"), None)
+    values = None if index is None else encoded[:, index]
+    if missing is not None:
+        absent = missing
+    elif values is not None:
+        absent = np.isnan(values)
+    else:  # a constant column: only its missing cells are a term
+        absent = encoded[:, [term.name for term in encoder.terms].index(described.missing_term)] == 1.0
+    n_missing = int(np.count_nonzero(absent))
+    density, counts = None, ()
+    if values is not None:
+        present = values[~np.isnan(values)]
+        if index is not None and is_split(encoder.terms[index]):
+            # the encoder has a term for each level, in their order
+            split = [i for i, term in enumerate(encoder.terms) if term.column == column and is_split(term)]
+            counts = tuple(int(np.count_nonzero(encoded[:, i] == 1.0)) for i in split)
+        elif described.levels:
+            counts = tuple(np.bincount(present.astype(np.intp), minlength=len(described.levels)).tolist())
+        else:
+            density = density_of(present)
+    return ColumnSummary(described.name, density, counts, len(encoded) - n_missing, n_missing, *importance)
+
+
+def _importances(
+    encoder: TableEncoder, model: AdditiveModel, encoded: Matrix, weights: Vector | None, kept: list[int]
+) -> list[tuple[float, float]]:
+    """Return for each kept column the mean over rows and outputs of |effect|, and max - min of the effect."""
+    if not kept:
+        return []
+    place_of = {column: place for place, column in enumerate(kept)}
+    columns = [place_of[encoder.terms[int(term)].column] for term in model.terms]
+    shape = (len(kept), model.intercept.size)
+    total, low, high = np.zeros(shape), np.full(shape, np.inf), np.full(shape, -np.inf)
+    for start in range(0, len(encoded), ROWS_AT_ONCE):
+        part = slice(start, start + ROWS_AT_ONCE)
+        effects = against_average(model.family, model.kept_effects(encoded[part]))
+        if len(columns) > len(kept):  # a column of two terms: its values and its missing cells
+            by_column = np.zeros((len(effects), *shape))
+            for term, column in enumerate(columns):
+                by_column[:, column] += effects[:, term]
+        else:
+            by_column = np.empty_like(effects)
+            by_column[:, columns] = effects
+        low, high = np.minimum(low, by_column.min(axis=0)), np.maximum(high, by_column.max(axis=0))
+        np.abs(by_column, out=by_column)
+        total += by_column.sum(axis=0) if weights is None else np.tensordot(weights[part], by_column, 1)
+    means = total / (len(encoded) if weights is None else weights.sum())
+    return list(zip(means.mean(axis=1).tolist(), (high - low).max(axis=1).tolist(), strict=True))
+
+
+def _pair_importances(model: AdditiveModel, encoded: Matrix, weights: Vector | None) -> tuple[PairSummary, ...]:
+    """Return for each pair the mean over rows and outputs of |effect|, and max - min of the effect."""
+    shape = (len(model.pairs), model.intercept.size)
+    total, low, high = np.zeros(shape), np.full(shape, np.inf), np.full(shape, -np.inf)
+    for start in range(0, len(encoded) if model.pairs else 0, ROWS_AT_ONCE):
+        part = slice(start, start + ROWS_AT_ONCE)
+        effects = against_average(model.family, model.pair_effects(encoded[part]))
+        low, high = np.minimum(low, effects.min(axis=0)), np.maximum(high, effects.max(axis=0))
+        sizes = np.abs(effects)
+        total += sizes.sum(axis=0) if weights is None else np.tensordot(weights[part], sizes, 1)
+    means = total / (len(encoded) if weights is None else weights.sum())
+    sizes = zip(means.mean(axis=1).tolist(), (high - low).max(axis=1).tolist(), strict=True)
+    return tuple(PairSummary(*size) for size in sizes)

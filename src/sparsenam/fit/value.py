@@ -1,0 +1,217 @@
+"""One fit is one value: the model, what it was fitted to, how it was chosen and what is known of its errors."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_consistent_length
+
+from sparsenam.codec import Bounds, Count, Matrix, Tags, Vector, Via
+from sparsenam.convex.problem import Certificate
+from sparsenam.discover.discoveries import Discoveries
+from sparsenam.discover.stability import Stability
+from sparsenam.errors import InputError, describe, rows_named_by
+from sparsenam.fit.response import ClassResponse, GivenRows, NumberResponse, Response, SurvivalResponse
+from sparsenam.fit.summary import TrainingSummary, interactions_of, kept_columns, reader_of
+from sparsenam.model import AdditiveModel
+from sparsenam.model.bands import Bands
+from sparsenam.model.editing import Edit
+from sparsenam.model.residuals import Residuals
+from sparsenam.selection import CVCurve, Evidence, RegularizationPath
+from sparsenam.selection.stored_curve import StoredCurve
+from sparsenam.tables import TableEncoder
+from sparsenam.text import Task, output_names, score_units
+from sparsenam.training.network import StoredHistory
+
+StoredResponse = Annotated[
+    Response,
+    Via(Annotated[NumberResponse | ClassResponse | SurvivalResponse, Tags(("numbers", "classes", "survival"))]),
+]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fit:
+    """A fitted model and how it came about; predictions, explanations, edits, audits, exports and files read it.
+
+    Attributes
+    ----------
+    estimator, settings
+        Name and parameters of the estimator that was fitted.
+    encoder
+        What was made of each column of the table.
+    response
+        What the model answers with: numbers, classes, or censored times with their baseline hazard.
+    model
+        Family, intercept, effects of the kept terms, and pairs.
+    n_parameters
+        Parameters of the kept terms and the intercept.
+    norms
+        Group norm of every column, shape (columns,); 0 where dropped.
+    alpha
+        Weight of the penalty.
+    summary
+        The training data in brief, and the course of the fit.
+    substitutes
+        For a kept column, those that could replace it, with the share of its effect that they express.
+    certificate, pair_certificate
+        Optimality of the convex choice of columns, and of pairs; None where there was none.
+    curve, taken, path
+        Held-out losses along the convex path, the index of the point that the rule took (None where the model is no
+        point of it), and the path itself; None where alpha was given.
+    discoveries
+        What an `FDR` rule found; None for other rules.
+    bands, residuals
+        How uncertain the effects are, and the errors of rows left out; None where they are unknown.
+    history, stationarity
+        The course of a network's training, and the proximal gradient at its end; None where none was trained.
+    stability
+        How often half of the rows choose each column; None until that is measured.
+    edits
+        The changes made after the fit, the first one first.
+    """
+
+    estimator: Annotated[str, Bounds(0, 100)]
+    settings: Mapping[str, Any]
+    encoder: TableEncoder
+    response: StoredResponse
+    model: AdditiveModel
+    n_parameters: Count
+    norms: Vector
+    alpha: Annotated[float, Bounds(0.0, math.inf)]
+    summary: TrainingSummary
+    substitutes: dict[str, dict[str, Annotated[float, Bounds(0.0, 2.0)]]]
+    certificate: Certificate | None = None
+    pair_certificate: Certificate | None = None
+    curve: Annotated[CVCurve | StoredCurve, Via(StoredCurve)] | None = None
+    taken: Count | None = None
+    path: RegularizationPath | None = field(default=None, metadata={"stored": False})
+    discoveries: Discoveries | None = None
+    bands: Bands | None = None
+    residuals: Residuals | None = None
+    history: StoredHistory | None = None
+    stationarity: Annotated[float, Bounds(0.0, math.inf)] | None = None
+    stability: Stability | None = None
+    edits: tuple[Edit, ...] = ()
+
+    @property
+    def task(self) -> Task:
+        """The kind of answer."""
+        return self.response.task
+
+    @property
+    def classes(self) -> Sequence[object]:
+        """The classes; none where numbers or times are predicted."""
+        return self.response.classes.tolist() if isinstance(self.response, ClassResponse) else ()
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """The name of each output."""
+        return output_names(self.task, self.model.family.response, self.classes, self.model.intercept.size)
+
+    @property
+    def units(self) -> str:
+        """The units of scores and effects."""
+        family = self.model.family
+        return score_units(self.task, family.response, family.link, self.outputs, self.summary.target)
+
+    @property
+    def intercept(self) -> float | Vector:
+        """β: a number, or (outputs,) for several outputs."""
+        found = self.model.intercept
+        return float(found[0]) if found.size == 1 else found.copy()
+
+    @property
+    def evidence(self) -> Evidence | None:
+        """What held-out rows say about the choice."""
+        return self.summary.evidence
+
+    @property
+    def kept(self) -> list[int]:
+        """Indices of the columns of which the model keeps a term."""
+        return kept_columns(self.encoder, self.model)
+
+    @property
+    def kept_names(self) -> list[str]:
+        """Names of the columns of which the model keeps a term."""
+        return [self.encoder.names[column] for column in self.kept]
+
+    @property
+    def support(self) -> NDArray[np.bool_]:
+        """Whether each column is kept, shape (columns,)."""
+        mask = np.zeros(len(self.encoder.columns), dtype=np.bool_)
+        mask[self.kept] = True
+        return mask
+
+    @property
+    def interactions(self) -> tuple[tuple[str, str], ...]:
+        """The names of the two columns of each pair."""
+        return interactions_of(self.encoder, self.model)
+
+    def reader(self, also: Iterable[int] = ()) -> TableEncoder:
+        """Return the encoder that reads the kept columns alone, and others by their indices."""
+        return reader_of(self.encoder, self.model, also)
+
+    def rows(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None,
+        exposure: ArrayLike | None,
+        reader: TableEncoder | None = None,
+    ) -> GivenRows:
+        """Return rows on which losses are measured; a ``reader`` reads some of the columns."""
+        terms, target = (reader or self.encoder).encode(X), self.response.target(y, self.model)
+        weights = np.ones(len(terms)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+        check_consistent_length(terms, target, weights)
+        if weights.ndim != 1 or not np.isfinite(weights).all() or (weights < 0).any() or not weights.any():
+            expected = "finite weights of at least 0, not all of them 0"
+            raise InputError(describe("sample_weight", expected, "others", "correct them"))
+        return self.response.with_exposure(GivenRows(terms, target, weights), exposure, self.model.family)
+
+    def scores(self, X: ArrayLike) -> Matrix:
+        """Return the linear predictor of a table's rows, shape (rows, outputs)."""
+        reader = self.reader()
+        few = reader.few_terms(X) if self.model.exact_shapes else None
+        if few is not None:
+            return self.model.scores_of_few(few)
+        parts, rows = list[Matrix](), 0
+        for terms in reader.encode_in_parts(X):
+            with rows_named_by(range(rows, rows + len(terms))):
+                parts.append(self.model.scores(terms))
+            rows += len(terms)
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+    def probabilities(self, X: ArrayLike) -> Matrix:
+        """Return probabilities of the classes, or of each label, shape (rows, classes)."""
+        means = self.model.family.mean(self.scores(X))
+        return np.column_stack([1.0 - means, means]) if self.model.family.response == "binary" else means
+
+    def effects(self, X: ArrayLike) -> Matrix:
+        """Return each column's centred share of the linear predictor, (rows, columns) or (rows, columns, outputs)."""
+        return self.by_column(self.model.effects(self.reader().encode(X)))
+
+    def pair_effects(self, X: ArrayLike) -> Matrix:
+        """Return each pair's share of the linear predictor, (rows, pairs) or (rows, pairs, outputs)."""
+        effects = self.model.pair_effects(self.reader().encode(X))
+        return effects[:, :, 0] if effects.shape[2] == 1 else effects
+
+    def missing_effects(self, X: ArrayLike) -> Matrix:
+        """Return the part of `effects` that is due to cells being missing or not, in the same shape."""
+        encoded = self.reader().encode(X)
+        is_value = np.array([term.kind != "missing" for term in self.encoder.terms], dtype=np.bool_)
+        present = ~np.isnan(encoded)[:, :, None] & is_value[:, None]
+        return self.by_column(np.where(present, 0.0, self.model.effects(encoded)))
+
+    def by_column(self, effects: Matrix) -> Matrix:
+        """Return effects of terms (rows, terms, outputs) added up by column, without the axis of a single output."""
+        columns = np.array([term.column for term in self.encoder.terms], dtype=np.intp)
+        if not np.array_equal(columns, np.arange(len(self.encoder.columns))):
+            totals = np.zeros((effects.shape[0], len(self.encoder.columns), effects.shape[2]))
+            np.add.at(totals.swapaxes(0, 1), columns, effects.swapaxes(0, 1))
+            effects = totals
+        return effects[:, :, 0] if effects.shape[2] == 1 else effects

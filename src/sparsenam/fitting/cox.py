@@ -1,0 +1,279 @@
+"""Censored times as a problem of the pipeline: every choice and every fit alternates with the baseline hazard.
+
+The convex problem chooses as for every family, with the partial likelihood as its loss; the kept terms are then
+fitted. Both are Poisson fits that alternate with the baseline hazard (`alternation`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparsenam.context import Context
+from sparsenam.errors import InputError, describe
+from sparsenam.families import Family, Poisson, best_intercept
+from sparsenam.fitting.alternation import EXACT_MOVE, Converged, CoxLikelihood, alternate
+from sparsenam.fitting.problem import FamilyProblem, Fitted, Fitter, Indices, Mask, Vector
+from sparsenam.model import AdditiveModel
+from sparsenam.model.additive import lowered
+from sparsenam.selection.choose import (
+    Choice,
+    CrossValidation,
+    ValidatedPath,
+    choose_at,
+    cross_validate,
+)
+from sparsenam.selection.curve import Splits, held_out_counts
+from sparsenam.selection.task import ConvexTask
+from sparsenam.selection.walk import HeldOutLoss
+from sparsenam.smooth.judge import SmoothJudge
+from sparsenam.survival.cox import Baseline, RiskSets, Ties
+from sparsenam.tables import PreparedSample, Sample, TableEncoder, prepare
+
+CHOICES = 4  # each with the hazard that the fit on the last one gave; simulated data need 2 or 3
+LOWER, SEARCHES = 0.95, 30  # step in the search for an alpha, and the most steps
+# duality gap of a penalised solution; in double precision so small that the alternation converges to many digits
+GAP, GAP_IN_SINGLE = 1e-6, 1e-4
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PartialLikelihoodLoss:
+    """Held-out loss by the partial likelihood of the rows of each fold among themselves.
+
+    It depends on no hazard, and grows like the score where the Poisson loss of a held-out row grows like e^score. The
+    loss of an event in fold F is log(Σ wⱼ e^{sⱼ}/Σ wⱼ) - sᵢ - log Λᵢ, summed over the rows j of F at risk, with Λ the
+    hazard of the empty model: for equal scores it is the Poisson deviance. Rows without the event have 0.
+    """
+
+    risk_sets: RiskSets
+    parts: tuple[RiskSets, ...]
+    counts: NDArray[np.intp]
+    base: Vector
+
+    @classmethod
+    def of(cls, risk_sets: RiskSets, splits: Splits) -> PartialLikelihoodLoss:
+        """Return the loss for the test rows of some splits."""
+        hazard = risk_sets.hazard(np.zeros(risk_sets.event.size), "breslow").rows
+        base = np.zeros(hazard.size)
+        base[risk_sets.event] = -np.log(hazard[risk_sets.event])
+        parts = tuple(risk_sets.take(test) for _, test in splits)
+        return cls(risk_sets, parts, held_out_counts(splits, hazard.size), base)
+
+    @property
+    def count(self) -> float:
+        """The number of events: what Poisson rates know of the rows."""
+        return self.risk_sets.n_events
+
+    @property
+    def weights(self) -> Vector:
+        """The weights of the rows with the event that some fold holds out."""
+        return self.risk_sets.weights * self.risk_sets.event * (self.counts > 0)
+
+    def losses(self, fits: SmoothJudge, supports: Sequence[Indices]) -> Vector:
+        """Return each row's mean loss over the folds that hold it out, shape (rows,); NaN where none does."""
+        total = np.zeros(self.base.size)
+        found = fits.scores(supports[1:], range(1, len(supports)))
+        for scores, fold, part in zip(found, fits.held_out[1:], self.parts, strict=True):
+            np.add.at(total, fold, part.event_losses(scores[:, 0]) - part.event_losses(np.zeros(fold.size)))
+        return np.divide(total, self.counts, out=np.full(total.size, np.nan), where=self.counts > 0) + self.base
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CoxProblem:
+    """A sample of censored times: what the pipeline chooses from and fits.
+
+    ``base`` holds the rows that were at risk at some event, ``terms`` (rows, n_terms) are their terms as encoded.
+    """
+
+    base: FamilyProblem
+    terms: Vector
+    likelihood: CoxLikelihood
+
+    @property
+    def prepared(self) -> PreparedSample:
+        """The sample; its target are martingale residuals, which stand for y where no hazard is known yet."""
+        return self.base.prepared
+
+    @property
+    def family(self) -> Family:
+        """Poisson, for which no first fit is needed."""
+        return self.base.family
+
+    @property
+    def column_of(self) -> Indices:
+        """The column of each encoded term."""
+        return self.base.column_of
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """The names of the table's columns."""
+        return self.base.column_names
+
+    @property
+    def counted(self) -> Mask:
+        """The rows of the table that were at risk at some event."""
+        return self.base.counted
+
+    @property
+    def fold_target(self) -> Vector:
+        """The rates of the empty model: folds have early and late events in each."""
+        return self._at(self._no_scores(), self.prepared.weights.size).prepared.target
+
+    def with_family(self, family: Family) -> CoxProblem:
+        """Return the problem under another loss of rates."""
+        return replace(self, base=self.base.with_family(family))
+
+    def choose(
+        self, task: ConvexTask, how: float | CrossValidation, tol: float, quick: Fitter, context: Context
+    ) -> Choice:
+        """Choose terms by cross-validation where alpha is open, and solve the penalised partial likelihood.
+
+        Norms are over the rows: no hazard enters the penalty. The hazard of the empty model makes strong effects look
+        weak, so terms are chosen again with the hazard of the quick fit on those chosen before, until a choice repeats.
+        """
+        if not isinstance(how, CrossValidation):
+            solved = self._solve(self._no_scores(), task, how, context)
+            return replace(solved.result, start=solved.scores)
+        loss = PartialLikelihoodLoss.of(self.likelihood.risk_sets, how.splits)
+        scores, validated = self._no_scores(), list[ValidatedPath]()
+        for number in range(CHOICES):
+            sample = self._at(scores, self.prepared.weights.size).prepared
+            validated.append(cross_validate(task.with_sample(sample), how, lambda given: loss, context))
+            supports = [path.groups for path in validated]
+            repeats = any(np.array_equal(supports[-1], before) for before in supports[:-1])
+            if repeats or context.clock.passed():
+                break
+            part = context.within(f"choice{number}")
+            scores = self._fit(quick, task.terms(supports[-1]), scores, part).scores
+        kept = validated[-1].groups
+        choice = self._keeping(validated[0], task, kept, how.max_features, context)
+        return replace(choice, groups=kept, validated=validated[-1], start=scores)
+
+    def fit(self, fitter: Fitter, indices: Indices, start: Vector | None, context: Context) -> tuple[Fitted, Vector]:
+        """Fit some terms in alternation with the hazard, from some scores; return the fit and its scores."""
+        converged = self._fit(fitter, indices, self._no_scores() if start is None else start, context)
+        return converged.result, converged.result.model.scores(self.terms)
+
+    def at(self, scores: Vector) -> tuple[FamilyProblem, Vector]:
+        """Return the Poisson problem at the hazard of scores (rows, 1), and the scores as rates read them."""
+        problem = self._at(scores[:, 0] - scores[:, 0].mean(), self.likelihood.risk_sets.n_events)
+        prepared = problem.prepared
+        effects = scores - scores.mean()
+        return problem, effects + best_intercept(
+            problem.family, effects, prepared.target, prepared.weights, np.zeros(1)
+        )
+
+    @property
+    def solves_in_batches(self) -> bool:
+        """Whether parts of the rows are the same problem with other weights: each has a hazard of its rows alone."""
+        return False
+
+    def judged_by(self, task: ConvexTask, splits: Splits, scores: Vector) -> tuple[ConvexTask, HeldOutLoss]:
+        """Return the Poisson problem at the hazard of scores (rows, 1), and the partial likelihood as its loss."""
+        sample = self._at(scores[:, 0] - scores[:, 0].mean(), self.prepared.weights.size).prepared
+        return task.with_sample(sample), PartialLikelihoodLoss.of(self.likelihood.risk_sets, splits)
+
+    def finish(self, fitted: Fitted) -> Fitted:
+        """Return the fit with effects and scores of mean 0 over the rows; the baseline hazard takes what they lose."""
+        return replace(fitted, model=_centred(fitted.model, self.terms, self.likelihood.risk_sets.weights))
+
+    def baseline(self, model: AdditiveModel) -> tuple[Baseline, float]:
+        """Return the hazard of a row of score 0 under a model, and the log partial likelihood of the rows."""
+        risk_sets = self.likelihood.risk_sets
+        hazard = risk_sets.hazard(model.scores(self.terms)[:, 0], self.likelihood.ties)
+        return Baseline(risk_sets.event_times, np.cumsum(hazard.jumps)), hazard.log_likelihood
+
+    def _at(self, scores: Vector, total: float) -> FamilyProblem:
+        """Return the Poisson problem at the hazard of these scores, shape (rows,), with this sum of weights."""
+        return replace(self.base, prepared=self.likelihood.poisson(self.prepared, scores, total))
+
+    def _no_scores(self) -> Vector:
+        """Return zeros, shape (rows,): their hazard is that of Nelson and Aalen."""
+        return np.zeros(self.likelihood.risk_sets.event.size)
+
+    def _fit(self, fitter: Fitter, indices: Indices, start: Vector, context: Context) -> Converged[Fitted]:
+        # what chooses smoothness counts events; what trains a network takes weights of mean 1, as alpha is set for
+        risk_sets = self.likelihood.risk_sets
+        total = risk_sets.n_events if fitter.counts_rows else float(risk_sets.event.size)
+
+        def step(scores: Vector, number: int) -> tuple[Fitted, Vector]:
+            fitted = fitter.fit(self._at(scores, total).take(indices), context.within(f"iteration{number}"))
+            return fitted, fitted.model.scores(self.terms)[:, 0]
+
+        return alternate(self.likelihood, step, start, exact=fitter.is_exact, out_of_time=context.clock.passed)
+
+    def _solve(self, start: Vector, task: ConvexTask, alpha: float, context: Context) -> Converged[Choice]:
+        """Alternate the hazard with the penalised solution at an alpha, from some scores (rows,)."""
+        exact, total = task.design.dtype == np.float64, self.prepared.weights.size
+
+        def step(scores: Vector, number: int) -> tuple[Choice, Vector]:
+            sample = self._at(scores, total).prepared
+            choice = choose_at(task.with_sample(sample), alpha, context, GAP if exact else GAP_IN_SINGLE)
+            return choice, choice.point.scores(choice.task.design)[:, 0]
+
+        return alternate(self.likelihood, step, start, exact=exact, out_of_time=context.clock.passed)
+
+    def _keeping(
+        self, first: ValidatedPath, task: ConvexTask, kept: Indices, most: int | None, context: Context
+    ) -> Choice:
+        """Return the penalised solution at the largest alpha found whose groups include those to keep.
+
+        An alpha found with a hazard held fixed means something else where the hazard follows the solution. The path
+        with the hazard of the empty model (``first``) is near: the search starts where it has the groups. Where no
+        alpha has them all within ``most`` columns, the last that keeps so many is taken. The search also ends after
+        `SEARCHES` alphas, at one whose scores do not settle, below which those that separate the events only grow, and
+        at one whose scores are those of the alpha before: the penalty no longer holds them. Groups that are missing
+        then count as having come back.
+        """
+        enough = [point.alpha for point in first.points if np.isin(kept, point.supports[0]).all()]
+        alpha, scores, within = max(enough, default=first.point.alpha), self._no_scores(), None
+        number = 0
+        while True:
+            number += 1
+            solved = self._solve(scores, task, alpha, context)
+            support = solved.result.point.supports[0]
+            fits = most is None or task.columns(support).size <= most
+            same = number > 1 and float(np.abs(solved.scores - scores).max()) <= EXACT_MOVE
+            ends = same or not solved.settled or number >= SEARCHES or context.clock.passed()
+            if fits and (ends or np.isin(kept, support).all()):
+                return solved.result
+            if not fits and within is not None:
+                return within
+            within = solved.result if fits else None
+            alpha, scores = (LOWER * alpha if fits else alpha / LOWER), solved.scores
+
+
+def cox_problem(
+    sample: Sample, encoder: TableEncoder, ties: Ties, *, standardize: bool, limits: bool = False
+) -> CoxProblem:
+    """Return the problem of censored times; the target's columns are event, 0 or 1, and time.
+
+    Rows that were at risk at no event are in no term of the partial likelihood, and left out.
+    """
+    event, time = (sample.target[:, 0] == 1.0) & (sample.weights > 0), sample.target[:, 1]
+    if not event.any():
+        raise InputError(describe("y", "at least one event", "none", "give rows that are not censored"))
+    counted = (sample.weights > 0) & (time >= time[event].min())
+    if np.count_nonzero(counted) < 2:
+        expected = "two rows or more at risk at the first event"
+        raise InputError(describe("y", expected, "one, all others censored before", "give more events"))
+    at_risk = replace(sample, target=sample.target[:, :1], weights=np.where(counted, sample.weights, 0.0))
+    prepared = prepare(at_risk, standardize=standardize, limits=limits)
+    risk_sets = RiskSets.of(event[counted], time[counted], prepared.weights)
+    hazard = risk_sets.hazard(np.zeros(risk_sets.event.size), ties).rows
+    prepared = replace(prepared, target=(risk_sets.event - hazard)[:, None])
+    base = FamilyProblem(prepared, Poisson(), encoder.term_columns, encoder.names, counted)
+    return CoxProblem(base, sample.terms[counted], CoxLikelihood(risk_sets, ties))
+
+
+def _centred(model: AdditiveModel, terms: Vector, weights: Vector) -> AdditiveModel:
+    """Return the model with effects of mean 0 over the rows where they are, and scores of mean 0 over all rows."""
+    effects = model.kept_effects(terms)
+    present = weights[:, None] * ~np.isnan(terms[:, model.terms])
+    means = np.einsum("ij,ijk->jk", present / present.sum(axis=0), effects)
+    moved = replace(model, functions=lowered(model.functions, means))
+    total = np.average(moved.scores(terms), axis=0, weights=weights)
+    return replace(moved, intercept=moved.intercept - total)

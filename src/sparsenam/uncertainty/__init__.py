@@ -1,0 +1,1 @@
+"""Uncertainty: bands about effects, intervals and sets of predictions, and corrected probabilities."""
