@@ -64,7 +64,7 @@ def test_a_support_is_judged_by_what_refitting_it_in_the_folds_gives(case, suppo
     folds, rows = np.arange(240) % 4, np.arange(240)
     splits = [(rows[folds != fold], rows[folds == fold]) for fold in range(4)]
     batches = batch_weights(task.prepared.weights, splits)
-    loss = FamilyLoss.of(task, held_out_counts(splits, 240))
+    loss = FamilyLoss.of(task, splits)
     given = (task.design, task.prepared.target, task.family, batches)
     judge = SmoothJudge(*given, count=240.0, held_out=[test for _, test in splits], forms=prior_forms(task))
     groups = np.array(support)
