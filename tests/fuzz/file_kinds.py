@@ -159,8 +159,6 @@ MODELS = _kinds()
 def _checkpoints() -> list[Kind]:
     adam = {"max_epochs": 12, "batch_size": 32, "patience": 100}
     return [
-        Kind("choice", _regressor(), mixed, score),
-        Kind("choice of classes", _classifier(), numbers, lambda: cut("no", "yes")),
         Kind("adam", _regressor(alpha=0.01, network=_network(**adam)), numbers, score),
         Kind("fista", _regressor(alpha=0.01, network=_network(solver="fista", max_epochs=12)), numbers, score),
         Kind("survival stage", _survival, numbers, times),
