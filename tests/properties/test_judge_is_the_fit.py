@@ -16,8 +16,8 @@ from sparsenam.smooth.prior import Layout
 from sparsenam.tables.sample import Sample, prepare
 
 FAMILIES = {"gaussian": Gaussian(), "binomial": Binomial(), "poisson": Poisson(), "multinomial": Multinomial()}
-# The judge leaves out the roughest directions of a term's ramps, which hold 2 % of its degrees of freedom in the design,
-# and ends its updates by other tests. Both losses are shares of that of the empty model.
+# The judge leaves out the roughest directions of a term's ramps, which have 2 % of its degrees of freedom in the
+# design, and ends its updates by other tests. Both losses are shares of that of the empty model.
 TOLERANCE = 0.02
 
 

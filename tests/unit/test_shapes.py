@@ -8,7 +8,7 @@ from sparsenam import SNAMClassifier, SNAMRegressor, SNAMSurvival, load, surviva
 from sparsenam.context import Context, Streams
 from sparsenam.errors import InputError
 from sparsenam.families import Gaussian
-from sparsenam.smooth.constraints import Shape, StepBins, increment_sign, read_shape
+from sparsenam.smooth.constraints import Shape, StepBins, read_shape
 from sparsenam.smooth.fit import smooth_fit
 
 CONTEXT = Context(Streams(0))
@@ -235,7 +235,6 @@ def test_steps_far_from_zero_keep_their_jumps(shift):
 def test_a_shape_is_read_from_its_words(text, sign, bend, runs_on):
     shape = read_shape(text, "test")
     assert (shape.sign, shape.bend, shape.runs_on) == (sign, bend, runs_on)
-    assert increment_sign(shape) == sign
 
 
 def test_an_empty_shape_asks_for_nothing():

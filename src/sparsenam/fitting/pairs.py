@@ -305,7 +305,8 @@ def _assembled(
     outputs, unit = fit.intercept.size, prepared.target_scaling.scale
     intercept = fit.intercept.copy()
     shapes = dict(held)
-    for place, ramps, coefficients, means in zip(mains, fit.ramps, fit.coefficients, fit.means, strict=True):
+    parts = zip(mains, fit.mains.ramps, fit.mains.coefficients, fit.means, strict=True)
+    for place, ramps, coefficients, means in parts:
         values = np.vstack([np.zeros(outputs), np.cumsum(coefficients, axis=0)]) - means @ coefficients
         shapes[int(place)] = FittedCurve.level_beyond(ramps.knots, values)
     pure: list[PairFunction] = []

@@ -52,11 +52,6 @@ class Shape:
         return (self.bend != 0 and self.sign != self.bend, self.bend != 0 and self.sign != -self.bend)
 
 
-def increment_sign(shape: Shape) -> int:
-    """Return the sign of every increment of a term of this shape along its axis: 1, -1, or 0 for any."""
-    return shape.sign
-
-
 def read_shape(text: object, where: str) -> Shape:
     """Return the shape of a text such as "increasing+concave"."""
     remedy = "write for example 'increasing' or 'increasing+concave'"

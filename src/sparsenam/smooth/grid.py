@@ -150,18 +150,18 @@ class GridBlock:
             first = [WEAK * information / matrix.trace() for matrix in self.matrices]
             self.strengths = np.clip(first, LOWEST, HIGHEST)
         prior: Any = sum(strength * matrix for strength, matrix in zip(self.strengths, self.matrices, strict=True))
-        traces, smoothed = np.zeros(3), 0.0
+        traces, smoothed, parts = np.zeros(3), 0.0, list[Matrix]()
         for index, (gram, weight) in enumerate(zip(grams, weights, strict=True)):
             outputs = slice(None) if len(grams) == 1 else slice(index, index + 1)
             pull = self._transposed @ (weight[:, None] * partial[:, outputs]) / noise
             factor = _factor(gram / noise + prior)
-            self.values[:, outputs] = factor.solve(pull)
+            parts.append(factor.solve(pull))
             spread = factor.solve(self._probes)
             products = [np.sum(spread * (matrix @ self._probes)) / PROBES for matrix in self.matrices]
             traces += np.array(products) / len(grams)
             smoothed += float(np.sum(spread * (prior @ self._probes))) / PROBES / len(grams)
         self.freedom = float(np.clip(self.size - smoothed, 0.0, self.size))
-        self._traces = traces
+        self._traces, self.values = traces, np.hstack(parts)
         self._centre(weights)
 
     def learn(self, free: int) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_solve, cholesky, lapack
+from scipy.linalg import lapack
 
 from sparsenam.convex.design import Array, GroupedDesign, Indices, Ramps, WorkingColumns
 from sparsenam.convex.problem import ConvexProblem, convex_problem
@@ -23,7 +23,7 @@ from sparsenam.families.dispersion import dispersion
 from sparsenam.smooth.engine import FIRST_NOISE, LEAST_NOISE, LIGHTEST, ROUNDING
 from sparsenam.smooth.prior import HIGHEST, JITTER, LOWEST, fellner_schall, pulled, roughness
 
-STEPS, STEPS_OF_MANY = 40, 6  # updates of the strengths; warm starts do the rest where columns are many
+STEPS, MANY, STEPS_OF_MANY = 40, 160, 6  # updates of the strengths; warm starts do the rest where columns are many
 # change of the degrees of freedom, and of their share, at which the updates end. An early end makes further columns
 # look useful, as what follows starts nearer: with 0.002 noise is kept in 2 of 20 tables of counts, with 0.0005 in 1
 FEW = 5e-4
@@ -34,7 +34,6 @@ SMALL_MOVE = 0.01  # of a score, root mean square
 FLOOR = 0.06  # of the mean curvature: from a quarter on it is tried where no step is short enough, down to this
 HALVINGS = 8
 SINGLE_JITTER = 1e-4  # share of the mean diagonal where sums are in single precision and columns nearly agree
-STACKED = 160  # columns up to which the inverses of all folds are one call
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,6 +60,11 @@ class PriorForms:
     def is_used(self) -> NDArray[np.bool_]:
         """Which matrices there are, shape (groups, matrices)."""
         return self.traces > 0.0
+
+    def products(self, matrices: Array) -> Array:
+        """Return tr(MSᵢ) for M of shape (batches, groups, m, m): (batches, groups, matrices)."""
+        flat = matrices.reshape(*matrices.shape[:2], -1).transpose(1, 2, 0)
+        return np.matmul(self.matrices.reshape(*self.holds_size.shape, -1), flat).transpose(2, 0, 1)
 
     def take(self, groups: Indices) -> PriorForms:
         """Return those of some groups."""
@@ -272,12 +276,14 @@ class Prior:
     @property
     def precisions(self) -> Array:
         """P of every group, shape (batches, groups, m, m)."""
-        return np.einsum("fgi,giab->fgab", self.strengths, self.forms.matrices)
+        groups, count, width, _ = self.forms.matrices.shape
+        flat = np.matmul(self.strengths.transpose(1, 0, 2), self.forms.matrices.reshape(groups, count, -1))
+        return flat.transpose(1, 0, 2).reshape(-1, groups, width, width)
 
     def cost(self, theta: Array) -> Array:
         """Return ½ Σ θᵀPθ of each batch, for θ of shape (batches, columns, outputs)."""
         parts = theta.reshape(*self.kept.shape, self.forms.width, -1)
-        return 0.5 * np.einsum("fgao,fgab,fgbo->f", parts, self.precisions, parts, optimize=True)
+        return 0.5 * np.sum(parts * np.matmul(self.precisions, parts), axis=(1, 2, 3))
 
     def posterior(self, hessian: Array, pull: Array) -> tuple[Array, Array]:
         """Return the means (batches, columns, outputs) and each group's covariances (batches, groups, m, m) for H + P.
@@ -292,16 +298,16 @@ class Prior:
         diagonal += self._jitter * diagonal.mean(axis=1, keepdims=True)
         blocks = np.einsum("fgagb->fgab", hessian.reshape(-1, groups, width, groups, width))  # a view
         blocks += self.precisions
-        if hessian.shape[1] <= STACKED:
-            inverse = np.asarray(np.linalg.inv(hessian), dtype=np.float64)
-            return np.matmul(inverse, pull), _blocks(inverse, groups)
         means, covariances = np.empty_like(pull), np.empty((len(hessian), groups, width, width))
+        is_lower = np.tri(width, dtype=np.bool_)
         for batch, matrix in enumerate(hessian):
-            factor = np.asarray(cholesky(matrix, lower=True, check_finite=False), dtype=np.float64)
-            means[batch] = cho_solve((factor, True), pull[batch], check_finite=False)
-            lower = lapack.dpotri(factor, lower=1, overwrite_c=1)[0]
-            found = np.tril(_blocks(lower[None], groups)[0])
-            covariances[batch] = found + np.tril(found, -1).transpose(0, 2, 1)
+            factor, failed = lapack.dpotrf(matrix.T, lower=1)  # symmetric: its transpose has LAPACK's order
+            if failed:
+                raise np.linalg.LinAlgError("the curvature of a fold is not positive definite")
+            means[batch] = lapack.dpotrs(factor, pull[batch], lower=1)[0]
+            inverse = lapack.dpotri(factor, lower=1, overwrite_c=1)[0].reshape(groups, width, groups, width)
+            found = np.einsum("gagb->gab", inverse)
+            covariances[batch] = np.where(is_lower, found, found.transpose(0, 2, 1))
         return means, covariances
 
     def posterior_of_rows(self, rows: Array, scale: Array, pull: Array) -> tuple[Array, Array]:
@@ -315,12 +321,15 @@ class Prior:
         diagonal = scale[:, None] * np.einsum("fnk,fnk->fk", rows, rows)
         jitter = self._jitter * diagonal.mean(axis=1)[:, None, None, None] * np.eye(width)
         prior = np.asarray(np.linalg.inv(self.precisions + jitter), dtype=np.float64)
-        over = np.einsum("fnga,fgab->fngb", rows.reshape(batches, n, groups, width), prior).reshape(rows.shape)
+        apart = rows.reshape(batches, n, groups, width).transpose(0, 2, 1, 3)
+        over = np.matmul(apart, prior).transpose(0, 2, 1, 3).reshape(rows.shape)
         inner = scale[:, None, None] * np.matmul(over, rows.transpose(0, 2, 1))
         np.einsum("fnn->fn", inner)[...] += 1.0
         inverse = np.asarray(np.linalg.inv(inner), dtype=np.float64)
-        parts = (each.reshape(batches, n, groups, width) for each in (over, np.matmul(inverse, over)))
-        gained = scale[:, None, None, None] * np.einsum("fnga,fngb->fgab", *parts, optimize=True)
+        one, other = (
+            each.reshape(batches, n, groups, width).transpose(0, 2, 3, 1) for each in (over, np.matmul(inverse, over))
+        )
+        gained = scale[:, None, None, None] * np.matmul(one, other.transpose(0, 1, 3, 2))
         return np.matmul(over.transpose(0, 2, 1), np.matmul(inverse, pull)), prior - gained
 
     def update(self, theta: Array, covariances: Array, free: int) -> Array:
@@ -335,8 +344,8 @@ class Prior:
         freedom = np.sum(np.where(self.kept, forms.width - shared, 0.0), axis=1)
         parts = theta.reshape(*self.kept.shape, forms.width, -1)
         prior = np.asarray(np.linalg.inv(precisions), dtype=np.float64)
-        gained = np.einsum("fgab,giab->fgi", prior - covariance, forms.matrices)
-        squares = np.einsum("fgao,giab,fgbo->fgi", parts, forms.matrices, parts, optimize=True) / free
+        gained = forms.products(prior - covariance)
+        squares = forms.products(np.matmul(parts, parts.transpose(0, 1, 3, 2))) / free
         squares += np.where(forms.holds_size, pulled(self.strengths, gained), 0.0)
         updated = fellner_schall(self.strengths, gained, squares)
         self.strengths = np.where(self.kept[:, :, None] & forms.is_used, updated, self.strengths)
@@ -491,14 +500,8 @@ class WorkingProblem:
                 self._sums[batch, part] = sums - total * np.outer(means, means)
 
 
-def _blocks(matrices: Array, groups: int) -> Array:
-    """Return the blocks on the diagonals of (batches, columns, columns), shape (batches, groups, m, m)."""
-    batches, columns, _ = matrices.shape
-    return np.einsum("fgagb->fgab", matrices.reshape(batches, groups, columns // groups, groups, -1)).copy()
-
-
 def _steps(n_columns: int) -> int:
-    return STEPS if n_columns <= STACKED else STEPS_OF_MANY
+    return STEPS if n_columns <= MANY else STEPS_OF_MANY
 
 
 def _times(columns: WorkingColumns, theta: Array) -> Array:

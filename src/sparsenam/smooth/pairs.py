@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -11,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsenam.context import Context
-from sparsenam.convex.design import Ramps, distinct
+from sparsenam.convex.design import distinct
 from sparsenam.families.dispersion import dispersion
 from sparsenam.model.pairs import PairFunction
 from sparsenam.smooth.design import RampDesign, WeightedGram
-from sparsenam.smooth.engine import HALVINGS, LEAST_NOISE, ROUNDING, SmoothProblem
+from sparsenam.smooth.engine import HALVINGS, ROUNDING, SmoothProblem
 from sparsenam.smooth.fit import SmoothFit
 from sparsenam.smooth.grid import GridAxis, GridBlock, PairSpread
 from sparsenam.smooth.prior import Layout, Posterior, posterior, updated_strengths
@@ -36,18 +37,15 @@ LEARNING = {1, 2, 3, 5, 8, 12, 20, 40, 60}  # updates of the mains in which thei
 class PairFit:
     """Mains without a shape, pairs and intercept; pairs hold what either term explains alone, too.
 
-    ``coefficients`` has a matrix (m_j, outputs) for each main, ``means`` (m_j,) are the ramps' means over the rows in
-    which the term is present: the main is Σₖ cₖ(rampₖ - meanₖ), and 0 where it is absent. ``mains`` is the same as a
-    smooth fit, ``offset`` (rows, outputs) all that it does not add to the scores, and ``spreads`` how uncertain the
-    pairs are; ``freedom`` are the degrees of freedom of all.
+    ``mains`` is the smooth fit of the mains, ``means`` (m_j,) are its ramps' means over the rows in which each term is
+    present: a main is Σₖ cₖ(rampₖ - meanₖ), and 0 where it is absent. ``offset`` (rows, outputs) is all that it does
+    not add to the scores, and ``spreads`` how uncertain the pairs are; ``freedom`` are the degrees of freedom of all.
     """
 
-    ramps: tuple[Ramps, ...]
-    coefficients: tuple[Matrix, ...]
+    mains: SmoothFit
     means: tuple[Vector, ...]
     pairs: tuple[PairFunction, ...]
     intercept: Vector
-    mains: SmoothFit
     offset: Matrix
     spreads: tuple[PairSpread, ...]
     freedom: float
@@ -60,9 +58,9 @@ class MainsBlock:
         self.layout = Layout.of(list(mains.ramps), list(levels))
         self.design = RampDesign(self.layout, task.x, task.weights)
         self.strengths = [strength.copy() for strength in mains.strengths]
-        self.coefficients = np.concatenate(mains.coefficients)
+        self.values = np.concatenate(mains.coefficients)
         self.freedom = float(mains.degrees_of_freedom.sum())
-        self.fitted = self.design.times(self.coefficients)
+        self.fitted = self.design.times(self.values)
         self._sums: tuple[list[Vector], list[WeightedGram]] | None = None
         self._known: tuple[list[Posterior], float] | None = None
         self._updates, self._learns = 0, False
@@ -70,7 +68,7 @@ class MainsBlock:
     def penalty(self) -> float:
         """Return ½ Σ βᵀPβ over all outputs."""
         parts = zip(self.layout.slices, self.layout.precisions(self.strengths), strict=True)
-        betas = [(self.coefficients[columns], precision) for columns, precision in parts]
+        betas = [(self.values[columns], precision) for columns, precision in parts]
         return 0.5 * sum(float(np.sum(beta * (precision @ beta))) for beta, precision in betas)
 
     def update(self, partial: Matrix, weights: Sequence[Vector], noise: float) -> None:
@@ -87,61 +85,49 @@ class MainsBlock:
             self._known = found, noise
         assert self._known is not None
         found, noise = self._known
+        parts = list[Matrix]()
         for index, (each, weight) in enumerate(zip(found, weights, strict=True)):
             outputs = slice(None) if len(found) == 1 else slice(index, index + 1)
             centred = partial[:, outputs] - np.average(partial[:, outputs], axis=0, weights=weight)
-            pull = self.design.transposed_times(weight[:, None] * centred)
-            self.coefficients[:, outputs] = each.solve(pull / noise)
+            parts.append(each.solve(self.design.transposed_times(weight[:, None] * centred) / noise))
+        self.values = np.hstack(parts)
         self.freedom = float(np.mean([each.degrees_of_freedom.sum() for each in found]))
-        self.fitted = self.design.times(self.coefficients)
+        self.fitted = self.design.times(self.values)
 
     def learn(self, free: int) -> None:
         """Take a step of Fellner and Schall at the coefficients as they are."""
         if self._learns and self._known is not None:
             precisions, found = self.layout.precisions(self.strengths), self._known[0]
-            self.strengths = updated_strengths(self.layout, self.strengths, precisions, found, self.coefficients, free)
+            self.strengths = updated_strengths(self.layout, self.strengths, precisions, found, self.values, free)
 
 
-class HeldBlock:
-    """Effects that stay as they are: of terms whose shapes were asked for, and found in the fit without pairs."""
-
-    def __init__(self, fitted: Matrix, freedom: float) -> None:
-        self.fitted, self.freedom = fitted, freedom
-
-    def penalty(self) -> float:
-        """Return 0: nothing changes."""
-        return 0.0
-
-    def update(self, partial: Matrix, weights: Sequence[Vector], noise: float) -> None:
-        """Leave everything as it is."""
-
-    def learn(self, free: int) -> None:
-        """Leave everything as it is."""
-
-
-Block = MainsBlock | GridBlock | HeldBlock
+Block = MainsBlock | GridBlock
 
 
 class _State:
-    """The scores of all blocks, and the second-order model of the loss there."""
+    """The scores of all blocks, and the second-order model of the loss there.
 
-    def __init__(self, task: SmoothProblem, intercept: Vector) -> None:
+    ``held`` (rows, outputs) are effects that stay as they are, those of terms whose shapes were asked for, with
+    ``held_freedom`` degrees of freedom.
+    """
+
+    def __init__(self, task: SmoothProblem, intercept: Vector, held: Matrix, held_freedom: float) -> None:
         self.task, self.intercept, self.noise = task, intercept, 1.0
+        self.held, self.held_freedom = held, held_freedom
         self._constant = [task.weights]
 
     def scores(self, blocks: Sequence[Block]) -> Matrix:
-        return self.intercept + np.sum([block.fitted for block in blocks], axis=0)
+        return self.intercept + np.sum([self.held, *(block.fitted for block in blocks)], axis=0)
+
+    def freedom(self, blocks: Sequence[Block]) -> float:
+        return self.held_freedom + sum(block.freedom for block in blocks)
 
     def model(self, scores: Matrix, freedom: float) -> tuple[Matrix, list[Vector]]:
         """Return working residuals (rows, outputs) and weights; set the noise."""
         task = self.task
-        if task.family.is_quadratic:
-            residual = task.target - scores
-            rows = max(float(task.weights.sum()) - freedom - 1.0, 1.0)
-            squares = float(np.sum(task.weights[:, None] * residual**2)) / residual.shape[1]
-            self.noise = max(squares / rows, LEAST_NOISE)
-            return residual, self._constant
         self.noise = dispersion(task.family, scores, task.target, task.weights, freedom + 1.0)
+        if task.family.is_quadratic:
+            return task.target - scores, self._constant
         bends = task.curvatures(scores)
         if task.family.dispersion == "fixed":
             self.noise = max(self.noise, self._excess(scores, bends, freedom))
@@ -181,19 +167,18 @@ def fit_pairs(
     levels
         Marks the terms that are codes of unordered levels, shape (terms,).
     """
-    state = _State(task, mains.intercept.copy())
-    blocks: list[Block] = []
+    functions = mains.functions()
+    parts = [functions[index](task.x[main_terms[index]]) for index in mains.shapes]
+    held = np.sum([np.zeros_like(task.target), *parts], axis=0)
+    state = _State(task, mains.intercept.copy(), held, float(mains.degrees_of_freedom[list(mains.shapes)].sum()))
+    blocks: list[MainsBlock] = []
     moving = [index for index in range(main_terms.size) if index not in mains.shapes]
     if moving:
         terms, free = main_terms[moving], mains.take(moving)
         part = SmoothProblem(task.x[terms], task.target, task.weights, task.family)
         block = MainsBlock(part, free, levels[terms].tolist())
         blocks.append(block)
-        state.intercept = state.intercept + block.design.means @ block.coefficients
-    if mains.shapes:
-        functions = mains.functions()
-        held = np.sum([functions[index](task.x[main_terms[index]]) for index in mains.shapes], axis=0)
-        blocks.append(HeldBlock(held, float(mains.degrees_of_freedom[list(mains.shapes)].sum())))
+        state.intercept = state.intercept + block.design.means @ block.values
     counts = {pair: _first_counts(task, pair, levels) for pair in pairs}
     grids = {pair: _grid(task, pair, counts[pair], levels, context) for pair in pairs}
     best = _sweep(state, [*grids.values(), *blocks], context)
@@ -201,7 +186,8 @@ def fit_pairs(
         finer = {pair: _doubled(task, pair, counts[pair], grids[pair], levels) for pair in pairs}
         if finer == counts or not context.clock.has_room_for(4.0 * best.seconds):
             break
-        before = _Snapshot.of(state, blocks, grids)
+        kept = {pair: copy(grid) for pair, grid in grids.items()}
+        before = state.intercept, [copy(block) for block in blocks], kept
         for pair in pairs:
             if finer[pair] != counts[pair]:
                 old = grids[pair]
@@ -210,32 +196,10 @@ def fit_pairs(
                 grids[pair].start_from(old.function(task.weights), old.strengths, task.weights)
         tried = _sweep(state, [*grids.values(), *blocks], context)
         if _criterion(task, tried, tried.noise) >= _criterion(task, best, tried.noise):
-            grids = before.restore(state, blocks)
+            state.intercept, blocks, grids = before
             break
         best, counts = tried, finer
     return _finished(state, blocks, [grids[pair] for pair in pairs], context)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Snapshot:
-    """What a round with finer grids may have to be taken back to."""
-
-    intercept: Vector
-    mains: list[tuple[Matrix, list[Vector], Matrix, float]]
-    grids: dict[tuple[int, int], GridBlock]
-
-    @classmethod
-    def of(cls, state: _State, blocks: Sequence[Block], grids: dict[tuple[int, int], GridBlock]) -> _Snapshot:
-        mains = [block for block in blocks if isinstance(block, MainsBlock)]
-        kept = [(each.coefficients.copy(), list(each.strengths), each.fitted.copy(), each.freedom) for each in mains]
-        return cls(state.intercept.copy(), kept, dict(grids))
-
-    def restore(self, state: _State, blocks: Sequence[Block]) -> dict[tuple[int, int], GridBlock]:
-        state.intercept = self.intercept
-        mains = [block for block in blocks if isinstance(block, MainsBlock)]
-        for block, kept in zip(mains, self.mains, strict=True):
-            block.coefficients, block.strengths, block.fitted, block.freedom = kept
-        return self.grids
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,9 +215,8 @@ def _sweep(state: _State, blocks: Sequence[Block], context: Context) -> _Round:
     task, freedoms = state.task, list[float]()
     started, out_of_time = time.monotonic(), context.clock.laps()
     for number in range(SWEEPS):
-        freedom = sum(block.freedom for block in blocks)
         scores = state.scores(blocks)
-        residual, weights = state.model(scores, freedom)
+        residual, weights = state.model(scores, state.freedom(blocks))
         before = None if task.family.is_quadratic else _Point.of(state, blocks, scores)
         for block in blocks:
             partial = residual + block.fitted
@@ -269,7 +232,7 @@ def _sweep(state: _State, blocks: Sequence[Block], context: Context) -> _Round:
         for block in blocks:
             block.learn(task.free_outputs)
         context.progress.report("pairs", number + 1)
-        freedoms.append(sum(block.freedom for block in blocks))
+        freedoms.append(state.freedom(blocks))
         changes = [abs(now - last) < SETTLED * now + 0.05 for last, now in pairwise(freedoms[-3:])]
         if (len(changes) == 2 and all(changes)) or out_of_time():
             break
@@ -283,15 +246,12 @@ class _Point:
     objective: float
     noise: float
     intercept: Vector
-    values: list[Matrix]
-    fitted: list[Matrix]
+    blocks: list[Block]
 
     @classmethod
     def of(cls, state: _State, blocks: Sequence[Block], scores: Matrix) -> _Point:
-        values = [_values(block) for block in blocks]
         cost = state.task.loss(scores) / state.noise + sum(block.penalty() for block in blocks)
-        copies = [value.copy() for value in values]
-        return cls(cost, state.noise, state.intercept.copy(), copies, [block.fitted.copy() for block in blocks])
+        return cls(cost, state.noise, state.intercept, [copy(block) for block in blocks])
 
     def shorten(self, state: _State, blocks: Sequence[Block]) -> bool:
         """Halve the step until loss and penalty together are no worse than at its start; return whether it was halved.
@@ -304,25 +264,15 @@ class _Point:
                 return number > 0
             share = 0.0 if number == HALVINGS else 0.5  # of the step: none if even a short one is worse
             state.intercept = _between(self.intercept, state.intercept, share)
-            for block, values, fitted in zip(blocks, self.values, self.fitted, strict=True):
-                block.fitted = _between(fitted, block.fitted, share)
-                if isinstance(block, MainsBlock):
-                    block.coefficients = _between(values, block.coefficients, share)
-                elif isinstance(block, GridBlock):
-                    block.values = _between(values, block.values, share)
+            for block, start in zip(blocks, self.blocks, strict=True):
+                block.fitted = _between(start.fitted, block.fitted, share)
+                block.values = _between(start.values, block.values, share)
         return True
 
 
 def _between(start: Matrix, end: Matrix, share: float) -> Matrix:
     """Return the point at a share of the way from start to end; the end of a whole step may not be finite."""
     return start + share * (end - start) if share > 0.0 else start
-
-
-def _values(block: Block) -> Matrix:
-    """Return what a sweep changes in a block."""
-    if isinstance(block, MainsBlock):
-        return block.coefficients
-    return block.values if isinstance(block, GridBlock) else np.zeros((0, 0))
 
 
 def _criterion(task: SmoothProblem, fit: _Round, noise: float) -> float:
@@ -412,25 +362,26 @@ def _grid(
     return GridBlock((first, second), (task.x[pair[0]], task.x[pair[1]]), task.target.shape[1], generator)
 
 
-def _finished(state: _State, blocks: Sequence[Block], grids: Sequence[GridBlock], context: Context) -> PairFit:
-    mains = [block for block in blocks if isinstance(block, MainsBlock)]
-    ramps, coefficients, means = tuple[Ramps, ...](), tuple[Matrix, ...](), tuple[Vector, ...]()
-    precision, strengths, freedom = tuple[Matrix, ...](), tuple[Vector, ...](), np.zeros(0)
-    intercept, reference = state.intercept, state.task.weights
-    if mains:
-        layout, values = mains[0].layout, mains[0].coefficients
-        ramps, strengths, precision = layout.ramps, tuple(mains[0].strengths), layout.precisions(mains[0].strengths)
-        coefficients = tuple(values[columns] for columns in layout.slices)
-        means = tuple(mains[0].design.means[columns] for columns in layout.slices)
-        freedom = np.full(len(ramps), mains[0].freedom / len(ramps))
-        intercept = intercept - mains[0].design.means @ values
-    functions = tuple(grid.function(reference) for grid in grids)
-    others = [block for block in [*grids, *blocks] if not isinstance(block, MainsBlock)]
-    offset = np.sum([block.fitted for block in others], axis=0)
-    every = state.scores([*grids, *blocks])
-    _, weights = state.model(every, sum(block.freedom for block in [*grids, *blocks]))
+def _finished(state: _State, mains: Sequence[MainsBlock], grids: Sequence[GridBlock], context: Context) -> PairFit:
+    blocks, reference = [*grids, *mains], state.task.weights
+    freedom = state.freedom(blocks)
+    _, weights = state.model(state.scores(blocks), freedom)
     generator = context.streams.generator("pair bands")
     spreads = tuple(grid.spread(reference, weights, state.noise, generator) for grid in grids)
-    fit = SmoothFit(ramps, coefficients, intercept, freedom, state.noise, precision, strengths)
-    every_freedom = sum(block.freedom for block in (*blocks, *grids))
-    return PairFit(ramps, coefficients, means, functions, state.intercept, fit, offset, spreads, every_freedom)
+    functions = tuple(grid.function(reference) for grid in grids)
+    offset = np.sum([state.held, *(grid.fitted for grid in grids)], axis=0)
+    fit = SmoothFit((), (), state.intercept, np.zeros(0), state.noise, (), ())
+    means = tuple[Vector, ...]()
+    for block in mains:
+        layout, count = block.layout, len(block.layout.ramps)
+        fit = SmoothFit(
+            ramps=layout.ramps,
+            coefficients=tuple(block.values[columns] for columns in layout.slices),
+            intercept=state.intercept - block.design.means @ block.values,
+            degrees_of_freedom=np.full(count, block.freedom / count),
+            noise=state.noise,
+            precision=layout.precisions(block.strengths),
+            strengths=tuple(block.strengths),
+        )
+        means = tuple(block.design.means[columns] for columns in layout.slices)
+    return PairFit(fit, means, functions, state.intercept, offset, spreads, freedom)
