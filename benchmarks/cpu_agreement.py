@@ -46,7 +46,7 @@ def walk(path):
     from sparsenam.convex import convex_path, convex_problem, grouped_design
     from sparsenam.convex.design import place_ramps
     from sparsenam.families import FAMILIES
-    from sparsenam.selection.choose import PATH_TOL
+    from sparsenam.selection.walk import PATH_TOL
 
     found = {}
     for name, X, y, family, dtype in tasks():

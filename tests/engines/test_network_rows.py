@@ -20,7 +20,7 @@ from sparsenam.tables.arrow_rows import arrow_blocks, parquet_dataset
 from sparsenam.tables.blocks import MemoryBlocks, TargetColumns, VisitedBlocks
 from sparsenam.tables.cluster_rows import DaskBlocks, SparkBlocks
 from sparsenam.training import SCHEDULES, SOLVERS, TrainingPlan
-from sparsenam.training.rows import BlockRows
+from sparsenam.training.rows import TrainingBlocks
 from sparsenam.training.run import measure_stationarity, run
 
 QUICK = {"hidden": (8,), "max_epochs": 5, "batch_size": 32}
@@ -43,13 +43,13 @@ def read_plainly(block):
 def numbered(rows=1000, height=130):
     """Rows whose x is their number."""
     X = np.arange(rows, dtype=np.float64)[:, None]
-    return BlockRows(MemoryBlocks(X, X[:, 0], height=height), read_plainly, np.array([0]))
+    return TrainingBlocks(MemoryBlocks(X, X[:, 0], height=height), read_plainly, np.array([0]))
 
 
 def in_blocks(problem, height):
     """The same problem with its rows in blocks, and a few of them in memory as a sample."""
     X, y, weights = problem.x.numpy().T, problem.target.numpy()[:, 0], problem.weights.numpy()
-    source = BlockRows(MemoryBlocks(X, y, weights, height=height), read_plainly, problem.terms)
+    source = TrainingBlocks(MemoryBlocks(X, y, weights, height=height), read_plainly, problem.terms)
     return replace(problem.on_rows(torch.arange(7)), source=source)
 
 

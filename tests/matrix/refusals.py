@@ -6,7 +6,7 @@ In a sentence, […] stands for words that depend on the call; other names are t
 import re
 from dataclasses import dataclass
 
-INPUT, BANDS, EXPORT, ATTRIBUTE = "InputError", "BandsRefusedError", "ExportError", "AttributeError"
+INPUT, BANDS, EXPORT = "InputError", "BandsRefusedError", "ExportError"
 
 
 def says(text, sentence):
@@ -63,7 +63,11 @@ REFUSALS = {
         "predict_interval: expected a regressor, got a model of survival times; read quantiles of the time from "
         "predict_survival_function.",
     ),
-    ("survival", "calibrate"): Refusal(ATTRIBUTE, "'SNAMSurvival' object has no attribute 'calibrate'"),
+    ("survival", "calibrate"): Refusal(
+        INPUT,
+        "calibrate: expected a regressor or a classifier, got a model of survival times; read quantiles of the time "
+        "from predict_survival_function.",
+    ),
     ("network", "bands"): NO_POSTERIOR,
     ("network", "intervals"): NO_ERRORS,
     ("GELU network", "bands"): NO_POSTERIOR,

@@ -39,7 +39,7 @@ def test_one_se_sees_a_small_but_steady_difference_through_shared_noise():
     assert curve([shared + 5, shared + 0.05, shared], [0, 2, 3]).choose("one_se") == 2
 
 
-@pytest.mark.parametrize(("n_columns", "errors"), [(2, 0.5), (10, 0.523), (30, 1.0), (300, 2.0), (3000, 3.0)])
+@pytest.mark.parametrize(("n_columns", "errors"), [(2, 1.0), (30, 1.0), (100, 1.523), (300, 2.0), (10**6, 3.0)])
 def test_compact_allows_for_more_luck_among_more_columns(n_columns, errors):
     wave = np.tile([1.0, -1.0], 200)
     for worse, chosen in ((0.99 * errors, 1), (1.01 * errors, 2)):

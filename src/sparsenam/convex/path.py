@@ -34,18 +34,18 @@ from sparsenam.errors import CertificateError, InputError, describe
 from sparsenam.penalties import GroupLasso, Penalty, WeightedLasso
 
 TOLERANCE = 1e-4  # duality gap of a solution, relative to the loss of the empty model
-WARM_STARTS = 6  # on the way from alpha_max to a given alpha
+WARM_STARTS = 6  # on the way from alpha_max to a given alpha; twelve keep the same columns and take longer
 SMALL_DESIGN = 512  # so few columns are all put into the Gram at once
 SMALL_AT_KNOTS = 2500  # the same where sums are taken at knots, which costs less than reading the rows for gradients
-ROUNDS = 60
+SOLVER_ROUNDS = 60
 STALL = 10  # rounds in which the gap must halve, twice as many before the first point that does not
 NULL_ROUNDS = 30
 FIRST_STEP = 8  # groups that may enter the working set at once, before any is active
 ENTERING = 1.0 + 1e-6
-TIED = 1e-5  # of the largest gradient norm: a difference that single precision may make or miss
+TIED_GRADIENTS = 1e-5  # of the largest gradient norm: a difference that single precision may make or miss
 NOTHING = 1e-14  # an alpha_max below this is what rounding leaves of a target that no group explains
 LONGEST = 1e4  # times lower than with equal weights: as far as unequal ones may take a path
-CANDIDATES = 64  # groups whose gradient is recomputed in double precision for alpha_max
+EXACT_GRADIENTS = 64  # groups whose gradient is recomputed in double precision for alpha_max
 
 
 PathSolver: TypeAlias = SquaredSolver | NewtonSolver
@@ -222,7 +222,7 @@ def _alpha_max(problem: ConvexProblem, solver: PathSolver | SortedSolver, penalt
         weights, _ = penalty.lasso_and_ridge(norms.shape[1], 1.0)
         entering = _relative(norms, weights)[0]
         order: Indices = np.argsort(-entering, kind="stable")
-        first = order[:CANDIDATES][entering[order[:CANDIDATES]] > 0]
+        first = order[:EXACT_GRADIENTS][entering[order[:EXACT_GRADIENTS]] > 0]
         exact = problem.exact_norms(solver.residuals(), first) / weights[first]
         top = float(exact.max(initial=0.0)) if np.any(weights > 0.0) else np.inf
     if not np.isfinite(top):
@@ -257,7 +257,7 @@ def _screened_walk(
         working |= _strongest((entering >= 2 * alpha - previous).any(axis=0) & ~working, entering, active)
         inner = 1e-2 * tol
         gaps, reached = np.full(norms.shape[0], np.inf), list[float]()
-        for number in range(ROUNDS):
+        for number in range(SOLVER_ROUNDS):
             solver.improve(thresholds, ridge, np.flatnonzero(working), inner)
             gaps, norms = solver.measure(thresholds, ridge)
             entering = _relative(norms, weights) / scales
@@ -289,7 +289,7 @@ def _strongest(wanted: NDArray[np.bool_], entering: Array, active: NDArray[np.bo
     groups = np.flatnonzero(wanted)
     if groups.size > most:
         strengths: Array = entering[:, groups].max(axis=0)
-        tied: Array = np.rint(strengths / max(TIED * float(strengths.max()), TINY))
+        tied: Array = np.rint(strengths / max(TIED_GRADIENTS * float(strengths.max()), TINY))
         groups = groups[np.argsort(-tied, kind="stable")[:most]]
     chosen = np.zeros_like(wanted)
     chosen[groups] = True

@@ -135,15 +135,15 @@ class Axis:
             return self.apart(self.ticks(about), letters)
         for wanted in range(about, 0, -1):
             found = self.ticks(wanted)
-            if len(self.apart(found, letters)) == len(found) or len(found) < 2:
+            if len(self.apart(found, letters, LABEL_SPACE)) == len(found) or len(found) < 2:
                 return found
         return self.apart(self.ticks(1), letters)
 
-    def apart(self, ticks: Sequence[Tick], letters: float) -> list[Tick]:
-        """Return the ticks whose labels do not touch those before, on an axis of a width in ``letters``."""
+    def apart(self, ticks: Sequence[Tick], letters: float, space: float = LABEL_SPACE / 2) -> list[Tick]:
+        """Return the ticks whose labels have ``space`` letters between them, on an axis of a width in ``letters``."""
         kept: list[Tick] = []
         for tick in sorted(ticks, key=lambda tick: self.fraction(tick.value)):
-            room = LABEL_SPACE + (len(tick.text) + len(kept[-1].text)) / 2 if kept else 0.0
+            room = space + (len(tick.text) + len(kept[-1].text)) / 2 if kept else 0.0
             if not kept or (self.fraction(tick.value) - self.fraction(kept[-1].value)) * letters >= room:
                 kept.append(tick)
         return sorted(kept, key=lambda tick: tick.value)

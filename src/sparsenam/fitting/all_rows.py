@@ -22,7 +22,7 @@ from sparsenam.tables import Sample, Scaling, TableEncoder
 from sparsenam.tables.blocks import Block, Blocks, VisitedBlocks
 from sparsenam.tables.encoder import News
 from sparsenam.tables.sample import Matrix, Vector
-from sparsenam.training.rows import BlockRows
+from sparsenam.training.rows import TrainingBlocks
 
 TargetReader = Callable[[NDArray[np.generic]], tuple[Matrix, Vector]]
 
@@ -211,11 +211,11 @@ def constant_of(rows: AllRows, sample: SmoothProblem, first: Vector, context: Co
     return points[0]
 
 
-def trained_on(table: LargeTable, encoder: TableEncoder, sample: Sample, problem: FamilyProblem) -> BlockRows:
+def trained_on(table: LargeTable, encoder: TableEncoder, sample: Sample, problem: FamilyProblem) -> TrainingBlocks:
     """Return all rows of a table that is not in memory, for training a network on the problem's terms."""
     assert isinstance(table.blocks, VisitedBlocks)  # others are refused before anything is read
     reader, prepared = WarningReader(_reader(table, encoder, sample, problem)), problem.prepared
-    return BlockRows(table.blocks, reader, prepared.terms, float(prepared.weights.mean()))
+    return TrainingBlocks(table.blocks, reader, prepared.terms, float(prepared.weights.mean()))
 
 
 def _reader(table: LargeTable, encoder: TableEncoder, sample: Sample, problem: FamilyProblem) -> RowReader:

@@ -27,7 +27,7 @@ from sparsenam.smooth.grid import PairSpread
 from sparsenam.tables import PreparedSample, Sample, TableEncoder, prepare
 from sparsenam.tables.sample import mean_and_deviation
 from sparsenam.training import History
-from sparsenam.training.rows import BlockRows
+from sparsenam.training.rows import TrainingBlocks
 
 Vector = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -79,10 +79,10 @@ class FamilyProblem:
     column_of: Indices
     column_names: tuple[str, ...]
     counted: Mask
-    all_rows: Callable[[FamilyProblem], BlockRows] | None = None
+    all_rows: Callable[[FamilyProblem], TrainingBlocks] | None = None
 
     @property
-    def training_rows(self) -> BlockRows | None:
+    def training_rows(self) -> TrainingBlocks | None:
         """All rows of a table that is not in memory, None for one that is."""
         return None if self.all_rows is None else self.all_rows(self)
 

@@ -163,8 +163,11 @@ class AdditiveModel:
     @property
     def n_parameters(self) -> int:
         """Parameters of the kept terms and pairs, and the intercept."""
-        effects = self.weights.sum() if self.weights is not None else sum(each.n_parameters for each in self.curves)
-        return int(effects) + sum(pair.n_parameters for pair in self.pairs) + self.intercept.size
+        counted = self.weights
+        if counted is None and isinstance(self.functions, SubNetworks):
+            counted = n_weights(self.functions.bank, np.arange(self.terms.size))
+        effects = sum(curve.n_parameters for curve in self.curves) if counted is None else int(counted.sum())
+        return effects + sum(pair.n_parameters for pair in self.pairs) + self.intercept.size
 
     @property
     def exact_shapes(self) -> bool:

@@ -18,9 +18,9 @@ from sparsenam.selection.curve import CLEAR, TIE, Compact, Indices, Vector
 from sparsenam.selection.task import ConvexTask
 from sparsenam.selection.walk import HeldOutJudge
 
-CANDIDATES = 3  # columns tried in the place of one, and as additions: those with the largest gradients
+REPLACEMENTS = 3  # columns tried in the place of one, and as additions: those with the largest gradients
 BEAM = 5  # sets from which the search goes on
-ROUNDS = 3  # of the search: a set differs from the chosen one by at most so many moves
+MOVES = 3  # of the search: a set differs from the chosen one by at most so many moves
 
 Units = frozenset[int]
 Tolerance = float | None
@@ -132,7 +132,7 @@ class AlternativeSearch:
         """Return up to so many other sets."""
         good: dict[Units, JudgedSet] = {}
         frontier, in_time = [self.chosen], True
-        for _ in range(ROUNDS):
+        for _ in range(MOVES):
             fresh: list[JudgedSet] = []
             for at in frontier:
                 found = [judged for judged in self._around(at) if judged.units not in good]
@@ -183,7 +183,7 @@ class AlternativeSearch:
         strengths = np.array([gradients[groups].max() for groups in self.units.groups])
         strengths[list(without | at.units)] = 0.0
         found: list[JudgedSet] = []
-        for unit in np.argsort(-strengths, kind="stable")[:CANDIDATES]:
+        for unit in np.argsort(-strengths, kind="stable")[:REPLACEMENTS]:
             wider = at.units | {int(unit)}
             if strengths[unit] <= 0.0 or (self._most is not None and self.units.n_columns(wider) > self._most):
                 continue

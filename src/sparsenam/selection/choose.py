@@ -20,7 +20,7 @@ from sparsenam.selection.walk import FamilyLoss, HeldOutJudge, HeldOutLoss, Turn
 Result = TypeVar("Result")
 
 ROUNDING = 1e-12  # of the largest mean loss
-LARGEST = 1000  # columns of all groups up to which the fit on all of them is judged too
+LARGEST_DESIGN = 1000  # columns of all groups up to which the fit on all of them is judged too
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +215,7 @@ class JudgedPoint:
         counted = task.prepared.target[task.prepared.weights > 0.0]
         if np.all(counted == counted[:1]):
             behind, behind_error = 0.0, 0.0  # a constant is all there is to predict; a loss beyond it is rounding
-        elif against_all and design.n_groups * design.width <= LARGEST:
+        elif against_all and design.n_groups * design.width <= LARGEST_DESIGN:
             difference = judge.mean_and_error(self.losses - judge.losses_of(np.arange(design.n_groups)))
             behind, behind_error = difference[0] / unit, difference[1] / unit
         folds = [set[int](task.columns(support).tolist()) for support in self.point.supports[1:]]

@@ -21,6 +21,7 @@ from scipy.stats import norm
 
 from sparsenam.convex.path import convex_path
 from sparsenam.selection.task import ConvexTask, Indices
+from sparsenam.selection.walk import PATH_TOL
 from sparsenam.tables import PreparedSample
 from sparsenam.tables.sample import Grouping
 
@@ -41,11 +42,10 @@ SCALE_STEPS, MOST_MIXED = 6, 1000
 TOGETHER = 6.0  # deviations of the variance of log χ² beyond which rows have scales
 PIECES = 8  # of the piecewise linear functions of an additive fit between columns
 MOST_NEIGHBOURS = 6  # columns that the additive fit of one column uses
-N_ALPHAS, RATIO, RATIO_OF_FEW = 20, 0.1, 0.02  # of the path, the last one below MANY columns
+AREA_POINTS, AREA_RATIO, AREA_RATIO_OF_FEW = 20, 0.1, 0.02  # of the path, the last one below MANY columns
 FULL = 0.75  # share of all groups in the model at which the path ends: what enters later is noise
 MANY = 30
-PATH_TOL = 1e-3
-RIDGE = 0.02  # of that fit, in units of the variance of a basis function
+NEIGHBOUR_RIDGE = 0.02  # of that fit, in units of the variance of a basis function
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -276,7 +276,7 @@ def _additive_fit(blocks: NDArray[np.float64], usable: NDArray[np.bool_], target
         chosen.append(best)
         free[best] = False
         part = blocks[chosen].reshape(-1, rows)
-        gram = part @ part.T / rows + RIDGE * np.eye(len(part))
+        gram = part @ part.T / rows + NEIGHBOUR_RIDGE * np.eye(len(part))
         fitted = np.asarray(np.linalg.solve(gram, part @ target / rows), dtype=np.float64) @ part
     return fitted
 
@@ -327,8 +327,8 @@ class DoubledSample:
 def path_areas(task: ConvexTask) -> Vector:
     """Return the sum of each group's norm over the points of the path, shape (groups,)."""
     areas = np.zeros(task.design.n_groups)
-    ratio = RATIO if task.design.n_groups >= 2 * MANY else RATIO_OF_FEW
-    for point in convex_path(task.problem(), task.penalty, n_alphas=N_ALPHAS, ratio=ratio, tol=PATH_TOL):
+    ratio = AREA_RATIO if task.design.n_groups >= 2 * MANY else AREA_RATIO_OF_FEW
+    for point in convex_path(task.problem(), task.penalty, n_alphas=AREA_POINTS, ratio=ratio, tol=PATH_TOL):
         areas[point.active] += np.sqrt((point.values[0] ** 2).sum(axis=(1, 2)))
         if point.supports[0].size > FULL * task.design.n_groups:
             break

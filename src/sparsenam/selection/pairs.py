@@ -26,10 +26,10 @@ from sparsenam.smooth.grid import GridAxis, hats
 from sparsenam.tables.sample import Matrix, Vector
 
 INTERVALS = 5  # along either axis of the grid that stands for a pair while it is chosen
-FREEDOM = 8.0  # degrees of freedom of a pair, as 3 are those of a column
+PAIR_FREEDOM = 8.0  # degrees of freedom of a pair, as 3 are those of a column
 MOST_CELLS = 80  # nodes of a pair with wide categories: those with the most rows
 WORTH = 0.025  # of the loss, or of an angle: what pairs must be worth, see `FewPairs`
-N_ALPHAS = 50
+PAIR_POINTS = 50
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -114,14 +114,14 @@ def choose_pairs(
     def judged(point: ConvexPoint) -> Vector:
         nonlocal done
         losses, done = judge.losses(point.supports), done + 1
-        context.progress.report("pairs", done, N_ALPHAS + 1)
+        context.progress.report("pairs", done, PAIR_POINTS + 1)
         return losses
 
     def is_enough(point: ConvexPoint, losses: Vector) -> bool:
         return turning.has_passed(point, losses) or context.clock.passed()
 
     free = np.zeros(0, dtype=np.intp)
-    walked = walk(with_empty(judge.path(penalty, N_ALPHAS), free), judged, is_enough)
+    walked = walk(with_empty(judge.path(penalty, PAIR_POINTS), free), judged, is_enough)
     curve = walked.curve(loss.weights, task.n_tested, null_loss=working.null_loss / variance)
     taken = curve.choose(FewPairs(rule.share) if isinstance(rule, Compact) else rule)
     if most is not None and curve.n_features[taken] > most:  # of too few pairs, the best: a margin would leave fewer
@@ -165,6 +165,6 @@ def _design(task: PairTask) -> GroupedDesign:
         len(candidates),
         weights,
         roughness_of=roughness,
-        freedoms=FREEDOM,
+        freedoms=PAIR_FREEDOM,
         dtype=np.float32 if single else np.float64,
     )

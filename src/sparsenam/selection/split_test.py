@@ -27,12 +27,12 @@ Matrix = NDArray[np.float64]
 
 REPEATS = 2  # times that the rows are halved; both halves find curves in turn
 FOLDS = 4  # of the rows of a half, by which its point of the path is taken
-N_ALPHAS = 20
-RATIO, RATIO_WIDE = 0.03, 0.1  # lowest alpha over the largest; the second from MANY groups
+SPLIT_POINTS = 20
+SPLIT_RATIO, SPLIT_RATIO_WIDE = 0.03, 0.1  # lowest alpha over the largest; the second from MANY groups
 MANY = 30
-PATH_TOL = 3e-3
-WORSE = 4  # points in a row with a higher loss than the best before the walk ends
-RIDGE = 0.03  # of the curves, in coordinates in which rough functions cost more
+ROUGH_TOL = 3e-3  # duality gap of its path
+HIGHER = 4  # points in a row with a higher loss than the best before the walk ends
+CURVE_RIDGE = 0.03  # of the curves, in coordinates in which rough functions cost more
 NEWTON_STEPS = 50
 SMALL_STEP = 1e-8
 HALVINGS = 20
@@ -100,7 +100,7 @@ def _curves(
     inner = balanced_splits(fold_target[rows], min(FOLDS, rows.size), generator)
     splits = [(rows[train], rows[test]) for train, test in inner]
     support = _best_point(task, splits).supports[0]
-    theta, _ = refit_on(design, prepared.target, task.family, prepared.weights, support, RIDGE)
+    theta, _ = refit_on(design, prepared.target, task.family, prepared.weights, support, CURVE_RIDGE)
     owner_of = np.full(design.n_groups, -1)
     for hypothesis, groups in enumerate(hypotheses):
         owner_of[groups] = hypothesis
@@ -118,8 +118,8 @@ def _best_point(task: ConvexTask, splits: Splits) -> ConvexPoint:
     batches = batch_weights(task.prepared.weights, splits)
     totals = batches.sum(axis=1)
     problem = task.problem(batches, np.sqrt(totals[0] / totals))
-    ratio = RATIO if task.design.n_groups < MANY else RATIO_WIDE
-    path = convex_path(problem, task.penalty, n_alphas=N_ALPHAS, ratio=ratio, tol=PATH_TOL)
+    ratio = SPLIT_RATIO if task.design.n_groups < MANY else SPLIT_RATIO_WIDE
+    path = convex_path(problem, task.penalty, n_alphas=SPLIT_POINTS, ratio=ratio, tol=ROUGH_TOL)
     loss, held_out = FamilyLoss.of(task, splits), [test for _, test in splits]
     lowest, worse = np.inf, 0
 
@@ -131,7 +131,7 @@ def _best_point(task: ConvexTask, splits: Splits) -> ConvexPoint:
         nonlocal lowest, worse
         mean = mean_and_error(losses, loss.weights)[0]
         lowest, worse = min(lowest, mean), worse + 1 if mean >= lowest else 0
-        return worse >= WORSE
+        return worse >= HIGHER
 
     walked = walk(path, judged, is_enough)
     return walked.points[walked.curve(loss.weights, task.design.n_groups).choose("best")]

@@ -162,35 +162,35 @@ ROUNDING = 1e-11  # changes of the loss below this share of it drown in rounding
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Point:
+class Iterate:
     """θ and intercept together."""
 
     theta: Tensor
     intercept: Tensor
 
-    def beyond(self, other: Point, share: float) -> Point:
+    def beyond(self, other: Iterate, share: float) -> Iterate:
         """Return this point pushed on by a share of its distance from ``other``."""
-        return Point(
+        return Iterate(
             self.theta + share * (self.theta - other.theta),
             self.intercept + share * (self.intercept - other.intercept),
         )
 
-    def product(self, other: Point) -> float:
+    def product(self, other: Iterate) -> float:
         """Return the inner product."""
         return float((self.theta * other.theta).sum() + (self.intercept * other.intercept).sum())
 
-    def minus(self, other: Point) -> Point:
+    def minus(self, other: Iterate) -> Iterate:
         """Return the difference."""
-        return Point(self.theta - other.theta, self.intercept - other.intercept)
+        return Iterate(self.theta - other.theta, self.intercept - other.intercept)
 
     def largest(self) -> float:
         """Return the largest absolute entry."""
         sizes = [float(tensor.abs().max()) for tensor in (self.theta, self.intercept) if tensor.numel()]
         return max(sizes, default=0.0)
 
-    def rows(self, chosen: Tensor) -> Point:
+    def rows(self, chosen: Tensor) -> Iterate:
         """Return the point with some rows of θ alone."""
-        return Point(self.theta[chosen], self.intercept)
+        return Iterate(self.theta[chosen], self.intercept)
 
 
 def descend(problem: Problem, start: Epoch, accelerated: bool) -> Iterator[Epoch]:
@@ -203,7 +203,7 @@ def descend(problem: Problem, start: Epoch, accelerated: bool) -> Iterator[Epoch
     """
     parameters = start.parameters
     problem = problem.restricted_to(parameters.active)
-    current = Point(parameters.theta, parameters.intercept)
+    current = Iterate(parameters.theta, parameters.intercept)
     ahead, momentum, step = _recall(start, current)
     number = start.number
     while True:
@@ -229,15 +229,15 @@ def descend(problem: Problem, start: Epoch, accelerated: bool) -> Iterator[Epoch
         yield Epoch(number, after, penalty, parameters, memories, step, stationarity)
 
 
-def _search(problem: Problem, ahead: Point, smooth: Gradient, step: float) -> tuple[Point, float, float, bool]:
+def _search(problem: Problem, ahead: Iterate, smooth: Gradient, step: float) -> tuple[Iterate, float, float, bool]:
     """Return the point reached, the smooth part there, and the step, cut until the quadratic bound holds.
 
     Close to the end the bound is below the rounding of the loss; then the step is taken as it is, and the
     last answer says that it was not tested.
     """
-    slope = Point(smooth.theta, smooth.intercept)
+    slope = Iterate(smooth.theta, smooth.intercept)
     while True:
-        reached = Point(
+        reached = Iterate(
             proximal_step(problem, ahead.theta - step * slope.theta, step),
             ahead.intercept - step * slope.intercept,
         )
@@ -250,14 +250,14 @@ def _search(problem: Problem, ahead: Point, smooth: Gradient, step: float) -> tu
         step *= CUT
 
 
-def _remember(ahead: Point, momentum: float, step: float) -> tuple[Memory, Memory]:
+def _remember(ahead: Iterate, momentum: float, step: float) -> tuple[Memory, Memory]:
     scalars = torch.tensor([momentum, step], dtype=ahead.theta.dtype)
     return Memory(1, (ahead.theta,)), Memory(1, (ahead.intercept, scalars))
 
 
-def _recall(start: Epoch, current: Point) -> tuple[Point, float, float]:
+def _recall(start: Epoch, current: Iterate) -> tuple[Iterate, float, float]:
     moved, rest = start.memories
     if not moved.tensors:
         return current, 1.0, 1.0
     momentum, step = (float(number) for number in rest.tensors[1])
-    return Point(moved.tensors[0], rest.tensors[0]), momentum, step
+    return Iterate(moved.tensors[0], rest.tensors[0]), momentum, step

@@ -17,7 +17,7 @@ from sparsenam.networks.stacked import UnitFunctions
 from sparsenam.penalties import Penalty, WeightedLasso
 from sparsenam.training.network import Regularizers
 from sparsenam.training.processes import ALONE, Processes
-from sparsenam.training.rows import BlockRows, TrainingRows
+from sparsenam.training.rows import TrainingBlocks, TrainingRows
 
 NO_REGULARIZERS = Regularizers()
 CELLS_AT_ONCE = 2**26  # parameters × rows that one evaluation may touch: about 1 GB of hidden layers
@@ -61,7 +61,7 @@ class Problem:
     terms: NDArray[np.intp]
     n_terms: int
     regularizers: Regularizers = NO_REGULARIZERS
-    source: BlockRows | None = None
+    source: TrainingBlocks | None = None
     processes: Processes = ALONE
 
     @property

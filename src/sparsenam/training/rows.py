@@ -66,7 +66,7 @@ class HeldOut:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class BlockRows:
+class TrainingBlocks:
     """All rows of a table in blocks, and how a block is read on the scale of the fit.
 
     ``terms`` (terms,) says which of the encoded terms the rows of x are; weights are divided by ``unit``. Of rows that

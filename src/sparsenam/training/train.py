@@ -26,7 +26,7 @@ from sparsenam.training.checkpoint import epoch_of
 from sparsenam.training.network import Network, Penalize, Regularizers, TrainingPlan
 from sparsenam.training.problem import Problem
 from sparsenam.training.processes import Processes, joined_processes
-from sparsenam.training.rows import BlockRows
+from sparsenam.training.rows import TrainingBlocks
 from sparsenam.training.run import Outcome, run
 from sparsenam.training.state import Diverged, Parameters
 
@@ -43,7 +43,7 @@ class Objective:
     penalty: Penalty
     alpha: float
     penalize: Penalize
-    rows: BlockRows | None = None
+    rows: TrainingBlocks | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
