@@ -7,9 +7,9 @@ from sparsenam.context import Context, Streams
 from sparsenam.convex.features import RampFeatures
 from sparsenam.families import Binomial, Gaussian, Multinomial, Poisson
 from sparsenam.penalties import GroupLasso
-from sparsenam.selection.choose import FamilyLoss, prior_forms
 from sparsenam.selection.curve import batch_weights, held_out_counts, mean_and_error
 from sparsenam.selection.task import ConvexTask
+from sparsenam.selection.walk import FamilyLoss, prior_forms
 from sparsenam.smooth.engine import MemoryRows, SmoothProblem, Steps, solve
 from sparsenam.smooth.judge import SmoothJudge
 from sparsenam.smooth.prior import Layout

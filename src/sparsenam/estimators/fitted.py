@@ -506,4 +506,5 @@ class FittedModel(SelectorMixin, BaseEstimator):
         return self._session
 
     def _editor(self, kind: EditKind, reason: str, who: str | None) -> Editor:
-        return Editor(self.fit_, self._require_session(kind), kind, reason, who)
+        session = self._require_session(kind)
+        return Editor(self.fit_, session, kind, reason, who)
