@@ -34,7 +34,7 @@ from sparsenam.fit.editing import Editor, EditSession, edit_session, undone
 from sparsenam.model.column_edits import Knots, Place
 from sparsenam.model.editing import Direction, EditKind
 from sparsenam.tables.encoder import ColumnName
-from sparsenam.uncertainty.effect_bands import BandScale, EffectBands, effect_bands
+from sparsenam.uncertainty.bands import BandScale, EffectBands, effect_bands
 from sparsenam.uncertainty.intervals import calibrate, uncertainty
 from sparsenam.uncertainty.results import Uncertainty
 
