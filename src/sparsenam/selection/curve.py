@@ -140,7 +140,7 @@ Vector = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 HALF = 0.5  # share of the folds below which a kept column is not their choice
-# Standard errors. With ½ at least, the loss of 77 real tables is 0.3 % higher and 0.3 more features are kept
+# Standard errors. With ½ at least, the loss of 77 real tables is 0.1 % higher and 0.3 more features are kept
 # (benchmarks/bench_real.py --methods ours). Without a bound above, a feature is lost in one of ten seeds of
 # benchmarks/signals.py wide10.
 LEAST_LUCK, MOST_LUCK = 1.0, 3.0
