@@ -15,8 +15,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.feature_selection import SelectorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from sparsenam.audit.audit import audit
-from sparsenam.audit.results import Audit
+from sparsenam.audit.audit import Audit, audit
 from sparsenam.discover.alternatives import Alternatives
 from sparsenam.discover.questions import find_alternatives, measure_stability, question_of
 from sparsenam.discover.stability import Stability
