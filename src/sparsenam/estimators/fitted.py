@@ -24,7 +24,6 @@ from sparsenam.errors import InputError, check_whole, describe
 from sparsenam.estimators.attributes import FromFit, known_history, names_in
 from sparsenam.estimators.selecting import kept_table
 from sparsenam.explain import Explanation, LocalExplanation, explain, explain_rows
-from sparsenam.explain.report.notebook import at_a_glance, kept_in_words
 from sparsenam.export import ModelFileError, save_fit
 from sparsenam.export.exporting import write_export
 from sparsenam.export.of_fit import export_difference, portable
@@ -462,6 +461,8 @@ class FittedModel(SelectorMixin, BaseEstimator):
     @property
     def _repr_html_(self) -> Callable[[], str]:
         """What notebooks show: scikit-learn's view of the settings, and below it what a fitted model kept."""
+        from sparsenam.explain.report.notebook import at_a_glance  # a page, which few who predict ever show
+
         drawn: Callable[[], str] = super()._repr_html_
         return lambda: drawn() + (at_a_glance(self.explain()) if self.__sklearn_is_fitted__() else "")
 
@@ -470,6 +471,8 @@ class FittedModel(SelectorMixin, BaseEstimator):
         shown: dict[str, str] = super()._repr_mimebundle_(**kwargs)
         if not self.__sklearn_is_fitted__():
             return shown
+        from sparsenam.explain.report.notebook import at_a_glance, kept_in_words
+
         made = self.explain()
         shown["text/plain"] += f"\n{kept_in_words(made)}"
         if "text/html" in shown:
@@ -506,4 +509,5 @@ class FittedModel(SelectorMixin, BaseEstimator):
         return self._session
 
     def _editor(self, kind: EditKind, reason: str, who: str | None) -> Editor:
-        return Editor(self.fit_, self._require_session(kind), kind, reason, who)
+        session = self._require_session(kind)
+        return Editor(self.fit_, session, kind, reason, who)

@@ -27,7 +27,7 @@ from sparsenam.families import FAMILIES, CustomLoss, Family, as_family
 from sparsenam.fit import NumberResponse
 from sparsenam.fit.response import check_exposure, check_target, require_rates
 from sparsenam.fitting.all_rows import LargeTable
-from sparsenam.fitting.plan import Rows
+from sparsenam.fitting.plan import FitInput
 from sparsenam.model.residuals import Scale
 from sparsenam.tables import check_target_not_inside
 from sparsenam.tables.blocks import MemoryBlocks
@@ -106,7 +106,7 @@ class AdditiveRegressor(RegressorMixin, AdditiveEstimator):
         weights = check_weights(given.weights, terms)
         sample = plan.sample(encoder, terms, target.reshape(len(target), -1), weights, units)
         table = None if given.blocks is None else LargeTable(given.blocks, NumberTarget(check_target, family))
-        rows = Rows(encoder, sample, name_of(y, encoder.names), groups, None, table)
+        rows = FitInput(encoder, sample, name_of(y, encoder.names), groups, None, table)
         return self._fit_by(plan, rows, lambda *_: NumberResponse(target.ndim == 1), surroundings)
 
     def predict(self, X: ArrayLike, exposure: ArrayLike | None = None) -> NDArray[np.float64]:

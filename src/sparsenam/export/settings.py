@@ -15,7 +15,7 @@ from sparsenam import codec
 from sparsenam.codec import to_plain
 from sparsenam.errors import InputError, RefusalError, require
 from sparsenam.families import Family
-from sparsenam.families.stored import StoredFamily, family_record, is_known_family
+from sparsenam.families.stored import FamilyRecord, family_record, is_known_family, read_family
 from sparsenam.selection import FDR, Best, Compact, OneSE
 from sparsenam.training import Network
 
@@ -110,7 +110,7 @@ def unpack(value: Any) -> Any:
     if kind == "mapping" and isinstance(content, list):
         return _mapping(cast("list[Any]", content))
     if kind == "family":
-        return codec.unpack(StoredFamily, content)
+        return read_family(codec.unpack(FamilyRecord, content))
     raise RefusalError(f"a setting of an unknown kind, {kind[:40]!r}")
 
 

@@ -21,14 +21,16 @@ from sparsenam.convex.squared import GramCache
 from sparsenam.families import Family
 from sparsenam.families.dispersion import dispersion
 from sparsenam.smooth.engine import FIRST_NOISE, LEAST_NOISE, LIGHTEST, ROUNDING
-from sparsenam.smooth.prior import HIGHEST, JITTER, LOWEST, fellner_schall, pulled, roughness
+from sparsenam.smooth.prior import HIGHEST, JITTER, LOWEST, WEAK, fellner_schall, pulled, roughness
 
 STEPS, MANY, STEPS_OF_MANY = 40, 160, 6  # updates of the strengths; warm starts do the rest where columns are many
 # change of the degrees of freedom, and of their share, at which the updates end. An early end makes further columns
 # look useful, as what follows starts nearer: with 0.002 noise is kept in 2 of 20 tables of counts, with 0.0005 in 1
 FEW = 5e-4
 INNER = 2  # updates more on one second-order model, which cost no pass over the rows
-WEAK = 0.05  # share of the data's information in the first prior
+# times the data's information, in the prior that a fit starts from: beside a near copy a function may become a line,
+# and updates do not lead back from the limit of λ
+STRONGEST = 1e3
 STALE = 0.1  # relative change of the curvature after which a Hessian is summed anew
 SMALL_MOVE = 0.01  # of a score, root mean square
 FLOOR = 0.06  # of the mean curvature: from a quarter on it is tried where no step is short enough, down to this
@@ -161,10 +163,12 @@ class SmoothJudge:
         """Return the prior with the strengths known so far; others get a share of the information (batches, groups)."""
         known, forms = self._strengths[np.ix_(batches, groups)], self.forms.take(groups)
         traces = np.where(forms.is_used, forms.traces, 1.0)
-        first = np.clip(WEAK * information[:, :, None] / traces, LOWEST, HIGHEST)
+        shares = information[:, :, None] / traces
+        first = np.clip(WEAK * shares, LOWEST, HIGHEST)
         kept = np.stack([np.isin(groups, support) for support in supports])
         jitter = SINGLE_JITTER if self.problem.design.dtype == np.float32 else JITTER
-        return Prior(forms, np.where(np.isnan(known), first, known), kept, jitter)
+        start = np.where(np.isnan(known), first, np.minimum(known, np.maximum(STRONGEST * shares, LOWEST)))
+        return Prior(forms, start, kept, jitter)
 
     def _remember(self, batches: Indices, groups: Indices, prior: Prior) -> None:
         known = self._strengths[np.ix_(batches, groups)]
