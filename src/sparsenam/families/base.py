@@ -284,7 +284,7 @@ def best_intercept(family: Family, effects: Matrix, target: Matrix, weights: Vec
 
 # Families by name, where each module of this room registers its classes; given by name, those in `ESTIMATING` estimate
 # a parameter from a first fit.
-FAMILIES: dict[str, Callable[[], Family]] = {}
+FAMILIES: dict[str, type[Family]] = {}
 ESTIMATING: dict[str, Callable[[], Family]] = {}
 METHODS = ("loss", "gradient", "hessian_diagonal", "conjugate", "mean", "best_constant")
 ATTRIBUTES = (*Family.__annotations__, "first_family", "estimated")

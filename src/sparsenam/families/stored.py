@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from typing import Annotated, Literal
 
 from sparsenam.codec import Size, Via
 from sparsenam.errors import RefusalError
 from sparsenam.families.base import FAMILIES, Family
-
-PARAMETERS: dict[str, tuple[str, ...]] = {
-    "tweedie": ("power",),
-    "negative_binomial": ("overdispersion",),
-    "quantile": ("level", "smoothing"),
-    "huber": ("width", "scale"),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +25,7 @@ def is_known_family(value: object) -> bool:
 
 def family_record(family: Family) -> FamilyRecord:
     """Return name and parameters of a family of this library."""
-    values = {name: getattr(family, name) for name in PARAMETERS.get(family.name, ())}
+    values = {name: getattr(family, name) for name in _parameters(type(family))}
     return FamilyRecord(family.name, {name: v if v == "auto" else float(v) for name, v in values.items()})
 
 
@@ -40,9 +33,15 @@ def read_family(record: FamilyRecord) -> Family:
     """Return the family of a record; it checks its parameters."""
     if record.name not in FAMILIES:
         raise RefusalError(f"the unknown family {record.name[:40]!r}")
-    if set(record.parameters) != set(PARAMETERS.get(record.name, ())):
+    if set(record.parameters) != set(_parameters(FAMILIES[record.name])):
         raise RefusalError("a family of other parameters")
     return FAMILIES[record.name](**record.parameters)
+
+
+def _parameters(kind: type[Family]) -> list[str]:
+    """Return the names of the parameters that a family is made with."""
+    assert is_dataclass(kind)
+    return [field.name for field in fields(kind) if field.init]
 
 
 StoredFamily = Annotated[Family, Via(FamilyRecord, family_record, read_family)]
