@@ -46,10 +46,10 @@ TESTS_OF_COLUMNS, SUMS = "tests/oracles/test_discoveries.py", "tests/oracles/tes
 LEVELS = ("tests/properties/test_ramps.py", "-k", "rare_levels")
 THEORY = ("tests/paper/test_theory.py", "-k", "slow_rate")
 LASSO, SLOPE = "src/sparsenam/penalties/lasso.py", "src/sparsenam/penalties/slope.py"
-REAL, COUNTS = "src/sparsenam/families/real.py", "src/sparsenam/families/counts.py"
-CLASSES, AMOUNTS = "src/sparsenam/families/classes.py", "src/sparsenam/families/amounts.py"
+REAL, COUNTS = "src/sparsenam/families/real.py", "src/sparsenam/families/positive.py"
+CLASSES, AMOUNTS = "src/sparsenam/families/classes.py", "src/sparsenam/families/positive.py"
 PROBLEM, PRIOR = "src/sparsenam/convex/problem.py", "src/sparsenam/smooth/prior.py"
-RISK = "src/sparsenam/survival/cox.py"
+RISK = "src/sparsenam/survival.py"
 
 MUTANTS = (
     # --- penalties
@@ -161,7 +161,7 @@ MUTANTS = (
     # --- families
     Mutant(
         "Gaussian noise divisor",
-        "src/sparsenam/families/dispersion.py",
+        "src/sparsenam/families/base.py",
         "rows - freedom, 1.0",
         "rows, 1.0",
         (FAMILIES, "-k", "noise_of_least"),
@@ -227,7 +227,7 @@ MUTANTS = (
     ),
     Mutant(
         "tied risks",
-        "src/sparsenam/survival/concordance.py",
+        "src/sparsenam/survival.py",
         "+ 0.5 * tied",
         "+ tied",
         (COX, "-k", "concordance_is_its"),
