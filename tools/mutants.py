@@ -81,8 +81,8 @@ MUTANTS = (
     Mutant(
         "elastic net's shrinkage",
         LASSO,
-        "lasso / (1.0 + step * alpha",
-        "lasso / (1.0 + alpha",
+        "0.0) / (1.0 + step * ridge)",
+        "0.0) / (1.0 + ridge)",
         (PENALTIES, "-k", "minimises_its_definition and elastic"),
     ),
     Mutant(
