@@ -145,14 +145,7 @@ MUTANTS = (
     ),
     # --- categories
     Mutant(
-        "rare levels in rows",
-        "src/sparsenam/convex/features.py",
-        "self.means[rare % PARTS, codes[rare]]",
-        "self.overall[codes[rare]]",
-        LEVELS,
-    ),
-    Mutant(
-        "rare levels at knots",
+        "rare levels",
         "src/sparsenam/convex/features.py",
         "self.means[:parts, rare]",
         "self.overall[rare]",
