@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_consistent_length
 
 from sparsenam.codec import Bounds, Count, Matrix, Tags, Vector, Via
 from sparsenam.convex.problem import Certificate
-from sparsenam.discover.discoveries import Discoveries
+from sparsenam.discover.fdr import Discoveries
 from sparsenam.discover.stability import Stability
 from sparsenam.errors import InputError, describe, rows_named_by
 from sparsenam.fit.response import ClassResponse, GivenRows, NumberResponse, Response, SurvivalResponse

@@ -21,8 +21,7 @@ from sparsenam.fitting.strategies import (
 )
 from sparsenam.penalties import Penalty, as_penalty
 from sparsenam.selection import Rule, RuleName, as_rule
-from sparsenam.selection.curve import CrossValidator
-from sparsenam.selection.discovery import FDR
+from sparsenam.selection.curve import FDR, CrossValidator
 from sparsenam.selection.task import Norm
 from sparsenam.tables.encoder import ColumnName, FeatureGroups, FeatureTypes, PenaltyWeights
 from sparsenam.threads import thread_count

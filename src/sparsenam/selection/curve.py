@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.model_selection import BaseCrossValidator, check_cv
 
 from sparsenam.codec import Bounds, MaybeNaN, Share, Size
-from sparsenam.errors import InputError, check_number, describe, nearest
+from sparsenam.errors import InputError, check_number, check_word, describe, nearest
 
 Indices = NDArray[np.intp]
 Splits = list[tuple[Indices, Indices]]
@@ -136,6 +136,7 @@ def held_out_counts(splits: Splits, n_rows: int) -> NDArray[np.intp]:
 
 
 RuleName = Literal["compact", "one_se", "best"]
+Method = Literal["auto", "knockoffs", "split"]
 Vector = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
@@ -346,6 +347,32 @@ class Compact:
         # without this, the paper's tasks are exact in 56 of 60 seeds instead of 60 and 58 (benchmarks/signals.py
         # regression60 and classification60)
         return np.maximum(margin, np.minimum(CLEAR * noise, self.share * max(min(gain, loss), 0.0)))
+
+
+@dataclass(frozen=True, slots=True)
+class FDR:
+    """Keep columns of which, on average over tables, at most a share q has no effect given the others.
+
+    Parameters
+    ----------
+    q
+        The false discovery rate, above 0 and below 1.
+    method
+        "knockoffs" compares every column with a copy that cannot matter; at least 1/q columns must be found for any to
+        be. "split" finds curves on half of the rows and tests them on the other; it finds few columns too, and takes
+        categories and missing cells. "auto" takes what can reach q.
+    """
+
+    q: float = 0.1
+    method: Method = "auto"
+
+    def __post_init__(self) -> None:
+        check_number("q of FDR", self.q, 0.0, 1.0, open_below=True, open_above=True)
+        check_word("method of FDR", self.method, ("auto", "knockoffs", "split"))
+
+    def choose(self, curve: CVCurve, allowed: Mask) -> int:
+        """Return the point of the default rule, whose curve and certificate stand beside the tests."""
+        return Compact().choose(curve, allowed)
 
 
 RULES: dict[str, Callable[[], Rule]] = {"compact": Compact, "one_se": OneSE, "best": Best}
