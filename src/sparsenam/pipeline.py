@@ -18,7 +18,7 @@ from sparsenam.fitting.identity import identity_of
 from sparsenam.fitting.pairs import add_pairs, asked_pairs
 from sparsenam.fitting.plan import FitInput, Plan, choose, fit_terms, splitter
 from sparsenam.fitting.problem import FamilyProblem, FitProblem, Fitted
-from sparsenam.fitting.shapes import check_shapes, shaped_terms
+from sparsenam.fitting.strategies import check_shapes, shaped_terms
 from sparsenam.model import AdditiveModel
 from sparsenam.selection import FDR
 from sparsenam.selection.choose import Choice, CrossValidation

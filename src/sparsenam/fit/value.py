@@ -21,7 +21,7 @@ from sparsenam.fit.summary import TrainingSummary, interactions_of, kept_columns
 from sparsenam.model import AdditiveModel
 from sparsenam.model.editing import Edit
 from sparsenam.selection import CVCurve, Evidence, RegularizationPath
-from sparsenam.selection.stored_curve import StoredCurve
+from sparsenam.selection.curve import StoredCurve
 from sparsenam.tables import TableEncoder
 from sparsenam.text import Task, output_names, score_units
 from sparsenam.training.network import StoredHistory

@@ -10,13 +10,13 @@ from typing import Any, Literal, Self
 from sparsenam.convex.path import TOLERANCE
 from sparsenam.errors import InputError, check_number, check_whole, check_word, describe
 from sparsenam.fitting.pairs import Heredity, Pairs, check_pairs
-from sparsenam.fitting.shapes import read_shapes
 from sparsenam.fitting.strategies import (
     FeatureKind,
     Strategy,
     chosen_network_strategy,
     convex_strategy,
     penalised_network_strategy,
+    read_shapes,
     smooth_strategy,
 )
 from sparsenam.penalties import Penalty, as_penalty
