@@ -14,7 +14,7 @@ import sparsenam
 from sparsenam import RandomFeatureSNAMRegressor, SNAMClassifier, SNAMRegressor, SNAMSurvival, survival_target
 from sparsenam.cli.app import app
 from sparsenam.errors import InputError
-from sparsenam.model.bands import Bands
+from sparsenam.uncertainty.bands import Bands
 
 ROWS = 400
 

@@ -350,7 +350,7 @@ def test_a_fit_whose_checkpoint_cannot_be_written_goes_on_and_says_so_once(why, 
         raise OSError(why, os.strerror(why))
 
     monkeypatch.setattr(context, "write_atomically", refuse)
-    monkeypatch.setattr("sparsenam.training.checkpoint.SECONDS_BETWEEN", 0.0)
+    monkeypatch.setattr("sparsenam.training.state.SECONDS_BETWEEN", 0.0)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         model = with_checkpoint(path).fit(*table)

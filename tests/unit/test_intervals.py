@@ -16,11 +16,11 @@ from sparsenam.errors import InputError, SmallGroupWarning
 from sparsenam.export import ModelFileError
 from sparsenam.export.container import read_container, write_container
 from sparsenam.families import Binomial, Multinomial, NegativeBinomial, Poisson
-from sparsenam.fitting.spread import spread_of
-from sparsenam.model.reliability import reliability_of
-from sparsenam.model.residuals import OrderStatistics, kept_ranks, tempered, unit_spread
 from sparsenam.tables import Sample
 from sparsenam.tables.sample import prepare
+from sparsenam.uncertainty.reliability import reliability_of, tempered
+from sparsenam.uncertainty.residuals import OrderStatistics, kept_ranks, unit_spread
+from sparsenam.uncertainty.spread import spread_of
 
 
 def hetero(rows, seed=0):

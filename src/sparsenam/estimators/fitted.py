@@ -15,8 +15,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.feature_selection import SelectorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from sparsenam.audit.audit import audit
-from sparsenam.audit.results import Audit
+from sparsenam.audit.audit import Audit, audit
 from sparsenam.discover.alternatives import Alternatives
 from sparsenam.discover.questions import find_alternatives, measure_stability, question_of
 from sparsenam.discover.stability import Stability
@@ -33,7 +32,7 @@ from sparsenam.fit.editing import Editor, EditSession, edit_session, undone
 from sparsenam.model.column_edits import Knots, Place
 from sparsenam.model.editing import Direction, EditKind
 from sparsenam.tables.encoder import ColumnName
-from sparsenam.uncertainty.effect_bands import BandScale, EffectBands, effect_bands
+from sparsenam.uncertainty.bands import BandScale, EffectBands, effect_bands
 from sparsenam.uncertainty.intervals import calibrate, uncertainty
 from sparsenam.uncertainty.results import Uncertainty
 

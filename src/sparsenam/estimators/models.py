@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from sparsenam.audit import compare as comparing
-from sparsenam.audit.comparison import Comparison
+from sparsenam.audit.compare import Comparison
 from sparsenam.errors import InputError, describe
 from sparsenam.estimators.base import AdditiveEstimator
 from sparsenam.estimators.classification import RandomFeatureSNAMClassifier, SNAMClassifier

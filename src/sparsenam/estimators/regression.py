@@ -28,11 +28,11 @@ from sparsenam.fit import NumberResponse
 from sparsenam.fit.response import check_exposure, check_target, require_rates
 from sparsenam.fitting.all_rows import LargeTable
 from sparsenam.fitting.plan import FitInput
-from sparsenam.model.residuals import Scale
 from sparsenam.tables import check_target_not_inside
 from sparsenam.tables.blocks import MemoryBlocks
 from sparsenam.tables.encoder import ColumnName
 from sparsenam.uncertainty.intervals import predict_interval
+from sparsenam.uncertainty.residuals import Scale
 from sparsenam.uncertainty.results import PredictionIntervals
 
 REGRESSION_FAMILIES = tuple(name for name, kind in FAMILIES.items() if kind.response in ("number", "count", "amount"))

@@ -17,7 +17,7 @@ from sparsenam.export.checks import check_fit, check_settings
 from sparsenam.export.container import ModelFileError, ModelFileWarning, read_container, refused, write_container
 from sparsenam.export.settings import pack_parameters, unpack_parameters
 from sparsenam.families import FAMILIES
-from sparsenam.families.stored import is_known_family
+from sparsenam.families.base import is_known_family
 from sparsenam.fit import Fit
 from sparsenam.model import AdditiveModel
 from sparsenam.model.additive import SubNetworks

@@ -15,7 +15,7 @@ from sparsenam import codec
 from sparsenam.codec import to_plain
 from sparsenam.errors import InputError, RefusalError, require
 from sparsenam.families import Family
-from sparsenam.families.stored import FamilyRecord, family_record, is_known_family, read_family
+from sparsenam.families.base import FamilyRecord, family_record, is_known_family, read_family
 from sparsenam.selection import FDR, Best, Compact, OneSE
 from sparsenam.training import Network
 

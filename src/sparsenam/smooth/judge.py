@@ -20,7 +20,7 @@ from sparsenam.convex.design import Array, GroupedDesign, Indices, Ramps, Workin
 from sparsenam.convex.problem import ConvexProblem, convex_problem
 from sparsenam.convex.squared import GramCache
 from sparsenam.families import Family
-from sparsenam.families.dispersion import dispersion
+from sparsenam.families.base import dispersion
 from sparsenam.smooth.engine import FIRST_NOISE, LEAST_NOISE, LIGHTEST, ROUNDING
 from sparsenam.smooth.prior import HIGHEST, JITTER, LOWEST, WEAK, fellner_schall, pulled, roughness
 
