@@ -25,12 +25,15 @@ from sparsenam.codec.hints import (
     Indices,
     Matrix,
     MaybeNaN,
+    Numbers,
     Positive,
     Share,
     Size,
     Tags,
     Vector,
     Via,
+    numbers,
+    rows_of_numbers,
 )
 from sparsenam.codec.tensors import Reader, Tensors, Writer
 
@@ -44,6 +47,7 @@ __all__ = [
     "Indices",
     "Matrix",
     "MaybeNaN",
+    "Numbers",
     "Positive",
     "Share",
     "Size",
@@ -51,7 +55,9 @@ __all__ = [
     "Tensors",
     "Vector",
     "Via",
+    "numbers",
     "pack",
+    "rows_of_numbers",
     "to_plain",
     "unpack",
 ]

@@ -9,7 +9,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsenam.codec import to_plain
+from sparsenam.codec import numbers, rows_of_numbers, to_plain
 from sparsenam.explain.edits import data_after_edits, edit_records
 from sparsenam.explain.explanation import Curve, Dropped, Explanation, Feature, Level, Missing
 from sparsenam.explain.pairs import Pair, PairAxis
@@ -26,7 +26,6 @@ from sparsenam.fit.summary import (
 )
 from sparsenam.model import AdditiveModel, keep_terms
 from sparsenam.penalties import as_penalty
-from sparsenam.plain import numbers, rows_of_numbers
 from sparsenam.tables import Term
 from sparsenam.tables.notes import far_values_note
 from sparsenam.text import count_text

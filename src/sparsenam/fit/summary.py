@@ -17,10 +17,9 @@ import scipy
 import sklearn
 from numpy.typing import NDArray
 
-from sparsenam.codec import Bounds, Count, Size, to_plain, unpack
+from sparsenam.codec import Bounds, Count, Size, numbers, rows_of_numbers, to_plain, unpack
 from sparsenam.families import Family
 from sparsenam.model import AdditiveModel
-from sparsenam.plain import numbers, rows_of_numbers
 from sparsenam.selection import Evidence, RegularizationPath
 from sparsenam.tables import PreparedSample, TableEncoder, Term
 from sparsenam.tables.cells import Cells
