@@ -16,7 +16,7 @@ import numpy as np
 
 from sparsenam.datasets import make_survival
 from sparsenam.estimators.survival import SNAMSurvival
-from sparsenam.survival.concordance import concordance
+from sparsenam.survival import concordance
 
 NEW_ROWS, TRUE_FEATURES = 5000, 4
 

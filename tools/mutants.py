@@ -46,10 +46,10 @@ TESTS_OF_COLUMNS, SUMS = "tests/oracles/test_discoveries.py", "tests/oracles/tes
 LEVELS = ("tests/properties/test_ramps.py", "-k", "rare_levels")
 THEORY = ("tests/paper/test_theory.py", "-k", "slow_rate")
 LASSO, SLOPE = "src/sparsenam/penalties/lasso.py", "src/sparsenam/penalties/slope.py"
-REAL, COUNTS = "src/sparsenam/families/real.py", "src/sparsenam/families/counts.py"
-CLASSES, AMOUNTS = "src/sparsenam/families/classes.py", "src/sparsenam/families/amounts.py"
+REAL, COUNTS = "src/sparsenam/families/real.py", "src/sparsenam/families/positive.py"
+CLASSES, AMOUNTS = "src/sparsenam/families/classes.py", "src/sparsenam/families/positive.py"
 PROBLEM, PRIOR = "src/sparsenam/convex/problem.py", "src/sparsenam/smooth/prior.py"
-RISK = "src/sparsenam/survival/cox.py"
+RISK = "src/sparsenam/survival.py"
 
 MUTANTS = (
     # --- penalties
@@ -81,8 +81,8 @@ MUTANTS = (
     Mutant(
         "elastic net's shrinkage",
         LASSO,
-        "lasso / (1.0 + step * alpha",
-        "lasso / (1.0 + alpha",
+        "0.0) / (1.0 + step * ridge)",
+        "0.0) / (1.0 + ridge)",
         (PENALTIES, "-k", "minimises_its_definition and elastic"),
     ),
     Mutant(
@@ -145,14 +145,7 @@ MUTANTS = (
     ),
     # --- categories
     Mutant(
-        "rare levels in rows",
-        "src/sparsenam/convex/features.py",
-        "self.means[rare % PARTS, codes[rare]]",
-        "self.overall[codes[rare]]",
-        LEVELS,
-    ),
-    Mutant(
-        "rare levels at knots",
+        "rare levels",
         "src/sparsenam/convex/features.py",
         "self.means[:parts, rare]",
         "self.overall[rare]",
@@ -161,7 +154,7 @@ MUTANTS = (
     # --- families
     Mutant(
         "Gaussian noise divisor",
-        "src/sparsenam/families/dispersion.py",
+        "src/sparsenam/families/base.py",
         "rows - freedom, 1.0",
         "rows, 1.0",
         (FAMILIES, "-k", "noise_of_least"),
@@ -227,7 +220,7 @@ MUTANTS = (
     ),
     Mutant(
         "tied risks",
-        "src/sparsenam/survival/concordance.py",
+        "src/sparsenam/survival.py",
         "+ 0.5 * tied",
         "+ tied",
         (COX, "-k", "concordance_is_its"),

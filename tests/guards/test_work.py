@@ -12,7 +12,7 @@ import pytest
 from fit_cases import CASES, count_passes, mixed_table, of_case, small_blocks, write_parts
 from sparsenam import SNAMClassifier, SNAMRegressor
 from sparsenam.convex import squared
-from sparsenam.convex.design import WrittenColumns
+from sparsenam.convex.design import WorkingColumns
 from sparsenam.convex.knots import KnotDesign
 from sparsenam.convex.moments import PlacedRows
 from sparsenam.selection import task
@@ -121,7 +121,7 @@ def products(monkeypatch):
 
     counted(squared, "_weighted_product", product)
     counted(KnotDesign, "second_moments", moments_at_knots)
-    counted(WrittenColumns, "second_moments", moments)
+    counted(WorkingColumns, "second_moments", moments)
     counted(PlacedRows, "gram", gram)
     counted(ConvexTask, "of", lambda made, *_: found.designs.append(made.design))
     return found

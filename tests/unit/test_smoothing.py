@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from sparsenam.context import Clock, Context, Streams
-from sparsenam.families import Binomial, Gaussian, Multilabel, Multinomial
-from sparsenam.families.counts import Poisson
+from sparsenam.families import Binomial, Gaussian, Multilabel, Multinomial, Poisson
 from sparsenam.smooth.fit import smooth_fit
 
 CONTEXT = Context(Streams(0))

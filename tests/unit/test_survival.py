@@ -10,13 +10,13 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.model_selection import cross_val_score
 
+from fit_cases import partial_gradient
 from sparsenam import Network, SNAMSurvival, pipeline, survival_target
 from sparsenam.datasets import make_survival
 from sparsenam.errors import InputError
 from sparsenam.fitting.alternation import Converged, CoxLikelihood, alternate
 from sparsenam.fitting.cox import CoxProblem
-from sparsenam.survival.concordance import concordance
-from sparsenam.survival.cox import Baseline, RiskSets
+from sparsenam.survival import Baseline, RiskSets, concordance
 
 
 @cache
@@ -69,7 +69,7 @@ def test_convex_choice_meets_the_conditions_of_the_penalised_partial_likelihood(
     (choice,) = kept
     design, theta = choice.task.design, choice.point.theta[0][:, :, 0]
     scores = choice.point.scores(design)[:, 0]
-    gradient = RiskSets.of(y["event"], y["time"]).gradient(scores, ties) / y["event"].sum()
+    gradient = partial_gradient(RiskSets.of(y["event"], y["time"]), scores, ties) / y["event"].sum()
     pulls = design.blocks @ gradient
     lengths = np.linalg.norm(theta, axis=1)
     assert 0 < np.count_nonzero(lengths) < 8
@@ -85,7 +85,7 @@ def test_convex_choice_meets_the_conditions_of_the_penalised_partial_likelihood(
 def test_refit_is_a_fixed_point_of_the_alternation():
     """The hazard of the final scores expects as many events as there are, in total and along each kept effect."""
     X, y, model = task().X, task().y, fitted()
-    gradient = RiskSets.of(y["event"], y["time"]).gradient(model.predict(X))
+    gradient = partial_gradient(RiskSets.of(y["event"], y["time"]), model.predict(X))
     assert abs(gradient.sum()) < 1e-8
     for effect in model.effects(X).T[:4]:
         curvature = effect**2 @ np.ones(len(X))

@@ -16,7 +16,7 @@ from sparsenam.context import Context, Streams
 from sparsenam.families import Gaussian
 from sparsenam.networks import Dropout, build_bank, initial_parameters
 from sparsenam.penalties import GroupLasso
-from sparsenam.training import SCHEDULES, SOLVERS, Regularizers, TrainingPlan, checkpoint
+from sparsenam.training import SCHEDULES, SOLVERS, Regularizers, TrainingPlan, state
 from sparsenam.training.problem import Problem
 from sparsenam.training.run import EarlyStopping, measure_stationarity, run
 from sparsenam.training.state import Parameters
@@ -305,7 +305,7 @@ def epochs_in(path):
 
 
 def test_a_checkpoint_follows_the_fit_from_epoch_to_epoch(tmp_path, monkeypatch):
-    monkeypatch.setattr(checkpoint, "SECONDS_BETWEEN", 0.0)
+    monkeypatch.setattr(state, "SECONDS_BETWEEN", 0.0)
     path, seen = tmp_path / "fit", []
 
     def schedule(share):
@@ -320,7 +320,7 @@ def test_a_checkpoint_follows_the_fit_from_epoch_to_epoch(tmp_path, monkeypatch)
 
 
 def test_a_short_fit_writes_its_checkpoint_once(tmp_path, monkeypatch):
-    monkeypatch.setattr(checkpoint, "SECONDS_BETWEEN", 1e9)
+    monkeypatch.setattr(state, "SECONDS_BETWEEN", 1e9)
     path, seen = tmp_path / "fit", []
     X, y = table()
     trained(SNAMRegressor, **QUICK, schedule=lambda share: seen.append(path.exists()) or 1.0, checkpoint=path).fit(X, y)

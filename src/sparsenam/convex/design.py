@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, TypeAlias, cast
+from typing import Any, Literal, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,18 +50,6 @@ class Ramps:
         columns = x - self.knots[:-1, None]  # a ramp at a time: rows are many, ramps few
         columns /= np.diff(self.knots)[:, None]
         return np.clip(columns, 0.0, 1.0, out=columns).T
-
-    def means(self, x: Vector, weights: Vector) -> Vector:
-        """Return the weighted means of the ramps at x of shape (rows,), shape (m,).
-
-        A row between tₖ and tₖ₊₁ has ramps 1, …, 1, u, 0, …, 0, so that sums of w and wu for each k are enough.
-        """
-        interval = np.clip(np.searchsorted(self.knots, x, side="right") - 1, 0, self.size - 1)
-        u = np.clip((x - self.knots[interval]) / np.diff(self.knots)[interval], 0.0, 1.0)
-        inside = np.bincount(interval, weights, minlength=self.size)
-        partly = np.bincount(interval, weights * u, minlength=self.size)
-        beyond = np.cumsum(inside[::-1])[::-1] - inside
-        return (beyond + partly) / weights.sum()
 
     def curve(self, rises: Matrix) -> FittedCurve:
         """Return Σₖ cₖ rampₖ for coefficients c of shape (m, outputs): 0 at the first knot, level beyond the ends."""
@@ -212,7 +200,7 @@ class GroupedDesign(ABC):
 
     def working(self, groups: Indices) -> WorkingColumns:
         """Return the chosen groups' columns for sums that are taken again and again."""
-        return WrittenColumns(self.columns(groups))
+        return WorkingColumns(self.columns(groups))
 
     @abstractmethod
     def products(self, vectors: Array) -> Floats:
@@ -242,58 +230,40 @@ class GroupedDesign(ABC):
         return intercept + self.combined(groups, flat.T).T.astype(np.float64)
 
 
-class WorkingColumns(Protocol):
-    """Some groups' columns Q, k of them, by the sums over rows that steps of a solver take."""
+class WorkingColumns:
+    """Some groups' columns Q, shape (k, rows), in memory, by the sums over rows that steps of a solver take.
 
-    @property
-    def count(self) -> int:
-        """The number k of columns."""
-        ...
-
-    @property
-    def columns(self) -> Floats:
-        """The columns written out, shape (k, rows)."""
-        ...
-
-    def times(self, theta: Array) -> Array:
-        """Return θQ, shape (r, rows), for θ of shape (r, k)."""
-        ...
-
-    def products(self, vectors: Array) -> Array:
-        """Return vQᵀ in double precision, shape (r, k), for v of shape (r, rows)."""
-        ...
-
-    def second_moments(self, weights: Array, rows: Indices | None = None) -> Array:
-        """Return Q diag(w) Qᵀ, shape (k, k), for weights w of some rows, or of all."""
-        ...
-
-
-class WrittenColumns:
-    """Columns (k, rows) in memory; sums of products of two columns are in their precision."""
+    Sums of products of two columns are in the columns' precision.
+    """
 
     def __init__(self, columns: Floats) -> None:
-        self.columns = columns
+        self._written = columns
         self._exact: Array | None = None
 
     @property
     def count(self) -> int:
         """The number k of columns."""
-        return len(self.columns)
+        return len(self._written)
+
+    @property
+    def columns(self) -> Floats:
+        """The columns written out, shape (k, rows)."""
+        return self._written
 
     def times(self, theta: Array) -> Array:
-        """Return θQ, shape (r, rows)."""
+        """Return θQ, shape (r, rows), for θ of shape (r, k)."""
         return np.asarray(theta.astype(self.columns.dtype) @ self.columns, dtype=np.float64)
 
     def products(self, vectors: Array) -> Array:
-        """Return vQᵀ in double precision, shape (r, k)."""
+        """Return vQᵀ in double precision, shape (r, k), for v of shape (r, rows)."""
         if self._exact is None:
             self._exact = self.columns.astype(np.float64, copy=False)
         return vectors @ self._exact.T
 
     def second_moments(self, weights: Array, rows: Indices | None = None) -> Array:
-        """Return Q diag(w) Qᵀ; one array times its transpose is half the work in BLAS."""
+        """Return Q diag(w) Qᵀ, shape (k, k), for weights w of some rows, or of all."""
         columns = self.columns if rows is None else self.columns.take(rows, axis=1)
-        scaled = columns * np.sqrt(weights).astype(columns.dtype)
+        scaled = columns * np.sqrt(weights).astype(columns.dtype)  # one array times its transpose is half the work
         return np.asarray(scaled @ scaled.T, dtype=np.float64)
 
 
@@ -308,20 +278,16 @@ class DenseDesign(GroupedDesign):
 
     @property
     def n_rows(self) -> int:
-        """The number of rows."""
         return self.blocks.shape[2]
 
     @property
     def dtype(self) -> np.dtype[np.floating[Any]]:
-        """The precision of the columns."""
         return self.blocks.dtype
 
     def columns(self, groups: Indices) -> Floats:
-        """Return a copy of the chosen groups' columns, shape (groups · m, rows)."""
         return self.blocks[groups].reshape(groups.size * self.width, self.n_rows)
 
     def products(self, vectors: Array) -> Floats:
-        """Return Qᵀv of all groups, one pass over the whole design."""
         matrix, given = self.blocks.reshape(-1, self.n_rows), vectors.astype(self.dtype)
         if len(given) == 1:
             product = (matrix @ given[0])[:, None]

@@ -66,14 +66,9 @@ class LevelColumns:
 
     def columns(self, x: Vector) -> Matrix:
         """Return the columns of the training rows, shape (rows, m); absent cells are 0."""
-        codes = np.searchsorted(self.levels, x)
-        present = ~np.isnan(x)
-        codes = np.where(present, np.minimum(codes, self.levels.size - 1), 0)
-        columns = np.zeros((x.size, self.n_frequent + self.overall.shape[1]))
-        frequent = np.flatnonzero(present & (self.column[codes] >= 0))
-        columns[frequent, self.column[codes[frequent]]] = 1.0
-        rare = np.flatnonzero(present & (self.column[codes] < 0))
-        columns[rare, self.n_frequent :] = self.means[rare % PARTS, codes[rare]]
+        found = self.at_knots(x)
+        columns = found.values[found.places]
+        columns[found.places < 0] = 0.0
         return columns
 
     def at_knots(self, x: Vector) -> TermAtKnots:

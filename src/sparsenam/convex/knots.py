@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import block_diag
 
 from sparsenam.convex.design import Array, Floats, GroupedDesign, Indices, WorkingColumns, smooth_basis
-from sparsenam.convex.moments import GHOSTS, PlacedRows, kernels_module
+from sparsenam.convex.moments import GHOSTS, PlacedRows, kernels_module, slots
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,7 +42,6 @@ class KnotDesign(GroupedDesign):
 
     @property
     def n_rows(self) -> int:
-        """The number of rows."""
         return self.placed.n_rows
 
     @property
@@ -50,11 +50,9 @@ class KnotDesign(GroupedDesign):
         return np.dtype(np.float32)
 
     def columns(self, groups: Indices) -> Floats:
-        """Return the chosen groups' columns, shape (groups · m, rows)."""
         return self.exact(groups).astype(self.dtype)
 
     def exact(self, groups: Indices) -> Array:
-        """Return the chosen groups' columns in double precision."""
         at, result = self._padded(self.values.T), np.zeros((groups.size, self.width, self.n_rows))
         for group, columns in zip(groups.tolist(), result, strict=True):
             terms = self._terms_of(np.array([group]))
@@ -62,7 +60,6 @@ class KnotDesign(GroupedDesign):
         return result.reshape(groups.size * self.width, self.n_rows)
 
     def combined(self, groups: Indices, theta: Floats) -> Array:
-        """Return Σⱼ Qⱼ θⱼ, shape (r, rows), for θ of shape (r, groups · m)."""
         at = np.zeros((len(theta), len(self.values)))
         parts = theta.reshape(len(theta), groups.size, self.width).astype(np.float64)
         for index, group in enumerate(groups.tolist()):
@@ -91,7 +88,6 @@ class KnotDesign(GroupedDesign):
         return np.concatenate(ranges)
 
     def working(self, groups: Indices) -> WorkingColumns:
-        """Return the chosen groups' columns for sums that are taken again and again."""
         return ColumnsAtKnots(self, groups)
 
     def second_moments(self, groups: Indices, others: Indices, weights: Array, rows: Indices | None) -> Array:
@@ -133,7 +129,7 @@ class KnotDesign(GroupedDesign):
         return np.ascontiguousarray(np.pad(at, ((0, 0), (0, GHOSTS))))
 
 
-class ColumnsAtKnots:
+class ColumnsAtKnots(WorkingColumns):
     """The columns of some groups of a `KnotDesign`; sums are exact, and nothing is written out but on request."""
 
     def __init__(self, design: KnotDesign, groups: Indices) -> None:
@@ -141,24 +137,19 @@ class ColumnsAtKnots:
 
     @property
     def count(self) -> int:
-        """The number k of columns."""
         return self.groups.size * self.design.width
 
     @property
     def columns(self) -> Floats:
-        """The columns written out, shape (k, rows)."""
         return self.design.columns(self.groups)
 
     def times(self, theta: Array) -> Array:
-        """Return θQ, shape (r, rows)."""
         return self.design.combined(self.groups, theta)
 
     def products(self, vectors: Array) -> Array:
-        """Return vQᵀ, shape (r, k)."""
         return self.design.products(vectors, self.groups).reshape(self.count, len(vectors)).T
 
     def second_moments(self, weights: Array, rows: Indices | None = None) -> Array:
-        """Return Q diag(w) Qᵀ, shape (k, k)."""
         return self.design.second_moments(self.groups, np.zeros(0, dtype=np.intp), weights, rows)
 
 
@@ -175,46 +166,23 @@ def knot_design(
     )
     shares = np.asarray(weights, dtype=np.float64) / np.sum(weights)
     at_knots = placed.sums(shares[:, None])[:, 0]
-    raw, sizes, means = list[Array](), list[int](), list[Array]()
-    term_slices, knot_slices, first = list["slice[int, int, None]"](), list["slice[int, int, None]"](), 0
-    for members in groups:
-        inside = slice(first, first + len(members))
-        knots = slice(placed.knots[inside.start].start, placed.knots[inside.stop - 1].stop)
-        width = sum(term.values.shape[1] for term in members)
-        columns, centre, column = np.zeros((knots.stop - knots.start, width)), np.zeros(width), 0
-        for index, term in enumerate(members, start=first):
-            slot = placed.knots[index]
-            present = at_knots[slot]
-            into = slice(column, column + term.values.shape[1])
-            centre[into] = present @ term.values / max(float(present.sum()), np.finfo(float).tiny)
-            local = slice(slot.start - knots.start, slot.stop - knots.start)
-            columns[local, into] = term.values - centre[into]
-            column = into.stop
-        raw.append(columns)
-        means.append(centre)
-        sizes.append(width)
-        term_slices.append(inside)
-        knot_slices.append(knots)
-        first = inside.stop
-    widest, count = max(sizes), len(groups)
-    grams, rough, centres = (
-        np.zeros((count, widest, widest)),
-        np.zeros((count, widest, widest)),
-        np.zeros((count, widest)),
-    )
-    for group, (columns, inside) in enumerate(zip(raw, term_slices, strict=True)):
-        size = sizes[group]
-        grams[group, :size, :size] = columns.T @ placed.take(range(inside.start, inside.stop)).gram(shares) @ columns
+    present = [at_knots[slot] for slot in placed.knots]
+    centres = [
+        rows @ term.values / max(float(rows.sum()), np.finfo(float).tiny)
+        for rows, term in zip(present, terms, strict=True)
+    ]
+    inside = slots([len(members) for members in groups])
+    raw = [block_diag(*(terms[t].values - centres[t] for t in range(part.start, part.stop))) for part in inside]
+    widest, count = max(columns.shape[1] for columns in raw), len(groups)
+    grams, rough, means = (np.zeros((count, widest, *more)) for more in ((widest,), (widest,), ()))
+    for group, (columns, part) in enumerate(zip(raw, inside, strict=True)):
+        size = columns.shape[1]
+        grams[group, :size, :size] = columns.T @ placed.take(range(part.start, part.stop)).gram(shares) @ columns
         rough[group, :size, :size] = penalties[group]
-        centres[group, :size] = means[group]
+        means[group, :size] = np.concatenate(centres[part])
     transform, bent = smooth_basis(grams, rough, freedoms)
-    values = np.concatenate([columns @ transform[group, : sizes[group]] for group, columns in enumerate(raw)])
+    values = np.concatenate([columns @ turn[: columns.shape[1]] for columns, turn in zip(raw, transform, strict=True)])
+    knots = tuple(slice(placed.knots[part.start].start, placed.knots[part.stop - 1].stop) for part in inside)
     return KnotDesign(
-        transform=transform,
-        means=centres,
-        roughness=bent,
-        placed=placed,
-        values=values,
-        terms=tuple(term_slices),
-        knots=tuple(knot_slices),
+        transform=transform, means=means, roughness=bent, placed=placed, values=values, terms=inside, knots=knots
     )

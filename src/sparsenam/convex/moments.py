@@ -36,9 +36,8 @@ class PlacedRows:
     @classmethod
     def of(cls, ramps: Sequence[Ramps], x: Matrix) -> PlacedRows:
         """Place x (terms, rows) among the knots of each term's ramps."""
-        ends = np.cumsum([each.size + 1 for each in ramps])
-        knots = tuple(slice(int(end) - each.size - 1, int(end)) for each, end in zip(ramps, ends, strict=True))
-        total = int(ends[-1]) if ends.size else 0
+        knots = slots([each.size + 1 for each in ramps])
+        total = knots[-1].stop if knots else 0
         places, shares, place = np.empty(x.shape, dtype=_integer(total)), np.empty(x.shape), _loops(x).place
         for term, each in enumerate(ramps):
             place(x[term], each.knots, knots[term].start, total, places[term], shares[term])
@@ -49,9 +48,8 @@ class PlacedRows:
         cls, places: Sequence[NDArray[np.signedinteger]], shares: Sequence[Vector], sizes: Sequence[int]
     ) -> PlacedRows:
         """Return rows placed by hand: places (rows,) among the ``sizes`` knots of each term, -1 where it is absent."""
-        ends = np.cumsum(sizes)
-        knots = tuple(slice(int(end) - size, int(end)) for size, end in zip(sizes, ends, strict=True))
-        total = int(ends[-1])
+        knots = slots(sizes)
+        total = knots[-1].stop
         everywhere = np.empty((len(places), len(places[0])), dtype=_integer(total))
         # term by term: all would be eight bytes a cell
         for into, each, slot in zip(everywhere, places, knots, strict=True):
@@ -64,11 +62,9 @@ class PlacedRows:
 
     def take(self, terms: Sequence[int] | NDArray[np.intp]) -> PlacedRows:
         """Return some of the terms."""
-        sizes = [self.knots[term].stop - self.knots[term].start for term in terms]
-        ends = np.cumsum(sizes)
-        knots = tuple(slice(int(end) - size, int(end)) for size, end in zip(sizes, ends, strict=True))
-        total = int(ends[-1])
-        places = np.empty((len(sizes), self.n_rows), dtype=_integer(total))
+        knots = slots([self.knots[term].stop - self.knots[term].start for term in terms])
+        total = knots[-1].stop
+        places = np.empty((len(knots), self.n_rows), dtype=_integer(total))
         for into, term, slot in zip(places, terms, knots, strict=True):
             moved = self.places[term].astype(np.int64) + (slot.start - self.knots[term].start)
             into[:] = np.where(self.places[term] >= self.size, total, moved)
@@ -78,10 +74,6 @@ class PlacedRows:
     def size(self) -> int:
         """The number of all knots."""
         return self.knots[-1].stop if self.knots else 0
-
-    @property
-    def _all(self) -> NDArray[np.intp]:
-        return np.arange(len(self.knots))
 
     @property
     def n_rows(self) -> int:
@@ -101,7 +93,9 @@ class PlacedRows:
     def sums(self, values: Matrix) -> Matrix:
         """Return Hᵀv, shape (knots, r), for v of shape (rows, r)."""
         sums = np.zeros((values.shape[1], self.size + GHOSTS))
-        _loops(self.places).add_sums(self.places, self.shares, self._all, np.ascontiguousarray(values.T), sums)
+        _loops(self.places).add_sums(
+            self.places, self.shares, np.arange(len(self.knots)), np.ascontiguousarray(values.T), sums
+        )
         return np.ascontiguousarray(sums[:, : self.size].T)
 
     def times(self, values: Matrix) -> Matrix:
@@ -109,16 +103,19 @@ class PlacedRows:
         at = np.zeros((values.shape[1], self.size + GHOSTS))
         at[:, : self.size] = values.T
         effects = np.zeros((values.shape[1], self.n_rows))
-        _loops(self.places).add_effects(self.places, self.shares, self._all, at, effects)
+        _loops(self.places).add_effects(self.places, self.shares, np.arange(len(self.knots)), at, effects)
         return effects.T
+
+
+def slots(sizes: Sequence[int]) -> tuple[slice[int, int, None], ...]:
+    """Return slices of these sizes, one after the other."""
+    return tuple(slice(int(end) - size, int(end)) for size, end in zip(sizes, np.cumsum(sizes), strict=True))
 
 
 def _loops(cells: NDArray[Any]) -> Any:
     """Return the loops over cells (terms, rows): compiled ones where they save more than to load them takes."""
     terms, rows = cells.shape
-    if terms * terms * rows > FEW_PRODUCTS:
-        return kernels_module()
-    return FewRows
+    return kernels_module() if terms * terms * rows > FEW_PRODUCTS else FewRows
 
 
 class FewRows:
@@ -126,7 +123,6 @@ class FewRows:
 
     @staticmethod
     def add_products(places: Places, shares: Matrix, weights: Vector, gram: Matrix) -> None:
-        """Add HᵀWH to ``gram`` (knots, knots): the blocks of a term with itself and with later ones."""
         room, flat, left = len(gram), gram.reshape(-1), places.astype(np.intp)
         for one in range(len(left)):
             high = weights * shares[one]
@@ -141,7 +137,6 @@ class FewRows:
 
     @staticmethod
     def add_sums(places: Places, shares: Matrix, terms: Indices, values: Matrix, sums: Matrix) -> None:
-        """Add Hᵀv of some terms to ``sums`` (r, knots) for values v (r, rows)."""
         size = sums.shape[1]
         for term, part in zip(places[terms].astype(np.intp), shares[terms], strict=True):
             for added, into in zip(values, sums, strict=True):
@@ -150,17 +145,12 @@ class FewRows:
 
     @staticmethod
     def add_effects(places: Places, shares: Matrix, terms: Indices, values: Matrix, effects: Matrix) -> None:
-        """Add Hf of some terms to ``effects`` (r, rows) for values f at the knots (r, knots)."""
         for term, part in zip(places[terms].astype(np.intp), shares[terms], strict=True):
             left = values[:, term]
             effects += left + part * (values[:, term + 1] - left)
 
     @staticmethod
     def place(cells: Vector, knots: Vector, start: int, absent: int, places: Places, shares: Vector) -> None:
-        """Find the knot left of each cell (rows,), counted from ``start``, and the share of the next one.
-
-        Cells beyond the knots lie at the ends; a cell that is NaN lies at ``absent``, with share 0.
-        """
         present = ~np.isnan(cells)
         x = cells[present]
         left = np.clip(np.searchsorted(knots, x, side="right") - 1, 0, knots.size - 2)

@@ -23,7 +23,7 @@ from sparsenam.estimators.base import (
     require_target,
 )
 from sparsenam.estimators.rows import NumberTarget, TableRequest, given_table, name_of
-from sparsenam.families import CustomLoss, Family, as_family
+from sparsenam.families import FAMILIES, CustomLoss, Family, as_family
 from sparsenam.fit import NumberResponse
 from sparsenam.fit.response import check_exposure, check_target, require_rates
 from sparsenam.fitting.all_rows import LargeTable
@@ -35,7 +35,7 @@ from sparsenam.uncertainty.intervals import predict_interval
 from sparsenam.uncertainty.residuals import Scale
 from sparsenam.uncertainty.results import PredictionIntervals
 
-REGRESSION_FAMILIES = ("gaussian", "poisson", "gamma", "tweedie", "negative_binomial", "quantile", "huber")
+REGRESSION_FAMILIES = tuple(name for name, kind in FAMILIES.items() if kind.response in ("number", "count", "amount"))
 
 
 class AdditiveRegressor(RegressorMixin, AdditiveEstimator):

@@ -1,6 +1,5 @@
 """Families: what a prediction costs, and how scores become predictions."""
 
-from sparsenam.families.amounts import Gamma, Tweedie
 from sparsenam.families.base import (
     FAMILIES,
     Dispersion,
@@ -9,13 +8,13 @@ from sparsenam.families.base import (
     TargetRange,
     as_family,
     best_intercept,
+    dispersion,
     numeric_conjugate,
     robust_center_and_scale,
 )
 from sparsenam.families.classes import Binomial, Multilabel, Multinomial
-from sparsenam.families.counts import NegativeBinomial, Poisson, estimated_overdispersion
 from sparsenam.families.custom import CustomFamily, CustomLoss, custom_family
-from sparsenam.families.dispersion import dispersion
+from sparsenam.families.positive import Gamma, NegativeBinomial, Poisson, Tweedie, estimated_overdispersion
 from sparsenam.families.real import Gaussian, Huber, Quantile
 
 __all__ = [

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, cast
+from dataclasses import dataclass, fields, is_dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, TypeVar, cast
 
 import numpy as np
 from array_api_compat import array_namespace
 from numpy.typing import NDArray
 
-from sparsenam.errors import InputError, RowError, describe, nearest
+from sparsenam.codec import Size, Via
+from sparsenam.errors import InputError, RefusalError, RowError, describe, nearest
 
 if TYPE_CHECKING:
     from sparsenam.families.custom import CustomLoss
@@ -116,8 +117,8 @@ class Family(Protocol):
         ...
 
     def mean(self, scores: Array) -> Array:
-        """Return the expected y, shape (rows, outputs): the inverse of the link."""
-        ...
+        """Return the expected y, shape (rows, outputs): the inverse of the link, here the identity."""
+        return scores
 
     def best_constant(self, target: Matrix, weights: Vector) -> Vector:
         """Return the scores, shape (outputs,), of the best model without features."""
@@ -190,11 +191,6 @@ def softplus(exponent: Any) -> Any:
     """Return log(1 + eˣ); logaddexp takes twice the time."""
     xp = array_namespace(exponent)
     return xp.clip(exponent, min=0.0) + xp.log1p(xp.exp(-xp.abs(exponent)))
-
-
-def log_mean(target: Matrix, weights: Vector, least: float = 1e-6) -> Vector:
-    """Return log max(mean, least) of each output's weighted mean, shape (outputs,)."""
-    return np.log(np.maximum(np.average(target, axis=0, weights=weights), least))
 
 
 def known_number(where: str, value: float | Literal["auto"]) -> float:
@@ -282,9 +278,56 @@ def best_intercept(family: Family, effects: Matrix, target: Matrix, weights: Vec
     return intercept
 
 
+LARGEST_SQUARE = 1e200  # of a row's squared error, whose sum is then a number
+LEAST_DISPERSION = 1e-8  # of φ, and of the mean curvature that it is divided by
+
+
+def dispersion(family: Family, scores: Matrix, target: Matrix, weights: Vector, freedom: float) -> float:
+    """Return φ such that loss/φ is the negative log-likelihood of a row, up to a constant.
+
+    As ``family.dispersion`` declares:
+
+    - "fixed": 1, the loss is a negative log-likelihood.
+    - "pearson": Σ w (y - μ)²/μᵖ over the rows less ``freedom``, with p the ``variance_power``.
+    - "empirical", for losses that are no likelihoods: Σ w g² / Σ w h, with g and h the loss's derivatives.
+      A likelihood has E g² = φ E h. For other losses, coefficients with curvature h vary by E g²/(E h)², so that
+      with this φ the curvature φ⁻¹h of loss/φ is the inverse of their variance, as a likelihood's would be: the
+      median gets ¼/f(0), Huber's loss the E ψ²/E ψ' of robust regression.
+
+    ``scores`` (rows, outputs) are those of the fit so far, ``weights`` (rows,) the number of times that each row
+    counts, ``freedom`` the degrees of freedom used for each output, the intercept's included.
+    """
+    if family.dispersion == "fixed":
+        return 1.0
+    rows = float(weights.sum())
+    left = max(rows - freedom, 1.0) * target.shape[1]
+    if family.dispersion == "pearson":
+        means = family.mean(scores)
+        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):  # means of fits that went astray
+            squares = (target - means) ** 2 / np.maximum(means, np.finfo(float).tiny) ** family.variance_power
+        squares = np.where(squares <= LARGEST_SQUARE, squares, LARGEST_SQUARE)
+        return max(float(np.sum(weights @ squares)) / left, LEAST_DISPERSION)
+    squares = float(np.sum(weights @ family.gradient(scores, target) ** 2)) / left
+    bends = float(np.sum(weights @ mean_bends(family, scores, target, weights))) / (rows * target.shape[1])
+    return max(squares / max(bends, LEAST_DISPERSION), LEAST_DISPERSION)
+
+
+def mean_bends(family: Family, scores: Matrix, target: Matrix, weights: Vector) -> Matrix:
+    """Return the second derivatives of the loss, shape (rows, outputs), smoothed for the sake of kinks.
+
+    A loss with a kink has its curvature in few rows. Differences of the gradient over the width that a density
+    estimate would take see enough of them; they also do without `hessian_diagonal`, which may be a mere bound.
+    """
+    if family.link != "identity":
+        return family.hessian_diagonal(scores, target)
+    _, spread = robust_center_and_scale(target - scores, weights)
+    width = np.maximum(spread, LEAST_DISPERSION) * float(weights.sum()) ** -0.2
+    return (family.gradient(scores + width, target) - family.gradient(scores - width, target)) / (2.0 * width)
+
+
 # Families by name, where each module of this room registers its classes; given by name, those in `ESTIMATING` estimate
 # a parameter from a first fit.
-FAMILIES: dict[str, Callable[[], Family]] = {}
+FAMILIES: dict[str, type[Family]] = {}
 ESTIMATING: dict[str, Callable[[], Family]] = {}
 METHODS = ("loss", "gradient", "hessian_diagonal", "conjugate", "mean", "best_constant")
 ATTRIBUTES = (*Family.__annotations__, "first_family", "estimated")
@@ -309,3 +352,40 @@ def as_family(family: str | Family | CustomLoss, allowed: tuple[str, ...], *, es
         remedy = nearest(family, allowed, "choose a name or an object")
         raise InputError(describe("family", f"one of {sorted(allowed)}", repr(family), remedy))
     return (ESTIMATING if estimates and family in ESTIMATING else FAMILIES)[family]()
+
+
+@dataclass(frozen=True, slots=True)
+class FamilyRecord:
+    """Name and parameters of a family."""
+
+    name: str
+    parameters: dict[str, Size | Literal["auto"]]
+
+
+def is_known_family(value: object) -> bool:
+    """Return whether a value is a family of this library, not a custom loss."""
+    return any(type(value) is kind for kind in FAMILIES.values())
+
+
+def family_record(family: Family) -> FamilyRecord:
+    """Return name and parameters of a family of this library."""
+    values = {name: getattr(family, name) for name in _parameters(type(family))}
+    return FamilyRecord(family.name, {name: v if v == "auto" else float(v) for name, v in values.items()})
+
+
+def read_family(record: FamilyRecord) -> Family:
+    """Return the family of a record; it checks its parameters."""
+    if record.name not in FAMILIES:
+        raise RefusalError(f"the unknown family {record.name[:40]!r}")
+    if set(record.parameters) != set(_parameters(FAMILIES[record.name])):
+        raise RefusalError("a family of other parameters")
+    return FAMILIES[record.name](**record.parameters)
+
+
+def _parameters(kind: type[Family]) -> list[str]:
+    """Return the names of the parameters that a family is made with."""
+    assert is_dataclass(kind)
+    return [field.name for field in fields(kind) if field.init]
+
+
+StoredFamily = Annotated[Family, Via(FamilyRecord, family_record, read_family)]

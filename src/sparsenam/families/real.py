@@ -51,10 +51,6 @@ class Gaussian(Family):
         """Return ½ Σₖ (mean² - y²), shape (rows,)."""
         return 0.5 * np.sum(mean**2 - target**2, axis=-1)
 
-    def mean(self, scores: Array) -> Array:
-        """Return the scores."""
-        return scores
-
     def best_constant(self, target: Matrix, weights: Vector) -> Vector:
         """Return the weighted mean."""
         return np.average(target, axis=0, weights=weights)
@@ -120,10 +116,6 @@ class Huber(Family):
         slope, bound = mean - target, self._bound()
         outside = np.abs(slope) > bound + 1e-14 * (1.0 + np.abs(target))
         return np.where(outside, np.inf, slope * (0.5 * slope + target)).sum(axis=-1)
-
-    def mean(self, scores: Array) -> Array:
-        """Return the scores."""
-        return scores
 
     def best_constant(self, target: Matrix, weights: Vector) -> Vector:
         """Return Huber's estimate of location, between median and mean."""
@@ -199,10 +191,6 @@ class Quantile(Family):
         near = 1e-14 * (1.0 + np.abs(target))
         share = np.where(np.abs(share) < near, 0.0, np.where(np.abs(share - 1.0) < near, 1.0, share))
         return np.sum(slope * target - self.smoothing * (entr(share) + entr(1.0 - share)), axis=-1)
-
-    def mean(self, scores: Array) -> Array:
-        """Return the scores, which are the quantiles."""
-        return scores
 
     def best_constant(self, target: Matrix, weights: Vector) -> Vector:
         """Return the quantile of the smoothed y."""

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from sparsenam.survival.cox import RiskSets, Ties
+from sparsenam.survival import RiskSets, Ties
 from sparsenam.tables import PreparedSample
 
 Vector = NDArray[np.float64]

@@ -30,7 +30,7 @@ from sparsenam.selection.curve import Splits, held_out_counts
 from sparsenam.selection.task import ConvexTask
 from sparsenam.selection.walk import HeldOutLoss
 from sparsenam.smooth.judge import SmoothJudge
-from sparsenam.survival.cox import Baseline, RiskSets, Ties
+from sparsenam.survival import Baseline, RiskSets, Ties
 from sparsenam.tables import PreparedSample, Sample, TableEncoder, prepare
 
 CHOICES = 4  # each with the hazard that the fit on the last one gave; simulated data need 2 or 3

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sparsenam.codec import Count, Indices, Matrix, Vector, Via
 from sparsenam.errors import InputError, RowError, describe
 from sparsenam.families import Family, best_intercept
-from sparsenam.families.stored import StoredFamily
+from sparsenam.families.base import StoredFamily
 from sparsenam.model.curve import FittedCurve
 from sparsenam.model.few import PlainModel
 from sparsenam.model.kinks import network_curves

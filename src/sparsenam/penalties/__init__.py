@@ -1,6 +1,5 @@
 """Penalties: functions of the group norms; no tensors in here."""
 
-from sparsenam.penalties.base import NeedsFirstFit, Penalty, Vector, WeightedLasso
 from sparsenam.penalties.lasso import (
     PENALTIES,
     AdaptiveGroupLasso,
@@ -8,12 +7,15 @@ from sparsenam.penalties.lasso import (
     GroupElasticNet,
     GroupLasso,
     JointGroupLasso,
+    NeedsFirstFit,
+    Penalty,
+    WeightedLasso,
     as_penalty,
     restrict,
     spread,
     weighted,
 )
-from sparsenam.penalties.slope import GroupSLOPE, KLevelSLOPE, benjamini_hochberg_weights, linear_weights
+from sparsenam.penalties.slope import GroupSLOPE, KLevelSLOPE, Vector, benjamini_hochberg_weights, linear_weights
 
 __all__ = [
     "PENALTIES",

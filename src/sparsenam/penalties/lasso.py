@@ -1,21 +1,91 @@
-"""Group LASSO and its relatives; penalties by name, and a penalty spread over terms, restricted or weighted."""
+"""What a penalty is, Group LASSO and its relatives; penalties by name, spread over terms, restricted or weighted."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sparsenam.errors import InputError, describe, nearest
-from sparsenam.penalties.base import Penalty, Vector
-from sparsenam.penalties.slope import GroupSLOPE, KLevelSLOPE
+from sparsenam.penalties.slope import GroupSLOPE, KLevelSLOPE, Vector
+
+
+class Penalty(Protocol):
+    """α φ(r) for the vector r of group norms, shape (groups,).
+
+    Every penalty of the paper depends on the parameters only through r, and its proximal step keeps each
+    group's direction, so the step on all the parameters reduces to these p numbers.
+    """
+
+    def value(self, norms: Vector, alpha: float) -> float:
+        """Return α φ(r)."""
+        ...
+
+    def shrink(self, norms: Vector, alpha: float, step: Vector | float) -> Vector:
+        """Return argmin over r ≥ 0 of Σⱼ (rⱼ - normsⱼ)² / (2 stepⱼ) + α φ(r)."""
+        ...
+
+    def slope(self, norms: Vector, alpha: float) -> Vector:
+        """Return α ∂φ/∂rⱼ, with 0 where rⱼ = 0 (the paper's choice of subgradient)."""
+        ...
+
+
+@runtime_checkable
+class WeightedLasso(Protocol):
+    """A penalty of the form Σⱼ aⱼ rⱼ + ½ b Σⱼ rⱼ², for which the step is exact in any diagonal metric."""
+
+    def lasso_and_ridge(self, n_groups: int, alpha: float) -> tuple[Vector, float]:
+        """Return a, shape (groups,), and b."""
+        ...
+
+
+@runtime_checkable
+class NeedsFirstFit(Protocol):
+    """A penalty whose weights come from the norms of a first fit."""
+
+    def first_alpha(self, alpha: float) -> float:
+        """Return the alpha of the first fit."""
+        ...
+
+    def adapted_to(self, norms: Vector) -> Penalty:
+        """Return the penalty of the second fit."""
+        ...
+
+
+class _Weighted:
+    """Value, proximal step and slope of Σⱼ aⱼ rⱼ + ½ b Σⱼ rⱼ², from a and b."""
+
+    __slots__ = ()
+
+    def lasso_and_ridge(self, n_groups: int, alpha: float) -> tuple[Vector, float]:
+        """Return a, shape (groups,), and b."""
+        raise NotImplementedError
+
+    def value(self, norms: Vector, alpha: float) -> float:
+        """Return Σⱼ aⱼ rⱼ + ½ b Σⱼ rⱼ²."""
+        lasso, ridge = self.lasso_and_ridge(norms.size, alpha)
+        positive = norms > 0  # 0 · ∞ would be NaN
+        return float(np.sum(lasso[positive] * norms[positive]) + 0.5 * ridge * np.sum(norms**2))
+
+    def shrink(self, norms: Vector, alpha: float, step: Vector | float) -> Vector:
+        """Return max(rⱼ - step aⱼ, 0) / (1 + step b)."""
+        lasso, ridge = self.lasso_and_ridge(norms.size, alpha)
+        return np.maximum(norms - step * lasso, 0.0) / (1.0 + step * ridge)
+
+    def slope(self, norms: Vector, alpha: float) -> Vector:
+        """Return aⱼ + b rⱼ where rⱼ > 0."""
+        lasso, ridge = self.lasso_and_ridge(norms.size, alpha)
+        if np.isinf(lasso[norms > 0]).any():
+            expected = "finite weights for a subgradient solver"
+            raise InputError(describe(type(self).__name__, expected, "an infinite one", "use a proximal solver"))
+        return np.where(norms > 0, lasso + ridge * norms, 0.0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class GroupLasso:
+class GroupLasso(_Weighted):
     """α Σⱼ wⱼ‖Θⱼ‖ (the paper's eq. for Group LASSO); unequal weights give the adaptive kind.
 
     An infinite weight keeps its column out. Weights given by a user are of columns, see `spread`.
@@ -28,23 +98,6 @@ class GroupLasso:
         if np.isnan(weights).any() or (weights < 0).any():
             expected = "weights of at least 0 (infinity keeps a column out)"
             raise InputError(describe("GroupLasso", expected, f"{self.weights!r}", "correct the weights"))
-
-    def value(self, norms: Vector, alpha: float) -> float:
-        """Return α Σⱼ wⱼ rⱼ."""
-        positive = norms > 0  # 0 · ∞ would be NaN
-        return float(np.sum(self.thresholds(norms.size, alpha)[positive] * norms[positive]))
-
-    def shrink(self, norms: Vector, alpha: float, step: Vector | float) -> Vector:
-        """Return max(rⱼ - step α wⱼ, 0)."""
-        return np.maximum(norms - step * self.thresholds(norms.size, alpha), 0.0)
-
-    def slope(self, norms: Vector, alpha: float) -> Vector:
-        """Return α wⱼ where rⱼ > 0."""
-        thresholds = self.thresholds(norms.size, alpha)
-        if np.isinf(thresholds[norms > 0]).any():
-            expected = "finite weights for a subgradient solver"
-            raise InputError(describe("GroupLasso", expected, "an infinite one", "use a proximal solver"))
-        return np.where(norms > 0, thresholds, 0.0)
 
     def lasso_and_ridge(self, n_groups: int, alpha: float) -> tuple[Vector, float]:
         """Return (α wⱼ)ⱼ and 0."""
@@ -62,7 +115,7 @@ class GroupLasso:
 
 
 @dataclass(frozen=True, slots=True)
-class AdaptiveGroupLasso:
+class AdaptiveGroupLasso(_Weighted):
     """α Σⱼ wⱼ‖Θⱼ‖ with wⱼ = (max‖Θ⁰‖ / ‖Θ⁰ⱼ‖)^power from a first fit Θ⁰; before that fit all weights are 1.
 
     ``first="nam"`` fits Θ⁰ without a penalty, ``"snam"`` with the same α. The paper's wⱼ = 1/‖Θ⁰ⱼ‖ differs
@@ -83,25 +136,13 @@ class AdaptiveGroupLasso:
         ratios = np.divide(largest, norms, out=np.full(norms.shape, np.inf), where=norms > 0)
         return GroupLasso(ratios**self.power)
 
-    def value(self, norms: Vector, alpha: float) -> float:
-        """Return α Σⱼ rⱼ."""
-        return GroupLasso().value(norms, alpha)
-
-    def shrink(self, norms: Vector, alpha: float, step: Vector | float) -> Vector:
-        """Return max(rⱼ - step α, 0)."""
-        return GroupLasso().shrink(norms, alpha, step)
-
-    def slope(self, norms: Vector, alpha: float) -> Vector:
-        """Return α where rⱼ > 0."""
-        return GroupLasso().slope(norms, alpha)
-
     def lasso_and_ridge(self, n_groups: int, alpha: float) -> tuple[Vector, float]:
         """Return (α)ⱼ and 0."""
-        return GroupLasso().lasso_and_ridge(n_groups, alpha)
+        return np.full(n_groups, float(alpha)), 0.0
 
 
 @dataclass(frozen=True, slots=True)
-class GroupElasticNet:
+class GroupElasticNet(_Weighted):
     """α Σⱼ (ρ‖Θⱼ‖ + ½(1 - ρ)‖Θⱼ‖²), ρ = ``l1_ratio``; scikit-learn's convention for the elastic net.
 
     The paper's λ₁ is αρ, its λ₂ is ½α(1 - ρ).
@@ -113,19 +154,6 @@ class GroupElasticNet:
         if not 0.0 <= self.l1_ratio <= 1.0:
             got = f"{self.l1_ratio}"
             raise InputError(describe("GroupElasticNet", "l1_ratio from 0 to 1", got, "choose one between"))
-
-    def value(self, norms: Vector, alpha: float) -> float:
-        """Return α Σⱼ (ρ rⱼ + ½(1 - ρ) rⱼ²)."""
-        return float(alpha * np.sum(self.l1_ratio * norms + 0.5 * (1.0 - self.l1_ratio) * norms**2))
-
-    def shrink(self, norms: Vector, alpha: float, step: Vector | float) -> Vector:
-        """Return max(rⱼ - step αρ, 0) / (1 + step α(1 - ρ))."""
-        lasso = np.maximum(norms - step * alpha * self.l1_ratio, 0.0)
-        return lasso / (1.0 + step * alpha * (1.0 - self.l1_ratio))
-
-    def slope(self, norms: Vector, alpha: float) -> Vector:
-        """Return α(ρ + (1 - ρ) rⱼ) where rⱼ > 0."""
-        return np.where(norms > 0, alpha * (self.l1_ratio + (1.0 - self.l1_ratio) * norms), 0.0)
 
     def lasso_and_ridge(self, n_groups: int, alpha: float) -> tuple[Vector, float]:
         """Return (αρ)ⱼ and α(1 - ρ)."""
@@ -268,9 +296,6 @@ def weighted(penalty: Penalty, weights: Vector) -> Penalty:
     if np.all(weights == 1.0):
         return penalty
     if not isinstance(penalty, GroupLasso):
-        where, got = (
-            "penalty_weights and always_keep",
-            f"{type(penalty).__name__}, whose weights are not of columns",
-        )
+        where, got = "penalty_weights and always_keep", f"{type(penalty).__name__}, whose weights are not of columns"
         raise InputError(describe(where, "the penalty 'group_lasso'", got, "choose that penalty"))
     return replace(penalty, weights=np.asarray(penalty.weights) * weights)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from sparsenam.errors import InputError, describe
-from sparsenam.penalties.base import Vector
+
+Vector: TypeAlias = NDArray[np.float64]
 
 
 def benjamini_hochberg_weights(n_groups: int, rate: float = 0.1) -> Vector:
@@ -24,8 +26,40 @@ def linear_weights(n_groups: int) -> Vector:
     return np.arange(n_groups, 0, -1) / n_groups
 
 
+class _Sorted:
+    """Value, proximal step and slope of α Σᵢ wᵢ r₍ᵢ₎, from w."""
+
+    __slots__ = ()
+
+    def sequence(self, n_groups: int) -> Vector:
+        """Return the weights for so many groups, non-increasing, shape (groups,)."""
+        raise NotImplementedError
+
+    def value(self, norms: Vector, alpha: float) -> float:
+        """Return α Σᵢ wᵢ r₍ᵢ₎."""
+        return float(alpha * np.sum(self.sequence(norms.size) * np.sort(norms)[::-1]))
+
+    def shrink(self, norms: Vector, alpha: float, step: Vector | float) -> Vector:
+        """Return the proximal point, exact for steps that differ by group too."""
+        return shrink_sorted(norms, alpha * self.sequence(norms.size), step)
+
+    def slope(self, norms: Vector, alpha: float) -> Vector:
+        """Return α w of each norm's rank; tied norms share the mean of their weights."""
+        levels, level = np.unique(-norms, return_inverse=True)
+        sums = np.zeros(levels.size)
+        np.add.at(sums, np.sort(level), self.sequence(norms.size))
+        shared = sums / np.bincount(level, minlength=levels.size)
+        return np.where(norms > 0, alpha * shared[level], 0.0)
+
+
+def _check_falling(where: str, weights: Vector) -> None:
+    if weights.ndim != 1 or np.any(np.diff(weights) > 0) or np.any(weights < 0):
+        expected = "non-negative weights that never rise"
+        raise InputError(describe(where, expected, f"{weights!r}", "sort them downwards"))
+
+
 @dataclass(frozen=True, slots=True, eq=False)
-class GroupSLOPE:
+class GroupSLOPE(_Sorted):
     """α Σᵢ wᵢ r₍ᵢ₎ with r₍₁₎ ≥ r₍₂₎ ≥ … the sorted norms and w non-increasing.
 
     ``weights`` is a sequence of one weight for each rank, or the name of one: ``"bh"`` (with false
@@ -44,26 +78,8 @@ class GroupSLOPE:
                 raise InputError(describe("GroupSLOPE", "weights 'bh', 'linear' or numbers", got, "choose one"))
             return
         weights = np.asarray(self.weights, dtype=np.float64)
-        if weights.ndim != 1 or np.any(np.diff(weights) > 0) or np.any(weights < 0):
-            expected = "non-negative weights that never rise"
-            raise InputError(describe("GroupSLOPE", expected, f"{weights!r}", "sort them downwards"))
+        _check_falling("GroupSLOPE", weights)
         object.__setattr__(self, "weights", weights)
-
-    def value(self, norms: Vector, alpha: float) -> float:
-        """Return α Σᵢ wᵢ r₍ᵢ₎."""
-        return float(alpha * np.sum(self.sequence(norms.size) * np.sort(norms)[::-1]))
-
-    def shrink(self, norms: Vector, alpha: float, step: Vector | float) -> Vector:
-        """Return the proximal point, exact for steps that differ by group too."""
-        return shrink_sorted(norms, alpha * self.sequence(norms.size), step)
-
-    def slope(self, norms: Vector, alpha: float) -> Vector:
-        """Return α w of each norm's rank; tied norms share the mean of their weights."""
-        levels, level = np.unique(-norms, return_inverse=True)
-        sums = np.zeros(levels.size)
-        np.add.at(sums, np.sort(level), self.sequence(norms.size))
-        shared = sums / np.bincount(level, minlength=levels.size)
-        return np.where(norms > 0, alpha * shared[level], 0.0)
 
     def sequence(self, n_groups: int) -> Vector:
         """Return the weights for so many groups, non-increasing, shape (groups,)."""
@@ -108,7 +124,7 @@ def shrink_sorted(norms: Vector, weights: Vector, step: Vector | float) -> Vecto
 
 
 @dataclass(frozen=True, slots=True)
-class KLevelSLOPE:
+class KLevelSLOPE(_Sorted):
     """SLOPE whose weight is ``levels[k]`` for the k-th part of the ranks.
 
     ``shares`` are the fractions of the groups in each part, adding up to 1; the default is the paper's
@@ -123,23 +139,9 @@ class KLevelSLOPE:
             expected = "as many shares as levels, none negative, adding up to 1"
             got = f"levels {self.levels} and shares {self.shares}"
             raise InputError(describe("KLevelSLOPE", expected, got, "correct the shares"))
-
-    def value(self, norms: Vector, alpha: float) -> float:
-        """Return α Σᵢ wᵢ r₍ᵢ₎."""
-        return self._slope(norms.size).value(norms, alpha)
-
-    def shrink(self, norms: Vector, alpha: float, step: Vector | float) -> Vector:
-        """Return the proximal point."""
-        return self._slope(norms.size).shrink(norms, alpha, step)
-
-    def slope(self, norms: Vector, alpha: float) -> Vector:
-        """Return α w of each norm's rank."""
-        return self._slope(norms.size).slope(norms, alpha)
+        _check_falling("KLevelSLOPE", np.asarray(self.levels, dtype=np.float64))
 
     def sequence(self, n_groups: int) -> Vector:
         """Return the weights for so many groups, shape (groups,)."""
         ends = np.round(np.cumsum(self.shares) * n_groups).astype(int)
         return np.repeat(self.levels, np.diff(ends, prepend=0))
-
-    def _slope(self, n_groups: int) -> GroupSLOPE:
-        return GroupSLOPE(self.sequence(n_groups))

@@ -18,7 +18,7 @@ from sparsenam.convex.path import convex_path
 from sparsenam.convex.problem import ConvexPoint
 from sparsenam.convex.relaxed import refit_on
 from sparsenam.families import Family
-from sparsenam.families.dispersion import mean_bends
+from sparsenam.families.base import mean_bends
 from sparsenam.selection.curve import Indices, Mask, Splits, Vector, balanced_splits, batch_weights, mean_and_error
 from sparsenam.selection.task import ConvexTask
 from sparsenam.selection.walk import FamilyLoss, walk

@@ -19,7 +19,7 @@ from sparsenam.context import Context, StageResult
 from sparsenam.convex.design import Ramps
 from sparsenam.convex.moments import PlacedRows
 from sparsenam.errors import require
-from sparsenam.families.dispersion import dispersion
+from sparsenam.families.base import dispersion
 from sparsenam.smooth.design import KnotSums, LeastSquares, RampBasis, RampDesign, WeightedGram, ramps_of
 from sparsenam.smooth.engine import NEWTON_STEPS, Point, Reached, Rows, SmoothProblem, Steps, solve
 from sparsenam.smooth.fit import COLUMNS, SmoothFit, as_fit, doubled, most_ramps

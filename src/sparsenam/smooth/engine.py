@@ -18,7 +18,7 @@ import numpy as np
 
 from sparsenam.context import Context
 from sparsenam.families import Family
-from sparsenam.families.dispersion import dispersion
+from sparsenam.families.base import dispersion
 from sparsenam.smooth.constraints import Cone, ConeSolver, together
 from sparsenam.smooth.design import LeastSquares, RampBasis, RampDesign, SmoothState, WeightedGram
 from sparsenam.smooth.prior import Layout, Posterior, Spread, posterior, updated_strengths

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sparsenam.context import Context
 from sparsenam.convex.design import ROUNDING, Ramps, distinct
 from sparsenam.families import Family
-from sparsenam.families.dispersion import dispersion
+from sparsenam.families.base import dispersion
 from sparsenam.model import FittedCurve
 from sparsenam.smooth.constraints import (
     Cone,

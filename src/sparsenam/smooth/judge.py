@@ -1,9 +1,10 @@
 """Held-out scores of smooth fits on given groups: how cross-validation judges what a path point keeps.
 
-The fits are those of restricted likelihood in the design's basis: in group j the prior precision of a column of
-roughness e is (aⱼ + bⱼe)/(1 + e), and a few updates of Fellner and Schall set aⱼ, which shrinks the whole function,
-and bⱼ, which shrinks its rough part. A fit starts from the strengths that the same fold found before. All folds are
-fitted at once, on the union of their groups, with θ = 0 in those that a fold does not keep.
+The fits are those of restricted likelihood in the design's basis, under the priors of the fit that follows. The prior
+precision of a group is Σ λᵢSᵢ, with the roughness matrices of its terms' ramps in the columns of the design; updates of
+Fellner and Schall set λ. Where columns are no ramps, S₁ and S₂ are the smooth and the rough part of a function. A fit
+starts from the strengths that the same fold found before. All folds are fitted at once, on the union of their groups,
+with θ = 0 in those that a fold does not keep.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from sparsenam.convex.design import Array, GroupedDesign, Indices, Ramps, Workin
 from sparsenam.convex.problem import ConvexProblem, convex_problem
 from sparsenam.convex.squared import GramCache
 from sparsenam.families import Family
-from sparsenam.families.dispersion import dispersion
+from sparsenam.families.base import dispersion
 from sparsenam.smooth.engine import FIRST_NOISE, LEAST_NOISE, LIGHTEST, ROUNDING
 from sparsenam.smooth.prior import HIGHEST, JITTER, LOWEST, WEAK, fellner_schall, pulled, roughness
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from sparsenam.context import Context
 from sparsenam.convex.design import distinct
-from sparsenam.families.dispersion import dispersion
+from sparsenam.families.base import dispersion
 from sparsenam.model.pairs import PairFunction
 from sparsenam.smooth.design import RampDesign, WeightedGram
 from sparsenam.smooth.engine import HALVINGS, ROUNDING, SmoothProblem

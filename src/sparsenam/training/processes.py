@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing import current_process
@@ -41,19 +41,19 @@ class Processes:
 
     def total(self, *tensors: Tensor) -> tuple[Tensor, ...]:
         """Return the sums of the processes' tensors, the same bits in each of them."""
-        if self.alone:
-            return tensors
-        flat = _joined(tensors)
-        dist.all_reduce(flat)
-        return _split_like(flat, tensors)
+        return self._exchanged(dist.all_reduce, tensors)
 
     def agreed(self, *tensors: Tensor) -> tuple[Tensor, ...]:
         """Return the tensors of the first process, which those of the others equal up to the last bits."""
+        return self._exchanged(lambda flat: dist.broadcast(flat, 0), tensors)
+
+    def _exchanged(self, exchange: Callable[[Tensor], object], tensors: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         if self.alone:
             return tensors
-        flat = _joined(tensors)
-        dist.broadcast(flat, 0)
-        return _split_like(flat, tensors)
+        flat = torch.cat([tensor.reshape(-1) for tensor in tensors])
+        exchange(flat)
+        parts = torch.split_with_sizes(flat, [tensor.numel() for tensor in tensors])
+        return tuple(part.reshape(tensor.shape) for part, tensor in zip(parts, tensors, strict=True))
 
     def require_same(self, numbers: Mapping[str, float], device: torch.device) -> None:
         """Raise in every process unless all have these numbers, up to rounding."""
@@ -101,12 +101,3 @@ def joined_processes() -> Generator[Processes]:
         yield Processes(place, number)
     finally:
         dist.destroy_process_group()
-
-
-def _joined(tensors: tuple[Tensor, ...]) -> Tensor:
-    return torch.cat([tensor.reshape(-1) for tensor in tensors])
-
-
-def _split_like(flat: Tensor, tensors: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-    parts = torch.split_with_sizes(flat, [tensor.numel() for tensor in tensors])
-    return tuple(part.reshape(tensor.shape) for part, tensor in zip(parts, tensors, strict=True))

@@ -2,29 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Protocol, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sparsenam.context import Streams
+from sparsenam.smooth.all_rows import Reader
 from sparsenam.tables.blocks import Block, VisitedBlocks
 from sparsenam.tables.sample import Matrix, Vector
 
 Indices = NDArray[np.intp]
-
-
-class ReadRows(Protocol):
-    """A block's rows on the scale of the fit: x (terms, rows), target (rows, outputs) and weights (rows,)."""
-
-    @property
-    def x(self) -> Matrix: ...
-    @property
-    def target(self) -> Matrix: ...
-    @property
-    def weights(self) -> Vector: ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,7 +64,7 @@ class TrainingBlocks:
     """
 
     blocks: VisitedBlocks
-    read: Callable[[Block], ReadRows]
+    read: Reader
     terms: Indices
     unit: float = 1.0
     held_out: HeldOut | None = None

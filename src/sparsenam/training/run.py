@@ -11,11 +11,10 @@ from itertools import chain
 import numpy as np
 
 from sparsenam.context import Clock, Context
-from sparsenam.training.checkpoint import Journal, read_journal, stored
 from sparsenam.training.loop import Pace, descend, train
 from sparsenam.training.network import History, TrainingPlan
 from sparsenam.training.problem import Problem, proximal_step
-from sparsenam.training.state import Epoch, Parameters, reactivated
+from sparsenam.training.state import Epoch, Journal, Parameters, reactivated, read_journal, stored
 
 Validate = Callable[[Parameters], float]
 

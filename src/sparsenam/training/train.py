@@ -22,13 +22,12 @@ from sparsenam.networks import SubnetBank
 from sparsenam.networks.stacked import UnitFunctions
 from sparsenam.penalties import Penalty
 from sparsenam.tables import PreparedSample
-from sparsenam.training.checkpoint import epoch_of
 from sparsenam.training.network import Network, Penalize, Regularizers, TrainingPlan
 from sparsenam.training.problem import Problem
 from sparsenam.training.processes import Processes, joined_processes
 from sparsenam.training.rows import TrainingBlocks
 from sparsenam.training.run import Outcome, run
-from sparsenam.training.state import Diverged, Parameters
+from sparsenam.training.state import Diverged, Parameters, epoch_of
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -80,48 +79,35 @@ def train_network(
         Intercept of the start, shape (outputs,); by default that of the empty model.
     """
     with joined_processes() as processes:
-        return _train(objective, network, bank, theta, context, stage, first_intercept, processes)
+        plan = network.plan(objective.penalty)
+        rows = objective.rows
+        single = plan.mini_batches(objective.prepared.weights.size if rows is None else rows.n_rows)
+        problem, start = _pose(objective, network, bank, theta, single=single)
+        if first_intercept is not None:
+            start = Parameters.starting_from(start.theta, torch.as_tensor(first_intercept).to(start.intercept))
+        problem, start = _together(problem, start, processes, plan, context, stage)
+        training, held_out = _split(problem, network.validation_fraction, context)
 
+        def validate(parameters: Parameters) -> float:
+            assert held_out is not None
+            plain_bank, plain, intercept = _plain(training, parameters)
+            restricted = held_out.restricted_to(parameters.active)
+            return replace(restricted, bank=plain_bank, regularizers=Regularizers()).value(plain, intercept)
 
-def _train(
-    objective: Objective,
-    network: Network,
-    bank: SubnetBank,
-    theta: NDArray[np.float64],
-    context: Context,
-    stage: str,
-    first_intercept: NDArray[np.float64] | None,
-    processes: Processes,
-) -> TrainedNetwork:
-    plan = network.plan(objective.penalty)
-    rows = objective.rows
-    single = plan.mini_batches(objective.prepared.weights.size if rows is None else rows.n_rows)
-    problem, start = _pose(objective, network, bank, theta, single=single)
-    if first_intercept is not None:
-        start = Parameters.starting_from(start.theta, torch.as_tensor(first_intercept).to(start.intercept))
-    problem, start = _together(problem, start, processes, plan, context, stage)
-    training, held_out = _split(problem, network.validation_fraction, context)
-
-    def validate(parameters: Parameters) -> float:
-        assert held_out is not None
-        plain_bank, plain, intercept = _plain(training, parameters)
-        restricted = held_out.restricted_to(parameters.active)
-        return replace(restricted, bank=plain_bank, regularizers=Regularizers()).value(plain, intercept)
-
-    try:
-        outcome = run(training, start, plan, context, stage, None if held_out is None else validate)
-    except Diverged as diverged:
-        raise _divergence(objective.prepared, diverged) from diverged
-    _warn_unless_converged(outcome)
-    plain_bank, plain, intercept = _plain(training, outcome.parameters)
-    return TrainedNetwork(
-        bank=plain_bank,
-        theta=plain.double().cpu().numpy(),
-        active=outcome.parameters.active,
-        intercept=intercept.double().cpu().numpy(),
-        norms=problem.norms(outcome.parameters.complete()),
-        outcome=outcome,
-    )
+        try:
+            outcome = run(training, start, plan, context, stage, None if held_out is None else validate)
+        except Diverged as diverged:
+            raise _divergence(objective.prepared, diverged) from diverged
+        _warn_unless_converged(outcome)
+        plain_bank, plain, intercept = _plain(training, outcome.parameters)
+        return TrainedNetwork(
+            bank=plain_bank,
+            theta=plain.double().cpu().numpy(),
+            active=outcome.parameters.active,
+            intercept=intercept.double().cpu().numpy(),
+            norms=problem.norms(outcome.parameters.complete()),
+            outcome=outcome,
+        )
 
 
 def _together(

@@ -10,9 +10,9 @@ from typing import Annotated, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsenam.codec import Bounds, Count, Matrix, Vector
+from sparsenam.codec import Bounds, Count, Matrix, Vector, Via
 from sparsenam.context import Context
-from sparsenam.errors import InputError, describe
+from sparsenam.errors import InputError, describe, require
 from sparsenam.families import Family
 from sparsenam.fitting.problem import FamilyProblem, FitProblem, Fitted
 from sparsenam.model.additive import AdditiveModel
@@ -29,6 +29,7 @@ Scale = Literal["auto", "constant", "x"]
 
 FINE, COARSE = 16, 2  # of the ranks that are kept of all rows and of those of one level, see `kept_ranks`
 MOST_ROWS = 10**9
+KEPT = ((FINE, False), (FINE, True), (COARSE, False), (COARSE, True))  # fineness, and whether ranks are of both ends
 NEAR = 1e-9  # of a rank or of a whole number: what rounding may make
 MOST_LOOKED_AT = 10_000  # rows whose errors are looked at; of more, so many at equal distances
 MOST_LEVELS, FEW_VALUES = 20, 10  # of a category, and of a column of numbers, by which rows are told apart
@@ -60,7 +61,7 @@ class OrderStatistics:
     With weights a rank is the weight up to its number, in units in which all weights add up to ``count``.
     """
 
-    count: Annotated[int, Bounds(1, MOST_ROWS)]
+    count: int
     ranks: Vector
     values: Vector
 
@@ -92,12 +93,41 @@ class OrderStatistics:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class StoredTable:
+    """A table in a file: ``kept`` says which ranks those of its count are; others, of rows with weights, are there."""
+
+    count: Annotated[int, Bounds(1, MOST_ROWS)]
+    values: Vector
+    kept: Annotated[int, Bounds(0, len(KEPT) - 1)] | None = None
+    ranks: Vector | None = None
+
+
+def _stored_table(table: OrderStatistics) -> StoredTable:
+    for kept, (fineness, both_ends) in enumerate(KEPT):
+        if np.array_equal(table.ranks, kept_ranks(table.count, fineness, both_ends=both_ends)):
+            return StoredTable(table.count, table.values, kept)
+    return StoredTable(table.count, table.values, None, table.ranks)
+
+
+def _table(stored: StoredTable) -> OrderStatistics:
+    require((stored.kept is None) == (stored.ranks is not None), "errors without ranks")
+    ranks = stored.ranks
+    if ranks is None:
+        fineness, both_ends = KEPT[stored.kept or 0]
+        ranks = kept_ranks(stored.count, fineness, both_ends=both_ends).astype(np.float64)
+    return OrderStatistics(stored.count, ranks, stored.values)
+
+
+Table = Annotated[OrderStatistics, Via(StoredTable, _stored_table, _table)]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class LevelTables:
     """The numbers of the rows in which a term has each of a few values, one table for each output."""
 
     term: Count
     values: tuple[float, ...]
-    tables: tuple[tuple[OrderStatistics, ...], ...]
+    tables: tuple[tuple[Table, ...], ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -108,7 +138,7 @@ class ErrorTables:
     more term after them; None where it is constant.
     """
 
-    tables: tuple[OrderStatistics, ...]
+    tables: tuple[Table, ...]
     levels: tuple[LevelTables, ...] = ()
     spread: AdditiveModel | None = None
 
