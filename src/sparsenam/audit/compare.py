@@ -18,10 +18,10 @@ from sparsenam.audit.subgroups import (
     read_partitions,
     with_error,
 )
-from sparsenam.codec import Numbers, numbers, rows_of_numbers
+from sparsenam.codec import Numbers
 from sparsenam.errors import InputError, describe
 from sparsenam.fit import Fit
-from sparsenam.fit.summary import against_average
+from sparsenam.fit.summary import against_average, numbers, rows_of_numbers
 from sparsenam.tables.columns import Column, Reading
 from sparsenam.tables.encoder import column_places
 from sparsenam.tables.frame import Frame, absent_from, arranged, read_table

@@ -32,8 +32,6 @@ from sparsenam.codec.hints import (
     Tags,
     Vector,
     Via,
-    numbers,
-    rows_of_numbers,
 )
 from sparsenam.codec.tensors import Reader, Tensors, Writer
 
@@ -55,9 +53,7 @@ __all__ = [
     "Tensors",
     "Vector",
     "Via",
-    "numbers",
     "pack",
-    "rows_of_numbers",
     "to_plain",
     "unpack",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -59,16 +59,6 @@ Numbers = tuple[MaybeNaN, ...]  # of an array, in dataclasses that are compared
 Vector = Annotated[NDArray[np.float64], Array(1)]
 Matrix = Annotated[NDArray[np.float64], Array(2)]
 Indices = Annotated[NDArray[np.intp], Array(1, 0, LARGEST)]
-
-
-def numbers(values: Iterable[float]) -> Numbers:
-    """Return values as Python floats."""
-    return tuple(float(value) for value in values)
-
-
-def rows_of_numbers(rows: Iterable[Iterable[float]]) -> tuple[Numbers, ...]:
-    """Return a matrix as Python floats, row by row."""
-    return tuple(numbers(row) for row in rows)
 
 
 class DamageError(RefusalError):

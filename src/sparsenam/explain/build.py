@@ -9,7 +9,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsenam.codec import numbers, rows_of_numbers, to_plain
+from sparsenam.codec import to_plain
 from sparsenam.explain.edits import data_after_edits, edit_records
 from sparsenam.explain.explanation import Curve, Dropped, Explanation, Feature, Level, Missing
 from sparsenam.explain.pairs import Pair, PairAxis
@@ -21,7 +21,9 @@ from sparsenam.fit.summary import (
     Density,
     against_average,
     is_split,
+    numbers,
     read_cells,
+    rows_of_numbers,
     summarize_data,
 )
 from sparsenam.model import AdditiveModel, keep_terms
