@@ -14,11 +14,10 @@ from sparsenam.fit.response import Response
 from sparsenam.fit.summary import summarize_training
 from sparsenam.fit.value import Fit
 from sparsenam.fitting.all_rows import on_all_rows, trained_on
-from sparsenam.fitting.identity import identity_of
 from sparsenam.fitting.pairs import add_pairs, asked_pairs
 from sparsenam.fitting.plan import FitInput, Plan, choose, fit_terms, splitter
-from sparsenam.fitting.problem import FamilyProblem, FitProblem, Fitted
-from sparsenam.fitting.shapes import check_shapes, shaped_terms
+from sparsenam.fitting.problem import FamilyProblem, FitProblem, Fitted, check_shapes, shaped_terms
+from sparsenam.fitting.settings import identity_of
 from sparsenam.model import AdditiveModel
 from sparsenam.selection.choose import Choice, CrossValidation
 from sparsenam.selection.discovery import FDR

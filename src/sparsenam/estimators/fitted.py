@@ -21,8 +21,7 @@ from sparsenam.discover.alternatives import Alternatives
 from sparsenam.discover.questions import find_alternatives, measure_stability, question_of
 from sparsenam.discover.stability import Stability
 from sparsenam.errors import InputError, check_whole, describe
-from sparsenam.estimators.attributes import FromFit, known_history, names_in
-from sparsenam.estimators.selecting import kept_table
+from sparsenam.estimators.attributes import FromFit, kept_table, known_history, names_in
 from sparsenam.explain import Explanation, LocalExplanation, explain, explain_rows
 from sparsenam.export import ModelFileError, save_fit
 from sparsenam.export.exporting import write_export
