@@ -174,23 +174,15 @@ def softmax_inverse(shares: Array, weights: Array, floor: float = 1e-14) -> Arra
 def convex_problem(
     design: GroupedDesign, target: Array, family: Family, batch_weights: Array, alpha_scales: Array | None = None
 ) -> ConvexProblem:
-    """Check shapes, normalise the weights and lay the target out by output.
+    """Return the problem with weights that add up to 1 and the target laid out by output.
 
     ``target`` has shape (rows, outputs), ``batch_weights`` (batches, rows); every batch has the same alpha unless
     ``alpha_scales`` (batches,) are given.
     """
     weights = np.atleast_2d(np.asarray(batch_weights, dtype=np.float64))
-    if target.ndim != 2 or target.shape[0] != design.n_rows or weights.shape[1] != design.n_rows:
-        expected = f"a target (rows, outputs) and weights (batches, rows) with {design.n_rows} rows"
-        got = f"shapes {target.shape} and {weights.shape}"
-        raise InputError(describe("convex problem", expected, got, "give one value for each row"))
-    totals = weights.sum(axis=1, keepdims=True)
-    if np.any(weights < 0) or not np.all(np.isfinite(weights)) or np.any(totals <= 0):
-        expected = "finite weights, none negative, not all zero in any batch"
-        raise InputError(describe("convex problem", expected, "other weights", "correct the weights"))
     by_output = np.ascontiguousarray(np.asarray(target, dtype=np.float64).T)
     scales = np.ones(len(weights)) if alpha_scales is None else alpha_scales
-    return ConvexProblem(design, by_output, family, weights / totals, scales)
+    return ConvexProblem(design, by_output, family, weights / weights.sum(axis=1, keepdims=True), scales)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
