@@ -83,9 +83,7 @@ MECHANISMS = {
         "the step away from a first or last value of many rows is not smoothed",
         put({"smooth.design:_with_jump": lambda *_: None}),
     ),
-    "PULL": Mechanism(
-        "a weak term keeps a third of a degree of freedom", put({"smooth.prior:PULL": 0.0, "smooth.judge:PULL": 0.0})
-    ),
+    "PULL": Mechanism("a weak term keeps a third of a degree of freedom", put({"smooth.prior:PULL": 0.0})),
     "repeated folds": Mechanism(
         "folds are drawn up to four times below 1200 rows", put({"selection.curve:REPEATED": 0})
     ),

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-import math
 import sys
 import time
 import warnings
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -172,44 +171,12 @@ def _keep_drawn(bar: tqdm[Any], closed: Event, delay: float) -> None:
         bar.refresh()
 
 
-@dataclass(frozen=True, slots=True)
-class ArrayForm:
-    """What an array must be: its type, its shape (None for any length), its bounds, and whether NaN may be in it."""
-
-    shape: tuple[int | None, ...] | None = None
-    kinds: tuple[str, ...] = ("float64",)
-    lowest: float = -math.inf
-    highest: float = math.inf
-    finite: bool = True
-
-    def check(self, array: NDArray[Any], where: str) -> None:
-        """Raise for another array."""
-        fits = self.shape is None or (
-            array.ndim == len(self.shape)
-            and all(want is None or want == got for want, got in zip(self.shape, array.shape, strict=True))
-        )
-        if not fits or array.dtype.name not in self.kinds:
-            raise RefusalError(f"an array {where[:80]!r} of another shape or type")
-        if array.dtype.kind == "f" and self.finite and not bool(np.isfinite(array).all()):
-            raise RefusalError(f"numbers that are not finite in the array {where[:80]!r}")
-        if array.size and (float(np.nanmin(array)) < self.lowest or float(np.nanmax(array)) > self.highest):
-            raise RefusalError(f"numbers out of range in the array {where[:80]!r}")
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class StageResult:
     """What a stage of a fit left in the resume file: arrays by name, and plain data."""
 
     arrays: Arrays
     facts: dict[str, Any]
-
-    def check(self, arrays: Mapping[str, ArrayForm]) -> None:
-        """Raise `RefusalError` unless these are the declared arrays; a ? ends the name of an optional one."""
-        forms = {name.removesuffix("?"): form for name, form in arrays.items()}
-        needed = {name for name in arrays if not name.endswith("?")}
-        require(needed <= set(self.arrays) <= set(forms), "other arrays than those of its stage")
-        for name, array in self.arrays.items():
-            forms[name].check(array, name)
 
 
 @dataclass(frozen=True, slots=True)

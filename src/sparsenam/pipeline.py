@@ -14,22 +14,22 @@ from sparsenam.fit.response import Response
 from sparsenam.fit.summary import summarize_training
 from sparsenam.fit.value import Fit
 from sparsenam.fitting.all_rows import on_all_rows, trained_on
-from sparsenam.fitting.bands import bands_of
 from sparsenam.fitting.identity import identity_of
 from sparsenam.fitting.pairs import add_pairs, asked_pairs
-from sparsenam.fitting.plan import Plan, Rows, choose, fit_terms, splitter
+from sparsenam.fitting.plan import FitInput, Plan, choose, fit_terms, splitter
 from sparsenam.fitting.problem import FamilyProblem, FitProblem, Fitted
-from sparsenam.fitting.residuals import residuals_of
 from sparsenam.fitting.shapes import check_shapes, shaped_terms
 from sparsenam.model import AdditiveModel
 from sparsenam.selection.choose import Choice, CrossValidation
 from sparsenam.selection.discovery import FDR
 from sparsenam.selection.task import by_column, substitutes_of, twins_of
+from sparsenam.uncertainty.bands import bands_of
+from sparsenam.uncertainty.residuals import residuals_of
 
 Respond = Callable[[FitProblem, AdditiveModel], Response]
 
 
-def fit(rows: Rows, plan: Plan, respond: Respond, context: Context) -> Fit:
+def fit(rows: FitInput, plan: Plan, respond: Respond, context: Context) -> Fit:
     """Return the fit that the plan gives for some rows; ``respond`` says what the fitted model answers with."""
     started, encoder, settings = time.perf_counter(), rows.encoder, plan.settings
     problem = plan.pose(rows.sample, encoder)
@@ -86,7 +86,7 @@ def _with_estimated_family(
 
 
 def _fit_value(
-    rows: Rows,
+    rows: FitInput,
     plan: Plan,
     problem: FitProblem,
     choice: Choice | None,

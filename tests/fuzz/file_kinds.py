@@ -103,10 +103,10 @@ def _network(**settings: Any) -> Any:
     return Network(**({"hidden": (4,), "max_epochs": 3} | settings))
 
 
-def _survival() -> Any:
+def _survival(**settings: Any) -> Any:
     from sparsenam import SNAMSurvival
 
-    return SNAMSurvival(alpha=0.05, random_state=0)
+    return SNAMSurvival(alpha=0.05, random_state=0, **settings)
 
 
 def _random_features() -> Any:
@@ -159,11 +159,9 @@ MODELS = _kinds()
 def _checkpoints() -> list[Kind]:
     adam = {"max_epochs": 12, "batch_size": 32, "patience": 100}
     return [
-        Kind("choice", _regressor(), mixed, score),
-        Kind("choice of classes", _classifier(), numbers, lambda: cut("no", "yes")),
         Kind("adam", _regressor(alpha=0.01, network=_network(**adam)), numbers, score),
         Kind("fista", _regressor(alpha=0.01, network=_network(solver="fista", max_epochs=12)), numbers, score),
-        Kind("survival stage", _survival, numbers, times),
+        Kind("survival stage", lambda: _survival(network=_network(max_epochs=12)), numbers, times),
         Kind("passes", _regressor(alpha=0.02), numbers, score, in_parts=True),
         Kind("steps", _regressor(alpha=0.02, family="poisson"), numbers, counts, in_parts=True),
     ]

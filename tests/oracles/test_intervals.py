@@ -9,12 +9,11 @@ from sklearn.linear_model import LinearRegression
 from sparsenam import SNAMClassifier, SNAMRegressor
 from sparsenam.convex.design import Ramps, place_ramps
 from sparsenam.families import Binomial, Gaussian, Poisson
-from sparsenam.model.residuals import OrderStatistics
 from sparsenam.smooth.design import RampDesign
 from sparsenam.smooth.engine import SmoothProblem
-from sparsenam.smooth.leave_one_out import left_out_scores, leverages
 from sparsenam.smooth.prior import Layout
-from sparsenam.smooth.uncertainty import FitPosterior
+from sparsenam.uncertainty.posterior import FitPosterior, left_out_scores, leverages
+from sparsenam.uncertainty.residuals import OrderStatistics
 
 ROWS = 120
 

@@ -76,7 +76,7 @@ def model(request):
 
 def test_contributions_and_the_intercept_add_up_to_the_score(model):
     local = model.explain_local(TABLE)
-    scores = model._scores(TABLE)
+    scores = model.fit_.scores(TABLE)
     assert model.explain().features
     for row, score in zip(local.rows, scores, strict=True):
         total = np.array(row.intercept) + np.sum([part.effect for part in row.contributions], axis=0)

@@ -3,8 +3,15 @@
 import numpy as np
 import pytest
 
+from sparsenam.convex.features import RampFeatures
 from sparsenam.convex.squared import GramCache
-from sparsenam.smooth.judge import WEAK, Prior, PriorForms, SmoothJudge
+from sparsenam.families import Gaussian
+from sparsenam.penalties import GroupLasso
+from sparsenam.selection.task import ConvexTask
+from sparsenam.selection.walk import prior_forms
+from sparsenam.smooth.judge import Prior, PriorForms, SmoothJudge
+from sparsenam.smooth.prior import WEAK
+from sparsenam.tables import Sample, prepare
 from tests.convex_cases import OUTPUTS, family_of, grouped, target_of
 
 every_loss = pytest.mark.parametrize("case", OUTPUTS)
@@ -28,7 +35,7 @@ def test_a_fold_is_judged_by_the_most_probable_function_under_its_prior(case):
         judge._found.clear()
         scores = judge.scores([support], [0])[0]
     columns = problem.design.columns(support)
-    blocks = judge._prior(np.array([0]), [support], support, np.ones((1, 3))).precisions[0]
+    blocks = judge._prior(np.array([0]), [support], support, np.full((1, 3), 1e9)).precisions[0]
     precision = np.einsum("gaa->ga", blocks).ravel()  # of a design's own forms: diagonal
     theta, *_ = np.linalg.lstsq(columns.T, scores - scores.mean(axis=0), rcond=None)
     noise = judge._noise[0] if family.is_quadratic else 1.0
@@ -142,9 +149,34 @@ def test_the_posterior_is_the_same_for_few_and_many_columns(size):
         assert not means[batch][~inside].any()
 
 
-def test_strengths_that_are_unknown_start_weak():
+def test_strengths_that_are_unknown_start_from_the_information():
     judge, _, _ = judge_of("gaussian")
     judge._strengths[1, 2] = [2.0, 3.0]
     prior = judge._prior(np.array([1]), [np.array([0, 2])], np.array([0, 2]), np.array([[10.0, 10.0]]))
     first = WEAK * 10.0 / np.where(judge.forms.is_used, judge.forms.traces, 1.0)[0]
     np.testing.assert_allclose(prior.strengths, [[first, [2.0, 3.0]]])
+
+
+def test_a_near_copy_that_was_judged_before_leaves_no_trace():
+    """Beside its copy a group's function may be anything; alone it is judged as if it had always been alone."""
+    generator = np.random.default_rng(0)
+    x = generator.normal(size=(3, 300))
+    x[2] = x[0] + 0.02 * generator.normal(size=300)
+    y = 1.5 * np.sin(x[0]) + x[1] + 0.5 * generator.normal(size=300)
+    sample = Sample(x.T, y[:, None], np.ones(300), ["a", "b", "c"])
+    prepared, terms = prepare(sample, standardize=True), np.arange(3)
+    task = ConvexTask.of(prepared, Gaussian(), RampFeatures(prepared, 16), GroupLasso(), terms, ("a", "b", "c"))
+    fold = np.arange(300) % 3
+    weights = np.stack([np.ones(300), *((fold != k) * 1.0 for k in range(3))])
+    held_out = [np.flatnonzero(fold == k) for k in range(3)]
+
+    def judge():
+        given = (task.design, prepared.target, task.family, weights)
+        return SmoothJudge(*given, count=300, held_out=held_out, forms=prior_forms(task))
+
+    before = judge()
+    before.scores([np.array([0, 1, 2])] * 3, [1, 2, 3])
+    for support in ([0, 1], [1, 2]):
+        given = [np.array(support)] * 3, [1, 2, 3]
+        for found, alone in zip(before.scores(*given), judge().scores(*given), strict=True):
+            np.testing.assert_allclose(found, alone, atol=0.02)

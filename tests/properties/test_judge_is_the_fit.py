@@ -7,11 +7,9 @@ from sparsenam.context import Context, Streams
 from sparsenam.convex.features import RampFeatures
 from sparsenam.families import Binomial, Gaussian, Multinomial, Poisson
 from sparsenam.penalties import GroupLasso
-from sparsenam.selection.choose import FamilyLoss, prior_forms
-from sparsenam.selection.curve import batch_weights, held_out_counts, mean_and_error
 from sparsenam.selection.task import ConvexTask
+from sparsenam.selection.walk import FamilyLoss, HeldOutJudge
 from sparsenam.smooth.engine import MemoryRows, SmoothProblem, Steps, solve
-from sparsenam.smooth.judge import SmoothJudge
 from sparsenam.smooth.prior import Layout
 from sparsenam.tables.sample import Sample, prepare
 
@@ -63,12 +61,6 @@ def test_a_support_is_judged_by_what_refitting_it_in_the_folds_gives(case, suppo
     task = task_of(case, seed=len(support))
     folds, rows = np.arange(240) % 4, np.arange(240)
     splits = [(rows[folds != fold], rows[folds == fold]) for fold in range(4)]
-    batches = batch_weights(task.prepared.weights, splits)
-    loss = FamilyLoss.of(task, held_out_counts(splits, 240))
-    given = (task.design, task.prepared.target, task.family, batches)
-    judge = SmoothJudge(*given, count=240.0, held_out=[test for _, test in splits], forms=prior_forms(task))
-    groups = np.array(support)
-    null, judged = (
-        mean_and_error(loss.losses(judge, [kept] * 5), loss.weights)[0] for kept in (np.zeros(0, dtype=np.intp), groups)
-    )
+    judge, groups = HeldOutJudge.of(task, splits, FamilyLoss.of(task, splits)), np.array(support)
+    null, judged = (judge.losses_of(kept).mean() for kept in (np.zeros(0, dtype=np.intp), groups))
     assert judged / null == pytest.approx(refitted(task, groups, splits) / null, abs=TOLERANCE)

@@ -9,7 +9,7 @@ from scipy.optimize import isotonic_regression
 
 from sparsenam import Network, SNAMRegressor
 from sparsenam.errors import InputError
-from sparsenam.fitting import strategies
+from sparsenam.fitting import networks
 from sparsenam.penalties import (
     PENALTIES,
     AdaptiveGroupLasso,
@@ -200,13 +200,13 @@ def test_a_joint_group_moves_as_the_minimiser_of_its_definition_does():
 
 @pytest.mark.parametrize(("first", "expected"), [("nam", 0.0), ("snam", 0.3)])
 def test_the_first_fit_of_an_adaptive_penalty_has_the_alpha_that_first_says(first, expected, monkeypatch):
-    seen, train = [], strategies.train_network
+    seen, train = [], networks.train_network
 
     def spy(objective, *given):
         seen.append((objective.alpha, type(objective.penalty)))
         return train(objective, *given)
 
-    monkeypatch.setattr(strategies, "train_network", spy)
+    monkeypatch.setattr(networks, "train_network", spy)
     generator = np.random.default_rng(0)
     X = generator.normal(size=(60, 3))
     network = Network((3,), solver="prox_adam", max_epochs=2)

@@ -11,8 +11,8 @@ from scipy import stats
 
 import sparsenam
 from sparsenam import SNAMClassifier, SNAMRegressor, SNAMSurvival, survival_target
-from sparsenam.audit.harm import FOLDS, AuditRows, _Curves, harms, holm, mean_and_error
-from sparsenam.audit.subgroups import BinnedColumn, Partition
+from sparsenam.audit.harm import FOLDS, AuditRows, _Curves, harms, holm
+from sparsenam.audit.subgroups import BinnedColumn, Partition, mean_and_error
 from sparsenam.errors import InputError
 from sparsenam.explain import Audit
 from sparsenam.families import Binomial, Gaussian, Multinomial

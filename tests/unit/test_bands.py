@@ -14,9 +14,8 @@ from sparsenam import Network, SNAMClassifier, SNAMRegressor
 from sparsenam.datasets import make_classification
 from sparsenam.errors import InputError
 from sparsenam.explain.explanation import Explanation
-from sparsenam.model.bands import LEVELS, TermBand
-from sparsenam.smooth.bands import _of_smoothness, _with_freedom
-from sparsenam.uncertainty.effect_bands import BandsRefusedError
+from sparsenam.uncertainty.bands import LEVELS, BandsRefusedError, TermBand
+from sparsenam.uncertainty.posterior import _of_smoothness, _with_freedom
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -14,7 +14,7 @@ import sparsenam
 from sparsenam import RandomFeatureSNAMRegressor, SNAMClassifier, SNAMRegressor, SNAMSurvival, survival_target
 from sparsenam.cli.app import app
 from sparsenam.errors import InputError
-from sparsenam.model.bands import Bands
+from sparsenam.uncertainty.bands import Bands
 
 ROWS = 400
 
@@ -107,11 +107,11 @@ def test_bands_tell_changes_from_chance_where_both_models_have_them(models, monk
     again = SNAMRegressor(random_state=0).fit(*flats(2, "abcd"))
     assert any(curve.beyond is not None for curve in sparsenam.compare(earlier, again, table).curves)
     for unknown in (None, Bands.refused("too few rows")):
-        monkeypatch.setattr(earlier, "bands_", unknown)
+        monkeypatch.setattr(earlier, "fit_", replace(earlier.fit_, bands=unknown))
         assert all(curve.beyond is None for curve in sparsenam.compare(earlier, later, table).curves)
     for size, share in ((100.0, 0.0), (1e-9, 1.0)):
         for model in (earlier, later):
-            monkeypatch.setattr(model, "bands_", Known(size), raising=False)
+            monkeypatch.setattr(model, "fit_", replace(model.fit_, bands=Known(size)))
         found = sparsenam.compare(earlier, later, table)
         assert next(curve.beyond for curve in found.curves if curve.column == "size") == pytest.approx(share, abs=0.02)
         assert "not known" not in str(found)

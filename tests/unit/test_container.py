@@ -168,18 +168,24 @@ def test_labels_never_take_much_more_than_the_file(labels, saved, tmp_path):
 
 
 def test_ranks_of_errors_are_as_many_as_the_file_has(table, tmp_path):
-    """A count of 10⁹ or a stated shape lists no ranks: they are those that are there."""
+    """Neither a count of 10⁹, nor a stated shape, nor many tables list ranks that have no numbers."""
     model = SNAMRegressor(alpha=0.01, random_state=0).fit(*table)
     model.save(tmp_path / "model.snam")
-    document, entries, data = parts_of((tmp_path / "model.snam").read_bytes())
-    document["residuals"]["constant"]["tables"][0]["count"] = 10**9
-    entries["residuals.constant.tables.ranks"]["shape"] = [10**9]
-    (tmp_path / "model.snam").write_bytes(sign(document, entries, data))
-    refused_with_little_memory(tmp_path / "model.snam", 12)
-    document["residuals"]["constant"]["tables"] *= 10**5
-    entries["residuals.constant.tables.ranks"]["shape"] = entries["residuals.constant.tables.values"]["shape"]
-    (tmp_path / "model.snam").write_bytes(sign(document, entries, data))
-    refused_with_little_memory(tmp_path / "model.snam", 12)
+    content = (tmp_path / "model.snam").read_bytes()
+    values = "residuals.constant.tables.values"
+    changes = [
+        lambda tables, entries: tables[0].update(count=10**9),
+        lambda tables, entries: entries[values].update(shape=[10**9]),
+        lambda tables, entries: tables.extend(tables * 10**5),
+        lambda tables, entries: tables[0].update(kept=None),
+        lambda tables, entries: tables[0].update(kept=10**9),
+        lambda tables, entries: tables[0].update(ranks=True),
+    ]
+    for change in changes:
+        document, entries, data = parts_of(content)
+        change(document["residuals"]["constant"]["tables"], entries)
+        (tmp_path / "model.snam").write_bytes(sign(document, entries, data))
+        refused_with_little_memory(tmp_path / "model.snam", 12)
 
 
 def paths_of_fields(value, path=()):

@@ -415,7 +415,7 @@ def test_a_column_whose_gaps_alone_equal_another_column_is_no_twin():
 
 def test_a_record_without_history_and_path_is_explained(fitted):
     model, _ = fitted
-    record = model._record()
+    record = model.fit_
     bare = replace(record, history=None, curve=None, summary=replace(record.summary, path=None))
     explanation = explain_model(bare, record.summary.data)
     assert explanation.history == [] and explanation.path is None and explanation.chosen is None
@@ -424,7 +424,7 @@ def test_a_record_without_history_and_path_is_explained(fitted):
 
 def test_substitutes_are_those_of_the_record(fitted):
     model, _ = fitted
-    record = model._record()
+    record = model.fit_
     other = replace(record, substitutes={"income": {"noise": 0.95}})
     income = explain_model(other, record.summary.data).feature("income")
     assert income.substitutes == {"noise": 0.95}
@@ -449,7 +449,7 @@ def doubtful(**more):
 
 def test_the_card_has_the_share_explained_and_the_notes_of_the_evidence(fitted):
     model, _ = fitted
-    record = model._record()
+    record = model.fit_
     other = replace(record, summary=replace(record.summary, evidence=doubtful()))
     explanation = explain_model(other, record.summary.data)
     assert explanation.card["explained"] == {"share": 0.01, "error": 0.02}

@@ -1,6 +1,7 @@
 """Intervals, sets and corrected probabilities: what they cover, what they cost, and what is refused."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -15,11 +16,11 @@ from sparsenam.errors import InputError, SmallGroupWarning
 from sparsenam.export import ModelFileError
 from sparsenam.export.container import read_container, write_container
 from sparsenam.families import Binomial, Multinomial, NegativeBinomial, Poisson
-from sparsenam.fitting.spread import spread_of
-from sparsenam.model.reliability import reliability_of
-from sparsenam.model.residuals import OrderStatistics, kept_ranks, tempered, unit_spread
 from sparsenam.tables import Sample
 from sparsenam.tables.sample import prepare
+from sparsenam.uncertainty.reliability import reliability_of, tempered
+from sparsenam.uncertainty.residuals import OrderStatistics, kept_ranks, unit_spread
+from sparsenam.uncertainty.spread import spread_of
 
 
 def hetero(rows, seed=0):
@@ -343,7 +344,7 @@ def test_a_loaded_model_gives_the_same_intervals_from_a_small_file(kind, model, 
     assert np.array_equal(before, after)
     assert str(loaded.uncertainty()) == str(fitted.uncertainty())
     bare = fitted.calibrate(X[:20], (new_rows[1] if kind == "numbers" else classifier[2])[:20])
-    bare.residuals_ = None
+    bare.fit_ = replace(bare.fit_, residuals=None)
     bare.save(tmp_path / "bare.snam")
     assert (tmp_path / "model.snam").stat().st_size < 2 * (tmp_path / "bare.snam").stat().st_size
     with pytest.raises(InputError, match="call calibrate with new rows"):

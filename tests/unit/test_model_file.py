@@ -318,14 +318,11 @@ def test_a_file_of_another_schema_is_refused_with_what_to_do(with_pairs_file, tm
         sparsenam.load(tmp_path / "model.snam")
 
 
-CLASSES = {"Network": Network, "Compact": Compact}
-
-
 def test_parameter_objects_are_stored_as_class_and_parameters():
     given = {"network": Network(hidden=(8,)), "rule": Compact(0.5), "alpha": math.inf, "nothing": None}
     packed, left_out = pack_parameters(given)
     assert left_out == {}
-    found = unpack_parameters(json.loads(json.dumps(packed)), CLASSES)
+    found = unpack_parameters(json.loads(json.dumps(packed)))
     assert found["network"].get_params() == Network(hidden=(8,)).get_params()
     assert (found["rule"], found["alpha"], found["nothing"]) == (Compact(0.5), math.inf, None)
 
@@ -333,11 +330,11 @@ def test_parameter_objects_are_stored_as_class_and_parameters():
 def test_code_inside_a_parameter_object_is_left_out_by_name():
     packed, left_out = pack_parameters({"network": Network(hidden=(8,), schedule=lambda share: 1.0)})
     assert left_out == {"network__schedule": "function"}
-    found = unpack_parameters(packed, CLASSES)["network"]
+    found = unpack_parameters(packed)["network"]
     assert (found.hidden, found.schedule) == ((8,), "constant")
 
 
-@pytest.mark.parametrize("kind", CLASSES.values())
+@pytest.mark.parametrize("kind", [Network, Compact])
 def test_objects_of_others_are_no_plain_data_whatever_their_name(kind):
     theirs = type(kind.__name__, (kind,), {"__module__": "elsewhere"})
     assert pack_parameters({"given": theirs()}) == ({}, {"given": kind.__name__})
@@ -367,7 +364,7 @@ def test_a_network_and_a_rule_of_a_fit_come_back(tmp_path):
 )
 def test_a_parameter_object_that_cannot_be_is_refused(content):
     with pytest.raises(RefusalError):
-        unpack_parameters({"network": {"object": content}}, CLASSES)
+        unpack_parameters({"network": {"object": content}})
 
 
 def test_a_saved_curve_knows_the_point_of_the_rule_object_of_the_fit():

@@ -3,26 +3,203 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sparsenam.audit.harm import FEWEST_ROWS, FOLDS, AuditRows, harms
-from sparsenam.audit.results import Audit, checks_of, harms_of, rows_of, subgroup_text
-from sparsenam.audit.subgroups import Partition, binned, read_partitions
+from sparsenam.audit.harm import FEWEST_ROWS, FOLDS, AuditRows, SubgroupHarm, harms, holm
+from sparsenam.audit.subgroups import (
+    OfSubgroup,
+    Partition,
+    binned,
+    mean_and_error,
+    read_partitions,
+    subgroup_text,
+    with_error,
+)
+from sparsenam.codec import to_plain
 from sparsenam.context import ProgressBar
+from sparsenam.findings import Finding, FindingTable
 from sparsenam.fit import Fit
 from sparsenam.fit.response import GivenRows, GivenScores
 from sparsenam.fit.summary import read_cells
-from sparsenam.tables import TableEncoder
+from sparsenam.plain import Numbers
 from sparsenam.tables.columns import Reading, read_column
-from sparsenam.text import count_text
+from sparsenam.text import count_text, number_text
 from sparsenam.threads import one_thread
 
 Vector = NDArray[np.float64]
+Matrix = NDArray[np.float64]
+
+
 MANY_COLUMNS = 60  # beyond, only kept columns make subgroups unless others are asked for
+LEVEL = 0.05  # of a wrong flag anywhere in an audit
+ONE_SIDED = 1.6449  # standard errors above 0 of a cost that a test at 5 % takes for one
+SHOWN, MOST_SHOWN = 20, 60  # rows of a table in words, and of one with so many flags
+
+
+@dataclass(frozen=True, slots=True)
+class Harm(OfSubgroup):
+    """What dropping a column cost the rows of a subgroup.
+
+    ``cost`` is the mean loss that a small curve of the column would have saved in rows held out from it, ``error`` its
+    standard error; ``share`` and ``share_error`` are the same over what the model explains of the loss there, None
+    where that is not certain to be above 0. ``p_value`` is that of a test that the column says nothing there, corrected
+    for all columns and subgroups of the audit; ``flagged`` are those of at most 5 % whose cost is above 0 too, by 1.64
+    standard errors. ``groups`` is the column or the labels that the subgroup is made of, None for all rows.
+    """
+
+    column: str
+    groups: str | None
+    label: str
+    rows: int
+    cost: float
+    error: float
+    share: float | None
+    share_error: float | None
+    p_value: float
+    flagged: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SubgroupCheck(OfSubgroup):
+    """How right the model is in a subgroup; its means are of each output.
+
+    ``gap`` is the mean outcome less the mean prediction, ``gap_error`` its standard error. ``accuracy`` is for classes,
+    ``false_positive`` and ``false_negative`` for two of them: the shares of the rows of the first class that are
+    predicted to be of the second, and the other way round; None where there are no such rows.
+    """
+
+    groups: str | None
+    label: str
+    rows: int
+    mean_prediction: Numbers
+    mean_outcome: Numbers
+    gap: Numbers
+    gap_error: Numbers
+    loss: float
+    loss_error: float
+    accuracy: float | None = None
+    false_positive: float | None = None
+    false_negative: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """Who pays for dropped columns, and how right the model is in each subgroup.
+
+    ``harms`` has every dropped column in every subgroup that was tested, the smallest p-value first; ``checks`` all
+    subgroups, all rows first. ``too_small`` are subgroups of less than 30 rows, which are not tested; ``untested`` says
+    in words why there are no tests where there are none.
+    """
+
+    rows: int
+    outputs: tuple[str, ...]
+    dropped: tuple[str, ...]
+    harms: tuple[Harm, ...]
+    checks: tuple[SubgroupCheck, ...]
+    too_small: tuple[str, ...]
+    level: float = LEVEL
+    untested: str = ""
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def flagged(self) -> tuple[Harm, ...]:
+        """The columns and subgroups in which dropping the column certainly cost something."""
+        return tuple(harm for harm in self.harms if harm.flagged)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data, ready for JSON."""
+        return to_plain(self)
+
+    def __str__(self) -> str:
+        return str(self.finding())
+
+    def finding(self) -> Finding:
+        """Return the audit in words and tables."""
+        small = ", ".join(self.too_small[:SHOWN]) + (" …" if len(self.too_small) > SHOWN else "")
+        notes = list(self.notes)
+        if self.harms:
+            saved = (
+                "A cost is the mean loss that a small curve of the column would have saved, in rows held out from it"
+            )
+            count = count_text(len(self.harms), "combination")
+            notes.insert(0, f"{saved}; p-values are corrected for {count}.")
+        notes += [f"Too small to test (less than {FEWEST_ROWS} rows): {small}."] if small else []
+        tables = [self._harm_table()] if self.harms else []
+        return Finding("Audit", self._sentence(), (*tables, self._check_table()), tuple(notes))
+
+    def _sentence(self) -> str:
+        subgroups = len({(harm.groups, harm.label) for harm in self.harms})
+        looked = f"{count_text(len(self.dropped), 'dropped column')} in {count_text(subgroups, 'subgroup')}"
+        if not self.dropped:
+            return "The model uses every column, so that nobody pays for a dropped one."
+        if not self.harms:
+            return f"Nothing could be tested: {self.untested}."
+        flagged = self.flagged
+        if not flagged:
+            return f"None of {looked} is shown to have cost anything by being dropped."
+        worst = max(flagged, key=lambda harm: harm.cost)
+        share = (
+            "" if worst.share is None else f", {_percent(worst.share, worst.share_error)} of what the model explains"
+        )
+        return (
+            f"Of {looked}, {count_text(len(flagged), 'combination')} would have been better off with the column; most "
+            f"of all {worst.column!r} in {worst.subgroup}: dropping it costs {with_error(worst.cost, worst.error)} of "
+            f"loss there{share}."
+        )
+
+    def _harm_table(self) -> FindingTable:
+        shown = [harm for index, harm in enumerate(self.harms) if harm.flagged or index < SHOWN][:MOST_SHOWN]
+        rows = tuple(
+            (
+                harm.column,
+                harm.subgroup,
+                str(harm.rows),
+                with_error(harm.cost, harm.error),
+                "–" if harm.share is None else _percent(harm.share, harm.share_error),
+                number_text(harm.p_value, 2),
+                "yes" if harm.flagged else "",
+            )
+            for harm in shown
+        )
+        heads = ("dropped column", "subgroup", "rows", "cost in loss", "of what is explained", "p-value", "certain")
+        more = f", the first {len(shown)} of {len(self.harms)}" if len(shown) < len(self.harms) else ""
+        return FindingTable(f"What dropping cost, the most certain first{more}", heads, rows)
+
+    def _check_table(self) -> FindingTable:
+        order = sorted(self.checks[1:], key=_distance, reverse=True)
+        shown = [*self.checks[:1], *order[: SHOWN - 1]]
+        more = f", the {len(shown) - 1} worst of {len(self.checks) - 1}" if len(shown) < len(self.checks) else ""
+        heads = ["subgroup", "rows", "mean prediction", "mean outcome", "difference", "loss"]
+        measures = [
+            (head, name)
+            for head, name in (
+                ("accuracy", "accuracy"),
+                ("false positives", "false_positive"),
+                ("false negatives", "false_negative"),
+            )
+            if any(getattr(check, name) is not None for check in self.checks)
+        ]
+        rows = tuple(
+            (
+                check.subgroup,
+                str(check.rows),
+                _several(check.mean_prediction),
+                _several(check.mean_outcome),
+                " / ".join(map(with_error, check.gap, check.gap_error)),
+                number_text(check.loss, 4),
+                *(number_text(getattr(check, name), 3) for _, name in measures),
+            )
+            for check in shown
+        )
+        outputs = "" if len(self.outputs) == 1 else f" ({' / '.join(self.outputs)})"
+        caption = f"How right the model is{outputs}, the farthest from its outcomes first{more}"
+        return FindingTable(caption, (*heads, *(head for head, _ in measures)), rows)
 
 
 def audit(
@@ -38,38 +215,39 @@ def audit(
     """Return what dropping each column cost subgroups of rows, and how right the model is in them."""
     given = fit.rows(X, y, sample_weight, exposure, fit.reader())
     rows = fit.response.scored(fit.model, given)
-    readings = _readings(fit.encoder, X)
-    dropped = _dropped(fit)
-    count = len(readings)
-    default = range(count) if count <= MANY_COLUMNS else fit.kept
+    cells, kept = read_cells(fit.encoder, X), set(fit.kept)
+    readings = [read_column(column, part) for column, part in zip(fit.encoder.columns, cells, strict=True)]
+    columns = enumerate(fit.encoder.columns)
+    dropped = [index for index, column in columns if index not in kept and column.kind != "constant"]
+    default = range(len(readings)) if len(readings) <= MANY_COLUMNS else fit.kept
     partitions = read_partitions(fit.encoder, readings, groups, default, "audit")
     folds = folds_of(given, readings, partitions)
     scaled = AuditRows.of(rows.family, rows.scores / rows.units, rows.target / rows.units, rows.weights, folds)
-    columns = [binned(index, fit.encoder.columns[index], readings[index]) for index in dropped]
+    coarse = [binned(index, fit.encoder.columns[index], readings[index]) for index in dropped]
     progress = ProgressBar(verbose)
     try:
         with one_thread():
-            found = harms(scaled, columns, partitions, lambda done, total: progress.report("audit", done, total))
+            found = harms(scaled, coarse, partitions, lambda done, total: progress.report("audit", done, total))
     finally:
         progress.close()
     return _audit(fit, rows, found, partitions, dropped)
 
 
-def _audit(fit: Fit, rows: GivenScores, found: Any, partitions: Sequence[Partition], dropped: Sequence[int]) -> Audit:
+def _audit(
+    fit: Fit,
+    rows: GivenScores,
+    found: dict[int, list[SubgroupHarm]],
+    partitions: Sequence[Partition],
+    dropped: Sequence[int],
+) -> Audit:
     """Return what was found as plain data."""
     names = fit.encoder.names
-    checks = checks_of(
-        partitions,
-        rows.weights,
-        rows.family.mean(rows.scores),
-        rows.target,
-        rows.losses,
-        fit.task == "classification",
-    )
+    means, has_classes = rows.family.mean(rows.scores), fit.task == "classification"
+    checks = checks_of(partitions, rows.weights, means, rows.target, rows.losses, has_classes)
     small = [
         subgroup_text(partition.name, label)
         for partition in partitions
-        for label, count in zip(partition.labels, rows_of(partition, rows.weights).tolist(), strict=True)
+        for label, count in zip(partition.labels, partition.counts(rows.weights).tolist(), strict=True)
         if 0 < count < FEWEST_ROWS
     ]
     note = () if np.all(rows.units == 1.0) else ("Losses are of y in units of its spread.",)
@@ -84,19 +262,6 @@ def _audit(fit: Fit, rows: GivenScores, found: Any, partitions: Sequence[Partiti
         untested="" if made else _obstacle(rows),
         notes=note,
     )
-
-
-def _readings(encoder: TableEncoder, X: object) -> list[Reading]:
-    """Return the columns of a table in numbers, with the missing cells of each."""
-    pairs = zip(encoder.columns, read_cells(encoder, X), strict=True)
-    return [read_column(column, cells) for column, cells in pairs]
-
-
-def _dropped(fit: Fit) -> list[int]:
-    """Return the indices of the columns that the model does not use and that are not constant."""
-    kept = set(fit.kept)
-    columns = enumerate(fit.encoder.columns)
-    return [index for index, column in columns if index not in kept and column.kind != "constant"]
 
 
 def _obstacle(rows: GivenScores) -> str:
@@ -126,3 +291,95 @@ def folds_of(rows: GivenRows, readings: Sequence[Reading], partitions: Sequence[
     folds = np.empty(key.size, dtype=np.intp)
     folds[order] = np.arange(key.size) % FOLDS
     return folds
+
+
+def harms_of(
+    names: Sequence[str], found: dict[int, list[SubgroupHarm]], partitions: Sequence[Partition], weights: Vector
+) -> tuple[Harm, ...]:
+    """Return what was found of each column and subgroup that was tested, the smallest p-value first."""
+    records: list[tuple[tuple[str, str | None, str, int], SubgroupHarm, int]] = []
+    for column, by_partition in found.items():
+        for partition, harm in zip((Partition.everyone(weights.size), *partitions), by_partition, strict=True):
+            counts = partition.counts(weights)
+            for group in np.flatnonzero(~np.isnan(harm.p_values)).tolist():
+                place = (names[column], partition.name, partition.labels[group], int(counts[group]))
+                records.append((place, harm, group))
+    corrected = holm(np.array([harm.p_values[group] for _, harm, group in records]))
+    made: list[Harm] = []
+    for (place, harm, group), p_value in zip(records, corrected.tolist(), strict=True):
+        cost, share = float(harm.cost[group]), float(harm.share[group])
+        shares = (None, None) if math.isnan(share) else (share, float(harm.share_error[group]))
+        flagged = p_value <= LEVEL and cost > ONE_SIDED * float(harm.error[group])
+        made.append(Harm(*place, cost, float(harm.error[group]), *shares, p_value, flagged))
+    return tuple(sorted(made, key=lambda harm: (harm.p_value, -harm.cost, harm.column, harm.subgroup)))
+
+
+def checks_of(
+    partitions: Sequence[Partition], weights: Vector, prediction: Matrix, outcome: Matrix, losses: Vector, classes: bool
+) -> tuple[SubgroupCheck, ...]:
+    """Return how right predictions (rows, outputs) are in all rows, then in each subgroup that has any."""
+    measures = _class_measures(prediction, outcome) if classes else {}
+    made: list[SubgroupCheck] = []
+    for partition in (Partition.everyone(weights.size), *partitions):
+        inside = partition.members(weights)
+        codes, groups = partition.codes[inside], len(partition.labels)
+
+        def means(values: Vector, inside: Any = inside, codes: Any = codes, groups: int = groups) -> tuple[Any, Any]:
+            known = ~np.isnan(values[inside])
+            return mean_and_error(values[inside][known], weights[inside][known], codes[known], groups)
+
+        counts = partition.counts(weights)
+        columns = range(outcome.shape[1])
+        predicted, observed = ([means(table[:, k])[0] for k in columns] for table in (prediction, outcome))
+        gaps = [means(outcome[:, k] - prediction[:, k]) for k in columns]
+        loss, loss_error = means(losses)
+        shares = {name: means(values)[0] for name, values in measures.items()}
+        for group in np.flatnonzero(counts).tolist():
+            made.append(
+                SubgroupCheck(
+                    groups=partition.name,
+                    label=partition.labels[group],
+                    rows=int(counts[group]),
+                    mean_prediction=tuple(float(values[group]) for values in predicted),
+                    mean_outcome=tuple(float(values[group]) for values in observed),
+                    gap=tuple(float(gap[group]) for gap, _ in gaps),
+                    gap_error=tuple(float(error[group]) for _, error in gaps),
+                    loss=float(loss[group]),
+                    loss_error=float(loss_error[group]),
+                    **{name: _number(values[group]) for name, values in shares.items()},
+                )
+            )
+    return tuple(made)
+
+
+def _class_measures(prediction: Matrix, outcome: Matrix) -> dict[str, Vector]:
+    """Return for each row whether its class is right, and of two classes which error it is; NaN where it is neither."""
+    if prediction.shape[1] > 1:
+        is_one_of_many = bool(np.allclose(outcome.sum(axis=1), 1.0))
+        if is_one_of_many:
+            return {"accuracy": (prediction.argmax(axis=1) == outcome.argmax(axis=1)).astype(np.float64)}
+        return {"accuracy": ((prediction > 0.5) == (outcome > 0.5)).mean(axis=1)}
+    said, was = prediction[:, 0] > 0.5, outcome[:, 0] > 0.5
+    return {
+        "accuracy": (said == was).astype(np.float64),
+        "false_positive": np.where(was, np.nan, said),
+        "false_negative": np.where(was, 1.0 - said, np.nan),
+    }
+
+
+def _distance(check: SubgroupCheck) -> float:
+    """Return the largest gap in standard errors; 0 where those are not known."""
+    pairs = zip(check.gap, check.gap_error, strict=True)
+    return max((abs(gap) / error for gap, error in pairs if error > 0), default=0.0)
+
+
+def _number(value: float) -> float | None:
+    return None if math.isnan(value) else float(value)
+
+
+def _several(values: Numbers) -> str:
+    return " / ".join(number_text(value, 4) for value in values)
+
+
+def _percent(share: float, error: float | None) -> str:
+    return f"{number_text(100 * share, 3)} % ± {number_text(None if error is None else 100 * error, 2)} %"

@@ -19,9 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtr
 
-from sparsenam.audit.subgroups import NOWHERE, BinnedColumn, Codes, Partition
+from sparsenam.audit.subgroups import BinnedColumn, Codes, Partition, mean_and_error
 from sparsenam.families import Family, best_intercept
-from sparsenam.model.residuals import is_of_classes
+from sparsenam.uncertainty.reliability import is_of_classes
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -105,7 +105,7 @@ def harms(
     report: Callable[[int, int], None],
 ) -> dict[int, list[SubgroupHarm]]:
     """Return for each column, by its index, what it would have given to all rows first, then to each partition."""
-    everyone = Partition("", None, ("",), np.zeros(len(rows.weights), dtype=np.intp))
+    everyone = Partition.everyone(len(rows.weights))
     losses = rows.family.loss(rows.scores, rows.target)
     constant = rows.family.best_constant(rows.target, rows.weights)
     explained = rows.family.loss(np.broadcast_to(constant, rows.scores.shape), rows.target) - losses
@@ -159,7 +159,7 @@ class _Curves:
     @classmethod
     def of(cls, rows: AuditRows, column: BinnedColumn, partition: Partition) -> _Curves:
         """Lay the functions of a column's bins out in each subgroup, of unit size by the curvatures of its rows."""
-        member = np.flatnonzero((partition.codes != NOWHERE) & (rows.weights > 0))
+        member = partition.members(rows.weights)
         shape = (len(partition.labels), column.bins)
         codes, bins, weights = partition.codes[member], column.codes[member], rows.weights[member][:, None]
         cells = codes * column.bins + bins
@@ -317,14 +317,3 @@ def _levels(sizes: Matrix) -> Array:
     contrasts = np.where((sizes > 0)[:, None, :] & (sizes < totals)[:, None, :], contrasts, 0.0)
     constant = np.broadcast_to(1.0 / np.sqrt(totals), sizes.shape)
     return np.concatenate([constant[:, :, None], contrasts], axis=2)
-
-
-def mean_and_error(values: Vector, weights: Vector, codes: Codes, groups: int) -> tuple[Vector, Vector]:
-    """Return the weighted mean of the rows of each group and its standard error, each (groups,); NaN without rows."""
-    total = np.bincount(codes, weights, minlength=groups)
-    count = np.bincount(codes, weights > 0, minlength=groups)
-    nothing = np.full(groups, np.nan)
-    mean = np.divide(np.bincount(codes, weights * values, minlength=groups), total, out=nothing.copy(), where=total > 0)
-    squares = np.bincount(codes, (weights * (values - mean[codes])) ** 2, minlength=groups)
-    scale = np.divide(count, count - 1.0, out=nothing.copy(), where=count > 1)
-    return mean, np.sqrt(squares * scale) / np.where(total > 0, total, 1.0)

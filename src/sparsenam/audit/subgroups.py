@@ -17,6 +17,7 @@ from sparsenam.tables.columns import Column, Reading, fit_column, read_column
 from sparsenam.tables.encoder import LEVELS, column_index
 from sparsenam.tables.frame import read_series, read_table
 from sparsenam.tables.text import date_key, listed
+from sparsenam.text import number_text
 
 Vector = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -24,19 +25,52 @@ FIFTHS, TENTHS = 5, 10
 DIGITS = (4, 6, 9, 17)  # of the ends of a part
 NOWHERE = -1  # code of a row that is in no subgroup
 MISSING = "(missing)"
+ROUNDING = 1e-9  # of a standard error
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Partition:
     """Disjoint subgroups of the rows: ``codes`` (rows,) into ``labels``, -1 for rows that are in none of them.
 
-    ``column`` is the index of the column that it is made of, None for labels that were given.
+    ``column`` is the index of the column that it is made of, None for labels that were given; ``name`` is None where
+    all rows are one subgroup.
     """
 
-    name: str
+    name: str | None
     column: int | None
     labels: tuple[str, ...]
     codes: Codes
+
+    @classmethod
+    def everyone(cls, rows: int) -> Partition:
+        """Return the partition of which all rows are the only subgroup."""
+        return cls(None, None, ("",), np.zeros(rows, dtype=np.intp))
+
+    def members(self, weights: Vector) -> Codes:
+        """Return the indices of the rows that are in a subgroup, rows of weight 0 aside."""
+        return np.flatnonzero((self.codes != NOWHERE) & (weights > 0))
+
+    def counts(self, weights: Vector) -> Codes:
+        """Return how many rows each subgroup has, shape (groups,), rows of weight 0 aside."""
+        return np.bincount(self.codes[self.members(weights)], minlength=len(self.labels))
+
+
+class OfSubgroup:
+    """A result of one subgroup: ``label`` among those that ``groups`` makes, a column or given labels; None of all."""
+
+    __slots__ = ()
+    groups: str | None
+    label: str
+
+    @property
+    def subgroup(self) -> str:
+        """The subgroup in words."""
+        return subgroup_text(self.groups, self.label)
+
+
+def subgroup_text(groups: str | None, label: str) -> str:
+    """Return a subgroup in words."""
+    return "all rows" if groups is None else f"{groups} = {label}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -179,3 +213,20 @@ def _interval_texts(values: Vector, codes: Codes, parts: int, is_date: bool) -> 
         if len({end for pair in written for end in set(pair)}) == sum(len(set(pair)) for pair in written):
             break
     return labels
+
+
+def mean_and_error(values: Vector, weights: Vector, codes: Codes, groups: int) -> tuple[Vector, Vector]:
+    """Return the weighted mean of the rows of each group and its standard error, each (groups,); NaN without rows."""
+    total = np.bincount(codes, weights, minlength=groups)
+    count = np.bincount(codes, weights > 0, minlength=groups)
+    nothing = np.full(groups, np.nan)
+    mean = np.divide(np.bincount(codes, weights * values, minlength=groups), total, out=nothing.copy(), where=total > 0)
+    squares = np.bincount(codes, (weights * (values - mean[codes])) ** 2, minlength=groups)
+    scale = np.divide(count, count - 1.0, out=nothing.copy(), where=count > 1)
+    return mean, np.sqrt(squares * scale) / np.where(total > 0, total, 1.0)
+
+
+def with_error(value: float, error: float) -> str:
+    """Return a number and its standard error as text; a number that is nothing but rounding is 0."""
+    value = 0.0 if abs(value) <= ROUNDING * error else value
+    return f"{number_text(value, 3)} ± {number_text(error, 2)}"

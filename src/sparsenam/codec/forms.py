@@ -229,7 +229,7 @@ class RecordForm(Form):
         needed = self.needed if reader.brief else self.known
         if not needed <= set(given) <= self.known:
             odd = sorted(map(str, (needed - set(given)) | (set(given) - self.known)))
-            raise DamageError(f"the fields of {self.kind.__name__}", value, f"others, as to {', '.join(odd[:5])}")
+            raise DamageError(f"the fields of {self.kind.__name__}", given, f"others, as to {', '.join(odd[:5])}")
         found: dict[str, Any] = {}
         for name, form in self.forms.items():
             if name in given or name in self.arrays:

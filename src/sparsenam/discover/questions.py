@@ -20,7 +20,7 @@ from sparsenam.discover.alternatives import Alternatives, alternatives_of
 from sparsenam.discover.stability import Stability, stability_of
 from sparsenam.errors import ConstantColumnWarning, InputError, check_number, describe
 from sparsenam.fit.value import Fit
-from sparsenam.fitting.plan import Plan, Rows, convex_task, plan_of, splitter
+from sparsenam.fitting.plan import FitInput, Plan, convex_task, plan_of, splitter
 from sparsenam.fitting.problem import FitProblem, Mask, Vector
 from sparsenam.model import AdditiveModel
 from sparsenam.penalties import NeedsFirstFit
@@ -40,7 +40,7 @@ FEWEST_TO_JUDGE = 20  # from which rows held out tell sets of columns apart: fiv
 class Question:
     """The rows and the plan with which a fit is asked about again."""
 
-    rows: Rows
+    rows: FitInput
     plan: Plan
 
     def problem(self, sample: Sample) -> FitProblem:
@@ -72,7 +72,7 @@ def question_of(
     weights = fit.response.row_weights(given.target, given.weights, fit.settings.get("class_weight"))
     stratum = given.target.argmax(axis=1) if family.couples_outputs else None
     sample = plan.sample(encoder, given.terms, given.target, weights, units)
-    return Question(Rows(encoder, sample, groups=groups, stratum=stratum), plan)
+    return Question(FitInput(encoder, sample, groups=groups, stratum=stratum), plan)
 
 
 @contextmanager

@@ -21,7 +21,7 @@ from sparsenam.errors import LARGEST, LEAST, ChoiceWarning, InputError, check_nu
 from sparsenam.estimators.fitted import FittedModel
 from sparsenam.families import Family
 from sparsenam.fitting.pairs import Heredity, Pairs
-from sparsenam.fitting.plan import Plan, Rows, plan_of
+from sparsenam.fitting.plan import FitInput, Plan, plan_of
 from sparsenam.fitting.settings import DEFAULT_FOLDS, Alpha, WeightMeaning
 from sparsenam.fitting.strategies import FeatureKind
 from sparsenam.penalties import Penalty
@@ -88,7 +88,7 @@ class AdditiveEstimator(FittedModel, ABC):
         """Check the parameters and return the plan that they ask for; without a family, Cox's model."""
         return plan_of(type(self).__name__, self.get_params(deep=False), family)
 
-    def _fit_by(self, plan: Plan, rows: Rows, respond: Respond, surroundings: Surroundings) -> Self:
+    def _fit_by(self, plan: Plan, rows: FitInput, respond: Respond, surroundings: Surroundings) -> Self:
         """Run the pipeline on some rows; nothing of the estimator changes before it has come to its end."""
         if rows.groups is not None and plan.settings.alpha != "auto":
             got, remedy = f"{plan.settings.alpha}", "leave groups out"

@@ -38,7 +38,7 @@ from sparsenam.families import Binomial, Family, Multilabel, Multinomial, as_fam
 from sparsenam.fit import ClassResponse
 from sparsenam.fit.response import Classes, class_weights
 from sparsenam.fitting.all_rows import LargeTable
-from sparsenam.fitting.plan import Rows
+from sparsenam.fitting.plan import FitInput
 from sparsenam.tables import check_target_not_inside
 from sparsenam.tables.encoder import ColumnName
 from sparsenam.uncertainty.intervals import Matrix, calibrated_proba, predict_set
@@ -121,7 +121,7 @@ class AdditiveClassifier(ClassifierMixin, AdditiveEstimator):
         if given.blocks is not None:
             by_class = np.array([factors[target.argmax(axis=1) == code][0] for code in range(classes.size)])
             table = LargeTable(given.blocks, ClassTarget(classes, by_class, family.response == "binary"))
-        rows = Rows(encoder, sample, name_of(y, encoder.names), groups, stratum, table)
+        rows = FitInput(encoder, sample, name_of(y, encoder.names), groups, stratum, table)
         return self._fit_by(plan, rows, lambda *_: ClassResponse(classes), surroundings)
 
     def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:

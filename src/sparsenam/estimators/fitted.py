@@ -15,8 +15,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.feature_selection import SelectorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from sparsenam.audit.audit import audit
-from sparsenam.audit.results import Audit
+from sparsenam.audit.audit import Audit, audit
 from sparsenam.discover.alternatives import Alternatives
 from sparsenam.discover.questions import find_alternatives, measure_stability, question_of
 from sparsenam.discover.stability import Stability
@@ -24,7 +23,6 @@ from sparsenam.errors import InputError, check_whole, describe
 from sparsenam.estimators.attributes import FromFit, known_history, names_in
 from sparsenam.estimators.selecting import kept_table
 from sparsenam.explain import Explanation, LocalExplanation, explain, explain_rows
-from sparsenam.explain.report.notebook import at_a_glance, kept_in_words
 from sparsenam.export import ModelFileError, save_fit
 from sparsenam.export.exporting import write_export
 from sparsenam.export.of_fit import export_difference, portable
@@ -34,7 +32,7 @@ from sparsenam.fit.editing import Editor, EditSession, edit_session, undone
 from sparsenam.model.column_edits import Knots, Place
 from sparsenam.model.editing import Direction, EditKind
 from sparsenam.tables.encoder import ColumnName
-from sparsenam.uncertainty.effect_bands import BandScale, EffectBands, effect_bands
+from sparsenam.uncertainty.bands import BandScale, EffectBands, effect_bands
 from sparsenam.uncertainty.intervals import calibrate, uncertainty
 from sparsenam.uncertainty.results import Uncertainty
 
@@ -462,6 +460,8 @@ class FittedModel(SelectorMixin, BaseEstimator):
     @property
     def _repr_html_(self) -> Callable[[], str]:
         """What notebooks show: scikit-learn's view of the settings, and below it what a fitted model kept."""
+        from sparsenam.explain.report.notebook import at_a_glance  # a page, which few who predict ever show
+
         drawn: Callable[[], str] = super()._repr_html_
         return lambda: drawn() + (at_a_glance(self.explain()) if self.__sklearn_is_fitted__() else "")
 
@@ -470,6 +470,8 @@ class FittedModel(SelectorMixin, BaseEstimator):
         shown: dict[str, str] = super()._repr_mimebundle_(**kwargs)
         if not self.__sklearn_is_fitted__():
             return shown
+        from sparsenam.explain.report.notebook import at_a_glance, kept_in_words
+
         made = self.explain()
         shown["text/plain"] += f"\n{kept_in_words(made)}"
         if "text/html" in shown:
@@ -506,4 +508,5 @@ class FittedModel(SelectorMixin, BaseEstimator):
         return self._session
 
     def _editor(self, kind: EditKind, reason: str, who: str | None) -> Editor:
-        return Editor(self.fit_, self._require_session(kind), kind, reason, who)
+        session = self._require_session(kind)
+        return Editor(self.fit_, session, kind, reason, who)

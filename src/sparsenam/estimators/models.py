@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from sparsenam.audit import compare as comparing
-from sparsenam.audit.comparison import Comparison
+from sparsenam.audit.compare import Comparison
 from sparsenam.errors import InputError, describe
 from sparsenam.estimators.base import AdditiveEstimator
 from sparsenam.estimators.classification import RandomFeatureSNAMClassifier, SNAMClassifier
@@ -17,9 +17,7 @@ from sparsenam.estimators.regression import RandomFeatureSNAMRegressor, SNAMRegr
 from sparsenam.estimators.survival import SNAMSurvival
 from sparsenam.export import load_fit
 from sparsenam.export.container import refused
-from sparsenam.selection import FDR, Best, Compact, OneSE
 from sparsenam.text import Task
-from sparsenam.training import Network
 
 TASKS: dict[type[AdditiveEstimator], Task] = {
     SNAMRegressor: "regression",
@@ -77,8 +75,7 @@ def compare(
 def load_model(path: str | PathLike[str]) -> AdditiveEstimator:
     """Return the fitted estimator that its ``save`` wrote into a file."""
     kinds = {kind.__name__: kind for kind in TASKS}
-    parameters: dict[str, type[Any]] = {kind.__name__: kind for kind in (Network, Compact, OneSE, Best, FDR)}
-    fit = load_fit(path, {kind.__name__: task for kind, task in TASKS.items()}, parameters)
+    fit = load_fit(path, {kind.__name__: task for kind, task in TASKS.items()})
     try:
         estimator = kinds[fit.estimator](**fit.settings)
     except TypeError as error:

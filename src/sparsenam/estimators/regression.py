@@ -23,19 +23,19 @@ from sparsenam.estimators.base import (
     require_target,
 )
 from sparsenam.estimators.rows import NumberTarget, TableRequest, given_table, name_of
-from sparsenam.families import CustomLoss, Family, as_family
+from sparsenam.families import FAMILIES, CustomLoss, Family, as_family
 from sparsenam.fit import NumberResponse
 from sparsenam.fit.response import check_exposure, check_target, require_rates
 from sparsenam.fitting.all_rows import LargeTable
-from sparsenam.fitting.plan import Rows
-from sparsenam.model.residuals import Scale
+from sparsenam.fitting.plan import FitInput
 from sparsenam.tables import check_target_not_inside
 from sparsenam.tables.blocks import MemoryBlocks
 from sparsenam.tables.encoder import ColumnName
 from sparsenam.uncertainty.intervals import predict_interval
+from sparsenam.uncertainty.residuals import Scale
 from sparsenam.uncertainty.results import PredictionIntervals
 
-REGRESSION_FAMILIES = ("gaussian", "poisson", "gamma", "tweedie", "negative_binomial", "quantile", "huber")
+REGRESSION_FAMILIES = tuple(name for name, kind in FAMILIES.items() if kind.response in ("number", "count", "amount"))
 
 
 class AdditiveRegressor(RegressorMixin, AdditiveEstimator):
@@ -106,7 +106,7 @@ class AdditiveRegressor(RegressorMixin, AdditiveEstimator):
         weights = check_weights(given.weights, terms)
         sample = plan.sample(encoder, terms, target.reshape(len(target), -1), weights, units)
         table = None if given.blocks is None else LargeTable(given.blocks, NumberTarget(check_target, family))
-        rows = Rows(encoder, sample, name_of(y, encoder.names), groups, None, table)
+        rows = FitInput(encoder, sample, name_of(y, encoder.names), groups, None, table)
         return self._fit_by(plan, rows, lambda *_: NumberResponse(target.ndim == 1), surroundings)
 
     def predict(self, X: ArrayLike, exposure: ArrayLike | None = None) -> NDArray[np.float64]:

@@ -16,7 +16,7 @@ from sparsenam.estimators.base import AdditiveEstimator, SNAMParameters, Surroun
 from sparsenam.estimators.rows import require_in_memory
 from sparsenam.fit import SurvivalResponse
 from sparsenam.fitting.cox import CoxProblem
-from sparsenam.fitting.plan import Rows
+from sparsenam.fitting.plan import FitInput
 from sparsenam.fitting.problem import FitProblem
 from sparsenam.fitting.settings import require_one_thread
 from sparsenam.model import AdditiveModel
@@ -57,7 +57,7 @@ class AdditiveSurvival(AdditiveEstimator):
             assert isinstance(problem, CoxProblem)
             return SurvivalResponse(*problem.baseline(model), ties)
 
-        rows = Rows(encoder, sample, groups=groups, stratum=target[:, 0])
+        rows = FitInput(encoder, sample, groups=groups, stratum=target[:, 0])
         return self._fit_by(plan, rows, respond, surroundings)
 
     def predict(self, X: ArrayLike) -> NDArray[np.float64]:

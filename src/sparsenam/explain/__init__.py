@@ -1,7 +1,7 @@
 """Explain: what a model does, as plain data, and drawings of it."""
 
-from sparsenam.audit.comparison import Comparison, CurveChange, PredictionChange
-from sparsenam.audit.results import Audit, Harm, SubgroupCheck
+from sparsenam.audit.audit import Audit, Harm, SubgroupCheck
+from sparsenam.audit.compare import Comparison, CurveChange, PredictionChange
 from sparsenam.discover.alternatives import Alternatives, OtherModel
 from sparsenam.discover.discoveries import Discoveries
 from sparsenam.discover.stability import Replacement, Stability

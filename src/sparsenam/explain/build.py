@@ -25,13 +25,13 @@ from sparsenam.fit.summary import (
     summarize_data,
 )
 from sparsenam.model import AdditiveModel, keep_terms
-from sparsenam.model.bands import TermBand
 from sparsenam.penalties import as_penalty
 from sparsenam.plain import numbers, rows_of_numbers
 from sparsenam.tables import Term
 from sparsenam.tables.notes import far_values_note
 from sparsenam.text import count_text
 from sparsenam.training import Network
+from sparsenam.uncertainty.bands import TermBand
 
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sparsenam.codec import to_plain
-from sparsenam.model.residuals import OrderStatistics, Residuals
+from sparsenam.uncertainty.residuals import OrderStatistics, Residuals
 
 Vector = NDArray[np.float64]
 BINS = 10  # of equally many rows

@@ -20,11 +20,8 @@ from sparsenam.fit import ClassResponse, Fit, NumberResponse, SurvivalResponse
 from sparsenam.fit.summary import ColumnSummary, kept_columns
 from sparsenam.model import AdditiveModel
 from sparsenam.model.additive import SubNetworks
-from sparsenam.model.bands import LEVELS, Bands
 from sparsenam.model.editing import Edit, applied, column_curves, terms_of
 from sparsenam.model.pairs import PairFunction
-from sparsenam.model.reliability import Reliability
-from sparsenam.model.residuals import ErrorTables, OrderStatistics, Residuals
 from sparsenam.networks import ACTIVATION_NAMES, MLPBank
 from sparsenam.penalties import as_penalty
 from sparsenam.selection import RULES
@@ -34,6 +31,9 @@ from sparsenam.tables.cells import FIRST_DAY, LAST_DAY
 from sparsenam.tables.columns import Column
 from sparsenam.text import Task
 from sparsenam.training import Network
+from sparsenam.uncertainty.bands import LEVELS, Bands
+from sparsenam.uncertainty.reliability import Reliability
+from sparsenam.uncertainty.residuals import ErrorTables, OrderStatistics, Residuals
 
 JOINED = " + "  # the names of columns that are kept or dropped as one
 LEAST_ALPHA = 1e-100  # above 0: alphas are drawn on a logarithmic axis

@@ -15,7 +15,7 @@ from sparsenam.container import Tensors, compact_json, parse_object
 from sparsenam.errors import InputError, RefusalError, describe, require
 from sparsenam.export.checks import check_fit, check_settings
 from sparsenam.export.container import ModelFileError, ModelFileWarning, read_container, refused, write_container
-from sparsenam.export.settings import ParameterClasses, pack_parameters, unpack_parameters
+from sparsenam.export.settings import pack_parameters, unpack_parameters
 from sparsenam.families import FAMILIES
 from sparsenam.families.base import is_known_family
 from sparsenam.fit import Fit
@@ -82,7 +82,7 @@ def _check_readable(document: dict[str, Any], tensors: Tensors, task: Task) -> N
         raise ModelFileError(describe("model to save", expected, str(error), remedy)) from error
 
 
-def load_fit(path: str | PathLike[str], tasks: Mapping[str, Task], parameters: ParameterClasses) -> Fit:
+def load_fit(path: str | PathLike[str], tasks: Mapping[str, Task]) -> Fit:
     """Return the fit that was saved.
 
     Parameters
@@ -91,8 +91,6 @@ def load_fit(path: str | PathLike[str], tasks: Mapping[str, Task], parameters: P
         The file.
     tasks
         The estimators that a file may name, and what each predicts.
-    parameters
-        The classes of objects that settings may hold, such as ``{"Network": Network}``.
 
     Raises
     ------
@@ -103,7 +101,7 @@ def load_fit(path: str | PathLike[str], tasks: Mapping[str, Task], parameters: P
     _check_schema(path, document.get("schema"))
     try:
         head, fit = _read(document, tensors, tasks)
-        settings = unpack_parameters(fit.settings, parameters)
+        settings = unpack_parameters(fit.settings)
         check_settings(settings, fit.encoder, cast("StoredCurve | None", fit.curve))
     except RefusalError as error:
         raise refused(path, str(error)) from error

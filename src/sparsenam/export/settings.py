@@ -15,12 +15,13 @@ from sparsenam import codec
 from sparsenam.codec import to_plain
 from sparsenam.errors import InputError, RefusalError, require
 from sparsenam.families import Family
-from sparsenam.families.base import StoredFamily, family_record, is_known_family
-
-ParameterClasses = Mapping[str, type]
+from sparsenam.families.base import FamilyRecord, family_record, is_known_family, read_family
+from sparsenam.selection import FDR, Best, Compact, OneSE
+from sparsenam.training import Network
 
 OBJECT = {"class", "parameters"}
-PARAMETER_CLASSES = ("Network", "Compact", "OneSE", "Best", "FDR")  # objects of plain parameters that settings may hold
+# the classes of objects of plain parameters that settings may hold, by name
+PARAMETER_CLASSES: dict[str, type[Any]] = {kind.__name__: kind for kind in (Network, Compact, OneSE, Best, FDR)}
 
 
 class NotPlainError(TypeError):
@@ -48,8 +49,8 @@ def pack_parameters(parameters: Mapping[str, object], prefix: str = "") -> tuple
     return packed, left_out
 
 
-def unpack_parameters(data: Any, classes: ParameterClasses) -> dict[str, Any]:
-    """Return the parameters that `pack_parameters` wrote; ``classes`` are those that a file may name."""
+def unpack_parameters(data: Any) -> dict[str, Any]:
+    """Return the parameters that `pack_parameters` wrote."""
     require(isinstance(data, dict), "damaged settings")
     parameters: dict[str, Any] = {}
     for name, value in cast("dict[str, Any]", data).items():
@@ -59,10 +60,10 @@ def unpack_parameters(data: Any, classes: ParameterClasses) -> dict[str, Any]:
             continue
         require(isinstance(content, dict) and set(cast("dict[str, Any]", content)) == OBJECT, "damaged settings")
         record = cast("dict[str, Any]", content)
-        known = isinstance(record["class"], str) and record["class"] in classes
+        known = isinstance(record["class"], str) and record["class"] in PARAMETER_CLASSES
         require(known, f"a setting of the unknown class {str(record['class'])[:40]!r}")
         try:
-            parameters[name] = classes[record["class"]](**unpack_parameters(record["parameters"], classes))
+            parameters[name] = PARAMETER_CLASSES[record["class"]](**unpack_parameters(record["parameters"]))
         except (InputError, TypeError) as error:
             raise RefusalError(f"a setting that cannot be ({str(error)[:80]})") from error
     return parameters
@@ -109,7 +110,7 @@ def unpack(value: Any) -> Any:
     if kind == "mapping" and isinstance(content, list):
         return _mapping(cast("list[Any]", content))
     if kind == "family":
-        return codec.unpack(StoredFamily, content)
+        return read_family(codec.unpack(FamilyRecord, content))
     raise RefusalError(f"a setting of an unknown kind, {kind[:40]!r}")
 
 
@@ -124,8 +125,7 @@ def _mapping(pairs: list[Any]) -> dict[Any, Any]:
 
 
 def _is_parameter_object(value: object) -> bool:
-    kind = type(value)
-    return kind.__name__ in PARAMETER_CLASSES and kind.__module__.partition(".")[0] == "sparsenam"
+    return PARAMETER_CLASSES.get(type(value).__name__) is type(value)
 
 
 def _parameters_of(value: object) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, TypeVar, cast
 
 import numpy as np
@@ -327,7 +327,7 @@ def mean_bends(family: Family, scores: Matrix, target: Matrix, weights: Vector) 
 
 # Families by name, where each module of this room registers its classes; given by name, those in `ESTIMATING` estimate
 # a parameter from a first fit.
-FAMILIES: dict[str, Callable[[], Family]] = {}
+FAMILIES: dict[str, type[Family]] = {}
 ESTIMATING: dict[str, Callable[[], Family]] = {}
 METHODS = ("loss", "gradient", "hessian_diagonal", "conjugate", "mean", "best_constant")
 ATTRIBUTES = (*Family.__annotations__, "first_family", "estimated")
@@ -354,14 +354,6 @@ def as_family(family: str | Family | CustomLoss, allowed: tuple[str, ...], *, es
     return (ESTIMATING if estimates and family in ESTIMATING else FAMILIES)[family]()
 
 
-PARAMETERS: dict[str, tuple[str, ...]] = {
-    "tweedie": ("power",),
-    "negative_binomial": ("overdispersion",),
-    "quantile": ("level", "smoothing"),
-    "huber": ("width", "scale"),
-}
-
-
 @dataclass(frozen=True, slots=True)
 class FamilyRecord:
     """Name and parameters of a family."""
@@ -377,7 +369,7 @@ def is_known_family(value: object) -> bool:
 
 def family_record(family: Family) -> FamilyRecord:
     """Return name and parameters of a family of this library."""
-    values = {name: getattr(family, name) for name in PARAMETERS.get(family.name, ())}
+    values = {name: getattr(family, name) for name in _parameters(type(family))}
     return FamilyRecord(family.name, {name: v if v == "auto" else float(v) for name, v in values.items()})
 
 
@@ -385,9 +377,15 @@ def read_family(record: FamilyRecord) -> Family:
     """Return the family of a record; it checks its parameters."""
     if record.name not in FAMILIES:
         raise RefusalError(f"the unknown family {record.name[:40]!r}")
-    if set(record.parameters) != set(PARAMETERS.get(record.name, ())):
+    if set(record.parameters) != set(_parameters(FAMILIES[record.name])):
         raise RefusalError("a family of other parameters")
     return FAMILIES[record.name](**record.parameters)
+
+
+def _parameters(kind: type[Family]) -> list[str]:
+    """Return the names of the parameters that a family is made with."""
+    assert is_dataclass(kind)
+    return [field.name for field in fields(kind) if field.init]
 
 
 StoredFamily = Annotated[Family, Via(FamilyRecord, family_record, read_family)]

@@ -190,7 +190,7 @@ def _numbers(method: Callable[..., object], scores: Matrix, target: Matrix, wher
         remedy = "use array_api_compat.array_namespace(scores) for functions"
         raise InputError(describe(where, expected, got, remedy)) from error
     if not isinstance(found, np.ndarray):
-        got = type(cast(object, found)).__name__
+        got = type(found).__name__
         raise InputError(describe(where, "an array for arrays", got, "convert nothing"))
     numbers = cast(Matrix, found).astype(np.float64)
     if numbers.shape != scores.shape:

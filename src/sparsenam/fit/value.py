@@ -19,14 +19,14 @@ from sparsenam.errors import InputError, describe, rows_named_by
 from sparsenam.fit.response import ClassResponse, GivenRows, NumberResponse, Response, SurvivalResponse
 from sparsenam.fit.summary import TrainingSummary, interactions_of, kept_columns, reader_of
 from sparsenam.model import AdditiveModel
-from sparsenam.model.bands import Bands
 from sparsenam.model.editing import Edit
-from sparsenam.model.residuals import Residuals
 from sparsenam.selection import CVCurve, Evidence, RegularizationPath
 from sparsenam.selection.stored_curve import StoredCurve
 from sparsenam.tables import TableEncoder
 from sparsenam.text import Task, output_names, score_units
 from sparsenam.training.network import StoredHistory
+from sparsenam.uncertainty.bands import Bands
+from sparsenam.uncertainty.residuals import Residuals
 
 StoredResponse = Annotated[
     Response,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Literal, cast
 
@@ -14,10 +14,8 @@ from numpy.typing import NDArray
 from sparsenam.context import Context
 from sparsenam.convex.problem import Certificate
 from sparsenam.errors import InputError, LargePairWarning, check_word, describe
-from sparsenam.families import best_intercept
 from sparsenam.fitting.problem import FamilyProblem, FitProblem, Fitted, Indices, SmoothEvidence, Vector
-from sparsenam.model import AdditiveModel, FittedCurve
-from sparsenam.model.additive import in_units, means_of_present
+from sparsenam.model import FittedCurve, finish
 from sparsenam.model.pairs import PairFunction, purified, with_margin
 from sparsenam.selection.choose import Choice, CrossValidation
 from sparsenam.selection.curve import among
@@ -307,8 +305,8 @@ def _assembled(
     shapes = dict(held)
     parts = zip(mains, fit.mains.ramps, fit.mains.coefficients, fit.means, strict=True)
     for place, ramps, coefficients, means in parts:
-        values = np.vstack([np.zeros(outputs), np.cumsum(coefficients, axis=0)]) - means @ coefficients
-        shapes[int(place)] = FittedCurve.level_beyond(ramps.knots, values)
+        curve = ramps.curve(coefficients)
+        shapes[int(place)] = replace(curve, values=curve.values - means @ coefficients)
     pure: list[PairFunction] = []
     for places, pair in zip(pairs, fit.pairs, strict=True):
         split = purified(pair)
@@ -319,34 +317,11 @@ def _assembled(
             shapes[place] = alone if known is None else with_margin(known, knots, margin)
         pure.append(_rescaled(split.pair, prepared, places, unit))
     ordered = tuple(shapes[place] for place in range(prepared.terms.size))
-    effects = np.stack([shape(cells) for shape, cells in zip(ordered, prepared.x, strict=True)])
-    shares = prepared.weights / prepared.weights.sum()
-    offsets = means_of_present(effects, prepared.x, shares)
-    absent = np.stack([shape.absent for shape in ordered]) - offsets
-    never = ~np.isnan(prepared.x).any(axis=1)
-    absent[never] = 0.0  # nothing is known of cells that were never absent
-    raw = prepared.x * prepared.scaling.scale[:, None] + prepared.scaling.center[:, None]
-    joint = [pair.at(raw[one], raw[other]) for (one, other), pair in zip(pairs, pure, strict=True)]
-    centred = np.where(np.isnan(prepared.x)[:, :, None], absent[:, None], effects - offsets[:, None])
-    total = centred.sum(axis=0) + np.sum(joint, axis=0) / unit
-    base = best_intercept(problem.family, total, prepared.target, prepared.weights, intercept + offsets.sum(axis=0))
-    model = AdditiveModel(
-        family=problem.family,
-        terms=prepared.terms,
-        n_terms=prepared.n_terms,
-        functions=in_units(ordered, prepared.scaling, offsets, unit, absent),
-        intercept=prepared.target_scaling.center + unit * base + np.log(prepared.exposure_unit),
-        pairs=tuple(pure),
-    )
-    squares = np.einsum("jik,jik,i->j", centred, centred, shares)
-    for places, effect in zip(pairs, joint, strict=True):
-        squares[list(places)] += float(np.einsum("ik,ik,i->", effect / unit, effect / unit, shares))
-    norms = np.zeros(prepared.n_terms)
-    norms[prepared.terms] = np.sqrt(squares)
+    finished = finish(prepared, problem.family, ordered, intercept, pairs=pure)
     offset = np.zeros((prepared.weights.size, outputs))
     offset[prepared.weights > 0] = fit.offset
     evidence = SmoothEvidence(problem, fit.mains, mains, offset, fit.spreads)
-    return Fitted(model, norms, smooth=evidence, freedom=fit.freedom)
+    return Fitted(finished.model, finished.norms(), smooth=evidence, freedom=fit.freedom)
 
 
 def _rescaled(pair: PairFunction, prepared: PreparedSample, places: tuple[int, int], unit: Vector) -> PairFunction:

@@ -74,7 +74,7 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Rows:
+class FitInput:
     """What a fit is given: a sample as encoded, and what is known of its rows.
 
     ``target`` is the name of y. ``groups`` (rows,) are for splitters that need them, ``stratum`` (rows,) for those that
@@ -152,7 +152,7 @@ def _check_free_columns(problem: FitProblem, plan: Plan) -> None:
         raise InputError(describe("max_features", expected, got, "allow more"))
 
 
-def splitter(plan: Plan, given_rows: Rows, context: Context) -> Callable[[FitProblem], CrossValidation]:
+def splitter(plan: Plan, given_rows: FitInput, context: Context) -> Callable[[FitProblem], CrossValidation]:
     """Return the function from a problem to its cross-validation; folds are made where they are needed."""
     stratum, given, groups = given_rows.stratum, plan.settings.cv, given_rows.groups
     stratum = given_rows.sample.target[:, 0] if stratum is None else stratum

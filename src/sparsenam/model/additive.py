@@ -265,12 +265,19 @@ class Finished:
 
 
 def finish(
-    prepared: PreparedSample, family: Family, functions: Functions, intercept: Vector, *, filled: bool = False
+    prepared: PreparedSample,
+    family: Family,
+    functions: Functions,
+    intercept: Vector,
+    *,
+    filled: bool = False,
+    pairs: Sequence[PairFunction] = (),
 ) -> Finished:
     """Return the model with centred effects and the best intercept for them.
 
-    ``functions`` are those of all scaled terms of ``prepared``. ``filled`` says that the training put the mean, 0, into
-    absent cells; otherwise they add nothing.
+    ``functions`` are those of all scaled terms of ``prepared``, ``pairs`` joint effects in the units of the table.
+    ``filled`` says that the training put the mean, 0, into absent cells. Otherwise they add nothing, unless there are
+    pairs, whose margins say what absent cells add; of cells that were never absent nothing is known.
     """
     x, unit = prepared.x, prepared.target_scaling.scale
     outputs = effects_of(functions, np.where(np.isnan(x), 0.0, x) if np.isnan(x).any() else x, intercept.size)
@@ -280,17 +287,26 @@ def finish(
     absent = np.zeros_like(offsets)
     if filled and len(x):
         absent = effects_of(functions, np.zeros((len(x), 1)), intercept.size)[:, 0] - offsets
+    elif pairs and not isinstance(functions, SubNetworks):
+        own = np.stack([curve.absent for curve in functions]) - offsets
+        absent = np.where(np.isnan(x).any(axis=1)[:, None], own, 0.0)
     fill_absent(outputs, x, absent)
-    start = intercept + offsets.sum(axis=0)
-    base = best_intercept(family, outputs.sum(axis=0), prepared.target, prepared.weights, start)
+    squares, total = np.einsum("jik,jik,i->j", outputs, outputs, shares), outputs.sum(axis=0)
+    for pair in pairs:
+        places = [int(np.flatnonzero(prepared.terms == term)[0]) for term in pair.terms]
+        cells = [x[place] * prepared.scaling.scale[place] + prepared.scaling.center[place] for place in places]
+        joint = pair.at(cells[0], cells[1]) / unit
+        squares[places] += float(np.einsum("ik,ik,i->", joint, joint, shares))
+        total += joint
+    base = best_intercept(family, total, prepared.target, prepared.weights, intercept + offsets.sum(axis=0))
     model = AdditiveModel(
         family,
         prepared.terms,
         prepared.n_terms,
         in_units(functions, prepared.scaling, offsets, unit, absent),
         intercept=prepared.target_scaling.center + unit * base + np.log(prepared.exposure_unit),
+        pairs=tuple(pairs),
     )
-    squares = np.einsum("jik,jik,i->j", outputs, outputs, shares)
     return Finished(model, np.sqrt(squares), np.einsum("jik,i->j", np.abs(outputs), shares))
 
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sparsenam.codec import Bounds, Count, Size, Via
 from sparsenam.errors import InputError, describe
-from sparsenam.selection.curve import RULES, CVCurve
+from sparsenam.selection.curve import RULES, CVCurve, Rule, RuleName
 
 COLUMNS = ("alpha", "features", "mean", "standard_error")
 CurveRow = Annotated[
@@ -34,7 +33,7 @@ class StoredCurve:
     @classmethod
     def of(cls, curve: CVCurve | StoredCurve, rule: object) -> StoredCurve:
         """Return the table of a curve, and the points that the named rules and the rule of the fit take."""
-        rules: Iterable[object] = [each for each in (*RULES, rule) if each is not None]
+        rules = cast("list[RuleName | Rule]", [each for each in (*RULES, rule) if each is not None])
         return cls(tuple(curve.table()), {rule_name(each): curve.choose(each) for each in rules})
 
     @property

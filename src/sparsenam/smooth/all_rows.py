@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Generic, TypeVar
+from typing import Annotated, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsenam.context import ArrayForm, Context, StageResult
+from sparsenam.codec import Array, Bounds, pack, unpack
+from sparsenam.context import Context, StageResult
 from sparsenam.convex.design import Ramps
 from sparsenam.convex.moments import PlacedRows
 from sparsenam.errors import require
@@ -31,6 +32,9 @@ ROUNDS, ROUNDS_REWEIGHTED = 3, 2  # sets of knots at most: with the sample's pas
 NEARLY, TINY = 1.0 + 1e-6, 1e-12  # what rounding may add to a sum
 LARGEST_SUM = 1e70  # over rows on the scale of the fit: products of four such numbers are still numbers
 
+Sums = Annotated[Vector, Array(1, -LARGEST_SUM, LARGEST_SUM)]
+SumMatrix = Annotated[Matrix, Array(2, -LARGEST_SUM, LARGEST_SUM)]
+Weights = Annotated[Vector, Array(1, 0.0, LARGEST_SUM)]
 State = TypeVar("State")
 
 
@@ -201,8 +205,8 @@ class BlockRows(Rows):
             with self.context.reading(stage):
                 return _read_sums(stored, knots.size, self.task.target.shape[1])
         sums = self.rows.sums(knot_sums, self.layout.ramps, self.context)
-        arrays = {"knots": knots, "gram": sums.gram, "sums": sums.sums, "totals": sums.totals, "squares": sums.squares}
-        self.context.keep(stage, StageResult(arrays, {}))
+        facts, arrays = pack(StoredSums(knots, sums.gram, sums.sums, sums.totals, sums.squares))
+        self.context.keep(stage, StageResult(arrays, facts))
         return sums
 
 
@@ -221,81 +225,79 @@ class NewtonSums:
     """
 
     loss: float
-    slopes: Matrix
-    lift: Vector
-    grams: NDArray[np.float64]
-    at_knots: Matrix
-    totals: Vector
-    present: Vector
+    slopes: SumMatrix
+    lift: Sums
+    grams: Annotated[NDArray[np.float64], Array(3, 0.0, LARGEST_SUM)]
+    at_knots: Annotated[Matrix, Array(2, 0.0, LARGEST_SUM)]
+    totals: Weights
+    present: Weights
 
     def __add__(self, other: NewtonSums) -> NewtonSums:
         return NewtonSums(*(getattr(self, each.name) + getattr(other, each.name) for each in fields(self)))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StoredStep:
+    """Where a fit stands in a resume file, and the knots that it belongs to."""
+
+    knots: Sums
+    coefficients: SumMatrix
+    base: Sums
+    noise: Annotated[float, Bounds(0.0, LARGEST_SUM)]
+    freedoms: tuple[Annotated[float, Bounds(0.0, LARGEST_SUM)], ...]
+    strengths: tuple[Weights, ...]
+    sums: NewtonSums
 
 
 def packed_step(reached: Reached, knots: Vector) -> StageResult:
     """Return where a fit stands, and the knots that it belongs to, as a resume file holds it."""
     point = reached.point
     assert isinstance(point, SummedPoint)
-    numbers = {
-        "knots": knots,
-        "coefficients": point.coefficients,
-        "base": point.base,
-        "noise": np.array(reached.noise),
-        "freedoms": np.array(reached.freedoms),
-    }
-    strengths = {f"strengths {index}": each for index, each in enumerate(reached.strengths)}
-    sums = {f"sums {each.name}": np.array(getattr(point.sums, each.name)) for each in fields(NewtonSums)}
-    return StageResult(numbers | strengths | sums, {})
+    strengths, freedoms = tuple(reached.strengths), tuple(reached.freedoms)
+    step = StoredStep(knots, point.coefficients, point.base, reached.noise, freedoms, strengths, point.sums)
+    facts, arrays = pack(step)
+    return StageResult(arrays, facts)
 
 
 def unpacked_step(stored: StageResult, layout: Layout, outputs: int) -> tuple[Reached, NewtonSums]:
     """Return where a resume file says that a fit stood, to the bit; raise `RefusalError` for what cannot be."""
-    kept, terms, knots = stored.arrays, len(layout.ramps), sum(each.size + 1 for each in layout.ramps)
-    parts, steps = kept["sums totals"].size, kept["freedoms"].size
-    require(parts in (1, outputs) and 1 <= steps < NEWTON_STEPS, "steps that cannot be")
-    shapes: dict[str, tuple[int | None, ...]] = {
-        "knots": (knots,),
-        "coefficients": (layout.size, outputs),
-        "base": (outputs,),
-        "sums slopes": (knots, outputs),
-        "sums lift": (outputs,),
-    }
-    above: dict[str, tuple[int | None, ...]] = {
-        "noise": (),
-        "freedoms": (steps,),
-        "sums grams": (parts, knots, knots),
-        "sums at_knots": (parts, knots),
-        "sums totals": (parts,),
-        "sums present": (knots,),
-        **{f"strengths {index}": (None,) for index in range(terms)},
-    }
-    forms = {name: ArrayForm(shape, lowest=-LARGEST_SUM, highest=LARGEST_SUM) for name, shape in shapes.items()}
-    forms |= {name: ArrayForm(shape, lowest=0.0, highest=LARGEST_SUM) for name, shape in above.items()}
-    stored.check(forms | {"sums loss": ArrayForm(())})
-    loss, *parts_of_sums = (kept[f"sums {each.name}"] for each in fields(NewtonSums))
-    strengths = [kept[f"strengths {index}"] for index in range(terms)]
+    step = unpack(StoredStep, stored.facts, stored.arrays)
+    sums, knots, parts = step.sums, sum(each.size + 1 for each in layout.ramps), step.sums.totals.size
+    require(parts in (1, outputs) and 1 <= len(step.freedoms) < NEWTON_STEPS, "steps that cannot be")
+    right = (
+        step.knots.shape == sums.present.shape == (knots,)
+        and step.coefficients.shape == (layout.size, outputs)
+        and step.base.shape == sums.lift.shape == (outputs,)
+        and sums.slopes.shape == (knots, outputs)
+        and sums.grams.shape == (parts, knots, knots)
+        and sums.at_knots.shape == (parts, knots)
+    )
+    require(right, "sums of another shape")
     blocks = zip(layout.ramps, layout.roughness, layout.jumping, strict=True)
     expected = [each.size if jumps else len(matrices) for each, matrices, jumps in blocks]
-    require([each.size for each in strengths] == expected, "strengths of other terms")
-    require(float(kept["noise"]) > 0.0 and bool((kept["sums totals"] > 0.0).all()), "sums that cannot be")
-    sums = NewtonSums(float(loss), *parts_of_sums)
-    point = SummedPoint(kept["coefficients"], kept["base"], sums.loss, sums)
-    return Reached(point, float(kept["noise"]), strengths, kept["freedoms"].tolist()), sums
+    require([each.size for each in step.strengths] == expected, "strengths of other terms")
+    require(step.noise > 0.0 and bool((sums.totals > 0.0).all()), "sums that cannot be")
+    point = SummedPoint(step.coefficients, step.base, sums.loss, sums)
+    return Reached(point, step.noise, list(step.strengths), list(step.freedoms)), sums
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StoredSums:
+    """The sums of squared loss in a resume file, and the knots that they belong to."""
+
+    knots: Sums
+    gram: SumMatrix
+    sums: SumMatrix
+    totals: Sums
+    squares: Weights
 
 
 def _read_sums(stored: StageResult, knots: int, outputs: int) -> KnotSums:
     """Return the sums that a resume file holds; raise `RefusalError` for what cannot be sums at so many knots."""
-    finite = ArrayForm(None, lowest=-LARGEST_SUM, highest=LARGEST_SUM)
-    forms = {
-        "knots": replace(finite, shape=(knots,)),
-        "gram": replace(finite, shape=(knots, knots)),
-        "sums": replace(finite, shape=(knots, 1 + outputs)),
-        "totals": replace(finite, shape=(1 + outputs,)),
-        "squares": replace(finite, shape=(outputs,), lowest=0.0),
-    }
-    stored.check(forms)
-    kept = stored.arrays
-    gram, sums, totals, squares = (kept[name] for name in ("gram", "sums", "totals", "squares"))
+    kept = unpack(StoredSums, stored.facts, stored.arrays)
+    gram, sums, totals, squares = kept.gram, kept.sums, kept.totals, kept.squares
+    right = kept.knots.shape == (knots,) and gram.shape == (knots, knots) and sums.shape == (knots, 1 + outputs)
+    require(right and totals.shape == (1 + outputs,) and squares.shape == (outputs,), "sums of another shape")
     held, total = np.diag(gram), totals[0]
     within = total > 0.0 and bool((gram >= 0.0).all() and (held <= NEARLY * total).all())
     require(within and np.allclose(gram, gram.T), "sums that cannot be")

@@ -1,9 +1,10 @@
 """Held-out scores of smooth fits on given groups: how cross-validation judges what a path point keeps.
 
-The fits are those of restricted likelihood in the design's basis: in group j the prior precision of a column of
-roughness e is (aⱼ + bⱼe)/(1 + e), and a few updates of Fellner and Schall set aⱼ, which shrinks the whole function,
-and bⱼ, which shrinks its rough part. A fit starts from the strengths that the same fold found before. All folds are
-fitted at once, on the union of their groups, with θ = 0 in those that a fold does not keep.
+The fits are those of restricted likelihood in the design's basis, under the priors of the fit that follows. The prior
+precision of a group is Σ λᵢSᵢ, with the roughness matrices of its terms' ramps in the columns of the design; updates of
+Fellner and Schall set λ. Where columns are no ramps, S₁ and S₂ are the smooth and the rough part of a function. A fit
+starts from the strengths that the same fold found before. All folds are fitted at once, on the union of their groups,
+with θ = 0 in those that a fold does not keep.
 """
 
 from __future__ import annotations
@@ -21,14 +22,16 @@ from sparsenam.convex.squared import GramCache
 from sparsenam.families import Family
 from sparsenam.families.base import dispersion
 from sparsenam.smooth.engine import FIRST_NOISE, LEAST_NOISE, LIGHTEST, ROUNDING
-from sparsenam.smooth.prior import HIGHEST, JITTER, LOWEST, fellner_schall, pulled, roughness
+from sparsenam.smooth.prior import HIGHEST, JITTER, LOWEST, WEAK, fellner_schall, pulled, roughness
 
 STEPS, MANY, STEPS_OF_MANY = 40, 160, 6  # updates of the strengths; warm starts do the rest where columns are many
 # change of the degrees of freedom, and of their share, at which the updates end. An early end makes further columns
 # look useful, as what follows starts nearer: with 0.002 noise is kept in 2 of 20 tables of counts, with 0.0005 in 1
 FEW = 5e-4
 INNER = 2  # updates more on one second-order model, which cost no pass over the rows
-WEAK = 0.05  # share of the data's information in the first prior
+# times the data's information, in the prior that a fit starts from: beside a near copy a function may become a line,
+# and updates do not lead back from the limit of λ
+STRONGEST = 1e3
 STALE = 0.1  # relative change of the curvature after which a Hessian is summed anew
 SMALL_MOVE = 0.01  # of a score, root mean square
 FLOOR = 0.06  # of the mean curvature: from a quarter on it is tried where no step is short enough, down to this
@@ -161,10 +164,12 @@ class SmoothJudge:
         """Return the prior with the strengths known so far; others get a share of the information (batches, groups)."""
         known, forms = self._strengths[np.ix_(batches, groups)], self.forms.take(groups)
         traces = np.where(forms.is_used, forms.traces, 1.0)
-        first = np.clip(WEAK * information[:, :, None] / traces, LOWEST, HIGHEST)
+        shares = information[:, :, None] / traces
+        first = np.clip(WEAK * shares, LOWEST, HIGHEST)
         kept = np.stack([np.isin(groups, support) for support in supports])
         jitter = SINGLE_JITTER if self.problem.design.dtype == np.float32 else JITTER
-        return Prior(forms, np.where(np.isnan(known), first, known), kept, jitter)
+        start = np.where(np.isnan(known), first, np.minimum(known, np.maximum(STRONGEST * shares, LOWEST)))
+        return Prior(forms, start, kept, jitter)
 
     def _remember(self, batches: Indices, groups: Indices, prior: Prior) -> None:
         known = self._strengths[np.ix_(batches, groups)]

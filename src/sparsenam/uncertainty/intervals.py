@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
@@ -19,40 +20,40 @@ from sparsenam.errors import (
     check_word,
     describe,
 )
+from sparsenam.families import Family
 from sparsenam.fit import ClassResponse, Fit, NumberResponse
 from sparsenam.fit.response import check_exposure, require_rates
-from sparsenam.fitting.residuals import few_valued
-from sparsenam.model.residuals import (
-    ErrorTables,
-    LeftOutRows,
-    Residuals,
-    Scale,
-    class_residuals,
-    interval,
-    is_of_classes,
-)
 from sparsenam.selection.curve import balanced_splits
-from sparsenam.tables import TableEncoder
 from sparsenam.tables.encoder import ColumnName, column_index
 from sparsenam.tables.frame import absent_from
 from sparsenam.tables.text import listed
+from sparsenam.uncertainty.reliability import is_of_classes
+from sparsenam.uncertainty.residuals import (
+    NEAR,
+    ErrorTables,
+    LeftOutRows,
+    Method,
+    OrderStatistics,
+    Residuals,
+    Scale,
+    few_valued,
+    predicted_mean,
+    unit_spread,
+)
 from sparsenam.uncertainty.results import (
+    LEVELS,
+    SHOWN,
     PredictionIntervals,
     PredictionSets,
     Uncertainty,
     guarantee_of,
-    uncertainty_of,
 )
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
+Array = NDArray[np.float64]
 Refit = Callable[..., Fit]
 LEAST_ROWS = 10  # new rows to calibrate with
-
-
-def uncertainty(fit: Fit) -> Uncertainty:
-    """Return how far off predictions typically are, for printing and for the report."""
-    return uncertainty_of(fit.model, fit.encoder, left_out_errors(fit, "uncertainty"))
 
 
 def calibrate(
@@ -78,23 +79,23 @@ def calibrate(
     if len(target) < LEAST_ROWS:
         got = f"{len(target)}"
         raise InputError(describe("rows of calibrate", f"at least {LEAST_ROWS}", got, "give more rows"))
-    known = fit.residuals
+    known, method = fit.residuals, cast(Method, "new rows" if cv is None else "folds")
     spread = None if known is None or known.scaled is None else known.scaled.spread
     few = few_valued(fit.encoder, rows.terms, None if groups is None else _term_of(fit, groups))
     if cv is None:
         scores = fit.model.scores(rows.terms)
         logs = None if spread is None else spread.scores(np.column_stack([rows.terms, scores[:, :1]]))
-        given = LeftOutRows(rows.terms, scores, target, rows.weights, few, units, spread, logs)
-        return _with_residuals(fit, given, "new rows")
-    check_whole("cv", cv)
-    more = {name: values for name, values in (("sample_weight", sample_weight), ("exposure", exposure))}
-    by_row = {name: np.asarray(values) for name, values in more.items() if values is not None}
-    scores, logs = _refitted(refit, X, y, by_row, target, cv)
-    if scores.shape[1] != fit.model.intercept.size:
-        remedy = "use fewer folds, or leave rows of rare classes out"
-        raise InputError(describe("cv", "every class in the rows of every refit", "a class less", remedy))
-    given = LeftOutRows(rows.terms, scores, target, rows.weights, few, units, spread, None if spread is None else logs)
-    return _with_residuals(fit, given, "folds")
+    else:
+        check_whole("cv", cv)
+        more = {"sample_weight": sample_weight, "exposure": exposure}
+        by_row = {name: np.asarray(values) for name, values in more.items() if values is not None}
+        scores, logs = _refitted(refit, X, y, by_row, target, cv)
+        if scores.shape[1] != fit.model.intercept.size:
+            remedy = "use fewer folds, or leave rows of rare classes out"
+            raise InputError(describe("cv", "every class in the rows of every refit", "a class less", remedy))
+    given = LeftOutRows(rows.terms, scores, target, rows.weights, few, units, spread, logs)
+    found = given.residuals(fit.model.family, method)
+    return replace(fit, residuals=replace(found, edits=len(fit.edits)))
 
 
 def _refitted(
@@ -117,13 +118,6 @@ def _refitted(
     for held, part in zip(places, scores, strict=True):
         found[held] = part[:, :fewest]
     return found, logs
-
-
-def _with_residuals(fit: Fit, given: LeftOutRows, method: Any) -> Fit:
-    """Return the fit with the errors of some rows."""
-    family = fit.model.family
-    found = (class_residuals if is_of_classes(family) else LeftOutRows.residuals)(given, family, method)
-    return replace(fit, residuals=replace(found, edits=len(fit.edits)))
 
 
 def _require_errors(fit: Fit, where: str) -> None:
@@ -214,16 +208,61 @@ def predict_interval(
     term = _group_term(fit, groups, residuals, scale)
     scale = scale if groups is not None else _scale_for(fit, X, scale, residuals)
     tables = residuals.tables(scale)
-    terms, units = _reader_with(fit, tables, term).encode(X), None
+    also = [] if term is None else [fit.encoder.terms[term].column]
+    terms, units = fit.reader([*_width_columns(fit, tables), *also]).encode(X), None
     if exposure is not None:
         require_rates(fit.model.family)
         units = check_exposure(exposure, np.zeros(len(terms)))
-    lower, upper, lacking = interval(fit.model, residuals, tables, terms, level, term, units)
+    family, scores = fit.model.family, fit.model.scores(terms)
+    cells = np.zeros(len(terms)) if term is None else terms[:, term]
+    ends, lacking = _limits(tables, term, cells, lambda part: np.stack(residuals.ends(part, level)))
+    if not np.isfinite(ends).all():
+        most = (residuals.rows - (not residuals.symmetric)) / (residuals.rows + 1)
+        expected = f"at most {math.floor(most * 1000) / 1000:g}, as {residuals.rows} rows can tell no more"
+        raise InputError(describe("level", expected, f"{level:g}", "lower it, or call calibrate with more rows"))
     _warn_of_groups(fit, lacking, term)
-    flat = not isinstance(fit.response, NumberResponse) or fit.response.flat
-    ends = (lower[:, 0], upper[:, 0]) if flat else (lower, upper)
-    by = None if term is None else fit.encoder.names[fit.encoder.terms[term].column]
-    return PredictionIntervals(*ends, level, residuals.method, guarantee_of(residuals, level, by))
+    means = predicted_mean(family, scores, units)
+    unit = unit_spread(family, scores, units) * tables.spreads(terms, scores)
+    lower, upper = _in_range(family, means + ends[:, 0] * unit, means + ends[:, 1] * unit, means, residuals.whole)
+    if not isinstance(fit.response, NumberResponse) or fit.response.flat:
+        lower, upper = lower[:, 0], upper[:, 0]
+    return PredictionIntervals(lower, upper, level, residuals.method, guarantee_of(residuals, level, _name(fit, term)))
+
+
+def _limits(
+    tables: ErrorTables, term: int | None, cells: Vector, limits: Callable[[Sequence[OrderStatistics]], Matrix]
+) -> tuple[Array, list[float]]:
+    """Return the limits of each row, shape (rows, limits, outputs), and the values of ``term`` with too few rows.
+
+    With a term, a row is compared with those of the same value, which its cell in ``cells`` (rows,) holds; where these
+    are too few, or where the value is unknown, with all.
+    """
+    found, lacking = np.tile(limits(tables.tables), (cells.size, 1, 1)), list[float]()
+    for group in tables.levels:
+        for value, parts in zip(group.values, group.tables, strict=True) if group.term == term else ():
+            inside = limits(parts)
+            if np.isfinite(inside).all():
+                found[cells == value] = inside
+            else:
+                lacking.append(value)
+    return found, lacking
+
+
+def _name(fit: Fit, term: int | None) -> str | None:
+    """Return the name of a term's column."""
+    return None if term is None else fit.encoder.names[fit.encoder.terms[term].column]
+
+
+def _in_range(family: Family, lower: Matrix, upper: Matrix, means: Matrix, whole: bool) -> tuple[Matrix, Matrix]:
+    """Return the ends within the values that y may take, and on whole numbers where y is one."""
+    lowest, highest = family.range.lowest, family.range.highest
+    lower, upper = np.clip(lower, lowest, highest), np.clip(upper, lowest, highest)
+    if not whole:
+        return lower, upper
+    lower, upper = np.ceil(lower - NEAR), np.floor(upper + NEAR)
+    between = lower > upper  # no whole number lies inside: the nearest to the prediction
+    nearest = np.clip(np.rint(means), lowest, highest)
+    return np.where(between, nearest, lower), np.where(between, nearest, upper)
 
 
 def _scale_for(fit: Fit, X: object, scale: Scale, residuals: Residuals) -> Scale:
@@ -246,12 +285,6 @@ def _width_columns(fit: Fit, tables: ErrorTables) -> list[int]:
     return sorted({fit.encoder.terms[term].column for term in read if term < len(fit.encoder.terms)})
 
 
-def _reader_with(fit: Fit, tables: ErrorTables, term: int | None) -> TableEncoder:
-    """Return the encoder that reads kept columns, those of the width, and that of a term."""
-    also = [] if term is None else [fit.encoder.terms[term].column]
-    return fit.reader([*_width_columns(fit, tables), *also])
-
-
 def predict_set(fit: Fit, X: ArrayLike, level: float = 0.9, groups: ColumnName | None = None) -> PredictionSets:
     """Return the classes that a new row may have, its class among them with a probability of at least ``level``."""
     residuals = left_out_errors(fit, "predict_set")
@@ -261,26 +294,22 @@ def predict_set(fit: Fit, X: ArrayLike, level: float = 0.9, groups: ColumnName |
     check_number("level", level, 0.0, 1.0, open_below=True, open_above=True)
     term = _group_term(fit, groups, residuals, "constant")
     probabilities = fit.probabilities(X)
-    limits, lacking = np.full(len(probabilities), residuals.constant.tables[0].above(level)), list[float]()
+    cells = np.zeros(len(probabilities))
     if term is not None:
         column = fit.encoder.terms[term].column
         with warnings.catch_warnings():
             kept = column in fit.kept
             warnings.simplefilter("ignore" if kept else "default")  # predict_proba has warned of a kept one
             cells = fit.encoder.reading([column]).encode(X)[:, term]
-        found = next(each for each in residuals.constant.levels if each.term == term)
-        for value, tables in zip(found.values, found.tables, strict=True):
-            limit = tables[0].above(level)
-            if np.isfinite(limit):
-                limits[cells == value] = limit
-            else:
-                lacking.append(value)
-        _warn_of_groups(fit, lacking, term)
-    members = 1.0 - probabilities <= limits[:, None] + 1e-12
+    limits, lacking = _limits(
+        residuals.constant, term, cells, lambda part: np.array([[table.above(level) for table in part]])
+    )
+    _warn_of_groups(fit, lacking, term)
+    members = 1.0 - probabilities <= limits[:, 0] + 1e-12
     members[np.arange(len(members)), probabilities.argmax(axis=1)] = True
-    by = None if term is None else fit.encoder.names[fit.encoder.terms[term].column]
     assert isinstance(fit.response, ClassResponse)
-    return PredictionSets(members, fit.response.classes, level, residuals.method, guarantee_of(residuals, level, by))
+    guarantee = guarantee_of(residuals, level, _name(fit, term))
+    return PredictionSets(members, fit.response.classes, level, residuals.method, guarantee)
 
 
 def calibrated_proba(fit: Fit, X: ArrayLike) -> Matrix:
@@ -289,3 +318,39 @@ def calibrated_proba(fit: Fit, X: ArrayLike) -> Matrix:
     assert residuals.reliability is not None
     means = residuals.reliability.apply(fit.model.family, fit.model.scores(fit.reader().encode(X)))
     return np.column_stack([1.0 - means, means]) if fit.model.family.response == "binary" else means
+
+
+def uncertainty(fit: Fit) -> Uncertainty:
+    """Return how far off predictions typically are, for printing and for the report."""
+    model, encoder, residuals = fit.model, fit.encoder, left_out_errors(fit, "uncertainty")
+    guarantee, reliability = guarantee_of(residuals, SHOWN), residuals.reliability
+    if is_of_classes(model.family) and reliability is not None:
+        bins = zip(reliability.predicted, reliability.observed, reliability.counts, strict=True)
+        limits = [(level, residuals.constant.tables[0].above(level)) for level in LEVELS]
+        single = len(residuals.constant.tables) == 1
+        return Uncertainty(
+            residuals.method,
+            residuals.rows,
+            guarantee,
+            reliability=tuple((float(p), float(o), int(n)) for p, o, n in bins),
+            correction=reliability.kind,
+            losses=(reliability.loss, reliability.corrected),
+            thresholds=tuple((level, max(1.0 - limit, 0.0)) for level, limit in limits) if single else (),
+        )
+    tables, score = residuals.tables("auto"), model.intercept[None]
+    unit = unit_spread(model.family, score, None)[0]
+    columns: list[str] = []
+    if tables.spread is not None:
+        unit = unit * np.exp(tables.spread.intercept)
+        for term in map(int, tables.spread.terms):
+            inside = term < len(encoder.terms)
+            columns.append(encoder.names[encoder.terms[term].column] if inside else "prediction")
+    ends: list[tuple[int, float, float, float]] = []
+    for level in LEVELS:
+        low, high = residuals.ends(tables.tables, level)
+        if np.isfinite(low).all() and np.isfinite(high).all():
+            both = zip(-low * unit, high * unit, strict=True)
+            ends += [(output, level, float(below), float(above)) for output, (below, above) in enumerate(both)]
+    relative = model.family.link == "log"
+    spread_columns = tuple(dict.fromkeys(columns))
+    return Uncertainty(residuals.method, residuals.rows, guarantee, tuple(ends), relative, spread_columns)

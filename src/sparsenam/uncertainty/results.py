@@ -11,11 +11,9 @@ from numpy.typing import NDArray
 
 from sparsenam.codec import to_plain
 from sparsenam.findings import Finding, FindingTable
-from sparsenam.model import AdditiveModel
-from sparsenam.model.residuals import Method, Residuals, is_of_classes, unit_spread
-from sparsenam.tables import TableEncoder
 from sparsenam.tables.text import listed
 from sparsenam.text import count_text, number_text
+from sparsenam.uncertainty.residuals import Method, Residuals
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -221,38 +219,3 @@ class Uncertainty:
             limits = tuple((f"{100 * level:g} %", f"{limit:.3f}") for level, limit in self.thresholds)
             tables.append(FindingTable("Sets of classes", ("level", "least probability in a set"), limits))
         return Finding("How sure", sentence, tuple(tables), tuple(notes))
-
-
-def uncertainty_of(model: AdditiveModel, encoder: TableEncoder, residuals: Residuals) -> Uncertainty:
-    """Return what is known of the errors of a model."""
-    guarantee, reliability = guarantee_of(residuals, SHOWN), residuals.reliability
-    if is_of_classes(model.family) and reliability is not None:
-        bins = zip(reliability.predicted, reliability.observed, reliability.counts, strict=True)
-        limits = [(level, residuals.constant.tables[0].above(level)) for level in LEVELS]
-        single = len(residuals.constant.tables) == 1
-        return Uncertainty(
-            residuals.method,
-            residuals.rows,
-            guarantee,
-            reliability=tuple((float(p), float(o), int(n)) for p, o, n in bins),
-            correction=reliability.kind,
-            losses=(reliability.loss, reliability.corrected),
-            thresholds=tuple((level, max(1.0 - limit, 0.0)) for level, limit in limits) if single else (),
-        )
-    tables, score = residuals.tables("auto"), model.intercept[None]
-    unit = unit_spread(model.family, score, None)[0]
-    columns: list[str] = []
-    if tables.spread is not None:
-        unit = unit * np.exp(tables.spread.intercept)
-        for term in map(int, tables.spread.terms):
-            inside = term < len(encoder.terms)
-            columns.append(encoder.names[encoder.terms[term].column] if inside else "prediction")
-    ends: list[tuple[int, float, float, float]] = []
-    for level in LEVELS:
-        low, high = residuals.ends(tables.tables, level)
-        if np.isfinite(low).all() and np.isfinite(high).all():
-            both = zip(-low * unit, high * unit, strict=True)
-            ends += [(output, level, float(below), float(above)) for output, (below, above) in enumerate(both)]
-    relative = model.family.link == "log"
-    spread_columns = tuple(dict.fromkeys(columns))
-    return Uncertainty(residuals.method, residuals.rows, guarantee, tuple(ends), relative, spread_columns)

@@ -19,6 +19,12 @@ CLEAR = 2.0  # standard errors by which a correction must lower the loss
 STEEPEST = 4.0  # slope of a line that corrects scores, and one over it
 LEAST = 1e-12  # of a probability in a logarithm
 MOST_KNOTS = 100  # of a step function that is kept
+HALVINGS = 40  # of the interval in which the strength of a blend lies
+
+
+def is_of_classes(family: Family) -> bool:
+    """Return whether the family is one of classes or labels, whose predictions are probabilities."""
+    return family.response in ("binary", "classes", "labels")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,11 +55,6 @@ class Reliability:
     loss: Size
     corrected: Size
     gain_error: Size
-
-    @property
-    def largest_gap(self) -> float:
-        """The largest difference between what was predicted and what came true in a bin."""
-        return float(np.max(np.abs(self.predicted - self.observed), initial=0.0))
 
     def apply(self, family: Family, scores: Matrix) -> Matrix:
         """Return corrected probabilities (rows, outputs), those of the model itself where no correction helps."""
@@ -194,3 +195,23 @@ def _bins(means: Matrix, target: Matrix) -> tuple[Vector, Vector, Vector]:
     rows = [(float(chances[part].mean()), float(truth[part].mean()), float(part.size)) for part in parts]
     predicted, observed, counts = np.array(rows).T
     return predicted, observed, counts
+
+
+def tempered(family: Family, scores: Matrix, target: Matrix, growth: float) -> Matrix:
+    """Return scores (rows, outputs) drawn to those of no model until their mean loss is ``growth`` times as large.
+
+    Where that is more than the loss of no model, they become its scores.
+    """
+    if growth <= 1.0:
+        return scores
+    weights = np.ones(len(scores))
+    none = family.best_constant(target, weights)
+    wanted = growth * float(np.mean(family.loss(scores, target)))
+    low, high = 0.0, 1.0
+    for _ in range(HALVINGS):
+        middle = 0.5 * (low + high)
+        if float(np.mean(family.loss(none + middle * (scores - none), target))) > wanted:
+            low = middle
+        else:
+            high = middle
+    return none + low * (scores - none)

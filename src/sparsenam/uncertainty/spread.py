@@ -16,11 +16,11 @@ from sparsenam.model.additive import finish
 from sparsenam.selection.screen import BINS, WIDTH, Binned
 from sparsenam.smooth.design import ramps_of
 from sparsenam.smooth.engine import MemoryRows, SmoothProblem, Steps, solve
-from sparsenam.smooth.leave_one_out import left_out_scores
+from sparsenam.smooth.fit import as_fit
 from sparsenam.smooth.prior import Layout
-from sparsenam.smooth.uncertainty import FitPosterior
 from sparsenam.tables import PreparedSample, Scaling
 from sparsenam.tables.sample import Grouping, Matrix, Vector
+from sparsenam.uncertainty.posterior import FitPosterior, left_out_scores
 
 CUTS = (1, 4)  # neighbouring bins that are joined; the better of both cuts counts, twice
 LEVEL = 0.01  # of the test, over all terms and cuts
@@ -89,34 +89,17 @@ def _fitted(sample: PreparedSample, context: Context) -> ErrorSpread | None:
     if not (unit > 0).all():
         return None
     task = SmoothProblem(sample.x, sample.target / unit, sample.weights, family)
-    counts = [_levels_of(cells) - 1 if level else RAMPS for cells, level in _columns(sample)]
-    ramps = [ramps_of(cells, sample.weights, max(count, 1)) for cells, count in zip(sample.x, counts, strict=True)]
-    layout = Layout.of(ramps, sample.levels.tolist())
-    rows = MemoryRows(task, layout)
-    state, design = solve(rows, None, Steps(context)), rows.design
-    scores = state.intercept + design.means @ state.coefficients + design.times(state.coefficients)
-    precisions = layout.precisions(state.strengths)
-    posterior = FitPosterior.at(
-        task, layout, design, state.coefficients, scores, precisions, state.strengths, state.noise
-    )
-    left_out = unit * left_out_scores(posterior, np.arange(len(scores)))
-    curves = tuple(ramps.curve(state.coefficients[part]) for ramps, part in zip(ramps, layout.slices, strict=True))
-    scaled = replace(
-        sample,
-        target=task.target,
-        target_scaling=Scaling(np.zeros_like(unit), unit),
-        exposure_unit=np.ones(1),
-    )
-    made = finish(scaled, family, curves, state.intercept.copy())
+    values = [np.unique(cells[~np.isnan(cells)]).size for cells in sample.x]
+    counts = np.where(sample.levels, np.maximum(np.array(values) - 1, 1), RAMPS).tolist()
+    ramps = [ramps_of(cells, sample.weights, count) for cells, count in zip(sample.x, counts, strict=True)]
+    rows = MemoryRows(task, Layout.of(ramps, sample.levels.tolist()))
+    fit = as_fit(solve(rows, None, Steps(context)), {}, {})
+    posterior = FitPosterior.of(task, fit, sample.levels)
+    left_out = unit * left_out_scores(posterior, np.arange(len(task.target)))
+    scaling = Scaling(np.zeros_like(unit), unit)
+    scaled = replace(sample, target=task.target, target_scaling=scaling, exposure_unit=np.ones(1))
+    made = finish(scaled, family, tuple(fit.functions()), fit.intercept.copy())
     return ErrorSpread(made.model, left_out)
-
-
-def _levels_of(cells: Vector) -> int:
-    return int(np.unique(cells[~np.isnan(cells)]).size)
-
-
-def _columns(sample: PreparedSample) -> list[tuple[Vector, bool]]:
-    return list(zip(sample.x, sample.levels.tolist(), strict=True))
 
 
 def _screened(x: Matrix, levels: NDArray[np.bool_], response: Matrix) -> NDArray[np.intp]:
