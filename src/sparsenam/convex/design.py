@@ -224,11 +224,6 @@ class GroupedDesign(ABC):
         """Return Σⱼ Qⱼ θⱼ, shape (r, rows), for θ of shape (r, groups · m)."""
         return theta.astype(self.dtype) @ self.columns(groups)
 
-    def scores(self, groups: Indices, theta: Array, intercept: Array) -> Array:
-        """Return β + Σⱼ Qⱼ θⱼ, shape (rows, outputs), for θ of shape (groups, m, outputs)."""
-        flat = theta.reshape(groups.size * self.width, theta.shape[-1])
-        return intercept + self.combined(groups, flat.T).T.astype(np.float64)
-
 
 class WorkingColumns:
     """Some groups' columns Q, shape (k, rows), in memory, by the sums over rows that steps of a solver take.

@@ -224,7 +224,8 @@ class ConvexPoint:
 
     def scores(self, design: GroupedDesign, batch: int = 0) -> Array:
         """Return β + Qθ of one batch, shape (rows, outputs)."""
-        return design.scores(self.active, self.values[batch], self.intercepts[batch])
+        flat = self.values[batch].reshape(-1, self.values.shape[-1])
+        return self.intercepts[batch] + design.combined(self.active, flat.T).T.astype(np.float64)
 
 
 def group_lengths(theta: Array) -> Array:
