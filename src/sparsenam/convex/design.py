@@ -78,14 +78,8 @@ def place_ramps(x: Vector, weights: Vector, count: int) -> Ramps:
 
     The knots are equally spaced on the scale 0.6 F + 0.4 L, where F is the share of rows below (a tied value
     counts for at most one ramp) and L the position between the ends of the bulk. A term with at most
-    ``count + 1`` values gets its knots at the values, so that any function of them is a sum of ramps.
-
-    Parameters
-    ----------
-    x
-        Values, shape (rows,).
-    weights
-        Number of times that each row counts, shape (rows,); 2 is the row twice.
+    ``count + 1`` values gets its knots at the values, so that any function of them is a sum of ramps. ``weights``
+    (rows,) are the number of times that each row counts; 2 is the row twice.
     """
     values, counts = distinct(x, weights)
     if values.size < 2:
@@ -157,17 +151,11 @@ NARROWEST, WIDEST = 1e-12, 1e12  # between which λ is looked for
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class GroupedDesign(ABC):
-    """Columns of p groups, each padded with zeros to m columns.
+    """Columns Qⱼ = (Gⱼ - meansⱼ) Tⱼ of p groups, each padded with zeros to m columns.
 
-    Attributes
-    ----------
-    transform
-        Tⱼ with Qⱼ = (Gⱼ - meansⱼ) Tⱼ, shape (groups, raw columns, m).
-    means
-        Weighted means of the raw columns Gⱼ, shape (groups, raw columns).
-    roughness
-        e ≥ 0 of each column, shape (groups, m): its variance is 1/(1 + e) and its roughness e/(1 + e); both are 0 for
-        padding. Zeros where the norm knows no roughness.
+    ``transform`` T has shape (groups, raw columns, m), the weighted ``means`` of the raw columns G (groups, raw
+    columns). ``roughness`` (groups, m) is e ≥ 0 of each column: its variance is 1/(1 + e) and its roughness
+    e/(1 + e); both are 0 for padding. It is 0 where the norm knows no roughness.
     """
 
     transform: Array
@@ -310,16 +298,8 @@ def grouped_design(
     over √(1 + λd), and λⱼ is such that Σ 1/(1 + λd) is its ``freedoms``: noise has the same chance in every
     group that has so many columns. The roughest directions, with hardly any degrees of freedom, are left out. Without
     ``roughness_of`` the columns are orthonormal. With ``norm="parameters"`` ‖θⱼ‖ is ‖βⱼ‖ (the paper), columns centred
-    only.
-
-    Parameters
-    ----------
-    columns_of
-        Returns the raw columns Gⱼ of group j, shape (rows, mⱼ); called once for each group.
-    weights
-        Non-negative weights of the rows, shape (rows,).
-    roughness_of
-        Returns Pⱼ, shape (mⱼ, mⱼ).
+    only. ``columns_of``, called once for each group, returns the raw columns Gⱼ, shape (rows, mⱼ), ``roughness_of`` Pⱼ,
+    shape (mⱼ, mⱼ).
     """
     shares = np.asarray(weights, dtype=np.float64) / np.sum(weights)
     rows = shares.size

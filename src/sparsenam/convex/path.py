@@ -63,16 +63,9 @@ def convex_path(
 ) -> Iterator[ConvexPoint]:
     """Walk down the path and yield the solutions of all batches at each alpha.
 
-    Parameters
-    ----------
-    penalty
-        By default `GroupLasso`.
-    alphas
-        A falling grid; by default ``n_alphas`` values from alpha_max down to ``ratio`` times it.
-    tol
-        Largest duality gap allowed, relative to the null loss.
-    gram
-        A cache to share with ``SmoothJudge`` (squared loss only).
+    The penalty is by default `GroupLasso`, ``alphas`` a falling grid of ``n_alphas`` values from alpha_max down to
+    ``ratio`` times it. ``tol`` is the largest duality gap allowed, relative to the null loss, ``gram`` a cache to share
+    with ``SmoothJudge`` (squared loss only).
     """
     penalty = GroupLasso() if penalty is None else penalty
     check_convex(penalty)

@@ -49,15 +49,10 @@ def check_convex(penalty: Penalty) -> None:
 class ConvexProblem:
     """min over θ, β of Σᵢ wᵢ loss(yᵢ, β + Σⱼ Qⱼ,ᵢ θⱼ) + penalty(‖θ₁‖, …, ‖θₚ‖), one for each batch.
 
-    Attributes
-    ----------
-    target
-        Shape (outputs, rows).
-    weights
-        Shape (batches, rows), each row adding up to 1. Batch 0 is the fit proper, the others leave rows out.
-    alpha_scales
-        Shape (batches,): a batch is solved at so many times alpha. Noise in a gradient falls like one over the root of
-        the rows, so that a fold is as cautious as the fit on all rows at √(n/n_fold) times its alpha.
+    ``target`` has shape (outputs, rows). ``weights`` (batches, rows) add up to 1 in each batch; batch 0 is the fit
+    proper, the others leave rows out. A batch is solved at ``alpha_scales`` (batches,) times alpha: noise in a gradient
+    falls like one over the root of the rows, so that a fold is as cautious as the fit on all rows at √(n/n_fold) times
+    its alpha.
     """
 
     design: GroupedDesign
@@ -189,20 +184,10 @@ def convex_problem(
 class ConvexPoint:
     """The solutions of all batches at one alpha, stored for the active groups only.
 
-    Attributes
-    ----------
-    active
-        Groups that are active in some batch, ascending, shape (active,).
-    values
-        Their θ in the solver's coordinates, shape (batches, active, m, outputs).
-    intercepts
-        Shape (batches, outputs).
-    supports
-        The active groups of each batch.
-    gaps
-        Duality gap of each batch relative to its null loss, shape (batches,).
-    gradient_norms
-        Batch 0's ‖gradientⱼ‖ / wⱼ, shape (groups,): divided by alpha, how far on the way to entering.
+    ``active`` (active,) are the groups that are active in some batch, ascending, ``supports`` those of each batch.
+    ``values`` are their θ in the solver's coordinates, shape (batches, active, m, outputs), with ``intercepts``
+    (batches, outputs). ``gaps`` (batches,) are duality gaps relative to the null loss. ``gradient_norms`` (groups,) are
+    batch 0's ‖gradientⱼ‖ / wⱼ: divided by alpha, how far on the way to entering.
     """
 
     alpha: float
@@ -247,14 +232,8 @@ def lasso_duals(dual: Callable[[Array], Array], norms: Array, lengths: Array, th
     no scaling; by convexity the bound falls by at most ‖gⱼ‖‖θⱼ - θⱼ*‖, taken as 2‖gⱼ‖(‖θⱼ‖ + ‖gⱼ‖): enough to know when
     to stop, and no proof unless gⱼ = 0, which `certify` sees to.
 
-    Parameters
-    ----------
-    dual
-        Returns the loss's part of the dual at s r for s of shape (batches,).
-    norms, lengths
-        ‖gⱼ‖ of the gradients and ‖θⱼ‖, shape (batches, groups).
-    thresholds, ridge
-        a of shape (batches, groups), infinite for a group that must stay out, and b ≥ 0.
+    ``dual`` returns the loss's part of the dual at s r for s of shape (batches,). ``norms`` ‖gⱼ‖, ``lengths`` ‖θⱼ‖ and
+    ``thresholds`` a have shape (batches, groups); a is infinite for a group that must stay out.
     """
     bound = np.isfinite(thresholds[0]) & (thresholds[0] > 0)
     worst = np.max(norms[:, bound] / thresholds[:, bound], axis=1, initial=0.0)
@@ -338,18 +317,10 @@ def certify(
 ) -> Certificate:
     """Recompute primal, dual, gap and optimality conditions in double precision; raise unless they hold.
 
-    Parameters
-    ----------
-    problem
-        Of one batch.
-    theta, intercept
-        The solution in the solver's coordinates, shapes (groups, m, outputs) and (outputs,).
-
-    Raises
-    ------
-    CertificateError
-        When the relative gap exceeds ``tol``, a dropped group's gradient is too large to stay out, or no dual point was
-        found at which the gradients of all unpenalised groups vanish: the gap would prove nothing.
+    The problem is of one batch; ``theta`` (groups, m, outputs) and ``intercept`` (outputs,) are the solution in the
+    solver's coordinates. `CertificateError` is raised when the relative gap exceeds ``tol``, a dropped group's gradient
+    is too large to stay out, or no dual point was found at which the gradients of all unpenalised groups vanish: the
+    gap would prove nothing.
     """
     check_convex(penalty)
     design = problem.design
