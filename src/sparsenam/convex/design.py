@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, cast
+from typing import Any, Literal, TypeAlias, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -141,6 +141,7 @@ def _apart(knots: Vector) -> Vector:
 Array: TypeAlias = NDArray[np.float64]
 Floats: TypeAlias = NDArray[np.floating[Any]]
 Indices: TypeAlias = NDArray[np.intp]
+Number = TypeVar("Number", bound=np.floating[Any])
 
 CHUNK = 250_000  # numbers held in double precision at once: 2 MB stay in a core's cache
 CUT = 1e-7  # directions with less than this share of a group's largest eigenvalue are left out
@@ -329,31 +330,21 @@ def grouped_design(
         else:
             turn = np.tile(np.eye(chunk.shape[1]), (len(raw), 1, 1))
             bent = np.zeros(chunk.shape[:2])
-        blocks = _widened(blocks, chunk.shape[1], first)
-        means = _padded(means, centres.shape[1])
-        rough = _padded(rough, bent.shape[1])
-        transform = _padded(transform, *turn.shape[1:])
-        blocks[first:last, : chunk.shape[1]] = chunk
-        means[first:last, : centres.shape[1]] = centres
-        rough[first:last, : bent.shape[1]] = bent
-        transform[first:last, : turn.shape[1], : turn.shape[2]] = turn
+        blocks, means = _filled(blocks, chunk, first), _filled(means, centres, first)
+        rough, transform = _filled(rough, bent, first), _filled(transform, turn, first)
         first = last
     return DenseDesign(transform=transform, means=means, roughness=rough, blocks=blocks)
 
 
-def _padded(array: Array, *wanted: int) -> Array:
-    """Return the array with zeros appended to its axes after the first, up to the wanted sizes."""
-    extra = [(0, 0), *((0, max(size - have, 0)) for size, have in zip(wanted, array.shape[1:], strict=True))]
-    return np.pad(array, extra) if any(more for _, more in extra) else array
-
-
-def _widened(blocks: Floats, width: int, filled: int) -> Floats:
-    """Return room for ``width`` columns at least; zeros are pages the system hands out when touched."""
-    if width <= blocks.shape[1]:
-        return blocks
-    wider: Floats = np.zeros((blocks.shape[0], width, blocks.shape[2]), blocks.dtype)
-    wider[:filled, : blocks.shape[1]] = blocks[:filled]
-    return wider
+def _filled(array: NDArray[Number], part: Array, first: int) -> NDArray[Number]:
+    """Write the groups from ``first`` on; a new array, where it must be wider, is zeros, given out when touched."""
+    shape = (len(array), *np.maximum(array.shape, part.shape)[1:].tolist())
+    if shape != array.shape:
+        wider = np.zeros(shape, array.dtype)
+        wider[(slice(first), *map(slice, array.shape[1:]))] = array[:first]
+        array = wider
+    array[(slice(first, first + len(part)), *map(slice, part.shape[1:]))] = part
+    return array
 
 
 def smooth_basis(gram: Array, penalty: Array, freedoms: Array) -> tuple[Array, Array]:
