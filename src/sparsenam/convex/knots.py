@@ -81,7 +81,7 @@ class KnotDesign(GroupedDesign):
 
     def _terms_of(self, groups: Indices) -> Indices:
         """Return the terms of some groups, in the order of the groups."""
-        chosen = (self.terms[group] for group in groups.tolist())
+        chosen = (self.terms[int(group)] for group in groups)
         return np.concatenate([np.arange(0), *(np.arange(terms.start, terms.stop) for terms in chosen)])
 
     def working(self, groups: Indices) -> WorkingColumns:

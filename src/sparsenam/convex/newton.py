@@ -277,7 +277,7 @@ def refit_on(
     has a Hessian: exact for all families but the multinomial, where it is a bound.
     """
     chosen, shares = np.asarray(support, dtype=np.intp), weights / weights.sum()
-    table = np.vstack([design.columns(chosen), np.ones(design.n_rows)])
+    table = np.vstack([design.columns(chosen).astype(np.float64), np.ones(design.n_rows)])
     decay = np.append(np.full(len(table) - 1, ridge), 0.0)
     point = np.zeros((target.shape[1], len(table)))
     point[:, -1] = family.best_constant(target, shares)
