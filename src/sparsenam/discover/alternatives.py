@@ -9,15 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from sparsenam.codec import to_plain
 from sparsenam.context import Context
 from sparsenam.discover.question import ColumnUnits, Question, Units, asking
 from sparsenam.errors import InputError, check_number, describe
-from sparsenam.findings import Finding, FindingTable
 from sparsenam.fitting.plan import splitter
 from sparsenam.model import AdditiveModel
 from sparsenam.penalties import GroupLasso
@@ -26,7 +24,7 @@ from sparsenam.selection.curve import CLEAR, TIE, Indices, Vector
 from sparsenam.selection.task import ConvexTask, twins_of
 from sparsenam.selection.walk import HeldOutJudge
 from sparsenam.tables.text import listed
-from sparsenam.text import count_text, number_text
+from sparsenam.text import Finding, FindingTable, Found, count_text, number_text
 
 if TYPE_CHECKING:
     from sparsenam.fit.value import Fit
@@ -62,7 +60,7 @@ class OtherModel:
 
 
 @dataclass(frozen=True, slots=True)
-class Alternatives:
+class Alternatives(Found):
     """Sets of columns that predict about as well as those that the model keeps, the smallest first.
 
     ``needed`` are the columns of the model that every good model found has, ``spare`` those that can be dropped
@@ -98,13 +96,6 @@ class Alternatives:
             sentence = f"the model keeps no column; {count_text(count, 'other model')} may be as good."
         tables = [*self._models_table(), *self._exchange_table()]
         return Finding("Other models as good", sentence, tuple(tables), tuple(self._notes()))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the result as plain data for JSON."""
-        return to_plain(self)
-
-    def __str__(self) -> str:
-        return str(self.finding())
 
     def _notes(self) -> list[str]:
         if self.tolerance is None:

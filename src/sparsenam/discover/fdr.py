@@ -12,13 +12,12 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from sparsenam.codec import Share, to_plain, unpack
+from sparsenam.codec import Share, unpack
 from sparsenam.context import Context
 from sparsenam.discover.knockoffs import MOST_COLUMNS, DoubledSample, draw_knockoffs
 from sparsenam.discover.question import ColumnUnits
 from sparsenam.discover.split_test import split_p_values
 from sparsenam.errors import InputError, RefusalError, describe, require
-from sparsenam.findings import Finding, FindingTable
 from sparsenam.fitting.problem import FamilyProblem, FitProblem
 from sparsenam.fitting.strategies import Strategy
 from sparsenam.penalties import GroupLasso
@@ -27,7 +26,7 @@ from sparsenam.selection.choose import Choice
 from sparsenam.selection.curve import Indices, Mask, Vector
 from sparsenam.selection.task import ConvexTask
 from sparsenam.tables import PreparedSample
-from sparsenam.text import count_text
+from sparsenam.text import Finding, FindingTable, Found, count_text
 
 Test = Literal["knockoffs", "split"]
 
@@ -46,7 +45,7 @@ HOW = {
 
 
 @dataclass(frozen=True, slots=True)
-class Discoveries:
+class Discoveries(Found):
     """The columns that a test keeps, of which at most a share q, on average over tables, has no effect.
 
     Attributes
@@ -136,14 +135,6 @@ class Discoveries:
         drawn = "" if self.construction is None else f" (drawn by a {self.construction} model of the columns)"
         how = f"The test: {HOW[self.method]}{drawn}."
         return Finding("False discoveries", self.sentence(), tables, (how, *self.notes()))
-
-    def __str__(self) -> str:
-        """Return the finding as text."""
-        return str(self.finding())
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the discoveries as plain data for JSON."""
-        return to_plain(self)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:

@@ -12,16 +12,16 @@ from sparsenam.context import Context
 from sparsenam.convex.features import FrozenFeatures, RampFeatures, RandomFeatures
 from sparsenam.convex.path import TOLERANCE
 from sparsenam.errors import InputError, describe
-from sparsenam.fitting.problem import FamilyProblem, FitProblem, Fitted, Fitter, SmoothEvidence
+from sparsenam.fitting.problem import FamilyProblem, Fitted, Fitter, SmoothEvidence, shaped_terms
 from sparsenam.model import finish
 from sparsenam.networks import MLPBank, build_bank, initial_parameters
 from sparsenam.penalties import Penalty
 from sparsenam.selection.choose import Choice
 from sparsenam.selection.task import Norm
-from sparsenam.smooth.constraints import Shape, read_shape
+from sparsenam.smooth.constraints import Shape
 from sparsenam.smooth.fit import smooth_fit
-from sparsenam.tables import PreparedSample, TableEncoder
-from sparsenam.tables.encoder import ColumnName, column_index, column_places
+from sparsenam.tables import PreparedSample
+from sparsenam.tables.encoder import ColumnName
 from sparsenam.training import Network
 
 FeatureKind = Literal["ramps", "hinges", "random"]
@@ -227,41 +227,3 @@ def require_numbers(prepared: PreparedSample) -> None:
         expected = "numbers or two-level categories for a network"
         remedy = "leave network=None, or give the category as 0/1 columns"
         raise InputError(describe(f"column {name!r}", expected, "a category", remedy))
-
-
-def read_shapes(shapes: Mapping[ColumnName, str]) -> dict[ColumnName, Shape]:
-    """Return what is asked of each column."""
-    if not isinstance(shapes, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]  # the user's input
-        remedy = 'write for example {"age": "increasing"}'
-        raise InputError(describe("shapes", "a dictionary from column to shape", repr(shapes), remedy))
-    return {column: read_shape(text, f"shapes of column {column!r}") for column, text in shapes.items()}
-
-
-def check_shapes(shapes: Mapping[ColumnName, Shape], encoder: TableEncoder, problem: FitProblem) -> None:
-    """Raise for a shape of a column that is absent, given twice, constant or no number, and of several classes."""
-    seen, places = set[int](), column_places(encoder)
-    varying = {*problem.prepared.names, *(name for twins in problem.prepared.twins.values() for name in twins)}
-    for column, shape in shapes.items():
-        index = column_index(encoder, column, "shapes", places)
-        where, kind = f"shapes of column {encoder.names[index]!r}", encoder.columns[index].kind
-        if index in seen:
-            raise InputError(describe(where, "one shape", "two, by name and by position", "take one out"))
-        seen.add(index)
-        if kind == "category":
-            remedy = "leave it out, or say in feature_types that it is a number or ordered"
-            raise InputError(describe(where, "a column of numbers, dates or ordered levels", "a category", remedy))
-        if kind == "constant" or encoder.names[index] not in varying:
-            raise InputError(describe(where, "a column that varies", "a constant column", "leave it out"))
-        outputs = problem.prepared.target.shape[1]
-        if problem.family.couples_outputs and outputs > 1 and not shape.is_free:
-            expected = "two classes, since several share no direction"
-            raise InputError(
-                describe(where, expected, f"{outputs} classes", "leave it out, or ask for 'linear' or 'steps'")
-            )
-
-
-def shaped_terms(shapes: Mapping[ColumnName, Shape], problem: FitProblem) -> dict[int, Shape]:
-    """Return what is asked of the terms of a problem, by index: of the numbers of a column, not its missing cells."""
-    names = problem.column_names
-    wanted = {column if isinstance(column, str) else names[column]: shape for column, shape in shapes.items()}
-    return {index: wanted[name] for index, name in enumerate(problem.prepared.names) if name in wanted}
