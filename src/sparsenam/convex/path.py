@@ -34,7 +34,9 @@ from sparsenam.errors import CertificateError, InputError, describe
 from sparsenam.penalties import GroupLasso, Penalty, WeightedLasso
 
 TOLERANCE = 1e-4  # duality gap of a solution, relative to the loss of the empty model
-WARM_STARTS = 6  # on the way from alpha_max to a given alpha; twelve keep the same columns and take longer
+WARM_STARTS = (
+    12  # from alpha_max to a given alpha; with six, three classes at alpha 1e-4 got no certificate (test_shapes.py)
+)
 SMALL_DESIGN = 512  # so few columns are all put into the Gram at once
 SMALL_AT_KNOTS = 2500  # the same where sums are taken at knots, which costs less than reading the rows for gradients
 SOLVER_ROUNDS = 60

@@ -8,6 +8,7 @@ from typing import Any, Generic, Self, TypeVar, overload
 import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
 from sklearn.feature_selection import SelectorMixin
 from sklearn.utils._set_output import (
     _get_output_config,  # pyright: ignore[reportPrivateUsage]
@@ -101,6 +102,7 @@ def _selected_table(selector: SelectorMixin, X: Any) -> Any:
     mask = selector.get_support()
     if not mask.any():
         return None  # scikit-learn warns
+    assert isinstance(selector, BaseEstimator)
     validate_data(selector, X, reset=False, skip_check_array=True)  # names and number of columns
     kept: Any = table.select([table.columns[index] for index in np.flatnonzero(mask)])
     try:

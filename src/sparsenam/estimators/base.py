@@ -12,7 +12,7 @@ from typing import Any, Literal, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import _check_sample_weight  # pyright: ignore[reportPrivateUsage]
 
 from sparsenam.context import Clock, Context, Progress, ProgressBar, ResumeFile, Streams
@@ -20,6 +20,7 @@ from sparsenam.convex.path import TOLERANCE
 from sparsenam.errors import LARGEST, LEAST, ChoiceWarning, InputError, check_number, describe
 from sparsenam.estimators.fitted import FittedModel
 from sparsenam.families import Family
+from sparsenam.fit import Fit
 from sparsenam.fitting.pairs import Heredity, Pairs
 from sparsenam.fitting.plan import FitInput, Plan, plan_of
 from sparsenam.fitting.settings import DEFAULT_FOLDS, Alpha, WeightMeaning
@@ -83,6 +84,9 @@ class AdditiveEstimator(FittedModel, ABC):
     @abstractmethod
     def _fit_in(self, surroundings: Surroundings, X: ArrayLike, y: ArrayLike, **fit_params: Any) -> Self:
         """Fit as ``fit`` does, with the caller's own progress display and resume file."""
+
+    def _refit(self, X: ArrayLike, y: ArrayLike, **given: ArrayLike) -> Fit:
+        return clone(self).fit(X, y, **given).fit_
 
     def _plan(self, family: Family | None) -> Plan:
         """Check the parameters and return the plan that they ask for; without a family, Cox's model."""

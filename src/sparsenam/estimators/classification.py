@@ -128,7 +128,7 @@ class AdditiveClassifier(ClassifierMixin, AdditiveEstimator):
             by_class = np.array([factors[target.argmax(axis=1) == code][0] for code in range(classes.size)])
             table = LargeTable(given.blocks, ClassTarget(classes, by_class, family.response == "binary"))
         rows = FitInput(encoder, sample, name_of(y, encoder.names), groups, stratum, table)
-        return self._fit_by(plan, rows, lambda *_: ClassResponse(classes), surroundings)
+        return self._fit_by(plan, rows, ClassResponse(classes), surroundings)
 
     def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
         """Return the linear predictor: log odds of the second class, shape (rows,), or (rows, outputs)."""

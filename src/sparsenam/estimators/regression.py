@@ -107,7 +107,7 @@ class AdditiveRegressor(RegressorMixin, AdditiveEstimator):
         sample = plan.sample(encoder, terms, target.reshape(len(target), -1), weights, units)
         table = None if given.blocks is None else LargeTable(given.blocks, NumberTarget(check_target, family))
         rows = FitInput(encoder, sample, name_of(y, encoder.names), groups, None, table)
-        return self._fit_by(plan, rows, lambda *_: NumberResponse(target.ndim == 1), surroundings)
+        return self._fit_by(plan, rows, NumberResponse(target.ndim == 1), surroundings)
 
     def predict(self, X: ArrayLike, exposure: ArrayLike | None = None) -> NDArray[np.float64]:
         """Return the expected y, or its quantile, shape (rows,) or (rows, outputs) as y was at fit.
