@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-WIDEST = 40  # characters of a cell that are printed
+WIDEST_CELL = 40  # characters of a cell that are printed
+FINDINGS_SHOWN = 30  # columns in the table of a finding
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +19,9 @@ class FindingTable:
 
     def __str__(self) -> str:
         """Return the table in lines, names to the left and all else to the right."""
-        cells = [[cell if len(cell) <= WIDEST else cell[: WIDEST - 1] + "…" for cell in row] for row in self.rows]
+        cells = [
+            [cell if len(cell) <= WIDEST_CELL else cell[: WIDEST_CELL - 1] + "…" for cell in row] for row in self.rows
+        ]
         widths = [max(len(row[column]) for row in (self.heads, *cells)) for column in range(len(self.heads))]
         lines = [
             "  ".join(cell.rjust(width) if column else cell.ljust(width) for column, (cell, width) in enumerate(placed))

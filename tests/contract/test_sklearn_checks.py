@@ -45,7 +45,7 @@ def known_exceptions(estimator):
 @parametrize_with_checks([case for case, _ in CASES])
 def test_estimator_passes_scikit_learns_check(estimator, check, monkeypatch):
     if check.func.__name__ == HOPELESS:
-        monkeypatch.setattr(path, "ROUNDS", FEW_ROUNDS)
+        monkeypatch.setattr(path, "SOLVER_ROUNDS", FEW_ROUNDS)
     reason = known_exceptions(estimator).get(check.func.__name__)
     try:
         check(estimator)

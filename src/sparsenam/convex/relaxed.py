@@ -8,12 +8,12 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 from sparsenam.convex.design import Array, Floats, GroupedDesign, Indices
+from sparsenam.convex.newton import STEP_HALVINGS
 from sparsenam.families import Family
 
 RIDGE = 1e-3
-SMALLEST_BEND = 1e-6
-STEPS = 100
-HALVINGS = 20
+SMALLEST_RELAXED_BEND = 1e-6
+RELAXED_STEPS = 100
 
 
 def refit_on(
@@ -72,16 +72,16 @@ def ridge_fit(
 
     scores = scores_of(point)
     objective = float(weights @ family.loss(scores, target) + 0.5 * np.sum(decay * point**2))
-    for _ in range(STEPS):
+    for _ in range(RELAXED_STEPS):
         residuals = (-weights[:, None] * family.gradient(scores, target)).astype(table.dtype)
         pull = (table @ residuals).T.astype(np.float64) - decay * point
-        bends = weights[:, None] * np.maximum(family.hessian_diagonal(scores, target), SMALLEST_BEND)
+        bends = weights[:, None] * np.maximum(family.hessian_diagonal(scores, target), SMALLEST_RELAXED_BEND)
         step = np.stack([_solve(table, bend, decay, row) for bend, row in zip(bends.T, pull, strict=True)])
         if family.couples_outputs:  # softmax does not see what all outputs share, the ridge does
             step -= (point + step).mean(axis=0)
         promise = float(np.sum(pull * step))
         change, length = scores_of(step), 1.0
-        for _ in range(HALVINGS):
+        for _ in range(STEP_HALVINGS):
             moved = point + length * step
             loss = weights @ family.loss(scores + length * change, target)
             after = float(loss + 0.5 * np.sum(decay * moved**2))

@@ -12,7 +12,7 @@ from sparsenam.codec import Bounds, Via
 from sparsenam.errors import InputError, RefusalError, describe, require
 
 NUMBERS = ("bool", *(f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)), "float32", "float64")
-LONGEST = 10_000  # characters of a label
+LONGEST_LABEL = 10_000  # characters of a label
 MOST_PADDED = 1 << 20  # characters of all labels, each as long as the longest
 DAMAGE = "damaged class labels"
 
@@ -66,7 +66,7 @@ def _fits(width: int, labels: list[Any]) -> bool:
 
 
 def _are_texts(values: list[Any]) -> bool:
-    return all(isinstance(value, str) and len(value) <= LONGEST for value in values)
+    return all(isinstance(value, str) and len(value) <= LONGEST_LABEL for value in values)
 
 
 StoredLabels = Annotated[NDArray[np.generic], Via(Labels, as_labels, read_labels)]
