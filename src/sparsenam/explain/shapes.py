@@ -198,7 +198,8 @@ def thin_spans(feature: Feature) -> list[tuple[float, float]]:
     """Return the stretches of a curve with hardly any rows, each from where to where.
 
     A bin is thin that has fewer than `FEW_STRETCH_ROWS` rows together with its neighbours; a long bin, which holds a
-    tail, must have `TAIL_ROWS`. So are up to three bins with hardly more rows between thin ones, which would make stripes.
+    tail, must have `TAIL_ROWS`. So are up to three bins with hardly more rows between thin ones, which would make
+    stripes.
     """
     density = feature.density
     if density is None or len(density.counts) < LEAST_BINS:
