@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, cast
+from typing import Any, Literal, TypeAlias, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,9 +23,9 @@ from sparsenam.tables.sample import Matrix, Vector
 EVEN_SHARE = 0.4  # of the scale by length, not rows: 1.095; 1.232 at 0, 1.100 at 1
 MARGIN = 0.1  # share of the bulk by which the end ramps pass the data: 1.095; 1.133 at 0, 1.116 at 0.3
 REACH = 3.0  # interquartile ranges from the quartiles to the ends of the bulk; outliers get few knots
-ROUNDING = 1e-9  # far above that of a sum of weights
+WEIGHT_ROUNDING = 1e-9  # far above that of a sum of weights
 SPACING = 8.0  # times the median at which widths are clipped: an outlier must not make its ramp free
-NEAR = 1e-10  # knots closer than this share of the range are one: a steeper ramp would be rounding alone
+NEAREST_KNOTS = 1e-10  # knots closer than this share of the range are one: a steeper ramp would be rounding alone
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -78,14 +78,8 @@ def place_ramps(x: Vector, weights: Vector, count: int) -> Ramps:
 
     The knots are equally spaced on the scale 0.6 F + 0.4 L, where F is the share of rows below (a tied value
     counts for at most one ramp) and L the position between the ends of the bulk. A term with at most
-    ``count + 1`` values gets its knots at the values, so that any function of them is a sum of ramps.
-
-    Parameters
-    ----------
-    x
-        Values, shape (rows,).
-    weights
-        Number of times that each row counts, shape (rows,); 2 is the row twice.
+    ``count + 1`` values gets its knots at the values, so that any function of them is a sum of ramps. ``weights``
+    (rows,) are the number of times that each row counts; 2 is the row twice.
     """
     values, counts = distinct(x, weights)
     if values.size < 2:
@@ -111,7 +105,7 @@ def place_ramps(x: Vector, weights: Vector, count: int) -> Ramps:
 def bulk_of(values: Vector, counts: Vector) -> tuple[float, float]:
     """Return the ends of the bulk, by sorted values and their counts: beyond them cells are far, if there are any."""
     cumulated = np.cumsum(counts)
-    quarter = 0.25 * counts.sum() * (1.0 - ROUNDING)  # a quartile that falls between two values is the lower one
+    quarter = 0.25 * counts.sum() * (1.0 - WEIGHT_ROUNDING)  # a quartile that falls between two values is the lower one
     first, third = values[np.searchsorted(cumulated, (quarter, 3.0 * quarter))]
     spread = third - first if third > first else (values[-1] - values[0]) / 6.0
     return first - REACH * spread, third + REACH * spread
@@ -138,7 +132,7 @@ def _apart(knots: Vector) -> Vector:
     gaps = knots[1:] - knots[:-1]
     kept = np.empty(knots.size, dtype=np.bool_)
     kept[0] = True
-    np.greater(gaps, NEAR * (knots[-1] - knots[0]), out=kept[1:])
+    np.greater(gaps, NEAREST_KNOTS * (knots[-1] - knots[0]), out=kept[1:])
     result = knots[kept]
     result[-1] = knots[-1]
     return result
@@ -147,27 +141,22 @@ def _apart(knots: Vector) -> Vector:
 Array: TypeAlias = NDArray[np.float64]
 Floats: TypeAlias = NDArray[np.floating[Any]]
 Indices: TypeAlias = NDArray[np.intp]
+Number = TypeVar("Number", bound=np.floating[Any])
 
 CHUNK = 250_000  # numbers held in double precision at once: 2 MB stay in a core's cache
-CUT = 1e-7  # directions with less than this share of a group's largest eigenvalue are left out
+EIGENVALUE_CUT = 1e-7  # directions with less than this share of a group's largest eigenvalue are left out
 FREEDOM = 3.0  # degrees of freedom of a group: Σₖ 1/(1 + eₖ)
 REST = 0.02  # share of them that the roughest directions may have together to be left out
-NARROWEST, WIDEST = 1e-12, 1e12  # between which λ is looked for
+SMALLEST_STRENGTH, LARGEST_STRENGTH = 1e-12, 1e12  # between which λ is looked for
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class GroupedDesign(ABC):
-    """Columns of p groups, each padded with zeros to m columns.
+    """Columns Qⱼ = (Gⱼ - meansⱼ) Tⱼ of p groups, each padded with zeros to m columns.
 
-    Attributes
-    ----------
-    transform
-        Tⱼ with Qⱼ = (Gⱼ - meansⱼ) Tⱼ, shape (groups, raw columns, m).
-    means
-        Weighted means of the raw columns Gⱼ, shape (groups, raw columns).
-    roughness
-        e ≥ 0 of each column, shape (groups, m): its variance is 1/(1 + e) and its roughness e/(1 + e); both are 0 for
-        padding. Zeros where the norm knows no roughness.
+    ``transform`` T has shape (groups, raw columns, m), the weighted ``means`` of the raw columns G (groups, raw
+    columns). ``roughness`` (groups, m) is e ≥ 0 of each column: its variance is 1/(1 + e) and its roughness
+    e/(1 + e); both are 0 for padding. It is 0 where the norm knows no roughness.
     """
 
     transform: Array
@@ -224,11 +213,6 @@ class GroupedDesign(ABC):
         """Return Σⱼ Qⱼ θⱼ, shape (r, rows), for θ of shape (r, groups · m)."""
         return theta.astype(self.dtype) @ self.columns(groups)
 
-    def scores(self, groups: Indices, theta: Array, intercept: Array) -> Array:
-        """Return β + Σⱼ Qⱼ θⱼ, shape (rows, outputs), for θ of shape (groups, m, outputs)."""
-        flat = theta.reshape(groups.size * self.width, theta.shape[-1])
-        return intercept + self.combined(groups, flat.T).T.astype(np.float64)
-
 
 class WorkingColumns:
     """Some groups' columns Q, shape (k, rows), in memory, by the sums over rows that steps of a solver take.
@@ -267,7 +251,7 @@ class WorkingColumns:
         return np.asarray(scaled @ scaled.T, dtype=np.float64)
 
 
-LONG = 2000  # rows from which a product is quicker the other way round
+LONG_PRODUCT_ROWS = 2000  # rows from which a product is quicker the other way round
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -291,7 +275,7 @@ class DenseDesign(GroupedDesign):
         matrix, given = self.blocks.reshape(-1, self.n_rows), vectors.astype(self.dtype)
         if len(given) == 1:
             product = (matrix @ given[0])[:, None]
-        elif self.n_rows < LONG:
+        elif self.n_rows < LONG_PRODUCT_ROWS:
             product = matrix @ given.T
         else:
             product = (given @ matrix.T).T
@@ -315,16 +299,8 @@ def grouped_design(
     over √(1 + λd), and λⱼ is such that Σ 1/(1 + λd) is its ``freedoms``: noise has the same chance in every
     group that has so many columns. The roughest directions, with hardly any degrees of freedom, are left out. Without
     ``roughness_of`` the columns are orthonormal. With ``norm="parameters"`` ‖θⱼ‖ is ‖βⱼ‖ (the paper), columns centred
-    only.
-
-    Parameters
-    ----------
-    columns_of
-        Returns the raw columns Gⱼ of group j, shape (rows, mⱼ); called once for each group.
-    weights
-        Non-negative weights of the rows, shape (rows,).
-    roughness_of
-        Returns Pⱼ, shape (mⱼ, mⱼ).
+    only. ``columns_of``, called once for each group, returns the raw columns Gⱼ, shape (rows, mⱼ), ``roughness_of`` Pⱼ,
+    shape (mⱼ, mⱼ).
     """
     shares = np.asarray(weights, dtype=np.float64) / np.sum(weights)
     rows = shares.size
@@ -354,41 +330,31 @@ def grouped_design(
         else:
             turn = np.tile(np.eye(chunk.shape[1]), (len(raw), 1, 1))
             bent = np.zeros(chunk.shape[:2])
-        blocks = _widened(blocks, chunk.shape[1], first)
-        means = _padded(means, centres.shape[1])
-        rough = _padded(rough, bent.shape[1])
-        transform = _padded(transform, *turn.shape[1:])
-        blocks[first:last, : chunk.shape[1]] = chunk
-        means[first:last, : centres.shape[1]] = centres
-        rough[first:last, : bent.shape[1]] = bent
-        transform[first:last, : turn.shape[1], : turn.shape[2]] = turn
+        blocks, means = _filled(blocks, chunk, first), _filled(means, centres, first)
+        rough, transform = _filled(rough, bent, first), _filled(transform, turn, first)
         first = last
     return DenseDesign(transform=transform, means=means, roughness=rough, blocks=blocks)
 
 
-def _padded(array: Array, *wanted: int) -> Array:
-    """Return the array with zeros appended to its axes after the first, up to the wanted sizes."""
-    extra = [(0, 0), *((0, max(size - have, 0)) for size, have in zip(wanted, array.shape[1:], strict=True))]
-    return np.pad(array, extra) if any(more for _, more in extra) else array
-
-
-def _widened(blocks: Floats, width: int, filled: int) -> Floats:
-    """Return room for ``width`` columns at least; zeros are pages the system hands out when touched."""
-    if width <= blocks.shape[1]:
-        return blocks
-    wider: Floats = np.zeros((blocks.shape[0], width, blocks.shape[2]), blocks.dtype)
-    wider[:filled, : blocks.shape[1]] = blocks[:filled]
-    return wider
+def _filled(array: NDArray[Number], part: Array, first: int) -> NDArray[Number]:
+    """Write the groups from ``first`` on; a new array, where it must be wider, is zeros, given out when touched."""
+    shape = (len(array), *np.maximum(array.shape, part.shape)[1:].tolist())
+    if shape != array.shape:
+        wider = np.zeros(shape, array.dtype)
+        wider[(slice(first), *map(slice, array.shape[1:]))] = array[:first]
+        array = wider
+    array[(slice(first, first + len(part)), *map(slice, part.shape[1:]))] = part
+    return array
 
 
 def smooth_basis(gram: Array, penalty: Array, freedoms: Array) -> tuple[Array, Array]:
     """Return T (groups, raw columns, m) with Tᵀ(gram + λ penalty)T = I, and e = λd (groups, m), from smooth to rough.
 
-    Both are 0 for directions that are left out. An eigenvalue is known to rounding of the largest, far below `CUT`,
-    so that no direction is kept or left out by rounding.
+    Both are 0 for directions that are left out. An eigenvalue is known to rounding of the largest, far below
+    `EIGENVALUE_CUT`, so that no direction is kept or left out by rounding.
     """
     values, vectors = np.linalg.eigh(gram)
-    kept = values > CUT * np.maximum(values[:, -1:], 1e-12)
+    kept = values > EIGENVALUE_CUT * np.maximum(values[:, -1:], 1e-12)
     whiten = vectors * np.where(kept, 1.0 / np.sqrt(np.where(kept, values, 1.0)), 0.0)[:, None, :]
     rough = np.matmul(whiten.transpose(0, 2, 1), np.matmul(penalty, whiten))
     # directions without variance come last
@@ -416,7 +382,7 @@ def _strength(d: Array, freedoms: Array) -> Array:
     scale = np.where(finite, d, 0.0).max(axis=1)
     usable = (finite.sum(axis=1) > freedoms) & (scale > 0.0)
     unit = np.where(usable, scale, 1.0)[:, None]
-    low, high = np.full(len(d), np.log(NARROWEST)), np.full(len(d), np.log(WIDEST))
+    low, high = np.full(len(d), np.log(SMALLEST_STRENGTH)), np.full(len(d), np.log(LARGEST_STRENGTH))
     for _ in range(60):
         middle = 0.5 * (low + high)
         sums = (1.0 / (1.0 + np.exp(middle)[:, None] * d / unit)).sum(axis=1)

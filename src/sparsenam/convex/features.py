@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import block_diag
 
-from sparsenam.convex.design import FREEDOM, ROUNDING, Ramps, bend_roughness, distinct, place_ramps
+from sparsenam.convex.design import FREEDOM, WEIGHT_ROUNDING, Ramps, bend_roughness, distinct, place_ramps
 from sparsenam.convex.knots import KnotDesign, TermAtKnots, knot_design
 from sparsenam.convex.moments import PlacedRows
 from sparsenam.model import FittedCurve
@@ -24,7 +24,7 @@ PRIOR = 5.0  # rows of the overall mean that a rare level's mean starts with
 VALUES_PER_RAMP = 5  # at least, where rows are few
 MANY_ROWS = 10_000
 FEWEST = 4  # columns of a term in a large group
-MOST_LEVELS = 8  # columns of a category: as many as a shape's smooth directions, so that blocks stay narrow
+MOST_LEVEL_COLUMNS = 8  # columns of a category: as many as a shape's smooth directions, so that blocks stay narrow
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,7 +52,7 @@ class LevelColumns:
         if shared:
             # of levels as frequent as the first that is left out none gets a column: their names must not decide
             bar = np.sort(counts)[::-1][count - shared]
-            frequent = np.flatnonzero(counts > bar * (1.0 + ROUNDING))
+            frequent = np.flatnonzero(counts > bar * (1.0 + WEIGHT_ROUNDING))
             column[:] = -1
             column[frequent] = np.arange(frequent.size)
         codes = np.where(present, np.searchsorted(levels, x), -1)
@@ -98,7 +98,7 @@ def _leading(target: Matrix, weights: Vector) -> NDArray[np.intp]:
     outputs: NDArray[np.intp] = np.arange(target.shape[1], dtype=np.intp)
     if target.shape[1] == 1 or not np.isin(target, (0.0, 1.0)).all():
         return outputs
-    counts = np.rint(weights @ target / (ROUNDING * weights.sum()))
+    counts = np.rint(weights @ target / (WEIGHT_ROUNDING * weights.sum()))
     return outputs[np.lexsort((target.argmax(axis=0), -counts))]
 
 
@@ -207,7 +207,7 @@ class RampFeatures:
 
     def _levels(self, term: int) -> LevelColumns:
         prepared = self.prepared
-        count = min(self._share(term), MOST_LEVELS)
+        count = min(self._share(term), MOST_LEVEL_COLUMNS)
         return LevelColumns.of(prepared.x[term], prepared.target, prepared.weights, count)
 
     def _share(self, term: int) -> int:
@@ -243,13 +243,14 @@ class FrozenFeatures:
     def columns(self, term: int) -> Matrix:
         """Return the hidden units of one term without padding; an absent cell has the column's mean."""
         absent = np.isnan(self.x[term])
-        columns = self._units(np.where(absent, 0.0, self.x[term]), term)
+        units = self.bank.units(self.theta[term : term + 1], np.where(absent, 0.0, self.x[term])[None])[0]
+        widths = self.bank.widths
+        columns = units if widths is None else units[:, : int(widths[term, -1]) if self.bank.hidden else 1]
         if absent.any():
             columns[absent] = columns[~absent].mean(axis=0)
         return columns
 
     def functions(self, terms: NDArray[np.intp], coefficients: Matrix) -> Functions:
-        """Return the sub-networks with these output layers."""
         return network_functions(self.bank.take(terms), self.with_output(terms, coefficients))
 
     def with_output(self, terms: NDArray[np.intp], coefficients: Matrix) -> Matrix:
@@ -264,11 +265,6 @@ class FrozenFeatures:
         """Return the sum of squares: hidden units have no order. One column alone has no roughness."""
         units = self.columns(term).shape[1]
         return np.eye(units) if units > 1 else np.zeros((1, 1))
-
-    def _units(self, x: Vector, term: int) -> Matrix:
-        bank = self.bank
-        units = bank.units(self.theta[term : term + 1], x[None])[0]
-        return units if bank.widths is None else units[:, : int(bank.widths[term, -1]) if bank.hidden else 1]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -18,7 +18,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sparsenam.convex.design import Array, DenseDesign, GroupedDesign, Indices
 from sparsenam.convex.newton import NewtonSolver
 from sparsenam.convex.problem import (
-    TINY,
+    SMALLEST_FLOAT,
     Certificate,
     ConvexPoint,
     ConvexProblem,
@@ -46,7 +46,7 @@ FIRST_STEP = 8  # groups that may enter the working set at once, before any is a
 ENTERING = 1.0 + 1e-6
 TIED_GRADIENTS = 1e-5  # of the largest gradient norm: a difference that single precision may make or miss
 NOTHING = 1e-14  # an alpha_max below this is what rounding leaves of a target that no group explains
-LONGEST = 1e4  # times lower than with equal weights: as far as unequal ones may take a path
+LONGEST_PATH = 1e4  # times lower than with equal weights: as far as unequal ones may take a path
 EXACT_GRADIENTS = 64  # groups whose gradient is recomputed in double precision for alpha_max
 
 
@@ -65,19 +65,11 @@ def convex_path(
 ) -> Iterator[ConvexPoint]:
     """Walk down the path and yield the solutions of all batches at each alpha.
 
-    Parameters
-    ----------
-    penalty
-        By default `GroupLasso`.
-    alphas
-        A falling grid; by default ``n_alphas`` values from alpha_max down to ``ratio`` times it.
-    tol
-        Largest duality gap allowed, relative to the null loss.
-    gram
-        A cache to share with ``SmoothJudge`` (squared loss only).
+    The penalty is by default `GroupLasso`, ``alphas`` a falling grid of ``n_alphas`` values from alpha_max down to
+    ``ratio`` times it. ``tol`` is the largest duality gap allowed, relative to the null loss, ``gram`` a cache to share
+    with ``SmoothJudge`` (squared loss only).
     """
     penalty = GroupLasso() if penalty is None else penalty
-    check_convex(penalty)
     solver, norms = _null_solver(problem, penalty, gram)
     if alphas is None:
         top = _alpha_max(problem, solver, penalty, norms)
@@ -103,23 +95,21 @@ def long_path(design: GroupedDesign, penalty: Penalty, n_alphas: int) -> tuple[i
     """Return number of alphas and ratio of a path that goes on, in the same steps, until it has reached every group.
 
     A group of weight w enters at its gradient's norm over w: what equal weights reach at the lowest alpha, unequal ones
-    reach at that alpha over the ratio of the largest weight to the smallest, as far as `LONGEST`.
+    reach at that alpha over the ratio of the largest weight to the smallest, as far as `LONGEST_PATH`.
     """
     ratio = lowest_ratio(design)
     if not isinstance(penalty, WeightedLasso) or n_alphas < 2:
         return n_alphas, ratio
     weights, _ = penalty.lasso_and_ridge(design.n_groups, 1.0)
     usable = weights[(weights > 0) & np.isfinite(weights)]
-    spread = min(float(usable.max() / usable.min()), LONGEST) if usable.size else 1.0
+    spread = min(float(usable.max() / usable.min()), LONGEST_PATH) if usable.size else 1.0
     more = int(np.ceil(np.log(spread) / -np.log(ratio) * (n_alphas - 1)))
     return n_alphas + more, float(ratio ** (1.0 + more / (n_alphas - 1)))
 
 
 def alpha_max(problem: ConvexProblem, penalty: Penalty | None = None, gram: GramCache | None = None) -> float:
     """Return the smallest alpha at which batch 0 has no penalised group; ``gram`` is a cache of that batch alone."""
-    penalty = GroupLasso() if penalty is None else penalty
-    check_convex(penalty)
-    alone = problem.first()
+    penalty, alone = GroupLasso() if penalty is None else penalty, problem.first()
     solver, norms = _null_solver(alone, penalty, gram)
     return _alpha_max(alone, solver, penalty, norms)
 
@@ -189,6 +179,7 @@ def _null_solver(
     problem: ConvexProblem, penalty: Penalty, gram: GramCache | None
 ) -> tuple[PathSolver | SortedSolver, Array]:
     """Return a solver at the model without penalised groups, and its gradient norms (batches, groups)."""
+    check_convex(penalty)
     design = problem.design
     if isinstance(penalty, SortedPenalty):
         solver = SortedSolver(problem, penalty)
@@ -291,7 +282,7 @@ def _strongest(wanted: NDArray[np.bool_], entering: Array, active: NDArray[np.bo
     groups = np.flatnonzero(wanted)
     if groups.size > most:
         strengths: Array = entering[:, groups].max(axis=0)
-        tied: Array = np.rint(strengths / max(TIED_GRADIENTS * float(strengths.max()), TINY))
+        tied: Array = np.rint(strengths / max(TIED_GRADIENTS * float(strengths.max()), SMALLEST_FLOAT))
         groups = groups[np.argsort(-tied, kind="stable")[:most]]
     chosen = np.zeros_like(wanted)
     chosen[groups] = True

@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from sparsenam.convex.design import Array, Floats, GroupedDesign, Indices
 from sparsenam.convex.knots import KnotDesign
-from sparsenam.convex.problem import TINY, ConvexProblem, group_lengths, lasso_duals, lasso_values
+from sparsenam.convex.problem import SMALLEST_FLOAT, ConvexProblem, group_lengths, lasso_duals, lasso_values
 
 SMALLEST_CURVATURE = 1e-10
 LITTLE = 1e-4  # share of the weight that a batch must keep
-ROUNDED = 100.0  # times the precision of a sum: what rounding may leave where a difference is 0
+ROUNDING_MULTIPLE = 100.0  # times the precision of a sum: what rounding may leave where a difference is 0
 
 
 def constant_columns(variances: Array, moments: Array, precision: np.dtype[Any]) -> NDArray[np.bool_]:
@@ -23,7 +23,7 @@ def constant_columns(variances: Array, moments: Array, precision: np.dtype[Any])
     A column that is constant in the rows of a batch has no curvature there. What rounding leaves instead would be
     inverted for a group without a threshold, whose steps could then have any size.
     """
-    return variances <= ROUNDED * float(np.finfo(precision).eps) * moments
+    return variances <= ROUNDING_MULTIPLE * float(np.finfo(precision).eps) * moments
 
 
 def inverse_curvatures(hessian: Array, n_groups: int, width: int, first: int = 0) -> Array:
@@ -53,20 +53,10 @@ def descend(
     zero are visited, until they converge; then all again. A group without a threshold has no shrinkage to help
     along its flat directions, so its m equations are solved.
 
-    Parameters
-    ----------
-    hessian
-        H, shape (batches, ≥ k·m, ≥ k·m) when all outputs share it, (batches, outputs, k·m, k·m) otherwise.
-    inverse
-        One over the largest eigenvalue of each diagonal block, shape (k, batches).
-    theta
-        Current point, shape (batches, outputs, k, m); changed in place.
-    pull
-        q - Hθ, shape (batches, outputs, k·m); kept up to date in place.
-    groups
-        Indices, from 0 to k - 1, of the groups that may move.
-    thresholds, ridge
-        a of shape (batches, k), infinite for a group that must stay out, and b ≥ 0.
+    ``hessian`` H has shape (batches, ≥ k·m, ≥ k·m) when all outputs share it, (batches, outputs, k·m, k·m) otherwise;
+    ``inverse`` (k, batches) is one over the largest eigenvalue of each diagonal block. ``theta`` (batches, outputs, k,
+    m) is the current point and ``pull`` (batches, outputs, k·m) is q - Hθ; both change in place. ``groups`` are the
+    indices of those that may move; ``thresholds`` a (batches, k) are infinite for groups that must stay out.
     """
     pulls = pull.reshape(theta.shape)
     bars, decay = thresholds.T * inverse, 1.0 / (1.0 + ridge * inverse)
@@ -135,20 +125,10 @@ class GramCache:
     two passes, not K. Where the rows left out of all batches are those of batch 0, each once, their sums add up to
     batch 0 and one pass is enough.
 
-    Attributes
-    ----------
-    groups
-        The groups cached, in order of arrival; ``index`` is its inverse, -1 for the others.
-    hessian
-        Shape (batches, room, room); the first ``len(groups)·m`` rows and columns are filled.
-    means
-        QᵀW1, shape (batches, k·m).
-    linear
-        QᵀW(y - ȳ), shape (batches, outputs, k·m).
-    inverse
-        One over the top eigenvalue of each diagonal block, shape (k, batches).
-    centred
-        y - ȳ with ȳ the weighted means ``target_means`` (batches, outputs), shape (batches, outputs, rows).
+    ``groups`` are the k groups cached, in order of arrival; ``index`` is its inverse, -1 for the others. Of ``hessian``
+    (batches, room, room) the first k·m rows and columns are filled. ``means`` QᵀW1 has shape (batches, k·m), ``linear``
+    QᵀW(y - ȳ) (batches, outputs, k·m), ``inverse`` (k, batches) is one over the top eigenvalue of each diagonal block.
+    ``centred`` is y - ȳ (batches, outputs, rows) with ȳ the weighted means ``target_means`` (batches, outputs).
     """
 
     def __init__(self, design: GroupedDesign, target: Array, weights: Array) -> None:
@@ -292,7 +272,7 @@ def _is_partition(left_out: list[tuple[Indices, float] | None], whole: Array) ->
     return bool(left_out) and np.array_equal(times, (whole > 0).astype(np.intp))
 
 
-MAX_SWEEPS = 500
+SQUARED_SWEEPS = 500
 
 
 class SquaredSolver:
@@ -334,7 +314,7 @@ class SquaredSolver:
             self._bars(thresholds)[:, self.groups],
             ridge,
             tol * float(self.null_losses.max()),
-            MAX_SWEEPS,
+            SQUARED_SWEEPS,
         )
 
     def measure(self, thresholds: Array, ridge: float) -> tuple[Array, Array]:
@@ -347,7 +327,7 @@ class SquaredSolver:
         lengths, bars = self.lengths(), self._bars(thresholds)
         primals = 0.5 * squares + lasso_values(lengths, bars, ridge)
         gaps = primals - lasso_duals(dual, norms, lengths, bars, ridge)
-        return gaps / np.maximum(self.null_losses, TINY), norms
+        return gaps / np.maximum(self.null_losses, SMALLEST_FLOAT), norms
 
     def lengths(self) -> Array:
         """Return ‖θⱼ‖, shape (batches, groups)."""

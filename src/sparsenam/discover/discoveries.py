@@ -11,10 +11,8 @@ from numpy.typing import NDArray
 
 from sparsenam.codec import Share, unpack
 from sparsenam.errors import InputError, RefusalError, describe, require
-from sparsenam.selection.discovery import FEWEST_ROWS, ColumnTests, Test, fewest
-from sparsenam.text import Finding, FindingTable, Found, count_text
-
-SHOWN = 30  # columns in the table of a finding
+from sparsenam.selection.discovery import FEWEST_DISCOVERY_ROWS, ColumnTests, Test, fewest
+from sparsenam.text import FINDINGS_SHOWN, Finding, FindingTable, Found, count_text
 
 HOW = {
     "knockoffs": "every column is compared with a copy that has no share in the target",
@@ -76,7 +74,9 @@ class Discoveries(Found):
         if not self.statistics:
             notes.append("No column was tested.")
         elif not self.reachable:
-            needed = f"{fewest(self.q)} tested columns" if self.method == "knockoffs" else f"{FEWEST_ROWS} rows"
+            needed = (
+                f"{fewest(self.q)} tested columns" if self.method == "knockoffs" else f"{FEWEST_DISCOVERY_ROWS} rows"
+            )
             notes.append(f"q = {self.q:g} is out of reach: {self.method} needs at least {needed}.")
         elif not self.kept:
             notes.append("Nothing found does not mean that nothing is there. " + self._what_helps())
@@ -105,10 +105,10 @@ class Discoveries(Found):
                 *(() if self.p_values is None else (f"{self.p_values[name]:.2g}",)),
                 "yes" if name in inside else "no",
             )
-            for name in order[:SHOWN]
+            for name in order[:FINDINGS_SHOWN]
         )
         bar = "none is large enough" if self.threshold is None else f"kept from {self.threshold:.3g} on"
-        more = f"; the first {SHOWN} of {len(order)}" if len(order) > SHOWN else ""
+        more = f"; the first {FINDINGS_SHOWN} of {len(order)}" if len(order) > FINDINGS_SHOWN else ""
         tables = (FindingTable(f"Statistics, {bar}{more}", heads, rows),) if rows else ()
         drawn = "" if self.construction is None else f" (drawn by a {self.construction} model of the columns)"
         how = f"The test: {HOW[self.method]}{drawn}."

@@ -32,7 +32,7 @@ from sparsenam.selection.walk import HeldOutJudge
 from sparsenam.tables import PreparedSample, Sample
 from sparsenam.threads import one_thread
 
-FEWEST_ROWS = 8  # from which there are halves to speak of
+FEWEST_STABILITY_ROWS = 8  # from which there are halves to speak of
 FEWEST_TO_JUDGE = 20  # from which rows held out tell sets of columns apart: five folds of four
 
 
@@ -133,7 +133,7 @@ class HalvesKept:
 def keep_in_halves(question: Question, alpha: float, n_pairs: int, context: Context) -> HalvesKept:
     """Ask complementary halves of the rows which columns they keep at an alpha."""
     problem = question.problem(question.rows.sample)
-    task = _task(problem, question, context, "stability", FEWEST_ROWS)
+    task = _task(problem, question, context, "stability", FEWEST_STABILITY_ROWS)
     if not alpha > 0.0:
         raise InputError(describe("stability", "an alpha that drops columns", "alpha 0", "choose a larger one"))
     generator = context.streams.generator("halves")

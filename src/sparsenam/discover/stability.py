@@ -13,11 +13,10 @@ from sparsenam.codec import Bounds, Positive, Share, Size, unpack
 from sparsenam.errors import InputError, RefusalError, check_number, describe
 from sparsenam.selection.stability import low_columns_bound, low_columns_bound_if_unimodal, replacing_columns
 from sparsenam.tables.text import listed
-from sparsenam.text import NOTHING, Finding, FindingTable, Found, count_text, number_text, share_text
+from sparsenam.text import FINDINGS_SHOWN, NOTHING, Finding, FindingTable, Found, count_text, number_text, share_text
 
 THRESHOLD = 0.9  # share of the half-samples from which a column is called stable
 THRESHOLDS = (1.0, 0.9, 0.75, 0.6)  # shown with their bounds
-SHOWN = 30  # rows of a table
 SELDOM = 0.1  # share of the half-samples below which a dropped column is not shown
 
 
@@ -138,8 +137,8 @@ class Stability(Found):
     def _columns_table(self) -> FindingTable:
         inside = set(self.kept)
         ranked = [(name, share) for name, share in self._ranked() if name in inside or share >= SELDOM]
-        left = len(ranked) - SHOWN
-        rows = [(name, share_text(share), "yes" if name in inside else "no") for name, share in ranked[:SHOWN]]
+        left = len(ranked) - FINDINGS_SHOWN
+        rows = [(name, share_text(share), "yes" if name in inside else "no") for name, share in ranked[:FINDINGS_SHOWN]]
         caption = "How often half of the rows keep a column" + (f" ({left} more columns not shown)" if left > 0 else "")
         return FindingTable(caption, ("column", "in half-samples", "in the model"), tuple(rows))
 
@@ -167,7 +166,7 @@ class Stability(Found):
                 NOTHING if pair.share_in_all is None else share_text(pair.share_in_all),
                 NOTHING if pair.expressed is None else share_text(pair.expressed),
             )
-            for pair in self.replacements[:SHOWN]
+            for pair in self.replacements[:FINDINGS_SHOWN]
         ]
         heads = ("column", "replaced by", "in halves without it", "in all halves", "of its effect expressed")
         return [FindingTable("Columns that replace one another", heads, tuple(rows))]

@@ -15,9 +15,9 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import _check_sample_weight  # pyright: ignore[reportPrivateUsage]
 
-from sparsenam.context import Clock, Context, Progress, ProgressBar, ResumeFile, Streams
+from sparsenam.context import Clock, Context, ProgressBar, ResumeFile, Streams
 from sparsenam.convex.path import TOLERANCE
-from sparsenam.errors import LARGEST, LEAST, ChoiceWarning, InputError, check_number, describe
+from sparsenam.errors import LARGEST_VALUE, LEAST_DIVISOR, ChoiceWarning, InputError, check_number, describe
 from sparsenam.estimators.fitted import FittedModel
 from sparsenam.families import Family
 from sparsenam.fit import Fit
@@ -148,7 +148,7 @@ class RandomFeatureParameters(AdditiveEstimator):
 class Surroundings:
     """Where a fit reports progress and what it resumes from, where the caller gives them."""
 
-    progress: Progress | None = None
+    progress: ProgressBar | None = None
     resume: ResumeFile | None = None
 
     def context(self, parameters: Mapping[str, Any]) -> Context:
@@ -165,7 +165,7 @@ class Surroundings:
         progress = self.shown(parameters)
         return Context(Streams.from_random_state(random_state), Clock(max_seconds), progress, resume)
 
-    def shown(self, parameters: Mapping[str, Any]) -> Progress:
+    def shown(self, parameters: Mapping[str, Any]) -> ProgressBar:
         """Return where progress is reported."""
         return self.progress or ProgressBar(parameters.get("verbose"))
 
@@ -178,7 +178,7 @@ def fit_with(
     X: ArrayLike,
     y: ArrayLike,
     *,
-    progress: Progress | None = None,
+    progress: ProgressBar | None = None,
     resume: ResumeFile | None = None,
     **fit_params: Any,
 ) -> Estimator:
@@ -203,6 +203,6 @@ def check_weights(sample_weight: ArrayLike | None, X: object) -> NDArray[np.floa
     """
     weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
     largest = float(weights.max(initial=0.0))
-    if largest > 0 and not LEAST <= largest <= LARGEST:
+    if largest > 0 and not LEAST_DIVISOR <= largest <= LARGEST_VALUE:
         return np.ldexp(weights, -math.frexp(largest)[1])
     return weights

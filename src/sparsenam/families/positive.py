@@ -57,12 +57,7 @@ class Poisson(LogFamily):
     exposure_power = 1.0
 
     def loss(self, scores: Array, target: Array) -> Array:
-        """Return Σₖ eˢ - y s, shape (rows,)."""
         return (self.mean(scores) - target * scores).sum(-1)
-
-    def gradient(self, scores: Array, target: Array) -> Array:
-        """Return eˢ - y."""
-        return self.mean(scores) - target
 
     def hessian_diagonal(self, scores: Array, target: Array) -> Array:
         """Return eˢ: the Hessian itself."""
@@ -73,7 +68,8 @@ class Poisson(LogFamily):
         return -np.sum(entr(mean) + mean, axis=-1)
 
 
-LEAST, MOST = 1e-6, 1e4  # of an estimated overdispersion; at the least it is Poisson for all purposes
+# of an estimated overdispersion; at the least it is Poisson for all purposes
+LEAST_OVERDISPERSION, MOST_OVERDISPERSION = 1e-6, 1e4
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,12 +108,10 @@ class NegativeBinomial(LogFamily):
         return replace(self, overdispersion=estimated_overdispersion(self.mean(scores), target, weights))
 
     def loss(self, scores: Array, target: Array) -> Array:
-        """Return Σₖ (y + 1/κ) log(1 + κeˢ) - y s, shape (rows,)."""
         known = self._known()
         return ((target + 1.0 / known) * softplus(scores + math.log(known)) - target * scores).sum(-1)
 
     def gradient(self, scores: Array, target: Array) -> Array:
-        """Return (μ - y)/(1 + κμ)."""
         mean = self.mean(scores)
         return (mean - target) / (1.0 + self._known() * mean)
 
@@ -155,11 +149,11 @@ def estimated_overdispersion(mean: Matrix, target: Matrix, weights: Vector) -> f
         return -float(np.sum(shares * (chances - (target + size) * np.log1p(known * safe))))
 
     # ln Γ(y + 1/κ) - ln Γ(1/κ) loses digits as κ falls: a coarse walk first, so that noise is no minimum
-    grid = np.linspace(math.log(LEAST), math.log(MOST), 60)
+    grid = np.linspace(math.log(LEAST_OVERDISPERSION), math.log(MOST_OVERDISPERSION), 60)
     costs = [cost(float(log_known)) for log_known in grid]
     best = int(np.argmin(costs))
     if best == 0 or costs[0] - costs[best] < 1e-8:
-        return LEAST
+        return LEAST_OVERDISPERSION
     bounds = (float(grid[best - 1]), float(grid[min(best + 1, grid.size - 1)]))
     return math.exp(float(minimize_scalar(cost, bounds=bounds, method="bounded", options={"xatol": 1e-8}).x))
 
@@ -182,11 +176,9 @@ class Gamma(LogFamily):
     exposure_power = 0.0
 
     def loss(self, scores: Array, target: Array) -> Array:
-        """Return Σₖ y e⁻ˢ + s, shape (rows,)."""
         return (self._ratio(scores, target) + scores).sum(-1)
 
     def gradient(self, scores: Array, target: Array) -> Array:
-        """Return 1 - y e⁻ˢ."""
         return 1.0 - self._ratio(scores, target)
 
     def hessian_diagonal(self, scores: Array, target: Array) -> Array:
@@ -236,12 +228,10 @@ class Tweedie(LogFamily):
         object.__setattr__(self, "exposure_power", 2.0 - self.power)
 
     def loss(self, scores: Array, target: Array) -> Array:
-        """Return Σₖ y e^((1-p)s)/(p-1) + e^((2-p)s)/(2-p), shape (rows,)."""
         share, size = self._parts(scores, target)
         return (share / (self.power - 1.0) + size / (2.0 - self.power)).sum(-1)
 
     def gradient(self, scores: Array, target: Array) -> Array:
-        """Return e^((2-p)s) - y e^((1-p)s)."""
         share, size = self._parts(scores, target)
         return size - share
 

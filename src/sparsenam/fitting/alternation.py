@@ -28,7 +28,7 @@ SMALL_MOVE, SMALL_CHANGE = 1e-2, 1e-6
 # moved by more than `ROUGH` in the root mean square. Nor does an exact fit where few columns separate the events and
 # the penalty hardly holds the scores: it ends when its iterations come nearer by less than a tenth, and gets more
 # patience, since mixing may move back before it comes nearer.
-PATIENCE, EXACT_PATIENCE, NEARER, ROUGH = 3, 5, 0.9, 0.1
+REFIT_PATIENCE, EXACT_REFIT_PATIENCE, NEARER, ROUGH = 3, 5, 0.9, 0.1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -98,7 +98,7 @@ def alternate(
         since = 0 if size < (NEARER if exact else 1.0) * least else since + 1
         if best is None or size < least:
             least, best = size, reached
-        if iteration == ITERATIONS or since == (EXACT_PATIENCE if exact else PATIENCE):
+        if iteration == ITERATIONS or since == (EXACT_REFIT_PATIENCE if exact else REFIT_PATIENCE):
             if exact or least > ROUGH:
                 _warn(least, iteration)
             return replace(best, settled=False)

@@ -36,7 +36,7 @@ from sparsenam.tables import PreparedSample, Sample, TableEncoder, prepare
 CHOICES = 4  # each with the hazard that the fit on the last one gave; simulated data need 2 or 3
 LOWER, SEARCHES = 0.95, 30  # step in the search for an alpha, and the most steps
 # duality gap of a penalised solution; in double precision so small that the alternation converges to many digits
-GAP, GAP_IN_SINGLE = 1e-6, 1e-4
+COX_GAP, COX_GAP_IN_SINGLE = 1e-6, 1e-4
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -211,7 +211,7 @@ class CoxProblem:
 
         def step(scores: Vector, number: int) -> tuple[Choice, Vector]:
             sample = self._at(scores, total).prepared
-            choice = choose_at(task.with_sample(sample), alpha, context, GAP if exact else GAP_IN_SINGLE)
+            choice = choose_at(task.with_sample(sample), alpha, context, COX_GAP if exact else COX_GAP_IN_SINGLE)
             return choice, choice.point.scores(choice.task.design)[:, 0]
 
         return alternate(self.likelihood, step, start, exact=exact, out_of_time=context.clock.passed)

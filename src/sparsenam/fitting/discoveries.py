@@ -14,8 +14,8 @@ from sparsenam.fitting.strategies import Strategy
 from sparsenam.penalties import GroupLasso
 from sparsenam.selection.alternatives import ColumnUnits
 from sparsenam.selection.choose import Choice
-from sparsenam.selection.discovery import FDR, FEWEST_ROWS, ColumnTests, decide, knockoff_tests, split_tests
-from sparsenam.selection.knockoffs import MOST_COLUMNS, DoubledSample, draw_knockoffs
+from sparsenam.selection.discovery import FDR, FEWEST_DISCOVERY_ROWS, ColumnTests, decide, knockoff_tests, split_tests
+from sparsenam.selection.knockoffs import MOST_KNOCKOFF_COLUMNS, DoubledSample, draw_knockoffs
 from sparsenam.selection.split_test import split_p_values
 from sparsenam.selection.task import ConvexTask
 from sparsenam.tables import PreparedSample
@@ -73,8 +73,8 @@ def obstacle_to_knockoffs(prepared: PreparedSample, column_of: Indices) -> str |
     columns = column_of[prepared.terms]
     if np.unique(columns).size < columns.size:
         return "a column has several terms"
-    if columns.size > MOST_COLUMNS:
-        return f"the table has more than {MOST_COLUMNS} columns"
+    if columns.size > MOST_KNOCKOFF_COLUMNS:
+        return f"the table has more than {MOST_KNOCKOFF_COLUMNS} columns"
     return None
 
 
@@ -87,7 +87,7 @@ def _split(
     generator: np.random.Generator,
 ) -> NDArray[np.float64]:
     prepared = problem.prepared
-    if prepared.weights.size < FEWEST_ROWS:
+    if prepared.weights.size < FEWEST_DISCOVERY_ROWS:
         return np.ones(len(hypotheses))
     whole = _task(prepared, posed, strategy, context)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from numbers import Integral
-from typing import TYPE_CHECKING, Annotated, Any, Protocol, Self, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Protocol, Self, TypeAlias, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 Array = TypeVar("Array", bound=Any)  # numpy or torch
 Vector = NDArray[np.float64]
 
-WIDEST = 1 << 24  # of a layer in a file
-Width = Annotated[int, Bounds(1, WIDEST)]
+WIDEST_LAYER = 1 << 24  # of a layer in a file
+Width = Annotated[int, Bounds(1, WIDEST_LAYER)]
 
 ACTIVATIONS: dict[str, Callable[[Vector], Vector]] = {
     "relu": lambda argument: np.maximum(argument, 0.0),
@@ -113,7 +113,7 @@ class MLPBank:
     hidden: Annotated[tuple[Width, ...], Bounds(0, 64)]
     outputs: Count
     activation: str
-    widths: Annotated[NDArray[np.intp], StoredArray(2, 1, WIDEST)] | None = None
+    widths: Annotated[NDArray[np.intp], StoredArray(2, 1, WIDEST_LAYER)] | None = None
 
     @property
     def shapes(self) -> list[tuple[int, int]]:
@@ -125,12 +125,10 @@ class MLPBank:
 
     @property
     def size(self) -> int:
-        """Number of columns of θ."""
         return sum(rows * columns for rows, columns in self.shapes)
 
     @property
     def output_columns(self) -> slice:
-        """The columns of the output layer."""
         rows, columns = self.shapes[-1]
         return slice(self.size - rows * columns, self.size)
 
@@ -162,10 +160,9 @@ class MLPBank:
         return views
 
     def effects(self, theta: Tensor, x: Tensor, dropout: Dropout | None = None) -> Tensor:
-        """Return every sub-network's output, shape (terms, rows, outputs), differentiable in θ."""
-        from sparsenam.networks.stacked import stacked_effects  # and PyTorch, which only training needs
+        from sparsenam.networks.stacked import StackedPass  # and PyTorch, which only training needs
 
-        return stacked_effects(self, theta, x, dropout)
+        return cast("Tensor", StackedPass.apply(theta, x, self, dropout))  # pyright: ignore[reportUnknownMemberType]
 
     def values(self, theta: Vector, x: Vector) -> Vector:
         """Return every sub-network's output, shape (terms, rows, outputs), for x of shape (terms, rows)."""
@@ -224,7 +221,6 @@ class MLPBank:
         return ~np.concatenate(inside, axis=1)
 
     def take(self, terms: NDArray[np.intp]) -> Self:
-        """Return the bank of these terms, in the same layout."""
         if self.widths is None:
             return self
         return type(self)(self.hidden, self.outputs, self.activation, self.widths[terms])
@@ -232,7 +228,7 @@ class MLPBank:
 
 # Rows evaluated at once. The number is the same for every model: products of another size round differently, and
 # leaving out a term must not change the others by a bit.
-ROWS_AT_ONCE = 256
+NETWORK_ROWS_AT_ONCE = 256
 
 
 def outputs_of(bank: SubnetBank, theta: Vector, x: Vector) -> Vector:
@@ -244,8 +240,8 @@ def outputs_of(bank: SubnetBank, theta: Vector, x: Vector) -> Vector:
     outputs = np.zeros((n_terms, rows, bank.outputs))
     absent = np.isnan(x)
     filled = np.ascontiguousarray(np.where(absent, 0.0, x) if absent.any() else x)
-    for start in range(0, rows if n_terms else 0, ROWS_AT_ONCE):
-        part = slice(start, start + ROWS_AT_ONCE)
+    for start in range(0, rows if n_terms else 0, NETWORK_ROWS_AT_ONCE):
+        part = slice(start, start + NETWORK_ROWS_AT_ONCE)
         outputs[:, part] = _values(bank, theta, filled[:, part])
     return outputs
 

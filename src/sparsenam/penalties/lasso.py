@@ -61,7 +61,6 @@ class _Weighted:
     __slots__ = ()
 
     def lasso_and_ridge(self, n_groups: int, alpha: float) -> tuple[Vector, float]:
-        """Return a, shape (groups,), and b."""
         raise NotImplementedError
 
     def value(self, norms: Vector, alpha: float) -> float:
@@ -165,7 +164,6 @@ class GroupBridge:
     """α Σⱼ ‖Θⱼ‖^½: not convex; it shrinks strong groups less and drops weak ones sooner."""
 
     def value(self, norms: Vector, alpha: float) -> float:
-        """Return α Σⱼ √rⱼ."""
         return float(alpha * np.sum(np.sqrt(norms)))
 
     def shrink(self, norms: Vector, alpha: float, step: Vector | float) -> Vector:
@@ -187,7 +185,7 @@ class GroupBridge:
         return np.where(norms > 0, 0.5 * alpha / np.sqrt(np.where(norms > 0, norms, 1.0)), 0.0)
 
 
-HALVINGS = 100  # of an interval that holds a root: far below rounding
+ROOT_HALVINGS = 100  # of an interval that holds a root: far below rounding
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -201,7 +199,6 @@ class JointGroupLasso:
     weights: Vector
 
     def value(self, norms: Vector, alpha: float) -> float:
-        """Return α Σ_g w_g ‖r_g‖."""
         return float(alpha * self.weights @ self._lengths(norms))
 
     def shrink(self, norms: Vector, alpha: float, step: Vector | float) -> Vector:
@@ -235,7 +232,7 @@ def _share(norms: Vector, pull: Vector) -> Vector:
     if not stays:
         return np.zeros_like(norms)
     low, high = 0.0, float(np.linalg.norm(norms))
-    for _ in range(HALVINGS):
+    for _ in range(ROOT_HALVINGS):
         middle = 0.5 * (low + high)
         if np.sum((norms / (middle + pull)) ** 2) > 1.0:
             low = middle

@@ -23,12 +23,12 @@ CrossValidator: TypeAlias = int | BaseCrossValidator | Iterable[tuple[ArrayLike,
 # (benchmarks/ablate.py --only "repeated folds").
 REPEATED = 1200  # rows below which folds are drawn several times: few rows fall unevenly
 MOST_FOLDS = 20  # of all draws
-MOST, MOST_WIDE = 4, 2  # times; the second for more columns than rows, where every fold takes long
+MOST_REPEATS, MOST_REPEATS_WIDE = 4, 2  # times; the second for more columns than rows, where every fold takes long
 
 
 def repeats_for(n_rows: int, n_columns: int, n_folds: int = 5) -> int:
     """Return how many times folds are drawn."""
-    most = MOST if n_columns <= n_rows else MOST_WIDE
+    most = MOST_REPEATS if n_columns <= n_rows else MOST_REPEATS_WIDE
     return max(min(-(-REPEATED // n_rows), most, MOST_FOLDS // n_folds), 1)
 
 

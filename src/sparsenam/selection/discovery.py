@@ -17,9 +17,9 @@ Test = Literal["knockoffs", "split"]
 
 # times 1/q: columns that the default choice keeps from which knockoffs are taken. At least 1/q must be found, and the
 # default choice may hold a few false ones
-ENOUGH = 1.2
+ENOUGH_FOR_KNOCKOFFS = 1.2
 LEAST_P = 1e-300  # a smaller p-value is as good as 0
-FEWEST_ROWS = 20  # of a table to be halved
+FEWEST_DISCOVERY_ROWS = 20  # of a table to be halved
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ def split_tests(p_values: Vector, q: float, reason: str, rows: int) -> GroupTest
     statistics = -np.log10(np.maximum(p_values, LEAST_P)) + 0.0  # no negative zero
     found = benjamini_hochberg(p_values, q)
     threshold = float(statistics[found].min()) if found.any() else None
-    return GroupTests(q, "split", reason, statistics, threshold, p_values, None, rows >= FEWEST_ROWS)
+    return GroupTests(q, "split", reason, statistics, threshold, p_values, None, rows >= FEWEST_DISCOVERY_ROWS)
 
 
 def fewest(q: float) -> int:
@@ -145,7 +145,7 @@ def decide(rule: FDR, n_hypotheses: int, n_kept: int, obstacle: str | None) -> t
     if n_hypotheses < least:
         return "split", f"knockoffs find nothing or at least {least} columns at q = {rule.q:g}, and there are fewer"
     columns = "1 column" if n_kept == 1 else f"{n_kept} columns"
-    if n_kept < ENOUGH * least:
+    if n_kept < ENOUGH_FOR_KNOCKOFFS * least:
         why = f"the default choice keeps {columns}, and knockoffs find nothing or at least {least} at q = {rule.q:g}"
         return "split", why
     return (

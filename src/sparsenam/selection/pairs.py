@@ -27,7 +27,7 @@ from sparsenam.tables.sample import Matrix, Vector
 
 INTERVALS = 5  # along either axis of the grid that stands for a pair while it is chosen
 PAIR_FREEDOM = 8.0  # degrees of freedom of a pair, as 3 are those of a column
-MOST_CELLS = 80  # nodes of a pair with wide categories: those with the most rows
+MOST_PAIR_NODES = 80  # nodes of a pair with wide categories: those with the most rows
 WORTH = 0.025  # of the loss, or of an angle: what pairs must be worth, see `FewPairs`
 PAIR_POINTS = 50
 
@@ -146,7 +146,7 @@ def _design(task: PairTask) -> GroupedDesign:
         first, second = (int(term) for term in candidates[index])
         grid = hats((axes[first], axes[second]), (x[first], x[second]))
         mass = np.asarray(grid.T @ weights)
-        kept[index] = np.sort(np.argsort(-mass, kind="stable")[: min(MOST_CELLS, np.count_nonzero(mass > 0))])
+        kept[index] = np.sort(np.argsort(-mass, kind="stable")[: min(MOST_PAIR_NODES, np.count_nonzero(mass > 0))])
         dense = cast(Matrix, grid[:, kept[index]].toarray())
         dense -= np.average(dense, axis=0, weights=weights)
         if len(centred):

@@ -29,7 +29,7 @@ Mask = NDArray[np.bool_]
 
 PAIRS_AT_ONCE = 5  # solved in one batch: more need more memory and are no faster
 HAZARDS = 2  # times that a half of censored times is solved, each with the hazard of the last; six keep the same
-DRAWS = 100  # attempts to have every value of a rare class in both halves
+HALVING_ATTEMPTS = 100  # attempts to have every value of a rare class in both halves
 OFTEN = 0.2  # share of the halves that must keep each of two columns which are said to replace one another
 RARE = 0.01  # chance, shared among all pairs of such columns, of as few halves with both
 
@@ -48,7 +48,7 @@ def complementary_halves(
     half = count // 2
     found: list[Mask] = []
     for _ in range(n_pairs):
-        for _ in range(DRAWS):
+        for _ in range(HALVING_ATTEMPTS):
             order = generator.permutation(count)
             pair = [np.isin(codes, order[:half]), np.isin(codes, order[half : 2 * half])]
             if all(part.any() and (np.ptp(target[part], axis=0) > 0).all() for part in pair):
