@@ -28,7 +28,7 @@ from sparsenam.tables.encoder import ColumnName, FeatureGroups, FeatureTypes, Pe
 from sparsenam.threads import thread_count
 from sparsenam.training import Network
 
-DEFAULT_FOLDS = 5
+DEFAULT_FOLDS = 5  # chosen without a measurement
 PATH_SETTINGS = ("cv", "rule", "n_alphas", "max_features")  # they act where cross-validation chooses alpha
 
 Alpha = float | Literal["auto"]
