@@ -18,12 +18,13 @@ from sparsenam.networks import MLPBank
 from sparsenam.tables import PreparedSample
 from sparsenam.tables.sample import Grouping, Matrix, Vector
 
-PARTS = 5  # into which rows are split: a rare level's mean leaves out the part it serves
-SHARED = 2  # most columns of rare levels, one for each output
-PRIOR = 5.0  # rows of the overall mean that a rare level's mean starts with
-VALUES_PER_RAMP = 5  # at least, where rows are few
-MANY_ROWS = 10_000
-FEWEST = 4  # columns of a term in a large group
+PARTS = 5  # into which rows are split: a rare level's mean leaves out the part it serves; chosen without a measurement
+SHARED = 2  # most columns of rare levels, one for each output; chosen without a measurement
+PRIOR = 5.0  # rows of the overall mean that a rare level's mean starts with; chosen without a measurement
+VALUES_PER_RAMP = 5  # at least, where rows are few; chosen without a measurement
+MANY_ROWS = 10_000  # chosen without a measurement
+FEWEST = 4  # columns of a term in a large group; chosen without a measurement
+# chosen without a measurement
 MOST_LEVEL_COLUMNS = 8  # columns of a category: as many as a shape's smooth directions, so that blocks stay narrow
 
 

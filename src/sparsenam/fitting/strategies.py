@@ -26,6 +26,7 @@ from sparsenam.training import Network
 
 FeatureKind = Literal["ramps", "hinges", "random"]
 
+# chosen without a measurement
 CHOICE_RAMPS = 16  # most ramps of a term for choosing; the smooth fit that follows takes as many as it needs
 
 

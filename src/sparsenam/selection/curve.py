@@ -22,7 +22,8 @@ CrossValidator: TypeAlias = int | BaseCrossValidator | Iterable[tuple[ArrayLike,
 # With one draw of the folds, gas_bills (117 rows) loses 72 % and growth_of_countries (161 rows) 60 %
 # (benchmarks/ablate.py --only "repeated folds").
 REPEATED = 1200  # rows below which folds are drawn several times: few rows fall unevenly
-MOST_FOLDS = 20  # of all draws
+MOST_FOLDS = 20  # of all draws; chosen without a measurement
+# chosen without a measurement
 MOST_REPEATS, MOST_REPEATS_WIDE = 4, 2  # times; the second for more columns than rows, where every fold takes long
 
 
@@ -139,16 +140,16 @@ RuleName = Literal["compact", "one_se", "best"]
 Vector = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
-HALF = 0.5  # share of the folds below which a kept column is not their choice
+HALF = 0.5  # share of the folds below which a kept column is not their choice; chosen without a measurement
 # Standard errors. With ½ at least, the loss of 77 real tables is 0.1 % higher and 0.3 more features are kept
 # (benchmarks/bench_real.py --methods ours). Without a bound above, a feature is lost in one of ten seeds of
 # benchmarks/signals.py wide10.
 LEAST_LUCK, MOST_LUCK = 1.0, 3.0
-CLEAR = 2.0  # standard errors from which a difference is there for certain
+CLEAR = 2.0  # standard errors from which a difference is there for certain; chosen without a measurement
 
 # Means closer than this share of the empty model's loss are equal: far above rounding, which differs between
 # processors (1e-7 of a loss in single precision), and far below what any rule calls a difference.
-TIE = 1e-5
+TIE = 1e-5  # chosen without a measurement
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -271,7 +271,7 @@ def by_column(norms: Vector, column_of: Indices, n_columns: int) -> Vector:
     return np.sqrt(np.bincount(column_of, norms**2, minlength=n_columns))
 
 
-ALIKE = 0.9  # share of a kept term's effect that a substitute must be able to express
+ALIKE = 0.9  # share of a kept term's effect that a substitute must be able to express; chosen without a measurement
 
 Substitutes = dict[str, dict[str, float]]
 

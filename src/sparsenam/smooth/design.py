@@ -12,6 +12,7 @@ from sparsenam.convex.moments import PlacedRows
 from sparsenam.smooth.prior import Layout, Spread
 from sparsenam.tables.sample import Matrix, Vector
 
+# without jumps four_or_nine loses 11 % and generated word counts 7 % (make ablate); other values were not measured
 JUMP_SHARE, JUMP_TIMES = 0.02, 10.0  # share of the rows, and times as many as other values on average: it may jump
 
 

@@ -25,11 +25,14 @@ from sparsenam.smooth.prior import Layout, Posterior, Spread, posterior, updated
 from sparsenam.tables.sample import Matrix, Vector
 
 LIGHTEST = 1e-6  # of a row's curvature: keeps the mean score determined where all rows are certain
+# chosen without a measurement
 FIRST_NOISE, LEAST_NOISE = 0.5, 1e-8  # of σ², on the scale of a standardised target: rather too rough than too smooth
 NEWTON_HALVINGS = 5  # of a step; shorter ones only answer to rounding
 OBJECTIVE_ROUNDING = 1e-8  # of the objective: a step that raises it by less is taken
+# chosen without a measurement
 UPDATE_TOL, FREEDOM_TOL = 0.01, 0.02  # relative and absolute change of the degrees of freedom at which the updates end
-UPDATES, NEWTON_STEPS = 15, 25  # at most
+UPDATES, NEWTON_STEPS = 15, 25  # at most; chosen without a measurement
+# chosen without a measurement
 LARGE, UPDATES_OF_LARGE = 2500, 6  # columns from which an update takes half a second and more, and updates there
 SAME_WEIGHTS = 0.01  # relative change of the working weights up to which their Gram matrix serves again
 INNER_STEPS, INNER_TOL = 30, 0.01  # of the conjugate gradients in one Newton step: most, and the residual's share

@@ -25,16 +25,16 @@ from sparsenam.smooth.engine import FIRST_NOISE, LEAST_NOISE, LIGHTEST, OBJECTIV
 from sparsenam.smooth.prior import FIRST_PRIOR, HIGHEST, JITTER, LOWEST, fellner_schall, pulled, roughness
 
 # updates of the strengths; warm starts do the rest where columns are many
-JUDGE_UPDATES, MANY_JUDGED_COLUMNS, JUDGE_UPDATES_OF_MANY = 40, 160, 6
+JUDGE_UPDATES, MANY_JUDGED_COLUMNS, JUDGE_UPDATES_OF_MANY = 40, 160, 6  # chosen without a measurement
 # change of the degrees of freedom, and of their share, at which the updates end. An early end makes further columns
 # look useful, as what follows starts nearer: with 0.002 noise is kept in 2 of 20 tables of counts, with 0.0005 in 1
 JUDGE_FREEDOM_TOL = 5e-4
-INNER = 2  # updates more on one second-order model, which cost no pass over the rows
+INNER = 2  # updates more on one second-order model, which cost no pass over the rows; chosen without a measurement
 # times the data's information, in the prior that a fit starts from: beside a near copy a function may become a line,
 # and updates do not lead back from the limit of λ
-STRONGEST = 1e3
+STRONGEST = 1e3  # chosen without a measurement
 STALE_JUDGE_CURVATURE = 0.1  # relative change of the curvature after which a Hessian is summed anew
-SMALL_MOVE = 0.01  # of a score, root mean square
+SMALL_MOVE = 0.01  # of a score, root mean square; chosen without a measurement
 FLOOR = 0.06  # of the mean curvature: from a quarter on it is tried where no step is short enough, down to this
 JUDGE_HALVINGS = 8
 SINGLE_JITTER = 1e-4  # share of the mean diagonal where sums are in single precision and columns nearly agree

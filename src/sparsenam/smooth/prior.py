@@ -16,7 +16,8 @@ from sparsenam.tables.sample import Matrix, Vector
 Array: TypeAlias = NDArray[np.float64]
 
 # share of the data's information in the first prior: from the smooth side, where steps are few and safe
-FIRST_PRIOR = 1.0
+FIRST_PRIOR = 1.0  # chosen without a measurement
+# chosen without a measurement
 LOWEST, HIGHEST = 1e-6, 1e9  # of λ: the floor keeps the scores of separated classes finite
 # at which a term is kept from 0: without, four_or_nine loses 4 % and genes2 69 % (benchmarks/ablate.py --only PULL)
 PULL = 0.5

@@ -235,11 +235,15 @@ def _shown(cell: Any) -> str:
 
 
 TAILS = (0.25, 0.1, 0.05, 0.01, 0.005, 0.001)  # beyond each of two quantiles, until these differ
+# chosen without a measurement
 LIMIT = 1e6  # spreads from the median at which a fit takes all cells as one: beyond, float64 blurs the others
 # how many times as far again as any cell before, for numbers that are filled in and for others
-REPEATED = (1.0, 10.0)  # makes a repeated value far
+REPEATED = (1.0, 10.0)  # makes a repeated value far; chosen without a measurement
+# chosen without a measurement
 FREQUENT = 3.0  # spreads of the others, where a fill value has a quarter of the cells or more
+# chosen without a measurement
 ALONE = (1e3, 1e4)  # makes any cell beyond reason, times √(how many spreads away that one is): no tail has such gaps
+# chosen without a measurement
 FEWEST_VALUES, FEWEST_FILL_CELLS, MOST_FILLS = 10, 3, 3  # other values; cells of a fill value; fill values on one side
 NEAR_SPREADS = 3.0  # spreads within which no cell is far
 CELLS_AT_ONCE, QUARTILE_ROWS = 1_000_000, 10_000  # in memory at once; from which quartiles are guessed

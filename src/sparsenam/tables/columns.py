@@ -325,12 +325,14 @@ def _require_finite(name: str, numbers: NDArray[Any]) -> None:
         raise cell_error(name, infinite, "finite numbers", "infinity (inf)", remedy)
 
 
-ODD = 0.05  # share of a column's different values that may be slips
+ODD = 0.05  # share of a column's different values that may be slips; chosen without a measurement
+# chosen without a measurement
 MOST_LEVELS = 10_000  # a category with more levels than this is an identifier, whatever the number of rows
-TIED_LEVELS = 4  # times as many levels as wanted are kept where they are equally frequent
+TIED_LEVELS = 4  # times as many levels as wanted are kept where they are equally frequent; chosen without a measurement
 # text is an identifier if more than this share of so many cells, or of more, are different: a level with one row or
 # two has no effect that could be told from noise; fewer cells say nothing
-DIFFERENT, FEWEST_TEXT_CELLS = 0.7, 10
+DIFFERENT, FEWEST_TEXT_CELLS = 0.7, 10  # chosen without a measurement
+# chosen without a measurement
 MANY_LEVELS = 1_000  # a declared category with more than this is one if a level has less than two rows on average
 
 

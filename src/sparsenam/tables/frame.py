@@ -313,7 +313,7 @@ def _difference(given: tuple[str, ...], fitted: tuple[str, ...], needed: Iterabl
     return f"{message}{meant[:1].upper()}{meant[1:]}"
 
 
-FEWEST_LEAK_ROWS = 10  # below this, a column may equal the target by chance
+FEWEST_LEAK_ROWS = 10  # below this, a column may equal the target by chance; chosen without a measurement
 
 
 def check_target_not_inside(X: object, y: object) -> None:

@@ -139,10 +139,11 @@ class Grouping:
         return Grouping(tuple(members for members, _ in kept), np.array([weight for _, weight in kept]))
 
 
+# chosen without a measurement
 SAME_CORRELATION = 1e-6  # less than this from a correlation of 1: a thousandth of a standard deviation apart
 PROJECTIONS, PROJECTION_DISTANCE = 3, 0.01  # equal columns have equal products with random vectors; few others have
 # distances of quartiles: of a column that few cells dominate, and of rounding
-DOMINATED_SPREAD, QUARTILE_ROUNDING = 1e-3, 1e-9
+DOMINATED_SPREAD, QUARTILE_ROUNDING = 1e-3, 1e-9  # chosen without a measurement
 
 
 def equal_columns(columns: Matrix, chosen: Sequence[int], scaling: Scaling) -> list[tuple[int, int]]:

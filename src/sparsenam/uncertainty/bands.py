@@ -34,9 +34,9 @@ BandScale = Literal["link", "response"]
 LEVELS = 1.0 - np.geomspace(0.5, 0.002, 25)
 # of the largest deviation over a curve, and principal directions that they are made of
 BAND_DRAWS, BAND_DIRECTIONS = 2000, 32
-MOST_BAND_KNOTS = 65  # of a band; it is smooth in between
+MOST_BAND_KNOTS = 65  # of a band; it is smooth in between; chosen without a measurement
 # working weights for each degree of freedom: bands without a caveat, and any at all
-ENOUGH_WEIGHT, SCARCE_WEIGHT = 5.0, 3.0
+ENOUGH_WEIGHT, SCARCE_WEIGHT = 5.0, 3.0  # chosen without a measurement
 SHAPED = "its shape was asked for, and bands take curves as free"
 
 

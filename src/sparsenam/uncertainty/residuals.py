@@ -27,17 +27,20 @@ Method = Literal["leave-one-out", "new rows", "folds"]
 Scale = Literal["auto", "constant", "x"]
 
 
+# chosen without a measurement
 FINE, COARSE = 16, 2  # of the ranks that are kept of all rows and of those of one level, see `kept_ranks`
 MOST_RESIDUAL_ROWS = 10**9
 KEPT = ((FINE, False), (FINE, True), (COARSE, False), (COARSE, True))  # fineness, and whether ranks are of both ends
 RANK_ROUNDING = 1e-9  # of a rank or of a whole number: what rounding may make
+# chosen without a measurement
 MOST_LOOKED_AT = 10_000  # rows whose errors are looked at; of more, so many at equal distances
+# chosen without a measurement
 MOST_GROUP_LEVELS, FEW_VALUES = 20, 10  # of a category, and of a column of numbers, by which rows are told apart
 # share of the rows used as degrees of freedom below which rows may share them evenly, where the exact shares would take
 # long. Coverage at 0.9 with exact and with even shares: 0.899 and 0.899 at 0.05 (California, 3000 rows), 0.889 and
 # 0.886 at 0.12, 0.897 and 0.883 at 0.24 (the paper's regression, 500 and 200 rows)
 EVEN_FREEDOM, QUICK_COLUMNS = 0.1, 300
-MOST_TABLES = 32  # levels of all columns whose errors are kept apart
+MOST_TABLES = 32  # levels of all columns whose errors are kept apart; chosen without a measurement
 LOOKED_AT = 500  # rows that show whether a column of numbers has more values than that
 
 

@@ -22,14 +22,15 @@ from sparsenam.tables import PreparedSample, Scaling
 from sparsenam.tables.sample import Grouping, Matrix, Vector
 from sparsenam.uncertainty.posterior import FitPosterior, left_out_scores
 
-CUTS = (1, 4)  # neighbouring bins that are joined; the better of both cuts counts, twice
-SPREAD_LEVEL = 0.01  # of the test, over all terms and cuts
-MOST_TESTED = 200  # terms; of more, those that the model keeps
-MOST_SPREAD_TERMS, SPREAD_RAMPS = 4, 8  # that the spread depends on, and of each of them
-FEWEST_SPREAD_ROWS = 40  # below, no spread but a constant one can be told
+CUTS = (1, 4)  # neighbouring bins that are joined; the better of both cuts counts, twice; chosen without a measurement
+SPREAD_LEVEL = 0.01  # of the test, over all terms and cuts; chosen without a measurement
+MOST_TESTED = 200  # terms; of more, those that the model keeps; chosen without a measurement
+MOST_SPREAD_TERMS, SPREAD_RAMPS = 4, 8  # that the spread depends on, and of each of them; chosen without a measurement
+FEWEST_SPREAD_ROWS = 40  # below, no spread but a constant one can be told; chosen without a measurement
 # for each term that could be chosen: of many, the chosen ones are those along which errors happen to be small. With 60
 # rows and 500 columns a spread was found in 27 of 100 tables without one, and intervals covered 0.68 instead of 0.9
 ROWS_PER_TERM = 2
+# chosen without a measurement
 SMALLEST_ERROR = 0.02  # of the median error: a logarithm of less says next to nothing of the spread
 
 
