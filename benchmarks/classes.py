@@ -22,7 +22,7 @@ import pandas as pd
 from sklearn.datasets import load_digits
 
 from sparsenam import SNAMClassifier
-from sparsenam.estimators.classification import BYTES, SECONDS
+from sparsenam.estimators.classification import BYTES_PER_ROW, SECONDS_PER_CELL
 
 
 def clear(classes, rows=2000, columns=10):
@@ -66,9 +66,9 @@ def measured(name, max_seconds):
         "max_seconds": max_seconds,
         "cpu_seconds": round(time.process_time() - started, 1),
         "seconds": round(time.perf_counter() - wall, 1),
-        "expected_seconds": round(SECONDS * rows * columns * classes, 1),
+        "expected_seconds": round(SECONDS_PER_CELL * rows * columns * classes, 1),
         "megabytes": round((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024),
-        "expected_megabytes": round(BYTES * rows * classes / 1e6),
+        "expected_megabytes": round(BYTES_PER_ROW * rows * classes / 1e6),
         "kept": len(model.get_feature_names_out()),
         "accuracy_on_its_rows": round(float(np.mean(model.predict(X) == y)), 3),
         "warnings": [str(each.message) for each in caught],

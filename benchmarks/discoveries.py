@@ -24,7 +24,7 @@ from scipy import stats
 
 from sparsenam import SNAMClassifier, SNAMRegressor, SNAMSurvival, survival_target
 from sparsenam.datasets import make_regression
-from sparsenam.discover.fdr import ENOUGH, benjamini_hochberg, fewest, knockoff_threshold
+from sparsenam.discover.fdr import ENOUGH_FOR_KNOCKOFFS, benjamini_hochberg, fewest, knockoff_threshold
 from sparsenam.selection import FDR
 
 ROWS, COLUMNS, TRUE, AMPLITUDE = 500, 60, 15, 0.28
@@ -189,7 +189,9 @@ def one(seed, timed, *, setting, method):
     result = {"seconds": seconds, "method": model.fdr_.method, "construction": model.fdr_.construction}
     for q in (0.1, 0.2):
         if q == 0.2 and method == "auto" and model.certificate_ is not None:
-            near = ENOUGH * fewest(0.2) <= len(model.certificate_.kept) < ENOUGH * fewest(0.1)
+            near = (
+                ENOUGH_FOR_KNOCKOFFS * fewest(0.2) <= len(model.certificate_.kept) < ENOUGH_FOR_KNOCKOFFS * fewest(0.1)
+            )
             if near and model.fdr_.method == "split" and setting != "categories":
                 model = make(random_state=seed, rule=FDR(0.2, method)).fit(X, y)
         found = found_at(q, model)

@@ -35,7 +35,7 @@ MOST_AXES = 8
 START = b'{"__metadata__":{"sha256":"'
 DIGEST = slice(len(START), len(START) + 64)
 DEEPEST = 32  # nesting of the JSON
-AT_ONCE = 1 << 20  # characters of JSON that are measured together
+JSON_CHARACTERS_AT_ONCE = 1 << 20  # characters of JSON that are measured together
 QUOTE, COMMA, COLON, BRACE = b'",:{'
 NO_STRUCTURE = bytes(set(range(256)) - set(b'"[]{},:'))
 STEPS = np.zeros(256, dtype=np.int8)  # how each character changes the depth
@@ -192,8 +192,8 @@ def measure_json(content: bytes) -> int:
     bare = content.replace(b"\\\\", b"").replace(b'\\"', b"").translate(None, delete=NO_STRUCTURE)
     depth = values = keys = objects = 0
     inside = False
-    for start in range(0, len(bare), AT_ONCE):
-        part = np.frombuffer(bare, dtype=np.uint8, count=min(AT_ONCE, len(bare) - start), offset=start)
+    for start in range(0, len(bare), JSON_CHARACTERS_AT_ONCE):
+        part = np.frombuffer(bare, dtype=np.uint8, count=min(JSON_CHARACTERS_AT_ONCE, len(bare) - start), offset=start)
         within = (np.cumsum(part == QUOTE) + inside) % 2 == 1
         steps = STEPS[part]
         steps[within] = 0

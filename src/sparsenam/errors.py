@@ -116,7 +116,7 @@ class ConstantWidthWarning(UserWarning):
     """Intervals have one width for all rows, since the table lacks columns on which it depends."""
 
 
-MOST_COLUMNS = 3  # named in one warning
+MOST_COLUMNS_NAMED = 3  # named in one warning
 
 
 class ExtremeCellWarning(UserWarning):
@@ -134,7 +134,7 @@ class ExtremeCellWarning(UserWarning):
         found, among = self.args
         cells = [
             f"{value} in row {row}{among} of column {name!r}" + (f" (and {count - 1} more)" if count > 1 else "")
-            for name, value, row, count in found[:MOST_COLUMNS]
+            for name, value, row, count in found[:MOST_COLUMNS_NAMED]
         ]
         others = f" and {len(found) - len(cells)} more column(s)" if len(found) > len(cells) else ""
         return f"cells beyond reason: {', '.join(cells)}{others}; correct these cells or leave them empty."
@@ -162,7 +162,7 @@ def renamed(lacking: Iterable[str], given: Sequence[str], otherwise: str) -> str
     """Return what to do about names that are not there: given ones that are probably the same, else ``otherwise``."""
     found = ((_similar(name, given), name) for name in lacking)
     likely = [f"{close!r} for {name!r}" for close, name in found if close is not None]
-    return f"did you mean {', '.join(likely[:MOST_COLUMNS])}?" if likely else otherwise
+    return f"did you mean {', '.join(likely[:MOST_COLUMNS_NAMED])}?" if likely else otherwise
 
 
 def _similar(name: object, known: Iterable[object]) -> str | None:
@@ -177,8 +177,8 @@ def shown(value: object) -> str:
     return repr(getattr(value, "item", lambda: value)() if type(value).__module__ == "numpy" else value)
 
 
-LARGEST = 1e100  # of cells, targets and exposures, in size: the product of three such numbers is still finite
-LEAST = 1 / LARGEST  # of what they are divided by
+LARGEST_VALUE = 1e100  # of cells, targets and exposures, in size: the product of three such numbers is still finite
+LEAST_DIVISOR = 1 / LARGEST_VALUE  # of what they are divided by
 
 
 def check_number(

@@ -22,7 +22,7 @@ from functools import cache
 from pathlib import Path
 
 PART = re.compile(r"\..+\.([0-9a-f]{8})-([0-9]+)-[0-9a-f]{8}\.part", re.DOTALL)  # machine and process that write it
-LONGEST_NAME = 180  # bytes of a name that are repeated in that of its part, of the 255 that most disks allow
+LONGEST_FILE_NAME = 180  # bytes of a name that are repeated in that of its part, of the 255 that most disks allow
 ABANDONED = 24 * 3600.0  # seconds after which a part is taken for left over, whichever machine wrote it
 
 
@@ -181,7 +181,9 @@ def _named(part: _Part) -> Generator[None]:
 
 
 def _name_beside(path: Path) -> Path:
-    name = path.name if len(os.fsencode(path.name)) <= LONGEST_NAME else f"{zlib.crc32(os.fsencode(path.name)):08x}"
+    name = (
+        path.name if len(os.fsencode(path.name)) <= LONGEST_FILE_NAME else f"{zlib.crc32(os.fsencode(path.name)):08x}"
+    )
     return path.with_name(f".{name}.{_machine()}-{os.getpid()}-{secrets.token_hex(4)}.part")
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sparsenam.codec import Array, Matrix, Vector
-from sparsenam.errors import LARGEST, LEAST, InputError, RowError, describe
+from sparsenam.errors import LARGEST_VALUE, LEAST_DIVISOR, InputError, RowError, describe
 
 Ties = Literal["breslow", "efron"]
 TIES: tuple[Ties, ...] = ("breslow", "efron")
@@ -262,7 +262,7 @@ def _check_times(time: NDArray[np.float64]) -> None:
         row = int(np.argmax(wrong))
         got, more = ((f"{time[row]}", row),), f" ({int(wrong.sum())} such rows)"
         raise RowError("the times in y", "finite numbers above 0", got, "correct or drop these rows", more)
-    if time.size and (time.max() > LARGEST or time.min() < LEAST):
-        expected = f"numbers between {LEAST:g} and {LARGEST:g}"
-        got = f"{time.max() if time.max() > LARGEST else time.min():g}"
+    if time.size and (time.max() > LARGEST_VALUE or time.min() < LEAST_DIVISOR):
+        expected = f"numbers between {LEAST_DIVISOR:g} and {LARGEST_VALUE:g}"
+        got = f"{time.max() if time.max() > LARGEST_VALUE else time.min():g}"
         raise InputError(describe("the times in y", expected, got, "count time in another unit"))

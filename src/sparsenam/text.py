@@ -25,7 +25,8 @@ MISSING = "missing"
 SURVIVAL_UNITS = "log hazard ratio"
 TIMES = " × "  # between the two columns of a pair
 MOST_DAYS = 700_000  # either side of 1970; Python's dates end soon after
-WIDEST = 40  # characters of a printed cell
+WIDEST_CELL = 40  # characters of a printed cell
+FINDINGS_SHOWN = 30  # columns in the table of a finding
 _WIDE = frozenset("MWmw@%")
 
 
@@ -218,7 +219,9 @@ class FindingTable:
 
     def __str__(self) -> str:
         """Return the table in lines, names to the left and all else to the right."""
-        cells = [[cell if len(cell) <= WIDEST else cell[: WIDEST - 1] + "…" for cell in row] for row in self.rows]
+        cells = [
+            [cell if len(cell) <= WIDEST_CELL else cell[: WIDEST_CELL - 1] + "…" for cell in row] for row in self.rows
+        ]
         widths = [max(len(row[column]) for row in (self.heads, *cells)) for column in range(len(self.heads))]
         lines = [
             "  ".join(cell.rjust(width) if column else cell.ljust(width) for column, (cell, width) in enumerate(placed))

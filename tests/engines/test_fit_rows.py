@@ -49,7 +49,7 @@ class Reader:
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_passes_find_the_fit_of_all_rows_at_once_at_the_same_knots(family, monkeypatch):
-    monkeypatch.setattr(engine, "SAME", 0.0)
+    monkeypatch.setattr(engine, "SAME_WEIGHTS", 0.0)
     task, context = problem(family), Context(Streams(0))
     unordered = np.array([False, False, True])
     ramps = [ramps_of(cells, task.weights, count) for cells, count in zip(task.x, (8, 5, 3), strict=True)]

@@ -57,7 +57,7 @@ def test_sums_do_not_depend_on_files_and_row_groups(tmp_path_factory, files, hei
 
 
 def test_a_row_group_that_is_decoded_in_parts_is_joined_again(tmp_path, monkeypatch):
-    monkeypatch.setattr(arrow_rows, "AT_ONCE", 13)
+    monkeypatch.setattr(arrow_rows, "ROWS_DECODED_AT_ONCE", 13)
     frame = table(200)
     blocks = arrow_blocks(parquet_dataset([str(write(tmp_path / "a.parquet", frame, [200]))]), COLUMNS, 50)
     assert np.array_equal(blocks.reduce(moments, 1.0), in_memory(frame, 50).reduce(moments, 1.0))

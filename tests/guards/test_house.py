@@ -1,7 +1,7 @@
 """The manners of the house that a machine can check."""
 
 import ast
-from collections import Counter
+from collections import Counter, defaultdict
 from functools import cache
 from pathlib import Path
 
@@ -10,7 +10,10 @@ import pytest
 import sparsenam
 
 PACKAGE = Path(sparsenam.__file__).parent
-MOST_FILES, MOST_LINES = 237, 48_300  # a limit to meet on purpose, not by the way
+# Limits only fall: what is added is paid for by what is removed.
+MOST_FILES, MOST_LINES = 210, 45_100
+MOST_CASTS = 152
+PARAMETERS, MOST_WITH_MORE = 8, 3  # of a function, and functions that have more
 
 
 @cache
@@ -29,9 +32,81 @@ def test_the_package_stays_small():
     assert lines <= MOST_LINES
 
 
+def n_parameters(function):
+    given = [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
+    return len(given) - (given[:1] != [] and given[0].arg in ("self", "cls"))
+
+
+def test_few_functions_have_many_parameters():
+    found = [
+        f"{name}:{node.lineno}"
+        for name, tree in trees().items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef) and n_parameters(node) > PARAMETERS
+    ]
+    assert len(found) <= MOST_WITH_MORE, f"put what belongs together into a dataclass: {found}"
+
+
+def test_casts_become_fewer():
+    calls = [node.func for tree in trees().values() for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    casts = sum(isinstance(called, ast.Name) and called.id == "cast" for called in calls)
+    assert casts <= MOST_CASTS, f"{casts} casts: declare the type where the value comes from"
+
+
 def test_no_two_classes_share_a_name():
     names = [node.name for tree in trees().values() for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
     assert [name for name, count in Counter(names).items() if count > 1] == []
+
+
+def assigned(statement):
+    """Yield the names that a statement assigns and the expression of each; tuples are taken apart."""
+    if isinstance(statement, ast.AnnAssign) and statement.value is not None:
+        yield statement.target, statement.value
+    for target in statement.targets if isinstance(statement, ast.Assign) else ():
+        if isinstance(target, ast.Tuple) and isinstance(statement.value, ast.Tuple):
+            yield from zip(target.elts, statement.value.elts, strict=True)
+        else:
+            yield target, statement.value
+
+
+ARITHMETIC = (ast.Constant, ast.UnaryOp, ast.unaryop, ast.BinOp, ast.operator, ast.Name, ast.expr_context)
+
+
+def numeric_constants(tree):
+    """Return the numbers in upper case at the top of a module, by name; sums and products of others count."""
+    known = {}
+    for target, value in (pair for statement in tree.body for pair in assigned(statement)):
+        if not (isinstance(target, ast.Name) and target.id.isupper()):
+            continue
+        nodes = list(ast.walk(value))
+        names = {node.id for node in nodes if isinstance(node, ast.Name)}
+        if names <= known.keys() and all(isinstance(node, ARITHMETIC) for node in nodes):
+            number = eval(compile(ast.Expression(value), target.id, "eval"), {}, known)
+            if isinstance(number, int | float) and not isinstance(number, bool):
+                known[target.id] = number
+    return known
+
+
+def names_of_two_numbers(modules):
+    values = defaultdict(set)
+    for tree in modules:
+        for name, number in numeric_constants(tree).items():
+            values[name].add(number)
+    return sorted(name for name, numbers in values.items() if len(numbers) > 1)
+
+
+def test_no_constant_has_two_values():
+    assert names_of_two_numbers(trees().values()) == [], "name each by what it is, or import one from the other"
+
+
+@pytest.mark.parametrize("code", ["A = 2", "A: int = 2", "B, A = 1, 2", "B = 1\nA = B + 1", "A = 2**1", "A = -2"])
+def test_a_second_value_of_a_constant_is_recognised(code):
+    assert names_of_two_numbers([ast.parse("A = 1"), ast.parse(code)]) == ["A"]
+
+
+@pytest.mark.parametrize("code", ["A = 1.0", "A = True", "A = 'text'", "a = 2", "def f():\n    A = 2"])
+def test_other_assignments_are_no_second_value(code):
+    assert names_of_two_numbers([ast.parse("A = 1"), ast.parse(code)]) == []
 
 
 def test_every_module_has_a_docstring():

@@ -130,7 +130,7 @@ def products(monkeypatch):
 def at_knots(monkeypatch, rows):
     """Let a table of so many rows be one whose ramps are never written out."""
     monkeypatch.setattr(task, "WIDE", 0)
-    monkeypatch.setattr(task, "TALL", rows)
+    monkeypatch.setattr(task, "TALL_ROWS", rows)
 
 
 @pytest.mark.parametrize("folds", [5, 10])

@@ -10,7 +10,7 @@ from sparsenam.penalties import GroupLasso
 from sparsenam.selection.task import ConvexTask
 from sparsenam.selection.walk import prior_forms
 from sparsenam.smooth.judge import Prior, PriorForms, SmoothJudge
-from sparsenam.smooth.prior import WEAK
+from sparsenam.smooth.prior import FIRST_PRIOR
 from sparsenam.tables import Sample, prepare
 from tests.convex_cases import OUTPUTS, family_of, grouped, target_of
 
@@ -153,7 +153,7 @@ def test_strengths_that_are_unknown_start_from_the_information():
     judge, _, _ = judge_of("gaussian")
     judge._strengths[1, 2] = [2.0, 3.0]
     prior = judge._prior(np.array([1]), [np.array([0, 2])], np.array([0, 2]), np.array([[10.0, 10.0]]))
-    first = WEAK * 10.0 / np.where(judge.forms.is_used, judge.forms.traces, 1.0)[0]
+    first = FIRST_PRIOR * 10.0 / np.where(judge.forms.is_used, judge.forms.traces, 1.0)[0]
     np.testing.assert_allclose(prior.strengths, [[first, [2.0, 3.0]]])
 
 

@@ -69,7 +69,7 @@ def test_distances_are_feasible_and_no_worse_than_one_for_all(seed, columns):
 
 
 def test_many_columns_share_one_distance(monkeypatch):
-    monkeypatch.setattr(knockoffs, "SMALL", 3)
+    monkeypatch.setattr(knockoffs, "MOST_OPTIMISED_COLUMNS", 3)
     s = knockoffs.distances(chain(6, 0.7))
     assert np.ptp(s) == 0 and np.linalg.eigvalsh(2 * chain(6, 0.7) - np.diag(s))[0] > 0
 

@@ -8,7 +8,7 @@ from scipy import stats
 
 from sparsenam.model import FittedCurve
 from sparsenam.model.pairs import PairFunction, purified, with_margin
-from sparsenam.selection.pairs import LEAST, additive_gain, clipped, screen
+from sparsenam.selection.pairs import FEWEST_CELL_ROWS, additive_gain, clipped, screen
 from sparsenam.smooth.grid import GridAxis, GridBlock, hats
 
 
@@ -126,7 +126,7 @@ def test_the_gain_of_free_cells_is_that_of_two_regressions(seed):
     for index, values in enumerate((np.ones(rows), weights * y, weights)):
         tables[0, index] = np.bincount(cells, values, size * size).reshape(size, size)
     gained, freed = additive_gain(tables)
-    inside = np.bincount(cells, minlength=size * size)[cells] >= LEAST
+    inside = np.bincount(cells, minlength=size * size)[cells] >= FEWEST_CELL_ROWS
     roots = np.sqrt(weights[inside])[:, None]
     dummies = (np.eye(size)[one[inside]], np.eye(size)[other[inside]], np.eye(size * size)[cells[inside]])
     explained, ranks = [], []

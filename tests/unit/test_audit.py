@@ -11,7 +11,7 @@ from scipy import stats
 
 import sparsenam
 from sparsenam import SNAMClassifier, SNAMRegressor, SNAMSurvival, survival_target
-from sparsenam.audit.harm import FOLDS, AuditRows, _Curves, harms, holm
+from sparsenam.audit.harm import AUDIT_FOLDS, AuditRows, _Curves, harms, holm
 from sparsenam.audit.subgroups import BinnedColumn, Partition, mean_and_error
 from sparsenam.errors import InputError
 from sparsenam.explain import Audit
@@ -171,7 +171,7 @@ def test_a_test_of_nothing_has_uniform_p_values_whatever_the_noise() -> None:
         partition = Partition("g", None, ("a", "b"), draw.integers(0, 2, rows))
         scores = draw.normal(size=(rows, 1))
         target = (draw.random((rows, 1)) < 1.0 / (1.0 + np.exp(1.5 - scores))).astype(float)
-        given = AuditRows.of(Binomial(), scores - 1.5, target, np.ones(rows), np.arange(rows) % FOLDS)
+        given = AuditRows.of(Binomial(), scores - 1.5, target, np.ones(rows), np.arange(rows) % AUDIT_FOLDS)
         small += (_Curves.of(given, bins, partition)._p_values() < 0.05).tolist()
     assert np.mean(small) < 0.08  # 300 subgroups: three standard errors above 0.05
 
@@ -181,7 +181,7 @@ def test_held_out_effects_know_next_to_nothing_of_the_rows_of_their_fold(family)
     """Permuted targets of a fold change its effects far less than those of the folds that learn from it."""
     draw = np.random.default_rng(8)
     rows, outputs = 600, 3 if family.couples_outputs else 1
-    bins, folds = draw.integers(0, 2, rows), np.arange(rows) % FOLDS
+    bins, folds = draw.integers(0, 2, rows), np.arange(rows) % AUDIT_FOLDS
     scores, chosen = np.zeros((rows, outputs)), (draw.random(rows) < 0.2 + 0.5 * bins).astype(int)
     target = np.eye(3)[chosen] if outputs == 3 else chosen[:, None].astype(float)
     other = np.where((folds == 0)[:, None], np.roll(target, -1, axis=1) if outputs == 3 else 1.0 - target, target)
@@ -201,11 +201,11 @@ def test_costs_without_shrinkage_are_those_of_bin_means() -> None:
     rows = 2000
     codes = draw.integers(0, 2, rows)
     target = (3.0 * codes - 1.5 + draw.normal(size=rows))[:, None]
-    folds = np.arange(rows) % FOLDS
+    folds = np.arange(rows) % AUDIT_FOLDS
     given = AuditRows.of(Gaussian(), np.zeros((rows, 1)), target, np.ones(rows), folds)
     found = harms(given, [BinnedColumn(0, codes, 2, False, False)], [], lambda done, total: None)[0][0]
     held = np.empty(rows)
-    for fold in range(FOLDS):
+    for fold in range(AUDIT_FOLDS):
         for code in (0, 1):
             train = target[(folds != fold), 0]
             value = train[codes[folds != fold] == code].mean() - train.mean()

@@ -18,8 +18,8 @@ from fuzz.files import parts_of, sign
 from sparsenam import Network, SNAMClassifier, SNAMRegressor, context
 from sparsenam.codec import unpack
 from sparsenam.container import (
-    AT_ONCE,
     DEEPEST,
+    JSON_CHARACTERS_AT_ONCE,
     MOST_KEYS,
     MOST_OBJECTS,
     MOST_VALUES,
@@ -61,7 +61,7 @@ def test_json_is_refused_exactly_where_it_is_nested_too_deep_whatever_its_texts_
             parse_object(content)
 
 
-@pytest.mark.parametrize("size", [AT_ONCE - 1, AT_ONCE, AT_ONCE + 1])
+@pytest.mark.parametrize("size", [JSON_CHARACTERS_AT_ONCE - 1, JSON_CHARACTERS_AT_ONCE, JSON_CHARACTERS_AT_ONCE + 1])
 def test_texts_and_depths_go_on_from_one_part_to_the_next(size):
     brackets = "[" * size + '"' + "\\"  # within a text they are letters
     assert parse_object(json.dumps({"a": brackets, "b": [[1]]}).encode())["a"] == brackets

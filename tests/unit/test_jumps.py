@@ -73,8 +73,8 @@ def test_a_jump_does_not_make_the_curve_beside_it_rough(sign, monkeypatch):
         X, fresh = np.column_stack([sign * x, other]), gains(generator, 5000)
         others = np.zeros(5000)
         errors = []
-        for many in (design.MANY, 2.0):  # no value has twice as many rows as there are
-            monkeypatch.setattr(design, "MANY", many)
+        for many in (design.JUMP_SHARE, 2.0):  # no value has twice as many rows as there are
+            monkeypatch.setattr(design, "JUMP_SHARE", many)
             model = SNAMRegressor(alpha=0.0, random_state=0).fit(X, y)
             effect = model.effects(np.column_stack([sign * fresh, others]))[:, 0]
             true = truth(fresh)
@@ -125,8 +125,8 @@ def test_a_convex_curve_whose_last_slope_goes_on_has_no_jump(monkeypatch):
     y = 1.5 * (x == 1.0) + 0.5 * generator.normal(size=1000)
     beyond = np.linspace(0.0, 1.2, 50)[:, None]
     found = []
-    for many in (design.MANY, 2.0):
-        monkeypatch.setattr(design, "MANY", many)
+    for many in (design.JUMP_SHARE, 2.0):
+        monkeypatch.setattr(design, "JUMP_SHARE", many)
         model = SNAMRegressor(shapes={0: "convex"}, alpha=0.0, random_state=0).fit(x[:, None], y)
         found.append(model.effects(beyond))
     np.testing.assert_array_equal(found[0], found[1])

@@ -49,7 +49,7 @@ def test_time_is_said_in_proportion_to_rows_columns_and_classes():
 
 @pytest.mark.parametrize("limit", [None, 100.0])
 def test_the_fit_says_it_before_it_begins_unless_its_time_is_limited(monkeypatch, limit):
-    monkeypatch.setattr(classification, "LONG", 0.1)
+    monkeypatch.setattr(classification, "LONG_SECONDS", 0.1)
     monkeypatch.setattr(SNAMClassifier, "_fit_by", lambda self, *rest: None)  # nothing but what comes before
     X, y = table(30)
     with warnings.catch_warnings(record=True) as said:
@@ -62,7 +62,7 @@ def test_the_fit_says_it_before_it_begins_unless_its_time_is_limited(monkeypatch
 
 
 def test_the_command_prints_it_as_a_line(monkeypatch, tmp_path):
-    monkeypatch.setattr(classification, "LONG", 0.1)
+    monkeypatch.setattr(classification, "LONG_SECONDS", 0.1)
     X, y = table(25, rows=500)
     cells = {name: [str(cell) for cell in X[name]] for name in X} | {"kind": [f"kind {code}" for code in y]}
     done = invoke("fit", write_csv(tmp_path / "kinds.csv", cells), "--target", "kind", "--out", tmp_path / "model")

@@ -12,7 +12,7 @@ from sparsenam.explain import Contribution, LocalExplanation, RowExplanation
 from sparsenam.explain.charts import waterfall
 from sparsenam.explain.report import render_report
 from sparsenam.explain.report.drawings import waterfall_chart
-from sparsenam.explain.report.maps import CELLS, CELLS_OF_SEVERAL, map_styles, pair_data
+from sparsenam.explain.report.maps import MAP_CELLS, MAP_CELLS_OF_SEVERAL, map_styles, pair_data
 from sparsenam.explain.surfaces import surface
 
 CLASSES = re.compile(r'<path d="([^"]*)" class="([pm])(\d+)"')
@@ -45,7 +45,7 @@ def painted(layer):
 def test_each_cell_has_the_colour_of_its_effect(kinds, surface_of):
     made, pair = case(kinds, (True, True))
     layer = section_of(render_report(made)).split(f'data-surface="{surface_of}"')[1].split("</svg>")[0]
-    cells = surface(made, pair, 0, CELLS)
+    cells = surface(made, pair, 0, MAP_CELLS)
     values = getattr(cells, surface_of)
     largest = np.abs(values[cells.fullness > 0.1]).max()
     steps = painted(layer)
@@ -60,7 +60,7 @@ def test_the_embedded_numbers_are_those_of_the_surface():
     made, pair = case(("number", "category"), (True, False), outputs=2)
     data = embedded(render_report(made))["pairs"][0]
     for output in (0, 1):
-        cells = surface(made, pair, output, CELLS_OF_SEVERAL)
+        cells = surface(made, pair, output, MAP_CELLS_OF_SEVERAL)
         np.testing.assert_allclose(data["effect"][output], cells.effect, rtol=6e-3)
         np.testing.assert_allclose(data["mains"][output][0], cells.mains[0], rtol=6e-3)
         np.testing.assert_allclose(data["mains"][output][1], cells.mains[1], rtol=6e-3)

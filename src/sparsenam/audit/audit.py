@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sparsenam.audit.harm import FEWEST_ROWS, FOLDS, AuditRows, SubgroupHarm, harms, holm
+from sparsenam.audit.harm import AUDIT_FOLDS, FEWEST_SUBGROUP_ROWS, AuditRows, SubgroupHarm, harms, holm
 from sparsenam.audit.subgroups import (
     OfSubgroup,
     Partition,
@@ -35,9 +35,9 @@ Matrix = NDArray[np.float64]
 
 
 MANY_COLUMNS = 60  # beyond, only kept columns make subgroups unless others are asked for
-LEVEL = 0.05  # of a wrong flag anywhere in an audit
+AUDIT_LEVEL = 0.05  # of a wrong flag anywhere in an audit
 ONE_SIDED = 1.6449  # standard errors above 0 of a cost that a test at 5 % takes for one
-SHOWN, MOST_SHOWN = 20, 60  # rows of a table in words, and of one with so many flags
+ROWS_SHOWN, MOST_ROWS_SHOWN = 20, 60  # rows of a table in words, and of one with so many flags
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ class Audit(Found):
     harms: tuple[Harm, ...]
     checks: tuple[SubgroupCheck, ...]
     too_small: tuple[str, ...]
-    level: float = LEVEL
+    level: float = AUDIT_LEVEL
     untested: str = ""
     notes: tuple[str, ...] = field(default=())
 
@@ -112,7 +112,7 @@ class Audit(Found):
 
     def finding(self) -> Finding:
         """Return the audit in words and tables."""
-        small = ", ".join(self.too_small[:SHOWN]) + (" …" if len(self.too_small) > SHOWN else "")
+        small = ", ".join(self.too_small[:ROWS_SHOWN]) + (" …" if len(self.too_small) > ROWS_SHOWN else "")
         notes = list(self.notes)
         if self.harms:
             saved = (
@@ -120,7 +120,7 @@ class Audit(Found):
             )
             count = count_text(len(self.harms), "combination")
             notes.insert(0, f"{saved}; p-values are corrected for {count}.")
-        notes += [f"Too small to test (less than {FEWEST_ROWS} rows): {small}."] if small else []
+        notes += [f"Too small to test (less than {FEWEST_SUBGROUP_ROWS} rows): {small}."] if small else []
         tables = [self._harm_table()] if self.harms else []
         return Finding("Audit", self._sentence(), (*tables, self._check_table()), tuple(notes))
 
@@ -145,7 +145,7 @@ class Audit(Found):
         )
 
     def _harm_table(self) -> FindingTable:
-        shown = [harm for index, harm in enumerate(self.harms) if harm.flagged or index < SHOWN][:MOST_SHOWN]
+        shown = [harm for index, harm in enumerate(self.harms) if harm.flagged or index < ROWS_SHOWN][:MOST_ROWS_SHOWN]
         rows = tuple(
             (
                 harm.column,
@@ -164,7 +164,7 @@ class Audit(Found):
 
     def _check_table(self) -> FindingTable:
         order = sorted(self.checks[1:], key=_distance, reverse=True)
-        shown = [*self.checks[:1], *order[: SHOWN - 1]]
+        shown = [*self.checks[:1], *order[: ROWS_SHOWN - 1]]
         more = f", the {len(shown) - 1} worst of {len(self.checks) - 1}" if len(shown) < len(self.checks) else ""
         heads = ["subgroup", "rows", "mean prediction", "mean outcome", "difference", "loss"]
         measures = [
@@ -239,7 +239,7 @@ def _audit(
         subgroup_text(partition.name, label)
         for partition in partitions
         for label, count in zip(partition.labels, partition.counts(rows.weights).tolist(), strict=True)
-        if 0 < count < FEWEST_ROWS
+        if 0 < count < FEWEST_SUBGROUP_ROWS
     ]
     note = () if np.all(rows.units == 1.0) else ("Losses are of y in units of its spread.",)
     made = harms_of(names, found, partitions, rows.weights)
@@ -258,8 +258,8 @@ def _audit(
 def _obstacle(rows: GivenScores) -> str:
     """Return in words why no column was tested."""
     counted = rows.target[rows.weights > 0]
-    if len(counted) < FEWEST_ROWS:
-        return f"{count_text(len(counted), 'row')}, and a test needs {FEWEST_ROWS}"
+    if len(counted) < FEWEST_SUBGROUP_ROWS:
+        return f"{count_text(len(counted), 'row')}, and a test needs {FEWEST_SUBGROUP_ROWS}"
     if not np.ptp(counted, axis=0).any():
         return "y has one value in all rows"
     return "the dropped columns do not vary in these rows, or the model leaves no errors"
@@ -277,10 +277,10 @@ def folds_of(rows: GivenRows, readings: Sequence[Reading], partitions: Sequence[
     key = np.array(keys, dtype=np.uint64)
     order = np.lexsort((key, *rows.target.T[::-1]))
     run = np.empty(key.size, dtype=np.intp)
-    run[order] = np.arange(key.size) // FOLDS
+    run[order] = np.arange(key.size) // AUDIT_FOLDS
     order = np.lexsort((key, run))
     folds = np.empty(key.size, dtype=np.intp)
-    folds[order] = np.arange(key.size) % FOLDS
+    folds[order] = np.arange(key.size) % AUDIT_FOLDS
     return folds
 
 
@@ -300,7 +300,7 @@ def harms_of(
     for (place, harm, group), p_value in zip(records, corrected.tolist(), strict=True):
         cost, share = float(harm.cost[group]), float(harm.share[group])
         shares = (None, None) if math.isnan(share) else (share, float(harm.share_error[group]))
-        flagged = p_value <= LEVEL and cost > ONE_SIDED * float(harm.error[group])
+        flagged = p_value <= AUDIT_LEVEL and cost > ONE_SIDED * float(harm.error[group])
         made.append(Harm(*place, cost, float(harm.error[group]), *shares, p_value, flagged))
     return tuple(sorted(made, key=lambda harm: (harm.p_value, -harm.cost, harm.column, harm.subgroup)))
 

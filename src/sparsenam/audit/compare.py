@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sparsenam.audit.subgroups import (
-    ROUNDING,
+    STANDARD_ERROR_ROUNDING,
     OfSubgroup,
     Partition,
     mean_and_error,
@@ -33,9 +33,9 @@ Vector = NDArray[np.float64]
 Both = tuple[Fit, Fit]
 
 
-SHOWN = 20  # rows of a table in words
-POINTS = 101  # of a curve
-BEYOND = 2.0  # standard deviations of a difference that count as more than chance
+ROWS_SHOWN = 20  # rows of a table in words
+COMPARED_POINTS = 101  # of a curve
+NOTABLE_DEVIATIONS = 2.0  # standard deviations of a difference that count as more than chance
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,21 +139,21 @@ class Comparison(Found):
                 curve.where,
                 "not known" if curve.beyond is None else share_text(curve.beyond),
             )
-            for curve in self.curves[:SHOWN]
+            for curve in self.curves[:ROWS_SHOWN]
         )
         heads = ("column", "mean difference", "largest", "where", "rows beyond bands")
         return FindingTable(f"Changed curves, in {self.units}", heads, rows)
 
     def _prediction_table(self) -> FindingTable:
         order = sorted(self.predictions[1:], key=lambda change: -change.mean_absolute)
-        shown = [*self.predictions[:1], *order[: SHOWN - 1]]
+        shown = [*self.predictions[:1], *order[: ROWS_SHOWN - 1]]
         heads = ["subgroup", "rows", "mean difference", "mean absolute"]
         with_classes, with_losses = shown[0].changed is not None, shown[0].losses is not None
         heads += ["classes changed"] if with_classes else []
         heads += ["first's loss", "second's loss", "difference"] if with_losses else []
         rows: list[tuple[str, ...]] = []
         for change in shown:
-            least = ROUNDING * change.mean_absolute  # below, a mean is nothing but rounding
+            least = STANDARD_ERROR_ROUNDING * change.mean_absolute  # below, a mean is nothing but rounding
             means = " / ".join(number_text(value if abs(value) > least else 0.0, 3) for value in change.mean)
             row = [change.subgroup, str(change.rows), means, number_text(change.mean_absolute, 3)]
             row += [share_text(change.changed)] if change.changed is not None else []
@@ -161,7 +161,7 @@ class Comparison(Found):
                 row += [number_text(loss, 4) for loss in change.losses]
                 row.append(with_error(change.difference, change.difference_error))
             rows.append(tuple(row))
-        more = f", the {len(shown) - 1} largest of {len(self.predictions) - 1}" if len(order) >= SHOWN else ""
+        more = f", the {len(shown) - 1} largest of {len(self.predictions) - 1}" if len(order) >= ROWS_SHOWN else ""
         return FindingTable(f"Changed predictions, in {self.response}{more}", tuple(heads), tuple(rows))
 
 
@@ -348,12 +348,12 @@ def curve_change(
     beyond = None
     if deviations is not None:
         spread = np.sqrt(deviations[0] ** 2 + deviations[1] ** 2)
-        beyond = float((np.abs(second - first) > BEYOND * spread).any(axis=1).mean())
+        beyond = float((np.abs(second - first) > NOTABLE_DEVIATIONS * spread).any(axis=1).mean())
     order = np.argsort(values, kind="stable")
     known = order[~np.isnan(values[order])]
     distinct = known[np.flatnonzero(np.diff(values[known], prepend=-np.inf))]
     if not column.levels:
-        distinct = distinct[np.unique(np.linspace(0, distinct.size - 1, POINTS).astype(np.intp))]
+        distinct = distinct[np.unique(np.linspace(0, distinct.size - 1, COMPARED_POINTS).astype(np.intp))]
     # among rows of an equally large difference the smallest value, whatever their order
     widest = change >= change.max() - 1e-9 * max(float(change.max()), 1e-300)
     place = order[np.flatnonzero(widest[order])[0]]

@@ -26,16 +26,17 @@ from sparsenam.uncertainty.residuals import is_of_classes
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 Array = NDArray[np.float64]
-FOLDS = 10
+AUDIT_FOLDS = 10
 DEGREE = 3  # of the polynomials in the ranks of the bins
-FEWEST_ROWS = 30  # of a subgroup that is tested
+FEWEST_SUBGROUP_ROWS = 30  # of a subgroup that is tested
 FEWEST_IN_LEVEL = 5  # on either side of a contrast between levels
 RIDGES = np.array(
     [0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 1000.0]
 )  # λ, in units of what the rows know of a function
-STEPS, LONGEST = 3, 1.0  # Newton steps where the loss is not quadratic, and the longest change of a score in one
-WIDTH = 1e-4  # of a difference that shows whether the curvature is exact
-TINY = 1e-10
+# Newton steps where the loss is not quadratic, and the longest change of a score in one
+AUDIT_NEWTON_STEPS, LONGEST_SCORE_STEP = 3, 1.0
+DIFFERENCE_WIDTH = 1e-4  # of a difference that shows whether the curvature is exact
+AUDIT_ROUNDING = 1e-10
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,9 +67,9 @@ class AuditRows:
         nothing = np.zeros(scores.shape[1])
         scores = scores + best_intercept(family, scores, target, np.maximum(weights, 0.0), nothing)
         slopes, bends = -family.gradient(scores, target), family.hessian_diagonal(scores, target)
-        ahead, behind = (family.gradient(scores + move, target) for move in (WIDTH, -WIDTH))
-        exact = bool(np.allclose((ahead - behind) / (2.0 * WIDTH), bends, rtol=1e-3, atol=1e-6))
-        steps = STEPS if exact and not family.is_quadratic else 0
+        ahead, behind = (family.gradient(scores + move, target) for move in (DIFFERENCE_WIDTH, -DIFFERENCE_WIDTH))
+        exact = bool(np.allclose((ahead - behind) / (2.0 * DIFFERENCE_WIDTH), bends, rtol=1e-3, atol=1e-6))
+        steps = AUDIT_NEWTON_STEPS if exact and not family.is_quadratic else 0
         return cls(family, scores, target, weights, folds, slopes, bends, steps)
 
     def expected_squares(self) -> Matrix:
@@ -170,7 +171,7 @@ class _Curves:
         same = (counts == counts.sum(axis=1, keepdims=True)) & (counts == counts.sum(axis=0)) & (counts > 0)
         due = np.full(shape[0], partition.column == column.column) | (same.any(axis=1) & (shape[0] > 1))
         slopes = weights * rows.slopes[member]
-        shifts = _tabled(codes, slopes, shape[:1]) / np.maximum(_tabled(codes, bends, shape[:1]), TINY)
+        shifts = _tabled(codes, slopes, shape[:1]) / np.maximum(_tabled(codes, bends, shape[:1]), AUDIT_ROUNDING)
         residuals = slopes - bends * np.where(due[:, None], 0.0, shifts)[codes]
         totals, squares = _tabled(cells, residuals, shape), _tabled(cells, residuals**2, shape)
         expected = _tabled(cells, rows.expected_squares()[member], shape)
@@ -184,10 +185,10 @@ class _Curves:
         needs. Where the loss is not quadratic, all rows together find the point where it is replaced by a parabola.
         """
         family, outputs = self.rows.family, self.totals.shape[2]
-        begin = np.zeros((FOLDS, 1, self.counts.shape[1], outputs)) if start is None else start
+        begin = np.zeros((AUDIT_FOLDS, 1, self.counts.shape[1], outputs)) if start is None else start
         middle = begin.mean(axis=0)
         point = np.broadcast_to(middle, self.totals.shape).copy()
-        longest = np.inf if family.link == "identity" else LONGEST
+        longest = np.inf if family.link == "identity" else LONGEST_SCORE_STEP
         for _ in range(self.rows.steps):
             slopes, bends = self._sums(point)
             moved = self._solved(slopes.sum(axis=0), bends.sum(axis=0), point, middle)
@@ -203,7 +204,7 @@ class _Curves:
         weights = rows.weights[member]
         cost, error = mean_and_error(gain, weights, self.codes, groups)
         known, known_error = mean_and_error(explained[member], weights, self.codes, groups)
-        certain = known > np.maximum(2.0 * known_error, TINY * np.abs(losses).mean())
+        certain = known > np.maximum(2.0 * known_error, AUDIT_ROUNDING * np.abs(losses).mean())
         share = np.divide(cost, known, out=np.full(groups, np.nan), where=certain)
         ratio = gain - np.where(certain, share, 0.0)[self.codes] * explained[member]
         share_error = mean_and_error(ratio, weights, self.codes, groups)[1]
@@ -217,7 +218,7 @@ class _Curves:
         if point.any():
             scores, target = rows.scores[member] + point[self.codes, self.bins], rows.target[member]
             slopes, bends = -rows.family.gradient(scores, target), rows.family.hessian_diagonal(scores, target)
-        shape, weights = (FOLDS, *self.counts.shape), rows.weights[member][:, None]
+        shape, weights = (AUDIT_FOLDS, *self.counts.shape), rows.weights[member][:, None]
         cells = (rows.folds[member] * shape[1] + self.codes) * shape[2] + self.bins
         return _tabled(cells, weights * slopes, shape), _tabled(cells, weights * bends, shape)
 
@@ -230,16 +231,16 @@ class _Curves:
         functions = self.basis.shape[2]
         is_free = np.zeros((self.due.size, 1, functions), dtype=np.bool_)
         is_free[:, 0, 0] = ~self.due
-        empty = np.einsum("...mm->...m", grams) <= TINY  # functions of which these rows know nothing
+        empty = np.einsum("...mm->...m", grams) <= AUDIT_ROUNDING  # functions of which these rows know nothing
         ridges = RIDGES.reshape(-1, *(1 for _ in totals.shape))
         penalties = np.where(is_free & ~empty, 0.0, ridges)
         systems = grams + penalties[..., None] * np.eye(functions)
         right = np.broadcast_to(totals, penalties.shape)[..., None]
         solved = np.asarray(np.linalg.solve(systems, right), dtype=np.float64)[..., 0]
-        noise = self.squares.sum(axis=1) / np.maximum(self._curvature(), TINY)
-        fit = np.sum(totals * solved, axis=-1) / np.maximum(noise, TINY)
+        noise = self.squares.sum(axis=1) / np.maximum(self._curvature(), AUDIT_ROUNDING)
+        fit = np.sum(totals * solved, axis=-1) / np.maximum(noise, AUDIT_ROUNDING)
         fit += np.sum(np.log(np.where(penalties > 0, penalties, 1.0)), axis=-1) - np.linalg.slogdet(systems)[1]
-        fit = np.where(fit > fit.max(axis=0) - TINY, 1.0, 0.0)  # of equal ones the last, which shrinks most
+        fit = np.where(fit > fit.max(axis=0) - AUDIT_ROUNDING, 1.0, 0.0)  # of equal ones the last, which shrinks most
         best = len(RIDGES) - 1 - np.argmax(fit[::-1], axis=0)
         chosen = np.take_along_axis(solved, best[None, ..., None], axis=0)[0]
         return start + np.einsum("gbm,...gom->...gbo", self.basis, np.where(is_free, 0.0, chosen))
@@ -257,13 +258,13 @@ class _Curves:
         spread = np.maximum(spread, np.einsum("gbm,gbo->gmo", self.basis**2, self.expected))
         rows = self.counts.sum(axis=1)[:, None, None]
         size: Array = np.abs(self.basis).max(axis=1)[:, :, None] ** 2 * self.squares.sum(axis=1)[:, None]
-        tested = self._tested()[:, :, None] & (spread > TINY * size)
+        tested = self._tested()[:, :, None] & (spread > AUDIT_ROUNDING * size)
         ratio = np.divide(sums**2, spread, out=np.zeros_like(sums), where=tested)
         # the squares are not centred, which bounds the ratio by the number of rows: undone, it is Student's t
-        t = np.sqrt(ratio * np.maximum(rows - 1.0, 1.0) / np.maximum(rows - ratio, TINY))
+        t = np.sqrt(ratio * np.maximum(rows - 1.0, 1.0) / np.maximum(rows - ratio, AUDIT_ROUNDING))
         p_values = np.where(tested, 2.0 * np.asarray(stdtr(np.maximum(rows - 1.0, 1.0), -t), dtype=np.float64), np.inf)
         contrasts = tested.sum(axis=(1, 2))
-        enough = (rows[:, 0, 0] >= FEWEST_ROWS) & (contrasts > 0)
+        enough = (rows[:, 0, 0] >= FEWEST_SUBGROUP_ROWS) & (contrasts > 0)
         smallest = np.where(enough, p_values.min(axis=(1, 2)), 1.0)
         return np.where(enough, np.minimum(smallest * contrasts, 1.0), np.nan)
 
@@ -304,14 +305,14 @@ def _polynomials(sizes: Matrix, has_missing: bool) -> Array:
             for before in functions:
                 found = found - before * np.sum(sizes * before * found, axis=1, keepdims=True)
         length = np.sqrt(np.sum(sizes * found**2, axis=1, keepdims=True))
-        there = length > 1e-6 * np.sqrt(np.maximum(sizes.sum(axis=1, keepdims=True), TINY))
+        there = length > 1e-6 * np.sqrt(np.maximum(sizes.sum(axis=1, keepdims=True), AUDIT_ROUNDING))
         functions.append(np.where(there, found / np.where(there, length, 1.0), 0.0))
     return np.stack(functions, axis=2)
 
 
 def _levels(sizes: Matrix) -> Array:
     """Return a constant and each level against the mean of its group, shape (groups, bins, 1 + bins)."""
-    totals = np.maximum(sizes.sum(axis=1, keepdims=True), TINY)
+    totals = np.maximum(sizes.sum(axis=1, keepdims=True), AUDIT_ROUNDING)
     bins = sizes.shape[1]
     contrasts = (np.eye(bins)[None] - (sizes / totals)[:, None, :]) / np.sqrt(totals / bins)[:, :, None]
     contrasts = np.where((sizes > 0)[:, None, :] & (sizes < totals)[:, None, :], contrasts, 0.0)

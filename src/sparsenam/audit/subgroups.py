@@ -25,7 +25,7 @@ FIFTHS, TENTHS = 5, 10
 DIGITS = (4, 6, 9, 17)  # of the ends of a part
 NOWHERE = -1  # code of a row that is in no subgroup
 MISSING = "(missing)"
-ROUNDING = 1e-9  # of a standard error
+STANDARD_ERROR_ROUNDING = 1e-9  # of a standard error
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -228,5 +228,5 @@ def mean_and_error(values: Vector, weights: Vector, codes: Codes, groups: int) -
 
 def with_error(value: float, error: float) -> str:
     """Return a number and its standard error as text; a number that is nothing but rounding is 0."""
-    value = 0.0 if abs(value) <= ROUNDING * error else value
+    value = 0.0 if abs(value) <= STANDARD_ERROR_ROUNDING * error else value
     return f"{number_text(value, 3)} ± {number_text(error, 2)}"

@@ -20,11 +20,11 @@ from sparsenam.errors import InputError
 
 Vector = NDArray[np.float64]
 
-SKEWED = 1.0  # skewness of an exponential distribution is 2, of a symmetric one 0
+SKEWED_TARGET = 1.0  # skewness of an exponential distribution is 2, of a symmetric one 0
 HEAVY = 0.1  # share of zeros
-FOLDS = 3
-MOST_ROWS = 3000  # rows that are compared on
-FEWEST_ROWS = 60
+ADVICE_FOLDS = 3
+MOST_ADVICE_ROWS = 3000  # rows that are compared on
+FEWEST_ADVICE_ROWS = 60
 GAIN = 0.05  # of the root mean squared error: less is not worth a line
 SURE = 1.0  # standard errors of the difference, which the few largest rows make wide
 
@@ -38,7 +38,7 @@ def candidate(y: Vector) -> tuple[str, str] | None:
         return "poisson", "the target holds whole numbers from 0 on"
     if zeros >= HEAVY:
         return "tweedie", f"{100 * zeros:.0f} % of the target are 0 and the others positive"
-    if zeros == 0 and skew(y) > SKEWED and abs(skew(np.log(y))) < skew(y):
+    if zeros == 0 and skew(y) > SKEWED_TARGET and abs(skew(np.log(y))) < skew(y):
         return "gamma", "the target is positive and skewed"
     return None
 
@@ -50,12 +50,12 @@ def advise(rows: LabelledRows, kept: list[str], types: Mapping[str, str], seed: 
     no other, where time is too short, and where the other is not clearly better.
     """
     suggested = candidate(rows.y.astype(np.float64))
-    if suggested is None or not kept or len(rows.y) < FEWEST_ROWS:
+    if suggested is None or not kept or len(rows.y) < FEWEST_ADVICE_ROWS:
         return None
     family, reason = suggested
     end = time.monotonic() + seconds
-    order = Streams(seed).generator("advice").permutation(len(rows.y))[:MOST_ROWS]
-    folds = [np.sort(part).astype(np.intp) for part in np.array_split(order, FOLDS)]
+    order = Streams(seed).generator("advice").permutation(len(rows.y))[:MOST_ADVICE_ROWS]
+    folds = [np.sort(part).astype(np.intp) for part in np.array_split(order, ADVICE_FOLDS)]
     rows = replace(rows, table=rows.table.select(kept))
     asked: Any = {name: kind for name, kind in types.items() if name in kept} or None
     losses: dict[str, list[Vector]] = {"gaussian": [], family: []}
@@ -77,7 +77,7 @@ def advise(rows: LabelledRows, kept: list[str], types: Mapping[str, str], seed: 
     if not _is_better(now, other, weights):
         return None
     error, error_now = (plain_number(float(np.sqrt(np.average(each, weights=weights)))) for each in (other, now))
-    errors = f"root mean squared error {error} against {error_now} in {FOLDS} folds"
+    errors = f"root mean squared error {error} against {error_now} in {ADVICE_FOLDS} folds"
     return f"{reason}: --family {family} would predict better ({errors})."
 
 

@@ -250,7 +250,7 @@ def _say_task(kind: TargetKind, notes: Sequence[str]) -> OSError | None:
     return None
 
 
-MOST_DROPPED = 8  # named in one line
+MOST_DROPPED_NAMED = 8  # named in one line
 
 
 def _say_outcome(metrics: Mapping[str, Any], folder: ModelFolder) -> None:
@@ -261,7 +261,7 @@ def _say_outcome(metrics: Mapping[str, Any], folder: ModelFolder) -> None:
     say(f"kept: {', '.join(kept) or 'nothing'} ({len(kept)} of {metrics['columns']} columns)")
     if metrics.get("pairs"):
         say(f"pairs: {', '.join(pair_text(one, other) for one, other in metrics['pairs'])}")
-    few = ", ".join(dropped[:MOST_DROPPED]) + (" …" if len(dropped) > MOST_DROPPED else "")
+    few = ", ".join(dropped[:MOST_DROPPED_NAMED]) + (" …" if len(dropped) > MOST_DROPPED_NAMED else "")
     say(f"dropped: {len(dropped)} ({few})" if dropped else "dropped: none")
     rows = metrics["rows"]
     say(_error_line(metrics["test"], rows.get("measured", rows["test"])))

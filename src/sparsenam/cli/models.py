@@ -46,7 +46,7 @@ Examples:
 Python has more edits: see model.edit()."""
 
 TABLE_WIDTH = 80
-MOST_DROPPED = 20  # named in one line
+MOST_NEAR_NAMED = 20  # named in one line
 
 
 def predict(
@@ -346,8 +346,8 @@ def _show_columns(explanation: Explanation) -> None:
     _show_kept(explanation)
     near = [column for column in dropped if column.by_penalty]
     if near:
-        named = [f"{column.name} {column.slack:.2f}" for column in near[:MOST_DROPPED]]
-        more = f" and {len(near) - MOST_DROPPED} more (--json has all)" if len(near) > MOST_DROPPED else ""
+        named = [f"{column.name} {column.slack:.2f}" for column in near[:MOST_NEAR_NAMED]]
+        more = f" and {len(near) - MOST_NEAR_NAMED} more (--json has all)" if len(near) > MOST_NEAR_NAMED else ""
         say_wrapped(f"dropped, with the share of the gradient that would let each in: {', '.join(named)}{more}")
     for column in dropped:
         if column not in near:

@@ -30,7 +30,7 @@ from sparsenam.tables.text import SAID, SHAPES, likely, listed, parser_of, prefe
 
 TaskName = Literal["regression", "count", "classification", "survival"]
 
-FEWEST_ROWS = 10
+FEWEST_ROWS_TO_FIT = 10
 FEW_VALUES = 10  # whole numbers with at most so many values are taken for classes
 ROWS_A_VALUE = 5  # if each has as many rows on average
 ROWS_A_CLASS = 3  # on average, without which more texts than that are taken for no classes
@@ -199,8 +199,8 @@ def left_out(count: int, columns: list[str]) -> str:
 
 def check_size(path: Path, n_rows: int, names: Sequence[str]) -> None:
     """Raise where a table has too few rows with a target, or no columns to predict from."""
-    if n_rows < FEWEST_ROWS:
-        expected, got = f"at least {FEWEST_ROWS} rows with a target", f"{n_rows} rows"
+    if n_rows < FEWEST_ROWS_TO_FIT:
+        expected, got = f"at least {FEWEST_ROWS_TO_FIT} rows with a target", f"{n_rows} rows"
         raise InputError(describe(str(path), expected, got, "give more rows"))
     if not names:
         raise InputError(describe(str(path), "columns besides the target", "none", "give a wider table"))

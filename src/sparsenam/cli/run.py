@@ -48,7 +48,7 @@ from sparsenam.explain.report import render_report
 from sparsenam.export import ModelFileError
 from sparsenam.families import Family, Quantile
 from sparsenam.files import check_folder, remove, remove_if_empty, remove_leftovers, write_together
-from sparsenam.fitting.strategies import RAMPS
+from sparsenam.fitting.strategies import CHOICE_RAMPS
 
 Vector = NDArray[np.float64]
 Left = Literal["nothing", "older", "stages", "early", "preliminary", "complete"]
@@ -181,7 +181,7 @@ class FitRequest:
         shared = {name: self.settings[name] for name in ("always_keep", "feature_types", "random_state")}
         of_classes = kind.task == "classification"
         model = sparsenam.RandomFeatureSNAMClassifier if of_classes else sparsenam.RandomFeatureSNAMRegressor
-        return model(family=_family_of(kind), alpha=alpha, width=RAMPS, **shared, verbose=False)
+        return model(family=_family_of(kind), alpha=alpha, width=CHOICE_RAMPS, **shared, verbose=False)
 
 
 def _family_of(kind: TargetKind) -> str | Family:

@@ -26,10 +26,10 @@ from sparsenam.errors import InputError, describe
 from sparsenam.tables.text import number_key
 
 GUESSED = "\t;|,"  # separators looked for in the first lines of a .csv or .txt; commas are in numbers and texts too
-ROWS_AT_ONCE = 4096
+TEXT_ROWS_AT_ONCE = 4096
 SHARED_CELLS = 5000  # different cells of a column that are kept once; a file that packs to next to nothing has few
 LONGEST_CELL = 2**31 - 1
-MOST_COLUMNS = 16_384  # of a sheet, as Excel has it
+MOST_SHEET_COLUMNS = 16_384  # of a sheet, as Excel has it
 NOTHING = " \t\x1a"  # blanks, and the end of a file as old programs mark it
 LINE_END = re.compile(r"\r\n|\r|\n")
 SAID_SEPARATOR = re.compile(r"sep=(.)\s*", re.IGNORECASE)  # a first line for Excel, which is no header
@@ -172,7 +172,7 @@ def _cells(path: Path, text: str, separator: str | None) -> tuple[list[str], lis
                 columns, known = [list[str | None]() for _ in names], [{"": None} for _ in names]
             elif len(row) == len(columns):
                 rows.append(row)
-                if len(rows) == ROWS_AT_ONCE:
+                if len(rows) == TEXT_ROWS_AT_ONCE:
                     add_rows()
             elif any(cell.strip(NOTHING) for cell in row) or len(row) > 1:  # a line without anything is none
                 started = skipped + reader.line_num - sum(len(LINE_END.findall(cell)) for cell in row)
@@ -267,7 +267,7 @@ def read_excel(path: Path, content: bytes, max_bytes: int) -> TextTable:
 
 def _rows(sheet: Any) -> Iterator[list[str | None]]:
     """Yield the cells of each row as text, without empty ones at its end; rows without any cell are none."""
-    for row in sheet.iter_rows(values_only=True, max_col=MOST_COLUMNS):
+    for row in sheet.iter_rows(values_only=True, max_col=MOST_SHEET_COLUMNS):
         cells = [_as_text(cell) for cell in row]
         while cells and cells[-1] is None:
             cells.pop()

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from sparsenam.codec.forms import form_of, plain
 from sparsenam.codec.hints import (
-    FARTHEST,
-    LARGEST,
+    LARGEST_INTEGER,
+    LARGEST_NUMBER,
     Array,
     Bounds,
     Count,
@@ -36,8 +36,8 @@ from sparsenam.codec.hints import (
 from sparsenam.codec.tensors import Reader, Tensors, Writer
 
 __all__ = [
-    "FARTHEST",
-    "LARGEST",
+    "LARGEST_INTEGER",
+    "LARGEST_NUMBER",
     "Array",
     "Bounds",
     "Count",

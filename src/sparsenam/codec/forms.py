@@ -11,13 +11,18 @@ from typing import Annotated, Any, Literal, Union, cast, get_args, get_origin, g
 
 import numpy as np
 
-from sparsenam.codec.hints import LARGEST, Array, Bounds, DamageError, Tags, Via
+from sparsenam.codec.hints import LARGEST_INTEGER, Array, Bounds, DamageError, Tags, Via
 from sparsenam.codec.tensors import Reader, Writer
 from sparsenam.errors import InputError, RefusalError
 
-LONGEST = 1_000_000  # characters of a text, such as the words of a long list of columns
+LONGEST_PLAIN_TEXT = 1_000_000  # characters of a text, such as the words of a long list of columns
 DEEPEST = 32  # nesting of plain data
-LIMITS = {str: (0, LONGEST), int: (-LARGEST, LARGEST), float: (-math.inf, math.inf), bool: (0, 1)}
+LIMITS = {
+    str: (0, LONGEST_PLAIN_TEXT),
+    int: (-LARGEST_INTEGER, LARGEST_INTEGER),
+    float: (-math.inf, math.inf),
+    bool: (0, 1),
+}
 STORED = {"f": ("float64", "float32"), "i": ("int64", "int32"), "b": ("uint8",)}
 
 
@@ -76,7 +81,7 @@ class ScalarForm(Form):
         size = len(found) if isinstance(found, str) else found
         if size is None or not (bounds.lowest <= size <= bounds.highest or math.isnan(size)):
             name = {str: "a text", int: "a whole number", float: "a number", bool: "a truth value"}[self.kind]
-            low, high = (f"{end:g}" if abs(end) < LARGEST else "∞" for end in (bounds.lowest, bounds.highest))
+            low, high = (f"{end:g}" if abs(end) < LARGEST_INTEGER else "∞" for end in (bounds.lowest, bounds.highest))
             raise DamageError(name if low == high else f"{name} of {low} … {high}", value)
         return found
 
@@ -87,7 +92,7 @@ class ScalarForm(Form):
             return value
         if self.kind is not float:
             return None
-        if kind is int and abs(value) <= LARGEST:
+        if kind is int and abs(value) <= LARGEST_INTEGER:
             return float(value)
         if self.bounds.nan and (value is None or kind is float):
             return math.nan

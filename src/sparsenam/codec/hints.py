@@ -11,16 +11,16 @@ from numpy.typing import NDArray
 
 from sparsenam.errors import RefusalError
 
-LARGEST = 2**53  # of a whole number in a file
-FARTHEST = 1e300  # of a number that the library computes with: sums and squares of differences stay finite below
+LARGEST_INTEGER = 2**53  # of a whole number in a file
+LARGEST_NUMBER = 1e300  # of a number that the library computes with: sums and squares of differences stay finite below
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
     """What a number may be, or how many characters or items there may be; NaN and ∞ only where they are allowed."""
 
-    lowest: float = -FARTHEST
-    highest: float = FARTHEST
+    lowest: float = -LARGEST_NUMBER
+    highest: float = LARGEST_NUMBER
     nan: bool = False
 
 
@@ -29,8 +29,8 @@ class Array:
     """What an array may be: its number of axes, its range, and whether NaN and ∞ may be in it."""
 
     ndim: int
-    lowest: float = -FARTHEST
-    highest: float = FARTHEST
+    lowest: float = -LARGEST_NUMBER
+    highest: float = LARGEST_NUMBER
     finite: bool = True
 
 
@@ -50,15 +50,15 @@ class Tags:
     names: tuple[str, ...]
 
 
-Count = Annotated[int, Bounds(0, LARGEST)]
-Positive = Annotated[int, Bounds(1, LARGEST)]
+Count = Annotated[int, Bounds(0, LARGEST_INTEGER)]
+Positive = Annotated[int, Bounds(1, LARGEST_INTEGER)]
 Size = Annotated[float, Bounds(0.0)]
 Share = Annotated[float, Bounds(0.0, 1.0)]
 MaybeNaN = Annotated[float, Bounds(nan=True)]  # NaN where it is not known, which is null in a document
 Numbers = tuple[MaybeNaN, ...]  # of an array, in dataclasses that are compared
 Vector = Annotated[NDArray[np.float64], Array(1)]
 Matrix = Annotated[NDArray[np.float64], Array(2)]
-Indices = Annotated[NDArray[np.intp], Array(1, 0, LARGEST)]
+Indices = Annotated[NDArray[np.intp], Array(1, 0, LARGEST_INTEGER)]
 
 
 class DamageError(RefusalError):

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import block_diag
 
-from sparsenam.convex.design import FREEDOM, ROUNDING, Ramps, bend_roughness, distinct, place_ramps
+from sparsenam.convex.design import FREEDOM, WEIGHT_ROUNDING, Ramps, bend_roughness, distinct, place_ramps
 from sparsenam.convex.knots import KnotDesign, TermAtKnots, knot_design
 from sparsenam.convex.moments import PlacedRows
 from sparsenam.model import FittedCurve
@@ -18,13 +18,14 @@ from sparsenam.networks import MLPBank
 from sparsenam.tables import PreparedSample
 from sparsenam.tables.sample import Grouping, Matrix, Vector
 
-PARTS = 5  # into which rows are split: a rare level's mean leaves out the part it serves
-SHARED = 2  # most columns of rare levels, one for each output
-PRIOR = 5.0  # rows of the overall mean that a rare level's mean starts with
-VALUES_PER_RAMP = 5  # at least, where rows are few
-MANY_ROWS = 10_000
-FEWEST = 4  # columns of a term in a large group
-MOST_LEVELS = 8  # columns of a category: as many as a shape's smooth directions, so that blocks stay narrow
+PARTS = 5  # into which rows are split: a rare level's mean leaves out the part it serves; chosen without a measurement
+SHARED = 2  # most columns of rare levels, one for each output; chosen without a measurement
+PRIOR = 5.0  # rows of the overall mean that a rare level's mean starts with; chosen without a measurement
+VALUES_PER_RAMP = 5  # at least, where rows are few; chosen without a measurement
+MANY_ROWS = 10_000  # chosen without a measurement
+FEWEST = 4  # columns of a term in a large group; chosen without a measurement
+# chosen without a measurement
+MOST_LEVEL_COLUMNS = 8  # columns of a category: as many as a shape's smooth directions, so that blocks stay narrow
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,7 +53,7 @@ class LevelColumns:
         if shared:
             # of levels as frequent as the first that is left out none gets a column: their names must not decide
             bar = np.sort(counts)[::-1][count - shared]
-            frequent = np.flatnonzero(counts > bar * (1.0 + ROUNDING))
+            frequent = np.flatnonzero(counts > bar * (1.0 + WEIGHT_ROUNDING))
             column[:] = -1
             column[frequent] = np.arange(frequent.size)
         codes = np.where(present, np.searchsorted(levels, x), -1)
@@ -98,7 +99,7 @@ def _leading(target: Matrix, weights: Vector) -> NDArray[np.intp]:
     outputs: NDArray[np.intp] = np.arange(target.shape[1], dtype=np.intp)
     if target.shape[1] == 1 or not np.isin(target, (0.0, 1.0)).all():
         return outputs
-    counts = np.rint(weights @ target / (ROUNDING * weights.sum()))
+    counts = np.rint(weights @ target / (WEIGHT_ROUNDING * weights.sum()))
     return outputs[np.lexsort((target.argmax(axis=0), -counts))]
 
 
@@ -207,7 +208,7 @@ class RampFeatures:
 
     def _levels(self, term: int) -> LevelColumns:
         prepared = self.prepared
-        count = min(self._share(term), MOST_LEVELS)
+        count = min(self._share(term), MOST_LEVEL_COLUMNS)
         return LevelColumns.of(prepared.x[term], prepared.target, prepared.weights, count)
 
     def _share(self, term: int) -> int:

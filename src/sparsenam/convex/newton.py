@@ -15,14 +15,15 @@ from sparsenam.convex.rows import RowModel, descend_on_rows
 from sparsenam.convex.squared import constant_columns, descend, inverse_curvatures, rows_left_out
 from sparsenam.families import Family
 
-MAX_SWEEPS = 100
-HALVINGS = 20
+NEWTON_SWEEPS = 100
+STEP_HALVINGS = 20
 DOUBLINGS = 20
-PATIENCE = 8  # steps at one alpha after which longer ones are tried
+STEPS_BEFORE_LONGER = 8  # steps at one alpha after which longer ones are tried
 SMALLEST_BEND = 1e-5  # a floor on the loss's second derivative keeps steps finite where it is flat
-TALL = 10  # rows for each column from which a Gram matrix costs less than descent on the rows
-STALE = 0.05  # relative change of the curvature up to which a Hessian serves on: steps still shrink the error by it
-LIGHT = 3e7  # rows times squared columns up to which it costs little anyway
+TALL_GRAM_RATIO = 10  # rows for each column from which a Gram matrix costs less than descent on the rows
+# relative change of the curvature up to which a Hessian serves on: steps still shrink the error by it
+STALE_NEWTON_CURVATURE = 0.05
+LIGHT_HESSIAN = 3e7  # rows times squared columns up to which it costs little anyway
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +134,7 @@ class NewtonSolver:
             shares=None if shares is None else shares.astype(precision),
         )
         new, gain = old.copy(), tol * float(self.null_losses.max())
-        return new, descend_on_rows(model, inverse, columns, new, bars, ridge, gain, MAX_SWEEPS)
+        return new, descend_on_rows(model, inverse, columns, new, bars, ridge, gain, NEWTON_SWEEPS)
 
     def _on_gram(
         self, columns: WorkingColumns, old: Array, bars: Array, ridge: float, tol: float
@@ -147,7 +148,7 @@ class NewtonSolver:
         pull[model.flat] = 0.0
         new = old.copy()
         scale = tol * float(self.null_losses.max())
-        descend(model.hessian, model.inverse, new, pull, list(range(count)), bars, ridge, scale, MAX_SWEEPS)
+        descend(model.hessian, model.inverse, new, pull, list(range(count)), bars, ridge, scale, NEWTON_SWEEPS)
         flat = (new - old).reshape(*old.shape[:2], -1)
         return new, (rests - np.einsum("fok,fok->fo", model.means, flat)) / model.totals
 
@@ -158,7 +159,7 @@ class NewtonSolver:
         held = self._model
         if held is not None and held.bends.shape == bends.shape:
             weights = self.problem.weights[: len(bends), None, :]
-            if np.sum(weights * np.abs(bends - held.bends)) <= STALE * np.sum(weights * held.bends):
+            if np.sum(weights * np.abs(bends - held.bends)) <= STALE_NEWTON_CURVATURE * np.sum(weights * held.bends):
                 return held
         weighted = self.problem.weights[:, None, :] * bends
         totals, means = weighted.sum(axis=2), _products(weighted, columns)
@@ -204,12 +205,12 @@ class NewtonSolver:
         sizes = np.ones(old.shape[0])
         worse = np.ones(old.shape[0], dtype=bool)
         before = self._loss() + lasso_values(group_lengths(old), bars, ridge)
-        for _ in range(HALVINGS):
+        for _ in range(STEP_HALVINGS):
             worse = ~(objective(sizes) <= before + 1e-12 * self.null_losses)  # NaN counts as worse
             if not worse.any():
                 break
             sizes[worse] *= 0.5
-        if self._steps >= PATIENCE:
+        if self._steps >= STEPS_BEFORE_LONGER:
             self._lengthen(sizes, (group_lengths(old) > 0) == (group_lengths(old + step) > 0), objective)
         return np.where(worse, 0.0, sizes)
 
@@ -230,7 +231,7 @@ class NewtonSolver:
 
 
 def _suits_a_gram(n_columns: int, n_rows: int) -> bool:
-    return n_rows >= TALL * n_columns or n_rows * n_columns**2 <= LIGHT
+    return n_rows >= TALL_GRAM_RATIO * n_columns or n_rows * n_columns**2 <= LIGHT_HESSIAN
 
 
 def _products(vectors: Array, columns: WorkingColumns) -> Array:
@@ -291,7 +292,7 @@ def refit_on(
             step -= (point + step).mean(axis=0)
         promise = float(np.sum(pull * step))
         change, length = (step @ table).T, 1.0
-        for _ in range(HALVINGS):
+        for _ in range(STEP_HALVINGS):
             moved = point + length * step
             loss = shares @ family.loss(scores + length * change, target)
             after = float(loss + 0.5 * np.sum(decay * moved**2))

@@ -18,7 +18,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sparsenam.convex.design import Array, DenseDesign, GroupedDesign, Indices
 from sparsenam.convex.newton import NewtonSolver
 from sparsenam.convex.problem import (
-    TINY,
+    SMALLEST_FLOAT,
     Certificate,
     ConvexPoint,
     ConvexProblem,
@@ -46,7 +46,7 @@ FIRST_STEP = 8  # groups that may enter the working set at once, before any is a
 ENTERING = 1.0 + 1e-6
 TIED_GRADIENTS = 1e-5  # of the largest gradient norm: a difference that single precision may make or miss
 NOTHING = 1e-14  # an alpha_max below this is what rounding leaves of a target that no group explains
-LONGEST = 1e4  # times lower than with equal weights: as far as unequal ones may take a path
+LONGEST_PATH = 1e4  # times lower than with equal weights: as far as unequal ones may take a path
 EXACT_GRADIENTS = 64  # groups whose gradient is recomputed in double precision for alpha_max
 
 
@@ -95,14 +95,14 @@ def long_path(design: GroupedDesign, penalty: Penalty, n_alphas: int) -> tuple[i
     """Return number of alphas and ratio of a path that goes on, in the same steps, until it has reached every group.
 
     A group of weight w enters at its gradient's norm over w: what equal weights reach at the lowest alpha, unequal ones
-    reach at that alpha over the ratio of the largest weight to the smallest, as far as `LONGEST`.
+    reach at that alpha over the ratio of the largest weight to the smallest, as far as `LONGEST_PATH`.
     """
     ratio = lowest_ratio(design)
     if not isinstance(penalty, WeightedLasso) or n_alphas < 2:
         return n_alphas, ratio
     weights, _ = penalty.lasso_and_ridge(design.n_groups, 1.0)
     usable = weights[(weights > 0) & np.isfinite(weights)]
-    spread = min(float(usable.max() / usable.min()), LONGEST) if usable.size else 1.0
+    spread = min(float(usable.max() / usable.min()), LONGEST_PATH) if usable.size else 1.0
     more = int(np.ceil(np.log(spread) / -np.log(ratio) * (n_alphas - 1)))
     return n_alphas + more, float(ratio ** (1.0 + more / (n_alphas - 1)))
 
@@ -282,7 +282,7 @@ def _strongest(wanted: NDArray[np.bool_], entering: Array, active: NDArray[np.bo
     groups = np.flatnonzero(wanted)
     if groups.size > most:
         strengths: Array = entering[:, groups].max(axis=0)
-        tied: Array = np.rint(strengths / max(TIED_GRADIENTS * float(strengths.max()), TINY))
+        tied: Array = np.rint(strengths / max(TIED_GRADIENTS * float(strengths.max()), SMALLEST_FLOAT))
         groups = groups[np.argsort(-tied, kind="stable")[:most]]
     chosen = np.zeros_like(wanted)
     chosen[groups] = True

@@ -16,8 +16,8 @@ from sparsenam.families import Family
 from sparsenam.families.base import increasing_root
 from sparsenam.penalties import NeedsFirstFit, Penalty, Vector, WeightedLasso
 
-TINY = float(np.finfo(float).tiny)
-ROUNDING = 1e-15  # of a loss: what its difference from another may be wrong by
+SMALLEST_FLOAT = float(np.finfo(float).tiny)
+LOSS_ROUNDING = 1e-15  # of a loss: what its difference from another may be wrong by
 INTERCEPT_STEPS = 60
 INTERCEPT_TOLERANCE = 1e-12
 ORTHOGONAL_STEPS = 5
@@ -125,7 +125,7 @@ class ConvexProblem:
     def explainable_loss(self, scores: Array) -> Array:
         """Return how far the loss is above a perfect fit's, which need not be 0 (Poisson), shape (batches,)."""
         perfect, loss = self.dual(np.zeros_like(scores), np.zeros(self.n_batches)), self.loss(scores)
-        return np.maximum(loss - perfect, np.maximum(TINY, ROUNDING * np.abs(loss)))
+        return np.maximum(loss - perfect, np.maximum(SMALLEST_FLOAT, LOSS_ROUNDING * np.abs(loss)))
 
     def best_shifts(self, scores: Array) -> Array:
         """Return the shifts of the intercepts, shape (batches, outputs), after which Σᵢ wᵢ rᵢ = 0.
@@ -382,7 +382,7 @@ def _orthogonal(problem: ConvexProblem, residuals: Array, scores: Array, free: I
     """
     columns = np.vstack([np.ones(problem.design.n_rows), problem.design.exact(free)])
     weights = problem.weights[0]
-    bends = np.maximum(problem.curvatures(scores)[0].mean(axis=0), TINY)
+    bends = np.maximum(problem.curvatures(scores)[0].mean(axis=0), SMALLEST_FLOAT)
     sizes = np.sqrt(columns**2 @ weights)[:, None] * np.sqrt(residuals[0] ** 2 @ weights)
     system = (columns * (weights * bends)) @ columns.T
     for _ in range(ORTHOGONAL_STEPS):

@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsenam.convex.design import Array, Floats
-from sparsenam.convex.problem import TINY
+from sparsenam.convex.problem import SMALLEST_FLOAT
 
 SMALLEST_CURVATURE = 1e-10
-ROOT_STEPS = 12
+BLOCK_ROOT_STEPS = 12
 ROOT_TOLERANCE = 1e-6  # of the last step: Newton's next error is about its square
 
 
@@ -125,11 +125,11 @@ def shrunk(point: Array, metric: Array, threshold: Array, ridge: float, guess: A
     length = least = np.where(outside, least, 1.0)  # any number: a θ inside is 0
     if metric.shape[1] > 1:
         length = np.maximum(least, np.sqrt(np.einsum("fom,fom->f", guess, guess)))
-        for _ in range(ROOT_STEPS):
+        for _ in range(BLOCK_ROOT_STEPS):
             below = stretched * length[:, None] + threshold[:, None]
             terms = squares / below**2
-            total = terms.sum(axis=1) + TINY
-            step = total * (np.sqrt(total) - 1.0) / ((terms * stretched / below).sum(axis=1) + TINY)
+            total = terms.sum(axis=1) + SMALLEST_FLOAT
+            step = total * (np.sqrt(total) - 1.0) / ((terms * stretched / below).sum(axis=1) + SMALLEST_FLOAT)
             length = np.maximum(length + step, least)
             if (np.abs(step) <= ROOT_TOLERANCE * length)[outside].all():
                 break

@@ -5,13 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from sparsenam.convex.design import Array, Indices
-from sparsenam.convex.problem import TINY, ConvexProblem, SortedPenalty, group_lengths, sorted_dual_norm
+from sparsenam.convex.problem import SMALLEST_FLOAT, ConvexProblem, SortedPenalty, group_lengths, sorted_dual_norm
 
 MAX_STEPS = 5000
 CHECK_EVERY = 10
-PATIENCE, IMPATIENCE = 300, 100  # steps from which the gap must halve while they double, before and after a first stall
+# steps from which the gap must halve while they double, before and after a first stall
+GAP_PATIENCE, GAP_IMPATIENCE = 300, 100
 POWER_STEPS = 30
-ROUNDING, OF_THE_LOSS = 1e-12, 1e-14  # of what can be explained, and of a loss that is far larger
+EXPLAINED_ROUNDING, SORTED_LOSS_ROUNDING = 1e-12, 1e-14  # of what can be explained, and of a loss that is far larger
 
 
 class SortedSolver:
@@ -26,7 +27,7 @@ class SortedSolver:
         self.intercepts = self.intercepts + problem.best_shifts(scores)
         self.null_losses = problem.explainable_loss(scores)
         self._inverse_steps = np.full(problem.n_batches, 0.1 * min(problem.family.curvature, 1.0))
-        self._patience = PATIENCE
+        self._patience = GAP_PATIENCE
         self._steepest = problem.family.curvature * self._largest_eigenvalues()
 
     def solve(self, alpha: float, tol: float) -> tuple[Array, Array]:
@@ -54,7 +55,7 @@ class SortedSolver:
                 if reached[-1] <= tol:
                     break
                 if step >= self._patience and not reached[-1] <= 0.5 * min(reached[: 1 + len(reached) // 2]):
-                    self._patience = IMPATIENCE  # points farther down are no easier
+                    self._patience = GAP_IMPATIENCE  # points farther down are no easier
                     break
         return gaps, norms
 
@@ -92,7 +93,7 @@ class SortedSolver:
         before = self.problem.loss(scores)
         gradients = self.problem.gradients(self.problem.residuals(scores))
         pull = gradients.transpose(2, 3, 0, 1).astype(np.float64)
-        rounding = np.maximum(ROUNDING * self.null_losses, OF_THE_LOSS * np.abs(before))
+        rounding = np.maximum(EXPLAINED_ROUNDING * self.null_losses, SORTED_LOSS_ROUNDING * np.abs(before))
         while True:
             point = self._shrunk(ahead + pull / self._inverse_steps[:, None, None, None], alpha)
             step = point - ahead
@@ -114,8 +115,8 @@ class SortedSolver:
         for _ in range(POWER_STEPS):
             products = self.problem.gradients(self._scores(vectors)).transpose(2, 3, 0, 1)
             lengths = np.sqrt(np.einsum("fopm,fopm->f", products, products)).astype(np.float64)
-            vectors = products / np.maximum(lengths, TINY)[:, None, None, None]
-        return 1.1 * np.maximum(lengths, TINY)
+            vectors = products / np.maximum(lengths, SMALLEST_FLOAT)[:, None, None, None]
+        return 1.1 * np.maximum(lengths, SMALLEST_FLOAT)
 
     def _shrunk(self, theta: Array, alpha: float) -> Array:
         lengths = group_lengths(theta)

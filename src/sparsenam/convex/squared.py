@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from sparsenam.convex.design import Array, Floats, GroupedDesign, Indices
 from sparsenam.convex.knots import KnotDesign
-from sparsenam.convex.problem import TINY, ConvexProblem, group_lengths, lasso_duals, lasso_values
+from sparsenam.convex.problem import SMALLEST_FLOAT, ConvexProblem, group_lengths, lasso_duals, lasso_values
 
 SMALLEST_CURVATURE = 1e-10
 LITTLE = 1e-4  # share of the weight that a batch must keep
-ROUNDED = 100.0  # times the precision of a sum: what rounding may leave where a difference is 0
+ROUNDING_MULTIPLE = 100.0  # times the precision of a sum: what rounding may leave where a difference is 0
 
 
 def constant_columns(variances: Array, moments: Array, precision: np.dtype[Any]) -> NDArray[np.bool_]:
@@ -23,7 +23,7 @@ def constant_columns(variances: Array, moments: Array, precision: np.dtype[Any])
     A column that is constant in the rows of a batch has no curvature there. What rounding leaves instead would be
     inverted for a group without a threshold, whose steps could then have any size.
     """
-    return variances <= ROUNDED * float(np.finfo(precision).eps) * moments
+    return variances <= ROUNDING_MULTIPLE * float(np.finfo(precision).eps) * moments
 
 
 def inverse_curvatures(hessian: Array, n_groups: int, width: int, first: int = 0) -> Array:
@@ -272,7 +272,7 @@ def _is_partition(left_out: list[tuple[Indices, float] | None], whole: Array) ->
     return bool(left_out) and np.array_equal(times, (whole > 0).astype(np.intp))
 
 
-MAX_SWEEPS = 500
+SQUARED_SWEEPS = 500
 
 
 class SquaredSolver:
@@ -314,7 +314,7 @@ class SquaredSolver:
             self._bars(thresholds)[:, self.groups],
             ridge,
             tol * float(self.null_losses.max()),
-            MAX_SWEEPS,
+            SQUARED_SWEEPS,
         )
 
     def measure(self, thresholds: Array, ridge: float) -> tuple[Array, Array]:
@@ -327,7 +327,7 @@ class SquaredSolver:
         lengths, bars = self.lengths(), self._bars(thresholds)
         primals = 0.5 * squares + lasso_values(lengths, bars, ridge)
         gaps = primals - lasso_duals(dual, norms, lengths, bars, ridge)
-        return gaps / np.maximum(self.null_losses, TINY), norms
+        return gaps / np.maximum(self.null_losses, SMALLEST_FLOAT), norms
 
     def lengths(self) -> Array:
         """Return ‖θⱼ‖, shape (batches, groups)."""

@@ -14,7 +14,7 @@ import numpy as np
 
 from sparsenam.codec import Share, unpack
 from sparsenam.context import Context
-from sparsenam.discover.knockoffs import MOST_COLUMNS, DoubledSample, draw_knockoffs
+from sparsenam.discover.knockoffs import MOST_KNOCKOFF_COLUMNS, DoubledSample, draw_knockoffs
 from sparsenam.discover.question import ColumnUnits
 from sparsenam.discover.split_test import split_p_values
 from sparsenam.errors import InputError, RefusalError, describe, require
@@ -26,17 +26,16 @@ from sparsenam.selection.choose import Choice
 from sparsenam.selection.curve import Indices, Mask, Vector
 from sparsenam.selection.task import ConvexTask
 from sparsenam.tables import PreparedSample
-from sparsenam.text import Finding, FindingTable, Found, count_text
+from sparsenam.text import FINDINGS_SHOWN, Finding, FindingTable, Found, count_text
 
 Test = Literal["knockoffs", "split"]
 
 # times 1/q: columns that the default choice keeps from which knockoffs are taken. At least 1/q must be found, and the
 # default choice may hold a few false ones
-ENOUGH = 1.2
+ENOUGH_FOR_KNOCKOFFS = 1.2
 LEAST_P = 1e-300  # a smaller p-value is as good as 0
-FEWEST_ROWS = 20  # of a table to be halved
+FEWEST_DISCOVERY_ROWS = 20  # of a table to be halved
 HARDLY = 1e-9  # weight of rows that a design must not learn from
-SHOWN = 30  # columns in the table of a finding
 
 HOW = {
     "knockoffs": "every column is compared with a copy that has no share in the target",
@@ -98,7 +97,9 @@ class Discoveries(Found):
         if not self.statistics:
             notes.append("No column was tested.")
         elif not self.reachable:
-            needed = f"{fewest(self.q)} tested columns" if self.method == "knockoffs" else f"{FEWEST_ROWS} rows"
+            needed = (
+                f"{fewest(self.q)} tested columns" if self.method == "knockoffs" else f"{FEWEST_DISCOVERY_ROWS} rows"
+            )
             notes.append(f"q = {self.q:g} is out of reach: {self.method} needs at least {needed}.")
         elif not self.kept:
             notes.append("Nothing found does not mean that nothing is there. " + self._what_helps())
@@ -127,10 +128,10 @@ class Discoveries(Found):
                 *(() if self.p_values is None else (f"{self.p_values[name]:.2g}",)),
                 "yes" if name in inside else "no",
             )
-            for name in order[:SHOWN]
+            for name in order[:FINDINGS_SHOWN]
         )
         bar = "none is large enough" if self.threshold is None else f"kept from {self.threshold:.3g} on"
-        more = f"; the first {SHOWN} of {len(order)}" if len(order) > SHOWN else ""
+        more = f"; the first {FINDINGS_SHOWN} of {len(order)}" if len(order) > FINDINGS_SHOWN else ""
         tables = (FindingTable(f"Statistics, {bar}{more}", heads, rows),) if rows else ()
         drawn = "" if self.construction is None else f" (drawn by a {self.construction} model of the columns)"
         how = f"The test: {HOW[self.method]}{drawn}."
@@ -191,7 +192,7 @@ def discover(
     else:
         p_values = _split(problem, posed, hypotheses, strategy, context, generator)
         statistics = -np.log10(np.maximum(p_values, LEAST_P)) + 0.0  # no negative zero
-        rejected, reachable = benjamini_hochberg(p_values, rule.q), rows >= FEWEST_ROWS
+        rejected, reachable = benjamini_hochberg(p_values, rule.q), rows >= FEWEST_DISCOVERY_ROWS
         threshold = float(statistics[rejected].min()) if rejected.any() else None
     none = np.zeros(0, dtype=np.intp)
     found = [] if threshold is None else [hypotheses[index] for index in np.flatnonzero(statistics >= threshold)]
@@ -246,7 +247,7 @@ def decide(rule: FDR, n_hypotheses: int, n_kept: int, obstacle: str | None) -> t
     if n_hypotheses < least:
         return "split", f"knockoffs find nothing or at least {least} columns at q = {rule.q:g}, and there are fewer"
     columns = "1 column" if n_kept == 1 else f"{n_kept} columns"
-    if n_kept < ENOUGH * least:
+    if n_kept < ENOUGH_FOR_KNOCKOFFS * least:
         why = f"the default choice keeps {columns}, and knockoffs find nothing or at least {least} at q = {rule.q:g}"
         return "split", why
     return (
@@ -264,8 +265,8 @@ def obstacle_to_knockoffs(prepared: PreparedSample, column_of: Indices) -> str |
     columns = column_of[prepared.terms]
     if np.unique(columns).size < columns.size:
         return "a column has several terms"
-    if columns.size > MOST_COLUMNS:
-        return f"the table has more than {MOST_COLUMNS} columns"
+    if columns.size > MOST_KNOCKOFF_COLUMNS:
+        return f"the table has more than {MOST_KNOCKOFF_COLUMNS} columns"
     return None
 
 
@@ -279,7 +280,7 @@ def _split(
 ) -> Vector:
     """Return the p-values of hypotheses by halves of the rows; 1 where there are too few rows."""
     prepared = problem.prepared
-    if prepared.weights.size < FEWEST_ROWS:
+    if prepared.weights.size < FEWEST_DISCOVERY_ROWS:
         return np.ones(len(hypotheses))
     whole = _task(prepared, posed, strategy, context)
 

@@ -30,8 +30,8 @@ Vector = NDArray[np.float64]
 Ranks = NDArray[np.intp]
 Construction = Literal["gaussian copula", "elliptical copula", "sequential"]
 
-MOST_COLUMNS = 1000  # whose correlations are factorised; a draw of more takes minutes
-SMALL = 400  # columns up to which the distances are optimised, each step a factorisation
+MOST_KNOCKOFF_COLUMNS = 1000  # whose correlations are factorised; a draw of more takes minutes
+MOST_OPTIMISED_COLUMNS = 400  # columns up to which the distances are optimised, each step a factorisation
 OPTIMISER_STEPS = 60
 START = 0.8  # share of the largest feasible equal distance that the search starts from
 BARRIER = 1e12  # value of a point outside the feasible set
@@ -42,9 +42,9 @@ SCALE_STEPS, MOST_MIXED = 6, 1000
 TOGETHER = 6.0  # deviations of the variance of log χ² beyond which rows have scales
 PIECES = 8  # of the piecewise linear functions of an additive fit between columns
 MOST_NEIGHBOURS = 6  # columns that the additive fit of one column uses
-AREA_POINTS, AREA_RATIO, AREA_RATIO_OF_FEW = 20, 0.1, 0.02  # of the path, the last one below MANY columns
+AREA_POINTS, AREA_RATIO, AREA_RATIO_OF_FEW = 20, 0.1, 0.02  # of the path, the last one below MANY_GROUPS columns
 FULL = 0.75  # share of all groups in the model at which the path ends: what enters later is noise
-MANY = 30
+MANY_GROUPS = 30
 NEIGHBOUR_RIDGE = 0.02  # of that fit, in units of the variance of a basis function
 
 
@@ -144,7 +144,7 @@ def distances(correlation: Matrix) -> Vector:
     """
     size = len(correlation)
     equal = np.full(size, min(1.0, 2.0 * float(np.linalg.eigvalsh(correlation)[0]) * FEASIBLE))
-    if size > SMALL:
+    if size > MOST_OPTIMISED_COLUMNS:
         return equal
 
     def objective(logs: Vector) -> tuple[float, Vector]:
@@ -327,7 +327,7 @@ class DoubledSample:
 def path_areas(task: ConvexTask) -> Vector:
     """Return the sum of each group's norm over the points of the path, shape (groups,)."""
     areas = np.zeros(task.design.n_groups)
-    ratio = AREA_RATIO if task.design.n_groups >= 2 * MANY else AREA_RATIO_OF_FEW
+    ratio = AREA_RATIO if task.design.n_groups >= 2 * MANY_GROUPS else AREA_RATIO_OF_FEW
     for point in convex_path(task.problem(), task.penalty, n_alphas=AREA_POINTS, ratio=ratio, tol=PATH_TOL):
         areas[point.active] += np.sqrt((point.values[0] ** 2).sum(axis=(1, 2)))
         if point.supports[0].size > FULL * task.design.n_groups:

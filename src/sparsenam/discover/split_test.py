@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.stats import t as student
 
 from sparsenam.context import Context
-from sparsenam.convex.newton import refit_on
+from sparsenam.convex.newton import STEP_HALVINGS, refit_on
 from sparsenam.convex.path import convex_path
 from sparsenam.convex.problem import ConvexPoint
 from sparsenam.families import Family
@@ -26,17 +26,16 @@ from sparsenam.selection.walk import FamilyLoss, walk
 Matrix = NDArray[np.float64]
 
 REPEATS = 2  # times that the rows are halved; both halves find curves in turn
-FOLDS = 4  # of the rows of a half, by which its point of the path is taken
+SPLIT_TEST_FOLDS = 4  # of the rows of a half, by which its point of the path is taken
 SPLIT_POINTS = 20
-SPLIT_RATIO, SPLIT_RATIO_WIDE = 0.03, 0.1  # lowest alpha over the largest; the second from MANY groups
-MANY = 30
+SPLIT_RATIO, SPLIT_RATIO_WIDE = 0.03, 0.1  # lowest alpha over the largest; the second from MANY_GROUPS groups
+MANY_GROUPS = 30
 ROUGH_TOL = 3e-3  # duality gap of its path
 HIGHER = 4  # points in a row with a higher loss than the best before the walk ends
 CURVE_RIDGE = 0.03  # of the curves, in coordinates in which rough functions cost more
-NEWTON_STEPS = 50
+SPLIT_TEST_STEPS = 50
 SMALL_STEP = 1e-8
-HALVINGS = 20
-JITTER = 1e-9  # of the mean diagonal of a Hessian
+HESSIAN_JITTER = 1e-9  # of the mean diagonal of a Hessian
 LARGEST_LEVERAGE = 0.95
 
 
@@ -97,7 +96,7 @@ def _curves(
     The groups of one hypothesis have one curve, their sum; groups of none have each a curve and the hypothesis -1.
     """
     prepared, design = task.prepared, task.design
-    inner = balanced_splits(fold_target[rows], min(FOLDS, rows.size), generator)
+    inner = balanced_splits(fold_target[rows], min(SPLIT_TEST_FOLDS, rows.size), generator)
     splits = [(rows[train], rows[test]) for train, test in inner]
     support = _best_point(task, splits).supports[0]
     theta, _ = refit_on(design, prepared.target, task.family, prepared.weights, support, CURVE_RIDGE)
@@ -118,7 +117,7 @@ def _best_point(task: ConvexTask, splits: Splits) -> ConvexPoint:
     batches = batch_weights(task.prepared.weights, splits)
     totals = batches.sum(axis=1)
     problem = task.problem(batches, np.sqrt(totals[0] / totals))
-    ratio = SPLIT_RATIO if task.design.n_groups < MANY else SPLIT_RATIO_WIDE
+    ratio = SPLIT_RATIO if task.design.n_groups < MANY_GROUPS else SPLIT_RATIO_WIDE
     path = convex_path(problem, task.penalty, n_alphas=SPLIT_POINTS, ratio=ratio, tol=ROUGH_TOL)
     loss, held_out = FamilyLoss.of(task, splits), [test for _, test in splits]
     lowest, worse = np.inf, 0
@@ -183,13 +182,13 @@ def _fit_coefficients(curves: NDArray[np.float64], target: Matrix, weights: Vect
         return float(weights @ family.loss(np.einsum("ikj,j->ik", slopes, tried), target))
 
     value = loss(point)
-    for _ in range(NEWTON_STEPS):
+    for _ in range(SPLIT_TEST_STEPS):
         scores = np.einsum("ikj,j->ik", slopes, point)
         pull = np.einsum("ikj,ik,i->j", slopes, family.gradient(scores, target), weights)
         hessian = _hessian(slopes, scores, target, weights, family)
         step: Vector = -np.asarray(np.linalg.solve(hessian, pull), dtype=np.float64)
         length = 1.0
-        for _ in range(HALVINGS):
+        for _ in range(STEP_HALVINGS):
             after = loss(point + length * step)
             if after <= value + 1e-4 * length * float(pull @ step):
                 break
@@ -218,7 +217,7 @@ def _hessian(
         bends = mean_bends(family, scores, target, weights) if exact else family.hessian_diagonal(scores, target)
         flat = slopes.reshape(-1, slopes.shape[2])
         hessian = (flat * (bends * weights[:, None]).reshape(-1, 1)).T @ flat
-    hessian[np.diag_indices_from(hessian)] += JITTER * max(float(np.trace(hessian)) / len(hessian), 1e-300)
+    hessian[np.diag_indices_from(hessian)] += HESSIAN_JITTER * max(float(np.trace(hessian)) / len(hessian), 1e-300)
     return hessian
 
 

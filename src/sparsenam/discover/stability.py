@@ -31,19 +31,18 @@ from sparsenam.fitting.problem import FitProblem, Mask, Vector
 from sparsenam.penalties import NeedsFirstFit
 from sparsenam.selection.task import ConvexTask
 from sparsenam.tables.text import listed
-from sparsenam.text import NOTHING, Finding, FindingTable, Found, count_text, number_text, share_text
+from sparsenam.text import FINDINGS_SHOWN, NOTHING, Finding, FindingTable, Found, count_text, number_text, share_text
 
 if TYPE_CHECKING:
     from sparsenam.fit.value import Fit
 
-FEWEST_ROWS = 8  # from which there are halves to speak of
+FEWEST_STABILITY_ROWS = 8  # from which there are halves to speak of
 THRESHOLD = 0.9  # share of the half-samples from which a column is called stable
 THRESHOLDS = (1.0, 0.9, 0.75, 0.6)  # shown with their bounds
-SHOWN = 30  # rows of a table
 SELDOM = 0.1  # share of the half-samples below which a dropped column is not shown
 PAIRS_AT_ONCE = 5  # solved in one batch: more need more memory and are no faster
 HAZARDS = 2  # times that a half of censored times is solved, each with the hazard of the last; six keep the same
-DRAWS = 100  # attempts to have every value of a rare class in both halves
+HALVING_ATTEMPTS = 100  # attempts to have every value of a rare class in both halves
 OFTEN = 0.2  # share of the halves that must keep each of two columns which are said to replace one another
 RARE = 0.01  # chance, shared among all pairs of such columns, of as few halves with both
 
@@ -175,8 +174,8 @@ class Stability(Found):
     def _columns_table(self) -> FindingTable:
         inside = set(self.kept)
         ranked = [(name, share) for name, share in self._ranked() if name in inside or share >= SELDOM]
-        left = len(ranked) - SHOWN
-        rows = [(name, share_text(share), "yes" if name in inside else "no") for name, share in ranked[:SHOWN]]
+        left = len(ranked) - FINDINGS_SHOWN
+        rows = [(name, share_text(share), "yes" if name in inside else "no") for name, share in ranked[:FINDINGS_SHOWN]]
         caption = "How often half of the rows keep a column" + (f" ({left} more columns not shown)" if left > 0 else "")
         return FindingTable(caption, ("column", "in half-samples", "in the model"), tuple(rows))
 
@@ -204,7 +203,7 @@ class Stability(Found):
                 NOTHING if pair.share_in_all is None else share_text(pair.share_in_all),
                 NOTHING if pair.expressed is None else share_text(pair.expressed),
             )
-            for pair in self.replacements[:SHOWN]
+            for pair in self.replacements[:FINDINGS_SHOWN]
         ]
         heads = ("column", "replaced by", "in halves without it", "in all halves", "of its effect expressed")
         return [FindingTable("Columns that replace one another", heads, tuple(rows))]
@@ -214,7 +213,7 @@ def measure_stability(fit: Fit, question: Question, n_pairs: int) -> Stability:
     """Return how often half of the rows would choose each column."""
     with asking(fit.settings) as context:
         problem = question.problem(question.rows.sample)
-        task = question.task(problem, context, "stability", FEWEST_ROWS)
+        task = question.task(problem, context, "stability", FEWEST_STABILITY_ROWS)
         inside = kept_in_halves(question, problem, task, fit.alpha, n_pairs, context)
     free, names = columns_mask(task, task.free_groups), fit.encoder.names
     columns = np.flatnonzero(columns_mask(task, np.arange(task.design.n_groups)) & ~free)
@@ -280,7 +279,7 @@ def complementary_halves(
     half = count // 2
     found: list[Mask] = []
     for _ in range(n_pairs):
-        for _ in range(DRAWS):
+        for _ in range(HALVING_ATTEMPTS):
             order = generator.permutation(count)
             pair = [np.isin(codes, order[:half]), np.isin(codes, order[half : 2 * half])]
             if all(part.any() and (np.ptp(target[part], axis=0) > 0).all() for part in pair):

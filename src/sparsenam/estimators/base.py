@@ -17,7 +17,7 @@ from sklearn.utils.validation import _check_sample_weight  # pyright: ignore[rep
 
 from sparsenam.context import Clock, Context, ProgressBar, ResumeFile, Streams
 from sparsenam.convex.path import TOLERANCE
-from sparsenam.errors import LARGEST, LEAST, ChoiceWarning, InputError, check_number, describe
+from sparsenam.errors import LARGEST_VALUE, LEAST_DIVISOR, ChoiceWarning, InputError, check_number, describe
 from sparsenam.estimators.fitted import FittedModel
 from sparsenam.families import Family
 from sparsenam.fit import Fit
@@ -203,6 +203,6 @@ def check_weights(sample_weight: ArrayLike | None, X: object) -> NDArray[np.floa
     """
     weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
     largest = float(weights.max(initial=0.0))
-    if largest > 0 and not LEAST <= largest <= LARGEST:
+    if largest > 0 and not LEAST_DIVISOR <= largest <= LARGEST_VALUE:
         return np.ldexp(weights, -math.frexp(largest)[1])
     return weights

@@ -48,14 +48,14 @@ CLASSIFICATION_FAMILIES = ("binomial", "multinomial", "multilabel")
 ClassWeight = dict[object, float] | Literal["balanced"] | None
 
 # benchmarks/classes.py, one core: with 10 to 200 classes a fit takes so long for each cell and class
-SECONDS, BYTES = 1.3e-5, 700.0  # and so much memory for each row and class
-MANY_CLASSES, LONG = 20, 30.0  # classes and seconds from which the user hears of it before
+SECONDS_PER_CELL, BYTES_PER_ROW = 1.3e-5, 700.0  # and so much memory for each row and class
+MANY_CLASSES, LONG_SECONDS = 20, 30.0  # classes and seconds from which the user hears of it before
 
 
 def what_classes_take(rows: int, columns: int, classes: int) -> str:
     """Return a sentence on the time and memory of a fit of many classes; empty where there is nothing to say."""
-    seconds, size = SECONDS * rows * columns * classes, BYTES * rows * classes
-    if classes < MANY_CLASSES or seconds < LONG:
+    seconds, size = SECONDS_PER_CELL * rows * columns * classes, BYTES_PER_ROW * rows * classes
+    if classes < MANY_CLASSES or seconds < LONG_SECONDS:
         return ""
     time = _rounded(seconds, ((86_400.0, "days"), (3600.0, "hours"), (60.0, "minutes"), (1.0, "seconds")))
     memory = _rounded(size, ((1e9, "GB"), (1e6, "MB")))

@@ -19,7 +19,7 @@ from sparsenam.families import FAMILIES, CustomLoss, Family, as_family
 from sparsenam.fit.response import check_target
 from sparsenam.fitting import FamilyProblem, Fitted, family_problem
 from sparsenam.fitting.settings import Settings, require_default, resolve_snam
-from sparsenam.fitting.strategies import RAMPS, Strategy
+from sparsenam.fitting.strategies import CHOICE_RAMPS, Strategy
 from sparsenam.penalties import NeedsFirstFit, Penalty, as_penalty, spread
 from sparsenam.selection import PathPoint, RegularizationPath
 from sparsenam.selection.task import ConvexTask, Norm, by_column
@@ -133,7 +133,7 @@ def snam_path(
     strategy, chosen = resolve_snam(Settings(penalty=penalty, alpha=0.0, network=trained, refit=False))
     problem, names = _read(X, y, strategy, settings)
     if grid is None:
-        task = _convex_task(problem, RampFeatures(problem.prepared, RAMPS), chosen)
+        task = _convex_task(problem, RampFeatures(problem.prepared, CHOICE_RAMPS), chosen)
         path = convex_path(task.problem(), task.penalty, n_alphas=n_alphas, tol=ROUGH_GAP)
         grid = np.array([point.alpha for point in path])
     from sparsenam.fitting.networks import train_path  # and PyTorch, which only networks need

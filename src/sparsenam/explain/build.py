@@ -37,12 +37,12 @@ from sparsenam.uncertainty.bands import TermBand
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
 PRESENT = "(present)"
-POINTS = 129
+CURVE_POINTS = 129
 BARELY = 1.05  # times the penalty under which a column leaves
 # share of its range by which a curve may leave a line: 0.75 to 1.0 of true lines are found so, and no curve is lost
 # (300 to 5000 rows, `python benchmarks/shapes.py lines --seeds 8`)
 STRAIGHT = 0.05
-BEYOND = 0.1  # of the outermost bin by which a curve goes on: farther out an effect means nothing
+SHARE_BEYOND_BINS = 0.1  # of the outermost bin by which a curve goes on: farther out an effect means nothing
 
 
 def explain(fit: Fit, X: object = None) -> Explanation:
@@ -269,9 +269,9 @@ def _form(fit: Fit, column: int, curve: Curve, density: Density | None) -> str:
     low, high = (points[0], points[-1]) if density is None else (density.edges[0], density.edges[-1])
     if not high > low:
         return "linear"
-    x = np.linspace(low, high, POINTS)
+    x = np.linspace(low, high, CURVE_POINTS)
     values = np.stack([np.interp(x, points, effect[:, output]) for output in range(effect.shape[1])], axis=1)
-    lines = np.stack([np.ones(POINTS), (x - low) / (high - low)], axis=1)
+    lines = np.stack([np.ones(CURVE_POINTS), (x - low) / (high - low)], axis=1)
     rest = values - lines @ np.linalg.lstsq(lines, values, rcond=None)[0]
     moves = np.ptp(values, axis=0)
     return "linear" if (np.abs(rest).max(axis=0) <= STRAIGHT * moves.max()).all() else "curved"
@@ -299,10 +299,10 @@ def _curve(fit: Fit, index: int, edges: Vector, kinks: Vector | None, shift: Vec
         What the column's other term adds meanwhile, shape (outputs,).
     """
     first, last = float(edges[0]), float(edges[-1])
-    most = BEYOND * (last - first) / (edges.size - 1)
-    low = first - min(most, BEYOND * float(edges[1] - edges[0]))
-    high = last + min(most, BEYOND * float(edges[-1] - edges[-2]))
-    inner = np.concatenate([np.linspace(low, high, POINTS), edges]) if kinks is None else kinks
+    most = SHARE_BEYOND_BINS * (last - first) / (edges.size - 1)
+    low = first - min(most, SHARE_BEYOND_BINS * float(edges[1] - edges[0]))
+    high = last + min(most, SHARE_BEYOND_BINS * float(edges[-1] - edges[-2]))
+    inner = np.concatenate([np.linspace(low, high, CURVE_POINTS), edges]) if kinks is None else kinks
     band = _band_of(fit, int(fit.model.terms[index]))
     if band is not None:
         inner = np.concatenate([inner, band.knots])

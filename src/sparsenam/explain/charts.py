@@ -44,7 +44,7 @@ Measure = Literal["mean_absolute", "variation"]
 MEASURES: dict[Measure, str] = {"mean_absolute": "mean |effect|", "variation": "max - min of the effect"}
 MOST_STEPS = 12  # bars of a waterfall
 INVISIBLE = 0.02  # of the largest norm: below, a line cannot be told from the axis
-ROUNDING = 1e-9  # of an axis: an intercept below is 0
+AXIS_ROUNDING = 1e-9  # of an axis: an intercept below is 0
 MISSING_AT = 0.13  # of the range of a curve, to the right of it
 SIDE_BY_SIDE = 0.5  # of the room of a level, for the marks of several outputs
 
@@ -251,7 +251,7 @@ def waterfall(local: LocalExplanation, row: RowExplanation, output: int, most: i
         for (name, value, _), start, stop in zip(parts, ends, ends[1:], strict=False)
     ]
     across = axis_over([first, last, *ends[1:]], EFFECT_MARGIN)
-    if abs(first) < ROUNDING * (across.high - across.low):  # Cox's model has none, but for rounding
+    if abs(first) < AXIS_ROUNDING * (across.high - across.low):  # Cox's model has none, but for rounding
         first = 0.0
     start = "start: average row" if local.units == SURVIVAL_UNITS else "start: intercept"
     sums = [Bar(name, value, value, number_text(value, 3), None) for name, value in ((start, first), ("score", last))]

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 SCHEMA = 1  # of the JSON of explanations
 POINTWISE = 1.959963984540054  # standard deviations on either side of a point: 95 %
-MOST_NAMES = 20  # dropped columns that a printed summary names
+MOST_DROPPED_PRINTED = 20  # dropped columns that a printed summary names
 Kind = TypeVar("Kind")
 
 
@@ -268,8 +268,8 @@ class Explanation:
         lines += ["pairs:"] if self.pairs else []
         for pair in self.pairs:
             lines.append(f"  {pair.name}: mean absolute effect {number_text(pair.mean_absolute, 3)}")
-        names = ", ".join(column.name for column in self.dropped[:MOST_NAMES])
-        more = f" and {dropped - MOST_NAMES} more" if dropped > MOST_NAMES else ""
+        names = ", ".join(column.name for column in self.dropped[:MOST_DROPPED_PRINTED])
+        more = f" and {dropped - MOST_DROPPED_PRINTED} more" if dropped > MOST_DROPPED_PRINTED else ""
         lines += [f"dropped: {names}{more}"] if names else []
         return "\n".join([*lines, *(f"note: {note}" for note in self.notes)])
 

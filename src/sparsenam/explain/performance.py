@@ -11,9 +11,9 @@ from sparsenam.codec import to_plain
 from sparsenam.uncertainty.residuals import OrderStatistics, Residuals
 
 Vector = NDArray[np.float64]
-BINS = 10  # of equally many rows
+PERFORMANCE_BINS = 10  # of equally many rows
 THRESHOLDS = 101
-POINTS = 300  # rows that are drawn one by one
+ROWS_DRAWN = 300  # rows that are drawn one by one
 HELD_OUT = "rows held out"
 
 
@@ -25,7 +25,7 @@ def class_performance(chances: ArrayLike, came_true: ArrayLike, name: str, rows_
     """
     given, truth = np.asarray(chances, dtype=np.float64), np.asarray(came_true, dtype=np.bool_)
     order = np.argsort(given, kind="stable")
-    parts = [part for part in np.array_split(order, min(BINS, max(len(order) // 5, 1))) if part.size]
+    parts = [part for part in np.array_split(order, min(PERFORMANCE_BINS, max(len(order) // 5, 1))) if part.size]
     levels = np.linspace(0.0, 1.0, THRESHOLDS)
     rights = len(given[truth]) - np.searchsorted(np.sort(given[truth]), levels)
     wrongs = len(given[~truth]) - np.searchsorted(np.sort(given[~truth]), levels)
@@ -49,7 +49,7 @@ def class_performance(chances: ArrayLike, came_true: ArrayLike, name: str, rows_
 def number_performance(predicted: ArrayLike, target: ArrayLike, rows_are: str = HELD_OUT) -> dict[str, Any]:
     """Return how predictions (rows,) compare with the target (rows,): some rows, and how large errors are."""
     given, truth = np.asarray(predicted, dtype=np.float64), np.asarray(target, dtype=np.float64)
-    some = np.unique(np.linspace(0, len(given) - 1, POINTS).round().astype(np.intp))
+    some = np.unique(np.linspace(0, len(given) - 1, ROWS_DRAWN).round().astype(np.intp))
     errors = np.abs(truth - given)
     return to_plain(
         {
@@ -86,5 +86,5 @@ def _errors(table: OrderStatistics, shares: list[float]) -> dict[str, list[float
 
 def survival_facts(times: Vector, cumulative_hazard: Vector) -> dict[str, Any]:
     """Return the baseline of Cox's model at up to so many event times as can be seen."""
-    some = np.unique(np.linspace(0, len(times) - 1, POINTS).round().astype(np.intp))
+    some = np.unique(np.linspace(0, len(times) - 1, ROWS_DRAWN).round().astype(np.intp))
     return to_plain({"times": times[some], "hazard": cumulative_hazard[some]})

@@ -20,13 +20,13 @@ from sparsenam.text import MISSING, count_text
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
 
-MOST_LEVELS = 16  # bars that fit a card and a panel
+MOST_BARS = 16  # bars that fit a card and a panel
 EFFECT_MARGIN = 0.06  # of the range of effects, above and below
 LONG_TAIL = 0.25  # an outer bin longer than this share of all inner ones together is a tail
-SKEWED, EASED = 4.0, 0.7  # range over that of the middle 80 %, and what must be left of it on a skewed axis
+SKEWED_AXIS, EASED = 4.0, 0.7  # range over that of the middle 80 %, and what must be left of it on a skewed axis
 LEAST_BINS = 8  # a histogram with fewer bins shows neither skewness nor gaps
 BENT_POINTS = 80  # of a curve on a skewed axis
-FEW_ROWS, TAIL_ROWS, LONG_BIN = 5, 20, 3.0  # rows that a stretch has at least; times the width of other bins
+FEW_STRETCH_ROWS, TAIL_ROWS, LONG_BIN = 5, 20, 3.0  # rows that a stretch has at least; times the width of other bins
 THIN = 5e-4  # of a curve's height by which a thinned curve may be off: a tenth of a pixel on the page
 
 
@@ -75,7 +75,7 @@ def drawn_levels(feature: Feature) -> list[Level]:
     Ordered levels are in their order, others by their effect; by frequency where there are several outputs.
     """
     levels = feature.levels or ()
-    frequent = sorted(range(len(levels)), key=lambda index: -levels[index].count)[:MOST_LEVELS]
+    frequent = sorted(range(len(levels)), key=lambda index: -levels[index].count)[:MOST_BARS]
     shown = [levels[index] for index in (sorted(frequent) if feature.kind == "ordered" else frequent)]
     if feature.kind != "ordered" and all(len(level.effect) == 1 for level in shown):
         shown.sort(key=lambda level: (math.isnan(level.effect[0]), level.effect[0]))
@@ -87,7 +87,7 @@ def drawn_levels(feature: Feature) -> list[Level]:
 def levels_note(feature: Feature) -> str:
     """Return how many levels there are where not all are drawn, else nothing."""
     count = len(feature.levels or ())
-    return f"the {MOST_LEVELS} most frequent of {count} levels" if count > MOST_LEVELS else ""
+    return f"the {MOST_BARS} most frequent of {count} levels" if count > MOST_BARS else ""
 
 
 def effects_of(feature: Feature) -> Matrix:
@@ -167,7 +167,7 @@ def skew_unit(feature: Feature) -> float | None:
         return None
     edges, shares = np.array(density.edges), np.cumsum([0, *density.counts]) / sum(density.counts)
     tenths = np.interp((0.1, 0.9), shares, edges)
-    if not edges[-1] - edges[0] > SKEWED * (tenths[1] - tenths[0]):
+    if not edges[-1] - edges[0] > SKEWED_AXIS * (tenths[1] - tenths[0]):
         return None
     unit = max(float(edges[0]), float(np.median(np.diff(edges)))) / 3.0
     placed = np.array([Axis(0.0, 1.0, "skewed", unit).place(float(value)) for value in (edges[0], edges[-1], *tenths)])
@@ -197,8 +197,9 @@ def bent(feature: Feature) -> Feature:
 def thin_spans(feature: Feature) -> list[tuple[float, float]]:
     """Return the stretches of a curve with hardly any rows, each from where to where.
 
-    A bin is thin that has fewer than `FEW_ROWS` rows together with its neighbours; a long bin, which holds a tail, must
-    have `TAIL_ROWS`. So are up to three bins with hardly more rows between thin ones, which would make stripes.
+    A bin is thin that has fewer than `FEW_STRETCH_ROWS` rows together with its neighbours; a long bin, which holds a
+    tail, must have `TAIL_ROWS`. So are up to three bins with hardly more rows between thin ones, which would make
+    stripes.
     """
     density = feature.density
     if density is None or len(density.counts) < LEAST_BINS:
@@ -206,8 +207,8 @@ def thin_spans(feature: Feature) -> list[tuple[float, float]]:
     counts, edges = np.array(density.counts), np.array(density.edges)
     widths = np.diff(edges)
     near = np.convolve(counts, np.ones(3), mode="same")
-    thin = np.where(widths > LONG_BIN * np.median(widths), counts < TAIL_ROWS, near < FEW_ROWS)
-    thin |= binary_closing(thin, np.ones(4, dtype=np.intp)) & (near < 3 * FEW_ROWS)
+    thin = np.where(widths > LONG_BIN * np.median(widths), counts < TAIL_ROWS, near < FEW_STRETCH_ROWS)
+    thin |= binary_closing(thin, np.ones(4, dtype=np.intp)) & (near < 3 * FEW_STRETCH_ROWS)
     found: list[tuple[float, float]] = []
     for index in np.flatnonzero(thin).tolist():
         start, stop = float(edges[index]), float(edges[index + 1])

@@ -18,8 +18,8 @@ from sparsenam.errors import InputError, describe
 from sparsenam.explain.drawing import Axis, Tick, axis_over
 from sparsenam.explain.explanation import Explanation
 from sparsenam.explain.pairs import Pair, PairAxis
-from sparsenam.explain.shapes import MOST_LEVELS, axis_of
-from sparsenam.fit.summary import FEW
+from sparsenam.explain.shapes import MOST_BARS, axis_of
+from sparsenam.fit.summary import FEW_DISTINCT_VALUES
 from sparsenam.text import MISSING, share_text, value_text
 
 Matrix = NDArray[np.float64]
@@ -27,7 +27,7 @@ Vector = NDArray[np.float64]
 
 INSIDE = 4  # points of a cell along each axis, over which the surface is averaged
 BAND = 0.07  # of the range of numbers: the width of the cell of missing values, which lies apart
-GAP = 0.02  # of the range, between the two
+ABSENT_CELL_GAP = 0.02  # of the range, between the two
 FILLED = 0.25  # of the rows that a cell would have if all had as many: with so many its colour is full
 SEEN = 0.1  # how full a cell is at least that sets the scale of colours
 FEWEST_BEYOND = 0.005  # of the rows: fewer out of view are not mentioned
@@ -150,7 +150,7 @@ def surface(explanation: Explanation, pair: Pair, output: int, most: int) -> Sur
 def _level_cells(axis: PairAxis, weights: Vector) -> CellAxis:
     """Return a cell for each of the most frequent levels, in their order, and for missing values."""
     levels = len(axis.levels or ())
-    frequent = np.sort(np.argsort(-weights[:levels], kind="stable")[:MOST_LEVELS])
+    frequent = np.sort(np.argsort(-weights[:levels], kind="stable")[:MOST_BARS])
     nodes = [*frequent.tolist(), *([levels] if axis.missing else [])]
     picks = np.eye(axis.size)[nodes]
     starts = np.arange(float(len(nodes)))
@@ -165,7 +165,7 @@ def _number_cells(explanation: Explanation, axis: PairAxis, most: int) -> CellAx
     feature = next((feature for feature in explanation.features if feature.name == axis.name), None)
     density = None if feature is None else feature.density
     kind = "date" if axis.kind == "date" else "number"
-    few = density is not None and len(density.counts) <= FEW
+    few = density is not None and len(density.counts) <= FEW_DISTINCT_VALUES
     if density is not None and few:
         edges = np.array(density.edges)
     else:
@@ -178,7 +178,7 @@ def _number_cells(explanation: Explanation, axis: PairAxis, most: int) -> CellAx
     texts = _span_texts(spans, axis.kind, few=few)
     if axis.missing:
         width = values.high - values.low
-        start = values.high + GAP * width
+        start = values.high + ABSENT_CELL_GAP * width
         whole = Axis(values.low, start + BAND * width, kind)
         spans = np.vstack([spans, [start, whole.high]])
         reads, holds = (np.pad(matrix, ((0, 1), (0, 1))) for matrix in (reads, holds))

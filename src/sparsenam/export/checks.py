@@ -12,7 +12,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsenam.codec import FARTHEST
+from sparsenam.codec import LARGEST_NUMBER
 from sparsenam.discover.stability import Stability
 from sparsenam.errors import InputError, RefusalError, require
 from sparsenam.families import Response
@@ -81,7 +81,7 @@ def check_model(model: AdditiveModel, n_terms: int) -> None:
         for curve in functions:
             with np.errstate(all="ignore"):
                 steep = np.abs(np.diff(curve.values, axis=0)) / np.diff(curve.knots)[:, None]
-            require(curve.outputs == outputs and bool((steep <= FARTHEST).all()), "a curve that cannot be")
+            require(curve.outputs == outputs and bool((steep <= LARGEST_NUMBER).all()), "a curve that cannot be")
     kept = set(terms.tolist())
     require(len({frozenset(pair.terms) for pair in model.pairs}) == len(model.pairs), "a pair twice")
     for pair in model.pairs:

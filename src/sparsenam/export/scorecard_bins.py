@@ -23,9 +23,9 @@ from sparsenam.tables.text import date_key, has_leading_zero, is_marker, number_
 BinKind = Literal["range", "level", "missing", "other"]
 
 MOST_BINS = 1000  # of a column; more are no card
-SPARE = 0.1  # share of max_error that is left for cuts with few digits
-TINY = 1e-9  # of a unit: what rounding may take from a bin
-MOST_NAMES = 8  # levels that a label names
+SPARE_ERROR_SHARE = 0.1  # share of max_error that is left for cuts with few digits
+BIN_ROUNDING = 1e-9  # of a unit: what rounding may take from a bin
+MOST_LEVEL_NAMES = 8  # levels that a label names
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,11 +114,11 @@ class Rounding(NamedTuple):
 
     def highest(self, low: float, error: float) -> float:
         """Return the highest value that a bin can reach which has ``low`` in it."""
-        return self.unit * math.floor((low + error) / self.unit + TINY) + error
+        return self.unit * math.floor((low + error) / self.unit + BIN_ROUNDING) + error
 
     def lowest(self, high: float, error: float) -> float:
         """Return the lowest value that a bin can reach which has ``high`` in it."""
-        return self.unit * math.ceil((high - error) / self.unit - TINY) - error
+        return self.unit * math.ceil((high - error) / self.unit - BIN_ROUNDING) - error
 
 
 def segments_of(curve: PortableCurve, factor: float, shift: float) -> list[Segment]:
@@ -156,12 +156,12 @@ def bins_of_curve(
 
 def _cut(name: str, segments: Sequence[Segment], rounding: Rounding) -> tuple[list[float], list[float]]:
     """Return where bins start, from -∞, and their points: each bin as long as ``max_error`` lets it be."""
-    error = max(rounding.max_error * (1.0 - SPARE), 0.5 * rounding.unit)
+    error = max(rounding.max_error * (1.0 - SPARE_ERROR_SHARE), 0.5 * rounding.unit)
     found: list[tuple[float, float]] = []
     start, low, high = -math.inf, segments[0].y0, segments[0].y0
     for part in segments:
         for x0, y in ((part.x0, part.y0), (part.x1, part.y1)):
-            while max(high, y) > rounding.highest(min(low, y), error) + TINY * rounding.unit:
+            while max(high, y) > rounding.highest(min(low, y), error) + BIN_ROUNDING * rounding.unit:
                 edge = rounding.highest(low, error) if y > high else rounding.lowest(high, error)
                 if x0 == part.x0:  # a jump
                     edge, cut = y, part.x0
@@ -223,8 +223,8 @@ def range_bin(column: PortableColumn, low: float, high: float, points: float) ->
 def level_bin(column: PortableColumn, code: int, points: float) -> Bin:
     """Return the bin of a level, with the names of all that share its code."""
     names = tuple(level.text for level in column.levels if level.code == code)
-    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
-    return Bin("level", ", ".join(names[:MOST_NAMES]) + more, points, codes=(code,), levels=names)
+    more = f" and {len(names) - MOST_LEVEL_NAMES} more" if len(names) > MOST_LEVEL_NAMES else ""
+    return Bin("level", ", ".join(names[:MOST_LEVEL_NAMES]) + more, points, codes=(code,), levels=names)
 
 
 def number_label(column: PortableColumn, x: float) -> str:

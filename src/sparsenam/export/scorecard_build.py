@@ -40,7 +40,7 @@ from sparsenam.export.scorecard_points import CardColumn, CardPair, Scale, Score
 
 Matrix = NDArray[np.float64]
 MOST_DIGITS = 6
-MOST_CELLS = 20_000  # of a two-way table
+MOST_TABLE_CELLS = 20_000  # of a two-way table
 
 
 def scorecard(
@@ -170,9 +170,11 @@ def card_pair(model: PortableModel, pair: PortablePair, scale: Scale, rounding: 
         _side(axis, column, lines, budget, name)
         for axis, column, lines in zip(pair.axes, columns, (values, values.T), strict=True)
     ]
-    if len(sides[0].bins) * len(sides[1].bins) > MOST_CELLS:
+    if len(sides[0].bins) * len(sides[1].bins) > MOST_TABLE_CELLS:
         got = f"{len(sides[0].bins)} × {len(sides[1].bins)}"
-        raise ExportError(describe(f"scorecard of {name!r}", f"at most {MOST_CELLS} cells", got, "raise max_error"))
+        raise ExportError(
+            describe(f"scorecard of {name!r}", f"at most {MOST_TABLE_CELLS} cells", got, "raise max_error")
+        )
     corners = np.einsum("aem,mn,bfn->abef", sides[0].weights, values, sides[1].weights)
     exact = 0.5 * (corners.min(axis=(2, 3)) + corners.max(axis=(2, 3)))
     points = np.array([[rounding(float(value)) for value in line] for line in exact], dtype=np.float64)
@@ -217,9 +219,9 @@ def _cuts(knots: Sequence[float], lines: Matrix, budget: float, name: str) -> li
     for node, (low, high) in enumerate(pairwise(knots)):
         change = float(np.abs(lines[node + 1] - lines[node]).max())
         parts = max(1, math.ceil(change / budget))
-        if len(cuts) + parts > MOST_CELLS:
+        if len(cuts) + parts > MOST_TABLE_CELLS:
             got, remedy = "more along one of its columns", "raise max_error, or lower pdo"
-            raise ExportError(describe(f"scorecard of {name!r}", f"at most {MOST_CELLS} cells", got, remedy))
+            raise ExportError(describe(f"scorecard of {name!r}", f"at most {MOST_TABLE_CELLS} cells", got, remedy))
         cuts += [low + (high - low) * (part / parts) for part in range(1, parts)] + [high]
     return cuts
 

@@ -125,12 +125,12 @@ class Family(Protocol):
         ...
 
 
-STEPS = 200
-EXACT = 1e-14  # relative size of a step that only answers to rounding
-FARTHEST = 1e6  # from the start, in units of it or of 1: beyond, a function without zero keeps its sign
+BRACKET_STEPS = 200
+ROOT_ROUNDING = 1e-14  # relative size of a step that only answers to rounding
+FARTHEST_ROOT = 1e6  # from the start, in units of it or of 1: beyond, a function without zero keeps its sign
 FASTER = 4.0  # growth of the longest step while no sign has changed
 SEARCH = 12  # steps without a change of sign after which the longest step is taken
-PATIENCE = 3  # steps in which the bracket must halve
+BRACKET_PATIENCE = 3  # steps in which the bracket must halve
 
 
 def increasing_root(value: Callable[[Vector], Vector], bend: Callable[[Vector], Vector], start: Vector) -> Vector:
@@ -138,32 +138,32 @@ def increasing_root(value: Callable[[Vector], Vector], bend: Callable[[Vector], 
 
     Steps have the slope ``bend``, the derivative or a bound on it, or that of the secant through the last two
     points where it is smaller; a bracket is halved whenever they are slow. Where ``value`` keeps
-    one sign, the entry ends `FARTHEST` away on the side of the zero that is missing.
+    one sign, the entry ends `FARTHEST_ROOT` away on the side of the zero that is missing.
     """
     point = np.array(start, dtype=np.float64)
-    room = FARTHEST * np.maximum(1.0, np.abs(point))
+    room = FARTHEST_ROOT * np.maximum(1.0, np.abs(point))
     first, last = point - room, point + room
     low, high = np.full_like(point, -np.inf), np.full_like(point, np.inf)
     reach, width = np.ones_like(point), np.full_like(point, np.inf)
     height, slope = value(point), bend(point)
-    for number in range(1, STEPS + 1):
+    for number in range(1, BRACKET_STEPS + 1):
         low, high = np.where(height < 0, point, low), np.where(height > 0, point, high)
         found = np.isfinite(low) & np.isfinite(high)
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
             wanted = -height / slope
-            small = np.abs(wanted) <= EXACT * (1.0 + np.abs(point))
+            small = np.abs(wanted) <= ROOT_ROUNDING * (1.0 + np.abs(point))
             strides = np.isnan(wanted) | (~found & ~small & (number > SEARCH))
             step = np.where(strides, -np.sign(height) * reach, np.clip(wanted, -reach, reach))
             middle, now = 0.5 * (low + high), high - low
             moved = np.clip(point + step, first, last)
             lost = found & ~((moved > low) & (moved < high))
-            if number % PATIENCE == 0:
+            if number % BRACKET_PATIENCE == 0:
                 lost |= found & (now > 0.5 * width)
                 width = now
         moved = np.where(height == 0, point, np.where(lost & ~small, middle, moved))
         reach = np.where(found, np.inf, FASTER * reach)
         change = moved - point
-        if np.all(np.abs(change) <= EXACT * (1.0 + np.abs(point))):
+        if np.all(np.abs(change) <= ROOT_ROUNDING * (1.0 + np.abs(point))):
             return moved
         before, height, point = height, value(moved), moved
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -249,8 +249,8 @@ def numeric_conjugate(family: Family, slope: Matrix, target: Matrix, start: Matr
     return np.where(missed[:, 0], np.inf, values).reshape(shape).sum(axis=-1)
 
 
-INTERCEPT_STEPS = 500
-SMALL = 1e-12
+CONSTANT_STEPS = 500
+CONSTANT_TOLERANCE = 1e-12
 
 
 def best_intercept(family: Family, effects: Matrix, target: Matrix, weights: Vector, start: Vector) -> Vector:
@@ -270,10 +270,10 @@ def best_intercept(family: Family, effects: Matrix, target: Matrix, weights: Vec
     intercept = np.array(start, dtype=np.float64)
     if not family.couples_outputs:
         return increasing_root(slope, bend, intercept)
-    for _ in range(INTERCEPT_STEPS):
+    for _ in range(CONSTANT_STEPS):
         change = slope(intercept)
         intercept = intercept - change / family.curvature
-        if np.abs(change).max() < SMALL:
+        if np.abs(change).max() < CONSTANT_TOLERANCE:
             break
     return intercept
 

@@ -68,7 +68,8 @@ class Poisson(LogFamily):
         return -np.sum(entr(mean) + mean, axis=-1)
 
 
-LEAST, MOST = 1e-6, 1e4  # of an estimated overdispersion; at the least it is Poisson for all purposes
+# of an estimated overdispersion; at the least it is Poisson for all purposes
+LEAST_OVERDISPERSION, MOST_OVERDISPERSION = 1e-6, 1e4
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,11 +149,11 @@ def estimated_overdispersion(mean: Matrix, target: Matrix, weights: Vector) -> f
         return -float(np.sum(shares * (chances - (target + size) * np.log1p(known * safe))))
 
     # ln Γ(y + 1/κ) - ln Γ(1/κ) loses digits as κ falls: a coarse walk first, so that noise is no minimum
-    grid = np.linspace(math.log(LEAST), math.log(MOST), 60)
+    grid = np.linspace(math.log(LEAST_OVERDISPERSION), math.log(MOST_OVERDISPERSION), 60)
     costs = [cost(float(log_known)) for log_known in grid]
     best = int(np.argmin(costs))
     if best == 0 or costs[0] - costs[best] < 1e-8:
-        return LEAST
+        return LEAST_OVERDISPERSION
     bounds = (float(grid[best - 1]), float(grid[min(best + 1, grid.size - 1)]))
     return math.exp(float(minimize_scalar(cost, bounds=bounds, method="bounded", options={"xatol": 1e-8}).x))
 

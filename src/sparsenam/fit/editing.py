@@ -30,8 +30,8 @@ from sparsenam.tables.text import listed
 
 Vector = NDArray[np.float64]
 UNKNOWN = "unknown"
-LONGEST = 2000  # characters of a reason or a name
-POINTS = 8  # of a bin at which an effect is read
+LONGEST_REASON = 2000  # characters of a reason or a name
+BIN_POINTS = 8  # of a bin at which an effect is read
 WHOLE_COLUMN = ("make_monotone", "merge_levels", "drop")  # edits that promise something of all that a column does
 
 
@@ -79,9 +79,9 @@ class Editor:
     def __post_init__(self) -> None:
         for name, text in (("reason", self.reason), ("who", UNKNOWN if self.who is None else self.who)):
             is_text = isinstance(text, str)  # pyright: ignore[reportUnnecessaryIsInstance]
-            if not is_text or not text.strip() or len(text) > LONGEST:
+            if not is_text or not text.strip() or len(text) > LONGEST_REASON:
                 got = repr(text) if len(repr(text)) <= 40 else f"{repr(text)[:40]}…"
-                expected = f"a {name} in up to {LONGEST} characters"
+                expected = f"a {name} in up to {LONGEST_REASON} characters"
                 raise InputError(describe(self.kind, expected, got, f"say {'why' if name == 'reason' else name}"))
 
     def set_shape(self, column: ColumnName, knots: Knots, values: ArrayLike | None) -> Fit:
@@ -204,9 +204,9 @@ def points_of(summary: ColumnSummary) -> tuple[Vector, Vector]:
 
 def within_bins(density: Density) -> tuple[Vector, Vector]:
     """Return values (points,) within the bins of a histogram, and how many rows each stands for."""
-    edges, inside = np.array(density.edges), (np.arange(POINTS) + 0.5) / POINTS
+    edges, inside = np.array(density.edges), (np.arange(BIN_POINTS) + 0.5) / BIN_POINTS
     x = (edges[:-1, None] + inside * np.diff(edges)[:, None]).ravel()
-    return x, np.repeat(np.array(density.counts) / POINTS, POINTS)
+    return x, np.repeat(np.array(density.counts) / BIN_POINTS, BIN_POINTS)
 
 
 def _utc_now() -> datetime:

@@ -12,7 +12,7 @@ from sklearn.utils import compute_class_weight
 from sklearn.utils.validation import check_array, column_or_1d
 
 from sparsenam.codec import Bounds, Via
-from sparsenam.errors import LARGEST, LEAST, InputError, RefusalError, RowError, describe, require, shown
+from sparsenam.errors import LARGEST_VALUE, LEAST_DIVISOR, InputError, RefusalError, RowError, describe, require, shown
 from sparsenam.families import Family
 from sparsenam.families.base import robust_center_and_scale
 from sparsenam.fitting.all_rows import check_counts
@@ -26,7 +26,7 @@ Classes = NDArray[np.generic]
 TwoModels = tuple[AdditiveModel, AdditiveModel]
 PairedLosses = tuple[tuple[Vector, Vector], Vector]
 NUMBERS = ("bool", *(f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)), "float32", "float64")
-LONGEST = 10_000  # characters of a label
+LONGEST_LABEL = 10_000  # characters of a label
 MOST_PADDED = 1 << 20  # characters of all labels, each as long as the longest
 DAMAGE = "damaged class labels"
 
@@ -80,7 +80,7 @@ def _fits(width: int, labels: list[Any]) -> bool:
 
 
 def _are_texts(values: list[Any]) -> bool:
-    return all(isinstance(value, str) and len(value) <= LONGEST for value in values)
+    return all(isinstance(value, str) and len(value) <= LONGEST_LABEL for value in values)
 
 
 StoredLabels = Annotated[NDArray[np.generic], Via(Labels, as_labels, read_labels)]
@@ -291,9 +291,9 @@ def check_exposure(exposure: ArrayLike, target: NDArray[np.float64]) -> NDArray[
         expected = f"{len(target)} finite numbers of at least 0"
         got = f"shape {values.shape}" if values.shape != (len(target),) else "others"
         raise InputError(describe("exposure", expected, got, "correct them"))
-    if (values > LARGEST).any() or ((values > 0) & (values < LEAST)).any():
-        got = f"{values.max():g}" if (values > LARGEST).any() else f"{values[values > 0].min():g}"
-        expected = f"0 or numbers between {LEAST:g} and {LARGEST:g}"
+    if (values > LARGEST_VALUE).any() or ((values > 0) & (values < LEAST_DIVISOR)).any():
+        got = f"{values.max():g}" if (values > LARGEST_VALUE).any() else f"{values[values > 0].min():g}"
+        expected = f"0 or numbers between {LEAST_DIVISOR:g} and {LARGEST_VALUE:g}"
         raise InputError(describe("exposure", expected, got, "count in another unit"))
     counted = target.reshape(len(target), -1).any(axis=1)
     if (counted & (values == 0)).any():
@@ -313,11 +313,11 @@ def check_target(y: ArrayLike) -> NDArray[np.float64]:
         row = int(np.argwhere(~np.isfinite(numbers))[0, 0])
         value = "NaN" if np.isnan(numbers[row]).any() else "infinity (inf)"
         raise RowError("y", "finite numbers", ((value, row),), "drop these rows")
-    if (np.abs(numbers) > LARGEST).any():
-        row = int(np.argwhere(np.abs(numbers) > LARGEST)[0, 0])
+    if (np.abs(numbers) > LARGEST_VALUE).any():
+        row = int(np.argwhere(np.abs(numbers) > LARGEST_VALUE)[0, 0])
         got = ((f"{np.abs(numbers[row]).max():g}", row),)
         remedy = "drop these rows, or divide y by a power of ten"
-        raise RowError("y", f"numbers of at most {LARGEST:g} in size", got, remedy)
+        raise RowError("y", f"numbers of at most {LARGEST_VALUE:g} in size", got, remedy)
     return numbers
 
 

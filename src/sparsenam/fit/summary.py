@@ -28,9 +28,9 @@ Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 Preliminary = Literal["while", "after"]
-ROWS_AT_ONCE = 65_536
-BINS = 40
-FEW = 12  # a column with up to so many distinct values has one bin for each
+SUMMARY_ROWS_AT_ONCE = 65_536
+SUMMARY_BINS = 40
+FEW_DISTINCT_VALUES = 12  # a column with up to so many distinct values has one bin for each
 TAIL = 0.005  # share of the rows on either side that may lie in one long bin
 SAMPLE = 100_000  # values from which edges are found
 Word = Annotated[str, Bounds(0, 1000)]
@@ -245,8 +245,8 @@ def density_of(values: Vector) -> Density | None:
         edges = np.array([low - 0.5 * (abs(low) or 1.0), low + 0.5 * (abs(low) or 1.0)])
     else:
         distinct = np.unique(seen[:1000])
-        distinct = np.unique(seen) if distinct.size <= FEW else distinct
-        edges = _edges_between(distinct) if distinct.size <= FEW else _even_edges(seen)
+        distinct = np.unique(seen) if distinct.size <= FEW_DISTINCT_VALUES else distinct
+        edges = _edges_between(distinct) if distinct.size <= FEW_DISTINCT_VALUES else _even_edges(seen)
         edges = np.unique(np.concatenate([[min(low, edges[0])], edges, [max(high, edges[-1])]]))
     counts = np.histogram(values, edges)[0]
     return Density(numbers(edges), tuple(int(count) for count in counts))
@@ -256,12 +256,12 @@ def _even_edges(values: Vector) -> Vector:
     low, high = float(values.min()), float(values.max())
     first, last = (float(edge) for edge in np.quantile(values, (TAIL, 1.0 - TAIL)))
     if first == last:
-        return np.linspace(low, high, BINS + 1)
-    width = (last - first) / BINS
+        return np.linspace(low, high, SUMMARY_BINS + 1)
+    width = (last - first) / SUMMARY_BINS
     # a tail shorter than two bins is no tail
     first = low if first - low < 2 * width else first
     last = high if high - last < 2 * width else last
-    return np.linspace(first, last, BINS + 1)
+    return np.linspace(first, last, SUMMARY_BINS + 1)
 
 
 def _edges_between(values: Vector) -> Vector:
@@ -356,8 +356,8 @@ def _importances(
     columns = [place_of[encoder.terms[int(term)].column] for term in model.terms]
     shape = (len(kept), model.intercept.size)
     total, low, high = np.zeros(shape), np.full(shape, np.inf), np.full(shape, -np.inf)
-    for start in range(0, len(encoded), ROWS_AT_ONCE):
-        part = slice(start, start + ROWS_AT_ONCE)
+    for start in range(0, len(encoded), SUMMARY_ROWS_AT_ONCE):
+        part = slice(start, start + SUMMARY_ROWS_AT_ONCE)
         effects = against_average(model.family, model.kept_effects(encoded[part]))
         if len(columns) > len(kept):  # a column of two terms: its values and its missing cells
             by_column = np.zeros((len(effects), *shape))
@@ -377,8 +377,8 @@ def _pair_importances(model: AdditiveModel, encoded: Matrix, weights: Vector | N
     """Return for each pair the mean over rows and outputs of |effect|, and max - min of the effect."""
     shape = (len(model.pairs), model.intercept.size)
     total, low, high = np.zeros(shape), np.full(shape, np.inf), np.full(shape, -np.inf)
-    for start in range(0, len(encoded) if model.pairs else 0, ROWS_AT_ONCE):
-        part = slice(start, start + ROWS_AT_ONCE)
+    for start in range(0, len(encoded) if model.pairs else 0, SUMMARY_ROWS_AT_ONCE):
+        part = slice(start, start + SUMMARY_ROWS_AT_ONCE)
         effects = against_average(model.family, model.pair_effects(encoded[part]))
         low, high = np.minimum(low, effects.min(axis=0)), np.maximum(high, effects.max(axis=0))
         sizes = np.abs(effects)

@@ -48,11 +48,11 @@ SMALL_MOVE, SMALL_CHANGE = 1e-2, 1e-6
 # moved by more than `ROUGH` in the root mean square. Nor does an exact fit where few columns separate the events and
 # the penalty hardly holds the scores: it ends when its iterations come nearer by less than a tenth, and gets more
 # patience, since mixing may move back before it comes nearer.
-PATIENCE, EXACT_PATIENCE, NEARER, ROUGH = 3, 5, 0.9, 0.1
+REFIT_PATIENCE, EXACT_REFIT_PATIENCE, NEARER, ROUGH = 3, 5, 0.9, 0.1
 CHOICES = 4  # each with the hazard that the fit on the last one gave; simulated data need 2 or 3
 LOWER, SEARCHES = 0.95, 30  # step in the search for an alpha, and the most steps
 # duality gap of a penalised solution; in double precision so small that the alternation converges to many digits
-GAP, GAP_IN_SINGLE = 1e-6, 1e-4
+COX_GAP, COX_GAP_IN_SINGLE = 1e-6, 1e-4
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -122,7 +122,7 @@ def alternate(
         since = 0 if size < (NEARER if exact else 1.0) * least else since + 1
         if best is None or size < least:
             least, best = size, reached
-        if iteration == ITERATIONS or since == (EXACT_PATIENCE if exact else PATIENCE):
+        if iteration == ITERATIONS or since == (EXACT_REFIT_PATIENCE if exact else REFIT_PATIENCE):
             if exact or least > ROUGH:
                 _warn(least, iteration)
             return replace(best, settled=False)
@@ -337,7 +337,7 @@ class CoxProblem:
 
         def step(scores: Vector, number: int) -> tuple[Choice, Vector]:
             sample = self._at(scores, total).prepared
-            choice = choose_at(task.with_sample(sample), alpha, context, GAP if exact else GAP_IN_SINGLE)
+            choice = choose_at(task.with_sample(sample), alpha, context, COX_GAP if exact else COX_GAP_IN_SINGLE)
             return choice, choice.point.scores(choice.task.design)[:, 0]
 
         return alternate(self.likelihood, step, start, exact=exact, out_of_time=context.clock.passed)

@@ -29,7 +29,7 @@ from sparsenam.tables.encoder import ColumnName, column_index
 Pairs = int | Literal["auto"] | Sequence[tuple[ColumnName, ColumnName]]
 Heredity = Literal["none", "weak", "strong"]
 
-LEVEL = 0.05  # of the screen, over all pairs tested
+SCREEN_LEVEL = 0.05  # of the screen, over all pairs tested
 CANDIDATES = 32  # pairs that the path starts with: those that explain most of the residuals
 ALL_PAIRS = 20_000  # up to which all are tested; beyond, those that hold a kept column
 MOST_ASKED = 100  # pairs that may be named
@@ -202,7 +202,7 @@ def find_pairs(
         outputs=float(task.free_outputs),
         dispersion=1.0 if family.dispersion == "fixed" else None,
     )
-    candidates = _without_large(screened.passing(LEVEL), prepared)[:CANDIDATES]
+    candidates = _without_large(screened.passing(SCREEN_LEVEL), prepared)[:CANDIDATES]
     if not len(candidates):
         return PairsFound()
     weights = prepared.weights * np.mean(task.curvatures(scores), axis=0)

@@ -29,7 +29,7 @@ from sparsenam.tables import Sample, TableEncoder
 from sparsenam.tables.encoder import grouping_of
 
 Pose = Callable[[Sample, TableEncoder], FitProblem]
-CHOOSING = 0.6  # share of max_seconds for the choice; the rest is for the fit
+CHOOSING = 0.6  # share of max_seconds for the choice; the rest is for the fit; chosen without a measurement
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -35,7 +35,7 @@ from sparsenam.tables.encoder import ColumnName, FeatureGroups, FeatureTypes, Pe
 from sparsenam.threads import thread_count
 from sparsenam.training import Network
 
-DEFAULT_FOLDS = 5
+DEFAULT_FOLDS = 5  # chosen without a measurement
 NEUTRAL = ("max_seconds", "n_jobs", "verbose", "random_state")  # they do not decide the numbers of a finished fit
 NEUTRAL_OF_NETWORK = ("checkpoint", "device")
 PATH_SETTINGS = ("cv", "rule", "n_alphas", "max_features")  # they act where cross-validation chooses alpha

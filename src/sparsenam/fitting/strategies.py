@@ -26,7 +26,8 @@ from sparsenam.training import Network
 
 FeatureKind = Literal["ramps", "hinges", "random"]
 
-RAMPS = 16  # most ramps of a term for choosing; the smooth fit that follows takes as many as it needs
+# chosen without a measurement
+CHOICE_RAMPS = 16  # most ramps of a term for choosing; the smooth fit that follows takes as many as it needs
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -90,7 +91,7 @@ def smooth_strategy(shapes: Mapping[ColumnName, Shape]) -> Strategy:
 
 def convex_strategy(
     kind: FeatureKind = "ramps",
-    width: int = RAMPS,
+    width: int = CHOICE_RAMPS,
     hidden: tuple[int, ...] = (),
     activation: str = "relu",
     norm: Norm = "function",
@@ -169,7 +170,7 @@ def _all_at_once(network: Network, penalty: Penalty) -> str:
 
 
 def _ramps(prepared: PreparedSample, context: Context) -> RandomFeatures:
-    return RampFeatures(prepared, RAMPS)
+    return RampFeatures(prepared, CHOICE_RAMPS)
 
 
 def _terms_themselves(prepared: PreparedSample, context: Context) -> RandomFeatures:

@@ -23,7 +23,7 @@ Matrix = NDArray[np.float64]
 Curves = tuple[TermCurve, ...]
 Place = float | str | date  # a number, the name of a level, or a date
 Knots = Mapping[Any, Any] | Iterable[Any]
-MOST_NAMES = 10  # of levels in the words of an edit
+MOST_LEVELS_NAMED = 10  # of levels in the words of an edit
 
 
 def as_effects(where: str, values: object, rows: int, outputs: int) -> Matrix:
@@ -211,8 +211,8 @@ class EditedColumn:
         raise InputError(describe(self.where, expected, repr(level), nearest(level, levels, "correct the name")))
 
     def _names(self, codes: list[int]) -> str:
-        more = f" and {len(codes) - MOST_NAMES} more" if len(codes) > MOST_NAMES else ""
-        return ", ".join(self.column.levels[code] for code in codes[:MOST_NAMES]) + more
+        more = f" and {len(codes) - MOST_LEVELS_NAMED} more" if len(codes) > MOST_LEVELS_NAMED else ""
+        return ", ".join(self.column.levels[code] for code in codes[:MOST_LEVELS_NAMED]) + more
 
     def _text(self, x: float) -> str:
         """Return a place on the axis of the column as text."""

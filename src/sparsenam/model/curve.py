@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from sparsenam.codec import Matrix, Vector
 from sparsenam.errors import InputError, describe
 
-ROWS_AT_ONCE = 32_768  # so that the numbers between two steps stay in the processor's cache
+ROWS_IN_CACHE = 32_768  # so that the numbers between two steps stay in the processor's cache
 BUCKETS = 4096  # most; their table stays in the cache too
 FAR_LARGER = 1000.0
 ROUNDINGS = 60  # steps to the next number after which a slope that still goes too far is none
@@ -160,8 +160,8 @@ class FittedCurve:
         """Add the effect at x of shape (rows,) to ``total``, shape (rows, outputs)."""
         missing = np.flatnonzero(np.isnan(x))
         before, (anchors, bases, slopes) = total[missing], self.lines
-        for start in range(0, x.size, ROWS_AT_ONCE):
-            rows = slice(start, start + ROWS_AT_ONCE)
+        for start in range(0, x.size, ROWS_IN_CACHE):
+            rows = slice(start, start + ROWS_IN_CACHE)
             pieces = self._search.pieces(x[rows])
             across = x[rows] - anchors.take(pieces)
             for output in range(self.outputs):

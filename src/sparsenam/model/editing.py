@@ -21,9 +21,9 @@ Numbers = tuple[float, ...]
 Direction = Literal["increasing", "decreasing"]
 EditKind = Literal["set_shape", "flatten", "make_monotone", "drop", "merge_levels", "shift_intercept"]
 
-NARROW = 1e-9  # of the range of a column: the width of the ramp that stands for a jump
-LIGHT = 1e-9  # of the mean weight of a knot: what a knot without rows near it weighs
-ROUNDS = 50  # of moving values by last bits before a knot is taken out instead
+JUMP_RAMP_WIDTH = 1e-9  # of the range of a column: the width of the ramp that stands for a jump
+EMPTY_KNOT_WEIGHT = 1e-9  # of the mean weight of a knot: what a knot without rows near it weighs
+LAST_BIT_ROUNDS = 50  # of moving values by last bits before a knot is taken out instead
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,8 +121,8 @@ def column_effect(encoder: TableEncoder, curves: Sequence[TermCurve], x: Vector,
 def flattened(curve: FittedCurve, start: float, end: float, value: Vector, span: float) -> FittedCurve:
     """Return the curve with one value (outputs,) from start to end, and as it was elsewhere.
 
-    Either end may be infinite. A jump at an end is a ramp just outside of it, `NARROW` of the ``span`` of the data
-    wide.
+    Either end may be infinite. A jump at an end is a ramp just outside of it, `JUMP_RAMP_WIDTH` of the ``span`` of the
+    data wide.
     """
     low, high = start - _width(start, span), end + _width(end, span)
     below, above = curve.knots < low, curve.knots > high
@@ -145,7 +145,7 @@ def flattened(curve: FittedCurve, start: float, end: float, value: Vector, span:
 
 
 def _width(edge: float, span: float) -> float:
-    return max(NARROW * span, 2.0 * float(np.spacing(abs(edge)))) if np.isfinite(edge) else 0.0
+    return max(JUMP_RAMP_WIDTH * span, 2.0 * float(np.spacing(abs(edge)))) if np.isfinite(edge) else 0.0
 
 
 def monotone(curve: FittedCurve, direction: Direction, x: Vector, weights: Vector) -> FittedCurve:
@@ -171,7 +171,7 @@ def knot_weights(knots: Vector, x: Vector, weights: Vector) -> Vector:
     mass = np.bincount(right, weights * share, minlength=knots.size)
     mass += np.bincount(right - 1, weights * (1.0 - share), minlength=knots.size)
     mean = float(mass.mean())
-    return np.maximum(mass, LIGHT * mean) if mean > 0 else np.ones(knots.size)
+    return np.maximum(mass, EMPTY_KNOT_WEIGHT * mean) if mean > 0 else np.ones(knots.size)
 
 
 def _rising_to_the_bit(curve: FittedCurve) -> FittedCurve:
@@ -189,7 +189,7 @@ def _rising_to_the_bit(curve: FittedCurve) -> FittedCurve:
             return curve
         knots, values = curve.knots, np.where(over, np.maximum(curve.values, reached), curve.values)
         number += 1
-        if number > ROUNDS:
+        if number > LAST_BIT_ROUNDS:
             kept = ~over.any(axis=1)
             knots, values = knots[kept], curve.values[kept]
         curve = replace(curve, knots=knots, values=np.maximum.accumulate(values))

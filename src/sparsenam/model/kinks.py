@@ -12,8 +12,8 @@ Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 
 FAR = 1e12  # standard deviations; a kink beyond belongs to a unit that is constant for every real input
-NEAR = 1e-12  # of the unit: kinks so close are one, unless the effect jumps between them
-SAME = 1e-10  # of the effect's size: what may be lost by taking two kinks for one
+KINK_DISTANCE = 1e-12  # of the unit: kinks so close are one, unless the effect jumps between them
+SAME_KINK_EFFECT = 1e-10  # of the effect's size: what may be lost by taking two kinks for one
 DATA = 10.0  # standard deviations within which the size of an effect is measured
 
 
@@ -34,8 +34,8 @@ def _curve(bank: MLPBank, theta: Matrix) -> FittedCurve:
     knots, values = points[2:-2], values[2:-2]
     away = np.abs(knots)
     sizes = np.abs(values[away <= DATA]).max(axis=0, initial=0.0)
-    near = np.diff(knots) <= NEAR * (1.0 + away[1:])
-    same = (np.abs(np.diff(values, axis=0)) <= SAME * sizes).all(axis=1)
+    near = np.diff(knots) <= KINK_DISTANCE * (1.0 + away[1:])
+    same = (np.abs(np.diff(values, axis=0)) <= SAME_KINK_EFFECT * sizes).all(axis=1)
     kept = np.concatenate([[True], ~(near & same)])
     return FittedCurve(knots[kept], values[kept], left, right, np.zeros(bank.outputs))
 

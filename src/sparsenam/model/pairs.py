@@ -9,11 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsenam.codec import Array, Count, Matrix, Vector
-from sparsenam.model.curve import FittedCurve
+from sparsenam.model.curve import ROWS_IN_CACHE, FittedCurve
 
 Grid = Annotated[NDArray[np.float64], Array(3)]
 
-ROWS_AT_ONCE = 32_768  # so that the numbers between two steps stay in the processor's cache
 SINGULAR = 1e-12  # share of the largest singular value below which margins are not determined by the data
 
 
@@ -68,8 +67,8 @@ class PairFunction:
     def add_to(self, total: Matrix, terms: Matrix) -> None:
         """Add the effect to ``total`` (rows, outputs), some rows at a time."""
         first, second = self.terms
-        for start in range(0, terms.shape[0], ROWS_AT_ONCE):
-            part = slice(start, start + ROWS_AT_ONCE)
+        for start in range(0, terms.shape[0], ROWS_IN_CACHE):
+            part = slice(start, start + ROWS_IN_CACHE)
             total[part] += self.at(terms[part, first], terms[part, second])
 
     def at(self, x: Vector, z: Vector) -> Matrix:

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 Array = TypeVar("Array", bound=Any)  # numpy or torch
 Vector = NDArray[np.float64]
 
-WIDEST = 1 << 24  # of a layer in a file
-Width = Annotated[int, Bounds(1, WIDEST)]
+WIDEST_LAYER = 1 << 24  # of a layer in a file
+Width = Annotated[int, Bounds(1, WIDEST_LAYER)]
 
 ACTIVATIONS: dict[str, Callable[[Vector], Vector]] = {
     "relu": lambda argument: np.maximum(argument, 0.0),
@@ -113,7 +113,7 @@ class MLPBank:
     hidden: Annotated[tuple[Width, ...], Bounds(0, 64)]
     outputs: Count
     activation: str
-    widths: Annotated[NDArray[np.intp], StoredArray(2, 1, WIDEST)] | None = None
+    widths: Annotated[NDArray[np.intp], StoredArray(2, 1, WIDEST_LAYER)] | None = None
 
     @property
     def shapes(self) -> list[tuple[int, int]]:
@@ -228,7 +228,7 @@ class MLPBank:
 
 # Rows evaluated at once. The number is the same for every model: products of another size round differently, and
 # leaving out a term must not change the others by a bit.
-ROWS_AT_ONCE = 256
+NETWORK_ROWS_AT_ONCE = 256
 
 
 def outputs_of(bank: SubnetBank, theta: Vector, x: Vector) -> Vector:
@@ -240,8 +240,8 @@ def outputs_of(bank: SubnetBank, theta: Vector, x: Vector) -> Vector:
     outputs = np.zeros((n_terms, rows, bank.outputs))
     absent = np.isnan(x)
     filled = np.ascontiguousarray(np.where(absent, 0.0, x) if absent.any() else x)
-    for start in range(0, rows if n_terms else 0, ROWS_AT_ONCE):
-        part = slice(start, start + ROWS_AT_ONCE)
+    for start in range(0, rows if n_terms else 0, NETWORK_ROWS_AT_ONCE):
+        part = slice(start, start + NETWORK_ROWS_AT_ONCE)
         outputs[:, part] = _values(bank, theta, filled[:, part])
     return outputs
 

@@ -117,7 +117,7 @@ class StackedPass(Function):
         return flat, None, None, None
 
 
-TINY = 1e-12  # of a root mean square, where a sub-network is constant
+LEAST_DEVIATION = 1e-12  # of a root mean square, where a sub-network is constant
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -197,4 +197,4 @@ def _centred(raw: Tensor, weights: Tensor | None) -> tuple[Tensor, Tensor]:
         shares = (weights / weights.sum())[None, :, None]
         centred = raw - (shares * raw).sum(1, keepdim=True)
         squares = (shares * centred.square()).sum(1, keepdim=True)
-    return centred, squares.clamp_min(TINY**2).sqrt()
+    return centred, squares.clamp_min(LEAST_DEVIATION**2).sqrt()

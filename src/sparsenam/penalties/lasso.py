@@ -185,7 +185,7 @@ class GroupBridge:
         return np.where(norms > 0, 0.5 * alpha / np.sqrt(np.where(norms > 0, norms, 1.0)), 0.0)
 
 
-HALVINGS = 100  # of an interval that holds a root: far below rounding
+ROOT_HALVINGS = 100  # of an interval that holds a root: far below rounding
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -232,7 +232,7 @@ def _share(norms: Vector, pull: Vector) -> Vector:
     if not stays:
         return np.zeros_like(norms)
     low, high = 0.0, float(np.linalg.norm(norms))
-    for _ in range(HALVINGS):
+    for _ in range(ROOT_HALVINGS):
         middle = 0.5 * (low + high)
         if np.sum((norms / (middle + pull)) ** 2) > 1.0:
             low = middle

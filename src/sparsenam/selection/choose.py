@@ -20,8 +20,8 @@ from sparsenam.selection.walk import FamilyLoss, HeldOutJudge, HeldOutLoss, Turn
 
 Result = TypeVar("Result")
 
-HALF = 0.5  # share of the folds below which a kept column is not their choice
-ROUNDING = 1e-12  # of the largest mean loss
+HALF = 0.5  # share of the folds below which a kept column is not their choice; chosen without a measurement
+MEAN_LOSS_ROUNDING = 1e-12  # of the largest mean loss
 LARGEST_DESIGN = 1000  # columns of all groups up to which the fit on all of them is judged too
 
 
@@ -282,7 +282,9 @@ class JudgedPoint:
         """Return what the held-out rows know of the point; ``against_all`` compares it with the fit on all groups."""
         task, judge = self.task, self.judge
         # a mean that is 0 but for rounding, which losses below 0 can have, is no unit
-        unit = max(abs(float(curve.mean[0])), ROUNDING * float(np.abs(curve.mean).max()), np.finfo(float).tiny)
+        unit = max(
+            abs(float(curve.mean[0])), MEAN_LOSS_ROUNDING * float(np.abs(curve.mean).max()), np.finfo(float).tiny
+        )
         gain, gain_error = judge.mean_and_error(curve.losses[0] - self.losses)
         behind, behind_error = None, None
         design = task.design

@@ -22,13 +22,14 @@ CrossValidator: TypeAlias = int | BaseCrossValidator | Iterable[tuple[ArrayLike,
 # With one draw of the folds, gas_bills (117 rows) loses 72 % and growth_of_countries (161 rows) 60 %
 # (benchmarks/ablate.py --only "repeated folds").
 REPEATED = 1200  # rows below which folds are drawn several times: few rows fall unevenly
-MOST_FOLDS = 20  # of all draws
-MOST, MOST_WIDE = 4, 2  # times; the second for more columns than rows, where every fold takes long
+MOST_FOLDS = 20  # of all draws; chosen without a measurement
+# chosen without a measurement
+MOST_REPEATS, MOST_REPEATS_WIDE = 4, 2  # times; the second for more columns than rows, where every fold takes long
 
 
 def repeats_for(n_rows: int, n_columns: int, n_folds: int = 5) -> int:
     """Return how many times folds are drawn."""
-    most = MOST if n_columns <= n_rows else MOST_WIDE
+    most = MOST_REPEATS if n_columns <= n_rows else MOST_REPEATS_WIDE
     return max(min(-(-REPEATED // n_rows), most, MOST_FOLDS // n_folds), 1)
 
 
@@ -144,11 +145,11 @@ Mask = NDArray[np.bool_]
 # (benchmarks/bench_real.py --methods ours). Without a bound above, a feature is lost in one of ten seeds of
 # benchmarks/signals.py wide10.
 LEAST_LUCK, MOST_LUCK = 1.0, 3.0
-CLEAR = 2.0  # standard errors from which a difference is there for certain
+CLEAR = 2.0  # standard errors from which a difference is there for certain; chosen without a measurement
 
 # Means closer than this share of the empty model's loss are equal: far above rounding, which differs between
 # processors (1e-7 of a loss in single precision), and far below what any rule calls a difference.
-TIE = 1e-5
+TIE = 1e-5  # chosen without a measurement
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -34,20 +34,20 @@ from sparsenam.tables.sample import Matrix, Vector
 Codes = NDArray[np.intp]
 Tables = NDArray[np.float64]
 
-BINS = 16  # of the finest cut; neighbours are joined for the others
+SCREEN_BINS = 16  # of the finest cut; neighbours are joined for the others
 CUTS = (1, 2, 4)  # bins joined into one
-WIDTH = BINS + 1  # codes of a column, the last for absent cells
-LEAST = 5  # rows that a cell must hold: without, single outliers let hundreds of pairs pass
+SCREEN_CODES = SCREEN_BINS + 1  # codes of a column, the last for absent cells
+FEWEST_CELL_ROWS = 5  # rows that a cell must hold: without, single outliers let hundreds of pairs pass
 CLIP = 3.0  # robust deviations at which residuals of real numbers are cut off, for the same reason
 CLUMPED = 0.3  # robust over standard deviation below which residuals are those of counts or classes, and stay
-AT_ONCE = 2**17  # rows × pairs counted together: they and their indices stay in the cache
+PAIR_ROWS_AT_ONCE = 2**17  # rows × pairs counted together: they and their indices stay in the cache
 TESTED = 512  # pairs whose tables are held together
-SMALLEST = 1e-300  # p-value that is told from 0
-TINY = float(np.finfo(np.float64).tiny)
-EXACT = 2**16  # rows whose number and sum fit into one double
+LEAST_P = 1e-300  # p-value that is told from 0
+SMALLEST_FLOAT = float(np.finfo(np.float64).tiny)
+EXACT_ROWS = 2**16  # rows whose number and sum fit into one double
 INTERVALS = 5  # along either axis of the grid that stands for a pair while it is chosen
 PAIR_FREEDOM = 8.0  # degrees of freedom of a pair, as 3 are those of a column
-MOST_CELLS = 80  # nodes of a pair with wide categories: those with the most rows
+MOST_PAIR_NODES = 80  # nodes of a pair with wide categories: those with the most rows
 WORTH = 0.025  # of the loss, or of an angle: what pairs must be worth, see `FewPairs`
 PAIR_POINTS = 50
 
@@ -68,7 +68,7 @@ class Screened:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Binned:
-    """Columns in bins: codes (columns, rows) up to `BINS`, and for each cut how codes join, (columns, codes)."""
+    """Columns in bins: codes (columns, rows) up to `SCREEN_BINS`, and for each cut how codes join, (columns, codes)."""
 
     codes: Codes
     joined: tuple[Codes, ...]
@@ -76,8 +76,8 @@ class Binned:
     @classmethod
     def of(cls, x: Matrix, levels: NDArray[np.bool_]) -> Binned:
         """Return the bins of x (columns, rows): quantiles of numbers, the frequent levels of categories."""
-        codes = np.full(x.shape, BINS, dtype=np.intp)
-        joined = [np.tile(np.arange(WIDTH), (len(x), 1)) for _ in CUTS]
+        codes = np.full(x.shape, SCREEN_BINS, dtype=np.intp)
+        joined = [np.tile(np.arange(SCREEN_CODES), (len(x), 1)) for _ in CUTS]
         for column, (cells, is_levels) in enumerate(zip(x, levels, strict=True)):
             present = ~np.isnan(cells)
             values = cells[present]
@@ -85,14 +85,18 @@ class Binned:
                 found, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
                 rank = np.empty(found.size, dtype=np.intp)
                 rank[np.argsort(-counts, kind="stable")] = np.arange(found.size)
-                codes[column, present] = np.minimum(rank, BINS - 1)[inverse]
+                codes[column, present] = np.minimum(rank, SCREEN_BINS - 1)[inverse]
             elif values.size:
-                cuts = np.unique(np.quantile(values, np.arange(1, BINS) / BINS))
+                cuts = np.unique(np.quantile(values, np.arange(1, SCREEN_BINS) / SCREEN_BINS))
                 codes[column, present] = np.searchsorted(cuts, values, side="left")
             for cut, table in zip(CUTS, joined, strict=True):
-                together = np.minimum(np.arange(BINS), BINS // cut - 1) if is_levels else np.arange(BINS) // cut
-                table[column, :BINS] = together
-                table[column, BINS] = BINS // cut
+                together = (
+                    np.minimum(np.arange(SCREEN_BINS), SCREEN_BINS // cut - 1)
+                    if is_levels
+                    else np.arange(SCREEN_BINS) // cut
+                )
+                table[column, :SCREEN_BINS] = together
+                table[column, SCREEN_BINS] = SCREEN_BINS // cut
         return cls(codes, tuple(joined))
 
 
@@ -131,7 +135,7 @@ def screen(
     total = float(np.sum(residual**2 / weights))
     rows = max(x.shape[1] - freedom, 10.0)
     found = total / (rows * outputs)
-    noise = max(found, TINY) if dispersion is None else max(dispersion, found)  # of a perfect fit it is 0
+    noise = max(found, SMALLEST_FLOAT) if dispersion is None else max(dispersion, found)  # of a perfect fit it is 0
     binned = Binned.of(x, levels)
     shape = (len(CUTS), len(pairs))
     gains, freed = np.zeros(shape), np.zeros(shape)
@@ -139,7 +143,7 @@ def screen(
         block = slice(first, min(first + TESTED, len(pairs)))
         tables = _tables(binned, residual, weights, pairs[block])
         for cut, join in enumerate(binned.joined):
-            size = BINS // CUTS[cut] + 1
+            size = SCREEN_BINS // CUTS[cut] + 1
             one, other = (_joins(join[pairs[block, side]], size) for side in (0, 1))
             joined = np.matmul(np.matmul(one[:, None], tables), other[:, None].transpose(0, 1, 3, 2))
             gains[cut, block], freed[cut, block] = additive_gain(joined)
@@ -147,7 +151,7 @@ def screen(
     tested, below = freed > 0, rows * outputs
     ratio = np.divide(below, below + gains / noise, out=np.ones(shape), where=tested)
     p_values = np.where(tested, betainc(0.5 * below, 0.5 * np.maximum(freed, 1.0), ratio), 1.0)
-    log_p = np.minimum(np.log(np.maximum(p_values.min(axis=0, initial=1.0), SMALLEST) * len(CUTS)), 0.0)
+    log_p = np.minimum(np.log(np.maximum(p_values.min(axis=0, initial=1.0), LEAST_P) * len(CUTS)), 0.0)
     gain = np.max(gains - freed * noise, axis=0, initial=0.0)
     return Screened(pairs, log_p, gain / total if total > 0 else np.zeros_like(gain))
 
@@ -168,7 +172,7 @@ def additive_gain(tables: Tables) -> tuple[Vector, Vector]:
 
     ``tables`` (pairs, 1 + 2 · outputs, a, b) hold the number of rows in each cell, then sums of residuals and weights.
     """
-    filled = tables[:, 0] >= LEAST
+    filled = tables[:, 0] >= FEWEST_CELL_ROWS
     parts = np.where(filled[:, None], tables[:, 1:], 0.0)
     gains = np.zeros(len(tables))
     freed = filled.sum(axis=(1, 2)) - filled.any(axis=2).sum(axis=1) - np.maximum(filled.any(axis=1).sum(axis=1) - 1, 0)
@@ -197,20 +201,20 @@ def _tables(binned: Binned, residual: Matrix, weights: Matrix, pairs: NDArray[np
 
     A number of rows and a sum of residuals fit into one double, the sum scaled to stay below ½ in all.
     """
-    rows, cells, outputs = binned.codes.shape[1], WIDTH * WIDTH, residual.shape[1]
-    unit = max(float(np.abs(residual).max(initial=0.0)), 1e-300) * 4.0 * EXACT
+    rows, cells, outputs = binned.codes.shape[1], SCREEN_CODES * SCREEN_CODES, residual.shape[1]
+    unit = max(float(np.abs(residual).max(initial=0.0)), 1e-300) * 4.0 * EXACT_ROWS
     packed = 1.0 + residual / unit
     constant = [bool(np.all(weights[:, output] == weights[0, output])) for output in range(outputs)]
     tables = np.zeros((len(pairs), 1 + 2 * outputs, cells))
-    length = min(rows, EXACT)
-    height = max(1, AT_ONCE // max(length, 1))
+    length = min(rows, EXACT_ROWS)
+    height = max(1, PAIR_ROWS_AT_ONCE // max(length, 1))
     for first in range(0, len(pairs), height):
         block = slice(first, min(first + height, len(pairs)))
         count = block.stop - block.start
         offsets = (np.arange(count) * cells)[:, None]
         for start in range(0, rows, length):
             part = slice(start, start + length)
-            index = binned.codes[pairs[block, 0], part] * WIDTH + binned.codes[pairs[block, 1], part]
+            index = binned.codes[pairs[block, 0], part] * SCREEN_CODES + binned.codes[pairs[block, 1], part]
             index += offsets
             flat = index.ravel()
             for output in range(outputs):
@@ -224,7 +228,7 @@ def _tables(binned: Binned, residual: Matrix, weights: Matrix, pairs: NDArray[np
                 else:
                     mass = np.bincount(flat, np.tile(weights[part, output], count), count * cells)
                     tables[block, 2 + 2 * output] += mass.reshape(count, cells)
-    return tables.reshape(len(pairs), 1 + 2 * outputs, WIDTH, WIDTH)
+    return tables.reshape(len(pairs), 1 + 2 * outputs, SCREEN_CODES, SCREEN_CODES)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -341,7 +345,7 @@ def _design(task: PairTask) -> GroupedDesign:
         first, second = (int(term) for term in candidates[index])
         grid = hats((axes[first], axes[second]), (x[first], x[second]))
         mass = np.asarray(grid.T @ weights)
-        kept[index] = np.sort(np.argsort(-mass, kind="stable")[: min(MOST_CELLS, np.count_nonzero(mass > 0))])
+        kept[index] = np.sort(np.argsort(-mass, kind="stable")[: min(MOST_PAIR_NODES, np.count_nonzero(mass > 0))])
         dense = cast(Matrix, grid[:, kept[index]].toarray())
         dense -= np.average(dense, axis=0, weights=weights)
         if len(centred):

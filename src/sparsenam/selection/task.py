@@ -108,7 +108,7 @@ Indices = NDArray[np.intp]
 Norm = Literal["function", "parameters"]
 
 WIDE = 10_000_000  # numbers above which the design is kept in single precision
-TALL = 5000  # rows from which a large design is not written out: sums at knots need few rows a knot to pay
+TALL_ROWS = 5000  # rows from which a large design is not written out: sums at knots need few rows a knot to pay
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -148,7 +148,7 @@ class ConvexTask:
         freedoms = np.array([grouped.freedom(group) for group in range(n_groups)])
         rows = prepared.weights.size
         ramps = features if isinstance(features, RampFeatures) and not features.hinges else None
-        if single and rows >= TALL and norm == "function" and ramps is not None:
+        if single and rows >= TALL_ROWS and norm == "function" and ramps is not None:
             design = grouped.knot_design(ramps, prepared.weights, freedoms)
         else:
             design = grouped_design(
@@ -271,7 +271,7 @@ def by_column(norms: Vector, column_of: Indices, n_columns: int) -> Vector:
     return np.sqrt(np.bincount(column_of, norms**2, minlength=n_columns))
 
 
-ALIKE = 0.9  # share of a kept term's effect that a substitute must be able to express
+ALIKE = 0.9  # share of a kept term's effect that a substitute must be able to express; chosen without a measurement
 
 Substitutes = dict[str, dict[str, float]]
 

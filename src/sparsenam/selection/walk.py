@@ -33,9 +33,11 @@ from sparsenam.selection.curve import (
 from sparsenam.selection.task import ConvexTask
 from sparsenam.smooth.judge import PriorForms, SmoothJudge
 
+# chosen without a measurement
 PATH_TOL = 1e-3  # choosing a support needs no more; the chosen alpha is solved again to the user's tolerance
+# chosen without a measurement
 FARTHER, MORE = 1.5, 6.0  # times and plus so many groups as the best point's folds keep: how far the walk looks
-WORSE = 3  # points in a row that are clearly worse than the best before it stops
+WORSE = 3  # points in a row that are clearly worse than the best before it stops; chosen without a measurement
 
 
 class HeldOutLoss(Protocol):

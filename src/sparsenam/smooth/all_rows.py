@@ -28,8 +28,9 @@ from sparsenam.tables.blocks import Block, Blocks, Sum
 from sparsenam.tables.encoder import News
 from sparsenam.tables.sample import Matrix, Vector
 
-ROUNDS, ROUNDS_REWEIGHTED = 3, 2  # sets of knots at most: with the sample's pass, four passes for squared loss
-NEARLY, TINY = 1.0 + 1e-6, 1e-12  # what rounding may add to a sum
+# sets of knots at most: with the sample's pass, four passes for squared loss
+KNOT_ROUNDS, KNOT_ROUNDS_REWEIGHTED = 3, 2
+SUM_FACTOR, SUM_ROUNDING = 1.0 + 1e-6, 1e-12  # what rounding may add to a sum
 LARGEST_SUM = 1e70  # over rows on the scale of the fit: products of four such numbers are still numbers
 
 Sums = Annotated[Vector, Array(1, -LARGEST_SUM, LARGEST_SUM)]
@@ -110,7 +111,7 @@ def fit_all_rows(
     sizes: NDArray[np.intp] = np.array([ramps.size for ramps in first.ramps], dtype=np.intp)
     counts = np.where(unordered, most, np.minimum(sizes, most)).astype(np.intp)
     state, basis = first.state(unordered), None
-    for number in range(ROUNDS if quadratic else ROUNDS_REWEIGHTED):
+    for number in range(KNOT_ROUNDS if quadratic else KNOT_ROUNDS_REWEIGHTED):
         ramps = [
             given if number == 0 and given.size == count else ramps_of(cells, sample.weights, int(count))
             for given, cells, count in zip(first.ramps, sample.x, counts, strict=True)
@@ -299,12 +300,14 @@ def _read_sums(stored: StageResult, knots: int, outputs: int) -> KnotSums:
     right = kept.knots.shape == (knots,) and gram.shape == (knots, knots) and sums.shape == (knots, 1 + outputs)
     require(right and totals.shape == (1 + outputs,) and squares.shape == (outputs,), "sums of another shape")
     held, total = np.diag(gram), totals[0]
-    within = total > 0.0 and bool((gram >= 0.0).all() and (held <= NEARLY * total).all())
+    within = total > 0.0 and bool((gram >= 0.0).all() and (held <= SUM_FACTOR * total).all())
     require(within and np.allclose(gram, gram.T), "sums that cannot be")
     # Cauchy and Schwarz: no sum of products is larger than the root of the product of the sums of squares
     largest = np.sqrt(np.outer(held, np.append(total, squares)))
-    right = bool((np.abs(sums) <= NEARLY * largest + TINY).all() and (sums[:, 0] >= 0.0).all())
-    require(right and bool((totals[1:] ** 2 <= NEARLY * total * squares + TINY).all()), "sums that cannot be")
+    right = bool((np.abs(sums) <= SUM_FACTOR * largest + SUM_ROUNDING).all() and (sums[:, 0] >= 0.0).all())
+    require(
+        right and bool((totals[1:] ** 2 <= SUM_FACTOR * total * squares + SUM_ROUNDING).all()), "sums that cannot be"
+    )
     return KnotSums(gram, sums, totals, squares)
 
 

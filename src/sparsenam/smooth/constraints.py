@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import block_diag, csr_array
 
-from sparsenam.convex.design import Ramps, distinct, place_ramps
+from sparsenam.convex.design import NEAREST_KNOTS, Ramps, distinct, place_ramps
 from sparsenam.errors import InputError, describe, nearest
 from sparsenam.model import FittedCurve
 from sparsenam.smooth.prior import Layout, factorised, posterior_of, prior_traces, solved
@@ -200,9 +200,8 @@ class Cone:
         return zip(self.terms, self.layout.slices, strict=True)
 
 
-NARROW = 1e-6  # width of a jump, as a share of the gap between the two values beside it
+JUMP_WIDTH = 1e-6  # width of a jump, as a share of the gap between the two values beside it
 FUSED = 0.1  # degrees of freedom below which a jump is none
-NEAR = 1e-10  # values closer than this share of the range are one
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -223,13 +222,13 @@ class StepBins:
         """Return about ``count + 1`` bins of the cells (rows,): of each value, or where there are more, of many."""
         present = ~np.isnan(cells)
         values, rows = distinct(cells[present], weights[present])
-        apart = np.flatnonzero(np.diff(values) > NEAR * (values[-1] - values[0])) + 1
+        apart = np.flatnonzero(np.diff(values) > NEAREST_KNOTS * (values[-1] - values[0])) + 1
         starts = apart
         if apart.size > count:
             ends = place_ramps(cells[present], weights[present], count + 1).knots[1:-1]
             starts = np.intersect1d(apart, np.searchsorted(values, ends, side="right"))
         gaps, firsts = values[starts] - values[starts - 1], np.append(0, starts)
-        return cls(values[firsts], np.add.reduceat(rows, firsts), values[starts - 1] + 0.5 * gaps, NARROW * gaps)
+        return cls(values[firsts], np.add.reduceat(rows, firsts), values[starts - 1] + 0.5 * gaps, JUMP_WIDTH * gaps)
 
     def rounded(self, cells: Vector) -> Vector:
         """Return the value of each cell's bin, shape (rows,); NaN stays NaN."""
@@ -276,9 +275,9 @@ def shape_function(ramps: Ramps, increments: Matrix, shape: Shape) -> FittedCurv
     return replace(curve, left_slope=first if goes_left else level, right_slope=last if goes_right else level)
 
 
-TOLERANCE = 1e-9  # of a coordinate and its multiplier, in units in which the objective and curvatures are 1
+EXCHANGE_TOLERANCE = 1e-9  # of a coordinate and its multiplier, in units in which the objective and curvatures are 1
 EXCHANGES = 100  # most in one solution; a handful is usual
-PATIENCE = 3  # exchanges of all coordinates at once that may fail to help before one at a time is exchanged
+EXCHANGE_PATIENCE = 3  # exchanges of all coordinates at once that may fail to help before one at a time is exchanged
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -376,7 +375,7 @@ class ConeSolver:
             hessian[place, place] += precision
         moment = pull + hessian @ start
         roots = np.sqrt(np.maximum(self.cone.curvatures(hessian), np.finfo(float).tiny))
-        zero, fewest, patience = self.zeros[output], layout.size + 1, PATIENCE
+        zero, fewest, patience = self.zeros[output], layout.size + 1, EXCHANGE_PATIENCE
         face = Face(self.cone, zero)
         factors = face.factors(gram, precisions, noise)
         beta = face.solve(factors, moment)
@@ -385,7 +384,7 @@ class ConeSolver:
             count = int(wrong.sum())
             if count == 0:
                 break
-            fewest, patience = (count, PATIENCE) if count < fewest else (fewest, patience - 1)
+            fewest, patience = (count, EXCHANGE_PATIENCE) if count < fewest else (fewest, patience - 1)
             if patience < 0:
                 wrong[: int(np.flatnonzero(wrong)[-1])] = False
             zero = zero ^ wrong
@@ -397,7 +396,7 @@ class ConeSolver:
 
     def _wrong(self, zero: Mask, beta: Vector, gradient: Vector, explained: float, roots: Vector) -> Mask:
         """Return the coordinates that are negative, and those at 0 that would rather not be, beyond rounding."""
-        size = TOLERANCE * np.sqrt(max(explained, np.finfo(float).tiny))
+        size = EXCHANGE_TOLERANCE * np.sqrt(max(explained, np.finfo(float).tiny))
         low: Mask = self.cone.coordinates(beta) * roots < -size
         held: Mask = self.cone.multipliers(gradient) < -size * roots
         return self.cone.bound & ((zero & held) | (~zero & low))

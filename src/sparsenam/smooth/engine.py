@@ -25,13 +25,16 @@ from sparsenam.smooth.prior import Layout, Posterior, Spread, posterior, updated
 from sparsenam.tables.sample import Matrix, Vector
 
 LIGHTEST = 1e-6  # of a row's curvature: keeps the mean score determined where all rows are certain
+# chosen without a measurement
 FIRST_NOISE, LEAST_NOISE = 0.5, 1e-8  # of σ², on the scale of a standardised target: rather too rough than too smooth
-HALVINGS = 5  # of a step; shorter ones only answer to rounding
-ROUNDING = 1e-8  # of the objective: a step that raises it by less is taken
-UPDATE_TOL, FEW = 0.01, 0.02  # relative and absolute change of the degrees of freedom at which the updates end
-UPDATES, NEWTON_STEPS = 15, 25  # at most
+NEWTON_HALVINGS = 5  # of a step; shorter ones only answer to rounding
+OBJECTIVE_ROUNDING = 1e-8  # of the objective: a step that raises it by less is taken
+# chosen without a measurement
+UPDATE_TOL, FREEDOM_TOL = 0.01, 0.02  # relative and absolute change of the degrees of freedom at which the updates end
+UPDATES, NEWTON_STEPS = 15, 25  # at most; chosen without a measurement
+# chosen without a measurement
 LARGE, UPDATES_OF_LARGE = 2500, 6  # columns from which an update takes half a second and more, and updates there
-SAME = 0.01  # relative change of the working weights up to which their Gram matrix serves again
+SAME_WEIGHTS = 0.01  # relative change of the working weights up to which their Gram matrix serves again
 INNER_STEPS, INNER_TOL = 30, 0.01  # of the conjugate gradients in one Newton step: most, and the residual's share
 
 
@@ -82,7 +85,7 @@ class Steps:
 
 def has_converged(freedoms: Sequence[float]) -> bool:
     """Return whether the sum of the degrees of freedom has changed little twice in a row."""
-    changes = [abs(now - last) < UPDATE_TOL * now + FEW for last, now in pairwise(freedoms[-3:])]
+    changes = [abs(now - last) < UPDATE_TOL * now + FREEDOM_TOL for last, now in pairwise(freedoms[-3:])]
     return len(changes) == 2 and all(changes)
 
 
@@ -199,9 +202,9 @@ class SecondOrder:
         The start itself with a step of 0 where none is.
         """
         before, length = self.objective(start), 1.0
-        for _ in range(HALVINGS + 1):
+        for _ in range(NEWTON_HALVINGS + 1):
             trial = along(length)
-            if self.objective(trial) <= before + ROUNDING * abs(before):
+            if self.objective(trial) <= before + OBJECTIVE_ROUNDING * abs(before):
                 return trial, length
             length *= 0.5
         return start, 0.0
@@ -364,7 +367,7 @@ class MemoryRows(Rows):
         """
         assert isinstance(point, ScoredPoint)
         weights = self.task.weights * self.task.curvatures(point.scores)
-        if not self._grams or np.abs(weights - self._weights).sum() > SAME * weights.sum():
+        if not self._grams or np.abs(weights - self._weights).sum() > SAME_WEIGHTS * weights.sum():
             self._weights, self._grams = weights, [self.design.weighted_gram(each) for each in weights]
         return self._grams
 

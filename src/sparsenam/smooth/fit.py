@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsenam.context import Context
-from sparsenam.convex.design import ROUNDING, Ramps, distinct
+from sparsenam.convex.design import WEIGHT_ROUNDING, Ramps, distinct
 from sparsenam.families import Family
 from sparsenam.families.base import dispersion
 from sparsenam.model import FittedCurve
@@ -31,13 +31,14 @@ from sparsenam.tables.sample import Matrix, Vector
 # MSE 1.09 and the like: mean test error of the synthetic regression, ten seeds, floor 1.0
 FIRST_RAMPS = 16  # of each term; matters little: MSE 1.08 with 16, 1.10 with 32, 1.09 with 64
 MOST_RAMPS = 512  # of one term; California, split 0: 0.2945, and 0.2975 with 128
-ROWS_PER_RAMP = 8  # at least, on average; those of one value count for one ramp
-COLUMNS = 2000  # of all: a budget of time and memory, eight matrices of 32 MB
+ROWS_PER_RAMP = 8  # at least, on average; those of one value count for one ramp; chosen without a measurement
+COLUMNS = 2000  # of all: a budget of time and memory, eight matrices of 32 MB; chosen without a measurement
 # share of its ramps used as degrees of freedom at which a term gets more: MSE and cross-entropy 1.095 and
 # 0.0885 at 0.4, 1.109 and 0.0885 at 0.2, 1.062 and 0.0936 at 0.6
-CROWDED = 0.4
-TIED = 1e-4  # difference of such shares that single precision may make
-ROUNDS = 5  # of doubling: MSE 1.25 without, cross-entropy 0.0936 instead of 0.0885
+CROWDED_RAMPS = 0.4
+TIED_SHARES = 1e-4  # difference of such shares that single precision may make
+# without doubling temperature_airports loses 116 % (make ablate)
+DOUBLING_ROUNDS = 5  # of doubling: MSE 1.25 without, cross-entropy 0.0936 instead of 0.0885
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -139,7 +140,7 @@ def smooth_fit(
     bent = {term for term, shape in asked.items() if shape.bend != 0}  # whose last slope goes on
     counts[jumping] = np.minimum(most[jumping], max(first, COLUMNS // x.shape[0]))  # jumps are found in fine bins alone
     steps, state, bins = Steps(context), None, dict[int, StepBins]()
-    for number in range(ROUNDS + 1):
+    for number in range(DOUBLING_ROUNDS + 1):
         if asked:
             bins = step_bins(asked, task.x, task.weights, counts)
         within = replace(task, x=rounded(task.x, bins)) if bins else task
@@ -153,7 +154,7 @@ def smooth_fit(
         more = doubled(counts, most, share, COLUMNS)
         growth = float(more.sum() / counts.sum()) ** 2  # of the products that take most of the time
         needed = growth * (time.monotonic() - started)
-        if number == ROUNDS or np.array_equal(more, counts) or not context.clock.has_room_for(needed):
+        if number == DOUBLING_ROUNDS or np.array_equal(more, counts) or not context.clock.has_room_for(needed):
             break
         counts, state = more, replace(state, spreads=())  # large, and not needed any more
     assert state is not None
@@ -208,7 +209,7 @@ def most_ramps(task: SmoothProblem, unordered: NDArray[np.bool_], shapes: Mappin
         present = ~np.isnan(cells)
         different, counts = distinct(cells[present], task.weights[present])
         values.append(different.size)
-        rows.append(int(np.minimum(counts, ROWS_PER_RAMP).sum() * (1.0 + ROUNDING)))
+        rows.append(int(np.minimum(counts, ROWS_PER_RAMP).sum() * (1.0 + WEIGHT_ROUNDING)))
     by_rows = np.maximum(np.array(rows) // ROWS_PER_RAMP, 4)
     highest = np.where(unordered, np.iinfo(np.intp).max, np.minimum(MOST_RAMPS, by_rows))
     highest[[term for term, shape in shapes.items() if shape.form == "linear"]] = 1
@@ -227,9 +228,9 @@ def doubled(counts: NDArray[np.intp], most: NDArray[np.intp], share: Vector, col
     Among terms whose shares differ by rounding, such as those of equal columns, the first comes first.
     """
     more = counts.copy()
-    for term in np.argsort(-np.rint(share / TIED), kind="stable"):
+    for term in np.argsort(-np.rint(share / TIED_SHARES), kind="stable"):
         wanted = min(2 * counts[term], most[term])
-        if share[term] > CROWDED and more.sum() - more[term] + wanted <= columns:
+        if share[term] > CROWDED_RAMPS and more.sum() - more[term] + wanted <= columns:
             more[term] = wanted
     return more
 

@@ -24,10 +24,10 @@ from sparsenam.tables.sample import Matrix, Vector
 # random vectors of ±1. Over 12 draws (5,000 rows, 16 and 32 intervals) degrees of freedom vary by 2 %, the strengths of
 # differences by 4 to 7 %; that of the size by 30 to 70 %, where it hardly matters
 PROBES = 12
-WEAK = 0.02  # share of the data's information in the first prior: rather too rough than too smooth
+FIRST_PAIR_PRIOR = 0.02  # share of the data's information in the first prior: rather too rough than too smooth
 
 
-DRAWS = 100  # from the posterior of a pair; a standard deviation is then known to 7 %
+POSTERIOR_DRAWS = 100  # from the posterior of a pair; a standard deviation is then known to 7 %
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -147,7 +147,7 @@ class GridBlock:
         grams = self._grams(weights)
         if self.strengths is None:
             information = float(np.mean([gram.trace() for gram in grams])) / noise
-            first = [WEAK * information / matrix.trace() for matrix in self.matrices]
+            first = [FIRST_PAIR_PRIOR * information / matrix.trace() for matrix in self.matrices]
             self.strengths = np.clip(first, LOWEST, HIGHEST)
         prior: Any = sum(strength * matrix for strength, matrix in zip(self.strengths, self.matrices, strict=True))
         traces, smoothed, parts = np.zeros(3), 0.0, list[Matrix]()
@@ -186,11 +186,11 @@ class GridBlock:
         products: list[Any] = [kron(roots[0], eye_array(self.shape[1])), kron(eye_array(self.shape[0]), roots[1])]
         parts = list[PairSpread]()
         for gram, weight in zip(self._grams(weights), weights, strict=True):
-            noisy = np.sqrt(weight / noise)[:, None] * generator.standard_normal((weight.size, DRAWS))
+            noisy = np.sqrt(weight / noise)[:, None] * generator.standard_normal((weight.size, POSTERIOR_DRAWS))
             drawn = cast(Matrix, self._transposed @ noisy)
             for strength, root in zip(self.strengths, [*products, eye_array(self.size)], strict=True):
-                drawn += np.sqrt(strength) * (root @ generator.standard_normal((self.size, DRAWS)))
-            values = _factor(gram / noise + prior).solve(drawn).reshape(*self.shape, DRAWS)
+                drawn += np.sqrt(strength) * (root @ generator.standard_normal((self.size, POSTERIOR_DRAWS)))
+            values = _factor(gram / noise + prior).solve(drawn).reshape(*self.shape, POSTERIOR_DRAWS)
             knots = (self.axes[0].knots, self.axes[1].knots)
             split = purified(PairFunction((0, 1), knots, values, self.mass(reference)))
             nodes, *margins = [

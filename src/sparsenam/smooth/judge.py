@@ -21,21 +21,22 @@ from sparsenam.convex.problem import ConvexProblem, convex_problem
 from sparsenam.convex.squared import GramCache
 from sparsenam.families import Family
 from sparsenam.families.base import dispersion
-from sparsenam.smooth.engine import FIRST_NOISE, LEAST_NOISE, LIGHTEST, ROUNDING
-from sparsenam.smooth.prior import HIGHEST, JITTER, LOWEST, WEAK, fellner_schall, pulled, roughness
+from sparsenam.smooth.engine import FIRST_NOISE, LEAST_NOISE, LIGHTEST, OBJECTIVE_ROUNDING
+from sparsenam.smooth.prior import FIRST_PRIOR, HIGHEST, JITTER, LOWEST, fellner_schall, pulled, roughness
 
-STEPS, MANY, STEPS_OF_MANY = 40, 160, 6  # updates of the strengths; warm starts do the rest where columns are many
+# updates of the strengths; warm starts do the rest where columns are many
+JUDGE_UPDATES, MANY_JUDGED_COLUMNS, JUDGE_UPDATES_OF_MANY = 40, 160, 6  # chosen without a measurement
 # change of the degrees of freedom, and of their share, at which the updates end. An early end makes further columns
 # look useful, as what follows starts nearer: with 0.002 noise is kept in 2 of 20 tables of counts, with 0.0005 in 1
-FEW = 5e-4
-INNER = 2  # updates more on one second-order model, which cost no pass over the rows
+JUDGE_FREEDOM_TOL = 5e-4
+INNER = 2  # updates more on one second-order model, which cost no pass over the rows; chosen without a measurement
 # times the data's information, in the prior that a fit starts from: beside a near copy a function may become a line,
 # and updates do not lead back from the limit of λ
-STRONGEST = 1e3
-STALE = 0.1  # relative change of the curvature after which a Hessian is summed anew
-SMALL_MOVE = 0.01  # of a score, root mean square
+STRONGEST = 1e3  # chosen without a measurement
+STALE_JUDGE_CURVATURE = 0.1  # relative change of the curvature after which a Hessian is summed anew
+SMALL_MOVE = 0.01  # of a score, root mean square; chosen without a measurement
 FLOOR = 0.06  # of the mean curvature: from a quarter on it is tried where no step is short enough, down to this
-HALVINGS = 8
+JUDGE_HALVINGS = 8
 SINGLE_JITTER = 1e-4  # share of the mean diagonal where sums are in single precision and columns nearly agree
 
 
@@ -165,7 +166,7 @@ class SmoothJudge:
         known, forms = self._strengths[np.ix_(batches, groups)], self.forms.take(groups)
         traces = np.where(forms.is_used, forms.traces, 1.0)
         shares = information[:, :, None] / traces
-        first = np.clip(WEAK * shares, LOWEST, HIGHEST)
+        first = np.clip(FIRST_PRIOR * shares, LOWEST, HIGHEST)
         kept = np.stack([np.isin(groups, support) for support in supports])
         jitter = SINGLE_JITTER if self.problem.design.dtype == np.float32 else JITTER
         start = np.where(np.isnan(known), first, np.minimum(known, np.maximum(STRONGEST * shares, LOWEST)))
@@ -198,7 +199,7 @@ class SmoothJudge:
             left /= found.shape[2] * np.maximum(counts[going] - used - 1.0, 1.0)
             theta[going], freedom[going], noise[going] = found, used, np.maximum(left, LEAST_NOISE)
             prior.strengths[going] = part.strengths
-            going = going[np.abs(used - before) >= FEW * (1.0 + used)]
+            going = going[np.abs(used - before) >= JUDGE_FREEDOM_TOL * (1.0 + used)]
             if not going.size:
                 break
         self._noise[batches] = noise
@@ -242,7 +243,7 @@ class SmoothJudge:
             freedom[going] = part.update(theta[going], variances, free)
             prior.strengths[going] = part.strengths
             moved = step * np.sqrt(np.average(turn**2, axis=(1, 2)))  # classes may move while freedom rests
-            changed = np.abs(freedom[going] - before) >= FEW * (1.0 + freedom[going])
+            changed = np.abs(freedom[going] - before) >= JUDGE_FREEDOM_TOL * (1.0 + freedom[going])
             moves = (step < 1.0) | changed | (moved > SMALL_MOVE)
             if not moves.all():
                 going = going[moves]
@@ -361,8 +362,9 @@ class WorkingProblem:
     """The loss's second-order model of all batches about a point, the intercepts eliminated.
 
     Outputs that share a bound on their curvature share one Hessian. A Hessian is summed anew only when its curvature
-    has moved by more than `STALE`; the gradient is always that of the point. ``weights`` (batches, rows) count
-    observations. Where columns outnumber rows, a Hessian SᵀS is kept as S, its centred rows times √curvature.
+    has moved by more than `STALE_JUDGE_CURVATURE`; the gradient is always that of the point. ``weights`` (batches,
+    rows) count observations. Where columns outnumber rows, a Hessian SᵀS is kept as S, its centred rows times
+    √curvature.
     """
 
     def __init__(self, problem: ConvexProblem, weights: Array, columns: WorkingColumns) -> None:
@@ -409,7 +411,7 @@ class WorkingProblem:
         if self._floor.any():
             bends = np.maximum(bends, self._floor[:, None, None] * bends.mean(axis=1, keepdims=True))
         bends = self._weights[:, None, :] * bends.transpose(0, 2, 1)
-        moved = np.abs(bends - self._bends).sum(axis=(1, 2)) > STALE * self._bends.sum(axis=(1, 2))
+        moved = np.abs(bends - self._bends).sum(axis=(1, 2)) > STALE_JUDGE_CURVATURE * self._bends.sum(axis=(1, 2))
         for batch in np.flatnonzero(moved).tolist():
             self._sum_hessians(batch, bends[batch])
         self._theta, self._scores = theta, scores
@@ -462,9 +464,9 @@ class WorkingProblem:
         if found is None:
             found = losses(np.zeros_like(steps))
         start = found / noise + cost(np.zeros_like(steps))
-        for _ in range(HALVINGS):
+        for _ in range(JUDGE_HALVINGS):
             self._losses = losses(steps)
-            worse = ~(self._losses / noise + cost(steps) <= start + ROUNDING * np.abs(start))
+            worse = ~(self._losses / noise + cost(steps) <= start + OBJECTIVE_ROUNDING * np.abs(start))
             if not worse.any():
                 return steps
             steps[worse] *= 0.5
@@ -506,7 +508,7 @@ class WorkingProblem:
 
 
 def _steps(n_columns: int) -> int:
-    return STEPS if n_columns <= MANY else STEPS_OF_MANY
+    return JUDGE_UPDATES if n_columns <= MANY_JUDGED_COLUMNS else JUDGE_UPDATES_OF_MANY
 
 
 def _times(columns: WorkingColumns, theta: Array) -> Array:

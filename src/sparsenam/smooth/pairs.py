@@ -16,20 +16,20 @@ from sparsenam.convex.design import distinct
 from sparsenam.families.base import dispersion
 from sparsenam.model.pairs import PairFunction
 from sparsenam.smooth.design import RampDesign, WeightedGram
-from sparsenam.smooth.engine import HALVINGS, ROUNDING, SmoothProblem
+from sparsenam.smooth.engine import NEWTON_HALVINGS, OBJECTIVE_ROUNDING, SmoothProblem
 from sparsenam.smooth.fit import SmoothFit
 from sparsenam.smooth.grid import GridAxis, GridBlock, PairSpread
 from sparsenam.smooth.prior import Layout, Posterior, posterior, updated_strengths
 from sparsenam.tables.sample import Matrix, Vector
 
-FIRST, MOST = 16, 256  # intervals along an axis
+FIRST_INTERVALS, MOST_INTERVALS = 16, 256  # intervals along an axis
 # most nodes of one grid; those without rows are filled by their neighbours. California, split 0, three pairs: 0.169,
 # and 0.178 with one node a row
 NODES_A_ROW, MOST_NODES = 2.0, 2**16
 MOST_MEGABYTES = 200.0  # of the factor of one grid; two categories then have at most 4,082 combinations of levels
 SWEEPS = 15
 SETTLED = 0.005  # relative change of the degrees of freedom, twice in a row, at which the sweeps end
-CROWDED = 0.2  # share of its nodes used as degrees of freedom from which a pair gets more
+CROWDED_NODES = 0.2  # share of its nodes used as degrees of freedom from which a pair gets more
 LEARNING = {1, 2, 3, 5, 8, 12, 20, 40, 60}  # updates of the mains in which their strengths are set anew
 
 
@@ -258,11 +258,11 @@ class _Point:
 
         Strengths are learned afterwards: those of a step that leads astray would be too weak to hold the next one.
         """
-        for number in range(HALVINGS + 1):
+        for number in range(NEWTON_HALVINGS + 1):
             cost = state.task.loss(state.scores(blocks)) / self.noise + sum(block.penalty() for block in blocks)
-            if cost <= self.objective + ROUNDING * abs(self.objective):
+            if cost <= self.objective + OBJECTIVE_ROUNDING * abs(self.objective):
                 return number > 0
-            share = 0.0 if number == HALVINGS else 0.5  # of the step: none if even a short one is worse
+            share = 0.0 if number == NEWTON_HALVINGS else 0.5  # of the step: none if even a short one is worse
             state.intercept = _between(self.intercept, state.intercept, share)
             for block, start in zip(blocks, self.blocks, strict=True):
                 block.fitted = _between(start.fitted, block.fitted, share)
@@ -308,7 +308,7 @@ def least_megabytes(x: tuple[Vector, Vector], unordered: tuple[bool, bool]) -> f
 
 
 def _first_counts(task: SmoothProblem, pair: tuple[int, int], levels: NDArray[np.bool_]) -> tuple[int, int]:
-    return _capped(task, pair, (FIRST, FIRST), levels)
+    return _capped(task, pair, (FIRST_INTERVALS, FIRST_INTERVALS), levels)
 
 
 def _capped(
@@ -320,7 +320,7 @@ def _capped(
         cells = task.x[term]
         present = ~np.isnan(cells)
         values = distinct(cells[present], task.weights[present])[0].size - 1
-        found.append(values if levels[term] else max(min(count, values, MOST), 1))
+        found.append(values if levels[term] else max(min(count, values, MOST_INTERVALS), 1))
     most = min(NODES_A_ROW * float(task.weights.sum()), MOST_NODES)
     unordered = (bool(levels[pair[0]]), bool(levels[pair[1]]))
     first, second = found
@@ -344,7 +344,7 @@ def _doubled(
 ) -> tuple[int, int]:
     """Return twice the intervals for a pair that uses many of its nodes, else the same."""
     used = np.count_nonzero(grid.mass(task.weights) > 0.5)
-    if grid.freedom <= CROWDED * max(used, 1):
+    if grid.freedom <= CROWDED_NODES * max(used, 1):
         return counts
     return _capped(task, pair, (2 * counts[0], 2 * counts[1]), levels)
 

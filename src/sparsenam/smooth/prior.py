@@ -15,7 +15,9 @@ from sparsenam.tables.sample import Matrix, Vector
 
 Array: TypeAlias = NDArray[np.float64]
 
-WEAK = 1.0  # share of the data's information in the first prior: from the smooth side, where steps are few and safe
+# share of the data's information in the first prior: from the smooth side, where steps are few and safe
+FIRST_PRIOR = 1.0  # chosen without a measurement
+# chosen without a measurement
 LOWEST, HIGHEST = 1e-6, 1e9  # of λ: the floor keeps the scores of separated classes finite
 # at which a term is kept from 0: without, four_or_nine loses 4 % and genes2 69 % (benchmarks/ablate.py --only PULL)
 PULL = 0.5
@@ -120,7 +122,7 @@ class Layout:
                 found = [np.trace(np.linalg.solve(matrices[0], block)) / len(block)]
             else:
                 found = [np.trace(block) / np.trace(matrix) for matrix in matrices]
-            first.append(np.clip(WEAK * np.array(found), LOWEST, HIGHEST))
+            first.append(np.clip(FIRST_PRIOR * np.array(found), LOWEST, HIGHEST))
         if before is None:
             return first
         for term, (ramps, strengths) in enumerate(zip(before[0].ramps, before[1], strict=True)):

@@ -28,8 +28,8 @@ from sparsenam.tables.blocks import (
 )
 
 PARQUET = (".parquet", ".pq")
-AT_ONCE = 65_536  # rows decoded at once: a row group larger than a block is never in memory as a whole
-SPARING: dict[str, Any] = {"batch_size": AT_ONCE, "batch_readahead": 1, "use_threads": False}
+ROWS_DECODED_AT_ONCE = 65_536  # rows decoded at once: a row group larger than a block is never in memory as a whole
+SPARING: dict[str, Any] = {"batch_size": ROWS_DECODED_AT_ONCE, "batch_readahead": 1, "use_threads": False}
 BUFFER = 1 << 20  # bytes of each column read at once
 INDEX = re.compile(r"__index_level_\d+__")  # pandas writes the labels of rows under this name
 
@@ -294,7 +294,7 @@ def _decoded(fragment: Any, schema: Any, only: int | None = None) -> Iterator[An
         inside = frozenset(file.schema_arrow.names)
         present = [name for name in schema.names if name in inside]
         groups = [group.id for group in fragment.row_groups] if only is None else [only]
-        batches = file.iter_batches(AT_ONCE, row_groups=groups, columns=present, use_threads=False)
+        batches = file.iter_batches(ROWS_DECODED_AT_ONCE, row_groups=groups, columns=present, use_threads=False)
         for batch in batches:
             arrays = [
                 batch.column(field.name).cast(field.type)

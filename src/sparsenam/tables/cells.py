@@ -235,13 +235,17 @@ def _shown(cell: Any) -> str:
 
 
 TAILS = (0.25, 0.1, 0.05, 0.01, 0.005, 0.001)  # beyond each of two quantiles, until these differ
+# chosen without a measurement
 LIMIT = 1e6  # spreads from the median at which a fit takes all cells as one: beyond, float64 blurs the others
 # how many times as far again as any cell before, for numbers that are filled in and for others
-REPEATED = (1.0, 10.0)  # makes a repeated value far
+REPEATED = (1.0, 10.0)  # makes a repeated value far; chosen without a measurement
+# chosen without a measurement
 FREQUENT = 3.0  # spreads of the others, where a fill value has a quarter of the cells or more
+# chosen without a measurement
 ALONE = (1e3, 1e4)  # makes any cell beyond reason, times √(how many spreads away that one is): no tail has such gaps
-FEWEST_VALUES, FEWEST_CELLS, MOST_FILLS = 10, 3, 3  # other values; cells of a fill value; fill values on one side
-QUICK = 3.0  # spreads within which no cell is far
+# chosen without a measurement
+FEWEST_VALUES, FEWEST_FILL_CELLS, MOST_FILLS = 10, 3, 3  # other values; cells of a fill value; fill values on one side
+NEAR_SPREADS = 3.0  # spreads within which no cell is far
 CELLS_AT_ONCE, QUARTILE_ROWS = 1_000_000, 10_000  # in memory at once; from which quartiles are guessed
 WHOLE_ENDS = frozenset(2**bits - less for bits in (15, 16, 31, 32, 63, 64) for less in (0, 1))
 FILLED_DATES = frozenset(("9999-12-31", "2999-12-31", "2099-12-31", "1900-01-01", "1970-01-01", "0001-01-01"))
@@ -321,7 +325,7 @@ def _far_from(
             worst = int(first)
         if outside > MOST_FILLS or n_values - outside < FEWEST_VALUES or counts[first:].min() < 2:
             continue
-        if counts[first:].sum() >= FEWEST_CELLS and gaps[first] > REPEATED[other]:
+        if counts[first:].sum() >= FEWEST_FILL_CELLS and gaps[first] > REPEATED[other]:
             far = int(first)
     return far, worst
 
@@ -348,7 +352,7 @@ def find_far_cells(
     ``among`` says which rows these are, where they are a sample.
     """
     found, unreasonable = dict[int, FarValues](), list[tuple[str, str, int, int]]()
-    for index in suspects(columns, QUICK):
+    for index in suspects(columns, NEAR_SPREADS):
         far = far_cells(columns[index], dates[index])
         if far is None:
             continue

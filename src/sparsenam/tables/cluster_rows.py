@@ -31,7 +31,7 @@ from sparsenam.tables.blocks import (
     usual_height,
 )
 
-PATIENCE = 30.0  # seconds without any worker after which a pass is given up
+SECONDS_WITHOUT_WORKER = 30.0  # seconds without any worker after which a pass is given up
 LOOK_EVERY = 1.0  # seconds between two looks at a cluster that has not answered yet
 IN_FLIGHT = 3  # tasks for each thread of the workers: one runs, the next waits there, the last may be on its way back
 
@@ -68,7 +68,7 @@ class DaskBlocks(PartitionedRows):
     """
 
     client: Any = None
-    patience: float = PATIENCE
+    patience: float = SECONDS_WITHOUT_WORKER
 
     @property
     def n_blocks(self) -> int:
@@ -90,7 +90,9 @@ class DaskBlocks(PartitionedRows):
         return total(reported(((cast("Sum", part), rows) for part, rows in zip(parts, lengths, strict=True)), report))
 
 
-def dask_blocks(frame: Any, columns: TargetColumns, *, client: Any = None, patience: float = PATIENCE) -> DaskBlocks:
+def dask_blocks(
+    frame: Any, columns: TargetColumns, *, client: Any = None, patience: float = SECONDS_WITHOUT_WORKER
+) -> DaskBlocks:
     """Return the rows of a Dask table; counting them is one pass over its target.
 
     Without ``client``, the one that is active now works on every pass: nothing is moved here when its cluster ends.

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sparsenam.codec import Count, Positive
 from sparsenam.errors import InputError, RowError, describe, nearest
 from sparsenam.tables.cells import AS_NUMBERS, Cells, Codes, FarValues, Mask, Stored, Vector, cell_error
-from sparsenam.tables.sample import ROUNDING
+from sparsenam.tables.sample import SPREAD_ROUNDING
 from sparsenam.tables.text import (
     SAID,
     SHAPES,
@@ -162,7 +162,7 @@ def check_feature_types(
 
 
 STORED_UNITS: dict[str, Unit] = {"number": "", "truth": "", "date": "days", "duration": "seconds"}
-EXACT = 2.0**53  # up to here float64 holds every whole number
+LARGEST_EXACT_INTEGER = 2.0**53  # up to here float64 holds every whole number
 TRUTHS = {"False", "True"}
 AS_TRUTHS = {"0": "False", "1": "True"}  # truth values kept as numbers, or as texts that write them
 UNIT_NAMES = {"": "numbers", "days": "dates", "seconds": "durations"}
@@ -257,9 +257,9 @@ def as_levels(cells: Cells) -> tuple[Codes, list[str]]:
         return _merged(cells.codes, [_level_key(value) for value in cells.values])
     _require_finite(cells.name, cells.numbers)
     present = ~cells.missing
-    if (np.abs(cells.numbers[present]) > EXACT).any():
+    if (np.abs(cells.numbers[present]) > LARGEST_EXACT_INTEGER).any():
         got, remedy = "larger ones, of which some may be rounded to the same", "convert the column to text"
-        raise InputError(describe(f"column {cells.name!r}", f"levels up to {EXACT:.0f}", got, remedy))
+        raise InputError(describe(f"column {cells.name!r}", f"levels up to {LARGEST_EXACT_INTEGER:.0f}", got, remedy))
     distinct, inverse = np.unique(cells.numbers[present], return_inverse=True)
     codes = np.full(present.size, -1, dtype=np.intp)
     codes[present] = inverse
@@ -325,12 +325,14 @@ def _require_finite(name: str, numbers: NDArray[Any]) -> None:
         raise cell_error(name, infinite, "finite numbers", "infinity (inf)", remedy)
 
 
-ODD = 0.05  # share of a column's different values that may be slips
+ODD = 0.05  # share of a column's different values that may be slips; chosen without a measurement
+# chosen without a measurement
 MOST_LEVELS = 10_000  # a category with more levels than this is an identifier, whatever the number of rows
-TIED = 4  # times as many levels as wanted are kept where they are equally frequent
+TIED_LEVELS = 4  # times as many levels as wanted are kept where they are equally frequent; chosen without a measurement
 # text is an identifier if more than this share of so many cells, or of more, are different: a level with one row or
 # two has no effect that could be told from noise; fewer cells say nothing
-DIFFERENT, FEWEST_CELLS = 0.7, 10
+DIFFERENT, FEWEST_TEXT_CELLS = 0.7, 10  # chosen without a measurement
+# chosen without a measurement
 MANY_LEVELS = 1_000  # a declared category with more than this is one if a level has less than two rows on average
 
 
@@ -388,7 +390,7 @@ def _fit_order(column: Column, cells: Cells) -> Column:
 
 
 def _is_identifier(cells: Cells, wanted: Wanted | None, n_levels: int, n_cells: int) -> bool:
-    if wanted is None and cells.stored == "text" and n_cells >= FEWEST_CELLS and n_levels > DIFFERENT * n_cells:
+    if wanted is None and cells.stored == "text" and n_cells >= FEWEST_TEXT_CELLS and n_levels > DIFFERENT * n_cells:
         return True
     declared = wanted is not None or cells.stored != "text"
     return n_levels > MOST_LEVELS or (declared and n_levels > max(MANY_LEVELS, n_cells / 2))
@@ -413,7 +415,7 @@ def _fit_category(column: Column, cells: Cells, max_levels: int, wanted: Wanted 
     # levels that are as frequent as the last one kept are all kept, or all pooled: their names must not decide
     bar = frequency[ranked[max_levels - 2]]
     kept = [key for key in ranked if frequency[key] >= bar]
-    if len(kept) > TIED * max_levels:
+    if len(kept) > TIED_LEVELS * max_levels:
         kept = [key for key in kept if frequency[key] > bar]
     pooled = ranked[len(kept) :]
     if not kept:
@@ -427,7 +429,7 @@ def _single_value(numbers: Vector) -> float | None:
     low, high = float(np.fmin.reduce(numbers)), float(np.fmax.reduce(numbers))
     # halves, since the spread of huge numbers of both signs is no finite number
     spread, size = high / 2 - low / 2, max(abs(low), abs(high)) / 2
-    return low if spread <= ROUNDING * size else None
+    return low if spread <= SPREAD_ROUNDING * size else None
 
 
 def _constant(column: Column, value: str) -> Column:

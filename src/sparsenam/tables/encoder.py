@@ -20,7 +20,7 @@ from sparsenam.tables.notes import News, column_warnings, descriptions, news_war
 from sparsenam.tables.sample import Grouping, Matrix
 from sparsenam.tables.text import listed, prefers_comma
 
-LEVELS, SPLIT_LEVELS = 512, 128  # most of a category; split ones are a sub-network each
+LEVELS, SPLIT_LEVELS = 512, 128  # most of a category; split ones are a sub-network each; chosen without a measurement
 
 
 @dataclass(frozen=True, slots=True)

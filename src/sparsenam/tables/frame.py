@@ -32,7 +32,7 @@ from sparsenam.tables.cells import (
 from sparsenam.tables.columns import as_levels
 from sparsenam.tables.text import date_key, listed, number_key
 
-ROWS_AT_ONCE = 1024  # a slice that stays in the cache while it is transposed
+TRANSPOSED_ROWS_AT_ONCE = 1024  # a slice that stays in the cache while it is transposed
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -210,8 +210,8 @@ def _two_dimensional(X: Any) -> NDArray[Any]:
 def _transposed(array: NDArray[Any]) -> NDArray[np.float64]:
     rows, width = array.shape
     block = np.empty((width, rows))
-    for start in range(0, rows, ROWS_AT_ONCE):
-        block[:, start : start + ROWS_AT_ONCE] = array[start : start + ROWS_AT_ONCE].T
+    for start in range(0, rows, TRANSPOSED_ROWS_AT_ONCE):
+        block[:, start : start + TRANSPOSED_ROWS_AT_ONCE] = array[start : start + TRANSPOSED_ROWS_AT_ONCE].T
     return block
 
 
@@ -251,7 +251,7 @@ def _duplicates(X: Any) -> InputError:
     return InputError(describe("X", "column names that differ", got, "rename or drop the repeated columns"))
 
 
-MOST_NAMES = 5
+MOST_NAMES_IN_MESSAGE = 5
 
 
 def matched(
@@ -307,13 +307,13 @@ def _difference(given: tuple[str, ...], fitted: tuple[str, ...], needed: Iterabl
         ("Feature names seen at fit time, yet now missing:", sorted(set(needed) - set(given))),
     ):
         if names:
-            more = ["- ..."] if len(names) > MOST_NAMES else []
-            message += "\n".join([title, *(f"- {name}" for name in names[:MOST_NAMES]), *more]) + "\n"
+            more = ["- ..."] if len(names) > MOST_NAMES_IN_MESSAGE else []
+            message += "\n".join([title, *(f"- {name}" for name in names[:MOST_NAMES_IN_MESSAGE]), *more]) + "\n"
     meant = renamed(sorted(set(needed) - set(given)), sorted(set(given) - set(fitted)), "")
     return f"{message}{meant[:1].upper()}{meant[1:]}"
 
 
-FEWEST_ROWS = 10  # below this, a column may equal the target by chance
+FEWEST_LEAK_ROWS = 10  # below this, a column may equal the target by chance; chosen without a measurement
 
 
 def check_target_not_inside(X: object, y: object) -> None:
@@ -334,10 +334,10 @@ def check_target_not_inside(X: object, y: object) -> None:
         return
     columns: Iterable[Any] = table.columns if isinstance(table, Frame) else series_of(cast("nw.DataFrame[Any]", table))
     for column, cells in zip(cast("list[str]", names), columns, strict=True):
-        if rows < FEWEST_ROWS and (name is None or column != name):
+        if rows < FEWEST_LEAK_ROWS and (name is None or column != name):
             continue
         # most columns differ in the first rows already
-        first = _first_rows(cells) if isinstance(cells, Cells) else read_series(column, cells.head(FEWEST_ROWS))
+        first = _first_rows(cells) if isinstance(cells, Cells) else read_series(column, cells.head(FEWEST_LEAK_ROWS))
         if not _equal(first, _first_rows(target)):
             continue
         if _equal(cells if isinstance(cells, Cells) else read_series(column, cells), target):
@@ -360,7 +360,7 @@ def _target(y: object) -> tuple[Cells | None, str | None]:
 
 
 def _first_rows(cells: Cells) -> Cells:
-    return replace(cells, numbers=cells.numbers[:FEWEST_ROWS], codes=cells.codes[:FEWEST_ROWS])
+    return replace(cells, numbers=cells.numbers[:FEWEST_LEAK_ROWS], codes=cells.codes[:FEWEST_LEAK_ROWS])
 
 
 def _equal(cells: Cells, target: Cells) -> bool:
@@ -376,7 +376,7 @@ def _equal(cells: Cells, target: Cells) -> bool:
 
 # A part is a multiple of the rows that a network evaluates at once, so that parts change no bit of its answers.
 ROWS_IN_PART = 32768
-FEW_ROWS = 16  # up to here, lists of Python's numbers are quicker than arrays
+FEW_ROWS_AS_LISTS = 16  # up to here, lists of Python's numbers are quicker than arrays
 NUMBERS = "fiu"  # kinds of NumPy's types
 
 
@@ -431,10 +431,15 @@ def few_numbers(X: object, names: tuple[str, ...], named: bool) -> list[list[flo
     table: Any = X
     if named:
         frames = sys.modules.get("pandas")  # whoever has such a table has loaded it
-        if frames is None or type(X) is not frames.DataFrame or len(table) > FEW_ROWS or tuple(table.columns) != names:
+        if (
+            frames is None
+            or type(X) is not frames.DataFrame
+            or len(table) > FEW_ROWS_AS_LISTS
+            or tuple(table.columns) != names
+        ):
             return None
         table = table.to_numpy()
-    if not _is_array(table, NUMBERS) or not 0 < len(table) <= FEW_ROWS or table.shape[1] != len(names):
+    if not _is_array(table, NUMBERS) or not 0 < len(table) <= FEW_ROWS_AS_LISTS or table.shape[1] != len(names):
         return None
     rows: list[list[float]] = table.astype(np.float64).tolist()
     return rows if all(math.isfinite(number) for row in rows for number in row) else None

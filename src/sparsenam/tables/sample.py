@@ -11,10 +11,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsenam.codec import Matrix, Vector
-from sparsenam.errors import LARGEST, LEAST, ConstantColumnWarning, ConstantTargetWarning, InputError, describe
+from sparsenam.errors import (
+    LARGEST_VALUE,
+    LEAST_DIVISOR,
+    ConstantColumnWarning,
+    ConstantTargetWarning,
+    InputError,
+    describe,
+)
 from sparsenam.tables.cells import CELLS_AT_ONCE, limited
 
-ROUNDING = 1e-13  # a column whose spread is below this share of its size holds one value, up to rounding
+SPREAD_ROUNDING = 1e-13  # a column whose spread is below this share of its size holds one value, up to rounding
 ULPS = 8.0  # of a value: what a sum or a product that should be constant may be off by
 
 
@@ -35,7 +42,7 @@ class Scaling:
         deviations = columns - center
         # dividing by the largest deviation first keeps the squares of huge values finite
         largest = np.abs(deviations).max(axis=0, initial=0.0)
-        constant = largest <= ROUNDING * np.abs(columns).max(axis=0, initial=0.0)
+        constant = largest <= SPREAD_ROUNDING * np.abs(columns).max(axis=0, initial=0.0)
         safe = np.where(constant, 1.0, largest)
         spread = safe * np.sqrt(np.average((deviations / safe) ** 2, axis=0, weights=weights))
         return cls(center, np.where(constant, 0.0, spread))
@@ -132,9 +139,11 @@ class Grouping:
         return Grouping(tuple(members for members, _ in kept), np.array([weight for _, weight in kept]))
 
 
-SAME = 1e-6  # less than this from a correlation of 1: a thousandth of a standard deviation apart
-PROJECTIONS, NEAR = 3, 0.01  # equal columns have equal products with random vectors; few others have
-CROWDED, ROUNDED = 1e-3, 1e-9  # distances of quartiles: of a column that few cells dominate, and of rounding
+# chosen without a measurement
+SAME_CORRELATION = 1e-6  # less than this from a correlation of 1: a thousandth of a standard deviation apart
+PROJECTIONS, PROJECTION_DISTANCE = 3, 0.01  # equal columns have equal products with random vectors; few others have
+# distances of quartiles: of a column that few cells dominate, and of rounding
+DOMINATED_SPREAD, QUARTILE_ROUNDING = 1e-3, 1e-9  # chosen without a measurement
 
 
 def equal_columns(columns: Matrix, chosen: Sequence[int], scaling: Scaling) -> list[tuple[int, int]]:
@@ -148,10 +157,12 @@ def equal_columns(columns: Matrix, chosen: Sequence[int], scaling: Scaling) -> l
     order = np.argsort(products[:, 0], kind="stable")
     rising, equals_none, pairs = products[order, 0], np.zeros(len(chosen), dtype=np.bool_), list[tuple[int, int]]()
     for place, product in enumerate(products):
-        start, stop = np.searchsorted(rising, (product[0] - NEAR, np.nextafter(product[0] + NEAR, np.inf)))
+        start, stop = np.searchsorted(
+            rising, (product[0] - PROJECTION_DISTANCE, np.nextafter(product[0] + PROJECTION_DISTANCE, np.inf))
+        )
         near = order[start:stop]
         near = near[equals_none[near]]  # columns before this one
-        near = np.sort(near[np.abs(products[near] - product).max(axis=1, initial=0.0) <= NEAR])
+        near = np.sort(near[np.abs(products[near] - product).max(axis=1, initial=0.0) <= PROJECTION_DISTANCE])
         if near.size:
             across = _scaled(columns, np.array([chosen[index] for index in (place, *near)]), scaling)
             near = near[_equal_to_first(across)]
@@ -189,12 +200,12 @@ def _equal_to_first(across: Matrix) -> NDArray[np.bool_]:
     across = np.where(absent, 0.0, across)
     first, others, present = across[0], across[1:], ~absent[0]
     together = others @ first / max(int(present.sum()), 1)
-    same = (np.abs(together) >= 1.0 - SAME) & (absent[1:] == absent[0]).all(axis=1)
+    same = (np.abs(together) >= 1.0 - SAME_CORRELATION) & (absent[1:] == absent[0]).all(axis=1)
     spread = _quartile_distance(first[present]) if same.any() else 1.0
-    if spread < CROWDED:  # a few far cells alone correlate: the others must agree too
+    if spread < DOMINATED_SPREAD:  # a few far cells alone correlate: the others must agree too
         for index in np.flatnonzero(same):
             apart = first[present] - np.sign(together[index]) * others[index, present]
-            same[index] = _quartile_distance(apart) <= max(0.01 * spread, ROUNDED)
+            same[index] = _quartile_distance(apart) <= max(0.01 * spread, QUARTILE_ROUNDING)
     return same
 
 
@@ -319,7 +330,7 @@ def prepare(
         shown = ", ".join(constant[:5]) + (" …" if len(constant) > 5 else "")
         message = f"{len(constant)} constant column(s) left out of the model: {shown}."
         warnings.warn(message, ConstantColumnWarning, stacklevel=6)
-    for term in np.flatnonzero((scaling.scale > 0) & (scaling.scale < LEAST)):
+    for term in np.flatnonzero((scaling.scale > 0) & (scaling.scale < LEAST_DIVISOR)):
         raise _too_close(f"column {names[term]!r}", "column", float(scaling.scale[term]))
     varying = sorted(np.flatnonzero(scaling.scale).tolist(), key=lambda term: names[term])
     grouping = Grouping.separate(n_terms) if present.grouping is None else present.grouping
@@ -331,7 +342,7 @@ def prepare(
     target_scaling = Scaling.none(target.shape[1])
     if measure_target is not None:
         center, scale = measure_target(target, weights)
-        if ((scale > 0) & (scale < LEAST)).any():
+        if ((scale > 0) & (scale < LEAST_DIVISOR)).any():
             raise _too_close("y", "target", float(scale[scale > 0].min()))
         target_scaling = Scaling(center, np.where(scale == 0, 1.0, scale))
         target = np.where(scale == 0, center, target)  # what rounding leaves of a constant is no signal
@@ -355,12 +366,12 @@ def prepare(
 def _warn_of_a_constant(target: Matrix) -> None:
     """Say that a target (rows, outputs) differs by next to nothing, which a computed constant does not even do."""
     sizes, ranges = np.abs(target).max(axis=0), np.ptp(target, axis=0)
-    taken = (ranges <= ROUNDING * sizes) & (ranges > ULPS * float(np.finfo(np.float64).eps) * sizes)
+    taken = (ranges <= SPREAD_ROUNDING * sizes) & (ranges > ULPS * float(np.finfo(np.float64).eps) * sizes)
     if taken.any():
         size, spread = float(sizes[taken].max()), float(ranges[taken].max())
         message = (
-            f"y differs by {spread:.2g} at most, less than {ROUNDING:g} of its size of {size:.2g}: hardly more than "
-            "the rounding of one value in float64, and squared loss takes it as that; subtract the offset from y "
+            f"y differs by {spread:.2g} at most, less than {SPREAD_ROUNDING:g} of its size of {size:.2g}: hardly more "
+            "than the rounding of one value in float64, and squared loss takes it as that; subtract the offset from y "
             "before the fit if such differences matter."
         )
         warnings.warn(message, ConstantTargetWarning, stacklevel=7)
@@ -369,14 +380,17 @@ def _warn_of_a_constant(target: Matrix) -> None:
 def _require_size(terms: Matrix, names: list[str]) -> None:
     """Raise for a term (rows, terms) whose numbers times others would leave the range of float64."""
     sizes = np.maximum(np.fmax.reduce(terms, axis=0, initial=0.0), -np.fmin.reduce(terms, axis=0, initial=0.0))
-    for term in np.flatnonzero(sizes > LARGEST):
-        expected, remedy = f"numbers of at most {LARGEST:g} in size", "divide the column by a power of ten"
+    for term in np.flatnonzero(sizes > LARGEST_VALUE):
+        expected, remedy = f"numbers of at most {LARGEST_VALUE:g} in size", "divide the column by a power of ten"
         raise InputError(describe(f"column {names[term]!r}", expected, f"{sizes[term]:g}", remedy))
 
 
 def _too_close(where: str, what: str, scale: float) -> InputError:
     """Return the error of numbers that differ by so little that their inverse is no number to work with."""
-    expected, got = f"numbers that are equal or differ by {LEAST:g} or more", f"a standard deviation of {scale:g}"
+    expected, got = (
+        f"numbers that are equal or differ by {LEAST_DIVISOR:g} or more",
+        f"a standard deviation of {scale:g}",
+    )
     return InputError(describe(where, expected, got, f"multiply the {what} by a power of ten"))
 
 

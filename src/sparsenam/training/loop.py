@@ -156,9 +156,9 @@ def _batches(
             yield part, slice(start, min(start + size, part.n_rows))
 
 
-GROWTH, CUT = 1.1, 0.7  # the step tries to grow after each success and is cut after each failure
+STEP_GROWTH, STEP_CUT = 1.1, 0.7  # the step tries to grow after each success and is cut after each failure
 SMALLEST_STEP = 1e-30
-ROUNDING = 1e-11  # changes of the loss below this share of it drown in rounding
+LOSS_CHANGE_ROUNDING = 1e-11  # changes of the loss below this share of it drown in rounding
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -224,7 +224,7 @@ def descend(problem: Problem, start: Epoch, accelerated: bool) -> Iterator[Epoch
             problem = problem.restricted_to(np.flatnonzero(~zero))
             current, ahead = current.rows(active), ahead.rows(active)
         penalty = problem.penalty_value(current.theta)
-        step *= GROWTH if sure else 1.0
+        step *= STEP_GROWTH if sure else 1.0
         memories = _remember(ahead, momentum, step)
         yield Epoch(number, after, penalty, parameters, memories, step, stationarity)
 
@@ -244,10 +244,10 @@ def _search(problem: Problem, ahead: Iterate, smooth: Gradient, step: float) -> 
         change = reached.minus(ahead)
         curvature = change.product(change) / (2.0 * step)
         after = problem.value(reached.theta, reached.intercept)
-        sure = curvature > ROUNDING * abs(smooth.loss)
+        sure = curvature > LOSS_CHANGE_ROUNDING * abs(smooth.loss)
         if not sure or after <= smooth.loss + slope.product(change) + curvature or step < SMALLEST_STEP:
             return reached, after, step, sure
-        step *= CUT
+        step *= STEP_CUT
 
 
 def _remember(ahead: Iterate, momentum: float, step: float) -> tuple[Memory, Memory]:

@@ -20,7 +20,7 @@ from sparsenam.training.processes import ALONE, Processes
 from sparsenam.training.rows import TrainingBlocks, TrainingRows
 
 NO_REGULARIZERS = Regularizers()
-CELLS_AT_ONCE = 2**26  # parameters × rows that one evaluation may touch: about 1 GB of hidden layers
+PARAMETER_ROWS_AT_ONCE = 2**26  # parameters × rows that one evaluation may touch: about 1 GB of hidden layers
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -208,12 +208,12 @@ class Problem:
         together = isinstance(self.bank, UnitFunctions)
         rows = self.processes.share(rows, divides=not together)
         cells = max(1, self.x.shape[0] * self.bank.size // 10)
-        size = max(1, rows.stop - rows.start if together else CELLS_AT_ONCE // cells)
+        size = max(1, rows.stop - rows.start if together else PARAMETER_ROWS_AT_ONCE // cells)
         for first in range(rows.start, rows.stop, size):
             yield slice(first, min(first + size, rows.stop))
 
 
-ROOT_STEPS = 20
+TRAINING_ROOT_STEPS = 20
 SAFETY = 0.1  # of a Newton step after which the error is below the rounding
 
 
@@ -281,7 +281,7 @@ def _root(centers: Tensor, pulls: Tensor, alive: Tensor) -> Tensor:
     mean_pull = squares.mul_(pulls).sum(1, keepdim=True) / total.clamp_min(numbers.tiny)
     # a lower bound where pulls are too large for the expansion, or not finite
     root = (total.sqrt() - mean_pull.nan_to_num_(nan=numbers.max, posinf=numbers.max)).clamp_min_(0.0)
-    for _ in range(ROOT_STEPS):
+    for _ in range(TRAINING_ROOT_STEPS):
         inverse = (pulls + root).clamp_min_(numbers.tiny).reciprocal_()
         squares = (centers * inverse).square_()
         size = squares.sum(1, keepdim=True).sqrt_()

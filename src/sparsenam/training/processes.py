@@ -16,7 +16,7 @@ from sparsenam.errors import InputError, describe
 
 dist: Any = distributed  # most of its functions have no types
 
-SAME = 1e-6  # relative: what processes found in the same data differs by rounding only
+PROCESS_ROUNDING = 1e-6  # relative: what processes found in the same data differs by rounding only
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class Processes:
         lowest, highest = mine.clone(), mine.clone()
         dist.all_reduce(lowest, dist.ReduceOp.MIN)
         dist.all_reduce(highest, dist.ReduceOp.MAX)
-        differing = highest - lowest > SAME * torch.maximum(lowest.abs(), highest.abs())
+        differing = highest - lowest > PROCESS_ROUNDING * torch.maximum(lowest.abs(), highest.abs())
         if bool(differing.any()):
             name = list(numbers)[int(differing.int().argmax())]
             expected, got = "one fit, of the same table with the same settings", f"others with another {name}"

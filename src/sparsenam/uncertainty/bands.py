@@ -32,9 +32,11 @@ BandScale = Literal["link", "response"]
 
 # of the largest standardised deviation over a whole curve; quantiles at these levels are kept
 LEVELS = 1.0 - np.geomspace(0.5, 0.002, 25)
-DRAWS, DIRECTIONS = 2000, 32  # of the largest deviation over a curve, and principal directions that they are made of
-MOST_KNOTS = 65  # of a band; it is smooth in between
-ENOUGH, SCARCE = 5.0, 3.0  # working weights for each degree of freedom: bands without a caveat, and any at all
+# of the largest deviation over a curve, and principal directions that they are made of
+BAND_DRAWS, BAND_DIRECTIONS = 2000, 32
+MOST_BAND_KNOTS = 65  # of a band; it is smooth in between; chosen without a measurement
+# working weights for each degree of freedom: bands without a caveat, and any at all
+ENOUGH_WEIGHT, SCARCE_WEIGHT = 5.0, 3.0  # chosen without a measurement
 SHAPED = "its shape was asked for, and bands take curves as free"
 
 
@@ -135,10 +137,10 @@ def bands_of(fitted: Fitted, context: Context) -> Bands:
         posterior = _posterior(evidence, free)
         information = float(np.mean([part.sum() for part in posterior.weights]))
         information /= float(band_freedom(posterior.degrees_of_freedom).sum())
-        if information < SCARCE:
+        if information < SCARCE_WEIGHT:
             return Bands.refused(_scarce(information), information)
         covariances = curve_covariances(posterior)
-        normals = context.streams.generator("bands").standard_normal((DIRECTIONS, DRAWS))
+        normals = context.streams.generator("bands").standard_normal((BAND_DIRECTIONS, BAND_DRAWS))
         for index, term in enumerate(free):
             columns = posterior.layout.slices[index]
             parts = [output[index] for output in covariances]
@@ -158,7 +160,7 @@ def bands_of(fitted: Fitted, context: Context) -> Bands:
         for place, band in sorted(bands.items())
         if int(prepared.terms[place]) not in without
     )
-    reason = _scarce(information) if information < ENOUGH else ""
+    reason = _scarce(information) if information < ENOUGH_WEIGHT else ""
     if not reason and family.couples_outputs and unit.size > 1:
         reason = "classes share one curvature, which is a mean of theirs"
     pairs = tuple(_short(spread.nodes * unit) for spread in evidence.pairs)
@@ -172,7 +174,11 @@ def _short(values: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _scarce(information: float) -> str:
-    needed = f"{SCARCE:g} are needed" if information < SCARCE else f"below {ENOUGH:g} bands may be too narrow"
+    needed = (
+        f"{SCARCE_WEIGHT:g} are needed"
+        if information < SCARCE_WEIGHT
+        else f"below {ENOUGH_WEIGHT:g} bands may be too narrow"
+    )
     return f"the rows hold {information:.1f} observations' worth of information for each degree of freedom; {needed}"
 
 
@@ -200,7 +206,7 @@ def term_band(
     terms are made of the same standard ``normals`` (directions, draws). Every level of an unordered category is kept.
     """
     size = ramps.size
-    every = 1 if is_unordered else max(1, int(np.ceil(size / (MOST_KNOTS - 1))))
+    every = 1 if is_unordered else max(1, int(np.ceil(size / (MOST_BAND_KNOTS - 1))))
     kept = np.unique(np.append(np.arange(0, size + 1, every), size))
     values = np.vstack([np.zeros(size), np.tril(np.ones((size, size)))])[kept] - means
     deviations, maxima = list[Vector](), list[Vector]()
@@ -208,7 +214,7 @@ def term_band(
         spread = values @ covariance @ values.T
         deviation = np.sqrt(np.maximum(spread.diagonal(), 0.0))
         strengths, vectors = np.linalg.eigh(0.5 * (spread + spread.T))
-        root = (vectors * np.sqrt(np.maximum(strengths, 0.0)))[:, -DIRECTIONS:]  # the others hold next to nothing
+        root = (vectors * np.sqrt(np.maximum(strengths, 0.0)))[:, -BAND_DIRECTIONS:]  # the others hold next to nothing
         sizes = np.sqrt(np.sum(root**2, axis=1))
         draws = np.abs(root @ normals[: root.shape[1]])
         relative = draws / np.maximum(sizes, 1e-12 * max(float(sizes.max()), 1e-300))[:, None]

@@ -28,7 +28,7 @@ from sparsenam.tables.encoder import ColumnName, column_index
 from sparsenam.tables.frame import absent_from
 from sparsenam.tables.text import listed
 from sparsenam.uncertainty.residuals import (
-    NEAR,
+    RANK_ROUNDING,
     ErrorTables,
     LeftOutRows,
     Method,
@@ -41,8 +41,8 @@ from sparsenam.uncertainty.residuals import (
     unit_spread,
 )
 from sparsenam.uncertainty.results import (
+    LEVEL_SHOWN,
     LEVELS,
-    SHOWN,
     PredictionIntervals,
     PredictionSets,
     Uncertainty,
@@ -53,7 +53,7 @@ Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 Array = NDArray[np.float64]
 Refit = Callable[..., Fit]
-LEAST_ROWS = 10  # new rows to calibrate with
+FEWEST_CALIBRATION_ROWS = 10  # new rows to calibrate with
 
 
 def calibrate(
@@ -76,9 +76,9 @@ def calibrate(
     if exposure is not None:
         fit.response.with_exposure(rows, exposure, fit.model.family)  # raises where there are no rates
         units = np.asarray(exposure, dtype=np.float64)
-    if len(target) < LEAST_ROWS:
+    if len(target) < FEWEST_CALIBRATION_ROWS:
         got = f"{len(target)}"
-        raise InputError(describe("rows of calibrate", f"at least {LEAST_ROWS}", got, "give more rows"))
+        raise InputError(describe("rows of calibrate", f"at least {FEWEST_CALIBRATION_ROWS}", got, "give more rows"))
     known, method = fit.residuals, cast(Method, "new rows" if cv is None else "folds")
     spread = None if known is None or known.scaled is None else known.scaled.spread
     few = few_valued(fit.encoder, rows.terms, None if groups is None else _term_of(fit, groups))
@@ -259,7 +259,7 @@ def _in_range(family: Family, lower: Matrix, upper: Matrix, means: Matrix, whole
     lower, upper = np.clip(lower, lowest, highest), np.clip(upper, lowest, highest)
     if not whole:
         return lower, upper
-    lower, upper = np.ceil(lower - NEAR), np.floor(upper + NEAR)
+    lower, upper = np.ceil(lower - RANK_ROUNDING), np.floor(upper + RANK_ROUNDING)
     between = lower > upper  # no whole number lies inside: the nearest to the prediction
     nearest = np.clip(np.rint(means), lowest, highest)
     return np.where(between, nearest, lower), np.where(between, nearest, upper)
@@ -323,7 +323,7 @@ def calibrated_proba(fit: Fit, X: ArrayLike) -> Matrix:
 def uncertainty(fit: Fit) -> Uncertainty:
     """Return how far off predictions typically are, for printing and for the report."""
     model, encoder, residuals = fit.model, fit.encoder, left_out_errors(fit, "uncertainty")
-    guarantee, reliability = guarantee_of(residuals, SHOWN), residuals.reliability
+    guarantee, reliability = guarantee_of(residuals, LEVEL_SHOWN), residuals.reliability
     if is_of_classes(model.family) and reliability is not None:
         bins = zip(reliability.predicted, reliability.observed, reliability.counts, strict=True)
         limits = [(level, residuals.constant.tables[0].above(level)) for level in LEVELS]

@@ -22,11 +22,13 @@ from sparsenam.smooth.fit import SmoothFit
 from sparsenam.smooth.prior import Layout, Posterior, posterior
 from sparsenam.tables.sample import Matrix, Vector
 
+# chosen without a measurement
 LEAST_CURVATURE = 0.05  # of the restricted likelihood in log λ: a deviation of log λ is at most 4.5
 # A band is that of a curve with so many more degrees of freedom than the fit took, and at least so many: what was
 # smoothed away must lie within. Coverage of whole curves at 95 %, 500 rows, effects of 0.4 noise deviations each: 0.90
 # with none more, 0.96 with one, 0.98 with two (benchmarks/bands.py has others, which did not set this)
 MORE_FREEDOM, LEAST_FREEDOM = 1.0, 2.0
+# chosen without a measurement
 MOST_LEVERAGE = 0.99  # a row that the fit follows whatever it says has no score without it
 
 

@@ -13,13 +13,13 @@ from sparsenam.families import Family
 
 Kind = Literal["none", "platt", "isotonic"]
 
-BINS = 10  # of equally many cases
-FOLDS = 5  # in which corrections are tried
+RELIABILITY_BINS = 10  # of equally many cases
+RELIABILITY_FOLDS = 5  # in which corrections are tried
 CLEAR = 2.0  # standard errors by which a correction must lower the loss
 STEEPEST = 4.0  # slope of a line that corrects scores, and one over it
-LEAST = 1e-12  # of a probability in a logarithm
-MOST_KNOTS = 100  # of a step function that is kept
-HALVINGS = 40  # of the interval in which the strength of a blend lies
+LEAST_PROBABILITY = 1e-12  # of a probability in a logarithm
+MOST_STEP_KNOTS = 100  # of a step function that is kept
+BLEND_HALVINGS = 40  # of the interval in which the strength of a blend lies
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,7 +69,7 @@ def corrected(
     for output, (x, y) in enumerate(zip(knots, values, strict=True)):
         found[:, output] = np.interp(means[:, output], x, y)
     if family.couples_outputs:
-        found = np.maximum(found, LEAST)
+        found = np.maximum(found, LEAST_PROBABILITY)
         found /= found.sum(axis=1, keepdims=True)
     return found
 
@@ -86,8 +86,8 @@ def fitted_correction(
         # a level of all or nothing claims more than its rows can know: Laplace's rule for the mean level's rows
         share = 1.0 / (len(chances) / max(x.size / 2.0, 1.0) + 2.0)
         y = np.clip(y, share, 1.0 - share)
-        if x.size > MOST_KNOTS:
-            taken = np.linspace(0, x.size - 1, MOST_KNOTS).round().astype(np.intp)
+        if x.size > MOST_STEP_KNOTS:
+            taken = np.linspace(0, x.size - 1, MOST_STEP_KNOTS).round().astype(np.intp)
             x, y = x[taken], y[taken]
         knots.append(x)
         values.append(y)
@@ -139,7 +139,7 @@ def reliability_of(family: Family, scores: Matrix, target: Matrix, weights: Vect
     kind, losses = "none", _losses(means, target, family)
     loss = lowest = float(shares @ losses)
     error, tried = 0.0, tuple[Kind, ...](("platt", "isotonic"))
-    for each in tried if len(scores) >= 10 * FOLDS else ():
+    for each in tried if len(scores) >= 10 * RELIABILITY_FOLDS else ():
         if each == "platt" and not _is_moderate(fitted_correction(family, scores, target, weights, each)[1]):
             continue
         after = _held_out_losses(family, scores, target, weights, each)
@@ -165,9 +165,9 @@ def _is_moderate(slopes: tuple[Vector, ...]) -> bool:
 
 def _held_out_losses(family: Family, scores: Matrix, target: Matrix, weights: Vector, kind: Kind) -> Vector:
     """Return the log loss of each row under a correction that did not see it, shape (rows,)."""
-    folds = np.argsort(np.argsort(scores[:, 0], kind="stable")) % FOLDS  # every fold sees the whole range
+    folds = np.argsort(np.argsort(scores[:, 0], kind="stable")) % RELIABILITY_FOLDS  # every fold sees the whole range
     losses = np.zeros(len(scores))
-    for fold in range(FOLDS):
+    for fold in range(RELIABILITY_FOLDS):
         rest, held = folds != fold, folds == fold
         found = fitted_correction(family, scores[rest], target[rest], weights[rest], kind)
         losses[held] = _losses(corrected(family, scores[held], kind, *found), target[held], family)
@@ -176,9 +176,9 @@ def _held_out_losses(family: Family, scores: Matrix, target: Matrix, weights: Ve
 
 def _losses(means: Matrix, target: Matrix, family: Family) -> Vector:
     """Return the log loss of each row, shape (rows,)."""
-    found = -np.sum(target * np.log(np.maximum(means, LEAST)), axis=1)
+    found = -np.sum(target * np.log(np.maximum(means, LEAST_PROBABILITY)), axis=1)
     if not family.couples_outputs or means.shape[1] == 1:
-        found -= np.sum((1.0 - target) * np.log(np.maximum(1.0 - means, LEAST)), axis=1)
+        found -= np.sum((1.0 - target) * np.log(np.maximum(1.0 - means, LEAST_PROBABILITY)), axis=1)
     return found
 
 
@@ -186,7 +186,7 @@ def _bins(means: Matrix, target: Matrix) -> tuple[Vector, Vector, Vector]:
     """Return mean probability, share that came true and number of cases, in bins of equally many."""
     order = np.argsort(means.ravel(), kind="stable")
     chances, truth = means.ravel()[order], target.ravel()[order]
-    parts = np.array_split(np.arange(chances.size), min(BINS, chances.size))
+    parts = np.array_split(np.arange(chances.size), min(RELIABILITY_BINS, chances.size))
     rows = [(float(chances[part].mean()), float(truth[part].mean()), float(part.size)) for part in parts]
     predicted, observed, counts = np.array(rows).T
     return predicted, observed, counts
@@ -203,7 +203,7 @@ def tempered(family: Family, scores: Matrix, target: Matrix, growth: float) -> M
     none = family.best_constant(target, weights)
     wanted = growth * float(np.mean(family.loss(scores, target)))
     low, high = 0.0, 1.0
-    for _ in range(HALVINGS):
+    for _ in range(BLEND_HALVINGS):
         middle = 0.5 * (low + high)
         if float(np.mean(family.loss(none + middle * (scores - none), target))) > wanted:
             low = middle

@@ -27,17 +27,20 @@ Method = Literal["leave-one-out", "new rows", "folds"]
 Scale = Literal["auto", "constant", "x"]
 
 
+# chosen without a measurement
 FINE, COARSE = 16, 2  # of the ranks that are kept of all rows and of those of one level, see `kept_ranks`
-MOST_ROWS = 10**9
+MOST_RESIDUAL_ROWS = 10**9
 KEPT = ((FINE, False), (FINE, True), (COARSE, False), (COARSE, True))  # fineness, and whether ranks are of both ends
-NEAR = 1e-9  # of a rank or of a whole number: what rounding may make
+RANK_ROUNDING = 1e-9  # of a rank or of a whole number: what rounding may make
+# chosen without a measurement
 MOST_LOOKED_AT = 10_000  # rows whose errors are looked at; of more, so many at equal distances
-MOST_LEVELS, FEW_VALUES = 20, 10  # of a category, and of a column of numbers, by which rows are told apart
+# chosen without a measurement
+MOST_GROUP_LEVELS, FEW_VALUES = 20, 10  # of a category, and of a column of numbers, by which rows are told apart
 # share of the rows used as degrees of freedom below which rows may share them evenly, where the exact shares would take
 # long. Coverage at 0.9 with exact and with even shares: 0.899 and 0.899 at 0.05 (California, 3000 rows), 0.889 and
 # 0.886 at 0.12, 0.897 and 0.883 at 0.24 (the paper's regression, 500 and 200 rows)
-EVEN, QUICK = 0.1, 300
-MOST_TABLES = 32  # levels of all columns whose errors are kept apart
+EVEN_FREEDOM, QUICK_COLUMNS = 0.1, 300
+MOST_TABLES = 32  # levels of all columns whose errors are kept apart; chosen without a measurement
 LOOKED_AT = 500  # rows that show whether a column of numbers has more values than that
 
 
@@ -77,26 +80,26 @@ class OrderStatistics:
 
     def at(self, rank: float) -> float:
         """Return the number of a rank, between kept ones by a straight line; ±∞ for a rank that there is not."""
-        if rank < 1.0 - NEAR:
+        if rank < 1.0 - RANK_ROUNDING:
             return -math.inf
-        if rank > self.count + NEAR:
+        if rank > self.count + RANK_ROUNDING:
             return math.inf
         return float(np.interp(rank, self.ranks, self.values))
 
     def above(self, level: float) -> float:
         """Return the number that another one, drawn like these, does not exceed with a probability of ``level``."""
-        return self.at(math.ceil((self.count + 1) * level - NEAR))
+        return self.at(math.ceil((self.count + 1) * level - RANK_ROUNDING))
 
     def below(self, level: float) -> float:
         """Return the number that another one, drawn like these, does not fall below with that probability."""
-        return self.at(math.floor((self.count + 1) * (1.0 - level) + NEAR))
+        return self.at(math.floor((self.count + 1) * (1.0 - level) + RANK_ROUNDING))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StoredTable:
     """A table in a file: ``kept`` says which ranks those of its count are; others, of rows with weights, are there."""
 
-    count: Annotated[int, Bounds(1, MOST_ROWS)]
+    count: Annotated[int, Bounds(1, MOST_RESIDUAL_ROWS)]
     values: Vector
     kept: Annotated[int, Bounds(0, len(KEPT) - 1)] | None = None
     ranks: Vector | None = None
@@ -204,7 +207,7 @@ class Residuals:
     """
 
     method: Method
-    rows: Annotated[int, Bounds(1, MOST_ROWS)]
+    rows: Annotated[int, Bounds(1, MOST_RESIDUAL_ROWS)]
     symmetric: bool
     whole: bool
     constant: ErrorTables
@@ -391,7 +394,7 @@ def left_out_of(problem: FamilyProblem, support: NDArray[np.intp], fitted: Fitte
         freedom = 0.0 if smooth is None else float(smooth.degrees_of_freedom.sum())
     if smooth is not None and smooth.ramps and not smooth.shapes and not fitted.model.pairs:
         size = sum(ramps.size for ramps in smooth.ramps)
-        if size <= QUICK or freedom > EVEN * len(kept.target):
+        if size <= QUICK_COLUMNS or freedom > EVEN_FREEDOM * len(kept.target):
             return left_out_scores(FitPosterior.of(task, smooth, kept.levels), rows, spent - 1.0)
     return left_out_evenly(task, problem.scores(fitted.model), rows, freedom + spent)
 
@@ -406,7 +409,7 @@ def few_valued(encoder: TableEncoder, terms: Matrix, asked: int | None = None) -
         if term.kind == "missing":
             continue
         cells = terms[:, index]
-        most = FEW_VALUES if term.kind == "number" else MOST_LEVELS
+        most = FEW_VALUES if term.kind == "number" else MOST_GROUP_LEVELS
         values = _n_values(cells, most)
         if 2 <= values <= most:
             found.append((0 if index == asked else values, index))

@@ -16,7 +16,7 @@ from sparsenam.uncertainty.residuals import Method, Residuals
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 LEVELS = (0.5, 0.8, 0.9, 0.95)  # of the table
-SHOWN = 0.9  # level of the sentence
+LEVEL_SHOWN = 0.9  # level of the sentence
 
 
 def guarantee_of(residuals: Residuals, level: float, groups: str | None = None) -> str:
@@ -151,7 +151,7 @@ class Uncertainty(Found):
         return self._of_classes() if self.correction is not None else self._of_numbers()
 
     def _of_numbers(self) -> Finding:
-        shown = next((row for row in self.ends if row[1] == SHOWN), None)
+        shown = next((row for row in self.ends if row[1] == LEVEL_SHOWN), None)
         sentence = "There are too few rows to say how far off a prediction may be."
         if shown is not None:
             _, _, below, above = shown

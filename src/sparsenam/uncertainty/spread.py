@@ -13,7 +13,7 @@ from sparsenam.context import Context
 from sparsenam.families import Gaussian
 from sparsenam.model import AdditiveModel
 from sparsenam.model.additive import finish
-from sparsenam.selection.pairs import BINS, WIDTH, Binned
+from sparsenam.selection.pairs import SCREEN_BINS, SCREEN_CODES, Binned
 from sparsenam.smooth.design import ramps_of
 from sparsenam.smooth.engine import MemoryRows, SmoothProblem, Steps, solve
 from sparsenam.smooth.fit import as_fit
@@ -22,15 +22,16 @@ from sparsenam.tables import PreparedSample, Scaling
 from sparsenam.tables.sample import Grouping, Matrix, Vector
 from sparsenam.uncertainty.posterior import FitPosterior, left_out_scores
 
-CUTS = (1, 4)  # neighbouring bins that are joined; the better of both cuts counts, twice
-LEVEL = 0.01  # of the test, over all terms and cuts
-MOST_TESTED = 200  # terms; of more, those that the model keeps
-MOST_TERMS, RAMPS = 4, 8  # that the spread depends on, and of each of them
-LEAST_ROWS = 40  # below, no spread but a constant one can be told
+CUTS = (1, 4)  # neighbouring bins that are joined; the better of both cuts counts, twice; chosen without a measurement
+SPREAD_LEVEL = 0.01  # of the test, over all terms and cuts; chosen without a measurement
+MOST_TESTED = 200  # terms; of more, those that the model keeps; chosen without a measurement
+MOST_SPREAD_TERMS, SPREAD_RAMPS = 4, 8  # that the spread depends on, and of each of them; chosen without a measurement
+FEWEST_SPREAD_ROWS = 40  # below, no spread but a constant one can be told; chosen without a measurement
 # for each term that could be chosen: of many, the chosen ones are those along which errors happen to be small. With 60
 # rows and 500 columns a spread was found in 27 of 100 tables without one, and intervals covered 0.68 instead of 0.9
 ROWS_PER_TERM = 2
-SMALLEST = 0.02  # of the median error: a logarithm of less says next to nothing of the spread
+# chosen without a measurement
+SMALLEST_ERROR = 0.02  # of the median error: a logarithm of less says next to nothing of the spread
 
 
 class ErrorSpread(NamedTuple):
@@ -66,7 +67,7 @@ def spread_of(
 
     ``kept`` are the indices of the model's terms in ``prepared``, which are tested alone where there are very many.
     """
-    if len(errors) < max(LEAST_ROWS, ROWS_PER_TERM * prepared.terms.size):
+    if len(errors) < max(FEWEST_SPREAD_ROWS, ROWS_PER_TERM * prepared.terms.size):
         return None
     wide = with_score(prepared, score)
     tested = np.append(kept, wide.terms.size - 1)
@@ -79,7 +80,7 @@ def spread_of(
     found = tested[_screened(wide.x[tested], wide.levels[tested], np.sqrt(sizes / middle))]
     if not found.size:
         return None
-    logs = np.log(np.maximum(sizes / middle, SMALLEST))
+    logs = np.log(np.maximum(sizes / middle, SMALLEST_ERROR))
     return _fitted(replace(wide.take(found), target=logs - logs.mean(axis=0)), context)
 
 
@@ -90,7 +91,7 @@ def _fitted(sample: PreparedSample, context: Context) -> ErrorSpread | None:
         return None
     task = SmoothProblem(sample.x, sample.target / unit, sample.weights, family)
     values = [np.unique(cells[~np.isnan(cells)]).size for cells in sample.x]
-    counts = np.where(sample.levels, np.maximum(np.array(values) - 1, 1), RAMPS).tolist()
+    counts = np.where(sample.levels, np.maximum(np.array(values) - 1, 1), SPREAD_RAMPS).tolist()
     ramps = [ramps_of(cells, sample.weights, count) for cells, count in zip(sample.x, counts, strict=True)]
     rows = MemoryRows(task, Layout.of(ramps, sample.levels.tolist()))
     fit = as_fit(solve(rows, None, Steps(context)), {}, {})
@@ -114,11 +115,12 @@ def _screened(x: Matrix, levels: NDArray[np.bool_], response: Matrix) -> NDArray
     log_p = np.zeros(len(x))
     for term, codes in enumerate(binned.codes):
         for cut in CUTS:
-            joined = np.where(codes == BINS, BINS, codes // cut) if not levels[term] else codes
-            counts = np.bincount(joined, minlength=WIDTH)
+            joined = np.where(codes == SCREEN_BINS, SCREEN_BINS, codes // cut) if not levels[term] else codes
+            counts = np.bincount(joined, minlength=SCREEN_CODES)
             filled = counts > 0
             gain = sum(
-                float(np.sum(np.bincount(joined, column, WIDTH)[filled] ** 2 / counts[filled])) for column in centred.T
+                float(np.sum(np.bincount(joined, column, SCREEN_CODES)[filled] ** 2 / counts[filled]))
+                for column in centred.T
             )
             freed, below = outputs * (int(filled.sum()) - 1), outputs * (rows - int(filled.sum()))
             if freed < 1 or below < 1:
@@ -126,5 +128,5 @@ def _screened(x: Matrix, levels: NDArray[np.bool_], response: Matrix) -> NDArray
             ratio = (total - gain) / total if total > 0 else 1.0
             p_value = cast(float, betainc(0.5 * below, 0.5 * freed, min(max(ratio, 0.0), 1.0)))
             log_p[term] = min(log_p[term], np.log(max(p_value, 1e-300) * len(CUTS)))
-    passing = np.flatnonzero(log_p + np.log(len(x)) < np.log(LEVEL))
-    return passing[np.argsort(log_p[passing], kind="stable")][:MOST_TERMS]
+    passing = np.flatnonzero(log_p + np.log(len(x)) < np.log(SPREAD_LEVEL))
+    return passing[np.argsort(log_p[passing], kind="stable")][:MOST_SPREAD_TERMS]

@@ -19,7 +19,7 @@ from sparsenam.explain.drawing import BLUE, PENS, VERMILLION, Axis, axis_over
 from sparsenam.explain.explanation import Explanation
 from sparsenam.explain.local import LocalExplanation
 from sparsenam.explain.pairs import Pair
-from sparsenam.explain.plots.canvas import FONT, SMALL, Panel, draw, lay_out, sheet
+from sparsenam.explain.plots.canvas import FONT, SMALL_FONT, Panel, draw, lay_out, sheet
 from sparsenam.explain.shapes import effect_axis, named_features, named_outputs
 from sparsenam.explain.surfaces import Surface, chosen_pair, surface
 from sparsenam.text import count_text, number_text, pair_text
@@ -39,7 +39,7 @@ Part = TypeVar("Part")
 SMALL_PANEL = (2.4, 2.0)  # inches
 COUNTS_ROOM, ROOM = 0.36, 0.1  # of the range of effects: below them for the bars of counts, and above
 COLOURS = LinearSegmentedColormap.from_list("minus_plus", [VERMILLION, "#ffffff", BLUE])
-CELLS = 120  # along each axis of numbers of a map
+PLOT_CELLS = 120  # along each axis of numbers of a map
 CONTOURS, CALM = 7, 5  # lines at most; cells over which a surface is averaged before they are drawn
 FAINTEST = 0.25  # of a colour where there are no rows
 LABELLED = 60  # cells of levels that have their numbers written in, at most
@@ -118,7 +118,9 @@ def plot_truth(
         draw(panel, chart, about=(4, 3))
         if chart.title:
             centred = {"horizontalalignment": "center", "verticalalignment": "top"}
-            panel.text(0.5, 0.95, chart.title, transform=panel.transAxes, fontsize=SMALL, style="italic", **centred)
+            panel.text(
+                0.5, 0.95, chart.title, transform=panel.transAxes, fontsize=SMALL_FONT, style="italic", **centred
+            )
     return made.finish("effects and truth", charts.effect_label(explanation.units))
 
 
@@ -251,7 +253,7 @@ def plot_pair(
     index = int(np.argmax(np.ptp(np.array(chosen.effect), axis=(0, 1))))
     if output is not None:
         index = named_outputs(explanation, [output], 1)[0]
-    cells = surface(explanation, chosen, index, CELLS)
+    cells = surface(explanation, chosen, index, PLOT_CELLS)
     made = sheet("plot_pair", ax, 1, (6.4, 5.2))
     colours = _draw_map(made.panels[0], cells, cells.total if total else cells.effect)
     if made.new:
@@ -284,7 +286,7 @@ def _draw_map(panel: Panel, cells: Surface, values: np.ndarray[Any, np.dtype[np.
     elif cells.one.names is not None and cells.other.names is not None and values.size <= LABELLED:
         for (row, column), value in np.ndenumerate(values):
             at = cells.other.middles[column], cells.one.middles[row]
-            panel.text(*at, number_text(float(value), 2), ha="center", va="center", fontsize=SMALL)
+            panel.text(*at, number_text(float(value), 2), ha="center", va="center", fontsize=SMALL_FONT)
     for name, axis in (("x", cells.other), ("y", cells.one)):
         ticks = axis.ticks(6, letters=52.0 if name == "x" else None)
         lay_out(panel, name, axis.axis, axis.name, 6, ticks)
@@ -309,5 +311,5 @@ def _draw_sides(figure: Figure, panel: Panel, cells: Surface, colours: ScalarMap
         lay_out(side, "y" if across else "x", heights, "alone", 3 if across else 2)
         side.tick_params(labelbottom=not across, bottom=not across, labelleft=across, left=across)
     bar = any_figure.colorbar(colours, cax=any_figure.add_subplot(grid[1, 2]))
-    bar.ax.tick_params(labelsize=SMALL)
+    bar.ax.tick_params(labelsize=SMALL_FONT)
     bar.set_label(units, fontsize=FONT)

@@ -19,13 +19,13 @@ from sparsenam.explain.charts import Chart, spread
 from sparsenam.explain.drawing import BLUE, Axis, Tick, pen
 from sparsenam.text import abbreviations, shorten
 
-FONT, SMALL = 8.0, 7.0
+FONT, SMALL_FONT = 8.0, 7.0
 LETTERS, TICK_LETTERS = 10.0, 13.6  # in an inch, of labels and of ticks
 BAR_LETTERS, LEVEL_LETTERS, LEGEND_LETTERS = 44, 12, 28  # of names beside bars, of levels and in legends
-NAME_DISTANCE = 0.052  # of a panel, between the names of lines
-MARGIN = 0.03  # of the range of curves, on either side
+PANEL_NAME_DISTANCE = 0.052  # of a panel, between the names of lines
+CURVE_MARGIN = 0.03  # of the range of curves, on either side
 NUMBERS = 0.12  # of the range of bars: the room for the numbers behind them
-COUNTS = 0.2  # of a panel: the height of the bars that show where the rows are
+COUNTS_HEIGHT = 0.2  # of a panel: the height of the bars that show where the rows are
 
 
 class Panel(Protocol):
@@ -77,7 +77,7 @@ class Sheet:
             for panel in self.panels if height else ():
                 panel.set_ylabel(wrapped(height, 24), fontsize=FONT)
             if keys:
-                self.panels[0].legend([*keys.values()], texts, fontsize=SMALL)
+                self.panels[0].legend([*keys.values()], texts, fontsize=SMALL_FONT)
             return self.figure
         width, tall = (int(LETTERS * inches) for inches in self.figure.get_size_inches())
         figure.suptitle("\n".join(plain(line, width) for line in title.split("\n")), fontsize=FONT + 2)
@@ -137,7 +137,7 @@ def draw(panel: Panel, chart: Chart, about: tuple[int, int] = (5, 7)) -> None:
     panel.grid(True, color="0.92", linewidth=0.6)
     for start, stop, height in chart.counts:  # over the grid and under the curve
         grey = {"align": "edge", "color": "0.80", "transform": panel.get_xaxis_transform(), "zorder": 0.6}
-        panel.bar(start, COUNTS * height, stop - start, **grey)
+        panel.bar(start, COUNTS_HEIGHT * height, stop - start, **grey)
     for band in chart.bands:
         panel.fill_between(band.x, band.low, band.high, color=BLUE, alpha=0.15, linewidth=0.0)
     for x, low, high in chart.errors:
@@ -169,7 +169,7 @@ def _with_room(chart: Chart) -> Axis:
     low, high = axis.place(axis.low), axis.place(axis.high)
     if chart.names or axis.kind == "log":
         return axis
-    margin, last = MARGIN * (high - low), max([high, *(axis.place(mark.x) for mark in chart.marks)])
+    margin, last = CURVE_MARGIN * (high - low), max([high, *(axis.place(mark.x) for mark in chart.marks)])
     last += NUMBERS * (high - low) if chart.bars else 2 * margin if chart.marks else margin
     return replace(axis, low=axis.value_at(low - (0.0 if chart.bars else margin)), high=axis.value_at(last))
 
@@ -189,18 +189,18 @@ def _draw_bars(panel: Panel, chart: Chart) -> None:
         if chart.bars[0].pen is None and place:
             panel.plot([bar.start] * 2, [place - 1, place], color="0.6", linewidth=0.7, zorder=1.0)
         at = max(bar.start, bar.stop) + (2.0 if bar.pen is None else 1.0) * room
-        panel.text(at, place, bar.text, verticalalignment="center", fontsize=SMALL, color="0.2")
+        panel.text(at, place, bar.text, verticalalignment="center", fontsize=SMALL_FONT, color="0.2")
 
 
 def _write(panel: Panel, chart: Chart) -> None:
     """Write the words along the top, and names beside the ends of lines, which keep their distance."""
     for tick in chart.across.apart(chart.tops, TICK_LETTERS * _inches(panel)):
         where = {"transform": panel.get_xaxis_transform(), "horizontalalignment": "center"}
-        panel.text(tick.value, 1.01, tick.text, fontsize=SMALL, color="0.35", **where)
-    heights = spread(np.array([chart.upward.fraction(mark.y) for mark in chart.ends]), NAME_DISTANCE)
+        panel.text(tick.value, 1.01, tick.text, fontsize=SMALL_FONT, color="0.35", **where)
+    heights = spread(np.array([chart.upward.fraction(mark.y) for mark in chart.ends]), PANEL_NAME_DISTANCE)
     for mark, height in zip(chart.ends, heights.tolist(), strict=True):
         where = {"transform": panel.transAxes, "verticalalignment": "center"}
-        panel.text(1.015, height, plain(mark.text, 24), fontsize=SMALL, color=pen(mark.pen).colour, **where)
+        panel.text(1.015, height, plain(mark.text, 24), fontsize=SMALL_FONT, color=pen(mark.pen).colour, **where)
 
 
 def _inches(panel: Panel) -> float:
@@ -219,7 +219,7 @@ def lay_out(panel: Panel, name: str, axis: Axis, label: str, about: int, names: 
         set_scale("log")
     if math.isfinite(axis.low):
         (panel.set_xlim if across else panel.set_ylim)(axis.low, axis.high)
-    panel.tick_params(which="both", labelsize=SMALL)
+    panel.tick_params(which="both", labelsize=SMALL_FONT)
     inches = _inches(panel)
     if names:
         panel.grid(False, axis=name)

@@ -15,12 +15,12 @@ from sparsenam.explain.shapes import EFFECT_MARGIN, axis_of, curve_bands, drawn_
 from sparsenam.text import MISSING, abbreviations, count_text, signed_text, whole_text
 
 Ranks = Sequence[tuple[int, int | None]]  # each output with its rank among those shown, None for others
-PLOT, STRIP, GAP = 160.0, 24.0, 4.0  # heights in pixels: of a curve, of the rows below it, between them
+PLOT, STRIP, STRIP_GAP = 160.0, 24.0, 4.0  # heights in pixels: of a curve, of the rows below it, between them
 CURVE_SHARE, GUTTER = 0.8, 0.91  # of the width: the curve beside a missing cell's effect, and where that is drawn
-ROW, STEP_ROW, NAMES, COUNTS = 22.0, 24.0, 140.0, 52.0  # pixels
-NAME_LETTERS = 19  # of a level
-SPARE = 9  # labels of an axis at most
-DEEPEST = 1 / 16  # of the range of a curve, or of the part without tails, that a zoom shows
+ROW, STEP_ROW, NAMES_WIDTH, COUNTS_WIDTH = 22.0, 24.0, 140.0, 52.0  # pixels
+LEVEL_NAME_LETTERS = 19  # of a level
+MOST_AXIS_LABELS = 9  # labels of an axis at most
+DEEPEST_ZOOM = 1 / 16  # of the range of a curve, or of the part without tails, that a zoom shows
 FLATTEST = 1 / 6  # of the range of the effects
 
 
@@ -52,7 +52,7 @@ def shape_data(feature: Feature, shown: Sequence[int], explanation: Explanation)
     assert curve is not None
     whole, dense = axis_of(feature, whole=True), axis_of(feature, whole=False)
     within = (whole,) if dense.high - dense.low > (whole.high - whole.low) / 2 else (whole, dense)
-    deepest = DEEPEST * (within[-1].place(within[-1].high) - within[-1].place(within[-1].low))
+    deepest = DEEPEST_ZOOM * (within[-1].place(within[-1].high) - within[-1].place(within[-1].low))
     missing = None if feature.missing is None else Level(MISSING, feature.missing.effect, feature.missing.count)
     return {
         **data,
@@ -60,7 +60,7 @@ def shape_data(feature: Feature, shown: Sequence[int], explanation: Explanation)
         "unit": whole.unit if whole.kind == "skewed" else None,
         "x": _rounded(curve.x, 8),
         "y": [_rounded(effect) for effect in curve.effect],
-        "values": _axis_data(whole) | {"deepest": deepest, "levels": svg.tick_levels(*within, finest=DEEPEST)},
+        "values": _axis_data(whole) | {"deepest": deepest, "levels": svg.tick_levels(*within, finest=DEEPEST_ZOOM)},
         "density": None if density is None else {"edges": _rounded(density.edges, 8), "counts": density.counts},
         "missing": None if missing is None else _level_data(missing),
     }
@@ -98,7 +98,7 @@ def chart_constants() -> dict[str, object]:
 def _curve_chart(feature: Feature, shown: Sequence[int], outputs: Ranks, units: str) -> Markup:
     chart, missing = shape_chart(feature, range(len(outputs)), whole=True), feature.missing
     axes = across, upward = chart.across, effect_axis([feature], shown)
-    base = PLOT + GAP + STRIP
+    base = PLOT + STRIP_GAP + STRIP
     lines: list[Markup] = []
     dots: list[Markup] = []
     for line, (output, rank) in zip(chart.lines, outputs, strict=True):
@@ -113,12 +113,12 @@ def _curve_chart(feature: Feature, shown: Sequence[int], outputs: Ranks, units: 
         svg.stretched(*bands, *lines, *_veil(chart)),
         *((_strip(chart),) if chart.counts else ()),
         svg.line(0, base, "100%", base, "axis"),
-        svg.bottom_axis(across, across.fitting(svg.NARROW), base, spare=SPARE),
+        svg.bottom_axis(across, across.fitting(svg.NARROW_CHART_LETTERS), base, spare=MOST_AXIS_LABELS),
     )
-    cursor = placed(svg.line(0, 0, 0, base - GAP, "hair"), *dots, name="cursor", hidden=True)
+    cursor = placed(svg.line(0, 0, 0, base - STRIP_GAP, "hair"), *dots, name="cursor", hidden=True)
     drag = element("rect", {"class": "drag", "height": base, "hidden": True})
     gap = () if missing is None else (_missing(missing, outputs, upward),)
-    parts = (svg.left_axis(upward, upward.ticks(5), SPARE), area, *gap, cursor, drag)
+    parts = (svg.left_axis(upward, upward.ticks(5), MOST_AXIS_LABELS), area, *gap, cursor, drag)
     title = f"Effect of {feature.name} in {units}"
     return svg.chart(title, PLOT, (10, 22, base - PLOT + 22, 52), *parts, name="curve")
 
@@ -143,7 +143,7 @@ def _strip(chart: Chart) -> Markup:
             right -= min(1.4, 0.2 * (right - left))
             steps.append(f"M{round(left, 2):g} 1V{round(1 - height, 3):g}H{round(right, 2):g}V1z")
     bars = element("path", {"d": "".join(steps), "class": "density"})
-    return svg.stretched(bars, rows=1.0, y=PLOT + GAP, height=STRIP)
+    return svg.stretched(bars, rows=1.0, y=PLOT + STRIP_GAP, height=STRIP)
 
 
 def _missing(missing: Missing, outputs: Ranks, upward: Axis) -> Markup:
@@ -164,7 +164,7 @@ def _level_chart(feature: Feature, shown: Sequence[int], outputs: Ranks, units: 
     levels = drawn_levels(feature)
     across, height = effect_axis([feature], shown), ROW * len(levels)
     missing = None if feature.missing is None else len(levels) - 1
-    texts = abbreviations([level.name for level in levels], NAME_LETTERS)
+    texts = abbreviations([level.name for level in levels], LEVEL_NAME_LETTERS)
     bars: list[Markup] = []
     names: list[Markup] = []
     for row, level in enumerate(levels):
@@ -175,13 +175,15 @@ def _level_chart(feature: Feature, shown: Sequence[int], outputs: Ranks, units: 
     parts = (
         element("rect", {"class": "cursor band", "height": ROW, "hidden": True}),
         element("rect", {"class": "area", "width": "100%", "height": "100%"}),
-        svg.bottom_axis(across, across.fitting(svg.NARROW * 0.6, 4), height, rule=height + 4, spare=SPARE),
+        svg.bottom_axis(
+            across, across.fitting(svg.NARROW_CHART_LETTERS * 0.6, 4), height, rule=height + 4, spare=MOST_AXIS_LABELS
+        ),
         svg.stretched(*bars, rows=float(max(len(levels), 1))),
         *names,
-        svg.label("100%", -8, "rows", "end", "tick faint", dx=COUNTS),
+        svg.label("100%", -8, "rows", "end", "tick faint", dx=COUNTS_WIDTH),
     )
     title = f"Effect of the levels of {feature.name} in {units}"
-    return svg.chart(title, height, (22, COUNTS + 4, 22, NAMES + 8), *parts, name="levels")
+    return svg.chart(title, height, (22, COUNTS_WIDTH + 4, 22, NAMES_WIDTH + 8), *parts, name="levels")
 
 
 def _level_marks(
@@ -212,7 +214,7 @@ def _level_labels(level: Level, text: str, *, is_missing: bool) -> Markup:
     y = ROW / 2 + 4
     hint = f"{level.name}: {count_text(level.count, 'row')}"
     name = svg.label(-10, y, text, "end", "level faint" if is_missing else "level", full=hint)
-    return joined((name, svg.label("100%", y, whole_text(level.count), "end", "tick faint", dx=COUNTS)))
+    return joined((name, svg.label("100%", y, whole_text(level.count), "end", "tick faint", dx=COUNTS_WIDTH)))
 
 
 def waterfall_chart(chart: Chart) -> Markup:
@@ -234,7 +236,7 @@ def waterfall_chart(chart: Chart) -> Markup:
         name = svg.label(-10, middle + 4, bar.label(22), "end", "level strong" if is_sum else "level", full=full)
         end = across.percent(max(bar.start, bar.stop))
         labels += [name, svg.label(end, middle + 4, bar.text, "start", "tick strong", dx=6 if is_sum else 5)]
-    axis = svg.bottom_axis(across, across.fitting(svg.NARROW * 0.4, 4), height, rule=height)
+    axis = svg.bottom_axis(across, across.fitting(svg.NARROW_CHART_LETTERS * 0.4, 4), height, rule=height)
     parts = (axis, svg.stretched(*boxes, rows=float(len(bars))), *labels)
     longest = max(len(bar.text) for bar in bars[1:-1] or bars)
     right = max(56, round(8 + svg.LETTER * longest))  # for the number behind the last bar

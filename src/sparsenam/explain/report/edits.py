@@ -15,10 +15,10 @@ from sparsenam.explain.report.svg import placed
 from sparsenam.explain.shapes import EFFECT_MARGIN, thinned
 from sparsenam.text import NOTHING, count_text, number_text, shorten, signed_text
 
-HEIGHT = 72.0  # pixels of a drawing
-NARROW = 170.0 / svg.LETTER  # letters that it is wide enough for
+EDIT_HEIGHT = 72.0  # pixels of a drawing
+NARROW_EDIT_LETTERS = 170.0 / svg.LETTER  # letters that it is wide enough for
 SHORTEST = 6  # letters to which a name may be cut
-MOST_LEVELS = 24  # of a category that are drawn, those that changed most
+MOST_LEVELS_DRAWN = 24  # of a category that are drawn, those that changed most
 
 
 def edits(explanation: Explanation) -> Markup:
@@ -57,7 +57,7 @@ def _drawing(edit: EditRecord, outputs: Sequence[str]) -> Markup:
     what = "" if len(outputs) == 1 else f" on {outputs[output]}"
     after = "" if edit.after is not None else "; nothing is left of it"
     title = f"Effect of {edit.column}{what} before (dashed) and after (solid) the change{after}"
-    chart = svg.chart(title, HEIGHT, (8, 10, 20, 46), *drawn, name="edit")
+    chart = svg.chart(title, EDIT_HEIGHT, (8, 10, 20, 46), *drawn, name="edit")
     which = () if len(outputs) == 1 else (element("p", {"class": "facts-line"}, f"drawn for {outputs[output]}"),)
     return joined((chart, *which))
 
@@ -81,7 +81,7 @@ def _lines(edit: EditRecord, curves: Mapping[str, Curve], output: int) -> list[M
         single = thinned(Curve(curve.x, tuple((row[output],) for row in curve.effect)))
         heights = [row[0] for row in single.effect]
         lines.append(svg.curve_line(single.x, heights, (across, upward), f"edit-{kind}", kind))
-    bottom = svg.bottom_axis(across, across.fitting(NARROW, 3), HEIGHT)
+    bottom = svg.bottom_axis(across, across.fitting(NARROW_EDIT_LETTERS, 3), EDIT_HEIGHT)
     return [svg.left_axis(upward, upward.ticks(3)), svg.stretched(*lines), bottom]
 
 
@@ -93,16 +93,16 @@ def _levels(levels: Sequence[str], curves: Mapping[str, Curve], output: int) -> 
             if math.isfinite(row[output]):
                 effects[level][kind] = row[output]
     changes = {level: abs(known.get("before", 0.0) - known.get("after", 0.0)) for level, known in effects.items()}
-    moved = set(sorted(levels, key=lambda level: -changes[level])[:MOST_LEVELS])
+    moved = set(sorted(levels, key=lambda level: -changes[level])[:MOST_LEVELS_DRAWN])
     shown = [level for level in levels if level in moved]
     upward = axis_over([0.0, *(value for level in shown for value in effects[level].values())], EFFECT_MARGIN)
     parts = [svg.left_axis(upward, upward.ticks(3))]
     places = {level: percent((place + 0.5) / len(shown)) for place, level in enumerate(shown)}
     parts += [placed(*_level(level, effects[level], upward), x=x) for level, x in places.items()]
-    room = int(NARROW / len(shown))
+    room = int(NARROW_EDIT_LETTERS / len(shown))
     if room >= SHORTEST or all(len(level) <= room for level in shown):
         names = [(x, level, shorten(level, room)) for level, x in places.items()]
-        parts += [svg.label(x, HEIGHT + 14, text, "middle", full=level) for x, level, text in names]
+        parts += [svg.label(x, EDIT_HEIGHT + 14, text, "middle", full=level) for x, level, text in names]
     return parts
 
 

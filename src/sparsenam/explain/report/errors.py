@@ -14,8 +14,8 @@ from sparsenam.explain.report.markup import Markup, element, facts, figure, join
 from sparsenam.explain.report.svg import draw, line, placed
 from sparsenam.text import count_text, number_text, share_text, whole_text
 
-HEIGHT = 220.0  # pixels
-MARGIN = 0.05  # of the range of what is drawn
+ERRORS_HEIGHT = 220.0  # pixels
+ERRORS_MARGIN = 0.05  # of the range of what is drawn
 SHARE = Axis(0.0, 1.0)
 DIAGONAL = Line((0.0, 1.0), (0.0, 1.0), None)
 RATIOS = {0.5: "half the hazard", 1.0: "the average row", 2.0: "twice the hazard"}
@@ -46,7 +46,7 @@ def survival(explanation: Explanation) -> Markup:
         for rank, (ratio, name) in enumerate(RATIOS.items())
     ]
     title = "Survival over time of rows that differ in their hazard"
-    drawn = draw(Chart(title, axis_over([0.0, *times]), SHARE, ("time →", ""), lines), "curves", HEIGHT)
+    drawn = draw(Chart(title, axis_over([0.0, *times]), SHARE, ("time →", ""), lines), "curves", ERRORS_HEIGHT)
     keys = [
         element("svg", {"class": "key", "aria-hidden": "true"}, line(0, 7, 34, 7, f"line out-{one.pen}"))
         for one in lines
@@ -80,7 +80,7 @@ def _of_classes(known: dict[str, Any]) -> list[Markup]:
     text = (
         f"Calibration of {name!r}: observed share (upward) against predicted probability. On the grey line they agree."
     )
-    figures = [figure(draw(chart, "calibration", HEIGHT), text)]
+    figures = [figure(draw(chart, "calibration", ERRORS_HEIGHT), text)]
     if "thresholds" not in known:
         return figures
     right, wrong = known["thresholds"]["right"], known["thresholds"]["wrong"]
@@ -94,7 +94,7 @@ def _of_classes(known: dict[str, Any]) -> list[Markup]:
         f"{number_text(area, 3)}: 1 is perfect, 0.5 is chance."
     )
     chooser = _chooser("threshold", f"Call {name!r} from", len(right) - 1)
-    return [*figures, figure(draw(chart, "roc", HEIGHT, dot), text, chooser)]
+    return [*figures, figure(draw(chart, "roc", ERRORS_HEIGHT, dot), text, chooser)]
 
 
 def _of_numbers(known: dict[str, Any]) -> list[Markup]:
@@ -102,18 +102,20 @@ def _of_numbers(known: dict[str, Any]) -> list[Markup]:
     errors = known["errors"]
     if "points" in known:
         x, y = known["points"]["predicted"], known["points"]["residual"]
-        across, upward = axis_over(x, MARGIN), axis_over([0.0, *y], MARGIN)
+        across, upward = axis_over(x, ERRORS_MARGIN), axis_over([0.0, *y], ERRORS_MARGIN)
         dots = [
             element("circle", {"class": "point", "r": 2.5, "cx": across.percent(a), "cy": upward.percent(b, down=True)})
             for a, b in zip(x, y, strict=True)
         ]
         chart = Chart("Residuals over predictions", across, upward, ("predicted →", ""))
         text = "Residuals (observed minus predicted) over predictions. Look for a bend or a funnel."
-        drawn = figure(draw(chart, "residuals", HEIGHT, *dots, left=70.0), text)
+        drawn = figure(draw(chart, "residuals", ERRORS_HEIGHT, *dots, left=70.0), text)
     else:
         text, lines = "Share of rows by the size of their error", (Line(errors["within"], errors["share"]),)
-        chart = Chart(text, axis_over([0.0, *errors["within"]], MARGIN), SHARE, ("error of at most →", ""), lines)
-        drawn = figure(draw(chart, "residuals", HEIGHT), f"{text}.")
+        chart = Chart(
+            text, axis_over([0.0, *errors["within"]], ERRORS_MARGIN), SHARE, ("error of at most →", ""), lines
+        )
+        drawn = figure(draw(chart, "residuals", ERRORS_HEIGHT), f"{text}.")
     listed = [
         (f"{share_text(share)} of the errors are within", number_text(within, 3))
         for share, within in zip(errors["share"], errors["within"], strict=True)

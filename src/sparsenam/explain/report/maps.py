@@ -37,17 +37,17 @@ from sparsenam.explain.surfaces import CellAxis, Surface, surface
 from sparsenam.text import abbreviations, number_text, shorten, signed_text
 
 Matrix = NDArray[np.float64]
-CELLS, CELLS_OF_SEVERAL = 40, 20  # along an axis of numbers, for one output and for several
-HEIGHT, LEVEL_HEIGHT = 300.0, 26.0  # pixels: of a map of numbers, of a level at least
-STEPS = 12  # colours on either side of 0
+MAP_CELLS, MAP_CELLS_OF_SEVERAL = 40, 20  # along an axis of numbers, for one output and for several
+MAP_HEIGHT, LEVEL_HEIGHT = 300.0, 26.0  # pixels: of a map of numbers, of a level at least
+COLOUR_STEPS = 12  # colours on either side of 0
 VEILS = (0.72, 0.5, 0.25)  # how much of the paper covers a cell without rows, with few, with some
 FULL = (0.02, 0.3, 0.7)  # how full cells are at most that have these
 TABLE_CELLS = 7  # rows and columns of the table below a map
-NAMES = 112.0  # pixels for names of levels at the left
-NAME_LETTERS = 15
+LEVEL_NAMES_WIDTH = 112.0  # pixels for names of levels at the left
+MAP_NAME_LETTERS = 15
 LEAST_LETTERS = 8  # of a level's name below a map
-NARROW = 34.0  # letters that fit below a map on a small screen
-LEAST = 0.5  # rows: a cell that a hat touches with less has none
+NARROW_MAP_LETTERS = 34.0  # letters that fit below a map on a small screen
+LEAST_ROWS_OF_CELL = 0.5  # rows: a cell that a hat touches with less has none
 
 
 def pairs(explanation: Explanation, shown: Sequence[int]) -> Markup:
@@ -72,7 +72,7 @@ def pair_data(explanation: Explanation, pair: Pair, shown: Sequence[int]) -> dic
     """Return the numbers from which the script reads a map out: cells, effects, mains, and shares of the rows."""
     made = _surfaces(explanation, pair, shown)
     first, rows = made[0], explanation.card.get("rows")
-    least = LEAST / rows if rows else 0.0
+    least = LEAST_ROWS_OF_CELL / rows if rows else 0.0
     row, column = np.unravel_index(int(np.argmax(first.share)), first.share.shape)
     return {
         "name": clean(pair.name),
@@ -87,16 +87,16 @@ def pair_data(explanation: Explanation, pair: Pair, shown: Sequence[int]) -> dic
 def map_styles() -> str:
     """Return the style sheet's rules for the colours of cells."""
     rules = [
-        f".map .{sign}{step} {{ fill: var(--{name}); fill-opacity: {step / STEPS:.3f}; }}"
+        f".map .{sign}{step} {{ fill: var(--{name}); fill-opacity: {step / COLOUR_STEPS:.3f}; }}"
         for sign, name in (("p", "plus"), ("m", "minus"))
-        for step in range(1, STEPS + 1)
+        for step in range(1, COLOUR_STEPS + 1)
     ]
     rules += [f".map .v{index} {{ fill: var(--paper); fill-opacity: {veil:g}; }}" for index, veil in enumerate(VEILS)]
     return "\n".join(rules) + "\n"
 
 
 def _surfaces(explanation: Explanation, pair: Pair, shown: Sequence[int]) -> list[Surface]:
-    most = CELLS if len(shown) == 1 else CELLS_OF_SEVERAL
+    most = MAP_CELLS if len(shown) == 1 else MAP_CELLS_OF_SEVERAL
     return [surface(explanation, pair, output, most) for output in shown]
 
 
@@ -125,7 +125,7 @@ def _card(index: int, pair: Pair, explanation: Explanation, shown: Sequence[int]
 def _chart(pair: Pair, made: Sequence[Surface], explanation: Explanation) -> Markup:
     """Return the map: a layer for each output and surface, only the first shown, the veil, and the axes."""
     one, other = made[0].one, made[0].other
-    height = HEIGHT if one.names is None else max(LEVEL_HEIGHT * len(one.spans), HEIGHT / 2)
+    height = MAP_HEIGHT if one.names is None else max(LEVEL_HEIGHT * len(one.spans), MAP_HEIGHT / 2)
     layers: list[Markup] = []
     for rank, cells in enumerate(made):
         for kind, values in (("effect", cells.effect), ("total", cells.total)):
@@ -139,13 +139,13 @@ def _chart(pair: Pair, made: Sequence[Surface], explanation: Explanation) -> Mar
     title = (
         f"Joint effect of {pair.one.name} (upward) and {pair.other.name} (across), {effect_label(explanation.units)}"
     )
-    left = NAMES if one.names is not None else 62.0
+    left = LEVEL_NAMES_WIDTH if one.names is not None else 62.0
     return svg.chart(title, height, (24, 12, 86, left), *parts, name="map")
 
 
 def _layer(cells: Surface, values: Matrix) -> Markup:
     """Return the cells in their colours, one path a colour."""
-    steps = np.clip(np.round(STEPS * values / cells.largest(values)), -STEPS, STEPS).astype(int)
+    steps = np.clip(np.round(COLOUR_STEPS * values / cells.largest(values)), -COLOUR_STEPS, COLOUR_STEPS).astype(int)
     return _painted(cells, steps, {step: _colour(step) for step in np.unique(steps).tolist() if step})
 
 
@@ -188,19 +188,19 @@ def _paths(cells: Surface, classes: NDArray[np.intp]) -> dict[int, str]:
 
 def _scale(largest: float, height: float) -> Markup:
     """Return which colour is which effect, below the map."""
-    width = 100.0 / (2 * STEPS + 1)
+    width = 100.0 / (2 * COLOUR_STEPS + 1)
     boxes = [
         element(
             "rect",
             {
-                "x": f"{width * (step + STEPS):.3g}%",
+                "x": f"{width * (step + COLOUR_STEPS):.3g}%",
                 "width": f"{width:.3g}%",
                 "y": height + 52,
                 "height": 10.0,
                 "class": _colour(step),
             },
         )
-        for step in range(-STEPS, STEPS + 1)
+        for step in range(-COLOUR_STEPS, COLOUR_STEPS + 1)
     ]
     ends = (("0%", -largest, "start"), ("50%", 0.0, "middle"), ("100%", largest, "end"))
     labels = [svg.label(x, height + 78, signed_text(value), anchor) for x, value, anchor in ends]
@@ -215,17 +215,17 @@ def _left(axis: CellAxis) -> Markup:
             svg.label(-8, 4, text, "end", full=tick.text),
             y=axis.axis.percent(tick.value, down=True),
         )
-        for tick, text in zip(found, abbreviations([tick.text for tick in found], NAME_LETTERS), strict=True)
+        for tick, text in zip(found, abbreviations([tick.text for tick in found], MAP_NAME_LETTERS), strict=True)
     ]
     return joined((*ticks, svg.label(0, -10, f"↑ {shorten(axis.name, 40)}", "start", "tick strong", full=axis.name)))
 
 
 def _bottom(axis: CellAxis, height: float) -> Markup:
-    ticks = axis.ticks(5, NARROW * (axis.values.high - axis.values.low) / (axis.axis.high - axis.axis.low))
+    ticks = axis.ticks(5, NARROW_MAP_LETTERS * (axis.values.high - axis.values.low) / (axis.axis.high - axis.axis.low))
     texts = [tick.text for tick in ticks]
     if axis.names is not None:  # of many levels some have a name, which is still told from all others
-        letters = max(LEAST_LETTERS, int(NARROW / len(ticks)) - 2)
-        every = math.ceil(len(ticks) * (letters + 2) / NARROW)
+        letters = max(LEAST_LETTERS, int(NARROW_MAP_LETTERS / len(ticks)) - 2)
+        every = math.ceil(len(ticks) * (letters + 2) / NARROW_MAP_LETTERS)
         texts = abbreviations(texts, letters)[::every]
         ticks = ticks[::every]
     drawn = [

@@ -13,9 +13,9 @@ from sparsenam.explain.report.svg import polyline
 from sparsenam.explain.shapes import axis_of, bent, drawn_levels, effects_of, has_levels, kept_text, named_outputs
 from sparsenam.text import number_text, share_text, shorten
 
-WIDTH, HEIGHT = 120.0, 28.0  # pixels of a small drawing
-MOST_COLUMNS = 25  # rows of the table
-MOST_NAMES = 10  # of columns in a sentence
+SKETCH_WIDTH, SKETCH_HEIGHT = 120.0, 28.0  # pixels of a small drawing
+MOST_TABLE_ROWS = 25  # rows of the table
+MOST_COLUMN_NAMES = 10  # of columns in a sentence
 STYLE = (
     ".sparsenam table { border-collapse: collapse; } .sparsenam caption { text-align: left; } "
     ".sparsenam th, .sparsenam td { text-align: left; padding: 0.2rem 0.8rem; font-weight: 400; } "
@@ -27,7 +27,7 @@ STYLE = (
 
 def at_a_glance(explanation: Explanation) -> Markup:
     """Return the explanation as a fragment of a page that needs no script and takes the colours around it."""
-    features = explanation.features[:MOST_COLUMNS]
+    features = explanation.features[:MOST_TABLE_ROWS]
     total = sum(part.mean_absolute for part in (*explanation.features, *explanation.pairs)) or 1.0
     output = named_outputs(explanation, None, 1)[0]
     rows = [
@@ -42,7 +42,7 @@ def at_a_glance(explanation: Explanation) -> Markup:
     ]
     rows += [
         (name_element(pair.name), number_text(pair.mean_absolute, 3), share_text(pair.mean_absolute / total), "", "")
-        for pair in explanation.pairs[: MOST_COLUMNS - len(features)]
+        for pair in explanation.pairs[: MOST_TABLE_ROWS - len(features)]
     ]
     drawn = "Shape" if len(explanation.outputs) == 1 else f"Shape for {shorten(explanation.outputs[output])}"
     listed = table(f"Effects in {explanation.units}", ("Kept", "Importance", "Share", drawn, "Why"), rows, (1, 2))
@@ -59,31 +59,34 @@ def headline(explanation: Explanation) -> str:
 def kept_in_words(explanation: Explanation) -> str:
     """Return the sentence with the names of the most important columns, for a terminal."""
     names = [feature.name for feature in explanation.features]
-    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
-    return f"{headline(explanation)} Kept: {', '.join(names[:MOST_NAMES]) or 'none'}{more}."
+    more = f" and {len(names) - MOST_COLUMN_NAMES} more" if len(names) > MOST_COLUMN_NAMES else ""
+    return f"{headline(explanation)} Kept: {', '.join(names[:MOST_COLUMN_NAMES]) or 'none'}{more}."
 
 
 def small_shape(feature: Feature, output: int) -> Markup:
     """Return the curve or the bars of one output without labels, over a line at zero."""
     heights = effects_of(feature)
     upward = axis_over([0.0, *(heights[:, output] if heights.size else ())])
-    zero = HEIGHT * (1 - upward.fraction(0.0))
-    drawn: list[Markup] = [element("line", {"x1": 0.0, "y1": zero, "x2": WIDTH, "y2": zero})]
+    zero = SKETCH_HEIGHT * (1 - upward.fraction(0.0))
+    drawn: list[Markup] = [element("line", {"x1": 0.0, "y1": zero, "x2": SKETCH_WIDTH, "y2": zero})]
     if has_levels(feature) or feature.curve is None:
         levels = drawn_levels(feature)
         for (left, right), level in zip(
-            pairwise(np.linspace(0.0, WIDTH, len(levels) + 1).tolist()), levels, strict=True
+            pairwise(np.linspace(0.0, SKETCH_WIDTH, len(levels) + 1).tolist()), levels, strict=True
         ):
-            ends = sorted((zero, HEIGHT * (1 - upward.fraction(np.nan_to_num(level.effect[output]).item()))))
+            ends = sorted((zero, SKETCH_HEIGHT * (1 - upward.fraction(np.nan_to_num(level.effect[output]).item()))))
             box = {"x": left + 1, "y": ends[0], "width": max(right - left - 2, 1.0), "height": ends[1] - ends[0]}
             drawn.append(element("rect", box))
     else:
         across = axis_of(feature, whole=True)
         curve = bent(feature).curve or feature.curve
         points = [
-            (WIDTH * across.fraction(x), min(max(HEIGHT * (1 - upward.fraction(row[output])), 0.0), HEIGHT))
+            (
+                SKETCH_WIDTH * across.fraction(x),
+                min(max(SKETCH_HEIGHT * (1 - upward.fraction(row[output])), 0.0), SKETCH_HEIGHT),
+            )
             for x, row in zip(curve.x, curve.effect, strict=True)
         ]
         drawn.append(polyline(points, "curve"))
-    size = {"width": WIDTH, "height": HEIGHT, "role": "img", "aria-label": f"Shape of {feature.name}"}
+    size = {"width": SKETCH_WIDTH, "height": SKETCH_HEIGHT, "role": "img", "aria-label": f"Shape of {feature.name}"}
     return element("svg", size, *drawn)

@@ -54,7 +54,7 @@ OPTIONAL = {  # columns of the table of what is kept that not every fit has, and
     "Why": "",
 }
 TABLE_POINTS = 9  # rows of a curve's table
-MOST_ROWS = 500  # rows of a table of levels
+MOST_LEVEL_ROWS = 500  # rows of a table of levels
 CHOICE_HEIGHT = 200.0  # pixels of the cross-validation curve and the path
 ABOUT_RATIOS = (
     "An effect of +0.69 doubles the hazard, one of \N{MINUS SIGN}0.69 halves it: the hazard ratio, compared with "
@@ -241,12 +241,14 @@ def _numbers(feature: Feature, explanation: Explanation) -> Markup:
 
     missing = () if feature.missing is None else (feature.missing,)
     if has_levels(feature):
-        levels = (feature.levels or ())[:MOST_ROWS]
+        levels = (feature.levels or ())[:MOST_LEVEL_ROWS]
         listed = [*levels, *(Level(MISSING, cell.effect, cell.count) for cell in missing)]
         rows = [(level.name, *effect_texts(level.effect), whole_text(level.count)) for level in listed]
         heads, count = ("Level", *effects, "Rows"), len(feature.levels or ())
         drawn = f"; {len(drawn_levels(feature)) - len(missing)} drawn" if levels_note(feature) else ""
-        caption = f"{count} levels{drawn}" + (f"; {count - MOST_ROWS} not listed" if count > MOST_ROWS else "")
+        caption = f"{count} levels{drawn}" + (
+            f"; {count - MOST_LEVEL_ROWS} not listed" if count > MOST_LEVEL_ROWS else ""
+        )
     else:
         curve = feature.curve
         assert curve is not None
@@ -260,7 +262,7 @@ def _numbers(feature: Feature, explanation: Explanation) -> Markup:
 def _not_drawn(feature: Feature) -> Markup:
     """Return the levels without a bar in one paragraph, for paper, where the table is folded away."""
     drawn = set(drawn_levels(feature)) if has_levels(feature) else set(feature.levels or ())
-    levels = [level for level in (feature.levels or ())[:MOST_ROWS] if level not in drawn]
+    levels = [level for level in (feature.levels or ())[:MOST_LEVEL_ROWS] if level not in drawn]
     if not levels:
         return joined(())
     texts = [f"{level.name} {' / '.join(map(signed_text, level.effect))}" for level in levels]

@@ -24,9 +24,9 @@ NO_TICK = Tick(math.nan, "")
 UNITS = 1000.0  # of a stretched drawing from end to end
 LETTER = 6.8  # width of a digit in pixels
 TICK_HEIGHT = 20.0  # pixels that a label of a vertical axis needs
-NARROW = 300.0 / LETTER  # letters that a chart is wide enough for even on a small screen
+NARROW_CHART_LETTERS = 300.0 / LETTER  # letters that a chart is wide enough for even on a small screen
 PENS: tuple[Pen, ...] = (*(pen(number) for number in range(4)), Pen(BLACK, "--", "P"))  # all stand out on white
-NAME_DISTANCE = 0.075  # of the height, between two names beside lines
+LINE_NAME_DISTANCE = 0.075  # of the height, between two names beside lines
 NEAR_END = 0.3  # of the width: a word above a line nearer to an end goes inward
 END_LETTERS = 14  # of a name beside a line
 DASHES = {"-": "none", "--": "8 3", "-.": "9 3 2 3", ":": "2.5 2.5"}
@@ -149,7 +149,7 @@ def draw(drawn: Chart, name: str, height: float, *more: Markup, left: float = 58
     """Return a chart of lines and marks with both axes, ``height`` pixels high, of a class, with ``more`` on top."""
     axes = across, upward = drawn.across, drawn.upward
     room = (40.0 if drawn.tops or drawn.guides else 16.0, 118.0 if drawn.ends else 14.0, 40.0, left)
-    tops = across.apart(drawn.tops, NARROW)
+    tops = across.apart(drawn.tops, NARROW_CHART_LETTERS)
     errors = [curve_line([x, x], [low, high], axes, "error") for x, low, high in drawn.errors]
     lines = [
         curve_line(line.x, line.y, axes, "line other" if line.pen is None else f"line out-{line.pen}", line.name)
@@ -161,7 +161,7 @@ def draw(drawn: Chart, name: str, height: float, *more: Markup, left: float = 58
     ]
     parts = (
         left_axis(upward, upward.ticks(5)),
-        bottom_axis(across, across.fitting(NARROW * (0.3 if drawn.ends else 0.55), 4), height),
+        bottom_axis(across, across.fitting(NARROW_CHART_LETTERS * (0.3 if drawn.ends else 0.55), 4), height),
         label("100%", height + 34, drawn.labels[0], "end"),
         *([label(-6, -26, drawn.top_label, "end", "tick faint")] if drawn.tops else []),
         *(label(across.percent(tick.value), -26, tick.text, "middle", "tick faint") for tick in tops),
@@ -175,7 +175,7 @@ def draw(drawn: Chart, name: str, height: float, *more: Markup, left: float = 58
 
 def _ends(drawn: Chart) -> list[Markup]:
     """Return the names of lines beside their last points, with their marks, some distance apart."""
-    heights = spread(np.array([drawn.upward.fraction(end.y) for end in drawn.ends]), NAME_DISTANCE)
+    heights = spread(np.array([drawn.upward.fraction(end.y) for end in drawn.ends]), LINE_NAME_DISTANCE)
     texts = abbreviations([end.text for end in drawn.ends], END_LETTERS)
     found: list[Markup] = []
     for end, text, height in zip(drawn.ends, texts, heights.tolist(), strict=True):

@@ -27,8 +27,8 @@ from sparsenam.export.portable import (
 )
 from sparsenam.tables.text import MARKERS, is_marker, number_in, numbered
 
-LONGEST_NAME = 40  # of an identifier, so that lines stay readable; names beyond it are cut and numbered
-SECONDS = 600.0  # after which a compiler or a program is given up
+LONGEST_IDENTIFIER = 40  # of an identifier, so that lines stay readable; names beyond it are cut and numbered
+COMPILER_SECONDS = 600.0  # after which a compiler or a program is given up
 
 
 def refuse_options(target: str, options: Mapping[str, Any], known: Sequence[str] = ()) -> None:
@@ -173,7 +173,9 @@ def identifiers(names: Sequence[str], taken: Iterable[str], fallback: str) -> li
     """
     used, result = set(taken), list[str]()
     for name in names:
-        plain = re.sub(r"[^0-9A-Za-z]+", "_", name.lower() if name.upper() == name else name)[:LONGEST_NAME].strip("_")
+        plain = re.sub(r"[^0-9A-Za-z]+", "_", name.lower() if name.upper() == name else name)[
+            :LONGEST_IDENTIFIER
+        ].strip("_")
         start = plain if plain[:1].isalpha() else f"{fallback}_{plain}".strip("_")
         start = start[:1].lower() + start[1:] if start[1:2] == "_" else start
         candidate, number = start, 1
@@ -211,7 +213,7 @@ def scores_in(content: bytes, model: PortableModel, rows: Rows) -> Matrix:
 def run(target: str, command: Sequence[str], given: bytes = b"") -> bytes:
     """Return what a program writes; raise with the first lines that it complains with."""
     try:
-        done = subprocess.run(command, input=given, capture_output=True, timeout=SECONDS, check=False)
+        done = subprocess.run(command, input=given, capture_output=True, timeout=COMPILER_SECONDS, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
         got, remedy = type(error).__name__, "run it by hand to see why"
         raise ExportError(describe(f"check of an export to {target}", f"{command[0]} to run", got, remedy)) from error

@@ -18,7 +18,7 @@ from sparsenam.export.portable import PortableAxis, PortableCurve, PortableModel
 from sparsenam.export.targets.typed_cells import takes_texts
 from sparsenam.tables.text import MARKERS
 
-LARGEST = sys.float_info.max
+LARGEST_FLOAT = sys.float_info.max
 STRETCH = 50  # sums in one expression
 # Numbers as texts; without brackets, at which some readers of XML part a text.
 NUMBERS = r"^\s*(?:\+|-)?(?:(?:0|(?!0)\d+)(?:\.\d*)?|\.\d+)(?:(?:e|E)(?:\+|-)?\d+)?\s*$"
@@ -212,8 +212,8 @@ def _halves(count: int) -> list[float]:
 
 def _finite(name: str, expression: Element) -> Element:
     """Return the expression where a number is finite, and what is missing elsewhere."""
-    above = apply("greaterOrEqual", field(name), constant(-LARGEST))
-    below = apply("lessOrEqual", field(name), constant(LARGEST))
+    above = apply("greaterOrEqual", field(name), constant(-LARGEST_FLOAT))
+    below = apply("lessOrEqual", field(name), constant(LARGEST_FLOAT))
     return apply("if", apply("and", above, below), expression)
 
 

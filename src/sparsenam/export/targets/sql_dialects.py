@@ -16,7 +16,7 @@ from sparsenam.export.portable import Label
 from sparsenam.tables.text import MARKERS
 
 BLANKS = " \t\n\r\v\f\xa0"
-LARGEST = 1.7e308  # above it a number counts as infinite
+LARGEST_FINITE = 1.7e308  # above it a number counts as infinite
 MICROSECONDS = 86_400_000_000  # of a day
 BRANCHES = 8  # of a CASE: in DuckDB 30 knots take 23 ns a cell with 6 to 8, 38 with 2, 35 with one CASE of all
 # digits with at most two of an exponent: no engine fails to read them; no zero in front, as postal codes have

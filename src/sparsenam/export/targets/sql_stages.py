@@ -16,11 +16,11 @@ from sparsenam.export.portable import (
     PortableTerm,
     Reads,
 )
-from sparsenam.export.targets.sql_dialects import LARGEST, Dialect, Names, tree
+from sparsenam.export.targets.sql_dialects import LARGEST_FINITE, Dialect, Names, tree
 from sparsenam.tables.text import has_leading_zero, number_in
 
 LARGEST_SCORE = 1e307  # engines that fail beyond the range of numbers never come near it
-FEW = 64  # knots that one CASE finds as fast as a search does; 1000 take DuckDB 0.07 s a column to plan
+KNOTS_IN_ONE_CASE = 64  # knots that one CASE finds as fast as a search does; 1000 take DuckDB 0.07 s a column to plan
 SUMMED = 400  # terms in one sum: DuckDB and SQLite take expressions 1000 deep
 
 Columns = dict[str, str]  # alias, quoted, and expression
@@ -77,7 +77,7 @@ class Stages:
             spots.append(self.names.new("piece") if curved else "")
             if not curved or not isinstance(term, PortableCurve):
                 continue
-            if dialect.searches and len(term.knots) > FEW:
+            if dialect.searches and len(term.knots) > KNOTS_IN_ONE_CASE:
                 searched[spots[-1]] = term
             else:
                 places[spots[-1]] = dialect.piece(self.read[term.column, "number"], term.knots)
@@ -156,7 +156,7 @@ class Stages:
         """Return the largest number for which no sum of effects can leave the range of numbers."""
         steepest = max(max(abs(slopes[0]), abs(slopes[-1])) for slopes in curve.slopes)
         room = LARGEST_SCORE / (len(self.model.terms) + len(self.model.pairs) + 1)
-        return LARGEST if steepest * LARGEST <= room else min(LARGEST, room / steepest)
+        return LARGEST_FINITE if steepest * LARGEST_FINITE <= room else min(LARGEST_FINITE, room / steepest)
 
     def add_scores(self) -> tuple[list[str], list[str]]:
         """Add the scores, and the effects of columns with several terms; return the names of effects and of scores."""
@@ -275,7 +275,7 @@ def side_of(dialect: Dialect, axis: PortableAxis, x: str, names: Names) -> Side:
         ]
     cases = [
         f"WHEN {x} IS NULL THEN {number(0.0)}",
-        f"WHEN NOT {x} BETWEEN {number(-LARGEST)} AND {number(LARGEST)} THEN NULL",
+        f"WHEN NOT {x} BETWEEN {number(-LARGEST_FINITE)} AND {number(LARGEST_FINITE)} THEN NULL",
         f"WHEN {x} <= {number(knots[0])} THEN {number(0.0)}",
         f"WHEN {x} >= {number(knots[-1])} THEN {number(1.0)}",
     ]
