@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Event, Thread
-from typing import Any, Literal, Protocol, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -114,18 +114,6 @@ class Clock:
         return out_of_time
 
 
-class Progress(Protocol):
-    """Where a fit reports how far it has come."""
-
-    def report(self, stage: Stage, done: int, total: int | None = None, note: str = "") -> None:
-        """Take note that ``done`` steps of a stage are finished, of ``total`` where that is known."""
-        ...
-
-    def close(self) -> None:
-        """Take note that the fit has ended, by success or by failure."""
-        ...
-
-
 class ProgressBar:
     """A bar on stderr for fits of more than two seconds; ``verbose=None`` draws it only on a terminal."""
 
@@ -137,7 +125,10 @@ class ProgressBar:
         self._closed = Event()
 
     def report(self, stage: Stage, done: int, total: int | None = None, note: str = "") -> None:
-        """Draw the stage; a new stage takes the place of the one before."""
+        """Draw that ``done`` steps of a stage are finished, of ``total`` where that is known.
+
+        A new stage takes the place of the one before.
+        """
         if stage != self._stage or self._bar is None:
             self.close()
             self._stage = stage
@@ -271,7 +262,7 @@ class Context:
 
     streams: Streams
     clock: Clock = field(default_factory=Clock)
-    progress: Progress = field(default_factory=lambda: ProgressBar(verbose=False))
+    progress: ProgressBar = field(default_factory=lambda: ProgressBar(verbose=False))
     resume: ResumeFile | None = None
     prefix: str = ""
 

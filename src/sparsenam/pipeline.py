@@ -14,11 +14,10 @@ from sparsenam.fit.response import Response
 from sparsenam.fit.summary import summarize_training
 from sparsenam.fit.value import Fit
 from sparsenam.fitting.all_rows import on_all_rows, trained_on
-from sparsenam.fitting.identity import identity_of
 from sparsenam.fitting.pairs import add_pairs, asked_pairs
 from sparsenam.fitting.plan import FitInput, Plan, choose, fit_terms, splitter
-from sparsenam.fitting.problem import FamilyProblem, FitProblem, Fitted
-from sparsenam.fitting.shapes import check_shapes, shaped_terms
+from sparsenam.fitting.problem import FamilyProblem, FitProblem, Fitted, check_shapes, shaped_terms
+from sparsenam.fitting.settings import identity_of
 from sparsenam.model import AdditiveModel
 from sparsenam.selection.choose import Choice, CrossValidation
 from sparsenam.selection.discovery import FDR
@@ -26,7 +25,7 @@ from sparsenam.selection.task import by_column, substitutes_of, twins_of
 from sparsenam.uncertainty.bands import bands_of
 from sparsenam.uncertainty.residuals import residuals_of
 
-Respond = Callable[[FitProblem, AdditiveModel], Response]
+Respond = Response | Callable[[FitProblem, AdditiveModel], Response]
 
 
 def fit(rows: FitInput, plan: Plan, respond: Respond, context: Context) -> Fit:
@@ -64,7 +63,8 @@ def fit(rows: FitInput, plan: Plan, respond: Respond, context: Context) -> Fit:
         context.clock.end_part("the choice of pairs")
     bands, residuals = bands_of(fitted, context), residuals_of(encoder, rows.sample, problem, choice, fitted, context)
     finished = problem.finish(fitted)
-    made = _fit_value(rows, plan, problem, choice, finished, respond(problem, finished.model), discoveries)
+    response = respond if isinstance(respond, Response) else respond(problem, finished.model)
+    made = _fit_value(rows, plan, problem, choice, finished, response, discoveries)
     seconds = time.perf_counter() - started
     summary = replace(made.summary, seconds=seconds, out_of_time=tuple(context.clock.cut_short))
     certificate = None if found is None else found.certificate

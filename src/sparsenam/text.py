@@ -1,14 +1,16 @@
-"""Text of explanations: numbers, dates and counts made short to read, names made short to fit, units."""
+"""Text: numbers, dates and counts made short to read, names made short to fit, units, findings and their tables."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from itertools import takewhile
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 from unicodedata import east_asian_width
 
+from sparsenam.codec import to_plain
 from sparsenam.tables.text import EPOCH
 
 if TYPE_CHECKING:
@@ -23,6 +25,8 @@ MISSING = "missing"
 SURVIVAL_UNITS = "log hazard ratio"
 TIMES = " × "  # between the two columns of a pair
 MOST_DAYS = 700_000  # either side of 1970; Python's dates end soon after
+WIDEST_CELL = 40  # characters of a printed cell
+FINDINGS_SHOWN = 30  # columns in the table of a finding
 _WIDE = frozenset("MWmw@%")
 
 
@@ -203,3 +207,56 @@ def _width(letter: str) -> float:
     if letter in _WIDE or east_asian_width(letter) in "WF":
         return 1.7
     return 1.2 if letter.isupper() else 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class FindingTable:
+    """A table of text: its caption, its heads (columns,) and its rows (rows, columns); the first column is a name."""
+
+    caption: str
+    heads: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+    def __str__(self) -> str:
+        """Return the table in lines, names to the left and all else to the right."""
+        cells = [
+            [cell if len(cell) <= WIDEST_CELL else cell[: WIDEST_CELL - 1] + "…" for cell in row] for row in self.rows
+        ]
+        widths = [max(len(row[column]) for row in (self.heads, *cells)) for column in range(len(self.heads))]
+        lines = [
+            "  ".join(cell.rjust(width) if column else cell.ljust(width) for column, (cell, width) in enumerate(placed))
+            for placed in (list(zip(row, widths, strict=True)) for row in (self.heads, *cells))
+        ]
+        return "\n".join([self.caption, *(f"  {line.rstrip()}" for line in lines)])
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was found out: a title, one sentence in plain words, what to know besides, and tables."""
+
+    title: str
+    sentence: str
+    tables: tuple[FindingTable, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        """Return the finding as text."""
+        return "\n\n".join([f"{self.title}: {self.sentence}", *map(str, self.tables), *self.notes])
+
+
+class Found(Protocol):
+    """A result that can be shown beside an explanation: an audit, a comparison, a list of other models."""
+
+    __slots__ = ()
+
+    def finding(self) -> Finding:
+        """Return the result in words and tables."""
+        ...
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data, ready for JSON."""
+        return to_plain(self)
+
+    def __str__(self) -> str:
+        """Return the finding as text."""
+        return str(self.finding())

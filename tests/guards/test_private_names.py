@@ -16,7 +16,7 @@ SOURCE = Path(__file__).parents[2] / "src" / "sparsenam"
 
 KNOWN = {
     # what set_output and set_config asked for: no public name reads both, and scikit-learn carries it through clone
-    "estimators/selecting.py: sklearn.utils._set_output._get_output_config",
+    "estimators/attributes.py: sklearn.utils._set_output._get_output_config",
     # weights as every estimator of scikit-learn checks them; there is no public function for it
     "estimators/base.py: sklearn.utils.validation._check_sample_weight",
 }

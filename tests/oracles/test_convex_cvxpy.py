@@ -108,7 +108,7 @@ def test_relaxed_fit_is_that_of_cvxpy(case):
     cost = cost + 0.5 * ridge * sum(cp.sum_squares(group) for group in groups)
     cp.Problem(cp.Minimize(cost)).solve(solver=cp.CLARABEL, tol_gap_abs=1e-10, tol_gap_rel=1e-10)
     np.testing.assert_allclose(theta, np.stack([group.value for group in groups]), atol=1e-3)
-    fitted = design.scores(np.array(support), theta, intercept)
+    fitted = intercept + design.combined(np.array(support), theta.reshape(-1, theta.shape[2]).T).T
     assert np.abs(np.average(family.gradient(fitted, target), axis=0)).max() < 1e-6
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from sparsenam import SNAMRegressor
 from sparsenam.explain.report import render_report
-from sparsenam.findings import Finding, FindingTable
+from sparsenam.text import Finding, FindingTable
 
 
 @dataclass(frozen=True)

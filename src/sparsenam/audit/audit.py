@@ -21,15 +21,13 @@ from sparsenam.audit.subgroups import (
     subgroup_text,
     with_error,
 )
-from sparsenam.codec import to_plain
+from sparsenam.codec import Numbers
 from sparsenam.context import ProgressBar
-from sparsenam.findings import Finding, FindingTable
 from sparsenam.fit import Fit
 from sparsenam.fit.response import GivenRows, GivenScores
 from sparsenam.fit.summary import read_cells
-from sparsenam.plain import Numbers
 from sparsenam.tables.columns import Reading, read_column
-from sparsenam.text import count_text, number_text
+from sparsenam.text import Finding, FindingTable, Found, count_text, number_text
 from sparsenam.threads import one_thread
 
 Vector = NDArray[np.float64]
@@ -89,7 +87,7 @@ class SubgroupCheck(OfSubgroup):
 
 
 @dataclass(frozen=True, slots=True)
-class Audit:
+class Audit(Found):
     """Who pays for dropped columns, and how right the model is in each subgroup.
 
     ``harms`` has every dropped column in every subgroup that was tested, the smallest p-value first; ``checks`` all
@@ -111,13 +109,6 @@ class Audit:
     def flagged(self) -> tuple[Harm, ...]:
         """The columns and subgroups in which dropping the column certainly cost something."""
         return tuple(harm for harm in self.harms if harm.flagged)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain data, ready for JSON."""
-        return to_plain(self)
-
-    def __str__(self) -> str:
-        return str(self.finding())
 
     def finding(self) -> Finding:
         """Return the audit in words and tables."""

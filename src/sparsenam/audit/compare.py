@@ -18,17 +18,15 @@ from sparsenam.audit.subgroups import (
     read_partitions,
     with_error,
 )
-from sparsenam.codec import to_plain
+from sparsenam.codec import Numbers
 from sparsenam.errors import InputError, describe
-from sparsenam.findings import Finding, FindingTable
 from sparsenam.fit import Fit
-from sparsenam.fit.summary import against_average
-from sparsenam.plain import Numbers, numbers, rows_of_numbers
+from sparsenam.fit.summary import against_average, numbers, rows_of_numbers
 from sparsenam.tables.columns import Column, Reading
 from sparsenam.tables.encoder import column_places
 from sparsenam.tables.frame import Frame, absent_from, arranged, read_table
 from sparsenam.tables.text import date_key, listed
-from sparsenam.text import count_text, number_text, response_units, share_text
+from sparsenam.text import Finding, FindingTable, Found, count_text, number_text, response_units, share_text
 
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
@@ -80,7 +78,7 @@ class PredictionChange(OfSubgroup):
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class Comparison(Found):
     """What changed from the first model to the second.
 
     ``curves`` has each column that both keep, the largest mean difference first; ``predictions`` all rows first, then
@@ -99,13 +97,6 @@ class Comparison:
     curves: tuple[CurveChange, ...]
     predictions: tuple[PredictionChange, ...]
     notes: tuple[str, ...] = ()
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain data, ready for JSON."""
-        return to_plain(self)
-
-    def __str__(self) -> str:
-        return str(self.finding())
 
     def finding(self) -> Finding:
         """Return the comparison in words and tables."""

@@ -21,7 +21,7 @@ from scipy.special import stdtr
 
 from sparsenam.audit.subgroups import BinnedColumn, Codes, Partition, mean_and_error
 from sparsenam.families import Family, best_intercept
-from sparsenam.uncertainty.reliability import is_of_classes
+from sparsenam.uncertainty.residuals import is_of_classes
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]

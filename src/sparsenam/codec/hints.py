@@ -55,6 +55,7 @@ Positive = Annotated[int, Bounds(1, LARGEST_INTEGER)]
 Size = Annotated[float, Bounds(0.0)]
 Share = Annotated[float, Bounds(0.0, 1.0)]
 MaybeNaN = Annotated[float, Bounds(nan=True)]  # NaN where it is not known, which is null in a document
+Numbers = tuple[MaybeNaN, ...]  # of an array, in dataclasses that are compared
 Vector = Annotated[NDArray[np.float64], Array(1)]
 Matrix = Annotated[NDArray[np.float64], Array(2)]
 Indices = Annotated[NDArray[np.intp], Array(1, 0, LARGEST_INTEGER)]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, cast
+from typing import Any, Literal, TypeAlias, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -82,14 +82,8 @@ def place_ramps(x: Vector, weights: Vector, count: int) -> Ramps:
 
     The knots are equally spaced on the scale 0.6 F + 0.4 L, where F is the share of rows below (a tied value
     counts for at most one ramp) and L the position between the ends of the bulk. A term with at most
-    ``count + 1`` values gets its knots at the values, so that any function of them is a sum of ramps.
-
-    Parameters
-    ----------
-    x
-        Values, shape (rows,).
-    weights
-        Number of times that each row counts, shape (rows,); 2 is the row twice.
+    ``count + 1`` values gets its knots at the values, so that any function of them is a sum of ramps. ``weights``
+    (rows,) are the number of times that each row counts; 2 is the row twice.
     """
     values, counts = distinct(x, weights)
     if values.size < 2:
@@ -151,6 +145,7 @@ def _apart(knots: Vector) -> Vector:
 Array: TypeAlias = NDArray[np.float64]
 Floats: TypeAlias = NDArray[np.floating[Any]]
 Indices: TypeAlias = NDArray[np.intp]
+Number = TypeVar("Number", bound=np.floating[Any])
 
 CHUNK = 250_000  # numbers held in double precision at once: 2 MB stay in a core's cache
 EIGENVALUE_CUT = 1e-7  # directions with less than this share of a group's largest eigenvalue are left out
@@ -162,17 +157,11 @@ SMALLEST_STRENGTH, LARGEST_STRENGTH = 1e-12, 1e12  # between which λ is looked 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class GroupedDesign(ABC):
-    """Columns of p groups, each padded with zeros to m columns.
+    """Columns Qⱼ = (Gⱼ - meansⱼ) Tⱼ of p groups, each padded with zeros to m columns.
 
-    Attributes
-    ----------
-    transform
-        Tⱼ with Qⱼ = (Gⱼ - meansⱼ) Tⱼ, shape (groups, raw columns, m).
-    means
-        Weighted means of the raw columns Gⱼ, shape (groups, raw columns).
-    roughness
-        e ≥ 0 of each column, shape (groups, m): its variance is 1/(1 + e) and its roughness e/(1 + e); both are 0 for
-        padding. Zeros where the norm knows no roughness.
+    ``transform`` T has shape (groups, raw columns, m), the weighted ``means`` of the raw columns G (groups, raw
+    columns). ``roughness`` (groups, m) is e ≥ 0 of each column: its variance is 1/(1 + e) and its roughness
+    e/(1 + e); both are 0 for padding. It is 0 where the norm knows no roughness.
     """
 
     transform: Array
@@ -228,11 +217,6 @@ class GroupedDesign(ABC):
     def combined(self, groups: Indices, theta: Floats) -> Floats:
         """Return Σⱼ Qⱼ θⱼ, shape (r, rows), for θ of shape (r, groups · m)."""
         return theta.astype(self.dtype) @ self.columns(groups)
-
-    def scores(self, groups: Indices, theta: Array, intercept: Array) -> Array:
-        """Return β + Σⱼ Qⱼ θⱼ, shape (rows, outputs), for θ of shape (groups, m, outputs)."""
-        flat = theta.reshape(groups.size * self.width, theta.shape[-1])
-        return intercept + self.combined(groups, flat.T).T.astype(np.float64)
 
 
 class WorkingColumns:
@@ -320,16 +304,8 @@ def grouped_design(
     over √(1 + λd), and λⱼ is such that Σ 1/(1 + λd) is its ``freedoms``: noise has the same chance in every
     group that has so many columns. The roughest directions, with hardly any degrees of freedom, are left out. Without
     ``roughness_of`` the columns are orthonormal. With ``norm="parameters"`` ‖θⱼ‖ is ‖βⱼ‖ (the paper), columns centred
-    only.
-
-    Parameters
-    ----------
-    columns_of
-        Returns the raw columns Gⱼ of group j, shape (rows, mⱼ); called once for each group.
-    weights
-        Non-negative weights of the rows, shape (rows,).
-    roughness_of
-        Returns Pⱼ, shape (mⱼ, mⱼ).
+    only. ``columns_of``, called once for each group, returns the raw columns Gⱼ, shape (rows, mⱼ), ``roughness_of`` Pⱼ,
+    shape (mⱼ, mⱼ).
     """
     shares = np.asarray(weights, dtype=np.float64) / np.sum(weights)
     rows = shares.size
@@ -359,31 +335,21 @@ def grouped_design(
         else:
             turn = np.tile(np.eye(chunk.shape[1]), (len(raw), 1, 1))
             bent = np.zeros(chunk.shape[:2])
-        blocks = _widened(blocks, chunk.shape[1], first)
-        means = _padded(means, centres.shape[1])
-        rough = _padded(rough, bent.shape[1])
-        transform = _padded(transform, *turn.shape[1:])
-        blocks[first:last, : chunk.shape[1]] = chunk
-        means[first:last, : centres.shape[1]] = centres
-        rough[first:last, : bent.shape[1]] = bent
-        transform[first:last, : turn.shape[1], : turn.shape[2]] = turn
+        blocks, means = _filled(blocks, chunk, first), _filled(means, centres, first)
+        rough, transform = _filled(rough, bent, first), _filled(transform, turn, first)
         first = last
     return DenseDesign(transform=transform, means=means, roughness=rough, blocks=blocks)
 
 
-def _padded(array: Array, *wanted: int) -> Array:
-    """Return the array with zeros appended to its axes after the first, up to the wanted sizes."""
-    extra = [(0, 0), *((0, max(size - have, 0)) for size, have in zip(wanted, array.shape[1:], strict=True))]
-    return np.pad(array, extra) if any(more for _, more in extra) else array
-
-
-def _widened(blocks: Floats, width: int, filled: int) -> Floats:
-    """Return room for ``width`` columns at least; zeros are pages the system hands out when touched."""
-    if width <= blocks.shape[1]:
-        return blocks
-    wider: Floats = np.zeros((blocks.shape[0], width, blocks.shape[2]), blocks.dtype)
-    wider[:filled, : blocks.shape[1]] = blocks[:filled]
-    return wider
+def _filled(array: NDArray[Number], part: Array, first: int) -> NDArray[Number]:
+    """Write the groups from ``first`` on; a new array, where it must be wider, is zeros, given out when touched."""
+    shape = (len(array), *np.maximum(array.shape, part.shape)[1:].tolist())
+    if shape != array.shape:
+        wider = np.zeros(shape, array.dtype)
+        wider[(slice(first), *map(slice, array.shape[1:]))] = array[:first]
+        array = wider
+    array[(slice(first, first + len(part)), *map(slice, part.shape[1:]))] = part
+    return array
 
 
 def smooth_basis(gram: Array, penalty: Array, freedoms: Array) -> tuple[Array, Array]:

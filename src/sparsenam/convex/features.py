@@ -244,13 +244,14 @@ class FrozenFeatures:
     def columns(self, term: int) -> Matrix:
         """Return the hidden units of one term without padding; an absent cell has the column's mean."""
         absent = np.isnan(self.x[term])
-        columns = self._units(np.where(absent, 0.0, self.x[term]), term)
+        units = self.bank.units(self.theta[term : term + 1], np.where(absent, 0.0, self.x[term])[None])[0]
+        widths = self.bank.widths
+        columns = units if widths is None else units[:, : int(widths[term, -1]) if self.bank.hidden else 1]
         if absent.any():
             columns[absent] = columns[~absent].mean(axis=0)
         return columns
 
     def functions(self, terms: NDArray[np.intp], coefficients: Matrix) -> Functions:
-        """Return the sub-networks with these output layers."""
         return network_functions(self.bank.take(terms), self.with_output(terms, coefficients))
 
     def with_output(self, terms: NDArray[np.intp], coefficients: Matrix) -> Matrix:
@@ -265,11 +266,6 @@ class FrozenFeatures:
         """Return the sum of squares: hidden units have no order. One column alone has no roughness."""
         units = self.columns(term).shape[1]
         return np.eye(units) if units > 1 else np.zeros((1, 1))
-
-    def _units(self, x: Vector, term: int) -> Matrix:
-        bank = self.bank
-        units = bank.units(self.theta[term : term + 1], x[None])[0]
-        return units if bank.widths is None else units[:, : int(bank.widths[term, -1]) if bank.hidden else 1]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

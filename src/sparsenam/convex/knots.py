@@ -81,11 +81,8 @@ class KnotDesign(GroupedDesign):
 
     def _terms_of(self, groups: Indices) -> Indices:
         """Return the terms of some groups, in the order of the groups."""
-        ranges = [np.arange(0)]
-        for group in groups.tolist():
-            inside = self.terms[int(group)]
-            ranges.append(np.arange(inside.start, inside.stop))
-        return np.concatenate(ranges)
+        chosen = (self.terms[int(group)] for group in groups)
+        return np.concatenate([np.arange(0), *(np.arange(terms.start, terms.stop) for terms in chosen)])
 
     def working(self, groups: Indices) -> WorkingColumns:
         return ColumnsAtKnots(self, groups)

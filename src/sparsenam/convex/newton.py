@@ -1,17 +1,19 @@
-"""Losses other than the squared one: proximal Newton steps, each a quadratic solved by block descent."""
+"""Newton steps: proximal ones for losses other than the squared one, and refits on a support without the penalty."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import cho_factor, cho_solve
 
-from sparsenam.convex.design import Array, Floats, Indices, WorkingColumns
+from sparsenam.convex.design import Array, Floats, GroupedDesign, Indices, WorkingColumns
 from sparsenam.convex.problem import ConvexProblem, group_lengths, lasso_duals, lasso_values, softmax_inverse
 from sparsenam.convex.rows import RowModel, descend_on_rows
 from sparsenam.convex.squared import constant_columns, descend, inverse_curvatures, rows_left_out
+from sparsenam.families import Family
 
 NEWTON_SWEEPS = 100
 STEP_HALVINGS = 20
@@ -255,3 +257,59 @@ def _second_moments(columns: WorkingColumns, bends: Array, left_out: list[tuple[
                 part = columns.second_moments(bends[0, output][rows], rows)
                 moments[batch, output] = factor * (moments[0, output] - part)
     return moments
+
+
+RIDGE = 1e-3
+REFIT_BEND, REFIT_STEPS = 1e-6, 100
+REFIT_TOLERANCE = 1e-13  # of the gain that a last step promises
+
+
+def refit_on(
+    design: GroupedDesign,
+    target: Array,
+    family: Family,
+    weights: Array,
+    support: Sequence[int] | Indices,
+    ridge: float = RIDGE,
+) -> tuple[Array, Array]:
+    """Return θ, shape (support, m, outputs), and β, shape (outputs,), refitted on a support without the group penalty.
+
+    They minimise Σᵢ wᵢ loss(yᵢ, β + Σⱼ Qⱼ,ᵢ θⱼ) + ½ ridge ‖θ‖², weights adding up to 1, by Newton steps. Each output
+    has a Hessian: exact for all families but the multinomial, where it is a bound.
+    """
+    chosen, shares = np.asarray(support, dtype=np.intp), weights / weights.sum()
+    table = np.vstack([design.columns(chosen).astype(np.float64), np.ones(design.n_rows)])
+    decay = np.append(np.full(len(table) - 1, ridge), 0.0)
+    point = np.zeros((target.shape[1], len(table)))
+    point[:, -1] = family.best_constant(target, shares)
+    scores = (point @ table).T
+    objective = float(shares @ family.loss(scores, target) + 0.5 * np.sum(decay * point**2))
+    for _ in range(REFIT_STEPS if chosen.size else 0):
+        pull = (table @ (-shares[:, None] * family.gradient(scores, target))).T - decay * point
+        bends = shares[:, None] * np.maximum(family.hessian_diagonal(scores, target), REFIT_BEND)
+        step = np.stack([_newton_step(table, bend, decay, row) for bend, row in zip(bends.T, pull, strict=True)])
+        if family.couples_outputs:  # softmax does not see what all outputs share, the ridge does
+            step -= (point + step).mean(axis=0)
+        promise = float(np.sum(pull * step))
+        change, length = (step @ table).T, 1.0
+        for _ in range(STEP_HALVINGS):
+            moved = point + length * step
+            loss = shares @ family.loss(scores + length * change, target)
+            after = float(loss + 0.5 * np.sum(decay * moved**2))
+            if after <= objective - 1e-4 * length * promise:
+                break
+            length *= 0.5
+        else:
+            break  # rounding: nothing left to gain
+        point, scores, objective = moved, scores + length * change, after
+        if promise < REFIT_TOLERANCE or family.is_quadratic:
+            break
+    theta = point[:, :-1].reshape(target.shape[1], chosen.size, design.width)
+    return theta.transpose(1, 2, 0).copy(), point[:, -1].copy()
+
+
+def _newton_step(table: Array, bend: Array, decay: Array, pull: Array) -> Array:
+    scaled = table * np.sqrt(bend)
+    hessian = scaled @ scaled.T
+    hessian[np.diag_indices_from(hessian)] += decay + 1e-12 * np.trace(hessian) / len(hessian)
+    return np.asarray(cho_solve(cho_factor(hessian, overwrite_a=True, check_finite=False), pull))

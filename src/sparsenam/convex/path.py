@@ -34,7 +34,9 @@ from sparsenam.errors import CertificateError, InputError, describe
 from sparsenam.penalties import GroupLasso, Penalty, WeightedLasso
 
 TOLERANCE = 1e-4  # duality gap of a solution, relative to the loss of the empty model
-WARM_STARTS = 6  # on the way from alpha_max to a given alpha; twelve keep the same columns and take longer
+WARM_STARTS = (
+    12  # from alpha_max to a given alpha; with six, three classes at alpha 1e-4 got no certificate (test_shapes.py)
+)
 SMALL_DESIGN = 512  # so few columns are all put into the Gram at once
 SMALL_AT_KNOTS = 2500  # the same where sums are taken at knots, which costs less than reading the rows for gradients
 SOLVER_ROUNDS = 60
@@ -63,19 +65,11 @@ def convex_path(
 ) -> Iterator[ConvexPoint]:
     """Walk down the path and yield the solutions of all batches at each alpha.
 
-    Parameters
-    ----------
-    penalty
-        By default `GroupLasso`.
-    alphas
-        A falling grid; by default ``n_alphas`` values from alpha_max down to ``ratio`` times it.
-    tol
-        Largest duality gap allowed, relative to the null loss.
-    gram
-        A cache to share with ``SmoothJudge`` (squared loss only).
+    The penalty is by default `GroupLasso`, ``alphas`` a falling grid of ``n_alphas`` values from alpha_max down to
+    ``ratio`` times it. ``tol`` is the largest duality gap allowed, relative to the null loss, ``gram`` a cache to share
+    with ``SmoothJudge`` (squared loss only).
     """
     penalty = GroupLasso() if penalty is None else penalty
-    check_convex(penalty)
     solver, norms = _null_solver(problem, penalty, gram)
     if alphas is None:
         top = _alpha_max(problem, solver, penalty, norms)
@@ -115,9 +109,7 @@ def long_path(design: GroupedDesign, penalty: Penalty, n_alphas: int) -> tuple[i
 
 def alpha_max(problem: ConvexProblem, penalty: Penalty | None = None, gram: GramCache | None = None) -> float:
     """Return the smallest alpha at which batch 0 has no penalised group; ``gram`` is a cache of that batch alone."""
-    penalty = GroupLasso() if penalty is None else penalty
-    check_convex(penalty)
-    alone = problem.first()
+    penalty, alone = GroupLasso() if penalty is None else penalty, problem.first()
     solver, norms = _null_solver(alone, penalty, gram)
     return _alpha_max(alone, solver, penalty, norms)
 
@@ -187,6 +179,7 @@ def _null_solver(
     problem: ConvexProblem, penalty: Penalty, gram: GramCache | None
 ) -> tuple[PathSolver | SortedSolver, Array]:
     """Return a solver at the model without penalised groups, and its gradient norms (batches, groups)."""
+    check_convex(penalty)
     design = problem.design
     if isinstance(penalty, SortedPenalty):
         solver = SortedSolver(problem, penalty)

@@ -49,15 +49,10 @@ def check_convex(penalty: Penalty) -> None:
 class ConvexProblem:
     """min over θ, β of Σᵢ wᵢ loss(yᵢ, β + Σⱼ Qⱼ,ᵢ θⱼ) + penalty(‖θ₁‖, …, ‖θₚ‖), one for each batch.
 
-    Attributes
-    ----------
-    target
-        Shape (outputs, rows).
-    weights
-        Shape (batches, rows), each row adding up to 1. Batch 0 is the fit proper, the others leave rows out.
-    alpha_scales
-        Shape (batches,): a batch is solved at so many times alpha. Noise in a gradient falls like one over the root of
-        the rows, so that a fold is as cautious as the fit on all rows at √(n/n_fold) times its alpha.
+    ``target`` has shape (outputs, rows). ``weights`` (batches, rows) add up to 1 in each batch; batch 0 is the fit
+    proper, the others leave rows out. A batch is solved at ``alpha_scales`` (batches,) times alpha: noise in a gradient
+    falls like one over the root of the rows, so that a fold is as cautious as the fit on all rows at √(n/n_fold) times
+    its alpha.
     """
 
     design: GroupedDesign
@@ -174,43 +169,25 @@ def softmax_inverse(shares: Array, weights: Array, floor: float = 1e-14) -> Arra
 def convex_problem(
     design: GroupedDesign, target: Array, family: Family, batch_weights: Array, alpha_scales: Array | None = None
 ) -> ConvexProblem:
-    """Check shapes, normalise the weights and lay the target out by output.
+    """Return the problem with weights that add up to 1 and the target laid out by output.
 
     ``target`` has shape (rows, outputs), ``batch_weights`` (batches, rows); every batch has the same alpha unless
     ``alpha_scales`` (batches,) are given.
     """
     weights = np.atleast_2d(np.asarray(batch_weights, dtype=np.float64))
-    if target.ndim != 2 or target.shape[0] != design.n_rows or weights.shape[1] != design.n_rows:
-        expected = f"a target (rows, outputs) and weights (batches, rows) with {design.n_rows} rows"
-        got = f"shapes {target.shape} and {weights.shape}"
-        raise InputError(describe("convex problem", expected, got, "give one value for each row"))
-    totals = weights.sum(axis=1, keepdims=True)
-    if np.any(weights < 0) or not np.all(np.isfinite(weights)) or np.any(totals <= 0):
-        expected = "finite weights, none negative, not all zero in any batch"
-        raise InputError(describe("convex problem", expected, "other weights", "correct the weights"))
     by_output = np.ascontiguousarray(np.asarray(target, dtype=np.float64).T)
     scales = np.ones(len(weights)) if alpha_scales is None else alpha_scales
-    return ConvexProblem(design, by_output, family, weights / totals, scales)
+    return ConvexProblem(design, by_output, family, weights / weights.sum(axis=1, keepdims=True), scales)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ConvexPoint:
     """The solutions of all batches at one alpha, stored for the active groups only.
 
-    Attributes
-    ----------
-    active
-        Groups that are active in some batch, ascending, shape (active,).
-    values
-        Their θ in the solver's coordinates, shape (batches, active, m, outputs).
-    intercepts
-        Shape (batches, outputs).
-    supports
-        The active groups of each batch.
-    gaps
-        Duality gap of each batch relative to its null loss, shape (batches,).
-    gradient_norms
-        Batch 0's ‖gradientⱼ‖ / wⱼ, shape (groups,): divided by alpha, how far on the way to entering.
+    ``active`` (active,) are the groups that are active in some batch, ascending, ``supports`` those of each batch.
+    ``values`` are their θ in the solver's coordinates, shape (batches, active, m, outputs), with ``intercepts``
+    (batches, outputs). ``gaps`` (batches,) are duality gaps relative to the null loss. ``gradient_norms`` (groups,) are
+    batch 0's ‖gradientⱼ‖ / wⱼ: divided by alpha, how far on the way to entering.
     """
 
     alpha: float
@@ -232,7 +209,8 @@ class ConvexPoint:
 
     def scores(self, design: GroupedDesign, batch: int = 0) -> Array:
         """Return β + Qθ of one batch, shape (rows, outputs)."""
-        return design.scores(self.active, self.values[batch], self.intercepts[batch])
+        flat = self.values[batch].reshape(-1, self.values.shape[-1])
+        return self.intercepts[batch] + design.combined(self.active, flat.T).T.astype(np.float64)
 
 
 def group_lengths(theta: Array) -> Array:
@@ -254,14 +232,8 @@ def lasso_duals(dual: Callable[[Array], Array], norms: Array, lengths: Array, th
     no scaling; by convexity the bound falls by at most ‖gⱼ‖‖θⱼ - θⱼ*‖, taken as 2‖gⱼ‖(‖θⱼ‖ + ‖gⱼ‖): enough to know when
     to stop, and no proof unless gⱼ = 0, which `certify` sees to.
 
-    Parameters
-    ----------
-    dual
-        Returns the loss's part of the dual at s r for s of shape (batches,).
-    norms, lengths
-        ‖gⱼ‖ of the gradients and ‖θⱼ‖, shape (batches, groups).
-    thresholds, ridge
-        a of shape (batches, groups), infinite for a group that must stay out, and b ≥ 0.
+    ``dual`` returns the loss's part of the dual at s r for s of shape (batches,). ``norms`` ‖gⱼ‖, ``lengths`` ‖θⱼ‖ and
+    ``thresholds`` a have shape (batches, groups); a is infinite for a group that must stay out.
     """
     bound = np.isfinite(thresholds[0]) & (thresholds[0] > 0)
     worst = np.max(norms[:, bound] / thresholds[:, bound], axis=1, initial=0.0)
@@ -345,18 +317,10 @@ def certify(
 ) -> Certificate:
     """Recompute primal, dual, gap and optimality conditions in double precision; raise unless they hold.
 
-    Parameters
-    ----------
-    problem
-        Of one batch.
-    theta, intercept
-        The solution in the solver's coordinates, shapes (groups, m, outputs) and (outputs,).
-
-    Raises
-    ------
-    CertificateError
-        When the relative gap exceeds ``tol``, a dropped group's gradient is too large to stay out, or no dual point was
-        found at which the gradients of all unpenalised groups vanish: the gap would prove nothing.
+    The problem is of one batch; ``theta`` (groups, m, outputs) and ``intercept`` (outputs,) are the solution in the
+    solver's coordinates. `CertificateError` is raised when the relative gap exceeds ``tol``, a dropped group's gradient
+    is too large to stay out, or no dual point was found at which the gradients of all unpenalised groups vanish: the
+    gap would prove nothing.
     """
     check_convex(penalty)
     design = problem.design

@@ -17,18 +17,10 @@ ROOT_TOLERANCE = 1e-6  # of the last step: Newton's next error is about its squa
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RowModel:
-    """½ Σᵢ cᵢᵀHᵢcᵢ - Σᵢ rᵢᵀcᵢ for changes c of the scores, shape (batches, outputs, rows).
+    """½ Σᵢ cᵢᵀHᵢcᵢ - Σᵢ rᵢᵀcᵢ for changes c of the scores, shape (batches, outputs, rows), as all that follow.
 
-    Attributes
-    ----------
-    residuals
-        r, minus the weighted gradient of the loss, shape (batches, outputs, rows).
-    bends
-        Hᵢ = diag(bends), or with ``shares`` p, bends being wp, Hᵢ = w(diag(p) - ppᵀ); shape as ``residuals``.
-    bounds
-        A diagonal that dominates Hᵢ, shape as ``residuals``.
-    shares
-        p of softmax, shape as ``residuals``; None where outputs are apart.
+    ``residuals`` r are minus the weighted gradient of the loss. Hᵢ = diag(``bends``), or with ``shares`` p of softmax,
+    bends being wp, Hᵢ = w(diag(p) - ppᵀ). ``bounds`` is a diagonal that dominates Hᵢ.
     """
 
     residuals: Floats
@@ -59,20 +51,9 @@ def descend_on_rows(
     Sweeps visit the groups that are not zero and those that their gradient lets in, until no step gains about
     ``tol``. A visit costs two products with the group's columns, whatever the number of other groups.
 
-    Parameters
-    ----------
-    constant_inverse
-        The inverse of Σᵢ Hᵢ, shape (batches, outputs, outputs).
-    columns
-        Q of k groups of m, shape (k·m, rows).
-    theta
-        θ₀, shape (batches, outputs, k, m); changed in place.
-    thresholds, ridge
-        a of shape (batches, k), infinite for a group that must stay out, and b ≥ 0.
-
-    Returns
-    -------
-    β, shape (batches, outputs).
+    ``constant_inverse`` (batches, outputs, outputs) is the inverse of Σᵢ Hᵢ, ``columns`` (k·m, rows) is Q of k groups,
+    ``theta`` (batches, outputs, k, m) is θ₀ and changed in place; ``thresholds`` a (batches, k) are infinite for groups
+    that must stay out. Returns β, shape (batches, outputs).
     """
     blocks = columns.reshape(*theta.shape[2:], -1)
     metric, solvers = _metric(model.bounds, blocks, thresholds, ridge)
@@ -132,16 +113,8 @@ def shrunk(point: Array, metric: Array, threshold: Array, ridge: float, guess: A
 
     It is 0 where ‖hv‖ ≤ a. Elsewhere θₒ = hₒvₒ t/((hₒ + b)t + a) with t = ‖θ‖, the root of
     1/√(Σₒ ‖hₒvₒ‖²/((hₒ + b)t + a)²) = 1. The left side is concave and rises, so that Newton's steps, whatever
-    their start, come from below after the first.
-
-    Parameters
-    ----------
-    point, metric
-        v, shape (batches, outputs, m), and h > 0, shape (batches, outputs).
-    threshold
-        a, shape (batches,).
-    guess
-        A point whose length is perhaps near that of θ, shape as ``point``.
+    their start, come from below after the first. ``point`` is v and ``guess`` a point whose length is perhaps near that
+    of θ, shape (batches, outputs, m); ``metric`` is h > 0 (batches, outputs), ``threshold`` a (batches,).
     """
     squares = metric**2 * np.einsum("fom,fom->fo", point, point)
     stretched = metric + ridge

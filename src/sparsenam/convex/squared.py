@@ -53,20 +53,10 @@ def descend(
     zero are visited, until they converge; then all again. A group without a threshold has no shrinkage to help
     along its flat directions, so its m equations are solved.
 
-    Parameters
-    ----------
-    hessian
-        H, shape (batches, ≥ k·m, ≥ k·m) when all outputs share it, (batches, outputs, k·m, k·m) otherwise.
-    inverse
-        One over the largest eigenvalue of each diagonal block, shape (k, batches).
-    theta
-        Current point, shape (batches, outputs, k, m); changed in place.
-    pull
-        q - Hθ, shape (batches, outputs, k·m); kept up to date in place.
-    groups
-        Indices, from 0 to k - 1, of the groups that may move.
-    thresholds, ridge
-        a of shape (batches, k), infinite for a group that must stay out, and b ≥ 0.
+    ``hessian`` H has shape (batches, ≥ k·m, ≥ k·m) when all outputs share it, (batches, outputs, k·m, k·m) otherwise;
+    ``inverse`` (k, batches) is one over the largest eigenvalue of each diagonal block. ``theta`` (batches, outputs, k,
+    m) is the current point and ``pull`` (batches, outputs, k·m) is q - Hθ; both change in place. ``groups`` are the
+    indices of those that may move; ``thresholds`` a (batches, k) are infinite for groups that must stay out.
     """
     pulls = pull.reshape(theta.shape)
     bars, decay = thresholds.T * inverse, 1.0 / (1.0 + ridge * inverse)
@@ -135,20 +125,10 @@ class GramCache:
     two passes, not K. Where the rows left out of all batches are those of batch 0, each once, their sums add up to
     batch 0 and one pass is enough.
 
-    Attributes
-    ----------
-    groups
-        The groups cached, in order of arrival; ``index`` is its inverse, -1 for the others.
-    hessian
-        Shape (batches, room, room); the first ``len(groups)·m`` rows and columns are filled.
-    means
-        QᵀW1, shape (batches, k·m).
-    linear
-        QᵀW(y - ȳ), shape (batches, outputs, k·m).
-    inverse
-        One over the top eigenvalue of each diagonal block, shape (k, batches).
-    centred
-        y - ȳ with ȳ the weighted means ``target_means`` (batches, outputs), shape (batches, outputs, rows).
+    ``groups`` are the k groups cached, in order of arrival; ``index`` is its inverse, -1 for the others. Of ``hessian``
+    (batches, room, room) the first k·m rows and columns are filled. ``means`` QᵀW1 has shape (batches, k·m), ``linear``
+    QᵀW(y - ȳ) (batches, outputs, k·m), ``inverse`` (k, batches) is one over the top eigenvalue of each diagonal block.
+    ``centred`` is y - ȳ (batches, outputs, rows) with ȳ the weighted means ``target_means`` (batches, outputs).
     """
 
     def __init__(self, design: GroupedDesign, target: Array, weights: Array) -> None:

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from sparsenam.codec import to_plain
-from sparsenam.findings import Finding, FindingTable
 from sparsenam.selection.alternatives import JudgedSet, SearchResult, Units
 from sparsenam.tables.text import listed
-from sparsenam.text import count_text, number_text
+from sparsenam.text import Finding, FindingTable, Found, count_text, number_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +35,7 @@ class OtherModel:
 
 
 @dataclass(frozen=True, slots=True)
-class Alternatives:
+class Alternatives(Found):
     """Sets of columns that predict about as well as those that the model keeps, the smallest first.
 
     ``needed`` are the columns of the model that every good model found has, ``spare`` those that can be dropped
@@ -74,13 +71,6 @@ class Alternatives:
             sentence = f"the model keeps no column; {count_text(count, 'other model')} may be as good."
         tables = [*self._models_table(), *self._exchange_table()]
         return Finding("Other models as good", sentence, tuple(tables), tuple(self._notes()))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the result as plain data for JSON."""
-        return to_plain(self)
-
-    def __str__(self) -> str:
-        return str(self.finding())
 
     def _notes(self) -> list[str]:
         if self.tolerance is None:

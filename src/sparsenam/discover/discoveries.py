@@ -9,11 +9,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsenam.codec import Share, to_plain, unpack
+from sparsenam.codec import Share, unpack
 from sparsenam.errors import InputError, RefusalError, describe, require
-from sparsenam.findings import FINDINGS_SHOWN, Finding, FindingTable
 from sparsenam.selection.discovery import FEWEST_DISCOVERY_ROWS, ColumnTests, Test, fewest
-from sparsenam.text import count_text
+from sparsenam.text import FINDINGS_SHOWN, Finding, FindingTable, Found, count_text
 
 HOW = {
     "knockoffs": "every column is compared with a copy that has no share in the target",
@@ -22,7 +21,7 @@ HOW = {
 
 
 @dataclass(frozen=True, slots=True)
-class Discoveries:
+class Discoveries(Found):
     """The columns that a test keeps, of which at most a share q, on average over tables, has no effect.
 
     Attributes
@@ -114,14 +113,6 @@ class Discoveries:
         drawn = "" if self.construction is None else f" (drawn by a {self.construction} model of the columns)"
         how = f"The test: {HOW[self.method]}{drawn}."
         return Finding("False discoveries", self.sentence(), tables, (how, *self.notes()))
-
-    def __str__(self) -> str:
-        """Return the finding as text."""
-        return str(self.finding())
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the discoveries as plain data for JSON."""
-        return to_plain(self)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:

@@ -9,12 +9,11 @@ from typing import Annotated, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsenam.codec import Bounds, Positive, Share, Size, to_plain, unpack
+from sparsenam.codec import Bounds, Positive, Share, Size, unpack
 from sparsenam.errors import InputError, RefusalError, check_number, describe
-from sparsenam.findings import FINDINGS_SHOWN, Finding, FindingTable
 from sparsenam.selection.stability import low_columns_bound, low_columns_bound_if_unimodal, replacing_columns
 from sparsenam.tables.text import listed
-from sparsenam.text import NOTHING, count_text, number_text, share_text
+from sparsenam.text import FINDINGS_SHOWN, NOTHING, Finding, FindingTable, Found, count_text, number_text, share_text
 
 THRESHOLD = 0.9  # share of the half-samples from which a column is called stable
 THRESHOLDS = (1.0, 0.9, 0.75, 0.6)  # shown with their bounds
@@ -38,7 +37,7 @@ class Replacement:
 
 
 @dataclass(frozen=True, slots=True)
-class Stability:
+class Stability(Found):
     """How often half of the rows would choose the same columns.
 
     ``frequencies`` are, for each column that could be dropped, the shares of 2 · ``n_pairs`` half-samples that keep it
@@ -123,10 +122,6 @@ class Stability:
         tables = [self._columns_table(), self._thresholds_table()]
         return Finding("Stability of the choice", sentence, tuple([*tables, *self._replacements_table()]), tuple(notes))
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the result as plain data for JSON."""
-        return to_plain(self)
-
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """Return the result that ``to_dict`` wrote; raise `InputError` for what it cannot have written."""
@@ -135,9 +130,6 @@ class Stability:
         except RefusalError as error:
             got, remedy = str(error), "measure it again"
             raise InputError(describe("stability", "what to_dict() returns", got, remedy)) from error
-
-    def __str__(self) -> str:
-        return str(self.finding())
 
     def _ranked(self) -> list[tuple[str, float]]:
         return sorted(self.frequencies.items(), key=lambda item: (-item[1], item[0]))

@@ -1,15 +1,21 @@
-"""Attributes of fitted estimators, each read from the one value that a fit is."""
+"""What fitted estimators and selectors are made of: attributes read from the fit, and the kept columns of a table."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Generic, Self, TypeVar, overload
+from typing import Any, Generic, Self, TypeVar, overload
 
+import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.feature_selection import SelectorMixin
+from sklearn.utils._set_output import (
+    _get_output_config,  # pyright: ignore[reportPrivateUsage]
+)
+from sklearn.utils.validation import validate_data
 
-from sparsenam.fit import ClassResponse, Fit, SurvivalResponse
-from sparsenam.fit.response import Classes
+from sparsenam.fit import Fit
 from sparsenam.training import History
 
 Found = TypeVar("Found")
@@ -70,13 +76,36 @@ def names_in(fit: Fit) -> NDArray[np.object_]:
     return np.array(fit.encoder.names, dtype=object)
 
 
-def classes_in(fit: Fit) -> Classes:
-    """Return the classes, sorted."""
-    assert isinstance(fit.response, ClassResponse)
-    return fit.response.classes
+def kept_table(selector: SelectorMixin, X: Any, transform: Callable[[Any], Any]) -> Any:
+    """Return the kept columns of any table that ``fit`` reads; ``transform`` is scikit-learn's own.
+
+    scikit-learn selects from tables of pandas itself; all others it turns into one array first, which is of objects as
+    soon as one column is text.
+    """
+    selected = _selected_table(selector, X)
+    if selected is not None:
+        return selected
+    try:
+        return transform(X)
+    except TypeError:  # NumPy finds no dtype for dates and numbers
+        if not hasattr(X, "astype"):
+            raise
+        return transform(X.astype(object))
 
 
-def survival_in(fit: Fit) -> SurvivalResponse:
-    """Return the baseline hazard and the likelihood of a model of censored times."""
-    assert isinstance(fit.response, SurvivalResponse)
-    return fit.response
+def _selected_table(selector: SelectorMixin, X: Any) -> Any:
+    """Return the kept columns in the asked-for library, or None where scikit-learn does it as well."""
+    wanted = _get_output_config("transform", selector)["dense"]
+    table: Any = nw.from_native(X, eager_only=True, pass_through=True)
+    if wanted == "default" or not isinstance(table, nw.DataFrame) or table.implementation.is_pandas_like():
+        return None
+    mask = selector.get_support()
+    if not mask.any():
+        return None  # scikit-learn warns
+    assert isinstance(selector, BaseEstimator)
+    validate_data(selector, X, reset=False, skip_check_array=True)  # names and number of columns
+    kept: Any = table.select([table.columns[index] for index in np.flatnonzero(mask)])
+    try:
+        return kept.to_pandas() if wanted == "pandas" else kept.to_polars()
+    except ModuleNotFoundError:  # polars writes pandas through pyarrow
+        return None

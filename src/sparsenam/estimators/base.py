@@ -12,14 +12,15 @@ from typing import Any, Literal, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import _check_sample_weight  # pyright: ignore[reportPrivateUsage]
 
-from sparsenam.context import Clock, Context, Progress, ProgressBar, ResumeFile, Streams
+from sparsenam.context import Clock, Context, ProgressBar, ResumeFile, Streams
 from sparsenam.convex.path import TOLERANCE
 from sparsenam.errors import LARGEST_VALUE, LEAST_DIVISOR, ChoiceWarning, InputError, check_number, describe
 from sparsenam.estimators.fitted import FittedModel
 from sparsenam.families import Family
+from sparsenam.fit import Fit
 from sparsenam.fitting.pairs import Heredity, Pairs
 from sparsenam.fitting.plan import FitInput, Plan, plan_of
 from sparsenam.fitting.settings import DEFAULT_FOLDS, Alpha, WeightMeaning
@@ -84,6 +85,9 @@ class AdditiveEstimator(FittedModel, ABC):
     def _fit_in(self, surroundings: Surroundings, X: ArrayLike, y: ArrayLike, **fit_params: Any) -> Self:
         """Fit as ``fit`` does, with the caller's own progress display and resume file."""
 
+    def _refit(self, X: ArrayLike, y: ArrayLike, **given: ArrayLike) -> Fit:
+        return clone(self).fit(X, y, **given).fit_
+
     def _plan(self, family: Family | None) -> Plan:
         """Check the parameters and return the plan that they ask for; without a family, Cox's model."""
         return plan_of(type(self).__name__, self.get_params(deep=False), family)
@@ -144,7 +148,7 @@ class RandomFeatureParameters(AdditiveEstimator):
 class Surroundings:
     """Where a fit reports progress and what it resumes from, where the caller gives them."""
 
-    progress: Progress | None = None
+    progress: ProgressBar | None = None
     resume: ResumeFile | None = None
 
     def context(self, parameters: Mapping[str, Any]) -> Context:
@@ -161,7 +165,7 @@ class Surroundings:
         progress = self.shown(parameters)
         return Context(Streams.from_random_state(random_state), Clock(max_seconds), progress, resume)
 
-    def shown(self, parameters: Mapping[str, Any]) -> Progress:
+    def shown(self, parameters: Mapping[str, Any]) -> ProgressBar:
         """Return where progress is reported."""
         return self.progress or ProgressBar(parameters.get("verbose"))
 
@@ -174,7 +178,7 @@ def fit_with(
     X: ArrayLike,
     y: ArrayLike,
     *,
-    progress: Progress | None = None,
+    progress: ProgressBar | None = None,
     resume: ResumeFile | None = None,
     **fit_params: Any,
 ) -> Estimator:

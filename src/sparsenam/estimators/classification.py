@@ -15,7 +15,7 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import check_array, check_consistent_length, column_or_1d
 
 from sparsenam.errors import InputError, LongFitWarning, describe, rows_named_by
-from sparsenam.estimators.attributes import FromFit, classes_in, lacking_attribute
+from sparsenam.estimators.attributes import FromFit, lacking_attribute
 from sparsenam.estimators.base import (
     AdditiveEstimator,
     RandomFeatureParameters,
@@ -35,7 +35,7 @@ from sparsenam.estimators.rows import (
 )
 from sparsenam.explain import Explanation, against_class
 from sparsenam.families import Binomial, Family, Multilabel, Multinomial, as_family
-from sparsenam.fit import ClassResponse
+from sparsenam.fit import ClassResponse, Fit
 from sparsenam.fit.response import Classes, class_weights
 from sparsenam.fitting.all_rows import LargeTable
 from sparsenam.fitting.plan import FitInput
@@ -71,10 +71,16 @@ def _rounded(value: float, units: Sequence[tuple[float, str]]) -> str:
     return f"{float(f'{value / size:.2g}'):g} {name}"
 
 
+def _classes_in(fit: Fit) -> Classes:
+    """Return the classes, sorted."""
+    assert isinstance(fit.response, ClassResponse)
+    return fit.response.classes
+
+
 class AdditiveClassifier(ClassifierMixin, AdditiveEstimator):
     """Fit and predict for two classes, several classes, or several yes/no labels at once."""
 
-    classes_ = FromFit(classes_in)
+    classes_ = FromFit(_classes_in)
 
     if not TYPE_CHECKING:
 
@@ -122,7 +128,7 @@ class AdditiveClassifier(ClassifierMixin, AdditiveEstimator):
             by_class = np.array([factors[target.argmax(axis=1) == code][0] for code in range(classes.size)])
             table = LargeTable(given.blocks, ClassTarget(classes, by_class, family.response == "binary"))
         rows = FitInput(encoder, sample, name_of(y, encoder.names), groups, stratum, table)
-        return self._fit_by(plan, rows, lambda *_: ClassResponse(classes), surroundings)
+        return self._fit_by(plan, rows, ClassResponse(classes), surroundings)
 
     def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
         """Return the linear predictor: log odds of the second class, shape (rows,), or (rows, outputs)."""

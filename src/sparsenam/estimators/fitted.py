@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,8 +21,7 @@ from sparsenam.discover.alternatives import Alternatives
 from sparsenam.discover.questions import find_alternatives, measure_stability, question_of
 from sparsenam.discover.stability import Stability
 from sparsenam.errors import InputError, check_whole, describe
-from sparsenam.estimators.attributes import FromFit, known_history, names_in
-from sparsenam.estimators.selecting import kept_table
+from sparsenam.estimators.attributes import FromFit, kept_table, known_history, names_in
 from sparsenam.explain import Explanation, LocalExplanation, explain, explain_rows
 from sparsenam.export import ModelFileError, save_fit
 from sparsenam.export.exporting import write_export
@@ -66,8 +66,8 @@ class FittedModel(SelectorMixin, BaseEstimator):
     edits_ = FromFit(lambda fit: fit.edits)
     history_ = FromFit(known_history)
     stationarity_ = FromFit(lambda fit: fit.stationarity)
-    n_features_in_ = FromFit(lambda fit: len(fit.encoder.columns))
-    feature_names_in_ = FromFit(names_in)
+    n_features_in_ = FromFit(lambda fit: len(fit.encoder.columns))  # pyright: ignore[reportAssignmentType]
+    feature_names_in_ = FromFit(names_in)  # pyright: ignore[reportAssignmentType]
 
     def effects(self, X: ArrayLike) -> NDArray[np.float64]:
         """Return each column's centred share of the linear predictor, 0 for dropped columns.
@@ -189,11 +189,7 @@ class FittedModel(SelectorMixin, BaseEstimator):
             whatever the model; with ``cv`` the probability is at least 1 - 2 (1 - level) in theory, and about the level
             in practice.
         """
-
-        def refit(rows: ArrayLike, target: ArrayLike, **given: ArrayLike) -> Fit:
-            return clone(self).fit(rows, target, **given).fit_
-
-        return self._with(calibrate(self._fitted(), X, y, refit, sample_weight, exposure, groups, cv))
+        return self._with(calibrate(self._fitted(), X, y, self._refit, sample_weight, exposure, groups, cv))
 
     def edit(
         self,
@@ -329,10 +325,9 @@ class FittedModel(SelectorMixin, BaseEstimator):
             Groups of rows that depend on each other, such as those of one patient: no half tears one apart.
         """
         check_whole("n_pairs", n_pairs)
-        fit = self._fitted()
-        question = question_of(fit, "stability", X, y, sample_weight, exposure, groups)
-        found = measure_stability(fit, question, n_pairs)
-        self.fit_ = replace(fit, stability=found)
+        question = question_of(self._asked(), "stability", X, y, sample_weight, exposure, groups)
+        found = measure_stability(self._asked(), question, n_pairs)
+        self.fit_ = replace(self.fit_, stability=found)
         return found
 
     def alternatives(
@@ -365,9 +360,8 @@ class FittedModel(SelectorMixin, BaseEstimator):
             As for ``fit``.
         """
         check_whole("most", most)
-        fit = self._fitted()
-        question = question_of(fit, "alternatives", X, y, sample_weight, exposure, groups)
-        return find_alternatives(fit, question, tolerance, most)
+        question = question_of(self._asked(), "alternatives", X, y, sample_weight, exposure, groups)
+        return find_alternatives(self._asked(), question, tolerance, most)
 
     def audit(
         self,
@@ -402,8 +396,8 @@ class FittedModel(SelectorMixin, BaseEstimator):
         verbose : bool, optional
             Progress bar for audits of more than two seconds; by default only on a terminal.
         """
-        given = {"sample_weight": sample_weight, "exposure": exposure, "verbose": verbose}
-        return audit(self._fitted(), X, y, groups, **given)
+        fit = self._fitted()
+        return audit(fit, X, y, groups, sample_weight=sample_weight, exposure=exposure, verbose=verbose)
 
     def portable(self) -> PortableModel:
         """Return the model as plain data, from which every export is written; `to_json` makes strict JSON of it."""
@@ -462,12 +456,12 @@ class FittedModel(SelectorMixin, BaseEstimator):
         """What notebooks show: scikit-learn's view of the settings, and below it what a fitted model kept."""
         from sparsenam.explain.report.notebook import at_a_glance  # a page, which few who predict ever show
 
-        drawn: Callable[[], str] = super()._repr_html_
+        drawn = cast("Callable[[], str]", super()._repr_html_)  # pyright: ignore
         return lambda: drawn() + (at_a_glance(self.explain()) if self.__sklearn_is_fitted__() else "")
 
     def _repr_mimebundle_(self, **kwargs: object) -> dict[str, str]:
         """Return what notebooks show, as text and as HTML."""
-        shown: dict[str, str] = super()._repr_mimebundle_(**kwargs)
+        shown = cast("dict[str, str]", super()._repr_mimebundle_(**kwargs))  # pyright: ignore
         if not self.__sklearn_is_fitted__():
             return shown
         from sparsenam.explain.report.notebook import at_a_glance, kept_in_words
@@ -488,6 +482,15 @@ class FittedModel(SelectorMixin, BaseEstimator):
         """Return the fit; raise scikit-learn's error where there is none."""
         check_is_fitted(self)
         return self.fit_
+
+    @abstractmethod
+    def _refit(self, X: ArrayLike, y: ArrayLike, **given: ArrayLike) -> Fit:
+        """Return the fit of other rows by the same parameters."""
+
+    def _asked(self) -> Fit:
+        """Return the fit with the parameters as they are now: time and seed may have been set since."""
+        fit = self._fitted()
+        return replace(fit, settings={**fit.settings, **self.get_params(deep=False)})
 
     def _with(self, fit: Fit) -> Self:
         """Return a copy with another fit."""

@@ -64,10 +64,9 @@ def compare(
         Printed, it is a summary; ``explanation.report(path, beside=[comparison])`` shows it in the report.
     """
     for model in (model_a, model_b):
-        given: object = model
-        if not isinstance(given, AdditiveEstimator):
+        if not isinstance(model, AdditiveEstimator):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise InputError(describe("compare", "fitted models of sparsenam", type(model).__name__, "give two models"))
-        check_is_fitted(given)
+        check_is_fitted(model)
     fits = (model_a.fit_, model_b.fit_)
     return comparing.compare(fits, X, y, groups, sample_weight=sample_weight, exposure=exposure)
 

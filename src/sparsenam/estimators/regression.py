@@ -107,7 +107,7 @@ class AdditiveRegressor(RegressorMixin, AdditiveEstimator):
         sample = plan.sample(encoder, terms, target.reshape(len(target), -1), weights, units)
         table = None if given.blocks is None else LargeTable(given.blocks, NumberTarget(check_target, family))
         rows = FitInput(encoder, sample, name_of(y, encoder.names), groups, None, table)
-        return self._fit_by(plan, rows, lambda *_: NumberResponse(target.ndim == 1), surroundings)
+        return self._fit_by(plan, rows, NumberResponse(target.ndim == 1), surroundings)
 
     def predict(self, X: ArrayLike, exposure: ArrayLike | None = None) -> NDArray[np.float64]:
         """Return the expected y, or its quantile, shape (rows,) or (rows, outputs) as y was at fit.
@@ -215,8 +215,8 @@ class SNAMRegressor(SNAMParameters, AdditiveRegressor):
     shapes : mapping, optional
         What is asked of the effects of columns, by name or position: "increasing", "decreasing", "convex", "concave",
         such as "increasing+concave" too; "linear", one slope that goes on beyond the data; "steps", constant between
-        jumps; "smooth", a curve in any case. They hold exactly, for every output. Any other curve that the data cannot
-        tell from a line is one. Only for the smooth fit; several classes share no direction.
+        jumps; "smooth", a curve, as without any shape. They hold exactly, for every output. Only for the smooth fit;
+        several classes share no direction.
     weights : {"relative", "counts"}, default "relative"
         What ``sample_weight`` says. "relative": how much a row matters beside the others, in any unit; the rows are as
         many as the table has. "counts": how many equal rows a row stands for; at a given alpha the fit is then that of
@@ -249,8 +249,12 @@ class SNAMRegressor(SNAMParameters, AdditiveRegressor):
 
     Attributes
     ----------
+    fit_ : Fit
+        All that is known of the fit, as one value; every attribute below is read from it.
     model_ : AdditiveModel
         The fitted, pruned model.
+    summary_ : TrainingSummary
+        The training data in brief, and the course of the fit.
     alpha_ : float
         The alpha used.
     intercept_ : float or ndarray of shape (outputs,)
@@ -258,7 +262,7 @@ class SNAMRegressor(SNAMParameters, AdditiveRegressor):
     norms_ : ndarray of shape (features_in,)
         Group norm of every column; 0 where dropped.
     n_parameters_ : int
-        Parameters of the kept sub-networks and the intercept.
+        Parameters of the kept curves or sub-networks, and the intercept.
     certificate_ : Certificate or None
         Duality gap of the convex choice, and how near each dropped column is to entering.
     cv_curve_ : CVCurve or None
@@ -275,6 +279,8 @@ class SNAMRegressor(SNAMParameters, AdditiveRegressor):
         be chance, ``fit`` says so in a `sparsenam.errors.ChoiceWarning`. None too where an `FDR` rule chose.
     fdr_ : Discoveries or None
         What an `FDR` rule found and how: the test and why, statistics, threshold, p-values.
+    bands_ : Bands or None
+        How uncertain each curve is, from which `effect_bands` reads; None where the model is no smooth fit.
     residuals_ : Residuals or None
         Errors of the rows, each left out in closed form, from which `predict_interval` reads; None where there is no
         closed form, until `calibrate` makes a copy that has them.

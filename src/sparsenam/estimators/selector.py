@@ -12,10 +12,10 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from sparsenam.errors import InputError, check_word, describe
+from sparsenam.estimators.attributes import kept_table
 from sparsenam.estimators.base import AdditiveEstimator, RandomState, require_target
 from sparsenam.estimators.classification import SNAMClassifier
 from sparsenam.estimators.regression import REGRESSION_FAMILIES, SNAMRegressor
-from sparsenam.estimators.selecting import kept_table
 from sparsenam.estimators.survival import SNAMSurvival
 from sparsenam.explain import Discoveries
 from sparsenam.selection import FDR

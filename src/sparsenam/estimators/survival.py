@@ -11,10 +11,10 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_consistent_length
 
 from sparsenam.errors import InputError, check_word, describe
-from sparsenam.estimators.attributes import FromFit, survival_in
+from sparsenam.estimators.attributes import FromFit
 from sparsenam.estimators.base import AdditiveEstimator, SNAMParameters, Surroundings, check_weights, require_target
 from sparsenam.estimators.rows import require_in_memory
-from sparsenam.fit import SurvivalResponse
+from sparsenam.fit import Fit, SurvivalResponse
 from sparsenam.fitting.cox import CoxProblem
 from sparsenam.fitting.plan import FitInput
 from sparsenam.fitting.problem import FitProblem
@@ -26,12 +26,18 @@ from sparsenam.tables import check_target_not_inside
 Curves = NDArray[np.object_] | NDArray[np.float64]
 
 
+def _survival_in(fit: Fit) -> SurvivalResponse:
+    """Return the baseline hazard and the likelihood of a model of censored times."""
+    assert isinstance(fit.response, SurvivalResponse)
+    return fit.response
+
+
 class AdditiveSurvival(AdditiveEstimator):
     """Fit and predict for censored times."""
 
-    baseline_ = FromFit(lambda fit: survival_in(fit).baseline)
-    event_times_ = FromFit(lambda fit: survival_in(fit).baseline.times)
-    log_likelihood_ = FromFit(lambda fit: survival_in(fit).log_likelihood)
+    baseline_ = FromFit(lambda fit: _survival_in(fit).baseline)
+    event_times_ = FromFit(lambda fit: _survival_in(fit).baseline.times)
+    log_likelihood_ = FromFit(lambda fit: _survival_in(fit).log_likelihood)
 
     def _fit_in(  # pyright: ignore[reportIncompatibleMethodOverride]
         self,

@@ -21,12 +21,13 @@ from sparsenam.fit.summary import (
     Density,
     against_average,
     is_split,
+    numbers,
     read_cells,
+    rows_of_numbers,
     summarize_data,
 )
 from sparsenam.model import AdditiveModel, keep_terms
 from sparsenam.penalties import as_penalty
-from sparsenam.plain import numbers, rows_of_numbers
 from sparsenam.tables import Term
 from sparsenam.tables.notes import far_values_note
 from sparsenam.text import count_text

@@ -11,10 +11,17 @@ from numpy.typing import NDArray
 from sparsenam.explain.explanation import Curve, EditRecord
 from sparsenam.families import Family
 from sparsenam.fit.editing import points_of
-from sparsenam.fit.summary import ColumnSummary, DataSummary, Density, against_average, kept_columns
+from sparsenam.fit.summary import (
+    ColumnSummary,
+    DataSummary,
+    Density,
+    against_average,
+    kept_columns,
+    numbers,
+    rows_of_numbers,
+)
 from sparsenam.model import AdditiveModel
 from sparsenam.model.editing import Edit, TermCurve, column_curves, column_effect, terms_of
-from sparsenam.plain import numbers, rows_of_numbers
 from sparsenam.tables import TableEncoder
 
 Matrix = NDArray[np.float64]

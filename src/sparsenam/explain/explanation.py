@@ -16,17 +16,16 @@ from typing import (
     cast,
 )
 
-from sparsenam.codec import MaybeNaN, to_plain, unpack
+from sparsenam.codec import MaybeNaN, Numbers, to_plain, unpack
 from sparsenam.errors import InputError, RefusalError, describe, nearest
 from sparsenam.explain.pairs import Pair
-from sparsenam.findings import Found
 from sparsenam.fit.summary import Density
 from sparsenam.model.editing import EditKind
-from sparsenam.plain import Numbers
 from sparsenam.tables.text import date_key
 from sparsenam.text import (
     MINUS,
     FeatureKind,
+    Found,
     Task,
     count_text,
     number_text,

@@ -10,11 +10,10 @@ from typing import Any, Self, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsenam.codec import to_plain
+from sparsenam.codec import Numbers, to_plain
 from sparsenam.explain.explanation import SCHEMA, DataFrame, as_frame, read_explanation
 from sparsenam.fit import Fit
-from sparsenam.fit.summary import against_average, interactions_of, read_cells
-from sparsenam.plain import Numbers, numbers
+from sparsenam.fit.summary import against_average, interactions_of, numbers, read_cells
 from sparsenam.tables.cells import Cells
 from sparsenam.tables.columns import Column, as_numbers, levels_of
 from sparsenam.tables.text import date_key

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sparsenam.codec import MaybeNaN
-from sparsenam.plain import Numbers
+from sparsenam.codec import MaybeNaN, Numbers
 from sparsenam.text import MISSING, FeatureKind, date_text, pair_text
 
 

@@ -8,12 +8,12 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from sparsenam.codec import Numbers
 from sparsenam.errors import InputError, describe, nearest
 from sparsenam.explain.edits import importance_of
 from sparsenam.explain.explanation import Curve, Explanation, Feature
 from sparsenam.explain.pairs import Pair
 from sparsenam.fit.editing import within_bins
-from sparsenam.plain import Numbers
 
 Matrix = NDArray[np.float64]
 

@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.ndimage import binary_closing
 
+from sparsenam.codec import Numbers
 from sparsenam.errors import InputError, describe
 from sparsenam.explain.drawing import Axis, axis_over
 from sparsenam.explain.explanation import POINTWISE, Curve, Explanation, Feature, Level
 from sparsenam.fit.summary import Density
-from sparsenam.plain import Numbers
 from sparsenam.text import MISSING, count_text
 
 Matrix = NDArray[np.float64]

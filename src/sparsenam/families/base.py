@@ -105,8 +105,8 @@ class Family(Protocol):
         ...
 
     def gradient(self, scores: Array, target: Array) -> Array:
-        """Return ∂loss/∂scores, shape (rows, outputs)."""
-        ...
+        """Return ∂loss/∂scores, shape (rows, outputs): mean - y, unless a family says otherwise."""
+        return self.mean(scores) - target
 
     def hessian_diagonal(self, scores: Array, target: Array) -> Array:
         """Return a diagonal bound on the Hessian of each row's loss, shape (rows, outputs)."""

@@ -23,12 +23,7 @@ class Binomial(Family):
     dispersion = "fixed"
 
     def loss(self, scores: Array, target: Array) -> Array:
-        """Return Σₖ log(1 + eˢ) - y s, shape (rows,)."""
         return (softplus(scores) - target * scores).sum(-1)
-
-    def gradient(self, scores: Array, target: Array) -> Array:
-        """Return σ(s) - y."""
-        return self.mean(scores) - target
 
     def hessian_diagonal(self, scores: Array, target: Array) -> Array:
         """Return σ(s)(1 - σ(s)): the Hessian itself."""
@@ -70,14 +65,9 @@ class Multinomial(Family):
     dispersion = "fixed"
 
     def loss(self, scores: Array, target: Array) -> Array:
-        """Return the cross-entropy, shape (rows,)."""
         xp = array_namespace(scores)
         top = xp.max(scores, axis=-1, keepdims=True)
         return xp.log(xp.exp(scores - top).sum(-1)) + top[..., 0] - (target * scores).sum(-1)
-
-    def gradient(self, scores: Array, target: Array) -> Array:
-        """Return softmax(s) - y."""
-        return self.mean(scores) - target
 
     def hessian_diagonal(self, scores: Array, target: Array) -> Array:
         """Return the same bound on diag(p) - ppᵀ for every class, so that one weighted Gram serves all of them.

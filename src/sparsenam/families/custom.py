@@ -97,11 +97,9 @@ class CustomFamily(Family):
         )
 
     def loss(self, scores: Array, target: Array) -> Array:
-        """Return the custom loss summed over outputs, shape (rows,)."""
         return self.custom.loss(scores, target).sum(-1)
 
     def gradient(self, scores: Array, target: Array) -> Array:
-        """Return the custom gradient."""
         return self.custom.gradient(scores, target)
 
     def hessian_diagonal(self, scores: Array, target: Array) -> Array:

@@ -57,12 +57,7 @@ class Poisson(LogFamily):
     exposure_power = 1.0
 
     def loss(self, scores: Array, target: Array) -> Array:
-        """Return Σₖ eˢ - y s, shape (rows,)."""
         return (self.mean(scores) - target * scores).sum(-1)
-
-    def gradient(self, scores: Array, target: Array) -> Array:
-        """Return eˢ - y."""
-        return self.mean(scores) - target
 
     def hessian_diagonal(self, scores: Array, target: Array) -> Array:
         """Return eˢ: the Hessian itself."""
@@ -113,12 +108,10 @@ class NegativeBinomial(LogFamily):
         return replace(self, overdispersion=estimated_overdispersion(self.mean(scores), target, weights))
 
     def loss(self, scores: Array, target: Array) -> Array:
-        """Return Σₖ (y + 1/κ) log(1 + κeˢ) - y s, shape (rows,)."""
         known = self._known()
         return ((target + 1.0 / known) * softplus(scores + math.log(known)) - target * scores).sum(-1)
 
     def gradient(self, scores: Array, target: Array) -> Array:
-        """Return (μ - y)/(1 + κμ)."""
         mean = self.mean(scores)
         return (mean - target) / (1.0 + self._known() * mean)
 
@@ -183,11 +176,9 @@ class Gamma(LogFamily):
     exposure_power = 0.0
 
     def loss(self, scores: Array, target: Array) -> Array:
-        """Return Σₖ y e⁻ˢ + s, shape (rows,)."""
         return (self._ratio(scores, target) + scores).sum(-1)
 
     def gradient(self, scores: Array, target: Array) -> Array:
-        """Return 1 - y e⁻ˢ."""
         return 1.0 - self._ratio(scores, target)
 
     def hessian_diagonal(self, scores: Array, target: Array) -> Array:
@@ -237,12 +228,10 @@ class Tweedie(LogFamily):
         object.__setattr__(self, "exposure_power", 2.0 - self.power)
 
     def loss(self, scores: Array, target: Array) -> Array:
-        """Return Σₖ y e^((1-p)s)/(p-1) + e^((2-p)s)/(2-p), shape (rows,)."""
         share, size = self._parts(scores, target)
         return (share / (self.power - 1.0) + size / (2.0 - self.power)).sum(-1)
 
     def gradient(self, scores: Array, target: Array) -> Array:
-        """Return e^((2-p)s) - y e^((1-p)s)."""
         share, size = self._parts(scores, target)
         return size - share
 

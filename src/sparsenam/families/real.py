@@ -36,12 +36,7 @@ class Gaussian(Family):
     dispersion = "pearson"
 
     def loss(self, scores: Array, target: Array) -> Array:
-        """Return ½ Σₖ (score - y)², shape (rows,)."""
         return (0.5 * (scores - target) ** 2).sum(-1)
-
-    def gradient(self, scores: Array, target: Array) -> Array:
-        """Return score - y."""
-        return scores - target
 
     def hessian_diagonal(self, scores: Array, target: Array) -> Array:
         """Return ones: the Hessian itself."""
@@ -93,7 +88,6 @@ class Huber(Family):
         return replace(self, scale=max(float(np.mean(spreads)), float(np.finfo(float).tiny)))
 
     def loss(self, scores: Array, target: Array) -> Array:
-        """Return Σₖ ½u² or c|u| - ½c², shape (rows,)."""
         over = scores - target
         inner = self._clipped(over)
         return (inner * (over - 0.5 * inner)).sum(-1)
@@ -163,12 +157,10 @@ class Quantile(Family):
         object.__setattr__(self, "curvature", 0.25 / self.smoothing)  # reached at s = y
 
     def loss(self, scores: Array, target: Array) -> Array:
-        """Return Σₖ ε log(1 + e^((s-y)/ε)) - τ(s - y), shape (rows,)."""
         over = scores - target
         return (self.smoothing * softplus(over / self.smoothing) - self.level * over).sum(-1)
 
     def gradient(self, scores: Array, target: Array) -> Array:
-        """Return σ((s-y)/ε) - τ."""
         return self._below(scores, target) - self.level
 
     def hessian_diagonal(self, scores: Array, target: Array) -> Array:

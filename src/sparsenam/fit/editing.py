@@ -78,8 +78,8 @@ class Editor:
 
     def __post_init__(self) -> None:
         for name, text in (("reason", self.reason), ("who", UNKNOWN if self.who is None else self.who)):
-            given: object = text
-            if not isinstance(given, str) or not given.strip() or len(given) > LONGEST_REASON:
+            is_text = isinstance(text, str)  # pyright: ignore[reportUnnecessaryIsInstance]
+            if not is_text or not text.strip() or len(text) > LONGEST_REASON:
                 got = repr(text) if len(repr(text)) <= 40 else f"{repr(text)[:40]}…"
                 expected = f"a {name} in up to {LONGEST_REASON} characters"
                 raise InputError(describe(self.kind, expected, got, f"say {'why' if name == 'reason' else name}"))

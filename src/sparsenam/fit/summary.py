@@ -17,10 +17,9 @@ import scipy
 import sklearn
 from numpy.typing import NDArray
 
-from sparsenam.codec import Bounds, Count, Size, to_plain, unpack
+from sparsenam.codec import Bounds, Count, Numbers, Size, to_plain, unpack
 from sparsenam.families import Family
 from sparsenam.model import AdditiveModel
-from sparsenam.plain import numbers, rows_of_numbers
 from sparsenam.selection import Evidence, RegularizationPath
 from sparsenam.tables import PreparedSample, TableEncoder, Term
 from sparsenam.tables.cells import Cells
@@ -387,3 +386,13 @@ def _pair_importances(model: AdditiveModel, encoded: Matrix, weights: Vector | N
     means = total / (len(encoded) if weights is None else weights.sum())
     sizes = zip(means.mean(axis=1).tolist(), (high - low).max(axis=1).tolist(), strict=True)
     return tuple(PairSummary(*size) for size in sizes)
+
+
+def numbers(values: Iterable[float]) -> Numbers:
+    """Return values as Python floats."""
+    return tuple(float(value) for value in values)
+
+
+def rows_of_numbers(rows: Iterable[Iterable[float]]) -> tuple[Numbers, ...]:
+    """Return a matrix as Python floats, row by row."""
+    return tuple(numbers(row) for row in rows)

@@ -158,7 +158,7 @@ class Fit:
 
     def rows(
         self,
-        X: ArrayLike,
+        X: object,
         y: ArrayLike,
         sample_weight: ArrayLike | None,
         exposure: ArrayLike | None,
@@ -173,7 +173,7 @@ class Fit:
             raise InputError(describe("sample_weight", expected, "others", "correct them"))
         return self.response.with_exposure(GivenRows(terms, target, weights), exposure, self.model.family)
 
-    def scores(self, X: ArrayLike) -> Matrix:
+    def scores(self, X: object) -> Matrix:
         """Return the linear predictor of a table's rows, shape (rows, outputs)."""
         reader = self.reader()
         few = reader.few_terms(X) if self.model.exact_shapes else None
@@ -186,21 +186,21 @@ class Fit:
             rows += len(terms)
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
-    def probabilities(self, X: ArrayLike) -> Matrix:
+    def probabilities(self, X: object) -> Matrix:
         """Return probabilities of the classes, or of each label, shape (rows, classes)."""
         means = self.model.family.mean(self.scores(X))
         return np.column_stack([1.0 - means, means]) if self.model.family.response == "binary" else means
 
-    def effects(self, X: ArrayLike) -> Matrix:
+    def effects(self, X: object) -> Matrix:
         """Return each column's centred share of the linear predictor, (rows, columns) or (rows, columns, outputs)."""
         return self.by_column(self.model.effects(self.reader().encode(X)))
 
-    def pair_effects(self, X: ArrayLike) -> Matrix:
+    def pair_effects(self, X: object) -> Matrix:
         """Return each pair's share of the linear predictor, (rows, pairs) or (rows, pairs, outputs)."""
         effects = self.model.pair_effects(self.reader().encode(X))
         return effects[:, :, 0] if effects.shape[2] == 1 else effects
 
-    def missing_effects(self, X: ArrayLike) -> Matrix:
+    def missing_effects(self, X: object) -> Matrix:
         """Return the part of `effects` that is due to cells being missing or not, in the same shape."""
         encoded = self.reader().encode(X)
         is_value = np.array([term.kind != "missing" for term in self.encoder.terms], dtype=np.bool_)

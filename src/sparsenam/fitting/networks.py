@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sparsenam.context import Context
 from sparsenam.convex.design import grouped_design
 from sparsenam.convex.features import FrozenFeatures
-from sparsenam.convex.relaxed import refit_on
+from sparsenam.convex.newton import refit_on
 from sparsenam.errors import InputError, describe
 from sparsenam.fitting.problem import FamilyProblem, Fitted
 from sparsenam.fitting.strategies import require_numbers

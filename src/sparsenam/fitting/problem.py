@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol, Self
 
@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsenam.context import Context
+from sparsenam.errors import InputError, describe
 from sparsenam.families import Family
 from sparsenam.families.base import robust_center_and_scale
 from sparsenam.model import AdditiveModel
@@ -22,9 +23,11 @@ from sparsenam.selection.choose import (
 from sparsenam.selection.curve import Splits
 from sparsenam.selection.task import ConvexTask, centred_effects
 from sparsenam.selection.walk import FamilyLoss, HeldOutLoss
+from sparsenam.smooth.constraints import Shape
 from sparsenam.smooth.fit import SmoothFit
 from sparsenam.smooth.grid import PairSpread
 from sparsenam.tables import PreparedSample, Sample, TableEncoder, prepare
+from sparsenam.tables.encoder import ColumnName, column_index, column_places
 from sparsenam.tables.sample import mean_and_deviation
 from sparsenam.training import History
 from sparsenam.training.rows import TrainingBlocks
@@ -197,3 +200,33 @@ def family_problem(
     power = family.exposure_power
     prepared = prepare(sample, standardize=standardize, limits=limits, measure_target=measure, exposure_power=power)
     return FamilyProblem(prepared, family, encoder.term_columns, encoder.names, sample.present)
+
+
+def check_shapes(shapes: Mapping[ColumnName, Shape], encoder: TableEncoder, problem: FitProblem) -> None:
+    """Raise for a shape of a column that is absent, given twice, constant or no number, and of several classes."""
+    seen, places = set[int](), column_places(encoder)
+    varying = {*problem.prepared.names, *(name for twins in problem.prepared.twins.values() for name in twins)}
+    for column, shape in shapes.items():
+        index = column_index(encoder, column, "shapes", places)
+        where, kind = f"shapes of column {encoder.names[index]!r}", encoder.columns[index].kind
+        if index in seen:
+            raise InputError(describe(where, "one shape", "two, by name and by position", "take one out"))
+        seen.add(index)
+        if kind == "category":
+            remedy = "leave it out, or say in feature_types that it is a number or ordered"
+            raise InputError(describe(where, "a column of numbers, dates or ordered levels", "a category", remedy))
+        if kind == "constant" or encoder.names[index] not in varying:
+            raise InputError(describe(where, "a column that varies", "a constant column", "leave it out"))
+        outputs = problem.prepared.target.shape[1]
+        if problem.family.couples_outputs and outputs > 1 and not shape.is_free:
+            expected = "two classes, since several share no direction"
+            raise InputError(
+                describe(where, expected, f"{outputs} classes", "leave it out, or ask for 'linear' or 'steps'")
+            )
+
+
+def shaped_terms(shapes: Mapping[ColumnName, Shape], problem: FitProblem) -> dict[int, Shape]:
+    """Return what is asked of the terms of a problem, by index: of the numbers of a column, not its missing cells."""
+    names = problem.column_names
+    wanted = {column if isinstance(column, str) else names[column]: shape for column, shape in shapes.items()}
+    return {index: wanted[name] for index, name in enumerate(problem.prepared.names) if name in wanted}

@@ -12,8 +12,7 @@ from sparsenam.context import Context
 from sparsenam.convex.features import FrozenFeatures, RampFeatures, RandomFeatures
 from sparsenam.convex.path import TOLERANCE
 from sparsenam.errors import InputError, describe
-from sparsenam.fitting.problem import FamilyProblem, Fitted, Fitter, SmoothEvidence
-from sparsenam.fitting.shapes import shaped_terms
+from sparsenam.fitting.problem import FamilyProblem, Fitted, Fitter, SmoothEvidence, shaped_terms
 from sparsenam.model import finish
 from sparsenam.networks import MLPBank, build_bank, initial_parameters
 from sparsenam.penalties import Penalty

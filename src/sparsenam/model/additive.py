@@ -289,7 +289,7 @@ def finish(
         absent = effects_of(functions, np.zeros((len(x), 1)), intercept.size)[:, 0] - offsets
     elif pairs and not isinstance(functions, SubNetworks):
         own = np.stack([curve.absent for curve in functions]) - offsets
-        absent = np.where(np.isnan(x).any(axis=1)[:, None], own, 0.0)
+        absent = np.where(np.isnan(x).any(axis=1, keepdims=True), own, 0.0)
     fill_absent(outputs, x, absent)
     squares, total = np.einsum("jik,jik,i->j", outputs, outputs, shares), outputs.sum(axis=0)
     for pair in pairs:

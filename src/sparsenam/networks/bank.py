@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from numbers import Integral
-from typing import TYPE_CHECKING, Annotated, Any, Protocol, Self, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Protocol, Self, TypeAlias, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -125,12 +125,10 @@ class MLPBank:
 
     @property
     def size(self) -> int:
-        """Number of columns of θ."""
         return sum(rows * columns for rows, columns in self.shapes)
 
     @property
     def output_columns(self) -> slice:
-        """The columns of the output layer."""
         rows, columns = self.shapes[-1]
         return slice(self.size - rows * columns, self.size)
 
@@ -162,10 +160,9 @@ class MLPBank:
         return views
 
     def effects(self, theta: Tensor, x: Tensor, dropout: Dropout | None = None) -> Tensor:
-        """Return every sub-network's output, shape (terms, rows, outputs), differentiable in θ."""
-        from sparsenam.networks.stacked import stacked_effects  # and PyTorch, which only training needs
+        from sparsenam.networks.stacked import StackedPass  # and PyTorch, which only training needs
 
-        return stacked_effects(self, theta, x, dropout)
+        return cast("Tensor", StackedPass.apply(theta, x, self, dropout))  # pyright: ignore[reportUnknownMemberType]
 
     def values(self, theta: Vector, x: Vector) -> Vector:
         """Return every sub-network's output, shape (terms, rows, outputs), for x of shape (terms, rows)."""
@@ -224,7 +221,6 @@ class MLPBank:
         return ~np.concatenate(inside, axis=1)
 
     def take(self, terms: NDArray[np.intp]) -> Self:
-        """Return the bank of these terms, in the same layout."""
         if self.widths is None:
             return self
         return type(self)(self.hidden, self.outputs, self.activation, self.widths[terms])

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Self, cast
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -56,11 +56,6 @@ OPERATIONS: dict[str, Operation] = {
         overwrites=False,
     ),
 }
-
-
-def stacked_effects(bank: MLPBank, theta: Tensor, x: Tensor, dropout: Dropout | None) -> Tensor:
-    """Return every sub-network's output, shape (terms, rows, outputs), differentiable in θ."""
-    return cast(Tensor, StackedPass.apply(theta, x, bank, dropout))  # pyright: ignore[reportUnknownMemberType]
 
 
 class StackedPass(Function):
@@ -137,7 +132,6 @@ class UnitFunctions:
 
     @property
     def outputs(self) -> int:
-        """Number of outputs."""
         return self.inner.outputs
 
     @property
@@ -171,7 +165,6 @@ class UnitFunctions:
         return torch.cat([inside, torch.zeros(inside.shape[0], self.outputs, dtype=torch.bool)], dim=1)
 
     def take(self, terms: NDArray[np.intp]) -> Self:
-        """Return the bank of these terms alone."""
         return type(self)(self.inner.take(terms))
 
     def wrap(self, inner_theta: Tensor, x: Tensor, weights: Tensor | None = None) -> Tensor:

@@ -61,7 +61,6 @@ class _Weighted:
     __slots__ = ()
 
     def lasso_and_ridge(self, n_groups: int, alpha: float) -> tuple[Vector, float]:
-        """Return a, shape (groups,), and b."""
         raise NotImplementedError
 
     def value(self, norms: Vector, alpha: float) -> float:
@@ -165,7 +164,6 @@ class GroupBridge:
     """α Σⱼ ‖Θⱼ‖^½: not convex; it shrinks strong groups less and drops weak ones sooner."""
 
     def value(self, norms: Vector, alpha: float) -> float:
-        """Return α Σⱼ √rⱼ."""
         return float(alpha * np.sum(np.sqrt(norms)))
 
     def shrink(self, norms: Vector, alpha: float, step: Vector | float) -> Vector:
@@ -201,7 +199,6 @@ class JointGroupLasso:
     weights: Vector
 
     def value(self, norms: Vector, alpha: float) -> float:
-        """Return α Σ_g w_g ‖r_g‖."""
         return float(alpha * self.weights @ self._lengths(norms))
 
     def shrink(self, norms: Vector, alpha: float, step: Vector | float) -> Vector:

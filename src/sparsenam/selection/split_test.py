@@ -14,10 +14,9 @@ from numpy.typing import NDArray
 from scipy.stats import t as student
 
 from sparsenam.context import Context
-from sparsenam.convex.newton import STEP_HALVINGS
+from sparsenam.convex.newton import STEP_HALVINGS, refit_on
 from sparsenam.convex.path import convex_path
 from sparsenam.convex.problem import ConvexPoint
-from sparsenam.convex.relaxed import refit_on
 from sparsenam.families import Family
 from sparsenam.families.base import mean_bends
 from sparsenam.selection.curve import Indices, Mask, Splits, Vector, balanced_splits, batch_weights, mean_and_error

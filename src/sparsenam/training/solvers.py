@@ -48,7 +48,6 @@ class GradientDescent:
     """The gradient itself."""
 
     def move(self, gradient: Tensor, memory: Memory) -> Move:
-        """Return the gradient."""
         return Move(gradient, None, memory)
 
 
@@ -73,7 +72,6 @@ class Adagrad:
     epsilon: float = 1e-10
 
     def move(self, gradient: Tensor, memory: Memory) -> Move:
-        """Return the gradient in its accumulated metric."""
         squares = memory.tensors[0] if memory.tensors else gradient.new_zeros(gradient.shape)
         squares = squares.addcmul(gradient, gradient)
         return Move(gradient, 1.0 / (squares.sqrt() + self.epsilon), Memory(memory.count + 1, (squares,)))
@@ -93,7 +91,6 @@ class Adam:
     by_row: bool = False
 
     def move(self, gradient: Tensor, memory: Memory) -> Move:
-        """Return the running mean and its metric."""
         count = memory.count + 1
         squared = gradient.square()
         if self.by_row:

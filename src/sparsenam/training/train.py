@@ -69,14 +69,9 @@ def train_network(
     stage: str = "train",
     first_intercept: NDArray[np.float64] | None = None,
 ) -> TrainedNetwork:
-    """Train a bank from ``theta``, shape (terms, size).
+    """Train a bank from ``theta``, shape (terms, size), and ``first_intercept`` (outputs,), else the empty model's.
 
-    Parameters
-    ----------
-    stage
-        Name of this training in the resume file.
-    first_intercept
-        Intercept of the start, shape (outputs,); by default that of the empty model.
+    ``stage`` names this training in the resume file.
     """
     with joined_processes() as processes:
         plan = network.plan(objective.penalty)

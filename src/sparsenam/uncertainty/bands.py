@@ -14,14 +14,13 @@ from sparsenam.codec import Array, Count, Matrix, MaybeNaN, Vector
 from sparsenam.context import Context
 from sparsenam.convex.design import Ramps
 from sparsenam.errors import InputError, check_number, check_word, describe
-from sparsenam.findings import Finding
 from sparsenam.fitting.problem import Fitted, SmoothEvidence
 from sparsenam.model import AdditiveModel
 from sparsenam.model.pairs import PairFunction
 from sparsenam.smooth.engine import SmoothProblem
 from sparsenam.smooth.grid import PairSpread
 from sparsenam.tables.encoder import column_places
-from sparsenam.text import count_text
+from sparsenam.text import Finding, Found, count_text
 from sparsenam.uncertainty.posterior import FitPosterior, band_freedom, curve_covariances
 
 if TYPE_CHECKING:
@@ -246,7 +245,7 @@ class BandsRefusedError(InputError):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class EffectBands:
+class EffectBands(Found):
     """The effects of all columns and limits about them, each (rows, columns), or (rows, columns, outputs) for several.
 
     On the scale of the link they are what a column adds to the score; on that of the response they are predictions with
@@ -277,10 +276,6 @@ class EffectBands:
         if self.without:
             notes.append("Without limits: " + ", ".join(f"{name} ({why})" for name, why in self.without.items()) + ".")
         return Finding("Bands about effects", sentence, notes=tuple(notes))
-
-    def __str__(self) -> str:
-        """Return the finding as text."""
-        return str(self.finding())
 
 
 def effect_bands(

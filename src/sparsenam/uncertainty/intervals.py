@@ -27,7 +27,6 @@ from sparsenam.selection.curve import balanced_splits
 from sparsenam.tables.encoder import ColumnName, column_index
 from sparsenam.tables.frame import absent_from
 from sparsenam.tables.text import listed
-from sparsenam.uncertainty.reliability import is_of_classes
 from sparsenam.uncertainty.residuals import (
     RANK_ROUNDING,
     ErrorTables,
@@ -37,6 +36,7 @@ from sparsenam.uncertainty.residuals import (
     Residuals,
     Scale,
     few_valued,
+    is_of_classes,
     predicted_mean,
     unit_spread,
 )

@@ -22,11 +22,6 @@ MOST_STEP_KNOTS = 100  # of a step function that is kept
 BLEND_HALVINGS = 40  # of the interval in which the strength of a blend lies
 
 
-def is_of_classes(family: Family) -> bool:
-    """Return whether the family is one of classes or labels, whose predictions are probabilities."""
-    return family.response in ("binary", "classes", "labels")
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Reliability:
     """Left-out probabilities beside what came true, and the correction that helps, if any does.

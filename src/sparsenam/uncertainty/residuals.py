@@ -20,7 +20,7 @@ from sparsenam.selection.choose import Choice
 from sparsenam.smooth.engine import SmoothProblem
 from sparsenam.tables import Sample, TableEncoder
 from sparsenam.uncertainty.posterior import FitPosterior, left_out_evenly, left_out_scores
-from sparsenam.uncertainty.reliability import Reliability, is_of_classes, reliability_of, tempered
+from sparsenam.uncertainty.reliability import Reliability, reliability_of, tempered
 from sparsenam.uncertainty.spread import spread_of
 
 Method = Literal["leave-one-out", "new rows", "folds"]
@@ -302,6 +302,11 @@ class LeftOutRows:
         constant = ErrorTables.of(wrong, ones, self.terms, self.few, both_ends=False)
         reliability = reliability_of(family, scores, self.target, ones)
         return Residuals(method, len(wrong), False, False, constant, None, inflation, reliability)
+
+
+def is_of_classes(family: Family) -> bool:
+    """Return whether the family is one of classes or labels, whose predictions are probabilities."""
+    return family.response in ("binary", "classes", "labels")
 
 
 def unit_spread(family: Family, scores: Matrix, exposure: Vector | None) -> Matrix:

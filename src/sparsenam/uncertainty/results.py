@@ -9,10 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsenam.codec import to_plain
-from sparsenam.findings import Finding, FindingTable
 from sparsenam.tables.text import listed
-from sparsenam.text import count_text, number_text
+from sparsenam.text import Finding, FindingTable, Found, count_text, number_text
 from sparsenam.uncertainty.residuals import Method, Residuals
 
 Vector = NDArray[np.float64]
@@ -42,7 +40,7 @@ def guarantee_of(residuals: Residuals, level: float, groups: str | None = None) 
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class PredictionIntervals:
+class PredictionIntervals(Found):
     """Intervals of predictions: ``lower`` and ``upper``, shape (rows,) or (rows, outputs).
 
     ``method`` says from which rows the errors are known, ``guarantee`` what that promises in a sentence.
@@ -73,17 +71,9 @@ class PredictionIntervals:
         sentence = f"{count_text(len(self), 'interval')} of level {self.level:g}{half}."
         return Finding("Prediction intervals", sentence, notes=(self.guarantee,))
 
-    def __str__(self) -> str:
-        """Return the finding as text."""
-        return str(self.finding())
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain data for JSON."""
-        return to_plain(self)
-
 
 @dataclass(frozen=True, slots=True, eq=False)
-class PredictionSets:
+class PredictionSets(Found):
     """Sets of classes: ``members`` (rows, classes) says which of ``classes`` (classes,) each row may have."""
 
     members: NDArray[np.bool_]
@@ -114,10 +104,6 @@ class PredictionSets:
         )
         return Finding("Prediction sets", sentence, notes=(self.guarantee,))
 
-    def __str__(self) -> str:
-        """Return the finding as text."""
-        return str(self.finding())
-
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""
         labels = [[str(label) for label in row] for row in self.labels()]
@@ -125,7 +111,7 @@ class PredictionSets:
 
 
 @dataclass(frozen=True, slots=True)
-class Uncertainty:
+class Uncertainty(Found):
     """How far off predictions of a model typically are.
 
     Attributes
@@ -163,14 +149,6 @@ class Uncertainty:
     def finding(self) -> Finding:
         """Return it in words and tables."""
         return self._of_classes() if self.correction is not None else self._of_numbers()
-
-    def __str__(self) -> str:
-        """Return the finding as text."""
-        return str(self.finding())
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain data for JSON."""
-        return to_plain(self)
 
     def _of_numbers(self) -> Finding:
         shown = next((row for row in self.ends if row[1] == LEVEL_SHOWN), None)

@@ -38,7 +38,7 @@ from sparsenam.explain.report.sections import (
 from sparsenam.explain.report.svg import PENS, styles
 from sparsenam.explain.shapes import bent, named_outputs, thinned
 from sparsenam.files import said_by, write_atomically
-from sparsenam.findings import Found
+from sparsenam.text import Found
 
 __all__ = ["render_report", "write_report"]
 

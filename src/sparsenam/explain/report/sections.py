@@ -31,11 +31,11 @@ from sparsenam.explain.report.markup import (
 )
 from sparsenam.explain.report.svg import PENS, UNITS, draw, mark, placed, rectangle, stretched
 from sparsenam.explain.shapes import drawn_levels, has_levels, kept_text, levels_note
-from sparsenam.findings import Finding
 from sparsenam.text import (
     MISSING,
     NOTHING,
     SURVIVAL_UNITS,
+    Finding,
     count_text,
     number_text,
     prediction_label,
