@@ -23,7 +23,7 @@ def target_of(case, design, seed=0):
     generator = np.random.default_rng(seed + 1)
     outputs = OUTPUTS[case]
     theta = generator.normal(size=(2, design.width, outputs))
-    scores = design.scores(np.arange(2), theta, np.zeros(outputs))
+    scores = design.combined(np.arange(2), theta.reshape(-1, outputs).T).T
     scores = scores / scores.std()
     if case in ("gaussian", "multitask"):
         return scores + 0.5 * generator.normal(size=scores.shape) + 2.0

@@ -10,7 +10,10 @@ import pytest
 import sparsenam
 
 PACKAGE = Path(sparsenam.__file__).parent
-MOST_FILES, MOST_LINES = 237, 48_300  # a limit to meet on purpose, not by the way
+# Limits only fall: what is added is paid for by what is removed.
+MOST_FILES, MOST_LINES = 210, 45_100
+MOST_CASTS = 152
+PARAMETERS, MOST_WITH_MORE = 8, 3  # of a function, and functions that have more
 
 
 @cache
@@ -27,6 +30,27 @@ def test_the_package_stays_small():
     lines = sum(text.count("\n") for text in sources().values())
     assert len(sources()) <= MOST_FILES
     assert lines <= MOST_LINES
+
+
+def n_parameters(function):
+    given = [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
+    return len(given) - (given[:1] != [] and given[0].arg in ("self", "cls"))
+
+
+def test_few_functions_have_many_parameters():
+    found = [
+        f"{name}:{node.lineno}"
+        for name, tree in trees().items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef) and n_parameters(node) > PARAMETERS
+    ]
+    assert len(found) <= MOST_WITH_MORE, f"put what belongs together into a dataclass: {found}"
+
+
+def test_casts_become_fewer():
+    calls = [node.func for tree in trees().values() for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    casts = sum(isinstance(called, ast.Name) and called.id == "cast" for called in calls)
+    assert casts <= MOST_CASTS, f"{casts} casts: declare the type where the value comes from"
 
 
 def test_no_two_classes_share_a_name():

@@ -18,7 +18,7 @@ from sparsenam.penalties import GroupElasticNet, GroupLasso
 
 def classes(design, count, seed=0):
     generator = np.random.default_rng(seed)
-    scores = design.scores(np.arange(2), generator.normal(size=(2, design.width, count)), np.zeros(count))
+    scores = design.combined(np.arange(2), generator.normal(size=(2 * design.width, count)).T).T
     return np.eye(count)[np.argmax(2 * scores / scores.std() + generator.gumbel(size=scores.shape), axis=1)]
 
 
