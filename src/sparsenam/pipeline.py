@@ -14,7 +14,7 @@ from sparsenam.fit.response import Response
 from sparsenam.fit.summary import summarize_training
 from sparsenam.fit.value import Fit
 from sparsenam.fitting.all_rows import on_all_rows, trained_on
-from sparsenam.fitting.pairs import add_pairs, asked_pairs
+from sparsenam.fitting.pairs import AskedPairs, add_pairs, asked_pairs
 from sparsenam.fitting.plan import FitInput, Plan, choose, fit_terms, splitter
 from sparsenam.fitting.problem import FamilyProblem, FitProblem, Fitted, check_shapes, shaped_terms
 from sparsenam.fitting.settings import identity_of
@@ -53,10 +53,8 @@ def fit(rows: FitInput, plan: Plan, respond: Respond, context: Context) -> Fit:
     context.clock.end_part("the fit of the chosen columns")
     found = None
     if choice is not None and settings.asks_for_pairs:
-        shaped = shaped_terms(plan.strategy.shapes, problem)
-        fitted, found = add_pairs(
-            encoder, problem, choice, fitted, scores, settings.pairs, settings.heredity, shaped, splits, context
-        )
+        asked = AskedPairs(settings.pairs, settings.heredity, shaped_terms(plan.strategy.shapes, problem))
+        fitted, found = add_pairs(encoder, problem, choice, fitted, scores, asked, splits, context)
         context.clock.end_part("the choice of pairs")
     bands, residuals = bands_of(fitted, context), residuals_of(encoder, rows.sample, problem, choice, fitted, context)
     finished = problem.finish(fitted)

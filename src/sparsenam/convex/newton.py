@@ -148,7 +148,7 @@ class NewtonSolver:
         pull[model.flat] = 0.0
         new = old.copy()
         scale = tol * float(self.null_losses.max())
-        descend(model.hessian, model.inverse, new, pull, list(range(count)), bars, ridge, scale, NEWTON_SWEEPS)
+        descend(model.hessian, model.inverse, new, pull, list(range(count)), bars, ridge, (scale, NEWTON_SWEEPS))
         flat = (new - old).reshape(*old.shape[:2], -1)
         return new, (rests - np.einsum("fok,fok->fo", model.means, flat)) / model.totals
 

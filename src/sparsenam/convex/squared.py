@@ -44,12 +44,12 @@ def descend(
     groups: list[int],
     thresholds: Array,
     ridge: float,
-    tol: float,
-    max_sweeps: int,
+    until: tuple[float, int],
 ) -> None:
     """Minimise ½ θᵀHθ - qᵀθ + Σⱼ aⱼ‖θⱼ‖ + ½b‖θⱼ‖² over k groups of m, for every batch and output.
 
-    Sweeps over the groups end when no step gains about ``tol``. After a first full sweep only groups that are not
+    Sweeps over the groups end when no step gains about the first number of ``until``, or after so many as the second
+    says. After a first full sweep only groups that are not
     zero are visited, until they converge; then all again. A group without a threshold has no shrinkage to help
     along its flat directions, so its m equations are solved.
 
@@ -58,12 +58,12 @@ def descend(
     m) is the current point and ``pull`` (batches, outputs, k·m) is q - Hθ; both change in place. ``groups`` are the
     indices of those that may move; ``thresholds`` a (batches, k) are infinite for groups that must stay out.
     """
-    pulls = pull.reshape(theta.shape)
+    (tol, most_sweeps), pulls = until, pull.reshape(theta.shape)
     bars, decay = thresholds.T * inverse, 1.0 / (1.0 + ridge * inverse)
     width = theta.shape[3]
     solvers = {k: _block_inverse(hessian, k, width, ridge) for k in groups if thresholds[0, k] == 0.0}
     visiting, everything = groups, True
-    for _ in range(max_sweeps):
+    for _ in range(most_sweeps):
         largest = 0.0
         moving: list[int] = []
         for k in visiting:
@@ -313,8 +313,7 @@ class SquaredSolver:
             np.sort(self.gram.index[working]).tolist(),
             self._bars(thresholds)[:, self.groups],
             ridge,
-            tol * float(self.null_losses.max()),
-            SQUARED_SWEEPS,
+            (tol * float(self.null_losses.max()), SQUARED_SWEEPS),
         )
 
     def measure(self, thresholds: Array, ridge: float) -> tuple[Array, Array]:

@@ -96,15 +96,15 @@ def kept_table(selector: SelectorMixin, X: Any, transform: Callable[[Any], Any])
 def _selected_table(selector: SelectorMixin, X: Any) -> Any:
     """Return the kept columns in the asked-for library, or None where scikit-learn does it as well."""
     wanted = _get_output_config("transform", selector)["dense"]
-    table: Any = nw.from_native(X, eager_only=True, pass_through=True)
-    if wanted == "default" or not isinstance(table, nw.DataFrame) or table.implementation.is_pandas_like():
+    found: Any = nw.from_native(X, eager_only=True, pass_through=True)
+    if wanted == "default" or not isinstance(found, nw.DataFrame) or found.implementation.is_pandas_like():
         return None
     mask = selector.get_support()
     if not mask.any():
         return None  # scikit-learn warns
     assert isinstance(selector, BaseEstimator)
     validate_data(selector, X, reset=False, skip_check_array=True)  # names and number of columns
-    kept: Any = table.select([table.columns[index] for index in np.flatnonzero(mask)])
+    kept = found.select([found.columns[index] for index in np.flatnonzero(mask)])
     try:
         return kept.to_pandas() if wanted == "pandas" else kept.to_polars()
     except ModuleNotFoundError:  # polars writes pandas through pyarrow

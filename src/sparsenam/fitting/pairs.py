@@ -131,23 +131,30 @@ def value_terms(encoder: TableEncoder, prepared: PreparedSample) -> dict[int, in
     }
 
 
+@dataclass(frozen=True, slots=True)
+class AskedPairs:
+    """Which pairs are asked for; ``shaped`` are terms that must keep to a shape, and are in no pair."""
+
+    pairs: Pairs
+    heredity: Heredity
+    shaped: Collection[int]
+
+
 def add_pairs(
     encoder: TableEncoder,
     problem: FitProblem,
     choice: Choice,
     fitted: Fitted,
     scores: Vector,
-    pairs: Pairs,
-    heredity: Heredity,
-    shaped: Collection[int],
+    asked: AskedPairs,
     splits: Callable[[FitProblem], CrossValidation],
     context: Context,
 ) -> tuple[Fitted, PairsFound]:
     """Return the fit with the pairs that are asked for or found, or as it was where there are none.
 
-    ``scores`` (rows, outputs) are those of the fit; ``shaped`` are terms that must keep to a shape, and are in no pair.
+    ``scores`` (rows, outputs) are those of the fit.
     """
-    prepared = problem.prepared
+    prepared, pairs, shaped = problem.prepared, asked.pairs, asked.shaped
     assert fitted.smooth is not None
     smooth = fitted.smooth.fit
     named = asked_pairs(pairs, encoder, prepared)
@@ -155,7 +162,7 @@ def add_pairs(
         at, on_scale = problem.at(scores)
         most = None if pairs == "auto" else int(cast(int, pairs))
         terms = [term for term in value_terms(encoder, prepared).values() if term not in shaped]
-        found = find_pairs(at, on_scale, choice, terms, most, heredity, splits(problem), context)
+        found = find_pairs(at, on_scale, choice, terms, most, asked.heredity, splits(problem), context)
     else:
         check_shaped(named, shaped, prepared.names)
         found = PairsFound(tuple(named))

@@ -96,6 +96,8 @@ class FamilyLoss:
         least = -family.conjugate(target, target)
         total = np.zeros(target.shape[0])
         for found, rows in zip(scores, held_out, strict=True):
+            if family.is_quadratic:  # a row far from all others, held out, may not decide by an absurd score
+                found = np.clip(found, target.min(axis=0), target.max(axis=0))
             np.add.at(total, rows, family.loss(found, target[rows]) - least[rows])
         return np.divide(total, self.counts, out=np.full(total.size, np.nan), where=self.counts > 0)
 
