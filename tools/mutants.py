@@ -139,8 +139,8 @@ MUTANTS = (
     Mutant(
         "path of unequal weights",
         "src/sparsenam/convex/path.py",
-        "min(float(usable.max() / usable.min()), LONGEST)",
-        "min(1.0, LONGEST)",
+        "min(float(usable.max() / usable.min()), LONGEST_PATH)",
+        "min(1.0, LONGEST_PATH)",
         ("tests/unit/test_selection.py", "-k", "adaptive or long_path"),
     ),
     # --- categories
