@@ -24,8 +24,8 @@ from scipy import stats
 
 from sparsenam import SNAMClassifier, SNAMRegressor, SNAMSurvival, survival_target
 from sparsenam.datasets import make_regression
+from sparsenam.discover.fdr import ENOUGH_FOR_KNOCKOFFS, benjamini_hochberg, fewest, knockoff_threshold
 from sparsenam.selection import FDR
-from sparsenam.selection.discovery import ENOUGH_FOR_KNOCKOFFS, fewest, knockoff_tests, split_tests
 
 ROWS, COLUMNS, TRUE, AMPLITUDE = 500, 60, 15, 0.28
 SHAPES = (
@@ -167,9 +167,10 @@ def found_at(q, model):
     told, names = model.fdr_, list(model.encoder_.names)
     values = np.array(list(told.statistics.values()))
     if told.p_values is None:
-        mask = knockoff_tests(values, q, "", "").found
+        threshold = knockoff_threshold(values, q)
+        mask = np.zeros(values.size, dtype=bool) if threshold is None else values >= threshold
     else:
-        mask = split_tests(np.array(list(told.p_values.values())), q, "", ROWS).found
+        mask = benjamini_hochberg(np.array(list(told.p_values.values())), q)
     return np.array([names.index(name) for name, kept in zip(told.statistics, mask, strict=True) if kept], dtype=int)
 
 

@@ -24,7 +24,7 @@ from sklearn.metrics import mean_poisson_deviance, mean_squared_error
 from sklearn.model_selection import train_test_split
 
 from sparsenam import SNAMRegressor
-from sparsenam.selection.screen import screen
+from sparsenam.selection.pairs import screen
 
 RESULTS = Path(__file__).parent / "results"
 LAWS = ("normal", "ar", "t3", "spread_of_one", "spread_of_two")

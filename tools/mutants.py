@@ -272,14 +272,14 @@ MUTANTS = (
     # --- false discoveries
     Mutant(
         "knockoff+",
-        "src/sparsenam/selection/discovery.py",
+        "src/sparsenam/discover/fdr.py",
         "if 1 + np.count_nonzero",
         "if np.count_nonzero",
         (TESTS_OF_COLUMNS, "-k", "threshold_of_knockoffs"),
     ),
     Mutant(
         "Benjamini and Hochberg",
-        "src/sparsenam/selection/discovery.py",
+        "src/sparsenam/discover/fdr.py",
         "q * np.arange(1, count + 1) / max",
         "q * np.arange(count) / max",
         (TESTS_OF_COLUMNS, "-k", "rejections"),

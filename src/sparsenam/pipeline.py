@@ -9,7 +9,7 @@ from functools import partial
 
 from sparsenam.context import Context
 from sparsenam.convex.problem import Certificate
-from sparsenam.discover.discoveries import Discoveries, discoveries_of
+from sparsenam.discover.fdr import Discoveries, discover
 from sparsenam.fit.response import Response
 from sparsenam.fit.summary import summarize_training
 from sparsenam.fit.value import Fit
@@ -19,8 +19,8 @@ from sparsenam.fitting.plan import FitInput, Plan, choose, fit_terms, splitter
 from sparsenam.fitting.problem import FamilyProblem, FitProblem, Fitted, check_shapes, shaped_terms
 from sparsenam.fitting.settings import identity_of
 from sparsenam.model import AdditiveModel
+from sparsenam.selection import FDR
 from sparsenam.selection.choose import Choice, CrossValidation
-from sparsenam.selection.discovery import FDR
 from sparsenam.selection.task import by_column, substitutes_of, twins_of
 from sparsenam.uncertainty.bands import bands_of
 from sparsenam.uncertainty.residuals import residuals_of
@@ -46,10 +46,7 @@ def fit(rows: FitInput, plan: Plan, respond: Respond, context: Context) -> Fit:
     context.clock.end_part("the choice of columns")
     discoveries = None
     if isinstance(plan.rule, FDR):
-        from sparsenam.fitting.discoveries import discover  # and what it needs, which no other fit does
-
-        choice, tested = discover(plan.rule, problem, choice, plan.strategy, context)
-        discoveries = discoveries_of(tested, encoder.names)
+        choice, discoveries = discover(plan.rule, problem, choice, plan.strategy, encoder.names, context)
     fitted, scores = fit_terms(problem, choice, plan, context)
     if rows.table is not None:
         fitted = on_all_rows(rows.table, encoder, rows.sample, fitted, context)

@@ -96,9 +96,7 @@ def names_of_two_numbers(modules):
 
 
 def test_no_constant_has_two_values():
-    assert names_of_two_numbers(trees().values()) == [], (
-        "name each by what it is, or import one from the other"
-    )
+    assert names_of_two_numbers(trees().values()) == [], "name each by what it is, or import one from the other"
 
 
 @pytest.mark.parametrize("code", ["A = 2", "A: int = 2", "B, A = 1, 2", "B = 1\nA = B + 1", "A = 2**1", "A = -2"])

@@ -12,10 +12,10 @@ from scipy.stats import false_discovery_control
 from scipy.stats import t as student
 from sklearn.covariance import ledoit_wolf
 
+from sparsenam.discover.fdr import benjamini_hochberg, knockoff_threshold
+from sparsenam.discover.knockoffs import normal_scores, random_ranks, shrunken_correlation
+from sparsenam.discover.split_test import one_sided_p, twice_the_median
 from sparsenam.families import Binomial, Gaussian, Multinomial, Poisson
-from sparsenam.selection.discovery import benjamini_hochberg, knockoff_threshold
-from sparsenam.selection.knockoffs import normal_scores, random_ranks, shrunken_correlation
-from sparsenam.selection.split_test import one_sided_p, twice_the_median
 
 SEEDS = range(40)
 

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sparsenam.convex.features import RampFeatures
+from sparsenam.discover import knockoffs
+from sparsenam.discover.knockoffs import DoubledSample
 from sparsenam.families import Gaussian
 from sparsenam.penalties import GroupLasso
-from sparsenam.selection import knockoffs
-from sparsenam.selection.knockoffs import DoubledSample
 from sparsenam.selection.task import ConvexTask
 from sparsenam.tables import Sample, prepare
 

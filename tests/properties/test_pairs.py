@@ -8,7 +8,7 @@ from scipy import stats
 
 from sparsenam.model import FittedCurve
 from sparsenam.model.pairs import PairFunction, purified, with_margin
-from sparsenam.selection.screen import FEWEST_CELL_ROWS, additive_gain, clipped, screen
+from sparsenam.selection.pairs import FEWEST_CELL_ROWS, additive_gain, clipped, screen
 from sparsenam.smooth.grid import GridAxis, GridBlock, hats
 
 

@@ -26,13 +26,12 @@ from sparsenam import (
 from sparsenam.cli.app import app
 from sparsenam.context import Context, Streams
 from sparsenam.convex.features import RampFeatures
-from sparsenam.discover.discoveries import Discoveries
+from sparsenam.discover.fdr import Discoveries, decide, fewest
+from sparsenam.discover.split_test import split_p_values
 from sparsenam.errors import InputError
 from sparsenam.families import Gaussian
 from sparsenam.penalties import GroupLasso
 from sparsenam.selection import FDR
-from sparsenam.selection.discovery import decide, fewest
-from sparsenam.selection.split_test import split_p_values
 from sparsenam.selection.task import ConvexTask
 from sparsenam.tables import Sample, prepare
 

@@ -27,7 +27,7 @@ from sparsenam.convex.squared import rows_left_out
 from sparsenam.errors import ConstantTargetWarning, InputError, RowError
 from sparsenam.families import Gamma, NegativeBinomial, Quantile, Tweedie, dispersion
 from sparsenam.penalties import GroupSLOPE
-from sparsenam.selection.screen import screen
+from sparsenam.selection.pairs import screen
 from sparsenam.smooth.judge import WorkingProblem
 
 ROWS = 30

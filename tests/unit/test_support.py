@@ -21,16 +21,10 @@ from sparsenam import (
     survival_target,
 )
 from sparsenam.cli.app import app
-from sparsenam.discover.stability import Stability
+from sparsenam.discover.stability import Stability, complementary_halves, replacements_of
 from sparsenam.errors import InputError
 from sparsenam.explain import Explanation
 from sparsenam.explain.report import render_report
-from sparsenam.selection.stability import (
-    complementary_halves,
-    low_columns_bound,
-    low_columns_bound_if_unimodal,
-    replacing_columns,
-)
 
 ROWS = 300
 
@@ -111,26 +105,32 @@ def test_the_bounds_hold_for_the_worst_distributions(threshold, share):
     # a column of chance θ is in both halves of a pair with chance θ²; in τ of the halves only if in 2τ - 1 of the pairs
     pairs = 20
     worst = most_in_tail(share**2, 2 * threshold - 1, pairs)
-    bound = low_columns_bound_if_unimodal(share, 1, threshold, pairs)
+    found = stability_with(share, 1, pairs)
+    bound = found.bound_if_unimodal(threshold)
     assert bound is not None and worst <= bound + 1e-9
-    assert bound <= low_columns_bound(share, 1, threshold) * (1 + 1e-9) + 1e-12
+    assert bound <= found.bound(threshold) * (1 + 1e-9) + 1e-12
+
+
+def stability_with(kept_per_half, n_columns, n_pairs=25):
+    shares = {f"x{column}": kept_per_half / n_columns for column in range(n_columns)}
+    return Stability(n_pairs, n_pairs, 0.1, kept_per_half, shares, (), (), ())
 
 
 def test_the_simple_bound_is_that_of_the_article():
-    assert low_columns_bound(10, 100, 0.9) == pytest.approx(100 / (100 * 0.8))
-    assert low_columns_bound(10, 100, 0.5) == np.inf
-    assert low_columns_bound_if_unimodal(10, 100, 0.5, 25) is None
-    assert low_columns_bound_if_unimodal(80, 100, 0.9, 25) is None
+    assert stability_with(10, 100).bound(0.9) == pytest.approx(100 / (100 * 0.8))
+    assert stability_with(10, 100).bound(0.5) == np.inf
+    assert stability_with(10, 100).bound_if_unimodal(0.5) is None
+    assert stability_with(80, 100).bound_if_unimodal(0.9) is None
 
 
 def test_columns_kept_in_turn_replace_one_another_and_independent_ones_do_not():
     generator = np.random.default_rng(0)
     one = generator.random(50) < 0.5
     kept = np.column_stack([one, ~one, generator.random((50, 4)) < 0.5, np.ones(50, dtype=bool)])
-    found = {(pair.column, pair.other): pair for pair in replacing_columns(kept)}
-    assert set(found) == {(0, 1), (1, 0)}
-    assert found[0, 1].share == 1.0
-    assert found[0, 1].share_in_all == pytest.approx(kept[:, 1].mean())
+    found = {(pair.column, pair.other): pair for pair in replacements_of(kept, list("abcdefg"), {})}
+    assert set(found) == {("a", "b"), ("b", "a")}
+    assert found["a", "b"].share == 1.0
+    assert found["a", "b"].share_in_all == pytest.approx(kept[:, 1].mean())
 
 
 def test_frequencies_tell_what_acts_from_noise(stability):

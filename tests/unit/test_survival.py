@@ -14,8 +14,7 @@ from fit_cases import partial_gradient
 from sparsenam import Network, SNAMSurvival, pipeline, survival_target
 from sparsenam.datasets import make_survival
 from sparsenam.errors import InputError
-from sparsenam.fitting.alternation import Converged, CoxLikelihood, alternate
-from sparsenam.fitting.cox import CoxProblem
+from sparsenam.fitting.cox import Converged, CoxLikelihood, CoxProblem, alternate
 from sparsenam.survival import Baseline, RiskSets, concordance
 
 

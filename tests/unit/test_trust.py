@@ -11,7 +11,7 @@ import sparsenam
 from sparsenam import FDR, FDRSelector, SNAMClassifier, SNAMRegressor
 from sparsenam.cli.app import app
 from sparsenam.cli.tables import FileTable, write_table
-from sparsenam.discover.discoveries import Discoveries
+from sparsenam.discover.fdr import Discoveries
 from sparsenam.errors import InputError
 from sparsenam.estimators.attributes import ELSEWHERE
 from sparsenam.uncertainty.results import Uncertainty

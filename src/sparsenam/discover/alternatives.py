@@ -1,13 +1,38 @@
-"""Other models as good as the chosen one, as plain data: which columns all of them need, which can be exchanged."""
+"""Other sets of columns that predict about as well as the chosen one, found by dropping, swapping and adding.
+
+Each set is judged as the choice was: by smooth fits on the same folds, and by the losses of the rows held out, row by
+row beside those of the chosen set.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import combinations
+from typing import TYPE_CHECKING, Literal
 
-from sparsenam.selection.alternatives import JudgedSet, SearchResult, Units
+import numpy as np
+
+from sparsenam.context import Context
+from sparsenam.discover.question import ColumnUnits, Question, Units, asking
+from sparsenam.errors import InputError, check_number, describe
+from sparsenam.fitting.plan import splitter
+from sparsenam.model import AdditiveModel
+from sparsenam.penalties import GroupLasso
+from sparsenam.selection import Compact
+from sparsenam.selection.curve import CLEAR, TIE, Indices, Vector
+from sparsenam.selection.task import ConvexTask, twins_of
+from sparsenam.selection.walk import HeldOutJudge
 from sparsenam.tables.text import listed
 from sparsenam.text import Finding, FindingTable, Found, count_text, number_text
+
+if TYPE_CHECKING:
+    from sparsenam.fit.value import Fit
+
+FEWEST_TO_JUDGE = 20  # rows from which those held out tell sets of columns apart: five folds of four
+REPLACEMENTS = 3  # columns tried in the place of one, and as additions: those with the largest gradients
+BEAM = 5  # sets from which the search goes on
+MOVES = 3  # of the search: a set differs from the chosen one by at most so many moves
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +133,211 @@ class Alternatives(Found):
 
 def _points(share: float) -> str:
     return number_text(100 * round(share, 5), 3)
+
+
+def find_alternatives(fit: Fit, question: Question, tolerance: float | Literal["auto"], most: int) -> Alternatives:
+    """Return other sets of columns that predict about as well as those of the model."""
+    allowed: float | None = None
+    if isinstance(tolerance, str):
+        if tolerance != "auto":
+            raise InputError(describe("tolerance", "a share or 'auto'", repr(tolerance), "choose one"))
+    else:
+        check_number("tolerance", tolerance, 0.0)
+        allowed = float(tolerance)
+    with asking(fit.settings) as context:
+        found, task = search_alternatives(question, fit.model, allowed, most, context)
+    return alternatives_of(found, task.column_names, twins_of(task.prepared, fit.model, fit.encoder), allowed)
+
+
+def search_alternatives(
+    question: Question, model: AdditiveModel, tolerance: float | None, most: int, context: Context
+) -> tuple[SearchResult, ConvexTask]:
+    """Return other sets of columns within a margin of those that a model keeps, and the task whose units they have."""
+    problem = question.problem(question.rows.sample)
+    task = question.task(problem, context, "alternatives", FEWEST_TO_JUDGE)
+    splits = splitter(question.plan, question.rows, context)(problem).splits
+    scores = model.scores(question.rows.sample.terms[problem.counted])
+    task, loss = problem.judged_by(task, splits, scores)
+    grouping, terms = problem.prepared.grouping, problem.prepared.terms
+    chosen = [group for group, members in enumerate(grouping.members) if np.isin(terms[members], model.terms).any()]
+    rule = question.plan.rule
+    margin = margin_for(tolerance, rule if isinstance(rule, Compact) else Compact())
+    judge, groups = HeldOutJudge.of(task, splits, loss), np.array(chosen, dtype=np.intp)
+    search = AlternativeSearch(task, judge, groups, margin, question.plan.settings.max_features, context)
+    return search.run(most), task
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class JudgedSet:
+    """A set of units with its held-out losses (rows,), and how far it is behind the chosen one, with the error."""
+
+    units: Units
+    losses: Vector
+    behind: float
+    error: float
+    margin: float
+
+    @property
+    def is_good(self) -> bool:
+        """Whether it is within its margin of the chosen set."""
+        return self.behind <= self.margin
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SearchResult:
+    """The chosen set, other good ones, the best first, and how the search went.
+
+    ``loss`` and ``null_loss`` are the mean losses of the chosen set and of the empty one. ``either`` are pairs of units
+    of the chosen set of which one is enough: each can go, but both together cost more than one after the other.
+    """
+
+    chosen: JudgedSet
+    good: tuple[JudgedSet, ...]
+    loss: float
+    null_loss: float
+    units: ColumnUnits
+    either: tuple[tuple[int, int], ...]
+    tried: int
+    in_time: bool
+
+
+class AlternativeSearch:
+    """A beam search from the chosen set.
+
+    Every column is dropped in turn. Where a set becomes too bad by that, those left out with the largest gradients are
+    tried in its place; and they are tried as additions. A column that is taken in must lower the loss for certain, by
+    two standard errors: else noise columns would make any number of sets as good. The search goes on from the best
+    sets, without trying again what made the chosen set worse for certain.
+    """
+
+    def __init__(
+        self,
+        task: ConvexTask,
+        judge: HeldOutJudge,
+        chosen: Indices,
+        margin: Callable[[float, float], float],
+        max_features: int | None,
+        context: Context,
+    ) -> None:
+        self.judge, self.units = judge, ColumnUnits.of(task)
+        self._unweighted = task.with_penalty(GroupLasso())  # what a column costs does not count here
+        self._groups, self._margin, self._most, self._context = chosen, margin, max_features, context
+        self._known: dict[Units, JudgedSet] = {}
+        self._hopeless: set[int] = set()
+        start = self.units.containing(chosen) | self.units.free
+        self._base = judge.losses_of(self._groups_of(start))
+        self.loss = judge.mean_and_error(self._base)[0]
+        empty = judge.losses_of(self._groups_of(self.units.free))
+        self.null_loss = judge.mean_and_error(empty)[0]
+        self._gain = judge.mean_and_error(empty - self._base)[0]
+        self.chosen = self._judged(start)
+
+    def run(self, most: int) -> SearchResult:
+        """Return up to so many other sets."""
+        good: dict[Units, JudgedSet] = {}
+        frontier, in_time = [self.chosen], True
+        for _ in range(MOVES):
+            fresh: list[JudgedSet] = []
+            for at in frontier:
+                found = [judged for judged in self._around(at) if judged.units not in good]
+                fresh += [judged for judged in found if judged.units != self.chosen.units]
+                good |= {judged.units: judged for judged in fresh}
+                in_time = not self._context.clock.passed()
+                if not in_time:
+                    break
+            frontier = self._best(fresh)[:BEAM]
+            if not frontier or len(good) >= most or not in_time:
+                break
+        ranked = tuple(self._best(good.values())[:most])
+        either = tuple(self._either(good)) if in_time else ()
+        return SearchResult(
+            self.chosen, ranked, self.loss, self.null_loss, self.units, either, len(self._known) - 1, in_time
+        )
+
+    def _around(self, at: JudgedSet) -> list[JudgedSet]:
+        """Return the good sets one move from a set."""
+        found: list[JudgedSet] = []
+        for unit in sorted(at.units - self.units.free - self._hopeless):
+            if self._context.clock.passed():
+                return found
+            smaller = self._judged(at.units - {unit})
+            if smaller.is_good:
+                found.append(smaller)
+                continue
+            swapped = self._wider(smaller, without=at.units)
+            found += [judged for judged in swapped if judged.is_good]
+            if at is self.chosen and all(_is_bad_for_certain(judged) for judged in (smaller, *swapped)):
+                self._hopeless.add(unit)
+        return found + [judged for judged in self._wider(at, without=at.units) if judged.is_good]
+
+    def _either(self, good: dict[Units, JudgedSet]) -> Iterator[tuple[int, int]]:
+        """Yield pairs of units that do the same work; of the first few that can go."""
+        chosen = self.chosen.units
+        spare = [judged for judged in self._best(good.values()) if judged.units < chosen]
+        gone = [min(chosen - judged.units) for judged in spare if len(chosen - judged.units) == 1][:BEAM]
+        for one, other in combinations(sorted(gone), 2):
+            both = self._judged(chosen - {one, other})
+            alone = self._judged(chosen - {one}).behind + self._judged(chosen - {other}).behind
+            if not both.is_good and both.behind - alone > CLEAR * both.error:
+                yield one, other
+
+    def _wider(self, at: JudgedSet, without: Units) -> list[JudgedSet]:
+        """Return sets of one unit more that lower the loss for certain."""
+        gradients = self._unweighted.slack_at(1.0, self.judge.scores(self._groups_of(at.units)))
+        strengths = np.array([gradients[groups].max() for groups in self.units.groups])
+        strengths[list(without | at.units)] = 0.0
+        found: list[JudgedSet] = []
+        for unit in np.argsort(-strengths, kind="stable")[:REPLACEMENTS]:
+            wider = at.units | {int(unit)}
+            if strengths[unit] <= 0.0 or (self._most is not None and self.units.n_columns(wider) > self._most):
+                continue
+            judged = self._judged(wider)
+            gain, error = self.judge.mean_and_error(at.losses - judged.losses)
+            if gain > CLEAR * error + TIE * abs(self.null_loss):
+                found.append(judged)
+        return found
+
+    def _judged(self, units: Units) -> JudgedSet:
+        if units not in self._known:
+            losses = self.judge.losses_of(self._groups_of(units))
+            behind, error = self.judge.mean_and_error(losses - self._base)
+            margin = max(self._margin(self._gain, error), TIE * abs(self.null_loss))
+            self._known[units] = JudgedSet(units, losses, behind, error, margin)
+            self._context.progress.report("other models", len(self._known))
+        return self._known[units]
+
+    def _groups_of(self, units: Units) -> Indices:
+        """Return the groups of some units; of one that the chosen set has in part, that part."""
+        parts = [np.zeros(0, dtype=np.intp)]
+        for unit in sorted(units):
+            groups = self.units.groups[unit]
+            inside = np.intersect1d(groups, self._groups)
+            parts.append(inside if inside.size else groups)
+        return np.sort(np.concatenate(parts)).astype(np.intp)
+
+    def _best(self, judged: Iterable[JudgedSet]) -> list[JudgedSet]:
+        """Return sets with the fewest columns first, then the lowest loss; losses that rounding may order are equal."""
+        unit = TIE * max(abs(self.null_loss), np.finfo(float).tiny)
+        return sorted(
+            judged,
+            key=lambda found: (self.units.n_columns(found.units), round(found.behind / unit), sorted(found.units)),
+        )
+
+
+def _is_bad_for_certain(judged: JudgedSet) -> bool:
+    return judged.behind - CLEAR * judged.error > judged.margin
+
+
+def margin_for(tolerance: float | None, rule: Compact) -> Callable[[float, float], float]:
+    """Return how far a set may be behind: a function of the chosen set's gain and of the difference's standard error.
+
+    The gain is what the chosen set explains. A number is a share of it. None allows a difference that is not there for
+    certain, two standard errors, and at most the share of the gain that the rule gives up.
+    """
+    if tolerance is not None:
+        share = tolerance
+        return lambda gain, error: share * max(gain, 0.0)
+    return lambda gain, error: min(CLEAR * error, rule.share * max(gain, 0.0))
 
 
 def alternatives_of(

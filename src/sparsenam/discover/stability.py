@@ -1,23 +1,50 @@
-"""How stable a choice of columns is, as plain data: frequencies over half-samples, replacements, and a bound."""
+"""How stable a choice of columns is: which columns complementary halves of the rows keep, and what may be promised.
+
+A half is solved at the model's alpha. Two other ways were measured on correlated and uncorrelated columns: alpha · √2,
+as gradients of half of the rows are noisier by √2, loses effects beyond doubt, since the model's alpha is the largest
+that keeps its columns; as many columns as the model has, those that enter first, lets near copies of one column push
+others out. A gap of 1e-3 leaves near copies beside each other that one of 1e-4 tells apart.
+
+The promise is that of R. D. Shah and R. J. Samworth, Variable selection with error control: another look at stability
+selection, Journal of the Royal Statistical Society B 75 (2013) 55-80, theorems 1 and 2.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Annotated, Any, Self
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from itertools import combinations
+from math import comb, sqrt
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sparsenam.codec import Bounds, Positive, Share, Size, unpack
+from sparsenam.context import Context
+from sparsenam.convex.path import alphas_down_to, convex_path
+from sparsenam.discover.question import Question, asking
 from sparsenam.errors import InputError, RefusalError, check_number, describe
-from sparsenam.selection.stability import low_columns_bound, low_columns_bound_if_unimodal, replacing_columns
+from sparsenam.fitting.plan import convex_task
+from sparsenam.fitting.problem import FitProblem, Mask, Vector
+from sparsenam.penalties import NeedsFirstFit
+from sparsenam.selection.task import ConvexTask
 from sparsenam.tables.text import listed
 from sparsenam.text import FINDINGS_SHOWN, NOTHING, Finding, FindingTable, Found, count_text, number_text, share_text
 
+if TYPE_CHECKING:
+    from sparsenam.fit.value import Fit
+
+FEWEST_STABILITY_ROWS = 8  # from which there are halves to speak of
 THRESHOLD = 0.9  # share of the half-samples from which a column is called stable
 THRESHOLDS = (1.0, 0.9, 0.75, 0.6)  # shown with their bounds
 SELDOM = 0.1  # share of the half-samples below which a dropped column is not shown
+PAIRS_AT_ONCE = 5  # solved in one batch: more need more memory and are no faster
+HAZARDS = 2  # times that a half of censored times is solved, each with the hazard of the last; six keep the same
+HALVING_ATTEMPTS = 100  # attempts to have every value of a rare class in both halves
+OFTEN = 0.2  # share of the halves that must keep each of two columns which are said to replace one another
+RARE = 0.01  # chance, shared among all pairs of such columns, of as few halves with both
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,16 +101,26 @@ class Stability(Found):
         independent. ∞ for thresholds up to ½.
         """
         check_number("threshold", threshold, 0.0, highest=1.0)
-        return low_columns_bound(self.kept_per_half, self.n_columns, threshold)
+        if threshold <= 0.5:
+            return np.inf
+        return self.kept_per_half**2 / (self.n_columns * (2.0 * threshold - 1.0)) if self.n_columns else 0.0
 
     def bound_if_unimodal(self, threshold: float = THRESHOLD) -> float | None:
         """Return the sharper bound of their theorem 2, None where it says nothing.
 
         It assumes that for every column of low probability the share of pairs with the column in both halves has a
-        distribution with one peak.
+        distribution with one peak. With θ = q/p it is C q²/p; C is 1/(2(2τ - 1 - 1/(2B))) up to τ = ¾ and
+        4(1 - τ + 1/(2B))/(1 + 1/B) above, for B pairs. None outside of its conditions: θ ≤ 1/√3 and
+        τ > min(½ + θ², ½ + 1/(2B) + ¾θ²).
         """
         check_number("threshold", threshold, 0.0, highest=1.0)
-        return low_columns_bound_if_unimodal(self.kept_per_half, self.n_columns, threshold, self.n_pairs)
+        share, n_pairs = self.kept_per_half / self.n_columns if self.n_columns else 0.0, self.n_pairs
+        lowest = min(0.5 + share**2, 0.5 + 0.5 / n_pairs + 0.75 * share**2)
+        slack = 2.0 * threshold - 1.0 - 0.5 / n_pairs
+        if share > 1.0 / sqrt(3.0) or threshold <= lowest or slack <= 0.0:
+            return None
+        above = 4.0 * (1.0 - threshold + 0.5 / n_pairs) / (1.0 + 1.0 / n_pairs)
+        return (0.5 / slack if threshold <= 0.75 else above) * share * self.kept_per_half
 
     def promise(self, threshold: float = THRESHOLD) -> str:
         """Return in a sentence what is known of the columns in this share of the half-samples."""
@@ -172,41 +209,189 @@ class Stability(Found):
         return [FindingTable("Columns that replace one another", heads, tuple(rows))]
 
 
-def stability_of(
-    kept_in_halves: NDArray[np.bool_],
-    candidates: NDArray[np.bool_],
-    names: Sequence[str],
-    *,
-    kept: Sequence[str],
-    always_kept: Sequence[str],
-    substitutes: Mapping[str, Mapping[str, float]],
-    alpha: float,
-    asked_pairs: int,
-) -> Stability:
-    """Return the stability from what each half keeps (halves, columns) and what could be dropped (columns,)."""
-    columns = np.flatnonzero(candidates)
-    inside = kept_in_halves[:, columns]
-    of = [names[int(column)] for column in columns]
-    expressed = {(name, other): share for name, others in substitutes.items() for other, share in others.items()}
-    found: dict[tuple[str, str], Replacement] = {}
-    for pair in replacing_columns(inside):
-        key = (of[pair.column], of[pair.other])
-        found[key] = Replacement(*key, pair.share, pair.share_in_all, expressed.get(key))
-    place = {name: index for index, name in enumerate(of)}
-    for (name, other), share in expressed.items():
-        without, all_halves = None, None
-        if name in place and other in place:
-            gone, there = ~inside[:, place[name]], inside[:, place[other]]
-            all_halves = float(there.mean())
-            without = float(there[gone].mean()) if gone.any() else None
-        found.setdefault((name, other), Replacement(name, other, without, all_halves, share))
+def measure_stability(fit: Fit, question: Question, n_pairs: int) -> Stability:
+    """Return how often half of the rows would choose each column."""
+    with asking(fit.settings) as context:
+        problem = question.problem(question.rows.sample)
+        task = question.task(problem, context, "stability", FEWEST_STABILITY_ROWS)
+        inside = kept_in_halves(question, problem, task, fit.alpha, n_pairs, context)
+    free, names = columns_mask(task, task.free_groups), fit.encoder.names
+    columns = np.flatnonzero(columns_mask(task, np.arange(task.design.n_groups)) & ~free)
+    inside = inside[:, columns]
+    candidates = [names[int(column)] for column in columns]
     return Stability(
         n_pairs=inside.shape[0] // 2,
-        asked_pairs=asked_pairs,
-        alpha=alpha,
+        asked_pairs=n_pairs,
+        alpha=fit.alpha,
         kept_per_half=float(inside.sum(axis=1).mean()),
-        frequencies={name: float(share) for name, share in zip(of, inside.mean(axis=0), strict=True)},
-        kept=tuple(kept),
-        always_kept=tuple(always_kept),
-        replacements=tuple(found[key] for key in sorted(found)),
+        frequencies={name: float(share) for name, share in zip(candidates, inside.mean(axis=0), strict=True)},
+        kept=tuple(fit.kept_names),
+        always_kept=tuple(names[column] for column in np.flatnonzero(free)),
+        replacements=replacements_of(inside, candidates, fit.substitutes),
     )
+
+
+def replacements_of(
+    kept: Mask, names: list[str], substitutes: Mapping[str, Mapping[str, float]]
+) -> tuple[Replacement, ...]:
+    """Return the columns that replace one another in the halves (halves, columns), or by their effects."""
+    expressed = {(name, other): share for name, others in substitutes.items() for other, share in others.items()}
+    found, place = list[Replacement](), {name: index for index, name in enumerate(names)}
+    for name, other in sorted({*expressed, *((names[one], names[two]) for one, two in replacing_columns(kept))}):
+        share, in_all = None, None
+        if name in place and other in place:
+            gone, there = ~kept[:, place[name]], kept[:, place[other]]
+            in_all = float(there.mean())
+            share = float(there[gone].mean()) if gone.any() else None
+        found.append(Replacement(name, other, share, in_all, expressed.get((name, other))))
+    return tuple(found)
+
+
+def kept_in_halves(
+    question: Question, problem: FitProblem, task: ConvexTask, alpha: float, n_pairs: int, context: Context
+) -> Mask:
+    """Return which columns complementary halves of the rows keep at an alpha, shape (halves, columns)."""
+    if not alpha > 0.0:
+        raise InputError(describe("stability", "an alpha that drops columns", "alpha 0", "choose a larger one"))
+    generator = context.streams.generator("halves")
+    halves = complementary_halves(problem.fold_target, n_pairs, generator, _codes(question, problem))
+
+    def report(done: int) -> None:
+        context.progress.report("halves", done, len(halves))
+
+    report(0)
+    if problem.solves_in_batches and not isinstance(task.penalty, NeedsFirstFit):
+        return columns_in_halves(task, halves, alpha, report, context)
+    return _columns_one_by_one(question, problem.counted, halves, alpha, report, context)
+
+
+def complementary_halves(
+    target: Vector, n_pairs: int, generator: np.random.Generator, groups: NDArray[np.intp] | None = None
+) -> Mask:
+    """Return random halves of the rows, each followed by its complement, shape (2 · n_pairs, rows).
+
+    Of an odd number of rows one is in neither. Halves are drawn again where an output of the target (rows, outputs)
+    is constant in one. With ``groups`` (rows,) numbered from 0, halves are of groups, and no group is torn apart.
+    """
+    rows = target.shape[0]
+    codes: NDArray[np.intp] = np.arange(rows, dtype=np.intp) if groups is None else groups
+    count = int(codes.max(initial=-1)) + 1
+    half = count // 2
+    found: list[Mask] = []
+    for _ in range(n_pairs):
+        for _ in range(HALVING_ATTEMPTS):
+            order = generator.permutation(count)
+            pair = [np.isin(codes, order[:half]), np.isin(codes, order[half : 2 * half])]
+            if all(part.any() and (np.ptp(target[part], axis=0) > 0).all() for part in pair):
+                found += pair
+                break
+        else:
+            expected = "a target that varies in both halves of the rows"
+            got = f"{rows} rows with values too rare for that"
+            raise InputError(describe("stability", expected, got, "give more rows"))
+    return np.array(found)
+
+
+def columns_in_halves(
+    task: ConvexTask, halves: Mask, alpha: float, report: Callable[[int], None], context: Context
+) -> Mask:
+    """Return which columns each half (halves, rows) keeps at an alpha, shape (halves solved, columns).
+
+    A few pairs at a time are batches of one path, with all rows as its first batch. Halves that the time does not
+    suffice for are left out.
+    """
+    prepared, kept = task.prepared, list[Mask]()
+    alphas = alphas_down_to(alpha, task.problem(), task.penalty)
+    out_of_time = context.clock.laps()
+    for start in range(0, len(halves), 2 * PAIRS_AT_ONCE):
+        batches = np.vstack([prepared.weights[None], prepared.weights * halves[start : start + 2 * PAIRS_AT_ONCE]])
+        (point,) = deque(convex_path(task.problem(batches), task.penalty, alphas=alphas), maxlen=1)
+        kept += [columns_mask(task, support) for support in point.supports[1:]]
+        report(len(kept))
+        if out_of_time():
+            break
+    return np.array(kept)
+
+
+def columns_mask(task: ConvexTask, groups: NDArray[np.intp]) -> Mask:
+    """Return which columns have a term in some groups, shape (columns,)."""
+    mask = np.zeros(len(task.column_names), dtype=np.bool_)
+    mask[task.columns(groups)] = True
+    return mask
+
+
+def columns_with_hazard(task: ConvexTask, alpha: float, problem: FitProblem) -> Mask:
+    """Return which columns a problem keeps at an alpha whose sample depends on scores (rows, 1), shape (columns,).
+
+    It is solved at the sample of no effects, and then at that of the scores found.
+    """
+    scores = np.zeros((task.prepared.weights.size, 1))
+    kept = columns_mask(task, np.zeros(0, dtype=np.intp))
+    for _ in range(HAZARDS):
+        convex = task.with_sample(problem.at(scores)[0].prepared).problem()
+        alphas = alphas_down_to(alpha, convex, task.penalty)
+        (point,) = deque(convex_path(convex, task.penalty, alphas=alphas), maxlen=1)
+        kept, scores = columns_mask(task, point.supports[0]), point.scores(task.design)
+    return kept
+
+
+def _columns_one_by_one(
+    question: Question, counted: Mask, halves: Mask, alpha: float, report: Callable[[int], None], context: Context
+) -> Mask:
+    """Return which columns each half keeps (halves, columns), each half a problem of its rows alone.
+
+    Censored times need this, as each half has a baseline hazard, and penalties with weights from a first fit do.
+    """
+    sample, strategy, kept = question.rows.sample, question.plan.strategy, list[Mask]()
+    out_of_time = context.clock.laps()
+    for number, half in enumerate(halves, start=1):
+        inside = np.zeros(counted.size, dtype=np.bool_)
+        inside[np.flatnonzero(counted)[half]] = True
+        problem = question.problem(replace(sample, weights=np.where(inside, sample.weights, 0.0)))
+        task = convex_task(problem, question.plan, context)
+        if problem.solves_in_batches or isinstance(task.penalty, NeedsFirstFit):
+            choice = problem.choose(task, alpha, strategy.tol, strategy.quick, context)
+            kept.append(columns_mask(task, choice.groups))
+        else:  # choose would alternate with the hazard to many digits
+            kept.append(columns_with_hazard(task, alpha, problem))
+        report(number)
+        if number % 2 == 0 and out_of_time():
+            break
+    return np.array(kept)
+
+
+def _codes(question: Question, problem: FitProblem) -> NDArray[np.intp] | None:
+    """Return the groups of the rows that count, numbered from 0, None where there are none."""
+    if question.rows.groups is None:
+        return None
+    given = np.asarray(question.rows.groups)
+    if given.shape != (problem.counted.size,):
+        expected, got = f"{problem.counted.size} groups, one for each row", f"shape {given.shape}"
+        raise InputError(describe("groups", expected, got, "give one for each row"))
+    codes: NDArray[np.intp] = np.unique(given[problem.counted], return_inverse=True)[1]
+    if codes.max() < 3:
+        raise InputError(describe("groups", "at least 4 groups of rows", f"{int(codes.max()) + 1}", "leave them out"))
+    return codes
+
+
+def replacing_columns(kept: Mask) -> list[tuple[int, int]]:
+    """Return the pairs of columns that too few halves (halves, columns) keep together for chance, both ways round.
+
+    Each must be in a fifth of the halves at least. If columns were kept without regard to each other, the number of
+    halves with both would be hypergeometric; its lower tail must be below 0.01 over the number of such pairs. Halves
+    share rows, so that this is a sign and no test.
+    """
+    halves, counts = kept.shape[0], kept.sum(axis=0)
+    often = [int(column) for column in np.flatnonzero((counts >= OFTEN * halves) & (counts < halves))]
+    pairs, found = list(combinations(often, 2)), list[tuple[int, int]]()
+    for one, other in pairs:
+        together = int(np.count_nonzero(kept[:, one] & kept[:, other]))
+        if _chance_of_few(together, halves, int(counts[one]), int(counts[other])) < RARE / len(pairs):
+            found += [(one, other), (other, one)]
+    return found
+
+
+def _chance_of_few(together: int, halves: int, one: int, other: int) -> float:
+    """Return the chance that at most so many of the halves have both of two independent columns, given their counts."""
+    ways = sum(comb(one, both) * comb(halves - one, other - both) for both in range(together + 1) if other >= both)
+    return ways / comb(halves, other)

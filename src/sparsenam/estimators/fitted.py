@@ -17,9 +17,9 @@ from sklearn.feature_selection import SelectorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from sparsenam.audit.audit import Audit, audit
-from sparsenam.discover.alternatives import Alternatives
-from sparsenam.discover.questions import find_alternatives, measure_stability, question_of
-from sparsenam.discover.stability import Stability
+from sparsenam.discover.alternatives import Alternatives, find_alternatives
+from sparsenam.discover.question import question_of
+from sparsenam.discover.stability import Stability, measure_stability
 from sparsenam.errors import InputError, check_whole, describe
 from sparsenam.estimators.attributes import FromFit, kept_table, known_history, names_in
 from sparsenam.explain import Explanation, LocalExplanation, explain, explain_rows

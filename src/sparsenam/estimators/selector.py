@@ -19,7 +19,7 @@ from sparsenam.estimators.regression import REGRESSION_FAMILIES, SNAMRegressor
 from sparsenam.estimators.survival import SNAMSurvival
 from sparsenam.explain import Discoveries
 from sparsenam.selection import FDR
-from sparsenam.selection.discovery import Method
+from sparsenam.selection.curve import Method
 
 CLASS_FAMILIES = ("binomial", "multinomial", "multilabel")
 

@@ -3,7 +3,7 @@
 from sparsenam.audit.audit import Audit, Harm, SubgroupCheck
 from sparsenam.audit.compare import Comparison, CurveChange, PredictionChange
 from sparsenam.discover.alternatives import Alternatives, OtherModel
-from sparsenam.discover.discoveries import Discoveries
+from sparsenam.discover.fdr import Discoveries
 from sparsenam.discover.stability import Replacement, Stability
 from sparsenam.explain.build import explain, explain_model
 from sparsenam.explain.explanation import Curve, Dropped, EditRecord, Explanation, Feature, Level, Missing

@@ -4,7 +4,7 @@ from sparsenam.export.container import ModelFileError, ModelFileWarning
 from sparsenam.export.model_file import SCHEMA, load_fit, save_fit
 from sparsenam.export.scorecard_build import scorecard
 from sparsenam.export.scorecard_points import Scorecard
-from sparsenam.selection.stored_curve import StoredCurve
+from sparsenam.selection.curve import StoredCurve
 
 __all__ = [
     "SCHEMA",

@@ -25,7 +25,7 @@ from sparsenam.model.pairs import PairFunction
 from sparsenam.networks import ACTIVATION_NAMES, MLPBank
 from sparsenam.penalties import as_penalty
 from sparsenam.selection import RULES
-from sparsenam.selection.stored_curve import StoredCurve, rule_name
+from sparsenam.selection.curve import StoredCurve, rule_name
 from sparsenam.tables import TableEncoder
 from sparsenam.tables.cells import FIRST_DAY, LAST_DAY
 from sparsenam.tables.columns import Column

@@ -22,7 +22,7 @@ from sparsenam.fit import Fit
 from sparsenam.model import AdditiveModel
 from sparsenam.model.additive import SubNetworks
 from sparsenam.networks import MLPBank
-from sparsenam.selection.stored_curve import StoredCurve
+from sparsenam.selection.curve import StoredCurve
 from sparsenam.text import Task
 
 SCHEMA = 1

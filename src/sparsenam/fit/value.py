@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_consistent_length
 
 from sparsenam.codec import Bounds, Count, Matrix, Tags, Vector, Via
 from sparsenam.convex.problem import Certificate
-from sparsenam.discover.discoveries import Discoveries
+from sparsenam.discover.fdr import Discoveries
 from sparsenam.discover.stability import Stability
 from sparsenam.errors import InputError, describe, rows_named_by
 from sparsenam.fit.response import ClassResponse, GivenRows, NumberResponse, Response, SurvivalResponse
@@ -21,7 +21,7 @@ from sparsenam.fit.summary import TrainingSummary, interactions_of, kept_columns
 from sparsenam.model import AdditiveModel
 from sparsenam.model.editing import Edit
 from sparsenam.selection import CVCurve, Evidence, RegularizationPath
-from sparsenam.selection.stored_curve import StoredCurve
+from sparsenam.selection.curve import StoredCurve
 from sparsenam.tables import TableEncoder
 from sparsenam.text import Task, output_names, score_units
 from sparsenam.training.network import StoredHistory

@@ -19,8 +19,7 @@ from sparsenam.model import FittedCurve, finish
 from sparsenam.model.pairs import PairFunction, purified, with_margin
 from sparsenam.selection.choose import Choice, CrossValidation
 from sparsenam.selection.curve import among
-from sparsenam.selection.pairs import PairTask, WorkingResponse, choose_pairs
-from sparsenam.selection.screen import screen
+from sparsenam.selection.pairs import PairTask, WorkingResponse, choose_pairs, screen
 from sparsenam.smooth.engine import LIGHTEST, SmoothProblem
 from sparsenam.smooth.fit import SmoothFit
 from sparsenam.smooth.pairs import MOST_MEGABYTES, PairFit, fit_pairs, least_megabytes

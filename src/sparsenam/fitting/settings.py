@@ -27,8 +27,7 @@ from sparsenam.fitting.strategies import (
 )
 from sparsenam.penalties import Penalty, as_penalty
 from sparsenam.selection import Rule, RuleName, as_rule
-from sparsenam.selection.curve import CrossValidator
-from sparsenam.selection.discovery import FDR
+from sparsenam.selection.curve import FDR, CrossValidator
 from sparsenam.selection.task import Norm
 from sparsenam.smooth.constraints import Shape, read_shape
 from sparsenam.tables import PreparedSample

@@ -1,7 +1,7 @@
 """Selection: paths, cross-validation, rules for choosing."""
 
-from sparsenam.selection.curve import RULES, Best, Compact, CVCurve, Evidence, OneSE, Rule, RuleName, as_rule
-from sparsenam.selection.discovery import FDR
+from sparsenam.selection.choose import Evidence
+from sparsenam.selection.curve import FDR, RULES, Best, Compact, CVCurve, OneSE, Rule, RuleName, as_rule
 from sparsenam.selection.task import PathPoint, RegularizationPath
 
 __all__ = [

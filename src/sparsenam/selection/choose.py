@@ -5,20 +5,22 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
 import numpy as np
 
+from sparsenam.codec import Bounds, MaybeNaN, Share, Size
 from sparsenam.context import Context
 from sparsenam.convex.path import TOLERANCE, long_path
 from sparsenam.convex.problem import Certificate, ConvexPoint
 from sparsenam.penalties import GroupLasso, NeedsFirstFit
-from sparsenam.selection.curve import Best, CVCurve, Evidence, Indices, Rule, Splits, Vector
+from sparsenam.selection.curve import CLEAR, Best, CVCurve, Indices, Rule, Splits, Vector
 from sparsenam.selection.task import ConvexTask
 from sparsenam.selection.walk import FamilyLoss, HeldOutJudge, HeldOutLoss, Turning, walk, with_empty
 
 Result = TypeVar("Result")
 
+HALF = 0.5  # share of the folds below which a kept column is not their choice; chosen without a measurement
 MEAN_LOSS_ROUNDING = 1e-12  # of the largest mean loss
 LARGEST_DESIGN = 1000  # columns of all groups up to which the fit on all of them is judged too
 
@@ -37,6 +39,78 @@ class CrossValidation:
     max_features: int | None = None
     least_shrinkage: bool = False
     share: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What held-out rows know of a choice; losses are shares of the empty model's.
+
+    Attributes
+    ----------
+    gain, gain_error
+        How far the loss of the chosen model is below that of the empty one, and the standard error.
+    behind_all, behind_all_error
+        How far it is above that of all columns fitted smoothly, and the standard error; None where that fit was too
+        large to be judged.
+    kept_in
+        For each kept column the share of the folds whose fits keep it too.
+    best_gain
+        The gain of the point with the lowest loss.
+    """
+
+    gain: MaybeNaN
+    gain_error: Annotated[float, Bounds(0.0, nan=True)]
+    behind_all: float | None
+    behind_all_error: Size | None
+    kept_in: dict[str, Share]
+    best_gain: MaybeNaN
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether the model is better than none for certain, or no model on the path is better than none."""
+        return self.gain > CLEAR * self.gain_error or self.best_gain <= 0.0
+
+    @property
+    def agreement(self) -> float:
+        """Mean share of the folds that keep a kept column; 1 for the empty model."""
+        return float(np.mean(list(self.kept_in.values()))) if self.kept_in else 1.0
+
+    @property
+    def all_is_better(self) -> bool:
+        """Whether all columns predict better for certain."""
+        return (
+            self.behind_all is not None
+            and self.behind_all_error is not None
+            and self.behind_all > CLEAR * self.behind_all_error
+        )
+
+    def doubts(self) -> list[str]:
+        """Return in sentences why the choice may be chance; none where it is clear and the folds agree."""
+        doubts: list[str] = []
+        if not self.is_clear and not self.kept_in:
+            doubts.append("No column is kept: held-out rows can tell no model from none; more rows would tell.")
+        elif not self.is_clear:
+            doubts.append(
+                f"Held-out rows cannot tell the model from none: it explains {100 * self.gain:.1f} % of the loss, with "
+                f"a standard error of {100 * self.gain_error:.1f} %; more rows would tell."
+            )
+        if self.agreement < HALF:
+            doubts.append(
+                f"The folds contradict each other: a kept column is kept in {100 * self.agreement:.0f} % of them on "
+                "average, so other columns may do as well; more rows would tell."
+            )
+        return doubts
+
+    def notes(self) -> list[str]:
+        """Return in sentences what a user should know before trusting the choice: doubts, and what was given up."""
+        notes = self.doubts()
+        behind = f"{100 * (self.behind_all or 0.0):.1f}"
+        if self.all_is_better and behind != "0.0":
+            notes.append(
+                f"All columns together predict better: {behind} % of the empty model's loss; "
+                "rule='best' or alpha=0 may keep more."
+            )
+        return notes
 
 
 @dataclass(frozen=True, slots=True, eq=False)

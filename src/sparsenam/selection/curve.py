@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.model_selection import BaseCrossValidator, check_cv
 
-from sparsenam.codec import Bounds, MaybeNaN, Share, Size
-from sparsenam.errors import InputError, check_number, describe, nearest
+from sparsenam.codec import Bounds, Count, Size, Via
+from sparsenam.errors import InputError, check_number, check_word, describe, nearest
 
 Indices = NDArray[np.intp]
 Splits = list[tuple[Indices, Indices]]
@@ -137,10 +137,10 @@ def held_out_counts(splits: Splits, n_rows: int) -> NDArray[np.intp]:
 
 
 RuleName = Literal["compact", "one_se", "best"]
+Method = Literal["auto", "knockoffs", "split"]
 Vector = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
-HALF = 0.5  # share of the folds below which a kept column is not their choice; chosen without a measurement
 # Standard errors. With ½ at least, the loss of 77 real tables is 0.1 % higher and 0.3 more features are kept
 # (benchmarks/bench_real.py --methods ours). Without a bound above, a feature is lost in one of ten seeds of
 # benchmarks/signals.py wide10.
@@ -242,9 +242,8 @@ class CVCurve:
 
     def table(self) -> list[dict[str, float]]:
         """Return one row for each point: alpha, features, mean and standard error."""
-        names = ("alpha", "features", "mean", "standard_error")
         columns = zip(self.alphas, self.n_features, self.mean, self.standard_error, strict=True)
-        return [dict(zip(names, map(float, row), strict=True)) for row in columns]
+        return [dict(zip(CURVE_COLUMNS, map(float, row), strict=True)) for row in columns]
 
     @property
     def _tie(self) -> float:
@@ -349,6 +348,32 @@ class Compact:
         return np.maximum(margin, np.minimum(CLEAR * noise, self.share * max(min(gain, loss), 0.0)))
 
 
+@dataclass(frozen=True, slots=True)
+class FDR:
+    """Keep columns of which, on average over tables, at most a share q has no effect given the others.
+
+    Parameters
+    ----------
+    q
+        The false discovery rate, above 0 and below 1.
+    method
+        "knockoffs" compares every column with a copy that cannot matter; at least 1/q columns must be found for any to
+        be. "split" finds curves on half of the rows and tests them on the other; it finds few columns too, and takes
+        categories and missing cells. "auto" takes what can reach q.
+    """
+
+    q: float = 0.1
+    method: Method = "auto"
+
+    def __post_init__(self) -> None:
+        check_number("q of FDR", self.q, 0.0, 1.0, open_below=True, open_above=True)
+        check_word("method of FDR", self.method, ("auto", "knockoffs", "split"))
+
+    def choose(self, curve: CVCurve, allowed: Mask) -> int:
+        """Return the point of the default rule, whose curve and certificate stand beside the tests."""
+        return Compact().choose(curve, allowed)
+
+
 RULES: dict[str, Callable[[], Rule]] = {"compact": Compact, "one_se": OneSE, "best": Best}
 
 
@@ -365,73 +390,65 @@ def as_rule(rule: RuleName | Rule) -> Rule:
     return rule
 
 
-@dataclass(frozen=True, slots=True)
-class Evidence:
-    """What held-out rows know of a choice; losses are shares of the empty model's.
+CURVE_COLUMNS = ("alpha", "features", "mean", "standard_error")
+CurveRow = Annotated[
+    dict[str, float],
+    Via(
+        tuple[Annotated[float, Bounds(0.0, 1e100)], Size, float, Size],
+        lambda row: tuple(row[name] for name in CURVE_COLUMNS),
+        lambda row: dict(zip(CURVE_COLUMNS, row, strict=True)),
+    ),
+]
 
-    Attributes
-    ----------
-    gain, gain_error
-        How far the loss of the chosen model is below that of the empty one, and the standard error.
-    behind_all, behind_all_error
-        How far it is above that of all columns fitted smoothly, and the standard error; None where that fit was too
-        large to be judged.
-    kept_in
-        For each kept column the share of the folds whose fits keep it too.
-    best_gain
-        The gain of the point with the lowest loss.
-    """
 
-    gain: MaybeNaN
-    gain_error: Annotated[float, Bounds(0.0, nan=True)]
-    behind_all: float | None
-    behind_all_error: Size | None
-    kept_in: dict[str, Share]
-    best_gain: MaybeNaN
+@dataclass(frozen=True, slots=True, eq=False)
+class StoredCurve:
+    """A curve as a model file keeps it, without the losses of single rows, and the point that each rule takes."""
 
-    @property
-    def is_clear(self) -> bool:
-        """Whether the model is better than none for certain, or no model on the path is better than none."""
-        return self.gain > CLEAR * self.gain_error or self.best_gain <= 0.0
+    rows: Annotated[tuple[CurveRow, ...], Bounds(1)]
+    choices: dict[str, Count]
+
+    @classmethod
+    def of(cls, curve: CVCurve | StoredCurve, rule: object) -> StoredCurve:
+        """Return the table of a curve, and the points that the named rules and the rule of the fit take."""
+        rules = cast("list[RuleName | Rule]", [each for each in (*RULES, rule) if each is not None])
+        return cls(tuple(curve.table()), {rule_name(each): curve.choose(each) for each in rules})
 
     @property
-    def agreement(self) -> float:
-        """Mean share of the folds that keep a kept column; 1 for the empty model."""
-        return float(np.mean(list(self.kept_in.values()))) if self.kept_in else 1.0
+    def alphas(self) -> NDArray[np.float64]:
+        """The alphas, shape (points,)."""
+        return self._column("alpha")
 
     @property
-    def all_is_better(self) -> bool:
-        """Whether all columns predict better for certain."""
-        return (
-            self.behind_all is not None
-            and self.behind_all_error is not None
-            and self.behind_all > CLEAR * self.behind_all_error
-        )
+    def mean(self) -> NDArray[np.float64]:
+        """Mean held-out loss of each point, shape (points,)."""
+        return self._column("mean")
 
-    def doubts(self) -> list[str]:
-        """Return in sentences why the choice may be chance; none where it is clear and the folds agree."""
-        doubts: list[str] = []
-        if not self.is_clear and not self.kept_in:
-            doubts.append("No column is kept: held-out rows can tell no model from none; more rows would tell.")
-        elif not self.is_clear:
-            doubts.append(
-                f"Held-out rows cannot tell the model from none: it explains {100 * self.gain:.1f} % of the loss, with "
-                f"a standard error of {100 * self.gain_error:.1f} %; more rows would tell."
-            )
-        if self.agreement < HALF:
-            doubts.append(
-                f"The folds contradict each other: a kept column is kept in {100 * self.agreement:.0f} % of them on "
-                "average, so other columns may do as well; more rows would tell."
-            )
-        return doubts
+    @property
+    def standard_error(self) -> NDArray[np.float64]:
+        """Standard error of each mean, shape (points,)."""
+        return self._column("standard_error")
 
-    def notes(self) -> list[str]:
-        """Return in sentences what a user should know before trusting the choice: doubts, and what was given up."""
-        notes = self.doubts()
-        behind = f"{100 * (self.behind_all or 0.0):.1f}"
-        if self.all_is_better and behind != "0.0":
-            notes.append(
-                f"All columns together predict better: {behind} % of the empty model's loss; "
-                "rule='best' or alpha=0 may keep more."
-            )
-        return notes
+    @property
+    def n_features(self) -> NDArray[np.intp]:
+        """Size of each support, shape (points,)."""
+        return self._column("features").astype(np.intp)
+
+    def choose(self, rule: object) -> int:
+        """Return the point that a rule takes: one by name, or the object with which the model was fitted."""
+        if rule_name(rule) not in self.choices:
+            expected = f"one of {list(self.choices)}, as a saved curve has no losses of rows"
+            raise InputError(describe("rule", expected, repr(rule), "choose one"))
+        return self.choices[rule_name(rule)]
+
+    def table(self) -> list[dict[str, float]]:
+        """Return one row for each point: alpha, features, mean and standard error."""
+        return [dict(row) for row in self.rows]
+
+    def _column(self, name: str) -> NDArray[np.float64]:
+        return np.array([row[name] for row in self.rows])
+
+
+def rule_name(rule: object) -> str:
+    """Return the name by which a curve knows a rule."""
+    return rule if isinstance(rule, str) else repr(rule)

@@ -1,7 +1,12 @@
-"""Which of the pairs that passed the screen are worth having: the group penalty's path, judged by cross-validation.
+"""Which pairs of columns act together: every pair is tested, and those that pass are chosen by cross-validation.
 
-The loss is the second-order model of the family's about the mains' fit: squared error of the working response. A pair
-is a group: a coarse grid of hats, less what the mains explain, in the smoothness coordinates of every group.
+The test is on what the mains leave unexplained. Both columns are cut into bins. Free cells of the two-way table are
+compared with rows + columns by an F test, at three widths of the bins, of which the smallest p-value counts three
+times. A main effect leaves no trace in the test, however badly it was fitted: rows and columns take it up.
+
+The choice is by the group penalty's path. The loss is the second-order model of the family's about the mains' fit:
+squared error of the working response. A pair is a group: a coarse grid of hats, less what the mains explain, in the
+smoothness coordinates of every group.
 """
 
 from __future__ import annotations
@@ -12,6 +17,7 @@ from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import betainc
 
 from sparsenam.context import Context
 from sparsenam.convex.design import GroupedDesign, grouped_design
@@ -25,11 +31,204 @@ from sparsenam.selection.walk import FamilyLoss, HeldOutJudge, Turning, walk, wi
 from sparsenam.smooth.grid import GridAxis, hats
 from sparsenam.tables.sample import Matrix, Vector
 
+Codes = NDArray[np.intp]
+Tables = NDArray[np.float64]
+
+SCREEN_BINS = 16  # of the finest cut; neighbours are joined for the others
+CUTS = (1, 2, 4)  # bins joined into one
+SCREEN_CODES = SCREEN_BINS + 1  # codes of a column, the last for absent cells
+FEWEST_CELL_ROWS = 5  # rows that a cell must hold: without, single outliers let hundreds of pairs pass
+CLIP = 3.0  # robust deviations at which residuals of real numbers are cut off, for the same reason
+CLUMPED = 0.3  # robust over standard deviation below which residuals are those of counts or classes, and stay
+PAIR_ROWS_AT_ONCE = 2**17  # rows × pairs counted together: they and their indices stay in the cache
+TESTED = 512  # pairs whose tables are held together
+LEAST_P = 1e-300  # p-value that is told from 0
+SMALLEST_FLOAT = float(np.finfo(np.float64).tiny)
+EXACT_ROWS = 2**16  # rows whose number and sum fit into one double
 INTERVALS = 5  # along either axis of the grid that stands for a pair while it is chosen
 PAIR_FREEDOM = 8.0  # degrees of freedom of a pair, as 3 are those of a column
 MOST_PAIR_NODES = 80  # nodes of a pair with wide categories: those with the most rows
 WORTH = 0.025  # of the loss, or of an angle: what pairs must be worth, see `FewPairs`
 PAIR_POINTS = 50
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Screened:
+    """The pairs tested, (pairs, 2), log p-values with three cuts counted, and the share of the residual explained."""
+
+    pairs: NDArray[np.intp]
+    log_p: Vector
+    gain: Vector
+
+    def passing(self, level: float) -> NDArray[np.intp]:
+        """Return the pairs that pass Bonferroni's test, those with the largest gain first, shape (passing, 2)."""
+        kept = np.flatnonzero(self.log_p + np.log(max(len(self.pairs), 1)) < np.log(level))
+        return self.pairs[kept[np.argsort(-self.gain[kept], kind="stable")]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Binned:
+    """Columns in bins: codes (columns, rows) up to `SCREEN_BINS`, and for each cut how codes join, (columns, codes)."""
+
+    codes: Codes
+    joined: tuple[Codes, ...]
+
+    @classmethod
+    def of(cls, x: Matrix, levels: NDArray[np.bool_]) -> Binned:
+        """Return the bins of x (columns, rows): quantiles of numbers, the frequent levels of categories."""
+        codes = np.full(x.shape, SCREEN_BINS, dtype=np.intp)
+        joined = [np.tile(np.arange(SCREEN_CODES), (len(x), 1)) for _ in CUTS]
+        for column, (cells, is_levels) in enumerate(zip(x, levels, strict=True)):
+            present = ~np.isnan(cells)
+            values = cells[present]
+            if is_levels:
+                found, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
+                rank = np.empty(found.size, dtype=np.intp)
+                rank[np.argsort(-counts, kind="stable")] = np.arange(found.size)
+                codes[column, present] = np.minimum(rank, SCREEN_BINS - 1)[inverse]
+            elif values.size:
+                cuts = np.unique(np.quantile(values, np.arange(1, SCREEN_BINS) / SCREEN_BINS))
+                codes[column, present] = np.searchsorted(cuts, values, side="left")
+            for cut, table in zip(CUTS, joined, strict=True):
+                together = (
+                    np.minimum(np.arange(SCREEN_BINS), SCREEN_BINS // cut - 1)
+                    if is_levels
+                    else np.arange(SCREEN_BINS) // cut
+                )
+                table[column, :SCREEN_BINS] = together
+                table[column, SCREEN_BINS] = SCREEN_BINS // cut
+        return cls(codes, tuple(joined))
+
+
+def screen(
+    x: Matrix,
+    levels: NDArray[np.bool_],
+    residual: Matrix,
+    weights: Matrix,
+    pairs: NDArray[np.intp],
+    *,
+    freedom: float,
+    outputs: float,
+    dispersion: float | None,
+) -> Screened:
+    """Test pairs of columns.
+
+    Parameters
+    ----------
+    x
+        Terms, shape (columns, rows), NaN where absent.
+    levels
+        Marks the columns that are codes of unordered levels, shape (columns,).
+    residual, weights
+        Σ residual is the slope of the log-likelihood in a common shift of some rows' scores, Σ weights its curvature;
+        both (rows, outputs).
+    pairs
+        Indices of the columns of each pair, shape (pairs, 2).
+    freedom
+        Degrees of freedom that the mains have used.
+    outputs
+        Number of outputs that are free to vary.
+    dispersion
+        Of the family, None where it is to be estimated.
+    """
+    residual = clipped(residual, weights)
+    total = float(np.sum(residual**2 / weights))
+    rows = max(x.shape[1] - freedom, 10.0)
+    found = total / (rows * outputs)
+    noise = max(found, SMALLEST_FLOAT) if dispersion is None else max(dispersion, found)  # of a perfect fit it is 0
+    binned = Binned.of(x, levels)
+    shape = (len(CUTS), len(pairs))
+    gains, freed = np.zeros(shape), np.zeros(shape)
+    for first in range(0, len(pairs), TESTED):
+        block = slice(first, min(first + TESTED, len(pairs)))
+        tables = _tables(binned, residual, weights, pairs[block])
+        for cut, join in enumerate(binned.joined):
+            size = SCREEN_BINS // CUTS[cut] + 1
+            one, other = (_joins(join[pairs[block, side]], size) for side in (0, 1))
+            joined = np.matmul(np.matmul(one[:, None], tables), other[:, None].transpose(0, 1, 3, 2))
+            gains[cut, block], freed[cut, block] = additive_gain(joined)
+    freed *= outputs
+    tested, below = freed > 0, rows * outputs
+    ratio = np.divide(below, below + gains / noise, out=np.ones(shape), where=tested)
+    p_values = np.where(tested, betainc(0.5 * below, 0.5 * np.maximum(freed, 1.0), ratio), 1.0)
+    log_p = np.minimum(np.log(np.maximum(p_values.min(axis=0, initial=1.0), LEAST_P) * len(CUTS)), 0.0)
+    gain = np.max(gains - freed * noise, axis=0, initial=0.0)
+    return Screened(pairs, log_p, gain / total if total > 0 else np.zeros_like(gain))
+
+
+def clipped(residual: Matrix, weights: Matrix) -> Matrix:
+    """Return residuals (rows, outputs), cut off at three robust deviations unless they are clumped."""
+    roots = np.sqrt(weights)
+    pearson = residual / roots
+    middle = np.median(pearson, axis=0)
+    spread = 1.4826 * np.median(np.abs(pearson - middle), axis=0)
+    clumped = spread < CLUMPED * pearson.std(axis=0)
+    reach = np.where(clumped, np.inf, CLIP * spread)
+    return np.clip(pearson, middle - reach, middle + reach) * roots
+
+
+def additive_gain(tables: Tables) -> tuple[Vector, Vector]:
+    """Return by how much free cells explain more than rows + columns do, and with how many degrees of freedom.
+
+    ``tables`` (pairs, 1 + 2 · outputs, a, b) hold the number of rows in each cell, then sums of residuals and weights.
+    """
+    filled = tables[:, 0] >= FEWEST_CELL_ROWS
+    parts = np.where(filled[:, None], tables[:, 1:], 0.0)
+    gains = np.zeros(len(tables))
+    freed = filled.sum(axis=(1, 2)) - filled.any(axis=2).sum(axis=1) - np.maximum(filled.any(axis=1).sum(axis=1) - 1, 0)
+    for sums, mass in zip(parts[:, 0::2].swapaxes(0, 1), parts[:, 1::2].swapaxes(0, 1), strict=True):
+        full = np.sum(np.divide(sums**2, mass, out=np.zeros_like(mass), where=mass > 0), axis=(1, 2))
+        rows, columns = mass.sum(axis=2), mass.sum(axis=1)
+        over = np.divide(1.0, rows, out=np.zeros_like(rows), where=rows > 0)
+        shares = mass * over[:, :, None]
+        system = -np.matmul(shares.transpose(0, 2, 1), mass)
+        scale = np.maximum(columns.max(axis=1), 1e-300)
+        # the constant, and columns without rows, are not determined: a small multiple of the identity sets them to 0
+        np.einsum("pbb->pb", system)[...] += columns + 1e-9 * scale[:, None]
+        right = sums.sum(axis=1) - np.einsum("pab,pa->pb", shares, sums.sum(axis=2))
+        effects = np.asarray(np.linalg.solve(system, right[:, :, None]), dtype=np.float64)[:, :, 0]
+        gains += full - np.sum(sums.sum(axis=2) ** 2 * over, axis=1) - np.sum(effects * right, axis=1)
+    return np.maximum(gains, 0.0), freed.astype(np.float64)
+
+
+def _joins(joined: Codes, size: int) -> Tables:
+    """Return the 0/1 matrices (pairs, size, codes) that join codes, from the joined code of each, (pairs, codes)."""
+    return (joined[:, None, :] == np.arange(size)[None, :, None]).astype(np.float64)
+
+
+def _tables(binned: Binned, residual: Matrix, weights: Matrix, pairs: NDArray[np.intp]) -> Tables:
+    """Return the tables of some pairs, (pairs, 1 + 2 · outputs, codes, codes).
+
+    A number of rows and a sum of residuals fit into one double, the sum scaled to stay below ½ in all.
+    """
+    rows, cells, outputs = binned.codes.shape[1], SCREEN_CODES * SCREEN_CODES, residual.shape[1]
+    unit = max(float(np.abs(residual).max(initial=0.0)), 1e-300) * 4.0 * EXACT_ROWS
+    packed = 1.0 + residual / unit
+    constant = [bool(np.all(weights[:, output] == weights[0, output])) for output in range(outputs)]
+    tables = np.zeros((len(pairs), 1 + 2 * outputs, cells))
+    length = min(rows, EXACT_ROWS)
+    height = max(1, PAIR_ROWS_AT_ONCE // max(length, 1))
+    for first in range(0, len(pairs), height):
+        block = slice(first, min(first + height, len(pairs)))
+        count = block.stop - block.start
+        offsets = (np.arange(count) * cells)[:, None]
+        for start in range(0, rows, length):
+            part = slice(start, start + length)
+            index = binned.codes[pairs[block, 0], part] * SCREEN_CODES + binned.codes[pairs[block, 1], part]
+            index += offsets
+            flat = index.ravel()
+            for output in range(outputs):
+                sums = np.bincount(flat, np.tile(packed[part, output], count), count * cells).reshape(count, cells)
+                counts = np.rint(sums)
+                tables[block, 1 + 2 * output] += (sums - counts) * unit
+                if output == 0:
+                    tables[block, 0] += counts
+                if constant[output]:
+                    tables[block, 2 + 2 * output] += counts * weights[0, output]
+                else:
+                    mass = np.bincount(flat, np.tile(weights[part, output], count), count * cells)
+                    tables[block, 2 + 2 * output] += mass.reshape(count, cells)
+    return tables.reshape(len(pairs), 1 + 2 * outputs, SCREEN_CODES, SCREEN_CODES)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

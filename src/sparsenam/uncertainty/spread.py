@@ -13,7 +13,7 @@ from sparsenam.context import Context
 from sparsenam.families import Gaussian
 from sparsenam.model import AdditiveModel
 from sparsenam.model.additive import finish
-from sparsenam.selection.screen import SCREEN_BINS, SCREEN_CODES, Binned
+from sparsenam.selection.pairs import SCREEN_BINS, SCREEN_CODES, Binned
 from sparsenam.smooth.design import ramps_of
 from sparsenam.smooth.engine import MemoryRows, SmoothProblem, Steps, solve
 from sparsenam.smooth.fit import as_fit

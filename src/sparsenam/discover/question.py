@@ -1,0 +1,132 @@
+"""A choice that was made, asked about again: rows given anew, since a fitted model keeps none, and their problem."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from sparsenam.context import Clock, Context, ProgressBar, Streams
+from sparsenam.errors import ConstantColumnWarning, InputError, check_number, describe
+from sparsenam.fitting.plan import FitInput, Plan, convex_task, plan_of
+from sparsenam.fitting.problem import FitProblem
+from sparsenam.selection.curve import Indices
+from sparsenam.selection.task import ConvexTask
+from sparsenam.tables import Sample
+from sparsenam.threads import one_thread
+
+if TYPE_CHECKING:
+    from sparsenam.fit.value import Fit  # which holds what the questions found
+
+Units = frozenset[int]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Question:
+    """The rows and the plan with which a fit is asked about again."""
+
+    rows: FitInput
+    plan: Plan
+
+    def problem(self, sample: Sample) -> FitProblem:
+        """Return the problem of a sample; that a column does not vary in it is no news."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConstantColumnWarning)
+            return self.plan.pose(sample, self.rows.encoder)
+
+    def task(self, problem: FitProblem, context: Context, where: str, fewest: int) -> ConvexTask:
+        """Return the convex problem; raise where there is nothing to choose from, or too little to choose by."""
+        rows = problem.prepared.weights.size
+        if rows < fewest:
+            raise InputError(describe(where, f"at least {fewest} rows", f"{rows}", "give more rows"))
+        if (np.ptp(problem.fold_target, axis=0) == 0).any():
+            got = f"one value in all {rows} rows"
+            raise InputError(describe(where, "a target that varies", got, "give the rows of the fit"))
+        if not problem.prepared.terms.size:
+            raise InputError(describe(where, "columns that vary", "none in these rows", "give the rows of the fit"))
+        if not problem.prepared.grouping.weights.any():
+            got = "columns that are all always kept"
+            raise InputError(describe(where, "columns to choose from", got, "penalise some of them"))
+        return convex_task(problem, self.plan, context)
+
+
+def question_of(
+    fit: Fit,
+    where: str,
+    X: ArrayLike,
+    y: ArrayLike,
+    sample_weight: ArrayLike | None,
+    exposure: ArrayLike | None,
+    groups: ArrayLike | None,
+) -> Question:
+    """Return rows as the fit read its rows, with the plan of its settings; raise where nothing was chosen."""
+    family, encoder = fit.model.family, fit.encoder
+    plan = plan_of(fit.estimator, fit.settings, None if fit.task == "survival" else family)
+    if not plan.strategy.chooses:
+        got = f"a {fit.estimator} whose network was trained on all columns"
+        raise InputError(describe(where, "columns chosen by the convex problem", got, "fit with alpha='auto'"))
+    given, units = fit.rows(X, y, sample_weight, None), None
+    if exposure is not None:
+        fit.response.with_exposure(given, exposure, family)  # raises where there are no rates
+        units = np.asarray(exposure, dtype=np.float64)
+    weights = fit.response.row_weights(given.target, given.weights, fit.settings.get("class_weight"))
+    stratum = given.target.argmax(axis=1) if family.couples_outputs else None
+    sample = plan.sample(encoder, given.terms, given.target, weights, units)
+    return Question(FitInput(encoder, sample, groups=groups, stratum=stratum), plan)
+
+
+@contextmanager
+def asking(parameters: Mapping[str, Any]) -> Generator[Context]:
+    """Give a context with the time, the seed and the progress bar that an estimator's parameters ask for."""
+    seconds = parameters.get("max_seconds")
+    if seconds is not None:
+        check_number("max_seconds", seconds, 0.0, open_below=True)
+    streams = Streams.from_random_state(parameters.get("random_state"))
+    context = Context(streams, Clock(seconds), ProgressBar(parameters.get("verbose")))
+    try:
+        with one_thread():
+            yield context
+    finally:
+        context.progress.close()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ColumnUnits:
+    """What can be dropped or taken in: columns that share a group move together, with all their groups.
+
+    ``groups`` and ``columns`` have those of each unit, ``free`` are the units with a group that is never penalised.
+    """
+
+    groups: tuple[Indices, ...]
+    columns: tuple[Indices, ...]
+    free: Units
+
+    @classmethod
+    def of(cls, task: ConvexTask) -> ColumnUnits:
+        """Return the units of a task, in the order of its groups."""
+        unit_of: dict[int, tuple[set[int], set[int]]] = {}  # of each column: the groups and columns of its unit
+        for group in range(task.design.n_groups):
+            groups, columns = {group}, set[int](task.columns(np.array([group])).tolist())
+            for joined in [unit_of[column] for column in columns if column in unit_of]:
+                groups, columns = groups | joined[0], columns | joined[1]
+            unit_of |= dict.fromkeys(columns, (groups, columns))
+        units = sorted({min(unit[0]): unit for unit in unit_of.values()}.values(), key=lambda unit: min(unit[0]))
+        free = set[int](task.free_groups.tolist())
+        return cls(
+            tuple(np.array(sorted(groups), dtype=np.intp) for groups, _ in units),
+            tuple(np.array(sorted(columns), dtype=np.intp) for _, columns in units),
+            frozenset(index for index, (groups, _) in enumerate(units) if groups & free),
+        )
+
+    def containing(self, groups: Indices) -> Units:
+        """Return the units of which some group is among those given."""
+        return frozenset(index for index, unit in enumerate(self.groups) if np.isin(unit, groups).any())
+
+    def n_columns(self, units: Units) -> int:
+        """Return the number of columns of some units."""
+        return sum(self.columns[unit].size for unit in units)
