@@ -11,7 +11,7 @@ import sparsenam
 
 PACKAGE = Path(sparsenam.__file__).parent
 # Limits only fall: what is added is paid for by what is removed.
-MOST_FILES, MOST_LINES = 210, 45_100
+MOST_FILES, MOST_LINES = 202, 44_700
 MOST_CASTS = 152
 PARAMETERS, MOST_WITH_MORE = 8, 3  # of a function, and functions that have more
 
