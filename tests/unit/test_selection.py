@@ -12,7 +12,8 @@ from sparsenam.datasets import make_regression
 from sparsenam.errors import InputError
 from sparsenam.penalties import GroupLasso
 from sparsenam.selection import Compact, CVCurve, OneSE, PathPoint, RegularizationPath
-from sparsenam.selection.curve import Evidence, balanced_splits, mean_and_error, repeats_for
+from sparsenam.selection.choose import Evidence
+from sparsenam.selection.curve import balanced_splits, mean_and_error, repeats_for
 
 
 def curve(losses, sizes, weights=None, n_columns=30):

@@ -105,7 +105,7 @@ def _selected_table(selector: SelectorMixin, X: Any) -> Any:
     assert isinstance(selector, BaseEstimator)
     validate_data(selector, X, reset=False, skip_check_array=True)  # names and number of columns
     columns = [found.columns[index] for index in np.flatnonzero(mask)]
-    kept: Any = found.select(columns)  # pyright: ignore[reportUnknownVariableType]
+    kept = found.select(columns)  # pyright: ignore[reportUnknownVariableType]
     try:
         return kept.to_pandas() if wanted == "pandas" else kept.to_polars()
     except ModuleNotFoundError:  # polars writes pandas through pyarrow
