@@ -11,7 +11,7 @@ PIP_HASHED := $(BIN)/python -m pip install -q --disable-pip-version-check --no-d
 # real data sets that lie beside the project are used; otherwise the loaders look into their cache, then download
 export SPARSENAM_DATA ?= $(abspath $(wildcard ../shared/data))
 
-.PHONY: help demo bench-real ablate test check lint types imports unit browser-tests mlflow-tests sql-tests postgres explore fuzz mutants claims bench bench-quick bench-large bench-growth bench-path bench-environments bench-step signals pairs coverage reproduce docs capabilities gallery package lowest lock clean
+.PHONY: help demo bench-real ablate constants test check lint types imports unit browser-tests mlflow-tests sql-tests postgres explore fuzz mutants claims bench bench-quick bench-large bench-growth bench-path bench-environments bench-step signals pairs coverage reproduce docs capabilities gallery package lowest lock clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -78,6 +78,9 @@ bench-real: $(VENV)/benchmark.stamp ## us and our peers on real tables, docs/ben
 
 ablate: $(VENV)/benchmark.stamp ## the default fit without each of its mechanisms, on real and generated tables: two hours; resumes
 	$(BIN)/python -W ignore benchmarks/ablate.py $(ARGS)
+
+constants: $(VENV)/benchmark.stamp ## each constant of the default fit halved and doubled, and docs/constants.md: an hour
+	$(BIN)/python -W ignore benchmarks/constants.py $(ARGS)
 
 bench: bench-environments ## us and our peers on nine tables, and docs/benchmarks_speed.md: hours; goes on where it was stopped
 	$(BIN)/python benchmarks/bench.py $(ARGS)

@@ -65,7 +65,7 @@ def compact(**settings):
 
 def no_means(codes, n_levels, target, weights):
     """Return means of 0 for all levels, so that rare levels have no column."""
-    from sparsenam.convex.features import PARTS
+    from sparsenam.convex.ramps import PARTS
 
     return np.zeros((PARTS, n_levels, target.shape[1])), np.zeros((n_levels, target.shape[1]))
 
@@ -83,7 +83,7 @@ MECHANISMS = {
         "the step away from a first or last value of many rows is not smoothed",
         put({"smooth.design:_with_jump": lambda *_: None}),
     ),
-    "PULL": Mechanism("a weak term keeps a third of a degree of freedom", put({"smooth.prior:PULL": 0.0})),
+    "PULL": Mechanism("a weak term keeps a third of a degree of freedom", put({"smooth.design:PULL": 0.0})),
     "repeated folds": Mechanism(
         "folds are drawn up to four times below 1200 rows", put({"selection.curve:REPEATED": 0})
     ),
@@ -94,21 +94,21 @@ MECHANISMS = {
     "Compact: share": Mechanism("never more than 3 % of what the best model explains", compact(share=UNLIMITED)),
     "rare-level means": Mechanism(
         "rare levels share a column of their mean targets while features are chosen",
-        put({"convex.features:_means_without_a_part": no_means}),
+        put({"convex.ramps:_means_without_a_part": no_means}),
     ),
     "knot doubling": Mechanism(
         "a term that uses 0.4 of its ramps gets twice as many",
         put({"smooth.fit:doubled": lambda counts, *_: counts.copy()}),
     ),
-    "MARGIN": Mechanism("ramps run a tenth of the range beyond the data", put({"convex.design:MARGIN": 0.0})),
-    "EVEN_SHARE": Mechanism("0.4 of the knots lie by distance, not by rank", put({"convex.design:EVEN_SHARE": 0.0})),
+    "MARGIN": Mechanism("ramps run a tenth of the range beyond the data", put({"convex.ramps:MARGIN": 0.0})),
+    "EVEN_SHARE": Mechanism("0.4 of the knots lie by distance, not by rank", put({"convex.ramps:EVEN_SHARE": 0.0})),
     "REACH": Mechanism(
         "few knots lie beyond three interquartile ranges",
-        put({"convex.design:bulk_of": lambda *_: (-np.inf, np.inf)}),
+        put({"convex.ramps:bulk_of": lambda *_: (-np.inf, np.inf)}),
     ),
     "SPACING": Mechanism(
         "widths between knots count between 1/8 and 8 times their median",
-        put({"convex.design:SPACING": 1e6, "smooth.prior:SPACING": 1e6, "smooth.grid:SPACING": 1e6}),
+        put({"convex.ramps:SPACING": 1e6, "smooth.design:SPACING": 1e6, "smooth.grid:SPACING": 1e6}),
     ),
 }
 

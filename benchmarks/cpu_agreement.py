@@ -44,9 +44,9 @@ def walk(path):
     import numpy as np
 
     from sparsenam.convex import convex_path, convex_problem, grouped_design
-    from sparsenam.convex.design import place_ramps
+    from sparsenam.convex.ramps import place_ramps
     from sparsenam.families import FAMILIES
-    from sparsenam.selection.walk import PATH_TOL
+    from sparsenam.selection.choose import PATH_TOL
 
     found = {}
     for name, X, y, family, dtype in tasks():

@@ -24,7 +24,8 @@ sys.path.append(str(Path(__file__).parents[1]))  # paper/ is beside this folder
 import numpy as np
 
 from paper.data import load_california
-from sparsenam import SNAMClassifier, SNAMRegressor, pipeline
+from sparsenam import SNAMClassifier, SNAMRegressor
+from sparsenam.fit import pipeline
 
 LEVEL, NEW_ROWS = 0.9, 4000
 

@@ -56,15 +56,15 @@ def main():
     import pyarrow.dataset as ds
 
     from sparsenam import SNAMClassifier, SNAMRegressor
-    from sparsenam.tables import arrow_rows
+    from sparsenam.tables import parquet
 
-    passes, reduce = [], arrow_rows.ArrowBlocks.reduce
+    passes, reduce = [], parquet.ArrowBlocks.reduce
 
     def counted(self, function, state, report=None):
         passes.append(function.__name__)
         return reduce(self, function, state, report)
 
-    arrow_rows.ArrowBlocks.reduce = counted
+    parquet.ArrowBlocks.reduce = counted
     dataset = ds.dataset(sorted(given.folder.glob("part-*.parquet"))[: -(-given.rows // HEIGHT)])
     names = [f"x{index}" for index in range(COLUMNS)]
     other = "logistic" if given.target == "gaussian" else "gaussian"

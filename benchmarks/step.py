@@ -21,9 +21,9 @@ from sparsenam.context import Streams
 from sparsenam.families import Gaussian
 from sparsenam.networks import build_bank, initial_parameters
 from sparsenam.penalties import GroupLasso
-from sparsenam.training.loop import Pace, train
+from sparsenam.training import SCHEDULES, SOLVERS, TrainingPlan
+from sparsenam.training.loop import train
 from sparsenam.training.problem import Problem
-from sparsenam.training.solvers import SOLVERS
 from sparsenam.training.state import Epoch, Parameters
 
 FEATURES, BATCH, STEPS, REPEATS, RATE = 24, 256, 40, 9, 1e-3
@@ -50,7 +50,8 @@ def bank_steps(solver: str):
     )
     theta = initial_parameters(bank, names, Streams(0)).float()
     start = Epoch(0, 0.0, 0.0, Parameters.starting_from(theta, torch.zeros(1)))
-    epochs = train(problem, start, SOLVERS[solver], Pace(BATCH, lambda done: RATE), Streams(0))
+    plan = TrainingPlan(SOLVERS[solver], SCHEDULES["constant"], RATE, BATCH, 1, 1, 0.0)
+    epochs = train(problem, start, plan, Streams(0))
     return lambda: next(epochs)
 
 

@@ -16,8 +16,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 import numpy as np
 
-from sparsenam.convex.design import place_ramps
-from sparsenam.convex.moments import PlacedRows
+from sparsenam.convex.ramps import PlacedRows, place_ramps
 
 SHAPES = {"20 columns, 16 ramps": (20, 16), "131 columns, 32 ramps": (131, 32)}
 HEIGHT = 200_000

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from sparsenam import SNAMClassifier, SNAMRegressor
 from sparsenam.codec import pack
-from sparsenam.estimators import rows as estimator_rows
+from sparsenam.estimators import base as estimator_base
 from sparsenam.tables import blocks
 
 INPUTS = ["a", "b", "colour", "noise"]
@@ -27,7 +27,7 @@ def small_blocks(monkeypatch, sample=1500, height=700):
     """Let samples and blocks be small, so that a small table is a large one."""
     monkeypatch.setattr(blocks, "SAMPLE_ROWS", sample)
     monkeypatch.setattr(blocks, "BLOCK_ROWS", height)
-    monkeypatch.setattr(estimator_rows, "SAMPLE_ROWS", sample)
+    monkeypatch.setattr(estimator_base, "SAMPLE_ROWS", sample)
 
 
 def mixed_table(rows, seed=0):
@@ -115,13 +115,13 @@ class CountedBlocks:
 
 def count_passes(monkeypatch, stop_before=None):
     """Count the passes of the fits from here on; return the list of their blocks."""
-    made, blocks_of = [], estimator_rows.blocks_of
+    made, blocks_of = [], estimator_base.blocks_of
 
     def counted(X, columns):
         made.append(CountedBlocks(blocks_of(X, columns), stop_before))
         return made[-1]
 
-    monkeypatch.setattr(estimator_rows, "blocks_of", counted)
+    monkeypatch.setattr(estimator_base, "blocks_of", counted)
     return made
 
 

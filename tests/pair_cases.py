@@ -1,4 +1,4 @@
-"""Explanations with one pair of columns of any kinds, with random surfaces."""
+"""Explanations with one pair of columns of any kinds, with random surfaces; and the margins of fitted pairs."""
 
 import numpy as np
 
@@ -42,3 +42,12 @@ def case(kinds=("number", "number"), missing=(False, False), outputs=1, names=("
                        pairs=(pair,))  # fmt: skip
     assert Explanation.from_dict(made.to_dict()) == made
     return made, pair
+
+
+def margins(pair):
+    """The conditional means of a fitted pair over its reference, along either axis; 0 where there are no rows."""
+    found = []
+    for axis in (1, 0):
+        rows, sums = pair.weights.sum(axis=axis)[:, None], (pair.weights[:, :, None] * pair.values).sum(axis=axis)
+        found.append(np.divide(sums, rows, out=np.zeros_like(sums), where=rows > 0))
+    return found

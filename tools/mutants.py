@@ -45,10 +45,10 @@ COX, INTERVALS = "tests/properties/test_cox.py", "tests/oracles/test_intervals.p
 TESTS_OF_COLUMNS, SUMS = "tests/oracles/test_discoveries.py", "tests/oracles/test_smooth.py"
 LEVELS = ("tests/properties/test_ramps.py", "-k", "rare_levels")
 THEORY = ("tests/paper/test_theory.py", "-k", "slow_rate")
-LASSO, SLOPE = "src/sparsenam/penalties/lasso.py", "src/sparsenam/penalties/slope.py"
+LASSO = "src/sparsenam/penalties/lasso.py"
 REAL, COUNTS = "src/sparsenam/families/real.py", "src/sparsenam/families/positive.py"
 CLASSES, AMOUNTS = "src/sparsenam/families/classes.py", "src/sparsenam/families/positive.py"
-PROBLEM, PRIOR = "src/sparsenam/convex/problem.py", "src/sparsenam/smooth/prior.py"
+PROBLEM, PRIOR = "src/sparsenam/convex/problem.py", "src/sparsenam/smooth/design.py"
 RISK = "src/sparsenam/survival.py"
 
 MUTANTS = (
@@ -66,7 +66,7 @@ MUTANTS = (
     ),
     Mutant(
         "alpha of the first fit",
-        "src/sparsenam/fitting/networks.py",
+        "src/sparsenam/fit/networks.py",
         "alpha=penalty.first_alpha(self.alpha)",
         "alpha=self.alpha",
         (PENALTIES, "-k", "first_fit_of"),
@@ -94,12 +94,12 @@ MUTANTS = (
     ),
     Mutant(
         "SLOPE's level",
-        SLOPE,
+        LASSO,
         ") - allowed.sum()) / np.sum",
         ") - allowed.mean()) / np.sum",
         (PENALTIES, "-k", "isotonic"),
     ),
-    Mutant("SLOPE's rank", SLOPE, "before + worst + 1))", "before))", (PENALTIES, "-k", "isotonic")),
+    Mutant("SLOPE's rank", LASSO, "before + worst + 1))", "before))", (PENALTIES, "-k", "isotonic")),
     # --- certificate and solver
     Mutant(
         "slack unchecked",
@@ -146,7 +146,7 @@ MUTANTS = (
     # --- categories
     Mutant(
         "rare levels",
-        "src/sparsenam/convex/features.py",
+        "src/sparsenam/convex/ramps.py",
         "self.means[:parts, rare]",
         "self.overall[rare]",
         LEVELS,
@@ -236,7 +236,7 @@ MUTANTS = (
     Mutant("scatter of levels", PRIOR, "    values -= values.mean(axis=0)\n", "", (SUMS, "-k", "scatter")),
     Mutant(
         "products of knots",
-        "src/sparsenam/convex/moments.py",
+        "src/sparsenam/convex/ramps.py",
         "cells + room, high - high_right",
         "cells + room, high",
         (SUMS, "-k", "sums_over_rows"),
@@ -257,7 +257,7 @@ MUTANTS = (
     ),
     Mutant(
         "uncertainty of smoothness",
-        "src/sparsenam/uncertainty/posterior.py",
+        "src/sparsenam/uncertainty/bands.py",
         "hessian += 2.0 * pulls.T @ slopes[-1]",
         "hessian += pulls.T @ slopes[-1]",
         ("tests/unit/test_bands.py", "-k", "that_of_refits"),
@@ -287,7 +287,7 @@ MUTANTS = (
     # --- threads
     Mutant(
         "limit of another thread",
-        "src/sparsenam/threads.py",
+        "src/sparsenam/context.py",
         "    _let_all_set(library)\n    library.set_num_threads(number)\n",
         "    library.set_num_threads(number)\n",
         ("tests/guards/test_threads.py", "-k", "whoever"),

@@ -9,8 +9,8 @@ import numpy as np
 
 from sparsenam.estimators.classification import AdditiveClassifier, ClassWeight
 from sparsenam.estimators.regression import AdditiveRegressor
-from sparsenam.families import Family
-from sparsenam.fitting.plan import Plan, plan_of
+from sparsenam.families import CustomLoss, Family
+from sparsenam.fit.plan import Plan, plan_of
 from sparsenam.networks import Hidden
 from sparsenam.tables.encoder import FeatureTypes
 from sparsenam.training import Network
@@ -47,10 +47,10 @@ class NAMParameters:
         names = {field.name for field in fields(Network)}
         return Network(**{name: value for name, value in vars(self).items() if name in names})
 
-    def _plan(self, family: Family | None) -> Plan:
+    def _plan(self, family: str | Family | CustomLoss, allowed: tuple[str, ...] = ()) -> Plan:
         given = {name: getattr(self, name) for name in ("feature_types", "max_seconds", "verbose", "random_state")}
         settings = {**given, "alpha": 0.0, "penalty": "group_lasso", "network": self._network()}
-        return plan_of(type(self).__name__, settings, family)
+        return plan_of(type(self).__name__, settings, family, allowed)
 
 
 class NAMRegressor(NAMParameters, AdditiveRegressor):

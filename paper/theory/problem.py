@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sparsenam.context import Streams
 from sparsenam.convex import GroupedDesign, certify, convex_path, convex_problem, grouped_design
-from sparsenam.convex.features import FrozenFeatures
+from sparsenam.convex.design import FrozenFeatures
 from sparsenam.errors import InputError, describe
 from sparsenam.families import Gaussian
 from sparsenam.networks import MLPBank, build_bank, initial_parameters

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
         SNAMRegressor,
         SNAMSurvival,
         compare,
-        predict_table,
         random_feature_path,
         snam_path,
         survival_target,
     )
+    from sparsenam.interop.out_of_core import predict_table
     from sparsenam.selection import FDR
 
     __version__: str
@@ -46,11 +46,12 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    """Load the estimators, and with them PyTorch, on first use."""
+    """Load the estimators on first use."""
     if name == "__version__":
         return import_module("importlib.metadata").version("sparsenam")
     if name in __all__:
-        return getattr(import_module("sparsenam.selection" if name == "FDR" else "sparsenam.estimators"), name)
+        package = {"FDR": "selection", "predict_table": "interop.out_of_core"}.get(name, "estimators")
+        return getattr(import_module(f"sparsenam.{package}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

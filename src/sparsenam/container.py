@@ -17,14 +17,16 @@ import math
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO, TypeAlias, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sparsenam.errors import RefusalError, require
 
-Tensors = dict[str, NDArray[Any]]
+Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
+Numeric: TypeAlias = NDArray[Any]  # an array of one of the types below
+Tensors: TypeAlias = dict[str, Numeric]
 
 TYPES = {"F64": "<f8", "I64": "<i8", "F32": "<f4", "I32": "<i4", "U8": "|u1"}
 MOST_HEADER = 1 << 26  # bytes: 100,000 columns take about half of it
@@ -42,17 +44,28 @@ STEPS = np.zeros(256, dtype=np.int8)  # how each character changes the depth
 STEPS[list(b"[{")], STEPS[list(b"]}")] = 1, -1
 
 
-def _as_record(value: Any, keys: Iterable[str], got: str) -> dict[str, Any]:
+def is_list(value: object) -> TypeGuard[list[Json]]:
+    """Return whether a value that JSON gave is a list."""
+    return isinstance(value, list)
+
+
+def is_object(value: object) -> TypeGuard[dict[str, Json]]:
+    """Return whether a value that JSON gave is an object."""
+    return isinstance(value, dict)
+
+
+def _as_record(value: object, keys: Iterable[str], got: str) -> dict[str, Json]:
     """Return the value once it is a record with exactly these keys."""
-    require(isinstance(value, dict) and set(cast("dict[str, Any]", value)) == set(keys), got)
-    return cast("dict[str, Any]", value)
+    if not is_object(value) or set(value) != set(keys):
+        raise RefusalError(got)
+    return value
 
 
-def _as_sizes(value: Any, got: str) -> list[int]:
+def _as_sizes(value: object, got: str) -> list[int]:
     """Return the value once it is a list of whole numbers, none below 0."""
-    require(isinstance(value, list), got)
-    sizes = cast("list[Any]", value)
-    require(all(type(size) is int and size >= 0 for size in sizes), got)
+    sizes = [size for size in value if type(size) is int and size >= 0] if is_list(value) else None
+    if sizes is None or sizes != value:
+        raise RefusalError(got)
     return sizes
 
 
@@ -60,9 +73,7 @@ class ForeignFileError(RefusalError):
     """A file is of another kind."""
 
 
-def packed(
-    document: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]], *, finite: bool = True
-) -> tuple[bytes, ...]:
+def packed(document: object, tensors: Mapping[str, Numeric], *, finite: bool = True) -> tuple[bytes, ...]:
     """Return the parts of a file with a document and tensors; raise `RefusalError` for what no file can hold.
 
     ``finite`` says whether every number of the document must be finite.
@@ -77,7 +88,7 @@ def packed(
     return length, header[: DIGEST.start], digest.hexdigest().encode(), header[DIGEST.stop :], data
 
 
-def unpacked(path: Path, *, finite: bool = True) -> tuple[dict[str, Any], Tensors]:
+def unpacked(path: Path, *, finite: bool = True) -> tuple[dict[str, Json], Tensors]:
     """Return the document and the tensors of a file; raise `RefusalError` unless it is whole and plain.
 
     ``finite`` says whether every number must be finite.
@@ -89,11 +100,11 @@ def unpacked(path: Path, *, finite: bool = True) -> tuple[dict[str, Any], Tensor
         return _read(file, finite)
 
 
-def _header(document: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]], finite: bool) -> tuple[bytes, bytes]:
+def _header(document: object, tensors: Mapping[str, Numeric], finite: bool) -> tuple[bytes, bytes]:
     names = {np.dtype(stored).name: kind for kind, stored in TYPES.items()}
     content = compact_json(document, finite=finite)
     measure_json(content)
-    entries: dict[str, Any] = {"__metadata__": {"sha256": "0" * 64, "sparsenam": content.decode()}}
+    entries: dict[str, object] = {"__metadata__": {"sha256": "0" * 64, "sparsenam": content.decode()}}
     parts: list[bytes] = []
     end = 0
     # long numbers first, so that each lies at a multiple of its size
@@ -107,7 +118,7 @@ def _header(document: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]], fi
     return header + b" " * (-len(header) % 8), b"".join(parts)
 
 
-def _read(file: BinaryIO, finite: bool) -> tuple[dict[str, Any], Tensors]:
+def _read(file: BinaryIO, finite: bool) -> tuple[dict[str, Json], Tensors]:
     size = os.fstat(file.fileno()).st_size
     require(size > 8 + DIGEST.stop, f"one of {size} bytes")
     length = int.from_bytes(file.read(8), "little")
@@ -119,8 +130,12 @@ def _read(file: BinaryIO, finite: bool) -> tuple[dict[str, Any], Tensors]:
     entries = parse_object(header)
     del header  # the document in it is as long again
     metadata = _as_record(entries.pop("__metadata__", None), ("sha256", "sparsenam"), "a header without a document")
-    require(isinstance(metadata["sparsenam"], str), "a header without a document")
-    return parse_object(metadata.pop("sparsenam"), finite=finite), _tensors(entries, data, finite)
+    content = metadata.pop("sparsenam")
+    if not isinstance(content, str):
+        raise RefusalError("a header without a document")
+    document = parse_object(content, finite=finite)
+    del content
+    return document, _tensors(entries, data, finite)
 
 
 def _check_digest(header: bytes, data: bytes) -> None:
@@ -130,7 +145,7 @@ def _check_digest(header: bytes, data: bytes) -> None:
     require(digest.hexdigest().encode() == header[DIGEST], "changed bytes (the sha256 is another)")
 
 
-def _tensors(entries: Mapping[str, Any], data: bytes, finite: bool) -> Tensors:
+def _tensors(entries: Mapping[str, Json], data: bytes, finite: bool) -> Tensors:
     """Return the tensors, which must fill the data one after the other."""
     found: Tensors = {}
     end = 0
@@ -138,13 +153,14 @@ def _tensors(entries: Mapping[str, Any], data: bytes, finite: bool) -> Tensors:
         damage = f"a damaged tensor {name[:40]!r}"
         record = _as_record(entry, ("dtype", "shape", "data_offsets"), damage)
         shape, offsets = _as_sizes(record["shape"], damage), _as_sizes(record["data_offsets"], damage)
-        known = isinstance(record["dtype"], str) and record["dtype"] in TYPES
-        require(known and len(shape) <= MOST_AXES and len(offsets) == 2, damage)
+        stored = TYPES.get(str(record["dtype"]))
+        if stored is None or len(shape) > MOST_AXES or len(offsets) != 2:
+            raise RefusalError(damage)
         # an axis of length 0 must not hide others that no array can have
         require(math.prod(max(length, 1) for length in shape) <= MOST_DATA, damage)
-        count, size = math.prod(shape), np.dtype(TYPES[record["dtype"]]).itemsize
+        count, size = math.prod(shape), np.dtype(stored).itemsize
         require(offsets == [end, end + size * count] and offsets[1] <= len(data), damage)
-        flat = np.frombuffer(data, TYPES[record["dtype"]], count, end)
+        flat = np.frombuffer(data, stored, count, end)
         found[name] = flat.astype(flat.dtype.newbyteorder("=")).reshape(shape)
         sound = not finite or bool(np.isfinite(found[name]).all())
         require(sound, f"numbers that are not finite in the tensor {name[:40]!r}")
@@ -153,24 +169,25 @@ def _tensors(entries: Mapping[str, Any], data: bytes, finite: bool) -> Tensors:
     return found
 
 
-def parse_object(content: bytes | str, *, finite: bool = True) -> dict[str, Any]:
+def parse_object(content: bytes | str, *, finite: bool = True) -> dict[str, Json]:
     """Return the JSON object in some text; raise `RefusalError` unless it is plain, of moderate size and depth."""
     require(content.isascii(), "a header that is not ASCII")  # one other character would make all four times as long
     written, read = measure_json(content.encode() if isinstance(content, str) else content), 0
 
-    def counted(found: dict[str, Any]) -> dict[str, Any]:
+    def counted(found: dict[str, Json]) -> dict[str, Json]:
         nonlocal read
         read += len(found)
         return found
 
     constant = _refuse_constant if finite else float
     try:
-        value = json.loads(content, parse_constant=constant, object_hook=counted)
+        value: object = json.loads(content, parse_constant=constant, object_hook=counted)
     except (ValueError, RecursionError) as error:
         raise RefusalError(f"a header that is not JSON ({str(error)[:80]})") from error
-    require(isinstance(value, dict), "a header that is not a JSON object")
+    if not is_object(value):
+        raise RefusalError("a header that is not a JSON object")
     require(read == written, "a header with one key twice")  # a list of all pairs would take as much memory again
-    return cast("dict[str, Any]", value)
+    return value
 
 
 def compact_json(value: object, *, finite: bool = True) -> bytes:

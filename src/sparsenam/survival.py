@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -213,7 +213,7 @@ def _inversions(rank: NDArray[np.intp], firsts: Vector, weights: Vector) -> floa
 REMEDY = "make y with sparsenam.survival_target(event, time)"
 
 
-def survival_target(event: ArrayLike, time: ArrayLike) -> NDArray[Any]:
+def survival_target(event: ArrayLike, time: ArrayLike) -> NDArray[np.void]:
     """Return the structured array, shape (rows,), with fields ``event`` and ``time`` that survival models take.
 
     Parameters

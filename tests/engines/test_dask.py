@@ -12,10 +12,9 @@ from distributed import Client, LocalCluster
 
 from engine_cases import COLUMNS, killed_once, moments, numbered_rows, refused, slow, table
 from sparsenam.errors import ClusterError, InputError
-from sparsenam.tables import cluster_rows
-from sparsenam.tables.blocks import total
-from sparsenam.tables.cluster_rows import dask_blocks
-from sparsenam.tables.sources import blocks_of
+from sparsenam.interop import clusters
+from sparsenam.interop.clusters import dask_blocks
+from sparsenam.tables.blocks import blocks_of, total
 
 pytestmark = pytest.mark.xdist_group("dask")
 PARTITIONS = 8
@@ -123,11 +122,11 @@ def test_a_large_result_is_waited_for_and_an_error_of_the_function_is_not():
 
     answers.result = result
     client = SimpleNamespace(nthreads=lambda: {"worker": 1})
-    assert cluster_rows._result(answers, client, 30.0) == "arrived"
+    assert clusters._result(answers, client, 30.0) == "arrived"
     assert answers.asked == [1.0, 2.0, 4.0]
     answers.status = "error"
     with pytest.raises(TimeoutError, match="of the function"):
-        cluster_rows._result(answers, client, 30.0)
+        clusters._result(answers, client, 30.0)
 
 
 def test_a_cluster_without_workers_is_one_sentence():

@@ -6,17 +6,17 @@ import pyarrow.dataset
 import pytest
 
 from engine_cases import numbered_rows
+from sparsenam.cli.held_out import Draw, SomeRows, count_rows
 from sparsenam.context import Context, Streams
 from sparsenam.errors import InputError
 from sparsenam.families import Gaussian, Multinomial, Poisson
-from sparsenam.smooth import engine
+from sparsenam.smooth import fit
 from sparsenam.smooth.all_rows import AllRows, BlockProblem, BlockRows
-from sparsenam.smooth.design import ramps_of
-from sparsenam.smooth.engine import MemoryRows, SmoothProblem, Steps, solve
-from sparsenam.smooth.prior import Layout
-from sparsenam.tables.arrow_rows import arrow_blocks
-from sparsenam.tables.blocks import Block, MemoryBlocks, TargetColumns, sample_of
-from sparsenam.tables.sources import Draw, SomeRows, blocks_of, count_rows
+from sparsenam.smooth.design import Layout, ramps_of
+from sparsenam.smooth.engine import SmoothProblem, Steps, solve
+from sparsenam.smooth.fit import MemoryRows
+from sparsenam.tables.blocks import Block, MemoryBlocks, TargetColumns, blocks_of, sample_of
+from sparsenam.tables.parquet import arrow_blocks
 
 FAMILIES = {"gaussian": Gaussian(), "poisson": Poisson(), "multinomial": Multinomial()}
 
@@ -49,7 +49,7 @@ class Reader:
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_passes_find_the_fit_of_all_rows_at_once_at_the_same_knots(family, monkeypatch):
-    monkeypatch.setattr(engine, "SAME_WEIGHTS", 0.0)
+    monkeypatch.setattr(fit, "SAME_WEIGHTS", 0.0)
     task, context = problem(family), Context(Streams(0))
     unordered = np.array([False, False, True])
     ramps = [ramps_of(cells, task.weights, count) for cells, count in zip(task.x, (8, 5, 3), strict=True)]

@@ -15,10 +15,10 @@ from process_cases import NAMES, small_problem, table
 from sparsenam import Network, SNAMClassifier, SNAMRegressor, load
 from sparsenam.context import Context, Streams
 from sparsenam.errors import InputError
-from sparsenam.tables import sources
-from sparsenam.tables.arrow_rows import arrow_blocks, parquet_dataset
+from sparsenam.interop.clusters import DaskBlocks, SparkBlocks
+from sparsenam.tables import parquet
 from sparsenam.tables.blocks import MemoryBlocks, TargetColumns, VisitedBlocks
-from sparsenam.tables.cluster_rows import DaskBlocks, SparkBlocks
+from sparsenam.tables.parquet import arrow_blocks, parquet_dataset
 from sparsenam.training import SCHEDULES, SOLVERS, TrainingPlan
 from sparsenam.training.rows import TrainingBlocks
 from sparsenam.training.run import measure_stationarity, run
@@ -56,7 +56,7 @@ def in_blocks(problem, height):
 @pytest.fixture
 def files(tmp_path, monkeypatch):
     """A folder of Parquet files with ragged row groups, read in blocks of 100 rows, and the same rows in memory."""
-    monkeypatch.setattr(sources, "arrow_blocks", partial(arrow_blocks, height=100))
+    monkeypatch.setattr(parquet, "arrow_blocks", partial(arrow_blocks, height=100))
     frame = table(1500)
     for number, part in enumerate((frame[:420], frame[420:450], frame[450:])):
         rows = pa.Table.from_pandas(part, preserve_index=False)
@@ -225,7 +225,7 @@ def test_training_on_files_goes_on_from_its_checkpoint(files, tmp_path):
 )
 def test_what_needs_all_rows_at_once_is_refused_before_any_is_read(files, monkeypatch, settings, expected):
     folder, _ = files
-    monkeypatch.setattr("sparsenam.estimators.rows.sample_of", None)
+    monkeypatch.setattr("sparsenam.estimators.base.sample_of", None)
     with pytest.raises(InputError, match=expected):
         SNAMRegressor(alpha=0.1, network=Network(**{**QUICK, **settings})).fit(str(folder), "y")
 
@@ -236,7 +236,7 @@ def test_rows_that_cannot_be_brought_here_in_any_order_are_refused_for_a_network
         n_rows: int = 100
         n_blocks: int = 2
 
-    monkeypatch.setattr("sparsenam.estimators.rows.blocks_of", lambda X, columns: Elsewhere())
+    monkeypatch.setattr("sparsenam.estimators.base.blocks_of", lambda X, columns: Elsewhere())
     with pytest.raises(InputError, match="files of Parquet only"):
         SNAMRegressor(alpha=0.1, network=Network(**QUICK)).fit(str(files[0]), "y")
     assert not hasattr(DaskBlocks, "visit")

@@ -125,7 +125,7 @@ def test_a_table_in_blocks_is_predicted_with_one_warning_for_each_column(with_ne
 def test_where_nothing_is_kept_the_intercept_is_that_of_all_rows(family, table, monkeypatch):
     X, y = table[["a", "b"]], table["n"].to_numpy() + (family == "gamma")
     large = SNAMRegressor(alpha=1e6, family=family, random_state=0).fit(X, y)
-    monkeypatch.setattr("sparsenam.estimators.rows.SAMPLE_ROWS", ROWS)
+    monkeypatch.setattr("sparsenam.estimators.base.SAMPLE_ROWS", ROWS)
     whole = SNAMRegressor(alpha=1e6, family=family, random_state=0).fit(X, y)
     assert not large.get_feature_names_out().size
     assert large.predict(X[:1]) == pytest.approx(whole.predict(X[:1]), rel=1e-2 if family == Huber() else 1e-6)

@@ -1,5 +1,6 @@
 """Rows of Parquet files and Arrow datasets give, to the bit, the sums of the same rows in memory."""
 
+import sys
 import threading
 
 import numpy as np
@@ -12,10 +13,9 @@ from hypothesis import strategies as st
 
 from engine_cases import COLUMNS, moments, numbered_rows, refused, table
 from sparsenam.errors import InputError
-from sparsenam.tables import arrow_rows
-from sparsenam.tables.arrow_rows import arrow_blocks, parquet_dataset
-from sparsenam.tables.blocks import MemoryBlocks, TargetColumns
-from sparsenam.tables.sources import blocks_of
+from sparsenam.tables import parquet
+from sparsenam.tables.blocks import MemoryBlocks, TargetColumns, blocks_of
+from sparsenam.tables.parquet import arrow_blocks, parquet_dataset
 
 
 def in_memory(frame, height):
@@ -57,7 +57,7 @@ def test_sums_do_not_depend_on_files_and_row_groups(tmp_path_factory, files, hei
 
 
 def test_a_row_group_that_is_decoded_in_parts_is_joined_again(tmp_path, monkeypatch):
-    monkeypatch.setattr(arrow_rows, "ROWS_DECODED_AT_ONCE", 13)
+    monkeypatch.setattr(parquet, "ROWS_DECODED_AT_ONCE", 13)
     frame = table(200)
     blocks = arrow_blocks(parquet_dataset([str(write(tmp_path / "a.parquet", frame, [200]))]), COLUMNS, 50)
     assert np.array_equal(blocks.reduce(moments, 1.0), in_memory(frame, 50).reduce(moments, 1.0))
@@ -88,8 +88,8 @@ def test_other_files_in_another_order_are_other_rows(tmp_path):
 def test_only_reads_some_columns_and_always_target_and_weights(tmp_path, monkeypatch):
     frame = table(50)
     read = []
-    decode = arrow_rows._decoded
-    monkeypatch.setattr(arrow_rows, "_decoded", lambda part, schema: read.append(schema.names) or decode(part, schema))
+    decode = parquet._decoded
+    monkeypatch.setattr(parquet, "_decoded", lambda part, schema: read.append(schema.names) or decode(part, schema))
     blocks = blocks_of(write(tmp_path / "a.parquet", frame, [20, 30]), COLUMNS).only(["b.c"])
     expected = in_memory(frame[["b.c", "y", "w"]], 10**6)
     assert np.array_equal(blocks.reduce(moments, 1.0), expected.reduce(moments, 1.0))
@@ -123,7 +123,7 @@ def test_labels_of_rows_that_pandas_wrote_are_no_column(tmp_path):
 
 def test_one_block_is_read_ahead_and_no_more(tmp_path, monkeypatch):
     made, finished, before = [], threading.Semaphore(0), set(threading.enumerate())  # Dask may have left a pool
-    join = arrow_rows.joined
+    join = parquet.joined
 
     def counted(batches, height):
         for part in join(batches, height):
@@ -131,7 +131,7 @@ def test_one_block_is_read_ahead_and_no_more(tmp_path, monkeypatch):
             yield part
             finished.release()
 
-    monkeypatch.setattr(arrow_rows, "joined", counted)
+    monkeypatch.setattr(parquet, "joined", counted)
     rows = iter(arrow_blocks(parquet_dataset([str(write(tmp_path / "a.parquet", table(60), [60]))]), COLUMNS, 10))
     next(rows)
     finished.acquire()  # the reader has gone on after the first block
@@ -205,10 +205,8 @@ def test_files_with_other_columns_or_types_are_one_sentence(tmp_path, change, se
 
 
 def test_without_pyarrow_the_sentence_names_the_extra(tmp_path, monkeypatch):
-    def missing(name):
-        raise ImportError(name)
-
-    monkeypatch.setattr(arrow_rows, "import_module", missing)
+    monkeypatch.delitem(sys.modules, "sparsenam.tables.parquet")
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(InputError, match=r'pip install "sparsenam\[files\]"'):
         blocks_of(tmp_path / "a.parquet", TargetColumns("y"))
 

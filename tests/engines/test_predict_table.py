@@ -11,8 +11,8 @@ import sparsenam
 from sparsenam import RandomFeatureSNAMClassifier, RandomFeatureSNAMRegressor
 from sparsenam.datasets import make_classification, make_regression
 from sparsenam.errors import InputError
-from sparsenam.estimators import out_of_core
-from sparsenam.estimators.out_of_core import predict_table
+from sparsenam.interop.out_of_core import predict_table
+from sparsenam.tables.parquet import tables_of
 
 NAMES = ["b", "a", "c"]
 
@@ -49,8 +49,7 @@ def parquet(rows, tmp_path):
 
 
 def test_parquet_is_written_again_with_predictions(regressor, rows, parquet, tmp_path, monkeypatch):
-    tables = out_of_core.tables_of
-    monkeypatch.setattr(out_of_core, "tables_of", lambda dataset, names: tables(dataset, names, 40))
+    monkeypatch.setattr("sparsenam.tables.parquet.tables_of", lambda dataset, names: tables_of(dataset, names, 40))
     regressor.save(tmp_path / "model.snam")
     for model in (regressor, sparsenam.load(tmp_path / "model.snam")):
         out = predict_table(model, parquet, to=tmp_path / "out.parquet")
@@ -77,7 +76,7 @@ def test_every_method_gives_its_columns(classifier, rows, parquet, tmp_path, met
 
 
 def test_a_failure_leaves_the_file_that_was_there(regressor, parquet, tmp_path, monkeypatch):
-    monkeypatch.setattr(out_of_core, "tables_of", broken_after_one)
+    monkeypatch.setattr("sparsenam.tables.parquet.tables_of", broken_after_one)
     out = tmp_path / "out.parquet"
     out.write_bytes(b"before")
     with pytest.raises(RuntimeError, match="power cut"):

@@ -18,10 +18,9 @@ from fit_cases import INPUTS, fitted, mixed_table, of_case, small_blocks, write_
 from sparsenam.datasets import make_classification
 from sparsenam.errors import ClusterError, InputError
 from sparsenam.estimators import RandomFeatureSNAMClassifier
-from sparsenam.estimators.out_of_core import predict_table
-from sparsenam.tables.blocks import MemoryBlocks, total
-from sparsenam.tables.cluster_rows import spark_blocks
-from sparsenam.tables.sources import blocks_of
+from sparsenam.interop.clusters import spark_blocks
+from sparsenam.interop.out_of_core import predict_table
+from sparsenam.tables.blocks import MemoryBlocks, blocks_of, total
 
 pytestmark = [
     pytest.mark.xdist_group("spark"),

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 import sparsenam
 from sparsenam import SNAMClassifier, SNAMRegressor
 from sparsenam.cli.app import app
-from sparsenam.cli.export import options_of
+from sparsenam.cli.models import options_of
 from sparsenam.errors import InputError
 
 

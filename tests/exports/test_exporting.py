@@ -11,8 +11,7 @@ import pytest
 
 from export_cases import random_case
 from sparsenam import SNAMClassifier, SNAMRegressor
-from sparsenam.export.exporting import target_for, write_export
-from sparsenam.export.of_fit import cells_of
+from sparsenam.export.exporting import cells_of, target_for, write_export
 from sparsenam.export.portable import ExportError
 from sparsenam.files import write_together
 

@@ -9,7 +9,7 @@ from sklearn.inspection import partial_dependence
 from sparsenam import SNAMClassifier, SNAMRegressor
 from sparsenam.errors import InputError
 from sparsenam.interop import interpret_explanation, shap_explanation
-from sparsenam.interop.libraries import LibraryError, library
+from sparsenam.interop.explanations import LibraryError, library
 
 pytestmark = pytest.mark.filterwarnings("ignore:The set_:PendingDeprecationWarning")  # SHAP's import says so
 

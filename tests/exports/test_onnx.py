@@ -14,7 +14,6 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from export_cases import random_case
 from sparsenam import SNAMClassifier, SNAMRegressor
-from sparsenam.estimators.onnx_pipelines import register_skl2onnx
 from sparsenam.export.exporting import write_export
 from sparsenam.export.portable import (
     ExportError,
@@ -26,6 +25,7 @@ from sparsenam.export.portable import (
 )
 from sparsenam.export.targets.onnx_graph import grid_of
 from sparsenam.export.targets.typed_cells import feeds
+from sparsenam.interop.onnx_pipelines import register_skl2onnx
 
 TOLERANCE = 1e-12
 SEEDS, BLOCK = 200, 10

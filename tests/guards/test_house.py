@@ -12,8 +12,9 @@ import sparsenam
 
 PACKAGE = Path(sparsenam.__file__).parent
 # Limits only fall: what is added is paid for by what is removed.
-MOST_FILES, MOST_LINES = 202, 44_700
-MOST_CASTS, MOST_ANY = 152, 673
+MOST_FILES, MOST_LINES = 179, 43_345
+BESIDE_THE_CORE, MOST_CORE_LINES = ("explain", "export", "interop", "cli"), 28_723
+MOST_CASTS, MOST_ANY = 20, 160  # calls of cast, and uses of Any
 MOST_CLASSES = 5  # of ours in the method resolution order of an estimator
 PARAMETERS, MOST_WITH_MORE = 8, 1  # of a function, and functions that have more: a command
 
@@ -30,8 +31,10 @@ def trees():
 
 def test_the_package_stays_small():
     lines = sum(text.count("\n") for text in sources().values())
+    core = [text for name, text in sources().items() if name.split("/")[0] not in BESIDE_THE_CORE]
     assert len(sources()) <= MOST_FILES
     assert lines <= MOST_LINES
+    assert sum(text.count("\n") for text in core) <= MOST_CORE_LINES
 
 
 def n_parameters(function):
@@ -50,8 +53,8 @@ def test_few_functions_have_many_parameters():
 
 
 def test_any_is_used_less():
-    lines = sum(bool(re.search(r"\bAny\b", line)) for text in sources().values() for line in text.splitlines())
-    assert lines <= MOST_ANY, f"{lines} lines with Any: say what the value is"
+    uses = sum(len(re.findall(r"\bAny\b", text)) for text in sources().values())
+    assert uses <= MOST_ANY, f"Any is used {uses} times: say what the value is"
 
 
 def test_an_estimator_is_made_of_few_classes():

@@ -23,7 +23,7 @@ from sparsenam import (
     survival_target,
 )
 from sparsenam.errors import InputError
-from sparsenam.fitting import pairs
+from sparsenam.fit import pairs
 from sparsenam.selection import OneSE
 from sparsenam.tables import blocks
 

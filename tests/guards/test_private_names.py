@@ -10,7 +10,7 @@ from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import _check_sample_weight
 
 from sparsenam import SNAMRegressor
-from sparsenam.estimators.base import check_weights
+from sparsenam.fit.response import check_weights
 
 SOURCE = Path(__file__).parents[2] / "src" / "sparsenam"
 
@@ -18,7 +18,7 @@ KNOWN = {
     # what set_output and set_config asked for: no public name reads both, and scikit-learn carries it through clone
     "estimators/attributes.py: sklearn.utils._set_output._get_output_config",
     # weights as every estimator of scikit-learn checks them; there is no public function for it
-    "estimators/base.py: sklearn.utils.validation._check_sample_weight",
+    "fit/response.py: sklearn.utils.validation._check_sample_weight",
 }
 
 

@@ -17,8 +17,9 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from fit_cases import CASES, INPUTS, mixed_table, small_blocks
 from fuzz.threads import attack, cases, counts_in_a_new_thread
-from sparsenam import SNAMRegressor, pipeline
-from sparsenam.threads import one_thread, results_in_order
+from sparsenam import SNAMRegressor
+from sparsenam.context import one_thread, results_in_order
+from sparsenam.fit import pipeline
 
 
 @pytest.fixture(autouse=True)
@@ -125,7 +126,7 @@ def interrupted_at(place):
     lines = count(1)
 
     def tracer(frame, event, argument):
-        if not frame.f_code.co_filename.endswith("sparsenam/threads.py"):
+        if not frame.f_code.co_filename.endswith("sparsenam/context.py"):
             return None
         text = linecache.getline(frame.f_code.co_filename, frame.f_lineno).strip()
         # Python looks for interrupts where code is called: none comes at the beginning or the exit of a block

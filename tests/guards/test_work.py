@@ -11,13 +11,12 @@ import pytest
 
 from fit_cases import CASES, count_passes, mixed_table, of_case, small_blocks, write_parts
 from sparsenam import SNAMClassifier, SNAMRegressor
-from sparsenam.convex import squared
 from sparsenam.convex.design import WorkingColumns
 from sparsenam.convex.knots import KnotDesign
-from sparsenam.convex.moments import PlacedRows
+from sparsenam.convex.ramps import PlacedRows
 from sparsenam.selection import task
 from sparsenam.selection.task import ConvexTask
-from sparsenam.tables import arrow_rows
+from sparsenam.tables import parquet
 
 RAMPS = 16  # of a column where columns are chosen, and at least of a kept one where it is fitted
 KINDS = {"squared loss": SNAMRegressor, "logistic": SNAMClassifier}
@@ -39,14 +38,14 @@ def table(rows, columns):
 
 def count_decoded(monkeypatch):
     """Count the rows that are decoded from Parquet files, whoever asks for them; return the list of their numbers."""
-    rows, decoded = [], arrow_rows._decoded
+    rows, decoded = [], parquet._decoded
 
     def counting(*given):
         for batch in decoded(*given):
             rows.append(batch.num_rows)
             yield batch
 
-    monkeypatch.setattr(arrow_rows, "_decoded", counting)
+    monkeypatch.setattr(parquet, "_decoded", counting)
     return rows
 
 
@@ -106,20 +105,16 @@ def products(monkeypatch):
 
         monkeypatch.setattr(place, name, counting)
 
-    def product(result, left, right, weights, rows):
-        found.sums.append(len(weights) * result.size)
-
     def moments_at_knots(result, design, groups, others, weights, rows):
         found.sums.append(len(weights) * result.size)
 
-    def moments(result, columns, weights, rows=None):
+    def moments(result, columns, weights, *more):
         found.sums.append(len(weights) * result.size)
 
     def gram(result, placed, weights):
         if len(placed.knots) > 1:  # the design at knots makes one of each term
             found.fitted.append((placed.n_rows, len(placed.knots)))
 
-    counted(squared, "_weighted_product", product)
     counted(KnotDesign, "second_moments", moments_at_knots)
     counted(WorkingColumns, "second_moments", moments)
     counted(PlacedRows, "gram", gram)
@@ -172,7 +167,7 @@ def test_a_smooth_fit_multiplies_the_ramps_of_kept_columns_only_and_of_all_rows_
 def most_bytes(kind, X, y):
     """Return how many bytes a fit holds at its peak, besides the table; numpy's arrays are among them."""
     model = KINDS[kind](random_state=0)
-    model.fit(X[:500], y[:500])  # what is loaded or compiled once is no part of it
+    model.fit(X, y)  # what is loaded or compiled once is no part of it
     tracemalloc.start()
     try:
         model.fit(X, y)

@@ -8,9 +8,9 @@ from sparsenam.context import Streams
 from sparsenam.families import Gaussian
 from sparsenam.networks import build_bank, initial_parameters
 from sparsenam.penalties import GroupLasso
-from sparsenam.training.loop import Pace, train
+from sparsenam.training import SCHEDULES, SOLVERS, TrainingPlan
+from sparsenam.training.loop import train
 from sparsenam.training.problem import Problem
-from sparsenam.training.solvers import SOLVERS
 from sparsenam.training.state import Epoch, Parameters
 
 FEATURES, ROWS, BATCH, RATE = 24, 1000, 256, 5e-3
@@ -46,7 +46,8 @@ def test_an_epoch_without_penalty_is_an_epoch_of_separate_networks(solver):
         np.arange(FEATURES), FEATURES,
     )  # fmt: skip
     start = Epoch(0, 0.0, 0.0, Parameters.starting_from(theta, torch.zeros(1, dtype=torch.float64)))
-    epoch = next(train(problem, start, SOLVERS[solver], Pace(BATCH, lambda done: RATE), streams))
+    plan = TrainingPlan(SOLVERS[solver], SCHEDULES["constant"], RATE, BATCH, 1, 1, 0.0)
+    epoch = next(train(problem, start, plan, streams))
 
     networks = [sub_network(bank, row) for row in theta]
     intercept = torch.zeros(1, dtype=torch.float64, requires_grad=True)

@@ -7,11 +7,10 @@ from mapie.regression import CrossConformalRegressor, SplitConformalRegressor
 from sklearn.linear_model import LinearRegression
 
 from sparsenam import SNAMClassifier, SNAMRegressor
-from sparsenam.convex.design import Ramps, place_ramps
+from sparsenam.convex.ramps import Ramps, place_ramps
 from sparsenam.families import Binomial, Gaussian, Poisson
-from sparsenam.smooth.design import RampDesign
-from sparsenam.smooth.engine import SmoothProblem
-from sparsenam.smooth.prior import Layout
+from sparsenam.smooth.design import Layout, RampDesign
+from sparsenam.smooth.engine import SmoothFit, SmoothProblem
 from sparsenam.uncertainty.posterior import FitPosterior, left_out_scores, leverages
 from sparsenam.uncertainty.residuals import OrderStatistics
 
@@ -46,7 +45,7 @@ def written_out(layout, task):
 
 
 def minimum(task, design, penalty, weights):
-    """Return the scores (rows,) of the penalised fit with other weights, by Newton's method to the end."""
+    """Return the coefficients of the penalised fit with other weights, by Newton's method to the end."""
     beta = np.zeros(design.shape[1])
     for _ in range(60):
         scores = (design @ beta)[:, None]
@@ -54,7 +53,7 @@ def minimum(task, design, penalty, weights):
         bends = weights * task.family.hessian_diagonal(scores, task.target)[:, 0]
         hessian = design.T @ (bends[:, None] * design) + penalty
         beta = beta - np.linalg.solve(hessian, design.T @ slopes + penalty @ beta)
-    return design @ beta
+    return beta
 
 
 def fitted(family, noise=0.3, strength=1.0):
@@ -66,11 +65,10 @@ def fitted(family, noise=0.3, strength=1.0):
     written, penalty = written_out(layout, task), np.zeros((layout.size + 1, layout.size + 1))
     for columns, precision in zip(layout.slices, precisions, strict=True):
         penalty[1 + columns.start : 1 + columns.stop, 1 + columns.start : 1 + columns.stop] = noise * precision
-    scores = minimum(task, written, penalty, task.weights)
-    design = RampDesign(layout, task.x, task.weights)
-    nothing = np.zeros((layout.size, 1))
-    posterior = FitPosterior.at(task, layout, design, nothing, scores[:, None], precisions, strengths, noise)
-    return posterior, task, written, penalty
+    base, *rises = minimum(task, written, penalty, task.weights)
+    means = RampDesign(layout, task.x, task.weights).means
+    fit = SmoothFit(layout, np.array(rises)[:, None], means, base - means @ rises, strengths, noise, np.zeros(3))
+    return FitPosterior.of(task, fit), task, written, penalty
 
 
 @pytest.mark.parametrize("family", [Gaussian(), Poisson(), Binomial()], ids=lambda family: family.name)
@@ -82,7 +80,7 @@ def test_left_out_scores_are_those_of_fits_without_the_row(family):
     for row in rows:
         weights = task.weights.copy()
         weights[row] = 0.0
-        exact.append(minimum(task, written, penalty, weights)[row])
+        exact.append(written[row] @ minimum(task, written, penalty, weights))
     if family.is_quadratic:
         assert np.allclose(found, exact, atol=1e-8)
     else:
@@ -106,13 +104,11 @@ def test_without_a_prior_on_lines_intervals_are_those_of_mapies_jackknife():
     peer = CrossConformalRegressor(LinearRegression(), confidence_level=0.9, method="base", cv=-1)
     ends = peer.fit_conformalize(X, y).predict_interval(X[:1])[1][0, :, 0]
     task = SmoothProblem(X.T.copy(), y[:, None], np.ones(60), Gaussian())
-    ramps = [Ramps(np.array([cells.min(), cells.max()])) for cells in X.T]
-    layout = Layout.of(ramps)
-    design, strengths = RampDesign(layout, task.x, task.weights), [np.full(1, 1e-9)] * 2
-    scores = LinearRegression().fit(X, y).predict(X)[:, None]
-    precisions = layout.precisions(strengths)
-    posterior = FitPosterior.at(task, layout, design, np.zeros((2, 1)), scores, precisions, strengths, 1.0)
-    errors = np.abs(y - left_out_scores(posterior, np.arange(60))[:, 0])
+    ramps = tuple(Ramps(np.array([cells.min(), cells.max()])) for cells in X.T)
+    strengths, line = (np.full(1, 1e-9),) * 2, LinearRegression().fit(X, y)
+    rises, base = (line.coef_ * np.ptp(X, axis=0))[:, None], line.predict(X.min(axis=0)[None])
+    fit = SmoothFit(Layout.of(ramps), rises, np.full(2, 0.5), base, strengths, 1.0, np.ones(2))
+    errors = np.abs(y - left_out_scores(FitPosterior.of(task, fit), np.arange(60))[:, 0])
     half = OrderStatistics.of(errors, np.ones(60), 1000, both_ends=False).above(0.9)
     assert np.isclose(half, 0.5 * (ends[1] - ends[0]), rtol=1e-6)
 

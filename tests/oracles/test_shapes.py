@@ -4,10 +4,9 @@ import cvxpy
 import numpy as np
 import pytest
 
-from sparsenam.convex.design import place_ramps
+from sparsenam.convex.ramps import place_ramps
 from sparsenam.smooth.constraints import Cone, ConeSolver, read_shape
-from sparsenam.smooth.design import RampDesign
-from sparsenam.smooth.prior import Layout
+from sparsenam.smooth.design import Layout, RampDesign
 
 SHAPES = [
     "increasing",

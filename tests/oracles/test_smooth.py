@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
 
-from sparsenam.convex.design import Ramps, place_ramps
+from sparsenam.convex.ramps import Ramps, place_ramps
 from sparsenam.families import Multinomial
-from sparsenam.smooth.design import RampDesign
-from sparsenam.smooth.engine import MemoryRows, SecondOrder, SmoothProblem
-from sparsenam.smooth.prior import Layout, posterior, scatter, updated_strengths
+from sparsenam.smooth.design import Layout, RampDesign, posterior, scatter, updated_strengths
+from sparsenam.smooth.engine import SecondOrder, SmoothProblem
+from sparsenam.smooth.fit import MemoryRows
 
 
 def table(rows=150, seed=0):
@@ -65,8 +65,9 @@ def test_least_squares_are_those_of_a_regression_with_intercept():
 def test_posterior_is_the_inverse_of_data_and_prior():
     x, layout, weights = table()
     gram = RampDesign(layout, x, weights).weighted_gram(weights).matrix
-    precisions = layout.precisions([np.full(len(matrices), 3.0) for matrices in layout.roughness])
-    found, whole = posterior(layout, gram, precisions, 0.5), gram / 0.5
+    strengths = [np.full(len(matrices), 3.0) for matrices in layout.roughness]
+    precisions = layout.precisions(strengths)
+    found, whole = posterior(layout, gram, strengths, 0.5), gram / 0.5
     for place, precision in zip(layout.slices, precisions, strict=True):
         whole[place, place] += precision
     inverse = np.linalg.inv(whole)
@@ -84,7 +85,7 @@ def test_the_strongest_prior_of_a_term_leaves_the_other_terms_alone():
     freedoms = []
     for strength in (1e6, 1e9):
         strengths[0] = np.full(len(layout.roughness[0]), strength)
-        freedoms.append(posterior(layout, gram, layout.precisions(strengths), 1.0).degrees_of_freedom)
+        freedoms.append(posterior(layout, gram, strengths, 1.0).degrees_of_freedom)
     assert np.allclose(freedoms[0], freedoms[1], atol=0.01)
 
 
@@ -96,8 +97,8 @@ def test_scatter_of_a_category_is_the_sum_of_squares_about_the_mean_of_its_level
 
 @pytest.mark.parametrize("classes", [2, 3, 6])
 def test_a_newton_step_of_softmax_solves_with_the_whole_hessian(monkeypatch, classes):
-    monkeypatch.setattr("sparsenam.smooth.engine.INNER_TOL", 1e-10)
-    monkeypatch.setattr("sparsenam.smooth.engine.INNER_STEPS", 500)
+    monkeypatch.setattr("sparsenam.smooth.fit.INNER_TOL", 1e-10)
+    monkeypatch.setattr("sparsenam.smooth.fit.INNER_STEPS", 500)
     x, layout, weights = table(rows=80)
     generator = np.random.default_rng(2)
     task = SmoothProblem(x, np.eye(classes)[generator.integers(0, classes, 80)], weights, Multinomial())
@@ -140,11 +141,11 @@ def test_an_update_of_the_smoothness_follows_the_slope_of_the_restricted_likelih
         return multivariate_normal(np.zeros(40), covariance).logpdf(y)
 
     slope = (density(np.log(strength) + 1e-4) - density(np.log(strength) - 1e-4)) / 2e-4
-    precisions = (strength * matrix,)
-    found = posterior(layout, Z.T @ Z, precisions, noise)
+    strengths = [np.array([strength])]
+    found = posterior(layout, Z.T @ Z, strengths, noise)
     beta = found.solve((Z.T @ y / noise)[:, None])
     squares = float(beta[:, 0] @ matrix @ beta[:, 0])
-    (updated,) = updated_strengths(layout, [np.array([strength])], precisions, [found], beta, 1)
+    (updated,) = updated_strengths(layout, strengths, [found], beta, 1)
     gained = (2.0 * slope + strength * squares) / strength  # at least 1/λ here, where nothing is pulled to 0
     assert strength * gained >= 1.0
     assert updated[0] == pytest.approx(strength * gained / squares, rel=1e-4)

@@ -184,7 +184,7 @@ def test_function_norm_is_the_root_mean_square_of_the_effect():
     design = grouped_design(columns_of, 3, weights)
     assert calls == [0, 1, 2]
     theta = generator.normal(size=(3, 4, 1))
-    effects = np.einsum("pnm,pmo->pn", raw - design.means[:, None], design.original(theta))
+    effects = np.einsum("pnm,pmo->pn", raw - design.means[:, None], design.transform @ theta)
     np.testing.assert_allclose(effects, np.einsum("pmn,pmo->pn", design.blocks, theta), atol=1e-9)
     norms = np.sqrt(np.average(effects**2, axis=1, weights=weights))
     assert norms[0] == pytest.approx(np.linalg.norm(theta[0]))

@@ -6,12 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparsenam.convex import grouped_design
-from sparsenam.convex.design import FREEDOM, REST, Ramps, bend_roughness, place_ramps
+from sparsenam.convex.design import FREEDOM, REST
+from sparsenam.convex.ramps import Ramps, place_ramps
 
 
 def ramp_design(x, weights, count=16, **options):
     ramps = place_ramps(x, weights, count)
-    rough = bend_roughness(ramps)
+    rough = ramps.roughness
     return ramps, grouped_design(lambda j: ramps.columns(x), 1, weights, roughness_of=lambda j: rough, **options)
 
 
@@ -28,12 +29,12 @@ def test_the_norm_is_that_of_the_function_and_of_its_roughness(seed, law, rows):
     weights = generator.uniform(0.5, 2.0, rows)
     ramps, design = ramp_design(x, weights)
     theta = generator.normal(size=(1, design.width, 1)) * (np.abs(design.blocks[0]).max(axis=1) > 0)[:, None]
-    coefficients = design.original(theta)[0, : ramps.size, 0]
+    coefficients = (design.transform @ theta)[0, : ramps.size, 0]
     function = ramps.columns(x) @ coefficients
     function -= np.average(function, weights=weights)
     np.testing.assert_allclose(function, design.blocks[0].T @ theta[0, :, 0], atol=1e-6)
     variance = np.average(function**2, weights=weights)
-    rough = coefficients @ bend_roughness(ramps) @ coefficients
+    rough = coefficients @ ramps.roughness @ coefficients
     e, used = design.roughness[0], 1.0 / (1.0 + design.roughness[0])
     squares = theta[0, :, 0] ** 2
     assert variance == pytest.approx(np.sum(squares * used), rel=1e-5, abs=1e-9)
@@ -41,8 +42,8 @@ def test_the_norm_is_that_of_the_function_and_of_its_roughness(seed, law, rows):
         lambdas = np.sum(squares) - variance
         single = np.zeros_like(theta)
         single[0, np.argmax(e)] = 1.0
-        direction = design.original(single)[0, : ramps.size, 0]
-        strength = e.max() / (1.0 + e.max()) / (direction @ bend_roughness(ramps) @ direction)
+        direction = (design.transform @ single)[0, : ramps.size, 0]
+        strength = e.max() / (1.0 + e.max()) / (direction @ ramps.roughness @ direction)
         assert lambdas == pytest.approx(strength * rough, rel=1e-4, abs=1e-8)
 
 
@@ -66,8 +67,8 @@ def test_a_group_with_no_more_columns_than_degrees_is_not_shrunk():
 
 def test_a_straight_line_over_even_knots_has_no_roughness():
     ramps = Ramps(np.linspace(-1.0, 1.0, 9))
-    np.testing.assert_allclose(bend_roughness(ramps) @ np.ones(8), 0.0, atol=1e-12)
-    assert np.linalg.matrix_rank(bend_roughness(ramps)) == 7
+    np.testing.assert_allclose(ramps.roughness @ np.ones(8), 0.0, atol=1e-12)
+    assert np.linalg.matrix_rank(ramps.roughness) == 7
 
 
 def test_rows_that_are_twice_as_heavy_count_twice():

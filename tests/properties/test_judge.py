@@ -3,18 +3,22 @@
 import numpy as np
 import pytest
 
-from sparsenam.convex.features import RampFeatures
+from sparsenam.convex.design import RampFeatures
+from sparsenam.convex.problem import convex_problem
 from sparsenam.convex.squared import GramCache
 from sparsenam.families import Gaussian
 from sparsenam.penalties import GroupLasso
+from sparsenam.selection.choose import prior_forms
 from sparsenam.selection.task import ConvexTask
-from sparsenam.selection.walk import prior_forms
 from sparsenam.smooth.judge import Prior, PriorForms, SmoothJudge
-from sparsenam.smooth.prior import FIRST_PRIOR
 from sparsenam.tables import Sample, prepare
 from tests.convex_cases import OUTPUTS, family_of, grouped, target_of
 
 every_loss = pytest.mark.parametrize("case", OUTPUTS)
+
+
+def judge_with(design, target, family, weights, held_out, **more):
+    return SmoothJudge(convex_problem(design, target, family, weights), weights.sum(axis=1), held_out, **more)
 
 
 def judge_of(case, rows=120, folds=3):
@@ -23,7 +27,7 @@ def judge_of(case, rows=120, folds=3):
     fold = np.arange(rows) % folds
     weights = np.stack([np.ones(rows), *((fold != k) * 1.0 for k in range(folds))])
     held_out = [np.flatnonzero(fold == k) for k in range(folds)]
-    return SmoothJudge(design, target, family, weights, count=rows, held_out=held_out), target, weights
+    return judge_with(design, target, family, weights, held_out), target, weights
 
 
 @every_loss
@@ -35,10 +39,10 @@ def test_a_fold_is_judged_by_the_most_probable_function_under_its_prior(case):
         judge._found.clear()
         scores = judge.scores([support], [0])[0]
     columns = problem.design.columns(support)
-    blocks = judge._prior(np.array([0]), [support], support, np.full((1, 3), 1e9)).precisions[0]
+    blocks = judge.prior(np.array([0]), support, np.ones((1, 3), dtype=bool), np.full((1, 3), 1e9)).precisions[0]
     precision = np.einsum("gaa->ga", blocks).ravel()  # of a design's own forms: diagonal
     theta, *_ = np.linalg.lstsq(columns.T, scores - scores.mean(axis=0), rcond=None)
-    noise = judge._noise[0] if family.is_quadratic else 1.0
+    noise = judge.noise[0] if family.is_quadratic else 1.0
     slopes = family.gradient(scores, target)
     gradient = columns @ slopes / noise + precision[:, None] * theta
     information = np.sqrt(np.sum(columns**2, axis=1))[:, None] / np.sqrt(noise)  # of noise in a gradient
@@ -53,9 +57,7 @@ def test_rows_that_a_fold_leaves_out_do_not_change_its_fit(case):
     judge, target, weights = judge_of(case)
     changed = target.copy()
     changed[judge.held_out[1]] = changed[judge.held_out[1]][::-1]
-    other = SmoothJudge(
-        judge.problem.design, changed, judge.problem.family, weights, count=120, held_out=list(judge.held_out[1:])
-    )
+    other = judge_with(judge.problem.design, changed, judge.problem.family, weights, judge.held_out[1:])
     support = np.array([0, 2])
     np.testing.assert_allclose(judge.scores([support], [1])[0], other.scores([support], [1])[0], atol=1e-9)
 
@@ -66,7 +68,7 @@ def test_a_support_without_effect_is_shrunk_to_nothing():
     design, rows = grouped(rows=400, groups=8), np.arange(400)
     target, held_out = generator.normal(size=(400, 1)), [np.flatnonzero(rows % 2 == 0)]
     weights = np.stack([np.ones(400), (rows % 2) * 1.0])
-    judge = SmoothJudge(design, target, family_of("gaussian"), weights, count=400, held_out=held_out)
+    judge = judge_with(design, target, family_of("gaussian"), weights, held_out)
     for _ in range(10):
         judge._found.clear()
         scores = judge.scores([np.arange(8)], [1])[0]
@@ -77,15 +79,8 @@ def test_squared_loss_is_judged_alike_with_sums_shared_with_the_path():
     judge, target, weights = judge_of("gaussian")
     shared = GramCache(judge.problem.design, target, weights)
     shared.add(np.array([4, 2, 0]))
-    other = SmoothJudge(
-        judge.problem.design,
-        target,
-        judge.problem.family,
-        weights,
-        count=120,
-        held_out=list(judge.held_out[1:]),
-        gram=shared,
-    )
+    given = judge.problem.design, target, judge.problem.family, weights
+    other = judge_with(*given, judge.held_out[1:], gram=shared)
     for support in (np.array([2]), np.array([0, 2, 5])):
         np.testing.assert_allclose(judge.scores([support], [2])[0], other.scores([support], [2])[0], atol=1e-9)
 
@@ -151,9 +146,9 @@ def test_the_posterior_is_the_same_for_few_and_many_columns(size):
 
 def test_strengths_that_are_unknown_start_from_the_information():
     judge, _, _ = judge_of("gaussian")
-    judge._strengths[1, 2] = [2.0, 3.0]
-    prior = judge._prior(np.array([1]), [np.array([0, 2])], np.array([0, 2]), np.array([[10.0, 10.0]]))
-    first = FIRST_PRIOR * 10.0 / np.where(judge.forms.is_used, judge.forms.traces, 1.0)[0]
+    judge.strengths[1, 2] = [2.0, 3.0]
+    prior = judge.prior(np.array([1]), np.array([0, 2]), np.ones((1, 2), dtype=bool), np.array([[10.0, 10.0]]))
+    first = 10.0 / np.where(judge.forms.is_used, judge.forms.traces, 1.0)[0]
     np.testing.assert_allclose(prior.strengths, [[first, [2.0, 3.0]]])
 
 
@@ -172,7 +167,7 @@ def test_a_near_copy_that_was_judged_before_leaves_no_trace():
 
     def judge():
         given = (task.design, prepared.target, task.family, weights)
-        return SmoothJudge(*given, count=300, held_out=held_out, forms=prior_forms(task))
+        return judge_with(*given, held_out, forms=prior_forms(task))
 
     before = judge()
     before.scores([np.array([0, 1, 2])] * 3, [1, 2, 3])

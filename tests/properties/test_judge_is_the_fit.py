@@ -4,13 +4,14 @@ import numpy as np
 import pytest
 
 from sparsenam.context import Context, Streams
-from sparsenam.convex.features import RampFeatures
+from sparsenam.convex.design import RampFeatures
 from sparsenam.families import Binomial, Gaussian, Multinomial, Poisson
 from sparsenam.penalties import GroupLasso
+from sparsenam.selection.choose import FamilyLoss, HeldOutJudge
 from sparsenam.selection.task import ConvexTask
-from sparsenam.selection.walk import FamilyLoss, HeldOutJudge
-from sparsenam.smooth.engine import MemoryRows, SmoothProblem, Steps, solve
-from sparsenam.smooth.prior import Layout
+from sparsenam.smooth.design import Layout
+from sparsenam.smooth.engine import SmoothProblem, Steps, solve
+from sparsenam.smooth.fit import MemoryRows
 from sparsenam.tables.sample import Sample, prepare
 
 FAMILIES = {"gaussian": Gaussian(), "binomial": Binomial(), "poisson": Poisson(), "multinomial": Multinomial()}

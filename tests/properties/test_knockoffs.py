@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparsenam.convex.features import RampFeatures
+from sparsenam.convex.design import RampFeatures
 from sparsenam.discover import knockoffs
 from sparsenam.discover.knockoffs import DoubledSample
 from sparsenam.families import Gaussian

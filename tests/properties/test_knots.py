@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparsenam.convex import moments
-from sparsenam.convex.design import Ramps, grouped_design, place_ramps
-from sparsenam.convex.features import GroupedFeatures, RampFeatures
-from sparsenam.convex.moments import PlacedRows
+from sparsenam.convex import ramps as module
+from sparsenam.convex.design import GroupedFeatures, RampFeatures, grouped_design
+from sparsenam.convex.knots import knot_design
+from sparsenam.convex.ramps import PlacedRows, Ramps, place_ramps
 from sparsenam.convex.squared import GramCache
 from sparsenam.tables import Sample, prepare
 from sparsenam.tables.sample import Grouping
@@ -49,7 +49,7 @@ def test_gram_sums_and_effects_are_those_of_hat_functions_written_out(seed, rows
     values, at = generator.standard_normal((rows, 2)), generator.standard_normal((written.shape[1], 3))
     scale = max(1.0, weights.sum())
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(moments, "FEW_PRODUCTS", 0 if loops == "kernels" else moments.FEW_PRODUCTS)
+        patch.setattr(module, "FEW_PRODUCTS", 0 if loops == "kernels" else module.FEW_PRODUCTS)
         placed = PlacedRows.of(ramps, x)
         assert np.abs(placed.gram(weights) - written.T @ (weights[:, None] * written)).max() <= 1e-13 * scale
         assert np.allclose(placed.sums(values), written.T @ values, rtol=0, atol=1e-12)
@@ -86,7 +86,7 @@ def test_a_design_at_knots_is_the_design_of_the_columns(classes):
     freedoms = np.array([grouped.freedom(group) for group in range(5)])
     given = {"roughness_of": grouped.roughness, "freedoms": freedoms}
     dense = grouped_design(grouped.columns, 5, prepared.weights, **given)
-    knots = grouped.knot_design(features, prepared.weights, freedoms)
+    knots = knot_design(grouped, features, prepared.weights, freedoms)
     everything = np.arange(5)
     for group in everything:  # a direction's sign is arbitrary, and so is a basis among equally rough ones
         one, other = (design.exact(np.array([group])) for design in (dense, knots))
@@ -102,7 +102,7 @@ def test_a_design_at_knots_is_the_design_of_the_columns(classes):
 def test_the_cache_of_a_design_at_knots_holds_the_products_of_its_columns_in_every_fold():
     prepared, features, grouped = mixed_features()
     freedoms = np.array([grouped.freedom(group) for group in range(5)])
-    design = grouped.knot_design(features, prepared.weights, freedoms)
+    design = knot_design(grouped, features, prepared.weights, freedoms)
     fold = np.arange(design.n_rows) % 3
     batches = np.stack([prepared.weights, *(prepared.weights * (fold != k) for k in range(3))])
     gram = GramCache(design, prepared.target, batches)
@@ -118,9 +118,9 @@ def test_the_cache_of_a_design_at_knots_holds_the_products_of_its_columns_in_eve
 
 
 def test_sums_over_all_groups_copy_no_cells():
-    prepared, features, grouped = mixed_features(rows=20_000)
+    prepared, features, grouped = mixed_features(rows=40_000)
     freedoms = np.array([grouped.freedom(group) for group in range(5)])
-    design = grouped.knot_design(features, prepared.weights, freedoms)
+    design = knot_design(grouped, features, prepared.weights, freedoms)
     everything, cells = np.arange(5), design.placed.places.nbytes + design.placed.shares.nbytes
     theta, none = np.ones((1, 5 * design.width)), np.zeros(0, dtype=np.intp)
     work = {

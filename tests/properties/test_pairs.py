@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from pair_cases import margins
 from sparsenam.model import FittedCurve
 from sparsenam.model.pairs import PairFunction, purified, with_margin
 from sparsenam.selection.pairs import FEWEST_CELL_ROWS, additive_gain, clipped, screen
@@ -35,7 +36,7 @@ def random_cells(pair, seed, rows=200):
 def test_a_pair_splits_into_a_constant_two_margins_and_a_rest_without_margins(seed):
     pair = random_pair(seed)
     split = purified(pair)
-    for margin in split.pair.margins():
+    for margin in margins(split.pair):
         assert np.abs(margin).max() <= 1e-10
     x = random_cells(pair, seed)
     shapes = [

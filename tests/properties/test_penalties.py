@@ -9,7 +9,7 @@ from scipy.optimize import isotonic_regression
 
 from sparsenam import Network, SNAMRegressor
 from sparsenam.errors import InputError
-from sparsenam.fitting import networks
+from sparsenam.fit import networks
 from sparsenam.penalties import (
     PENALTIES,
     AdaptiveGroupLasso,

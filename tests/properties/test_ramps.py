@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sparsenam.context import Streams
-from sparsenam.convex.design import Ramps, place_ramps
-from sparsenam.convex.features import FrozenFeatures, LevelColumns, RampFeatures
+from sparsenam.convex.design import FrozenFeatures, RampFeatures
+from sparsenam.convex.ramps import LevelColumns, Ramps, place_ramps
 from sparsenam.errors import InputError
 from sparsenam.model.additive import effects_of
 from sparsenam.networks import build_bank, initial_parameters

@@ -11,8 +11,9 @@ from sparsenam import SNAMRegressor
 from sparsenam.errors import InputError
 from sparsenam.families import Gaussian
 from sparsenam.model import AdditiveModel, FittedCurve, keep_terms
-from sparsenam.model.additive import SubNetworks, in_units, network_functions
+from sparsenam.model.additive import in_units
 from sparsenam.model.curve import Search
+from sparsenam.model.networks import SubNetworks, network_functions
 from sparsenam.networks import MLPBank
 from sparsenam.tables import Scaling
 

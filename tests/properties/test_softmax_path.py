@@ -10,8 +10,8 @@ from sklearn.linear_model import LogisticRegression
 from convex_cases import family_of, grouped, objective, target_of
 from sparsenam.convex import alpha_max, convex_path
 from sparsenam.convex import newton as newton_solver
+from sparsenam.convex.newton import RowModel, descend_on_rows, shrunk
 from sparsenam.convex.problem import convex_problem
-from sparsenam.convex.rows import RowModel, descend_on_rows, shrunk
 from sparsenam.families import Multinomial
 from sparsenam.penalties import GroupElasticNet, GroupLasso
 

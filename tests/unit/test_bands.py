@@ -14,8 +14,7 @@ from sparsenam import Network, SNAMClassifier, SNAMRegressor
 from sparsenam.datasets import make_classification
 from sparsenam.errors import InputError
 from sparsenam.explain.explanation import Explanation
-from sparsenam.uncertainty.bands import LEVELS, BandsRefusedError, TermBand
-from sparsenam.uncertainty.posterior import _of_smoothness, _with_freedom
+from sparsenam.uncertainty.bands import LEVELS, BandsRefusedError, TermBand, _of_smoothness, _with_freedom
 
 
 @pytest.fixture(scope="module")

@@ -10,8 +10,8 @@ import pytest
 import sparsenam
 from cli_cases import houses_table, invoke, write_csv
 from sparsenam.cli import run
-from sparsenam.cli.advice import candidate
 from sparsenam.cli.display import plain_number
+from sparsenam.cli.measure import candidate
 from sparsenam.cli.models import as_rows
 from sparsenam.errors import InputError, describe, nearest
 

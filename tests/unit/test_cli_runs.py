@@ -13,7 +13,7 @@ from cli_cases import houses_table, invoke, write_csv
 from sparsenam import SNAMRegressor
 from sparsenam.context import Clock, ProgressBar
 from sparsenam.fit.summary import TrainingSummary
-from sparsenam.selection.choose import JudgedPoint
+from sparsenam.selection import choose
 
 
 @pytest.fixture(scope="module")
@@ -68,13 +68,13 @@ def test_a_fit_cut_short_says_so_in_metrics_model_and_report(houses, tmp_path, t
 
 
 def test_without_time_no_fit_on_all_columns_is_made_to_compare_with(ticking, monkeypatch):
-    asked, usual = [], JudgedPoint.evidence
+    asked, usual = [], choose.evidence_of
 
-    def watched(self, curve, *, against_all=True):
+    def watched(*given, against_all):
         asked.append(against_all)
-        return usual(self, curve, against_all=against_all)
+        return usual(*given, against_all=against_all)
 
-    monkeypatch.setattr(JudgedPoint, "evidence", watched)
+    monkeypatch.setattr(choose, "evidence_of", watched)
     random = np.random.default_rng(0)
     X = random.normal(size=(100, 4))
     with pytest.warns(UserWarning, match="max_seconds"):

@@ -106,7 +106,7 @@ def test_bands_tell_changes_from_chance_where_both_models_have_them(models, monk
     earlier = SNAMRegressor(random_state=0).fit(*flats(1, "abcd"))
     again = SNAMRegressor(random_state=0).fit(*flats(2, "abcd"))
     assert any(curve.beyond is not None for curve in sparsenam.compare(earlier, again, table).curves)
-    for unknown in (None, Bands.refused("too few rows")):
+    for unknown in (None, Bands("few rows", 1.0)):
         monkeypatch.setattr(earlier, "fit_", replace(earlier.fit_, bands=unknown))
         assert all(curve.beyond is None for curve in sparsenam.compare(earlier, later, table).curves)
     for size, share in ((100.0, 0.0), (1e-9, 1.0)):

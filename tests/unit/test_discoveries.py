@@ -25,7 +25,7 @@ from sparsenam import (
 )
 from sparsenam.cli.app import app
 from sparsenam.context import Context, Streams
-from sparsenam.convex.features import RampFeatures
+from sparsenam.convex.design import RampFeatures
 from sparsenam.discover.fdr import Discoveries, decide, fewest
 from sparsenam.discover.split_test import split_p_values
 from sparsenam.errors import InputError

@@ -20,7 +20,7 @@ from sparsenam.errors import InputError
 from sparsenam.explain import Explanation
 from sparsenam.explain.report import render_report
 from sparsenam.export import ModelFileError
-from sparsenam.export.container import read_container, write_container
+from sparsenam.export.model_file import read_container, write_container
 
 ROWS = 300
 NOON = datetime(2026, 1, 31, 13, 30, tzinfo=timezone(timedelta(hours=1)))

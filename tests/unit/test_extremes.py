@@ -11,7 +11,7 @@ from sparsenam.datasets import make_regression
 from sparsenam.errors import ExtremeCellWarning
 from sparsenam.explain.report import write_report
 from sparsenam.tables import Sample, TableEncoder, prepare
-from sparsenam.tables.cells import LIMIT, far_cells, find_far_cells, limited, looks_filled
+from sparsenam.tables.frame import LIMIT, far_cells, find_far_cells, limited, looks_filled
 
 ROWS = 600
 
@@ -225,8 +225,8 @@ def test_a_fill_value_is_named_however_many_cells_have_it(fill, share, gaps):
     count = int((cells == fill).sum())
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = find_far_cells(["a"], [cells], [False], "")
-    assert (fill, count) in zip(found[0].values, found[0].counts, strict=True)
+        found = find_far_cells({"a": (cells, False)}, "")
+    assert (fill, count) in zip(found["a"].values, found["a"].counts, strict=True)
 
 
 @pytest.mark.parametrize(
@@ -242,4 +242,4 @@ def test_a_fill_value_is_named_however_many_cells_have_it(fill, share, gaps):
     ids=["0 and 1", "0 and 100", "to 60 and 99", "shares", "from -9", "cut off"],
 )
 def test_a_frequent_end_that_lies_among_the_others_is_no_fill_value(cells):
-    assert find_far_cells(["a"], [cells], [False], "") == {}
+    assert find_far_cells({"a": (cells, False)}, "") == {}

@@ -14,13 +14,13 @@ from sparsenam.cli.app import app
 from sparsenam.context import Context, Streams
 from sparsenam.errors import InputError, SmallGroupWarning
 from sparsenam.export import ModelFileError
-from sparsenam.export.container import read_container, write_container
+from sparsenam.export.model_file import read_container, write_container
 from sparsenam.families import Binomial, Multinomial, NegativeBinomial, Poisson
 from sparsenam.tables import Sample
 from sparsenam.tables.sample import prepare
+from sparsenam.uncertainty.posterior import spread_of
 from sparsenam.uncertainty.reliability import reliability_of, tempered
 from sparsenam.uncertainty.residuals import OrderStatistics, kept_ranks, unit_spread
-from sparsenam.uncertainty.spread import spread_of
 
 
 def hetero(rows, seed=0):
@@ -279,9 +279,8 @@ def test_scores_that_claim_too_much_are_shrunk_and_honest_ones_are_left(family):
         target = (generator.random((1200, 1)) < family.mean(honest)) * 1.0
     else:
         target = np.eye(3)[(honest + generator.gumbel(size=honest.shape)).argmax(axis=1)]
-    weights = np.ones(1200)
-    assert reliability_of(family, honest, target, weights).kind == "none"
-    found = reliability_of(family, 3.0 * honest, target, weights)
+    assert reliability_of(family, honest, target).kind == "none"
+    found = reliability_of(family, 3.0 * honest, target)
     assert found.kind == "platt"
     assert found.loss - found.corrected > 2.0 * found.gain_error
     assert np.allclose(np.concatenate(found.values), 1.0 / 3.0, atol=0.06)
@@ -292,7 +291,7 @@ def test_probabilities_off_in_the_middle_need_a_rising_function():
     generator = np.random.default_rng(0)
     scores = generator.uniform(-4.0, 4.0, size=(3000, 1))
     target = (generator.random((3000, 1)) < np.where(np.abs(scores) < 2.0, 0.5, Binomial().mean(scores))) * 1.0
-    found = reliability_of(Binomial(), scores, target, np.ones(3000))
+    found = reliability_of(Binomial(), scores, target)
     assert found.kind == "isotonic"
     corrected = found.apply(Binomial(), np.linspace(-4.0, 4.0, 50)[:, None])[:, 0]
     assert (np.diff(corrected) >= 0.0).all()

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from sparsenam import SNAMClassifier, SNAMRegressor, SNAMSurvival, survival_target
-from sparsenam.convex.design import Ramps
+from sparsenam.convex.ramps import Ramps
 from sparsenam.smooth import design, fit
-from sparsenam.smooth.prior import Layout, roughness
+from sparsenam.smooth.design import Layout, roughness
 
 
 def gains(generator, rows, share=0.8):

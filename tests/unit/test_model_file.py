@@ -22,7 +22,7 @@ from sparsenam import Network, SNAMClassifier, SNAMRegressor, SNAMSurvival, surv
 from sparsenam.codec import pack, unpack
 from sparsenam.errors import InputError, RefusalError
 from sparsenam.export import ModelFileError, ModelFileWarning, StoredCurve
-from sparsenam.export.container import read_container, write_container
+from sparsenam.export.model_file import read_container, write_container
 from sparsenam.export.settings import pack_parameters, unpack_parameters
 from sparsenam.families import Quantile, Tweedie
 from sparsenam.selection import Compact

@@ -21,8 +21,8 @@ from sparsenam import (
 )
 from sparsenam.convex import grouped_design
 from sparsenam.convex.newton import NewtonSolver
+from sparsenam.convex.path import SortedSolver
 from sparsenam.convex.problem import convex_problem
-from sparsenam.convex.sorted import SortedSolver
 from sparsenam.convex.squared import rows_left_out
 from sparsenam.errors import ConstantTargetWarning, InputError, RowError
 from sparsenam.families import Gamma, NegativeBinomial, Quantile, Tweedie, dispersion

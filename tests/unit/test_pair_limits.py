@@ -103,7 +103,7 @@ def test_a_pair_of_too_many_levels_is_left_out_with_a_warning(peak):
 
 def test_a_named_pair_of_too_many_levels_is_refused_before_the_fit(monkeypatch):
     X, y = categories(621, 834)
-    monkeypatch.setattr("sparsenam.pipeline.choose", lambda *_: pytest.fail("columns were chosen"))
+    monkeypatch.setattr("sparsenam.fit.pipeline.choose", lambda *_: pytest.fail("columns were chosen"))
     with pytest.raises(InputError, match=r"at most 200 megabytes, got 'a' with 'b'.*join rare levels"):
         SNAMRegressor(pairs=[("c", "a"), ("a", "b")], random_state=0).fit(X, y)
 

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from pair_cases import margins
 from sparsenam import Network, SNAMClassifier, SNAMRegressor, SNAMSurvival, survival_target
 from sparsenam.errors import InputError
 from sparsenam.tables.text import UnseenMissingWarning
@@ -28,7 +29,7 @@ def assert_sums_up(model, X):
     total = total + model.interaction_effects(X).reshape(len(X), -1, scores.shape[1]).sum(axis=1)
     assert np.abs(total - scores).max() <= 1e-10
     for pair in model.model_.pairs:
-        assert max(np.abs(margin).max() for margin in pair.margins()) <= 1e-10
+        assert max(np.abs(margin).max() for margin in margins(pair)) <= 1e-10
 
 
 def targets(score, generator):

@@ -11,10 +11,11 @@ import pytest
 import sparsenam
 from sparsenam import SNAMClassifier, SNAMRegressor
 from sparsenam.errors import InputError
-from sparsenam.model import FittedCurve
-from sparsenam.model.few import PlainModel
+from sparsenam.families import Gaussian
+from sparsenam.model import AdditiveModel, FittedCurve
 from sparsenam.model.pairs import PairFunction
-from sparsenam.tables import TableEncoder, UnseenLevelWarning, UnseenMissingWarning, frame
+from sparsenam.tables import TableEncoder, UnseenLevelWarning, UnseenMissingWarning, prediction
+from sparsenam.tables.prediction import encode_in_parts, few_terms
 
 
 def numbers(rows=300, seed=0):
@@ -56,7 +57,7 @@ def test_rows_by_themselves_get_the_answers_of_the_whole_table_to_the_bit(fitted
     table = np.vstack([numbers(60, 1), 1e9 * numbers(5, 2), np.zeros((1, 5))])
     fitted.save(tmp_path / "model.snam")
     for model in (fitted, sparsenam.load(tmp_path / "model.snam")):
-        assert model.encoder_.few_terms(table) is None and model.encoder_.few_terms(table[:1]) is not None
+        assert few_terms(model.encoder_, table) is None and few_terms(model.encoder_, table[:1]) is not None
         alone = np.concatenate([answers(model, table[row : row + 1]) for row in range(len(table))])
         np.testing.assert_array_equal(alone, answers(model, table))
 
@@ -89,12 +90,8 @@ def test_lists_add_up_to_what_arrays_do_to_the_bit(seed):
     rows[:9, 0], rows[9:18, 2] = generator.choice(nodes[1], 9), generator.choice(nodes[0], 9)  # at knots too
     rows[18:27, 1] = generator.choice(shapes[0].knots, 9)
     terms, intercept = np.array([1, 0, 2]), generator.normal(size=outputs)
-    total = np.zeros((50, outputs))
-    for shape, term in zip(shapes, terms, strict=True):
-        shape.add_to(total, np.ascontiguousarray(rows[:, term]))
-    pair.add_to(total, rows)
-    plain = PlainModel.of(shapes, terms, [pair], intercept)
-    np.testing.assert_array_equal(plain.scores(rows.tolist()), total + intercept)
+    model = AdditiveModel(Gaussian(), terms, 3, tuple(shapes), intercept, (pair,))
+    np.testing.assert_array_equal(model.scores_of_few(rows.tolist()), model.scores(rows))
 
 
 def test_named_rows_of_numbers_are_quick_only_with_the_names_of_the_fit_in_their_order():
@@ -102,27 +99,29 @@ def test_named_rows_of_numbers_are_quick_only_with_the_names_of_the_fit_in_their
     encoder, _ = TableEncoder.fit(table)
     row = table.iloc[:1]
     for same in (row, row.astype(object), pl.DataFrame(row.to_dict("list"))):
-        assert encoder.few_terms(same) == row.to_numpy().tolist()
+        assert few_terms(encoder, same) == row.to_numpy().tolist()
     others = [row[list("edcba")], row.to_numpy(), row.to_numpy().tolist(), row[:0]]
     others += [row.rename(columns={"a": "z"}), row.assign(a=np.nan), row.assign(a=np.inf), row.assign(a=True)]
-    assert all(encoder.few_terms(other) is None for other in others)
+    assert all(few_terms(encoder, other) is None for other in others)
     plain, _ = TableEncoder.fit(table.to_numpy())
     whole = numbers(3).astype(int)
-    assert plain.few_terms(whole) == whole.astype(float).tolist()
+    assert few_terms(plain, whole) == whole.astype(float).tolist()
     assert (
-        plain.few_terms(whole[:1].tolist()) == plain.few_terms([tuple(whole[0].tolist())]) == plain.few_terms(whole[:1])
+        few_terms(plain, whole[:1].tolist())
+        == few_terms(plain, [tuple(whole[0].tolist())])
+        == few_terms(plain, whole[:1])
     )
     others = [whole[:, :4], whole[:0], whole[0], whole > 0, whole.tolist(), np.ma.masked_array(whole), table.iloc[:1]]
     others += [[[True, 1, 2, 3, 4]], [[2**64, 1, 2, 3, 4]], [["1", 1, 2, 3, 4]], [[None, 1, 2, 3, 4]], [], [[]]]
-    assert all(plain.few_terms(other) is None for other in others)
+    assert all(few_terms(plain, other) is None for other in others)
 
 
 def test_columns_that_are_no_plain_numbers_are_never_taken_for_them():
     for settings in ({"feature_types": {0: "category"}}, {"feature_types": {0: "ordered"}}):
         encoder, _ = TableEncoder.fit(np.round(numbers(50)), **settings)
-        assert encoder.few_terms(np.round(numbers(1))) is None
+        assert few_terms(encoder, np.round(numbers(1))) is None
     days, _ = TableEncoder.fit(np.array([["2020-01-01"], ["2021-01-01"]], dtype="datetime64[D]"))
-    assert days.few_terms(np.array([[1.0]])) is None
+    assert few_terms(days, np.array([[1.0]])) is None
 
 
 def mixed(rows, levels="abc"):
@@ -144,15 +143,15 @@ def test_one_row_of_known_levels_is_read_as_among_others(make, split_levels):
     table = mixed(200).assign(code=[f"0{row % 5}" if row % 7 else "1.0" for row in range(200)])
     encoder, terms = TableEncoder.fit(make(table), max_levels=3, split_levels=split_levels)
     assert any(column.pooled for column in encoder.columns)
-    quick = [encoder.few_terms(make(table.iloc[row : row + 1])) for row in range(200)]
+    quick = [few_terms(encoder, make(table.iloc[row : row + 1])) for row in range(200)]
     complete = table["size"].notna().to_numpy()
     assert [found is not None for found in quick] == complete.tolist()
     np.testing.assert_array_equal([found[0] for found in quick if found is not None], terms[complete])
     row = make(table[complete].iloc[:1].astype({"kind": object, "text": object}))
-    assert encoder.few_terms(row) is not None
+    assert few_terms(encoder, row) is not None
     for changes in ({"text": "up"}, {"text": "NA"}, {"text": 1.0}, {"truth": 1}, {"count": "3"}):
         other = make(table[complete].iloc[:1].assign(**changes))
-        assert encoder.few_terms(other) is None
+        assert few_terms(encoder, other) is None
 
 
 TABLES = {
@@ -166,22 +165,22 @@ TABLES = {
 
 @pytest.mark.parametrize("kind", TABLES)
 def test_a_long_table_in_parts_is_the_table(kind, monkeypatch):
-    monkeypatch.setattr(frame, "ROWS_IN_PART", 7)
+    monkeypatch.setattr(prediction, "ROWS_IN_PART", 7)
     table = TABLES[kind](mixed(60))
     encoder, encoded = TableEncoder.fit(table)
-    found = list(encoder.encode_in_parts(table))
+    found = list(encode_in_parts(encoder, table))
     assert [len(part) for part in found] == [7] * 8 + [4]
     np.testing.assert_array_equal(np.concatenate(found), encoded)
 
 
 def test_a_column_of_mixed_objects_is_read_whole(monkeypatch):
-    monkeypatch.setattr(frame, "ROWS_IN_PART", 7)
+    monkeypatch.setattr(prediction, "ROWS_IN_PART", 7)
     encoder, _ = TableEncoder.fit(mixed(60)[["text", "size"]])
     odd = mixed(60)[["text", "size"]].assign(text=[1] * 30 + ["left"] * 30)
     with pytest.raises(InputError, match="mixed types") as whole:
         encoder.encode(odd)
     with pytest.raises(InputError) as in_parts:
-        list(encoder.encode_in_parts(odd))
+        list(encode_in_parts(encoder, odd))
     assert str(in_parts.value) == str(whole.value)
 
 
@@ -193,25 +192,25 @@ def caught(action):
 
 
 def test_a_long_table_warns_once_of_what_is_new_in_any_part(monkeypatch):
-    monkeypatch.setattr(frame, "ROWS_IN_PART", 7)
+    monkeypatch.setattr(prediction, "ROWS_IN_PART", 7)
     encoder, _ = TableEncoder.fit(mixed(60))
     news = mixed(60, levels="abcde").assign(count=lambda table: table["count"].astype(float).where(table.index != 50))
-    found = caught(lambda: list(encoder.encode_in_parts(news)))
+    found = caught(lambda: list(encode_in_parts(encoder, news)))
     assert found == caught(lambda: encoder.encode(news))
     assert [category for category, _ in found] == [UnseenLevelWarning, UnseenMissingWarning]
-    named = caught(lambda: list(encoder.encode_in_parts(mixed(60).set_axis(range(5), axis=1))))
+    named = caught(lambda: list(encode_in_parts(encoder, mixed(60).set_axis(range(5), axis=1))))
     assert len(named) == 1 and "feature names" in named[0][1]
 
 
 def test_an_error_in_a_late_part_names_the_row_of_the_whole_table(monkeypatch):
-    monkeypatch.setattr(frame, "ROWS_IN_PART", 7)
+    monkeypatch.setattr(prediction, "ROWS_IN_PART", 7)
     encoder, _ = TableEncoder.fit(numbers(60))
     wrong = numbers(60)
     wrong[[33, 50], 2] = np.inf
     with pytest.raises(InputError, match=r"'x2'.* in row 33 \(2 such cells\)"):
-        list(encoder.encode_in_parts(wrong))
+        list(encode_in_parts(encoder, wrong))
     with pytest.raises(InputError, match="4 features"):
-        list(encoder.encode_in_parts(wrong[:, :4]))
+        list(encode_in_parts(encoder, wrong[:, :4]))
 
 
 @pytest.mark.parametrize("kind", [np.asarray, pd.DataFrame], ids=["array", "pandas"])

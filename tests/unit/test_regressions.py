@@ -18,7 +18,7 @@ from sparsenam import Network, SNAMClassifier, SNAMRegressor, SNAMSurvival
 from sparsenam.context import Clock, ResumeFile, StageResult
 from sparsenam.datasets import make_survival
 from sparsenam.errors import CheckpointError, ConstantColumnWarning, DivergenceError, InputError
-from sparsenam.fitting.settings import describe_setting
+from sparsenam.fit.plan import describe_setting
 from sparsenam.model import FittedCurve, keep_terms
 from sparsenam.networks import MLPBank
 from sparsenam.penalties import GroupLasso

@@ -5,7 +5,8 @@ import pytest
 
 from sparsenam.context import Clock, Context, Streams
 from sparsenam.families import Binomial, Gaussian, Multilabel, Multinomial, Poisson
-from sparsenam.smooth.fit import smooth_fit
+from sparsenam.smooth.engine import SmoothProblem
+from sparsenam.smooth.fit import MemoryRows, smooth_fit
 
 CONTEXT = Context(Streams(0))
 FAMILIES = [Gaussian(), Binomial(), Multilabel(), Multinomial(), Poisson()]
@@ -31,7 +32,13 @@ def sample(family, rows=200, features=2, seed=0):
 
 
 def is_finite(fit):
-    parts = [*fit.coefficients, *fit.precision, fit.intercept, fit.degrees_of_freedom, np.array(fit.noise)]
+    parts = [
+        fit.coefficients,
+        *fit.layout.precisions(fit.strengths),
+        fit.intercept,
+        fit.degrees_of_freedom,
+        np.array(fit.noise),
+    ]
     return all(np.isfinite(part).all() for part in parts)
 
 
@@ -200,7 +207,7 @@ def test_order_of_levels_does_not_matter(family):
 def test_a_rare_level_is_drawn_to_the_others():
     x, target = with_a_category(Gaussian())
     fit = smooth_fit(x, target, np.ones(300), Gaussian(), levels=np.array([False, True]), context=CONTEXT)
-    values = np.concatenate([np.zeros(1), np.cumsum(fit.coefficients[1][:, 0])])
+    values = np.concatenate([np.zeros(1), np.cumsum(fit.parts[1][:, 0])])
     assert 0.3 < (values[8] - values[:8].mean()) / 4.0 < 0.97
 
 
@@ -223,3 +230,14 @@ def test_weak_terms_of_few_rows_are_kept_and_classes_are_told_apart():
     fit = smooth_fit(x[:, train], target[train], np.ones(90), Multinomial(), context=CONTEXT)
     assert fit.degrees_of_freedom.min() > 0.1
     assert Multinomial().loss(fit.scores(x[:, 90:]), target[90:]).mean() < 0.35
+
+
+@every_family
+def test_the_scores_of_a_fit_on_some_rows_are_those_of_its_engine_with_an_absent_term_at_its_mean(family):
+    x, target, _ = sample(family)
+    x[1, ::7] = np.nan
+    weights = (np.arange(200) % 5 > 0).astype(float)
+    fit, kept = smooth_fit(x, target, weights, family, context=CONTEXT), weights > 0
+    rows = MemoryRows(SmoothProblem(x[:, kept], target[kept], weights[kept], family), fit.layout)
+    assert np.allclose(fit.scores(x)[kept], rows.at(fit.coefficients, fit.intercept).scores, atol=1e-9)
+    assert np.isfinite(fit.scores(x)).all()

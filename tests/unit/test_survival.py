@@ -11,10 +11,11 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.model_selection import cross_val_score
 
 from fit_cases import partial_gradient
-from sparsenam import Network, SNAMSurvival, pipeline, survival_target
+from sparsenam import Network, SNAMSurvival, survival_target
 from sparsenam.datasets import make_survival
 from sparsenam.errors import InputError
-from sparsenam.fitting.cox import Converged, CoxLikelihood, CoxProblem, alternate
+from sparsenam.fit import pipeline
+from sparsenam.fit.cox import Converged, CoxLikelihood, CoxProblem, alternate
 from sparsenam.survival import Baseline, RiskSets, concordance
 
 

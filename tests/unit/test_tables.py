@@ -21,9 +21,9 @@ from sparsenam.tables import (
     UnseenMissingWarning,
     check_target_not_inside,
 )
-from sparsenam.tables.columns import known_value
 from sparsenam.tables.encoder import grouping_of
 from sparsenam.tables.notes import descriptions
+from sparsenam.tables.prediction import known_value
 from sparsenam.tables.sample import Grouping
 
 NAN = float("nan")
@@ -658,7 +658,7 @@ def test_groups_hold_the_terms_of_their_columns_and_the_largest_weight():
     groups = {tuple(terms.tolist()): weight for terms, weight in pairs}
     assert groups == {(0, 1, 6): 3.0, (2,): 0.5, (3, 4, 5): 1.0}
     assert grouping.spread(grouping.weights).tolist() == [3.0, 3.0, 0.5, 1.0, 1.0, 1.0, 3.0]
-    assert grouping.size_of(6) == 3 and not grouping.is_trivial
+    assert grouping.sizes[6] == 3 and not grouping.is_trivial
     assert [terms.tolist() for terms in grouping.take(np.array([6, 2, 0])).members] == [[0, 2], [1]]
 
 

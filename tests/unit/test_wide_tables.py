@@ -156,7 +156,7 @@ def test_twins_are_found_among_all_up_to_unit_sign_and_missing_cells(monkeypatch
 def test_the_size_of_a_terms_group_is_known_without_a_search():
     members = tuple(np.array(terms) for terms in ([0, 5], [1], [2, 3, 4]))
     grouping = Grouping(members, np.ones(3))
-    assert [grouping.size_of(term) for term in range(6)] == [2, 1, 3, 3, 3, 2]
+    assert [grouping.sizes[term] for term in range(6)] == [2, 1, 3, 3, 3, 2]
 
 
 def test_reasons_for_dropped_columns_are_found_in_one_pass():

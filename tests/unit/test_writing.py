@@ -11,6 +11,7 @@ import pytest
 from sparsenam import SNAMRegressor, load
 from sparsenam.errors import InputError
 from sparsenam.tables import TableEncoder, UnseenLevelWarning
+from sparsenam.tables.prediction import few_terms
 from sparsenam.tables.text import DoubtfulCellWarning, UnseenColumnWarning, WritingFound, find_writing, prefers_comma
 
 WAYS = [
@@ -106,7 +107,7 @@ def test_blanks_around_a_level_do_not_make_another(dtype):
     encoder, terms = TableEncoder.fit(fitted)
     assert encoder.columns[0].levels == ("Private", "State") and encoder.columns[0].n_missing == 3
     np.testing.assert_array_equal(encoder.encode(pd.DataFrame({"x": ["Private ", "State"]}))[:, 0], [0.0, 1.0])
-    assert encoder.few_terms(pd.DataFrame({"x": ["  State"]}))[0][0] == 1.0
+    assert few_terms(encoder, pd.DataFrame({"x": ["  State"]}))[0][0] == 1.0
     np.testing.assert_array_equal(terms[:3, 0], [0.0, 0.0, 1.0])
 
 

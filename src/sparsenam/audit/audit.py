@@ -6,29 +6,28 @@ import hashlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sparsenam.audit.harm import AUDIT_FOLDS, FEWEST_SUBGROUP_ROWS, AuditRows, SubgroupHarm, harms, holm
 from sparsenam.audit.subgroups import (
+    Groups,
     OfSubgroup,
     Partition,
     binned,
-    mean_and_error,
     read_partitions,
+    subgroup_means,
     subgroup_text,
     with_error,
 )
 from sparsenam.codec import Numbers
-from sparsenam.context import ProgressBar
-from sparsenam.fit import Fit
+from sparsenam.context import ProgressBar, one_thread
+from sparsenam.fit.pipeline import Fit
 from sparsenam.fit.response import GivenRows, GivenScores
-from sparsenam.fit.summary import read_cells
+from sparsenam.fit.summary import numbers, read_cells
 from sparsenam.tables.columns import Reading, read_column
 from sparsenam.text import Finding, FindingTable, Found, count_text, number_text
-from sparsenam.threads import one_thread
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -111,7 +110,6 @@ class Audit(Found):
         return tuple(harm for harm in self.harms if harm.flagged)
 
     def finding(self) -> Finding:
-        """Return the audit in words and tables."""
         small = ", ".join(self.too_small[:ROWS_SHOWN]) + (" …" if len(self.too_small) > ROWS_SHOWN else "")
         notes = list(self.notes)
         if self.harms:
@@ -197,7 +195,7 @@ def audit(
     fit: Fit,
     X: ArrayLike,
     y: ArrayLike,
-    groups: Any = None,
+    groups: Groups = None,
     *,
     sample_weight: ArrayLike | None = None,
     exposure: ArrayLike | None = None,
@@ -212,7 +210,7 @@ def audit(
     dropped = [index for index, column in columns if index not in kept and column.kind != "constant"]
     default = range(len(readings)) if len(readings) <= MANY_COLUMNS else fit.kept
     partitions = read_partitions(fit.encoder, readings, groups, default, "audit")
-    folds = folds_of(given, readings, partitions)
+    folds = _folds(given, readings, partitions)
     scaled = AuditRows.of(rows.family, rows.scores / rows.units, rows.target / rows.units, rows.weights, folds)
     coarse = [binned(index, fit.encoder.columns[index], readings[index]) for index in dropped]
     progress = ProgressBar(verbose)
@@ -221,20 +219,9 @@ def audit(
             found = harms(scaled, coarse, partitions, lambda done, total: progress.report("audit", done, total))
     finally:
         progress.close()
-    return _audit(fit, rows, found, partitions, dropped)
-
-
-def _audit(
-    fit: Fit,
-    rows: GivenScores,
-    found: dict[int, list[SubgroupHarm]],
-    partitions: Sequence[Partition],
-    dropped: Sequence[int],
-) -> Audit:
-    """Return what was found as plain data."""
     names = fit.encoder.names
     means, has_classes = rows.family.mean(rows.scores), fit.task == "classification"
-    checks = checks_of(partitions, rows.weights, means, rows.target, rows.losses, has_classes)
+    checks = _checks(partitions, rows.weights, means, rows.target, rows.losses, has_classes)
     small = [
         subgroup_text(partition.name, label)
         for partition in partitions
@@ -242,7 +229,7 @@ def _audit(
         if 0 < count < FEWEST_SUBGROUP_ROWS
     ]
     note = () if np.all(rows.units == 1.0) else ("Losses are of y in units of its spread.",)
-    made = harms_of(names, found, partitions, rows.weights)
+    made = _harms(names, found, partitions, rows.weights)
     return Audit(
         rows=int((rows.weights > 0).sum()),
         outputs=fit.outputs,
@@ -265,7 +252,7 @@ def _obstacle(rows: GivenScores) -> str:
     return "the dropped columns do not vary in these rows, or the model leaves no errors"
 
 
-def folds_of(rows: GivenRows, readings: Sequence[Reading], partitions: Sequence[Partition]) -> NDArray[np.intp]:
+def _folds(rows: GivenRows, readings: Sequence[Reading], partitions: Sequence[Partition]) -> NDArray[np.intp]:
     """Return the fold of each row, shape (rows,), by what the row holds: the order of the rows does not matter.
 
     Each run of rows that follow each other in y is spread over all folds.
@@ -284,7 +271,7 @@ def folds_of(rows: GivenRows, readings: Sequence[Reading], partitions: Sequence[
     return folds
 
 
-def harms_of(
+def _harms(
     names: Sequence[str], found: dict[int, list[SubgroupHarm]], partitions: Sequence[Partition], weights: Vector
 ) -> tuple[Harm, ...]:
     """Return what was found of each column and subgroup that was tested, the smallest p-value first."""
@@ -305,41 +292,19 @@ def harms_of(
     return tuple(sorted(made, key=lambda harm: (harm.p_value, -harm.cost, harm.column, harm.subgroup)))
 
 
-def checks_of(
+def _checks(
     partitions: Sequence[Partition], weights: Vector, prediction: Matrix, outcome: Matrix, losses: Vector, classes: bool
 ) -> tuple[SubgroupCheck, ...]:
     """Return how right predictions (rows, outputs) are in all rows, then in each subgroup that has any."""
     measures = _class_measures(prediction, outcome) if classes else {}
-    made: list[SubgroupCheck] = []
-    for partition in (Partition.everyone(weights.size), *partitions):
-        inside = partition.members(weights)
-        codes, groups = partition.codes[inside], len(partition.labels)
-
-        def means(values: Vector, inside: Any = inside, codes: Any = codes, groups: int = groups) -> tuple[Any, Any]:
-            known = ~np.isnan(values[inside])
-            return mean_and_error(values[inside][known], weights[inside][known], codes[known], groups)
-
-        counts = partition.counts(weights)
-        columns = range(outcome.shape[1])
-        predicted, observed = ([means(table[:, k])[0] for k in columns] for table in (prediction, outcome))
-        gaps = [means(outcome[:, k] - prediction[:, k]) for k in columns]
-        loss, loss_error = means(losses)
-        shares = {name: means(values)[0] for name, values in measures.items()}
-        for group in np.flatnonzero(counts).tolist():
-            made.append(
-                SubgroupCheck(
-                    groups=partition.name,
-                    label=partition.labels[group],
-                    rows=int(counts[group]),
-                    mean_prediction=tuple(float(values[group]) for values in predicted),
-                    mean_outcome=tuple(float(values[group]) for values in observed),
-                    gap=tuple(float(gap[group]) for gap, _ in gaps),
-                    gap_error=tuple(float(error[group]) for _, error in gaps),
-                    loss=float(loss[group]),
-                    loss_error=float(loss_error[group]),
-                    **{name: _number(values[group]) for name, values in shares.items()},
-                )
-            )
+    values = np.column_stack([prediction, outcome, outcome - prediction, losses, *measures.values()])
+    outputs, made = outcome.shape[1], list[SubgroupCheck]()
+    for place, means, errors in subgroup_means(partitions, weights, values):
+        predicted, observed, gap = (numbers(part) for part in means[: 3 * outputs].reshape(3, outputs))
+        gap_error, loss_error = numbers(errors[2 * outputs : 3 * outputs]), float(errors[3 * outputs])
+        loss, *shares = means[3 * outputs :].tolist()
+        known = dict(zip(measures, map(_number, shares), strict=True))
+        made.append(SubgroupCheck(*place, predicted, observed, gap, gap_error, loss, loss_error, **known))
     return tuple(made)
 
 

@@ -2,36 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sparsenam.audit.subgroups import (
     STANDARD_ERROR_ROUNDING,
+    Groups,
     OfSubgroup,
     Partition,
-    mean_and_error,
     names_in,
     read_partitions,
+    subgroup_means,
     with_error,
 )
 from sparsenam.codec import Numbers
 from sparsenam.errors import InputError, describe
-from sparsenam.fit import Fit
+from sparsenam.fit.pipeline import Fit
 from sparsenam.fit.summary import against_average, numbers, rows_of_numbers
 from sparsenam.tables.columns import Column, Reading
 from sparsenam.tables.encoder import column_places
-from sparsenam.tables.frame import Frame, absent_from, arranged, read_table
+from sparsenam.tables.frame import Frame, absent_from, read_table
 from sparsenam.tables.text import date_key, listed
 from sparsenam.text import Finding, FindingTable, Found, count_text, number_text, response_units, share_text
 
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
-Both = tuple[Fit, Fit]
-
 
 ROWS_SHOWN = 20  # rows of a table in words
 COMPARED_POINTS = 101  # of a curve
@@ -99,7 +97,6 @@ class Comparison(Found):
     notes: tuple[str, ...] = ()
 
     def finding(self) -> Finding:
-        """Return the comparison in words and tables."""
         columns = (
             ("kept by both", ", ".join(self.both)),
             ("only in the first", ", ".join(self.only_first)),
@@ -165,41 +162,77 @@ class Comparison(Found):
         return FindingTable(f"Changed predictions, in {self.response}{more}", tuple(heads), tuple(rows))
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Side:
+    """One of the two fits, and its columns of the table."""
+
+    fit: Fit
+    frame: Frame
+
+    @classmethod
+    def of(cls, fit: Fit, frame: Frame) -> _Side:
+        """Take the fit's columns from a table that may have others, and may lack those that the fit dropped."""
+        if not (frame.named and fit.encoder.named):
+            return cls(fit, frame)
+        _require_columns(absent_from(frame, fit.kept_names))
+        return cls(fit, fit.encoder.arranged(frame))
+
+    def means(self) -> Matrix:
+        """Return predictions through the inverse link, shape (rows, outputs)."""
+        return self.fit.model.family.mean(self.fit.model.scores(self.fit.reader().encode(self.frame)))
+
+    def effects(self) -> Matrix:
+        """Return the effects of all columns, shape (rows, columns, outputs)."""
+        found = self.fit.effects(self.frame)
+        return against_average(self.fit.model.family, found[:, :, None] if found.ndim == 2 else found)
+
+    def deviations(self) -> Matrix:
+        """Return the standard deviations of the effects, (rows, columns, outputs); NaN where they are not known."""
+        fit, bands, outputs = self.fit, self.fit.bands, self.fit.model.intercept.size
+        shape = (self.frame.rows, len(fit.encoder.columns), outputs)
+        if bands is None or bands.verdict == "refused":
+            return np.full(shape, np.nan)
+        squares, total = bands.deviations(fit.reader().encode(self.frame), outputs) ** 2, np.zeros(shape)
+        for term in map(int, fit.model.terms):  # others add nothing, for certain
+            total[:, fit.encoder.terms[term].column] += squares[:, term]
+        return np.sqrt(total)
+
+    def readings(self, names: Collection[str]) -> list[Reading]:
+        """Return the columns in numbers, of which some are read."""
+        read = [index for index, name in enumerate(self.fit.encoder.names) if name in names]
+        return self.fit.encoder.reading(read).readings(self.frame)
+
+    def partitions(self, groups: Groups, names: Collection[str]) -> list[Partition]:
+        """Return the subgroups by labels or by some of the columns."""
+        return read_partitions(self.fit.encoder, self.readings(names), groups, (), "compare")
+
+
+Sides = tuple[_Side, _Side]
+
+
 def compare(
-    fits: Both,
+    fits: tuple[Fit, Fit],
     X: ArrayLike,
     y: ArrayLike | None = None,
-    groups: Any = None,
+    groups: Groups = None,
     *,
     sample_weight: ArrayLike | None = None,
     exposure: ArrayLike | None = None,
 ) -> Comparison:
     """Return what changed from one fit to another: columns, curves, and predictions by subgroup."""
     _check_alike(fits)
-    frame = read_table(X, estimator_name="compare", least_rows=1)
-    frames = (_columns_of(fits[0], frame), _columns_of(fits[1], frame))
+    frame, first = read_table(X, estimator_name="compare", least_rows=1), fits[0]
+    sides = (_Side.of(fits[0], frame), _Side.of(fits[1], frame))
     if y is None and exposure is not None:
         raise InputError(describe("compare", "y where there is an exposure", "none", "give y or leave exposure out"))
     known = {*fits[0].encoder.names, *fits[1].encoder.names}
-    named = names_in(groups, known, frame.rows) or []
-    _require_columns(absent_from(frame, [name for name in named if name in known]))
-    return _compared(fits, frames, _losses(fits, frames, y, sample_weight, exposure), groups)
-
-
-def _compared(
-    models: Both,
-    frames: tuple[Frame, Frame],
-    measured: tuple[tuple[Vector, Vector] | None, Vector],
-    groups: Any,
-) -> Comparison:
-    """Return what differs between two models on the same rows; ``measured`` are their losses and the weights."""
-    (losses, weights), first = measured, models[0]
-    partitions = _partitions(models, frames, groups)
-    means = (_means(models[0], frames[0]), _means(models[1], frames[1]))
-    classes = (_classes(models[0], means[0]), _classes(models[1], means[1]))
-    kept = [model.kept_names for model in models]
+    named = names_in(groups, known, frame.rows)
+    _require_columns(absent_from(frame, [name for name in named or [] if name in known]))
+    losses, weights = _losses(sides, y, sample_weight, exposure)
+    partitions = _partitions(sides, groups, named)
+    kept = [fit.kept_names for fit in fits]
     alone = [tuple(name for name in kept[one] if name not in kept[1 - one]) for one in (0, 1)]
-    pairs = [[(min(pair), max(pair)) for pair in model.interactions] for model in models]
+    pairs = [[(min(pair), max(pair)) for pair in fit.interactions] for fit in fits]
     both = tuple(name for name in kept[0] if name in kept[1])
     return Comparison(
         rows=int((weights > 0).sum()),
@@ -211,14 +244,12 @@ def _compared(
         only_second=alone[1],
         pairs_first=tuple(pair for pair in pairs[0] if pair not in pairs[1]),
         pairs_second=tuple(pair for pair in pairs[1] if pair not in pairs[0]),
-        curves=_curves(models, frames, both),
-        predictions=prediction_changes(
-            tuple(partitions), weights, means, classes if first.task == "classification" else None, losses
-        ),
+        curves=_curves(sides, both),
+        predictions=_prediction_changes(sides, partitions, weights, losses),
     )
 
 
-def _check_alike(fits: Both) -> None:
+def _check_alike(fits: tuple[Fit, Fit]) -> None:
     """Raise one sentence where two models do not predict the same thing."""
     facts = [{"task": fit.task, "link": fit.model.family.link, "outputs": list(fit.outputs)} for fit in fits]
     for name in facts[0]:
@@ -227,127 +258,61 @@ def _check_alike(fits: Both) -> None:
             raise InputError(describe("compare", "two models that predict the same thing", got, "choose another model"))
 
 
-def _classes(fit: Fit, means: Matrix) -> NDArray[np.generic]:
-    """Return the number of the most probable class (rows,), or 0/1 labels (rows, labels), of predicted means."""
-    if fit.model.family.response == "classes":
-        return means.argmax(axis=1)
-    return means > 0.5 if fit.model.family.response == "labels" else means[:, 0] > 0.5
-
-
-def _columns_of(model: Fit, frame: Frame) -> Frame:
-    """Return the columns of a model in a table that may have others, and may lack those that the model dropped."""
-    encoder = model.encoder
-    if not (frame.named and encoder.named):
-        return frame
-    _require_columns(absent_from(frame, model.kept_names))
-    return arranged(frame, encoder.names, encoder.named)
-
-
 def _require_columns(lacking: list[str]) -> None:
     if lacking:
         expected, remedy = "the columns that either model keeps and those of groups", "add or rename these columns"
         raise InputError(describe("X of compare", expected, f"none of {listed(lacking)}", remedy))
 
 
-def _means(model: Fit, frame: Frame) -> Matrix:
-    """Return predictions through the inverse link, shape (rows, outputs)."""
-    return model.model.family.mean(model.model.scores(model.reader().encode(frame)))
-
-
 def _losses(
-    models: Both,
-    frames: tuple[Frame, Frame],
-    y: ArrayLike | None,
-    sample_weight: ArrayLike | None,
-    exposure: ArrayLike | None,
+    sides: Sides, y: ArrayLike | None, sample_weight: ArrayLike | None, exposure: ArrayLike | None
 ) -> tuple[tuple[Vector, Vector] | None, Vector]:
     """Return the losses of the rows by both models, None without y, and the weights of the rows, each (rows,)."""
-    rows = frames[0].rows
+    rows = sides[0].frame.rows
     if y is None:
         weights = np.ones(rows) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
         if weights.shape != (rows,) or not np.isfinite(weights).all() or (weights < 0).any() or not weights.any():
             expected = f"{rows} finite weights of at least 0, not all of them 0"
             raise InputError(describe("sample_weight", expected, "others", "correct them"))
         return None, weights
-    one, other = (
-        model.rows(frame, y, sample_weight, exposure, model.reader())
-        for model, frame in zip(models, frames, strict=True)
-    )
-    return models[0].response.paired_losses((models[0].model, models[1].model), (one, other))
+    one, other = (side.fit.rows(side.frame, y, sample_weight, exposure, side.fit.reader()) for side in sides)
+    models = (sides[0].fit.model, sides[1].fit.model)
+    return sides[0].fit.response.paired_losses(models, (one, other))
 
 
-def _partitions(models: Both, frames: tuple[Frame, Frame], groups: Any) -> list[Partition]:
-    """Return the subgroups by columns of either model, or by labels."""
-    known = {*models[0].encoder.names, *models[1].encoder.names}
-    names = names_in(groups, known, frames[0].rows)
+def _partitions(sides: Sides, groups: Groups, names: list[str] | None) -> list[Partition]:
+    """Return the subgroups by columns of either model, which ``names`` are, or by labels."""
     if groups is None:
-        names = list(dict.fromkeys([*models[0].kept_names, *models[1].kept_names]))
+        names = list(dict.fromkeys([*sides[0].fit.kept_names, *sides[1].fit.kept_names]))
     if names is None:
-        return read_partitions(models[0].encoder, _readings(models[0], frames[0], ()), groups, (), "compare")
-    only = frozenset(models[1].encoder.names) - frozenset(models[0].encoder.names)
-    found: list[Partition] = []
-    first, second = [name for name in names if name not in only], [name for name in names if name in only]
-    if first:
-        found += read_partitions(models[0].encoder, _readings(models[0], frames[0], first), first, (), "compare")
-    if second:
-        found += read_partitions(models[1].encoder, _readings(models[1], frames[1], second), second, (), "compare")
-    return found
+        return sides[0].partitions(groups, ())
+    only = frozenset(sides[1].fit.encoder.names) - frozenset(sides[0].fit.encoder.names)
+    shared = ([name for name in names if name not in only], [name for name in names if name in only])
+    return [found for side, some in zip(sides, shared, strict=True) if some for found in side.partitions(some, some)]
 
 
-def _readings(model: Fit, frame: Frame, names: Collection[str]) -> list[Reading]:
-    """Return the columns of a model in numbers, of which some are read."""
-    read = [index for index, name in enumerate(model.encoder.names) if name in names]
-    return model.encoder.reading(read).readings(frame)
-
-
-def _curves(models: Both, frames: tuple[Frame, Frame], both: tuple[str, ...]) -> tuple[CurveChange, ...]:
+def _curves(sides: Sides, both: tuple[str, ...]) -> tuple[CurveChange, ...]:
     """Return how the effects of the columns that both models keep differ, the largest mean difference first."""
-    effects: list[Matrix] = []
-    spreads: list[Matrix | None] = []
-    for model, frame in zip(models, frames, strict=True):
-        found = model.effects(frame)
-        found = found[:, :, None] if found.ndim == 2 else found
-        effects.append(against_average(model.model.family, found))
-        spreads.append(_deviations(model, frame))
-    readings = _readings(models[0], frames[0], both)
-    changes, places = list[CurveChange](), [column_places(model.encoder) for model in models]
-    for name in both:
-        index = [of_model[name] for of_model in places]
-        known = None
-        if spreads[0] is not None and spreads[1] is not None:
-            known = (spreads[0][:, index[0]], spreads[1][:, index[1]])
-            known = None if np.isnan(known).any() else known
-        values = readings[index[0]].values
-        sides = (effects[0][:, index[0]], effects[1][:, index[1]])
-        changes.append(curve_change(models[0].encoder.columns[index[0]], values, sides, known))
+    places = [[column_places(side.fit.encoder)[name] for name in both] for side in sides]
+    first, second = (side.effects()[:, place] for side, place in zip(sides, places, strict=True))
+    spread = np.hypot(*(side.deviations()[:, place] for side, place in zip(sides, places, strict=True)))
+    columns, readings = sides[0].fit.encoder.columns, sides[0].readings(both)
+    changes = [
+        _curve_change(columns[place], readings[place].values, (first[:, at], second[:, at]), spread[:, at])
+        for at, place in enumerate(places[0])
+    ]
     return tuple(sorted(changes, key=lambda change: (-change.mean_absolute, change.column)))
 
 
-def _deviations(model: Fit, frame: Frame) -> Matrix | None:
-    """Return the standard deviations of the effects (rows, columns, outputs); None where a fit does not know them."""
-    bands = model.bands
-    if bands is None or bands.verdict == "refused":
-        return None
-    outputs = model.model.intercept.size
-    squares = np.asarray(bands.deviations(model.reader().encode(frame), outputs), dtype=np.float64) ** 2
-    total = np.zeros((len(squares), len(model.encoder.columns), outputs))
-    for term in map(int, model.model.terms):  # others add nothing, for certain
-        total[:, model.encoder.terms[term].column] += squares[:, term]
-    return np.sqrt(total)
-
-
-def curve_change(
-    column: Column, values: Vector, effects: tuple[Matrix, Matrix], deviations: tuple[Matrix, Matrix] | None
-) -> CurveChange:
+def _curve_change(column: Column, values: Vector, effects: tuple[Matrix, Matrix], spread: Matrix) -> CurveChange:
     """Return how the effects (rows, outputs) of a column differ; ``values`` (rows,) are its numbers or codes.
 
-    ``deviations`` (rows, outputs) are the standard deviations of both effects.
+    ``spread`` (rows, outputs) is the standard deviation of the difference, NaN where it is not known.
     """
     first, second = (effect - effect.mean(axis=0) for effect in effects)
     change = np.abs(second - first).max(axis=1)
     beyond = None
-    if deviations is not None:
-        spread = np.sqrt(deviations[0] ** 2 + deviations[1] ** 2)
+    if not np.isnan(spread).any():
         beyond = float((np.abs(second - first) > NOTABLE_DEVIATIONS * spread).any(axis=1).mean())
     order = np.argsort(values, kind="stable")
     known = order[~np.isnan(values[order])]
@@ -370,45 +335,35 @@ def curve_change(
     )
 
 
-def prediction_changes(
-    partitions: tuple[Partition, ...],
-    weights: Vector,
-    predictions: tuple[Matrix, Matrix],
-    classes: tuple[NDArray[Any], NDArray[Any]] | None,
-    losses: tuple[Vector, Vector] | None,
+def _prediction_changes(
+    sides: Sides, partitions: Sequence[Partition], weights: Vector, losses: tuple[Vector, Vector] | None
 ) -> tuple[PredictionChange, ...]:
-    """Return how predictions (rows, outputs), classes (rows, …) and losses (rows,) differ in all rows and subgroups."""
-    change = predictions[1] - predictions[0]
-    moved = None
-    if classes is not None:
-        moved = (classes[0] != classes[1]).reshape(weights.size, -1).any(axis=1).astype(np.float64)
+    """Return how predictions, classes and losses (rows,) differ in all rows and in the subgroups."""
+    first, second = sides[0].means(), sides[1].means()
+    change, unknown = second - first, np.full(weights.size, np.nan)
+    moved, paired = unknown, (unknown, unknown, unknown)
+    has_classes, response = sides[0].fit.task == "classification", sides[0].fit.model.family.response
+    if has_classes and response == "classes":
+        moved = (first.argmax(axis=1) != second.argmax(axis=1)).astype(np.float64)
+    elif has_classes:
+        moved = ((first > 0.5) != (second > 0.5)).any(axis=1).astype(np.float64)
+    if losses is not None:
+        paired = (*losses, losses[1] - losses[0])
+    values = np.column_stack([np.abs(change).mean(axis=1), moved, *paired, change])
     made: list[PredictionChange] = []
-    for partition in (Partition.everyone(weights.size), *partitions):
-        inside = partition.members(weights)
-        given, codes, groups = weights[inside], partition.codes[inside], len(partition.labels)
-        means = [mean_and_error(change[inside, k], given, codes, groups)[0] for k in range(change.shape[1])]
-        sizes = mean_and_error(np.abs(change[inside]).mean(axis=1), given, codes, groups)[0]
-        shares = None if moved is None else mean_and_error(moved[inside], given, codes, groups)[0]
-        paired = None
-        if losses is not None:
-            both = [mean_and_error(each[inside], given, codes, groups)[0] for each in losses]
-            paired = (*both, *mean_and_error((losses[1] - losses[0])[inside], given, codes, groups))
-        counts = partition.counts(weights)
-        for group in np.flatnonzero(counts).tolist():
-            figures = None if paired is None else [float(values[group]) for values in paired]
-            made.append(
-                PredictionChange(
-                    groups=partition.name,
-                    label=partition.labels[group],
-                    rows=int(counts[group]),
-                    mean=tuple(float(mean[group]) for mean in means),
-                    mean_absolute=float(sizes[group]),
-                    changed=None if shares is None else float(shares[group]),
-                    losses=None if figures is None else (figures[0], figures[1]),
-                    difference=None if figures is None else figures[2],
-                    difference_error=None if figures is None else figures[3],
-                )
+    for place, means, errors in subgroup_means(partitions, weights, values):
+        size, share, *both, difference = means[:5].tolist()
+        made.append(
+            PredictionChange(
+                *place,
+                mean=numbers(means[5:]),
+                mean_absolute=size,
+                changed=share if has_classes else None,
+                losses=None if losses is None else (both[0], both[1]),
+                difference=None if losses is None else difference,
+                difference_error=None if losses is None else float(errors[4]),
             )
+        )
     return tuple(made)
 
 

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, cast
 
 import narwhals.stable.v2 as nw
 import numpy as np
+from narwhals.stable.v2.dependencies import is_into_dataframe, is_into_series
 from numpy.typing import NDArray
 
 from sparsenam.errors import InputError, describe
 from sparsenam.tables import TableEncoder
-from sparsenam.tables.cells import Cells, from_array
-from sparsenam.tables.columns import Column, Reading, fit_column, read_column
+from sparsenam.tables.cells import from_array, read_series
+from sparsenam.tables.columns import Cells, Column, Reading, fit_column, read_column
 from sparsenam.tables.encoder import LEVELS, column_index
-from sparsenam.tables.frame import read_series, read_table
+from sparsenam.tables.frame import read_table
 from sparsenam.tables.text import date_key, listed
 from sparsenam.text import number_text
 
 Vector = NDArray[np.float64]
 Codes = NDArray[np.intp]
+Groups = str | Sequence[object] | Mapping[object, object] | None  # or a table or a series of any library
+Place = tuple[str | None, str, int]  # of a subgroup: what divides the rows, its label, and how many rows it has
 FIFTHS, TENTHS = 5, 10
 DIGITS = (4, 6, 9, 17)  # of the ends of a part
 NOWHERE = -1  # code of a row that is in no subgroup
@@ -66,6 +68,24 @@ class OfSubgroup:
     def subgroup(self) -> str:
         """The subgroup in words."""
         return subgroup_text(self.groups, self.label)
+
+
+def subgroup_means(
+    partitions: Sequence[Partition], weights: Vector, values: Vector
+) -> Iterator[tuple[Place, Vector, Vector]]:
+    """Yield the weighted means of values (rows, measures) and their standard errors, each of shape (measures,).
+
+    All rows come first, then each subgroup that has any. NaN is a measure that a row does not have.
+    """
+    for partition in (Partition.everyone(weights.size), *partitions):
+        inside, counts = partition.members(weights), partition.counts(weights)
+        found = list[tuple[Vector, Vector]]()
+        for column in values.T:
+            known = inside[~np.isnan(column[inside])]
+            found.append(mean_and_error(column[known], weights[known], partition.codes[known], counts.size))
+        means, errors = np.moveaxis(np.array(found), 0, 2)
+        for group in np.flatnonzero(counts).tolist():
+            yield (partition.name, partition.labels[group], int(counts[group])), means[group], errors[group]
 
 
 def subgroup_text(groups: str | None, label: str) -> str:
@@ -122,7 +142,7 @@ def partition_of(name: str, index: int | None, column: Column, reading: Reading)
 
 
 def read_partitions(
-    encoder: TableEncoder, readings: Sequence[Reading], groups: Any, columns: Sequence[int], where: str
+    encoder: TableEncoder, readings: Sequence[Reading], groups: Groups, columns: Sequence[int], where: str
 ) -> list[Partition]:
     """Return the partitions that ``groups`` asks for: names of columns, or labels; those of ``columns`` for None."""
     rows = readings[0].values.size
@@ -150,25 +170,23 @@ def read_partitions(
     return partitions
 
 
-def names_in(groups: Any, known: Collection[str], rows: int) -> list[str] | None:
+def names_in(groups: Groups, known: Collection[str], rows: int) -> list[str] | None:
     """Return the names of columns that were given; None for labels, of which a list has one text for each row."""
     if isinstance(groups, str):
         return [groups]
     if isinstance(groups, list | tuple):
-        names = cast("Sequence[object]", groups)
+        names = [name for name in groups if isinstance(name, str)]
         labels = len(names) == rows and not any(name in known for name in names)
-        if names and all(isinstance(name, str) for name in names) and not labels:
-            return [str(name) for name in names]
+        if names and len(names) == len(groups) and not labels:
+            return names
     return None
 
 
-def _label_columns(groups: Any) -> list[Cells]:
+def _label_columns(groups: Groups) -> list[Cells]:
     """Return given labels, column by column."""
     if isinstance(groups, Mapping):
-        labels = cast("Mapping[object, Any]", groups)
-        return [_one_column(str(name), values) for name, values in labels.items()]
-    table: Any = nw.from_native(groups, pass_through=True, allow_series=True)
-    if isinstance(table, nw.Series) or (not isinstance(table, nw.DataFrame) and np.ndim(groups) == 1):
+        return [_one_column(str(name), values) for name, values in groups.items()]
+    if is_into_series(groups) or (not is_into_dataframe(groups) and np.asarray(groups).ndim == 1):
         return [_one_column("group", groups)]
     frame = read_table(groups, estimator_name="groups", least_rows=1)
     if frame.named:
@@ -176,10 +194,9 @@ def _label_columns(groups: Any) -> list[Cells]:
     return [replace(cells, name=f"group {index}") for index, cells in enumerate(frame.columns)]
 
 
-def _one_column(name: str, values: Any) -> Cells:
-    series: Any = nw.from_native(values, pass_through=True, allow_series=True)
-    if isinstance(series, nw.Series):
-        found = cast("nw.Series[Any]", series)
+def _one_column(name: str, values: object) -> Cells:
+    if is_into_series(values):
+        found = nw.from_native(values, series_only=True)
         return read_series(str(found.name) if found.name and name == "group" else name, found)
     array = np.asarray(values)
     if array.ndim != 1:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from sparsenam.cli import export, fit, models, questions
+from sparsenam.cli import fit, models, questions
 from sparsenam.cli.display import say
 from sparsenam.cli.options import as_command
 
@@ -76,7 +76,7 @@ COMMANDS = (
     (models.explain, models.EXPLAIN_EPILOG),
     (models.report, models.REPORT_EPILOG),
     (models.edit, models.EDIT_EPILOG),
-    (export.export, export.EXPORT_EPILOG),
+    (models.export, models.EXPORT_EPILOG),
     (questions.audit, questions.AUDIT_EPILOG),
     (questions.compare, questions.COMPARE_EPILOG),
     (fit.path, fit.PATH_EPILOG),

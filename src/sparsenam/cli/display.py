@@ -1,4 +1,4 @@
-"""What the commands print: lines, tables, JSON, and errors and warnings as one line each."""
+"""What the commands print: lines, tables, explanations, JSON, and errors and warnings as one line each."""
 
 from __future__ import annotations
 
@@ -17,16 +17,21 @@ from pathlib import Path
 from shutil import get_terminal_size
 from textwrap import fill
 from threading import Timer, main_thread
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import typer
 
 from sparsenam.cli import INTERRUPTED, leave_at_once
 from sparsenam.errors import ClusterError, InputError, describe
 
+if TYPE_CHECKING:
+    from sparsenam.explain import Explanation, LocalExplanation
+
 INTERNAL = 1  # exit codes
 BAD_INPUT = 2
 FILE_WIDTH = 200  # columns of text where stdout is no terminal and has no edge to wrap at
+TABLE_WIDTH = 80
+MOST_NEAR_NAMED = 20  # named in one line
 # characters that move the cursor, colour the text or turn its direction, but for line ends and tabs
 COMMANDING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 TYPES = re.compile(r"""feature_types=\{['"](.+?)['"]: "([^"]+)"\}""")
@@ -62,7 +67,7 @@ def note_trace() -> None:
     note(traceback.format_exc().rstrip())
 
 
-def say_json(content: Mapping[str, Any]) -> None:
+def say_json(content: Mapping[str, object]) -> None:
     """Write plain data as JSON on stdout."""
     text = json.dumps(content, indent=2, ensure_ascii=False)
     _echo(COMMANDING.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
@@ -106,6 +111,84 @@ def show_table(headings: Sequence[str], rows: Sequence[Sequence[str]], width: in
     with console.capture() as drawn:
         console.print(table)
     _echo(drawn.get().removesuffix("\n"))
+
+
+def show_explanation(explanation: Explanation) -> None:
+    """Print what is kept, largest first, the dropped columns with the reason, and what to know of the choice."""
+    from sparsenam.text import count_text
+
+    kept, dropped, card = explanation.features, explanation.dropped, explanation.card
+    pairs = f" and {count_text(len(explanation.pairs), 'pair')}" if explanation.pairs else ""
+    if explanation.target is not None:
+        rows = "" if card.get("rows") is None else f", {card['rows']} rows"
+        say(f"{explanation.task} of {explanation.target} ({card.get('family')}{rows})")
+    units = f"effects are in {explanation.units}."
+    say_wrapped(f"{count_text(len(kept), 'column')}{pairs} kept, {len(dropped)} dropped; {units}")
+    if explanation.explained is not None:
+        fitted = ", before the edits" if explanation.edits else ""
+        say(f"Explained in rows held out{fitted}: {explanation.explained} of the loss.")
+    scores: dict[str, float | None] = card.get("scores") or {}
+    for name, value in scores.items() if explanation.target is not None else ():
+        say(f"{name}: {'unknown' if value is None else plain_number(value)}")
+    for edit in explanation.edits:
+        say_wrapped(f"edited {edit.sentence}")
+    _show_kept(explanation)
+    near = [column for column in dropped if column.by_penalty]
+    if near:
+        named = [f"{column.name} {column.slack:.2f}" for column in near[:MOST_NEAR_NAMED]]
+        more = f" and {len(near) - MOST_NEAR_NAMED} more (--json has all)" if len(near) > MOST_NEAR_NAMED else ""
+        say_wrapped(f"dropped, with the share of the gradient that would let each in: {', '.join(named)}{more}")
+    for column in dropped:
+        if column not in near:
+            say_wrapped(f"dropped {column.name}: {column.reason}")
+    for sentence in explanation.notes:
+        say_wrapped(f"note: {sentence}")
+
+
+def _show_kept(explanation: Explanation) -> None:
+    """Print kept columns and pairs as a table of at most 80 characters a line, names broken where they are long."""
+    from sparsenam.text import share_text
+
+    kept = explanation.features
+    parts = [*kept, *explanation.pairs]
+    if not parts:
+        return
+    cells: dict[str, list[str]] = {
+        "kept": [part.name for part in parts],
+        "kind": [*(column.kind_and_form for column in kept), *("pair" for _ in explanation.pairs)],
+        "mean size": [plain_number(part.mean_absolute) for part in parts],
+        "range": [plain_number(part.variation) for part in parts],
+        "entered": ["" if column.entry is None else str(column.entry) for column in kept],
+        "in folds": ["" if column.kept_in is None else share_text(column.kept_in) for column in kept],
+        "in halves": ["" if column.stability is None else share_text(column.stability) for column in kept],
+    }
+    order = sorted(range(len(parts)), key=lambda place: -parts[place].mean_absolute)
+    shown = {name: [*column, *[""] * (len(parts) - len(column))] for name, column in cells.items() if any(column)}
+    show_table(list(shown), [[column[place] for column in shown.values()] for place in order], width=TABLE_WIDTH)
+    legend = {
+        "mean size": "mean absolute effect",
+        "range": "largest less smallest effect",
+        "entered": "order of entry",
+        "in folds": "share of folds that keep it",
+        "in halves": "share of half-samples that keep it",
+    }
+    say_wrapped("; ".join(f"{name}: {meaning}" for name, meaning in legend.items() if name in shown))
+
+
+def show_rows(local: LocalExplanation) -> None:
+    """Print what each column adds to each row."""
+    from sparsenam.text import prediction_label
+
+    say_wrapped(f"Effects are in {local.units}, from {local.reference}.")
+    label = prediction_label(local.units, local.outputs)
+    for row in local.rows:
+        values = [plain_number(value) for value in row.prediction]
+        if len(values) > 1:  # one alone is explained by the units
+            values = [f"{name} {value}" for name, value in zip(local.outputs, values, strict=True)]
+        say()
+        say_wrapped(f"row {row.row}: {label} {', '.join(values)}")
+        for contribution in row.contributions:
+            say(f"  {contribution.text}")
 
 
 @contextmanager
@@ -158,9 +241,9 @@ def _stoppable() -> Generator[None]:
         signal.signal(signal.SIGINT, leave_at_once)
 
 
-def _raised_again(lost: Any) -> None:
+def _raised_again(lost: sys.UnraisableHookArgs) -> None:
     """Send a Ctrl-C again that came where Python only prints exceptions: in a callback, or as an object is deleted."""
-    if lost.exc_type is not None and issubclass(lost.exc_type, KeyboardInterrupt):
+    if issubclass(lost.exc_type, KeyboardInterrupt):
         Timer(0.05, _interrupt).start()
     else:
         sys.__unraisablehook__(lost)
@@ -181,7 +264,7 @@ def _readable_warnings(*, debug: bool) -> Generator[None]:
         return
     shown: set[str] = set()
 
-    def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
+    def show(message: Warning | str, category: type[Warning], *place: object, **more: object) -> None:
         text = _one_line(message)
         if issubclass(category, UserWarning) and text not in shown:
             shown.add(text)

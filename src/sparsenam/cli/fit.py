@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -18,6 +18,8 @@ from sparsenam.errors import InputError, describe
 if TYPE_CHECKING:
     from sparsenam.cli.problem import TargetKind, TargetRequest
     from sparsenam.cli.run import FitRequest, Left, ModelFolder, Posed
+    from sparsenam.codec import Plain
+    from sparsenam.estimators import AdditiveEstimator
 
 FIT_EPILOG = """\b
 Examples:
@@ -61,7 +63,7 @@ class PathOptions:
         family = "quantile" if self.quantile is not None and self.family is None else self.family
         return TargetRequest(self.target, self.task, family, event, self.exposure, self.weights, self.quantile)
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> Plain:
         """Return the settings of an estimator."""
         return {
             "always_keep": as_list(self.keep) or None,
@@ -95,7 +97,7 @@ class FitOptions(PathOptions):
     scheduler: Annotated[str | None, typer.Option(help="Address of a Dask scheduler that reads the files.")] = None
     resume: Annotated[bool, typer.Option("--resume", help="Go on with a fit that was stopped.")] = False
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> Plain:
         """Return the settings of an estimator; those that are not named have its defaults."""
         from sparsenam.selection import FDR
 
@@ -253,8 +255,7 @@ def _say_task(kind: TargetKind, notes: Sequence[str]) -> OSError | None:
 MOST_DROPPED_NAMED = 8  # named in one line
 
 
-def _say_outcome(metrics: Mapping[str, Any], folder: ModelFolder) -> None:
-    """Say what was kept, how large the error is, and where the files are."""
+def _say_outcome(metrics: Plain, folder: ModelFolder) -> None:
     from sparsenam.text import pair_text
 
     kept, dropped = metrics["kept"], metrics["dropped"]
@@ -275,8 +276,7 @@ def _say_outcome(metrics: Mapping[str, Any], folder: ModelFolder) -> None:
     say(f"metrics: {folder.metrics}")
 
 
-def _error_line(test: Mapping[str, Any] | None, rows: int) -> str:
-    """Return the test error in one line, beside that of the baseline."""
+def _error_line(test: Plain | None, rows: int) -> str:
     if test is None:
         return "test: no rows held out"
     more = "".join(
@@ -289,7 +289,6 @@ def _error_line(test: Mapping[str, Any] | None, rows: int) -> str:
 
 
 def _stopped_message(left: Left, folder: ModelFolder, *, had_model: bool) -> str:
-    """Return what a stopped fit leaves and how to go on."""
     if left == "nothing":
         older = f" ({folder.model} is of an earlier fit)" if had_model else ""
         return f"Stopped before there was a model{older}; the same command with --resume starts again."
@@ -306,15 +305,14 @@ def _stopped_message(left: Left, folder: ModelFolder, *, had_model: bool) -> str
     return f"Stopped: {folder.model} {state}; the same command with --resume finishes the fit."
 
 
-def _path_to_dict(walker: Any) -> dict[str, Any]:
-    """Return the path as plain data: the order of entry, and a record for each alpha."""
-    curve = walker.cv_curve_
+def _path_to_dict(walker: AdditiveEstimator) -> Plain:
+    curve, walked = walker.cv_curve_, walker.path_
+    assert curve is not None and walked is not None  # with alpha="auto" there are both
     taken, best = walker.fit_.taken, curve.choose("best")
-    names = walker.path_.names
     known: list[str] = []
-    points: list[dict[str, Any]] = []
-    for index, (point, row) in enumerate(zip(walker.path_, curve.table(), strict=True)):
-        kept = [names[int(feature)] for feature in sorted(point.features.tolist())]
+    points: list[Plain] = []
+    for index, (point, row) in enumerate(zip(walked, curve.table(), strict=True)):
+        kept: list[str] = [walked.names[feature] for feature in sorted(point.features.tolist())]
         points.append(
             {
                 "alpha": row["alpha"],
@@ -327,11 +325,10 @@ def _path_to_dict(walker: Any) -> dict[str, Any]:
             }
         )
         known += [name for name in kept if name not in known]
-    return {"schema": 1, "entry_order": walker.path_.entry_order(), "points": points}
+    return {"schema": 1, "entry_order": walked.entry_order(), "points": points}
 
 
-def _show_path(walked: dict[str, Any]) -> None:
-    """Print the path: one line for each alpha, the best and the chosen one marked."""
+def _show_path(walked: Plain) -> None:
     lines = [
         (
             f"{point['alpha']:.4g}",

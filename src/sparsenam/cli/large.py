@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from importlib import import_module
 from os import stat
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
-import narwhals.stable.v2 as nw
 import numpy as np
 
+from sparsenam.cli.held_out import Draw, Part, SomeRows, count_rows
 from sparsenam.cli.problem import (
     FileProblem,
     LabelledRows,
@@ -22,17 +22,27 @@ from sparsenam.cli.problem import (
     find_kind,
     left_out,
 )
-from sparsenam.cli.tables import PARQUET, FileTable, check_place
+from sparsenam.cli.tables import FileTable, check_place
 from sparsenam.cli.text_files import damaged
 from sparsenam.context import ProgressBar, ResumeFile, Streams
 from sparsenam.errors import ClusterError, InputError, describe
-from sparsenam.estimators import fit_with, predict_table
+from sparsenam.estimators import AdditiveEstimator, fit_with
 from sparsenam.files import folder_beside, written_beside
+from sparsenam.interop.out_of_core import predict_table
 from sparsenam.tables import blocks as rows_of_tables
-from sparsenam.tables.arrow_rows import is_pattern
-from sparsenam.tables.blocks import Block, TargetColumns, sample_of
+from sparsenam.tables.blocks import (
+    PARQUET,
+    Block,
+    ColumnBlocks,
+    RowSource,
+    TargetColumns,
+    blocks_of,
+    frame_of,
+    is_pattern,
+    sample_of,
+    source_of,
+)
 from sparsenam.tables.cells import from_array
-from sparsenam.tables.sources import ColumnBlocks, Draw, Part, RowSource, SomeRows, blocks_of, count_rows, source_of
 from sparsenam.tables.text import listed
 
 if TYPE_CHECKING:
@@ -92,19 +102,17 @@ class LargeProblem(FileProblem):
     held_out: SomeRows | None
     seed: int
 
-    def fit(self, estimator: Any, resume: ResumeFile | None = None) -> None:
+    def fit(self, estimator: AdditiveEstimator, resume: ResumeFile | None = None) -> None:
         """Fit an estimator on all rows to fit, with a progress bar on a terminal."""
         named = {"exposure": self.request.exposure, "sample_weight": self.request.weights}
-        more = {name: column for name, column in named.items() if column is not None}
         with self.seen.table.naming_rows():
-            fit_with(estimator, cast("Any", self.fitted), self.target, progress=ProgressBar(), resume=resume, **more)
+            fit_with(estimator, self.fitted, self.target, progress=ProgressBar(), resume=resume, **named)
 
     def held(self) -> LabelledRows | None:
         """Return the rows held out, at most 200,000 of them."""
         return None if self.held_out is None else self._drawn(self.held_out, None, "measured rows")
 
     def some(self, count: int) -> LabelledRows:
-        """Return a few of the rows to fit."""
         return self._drawn(self.fitted, count, "shown rows")
 
     def _drawn(self, rows: SomeRows, size: int | None, stream: str) -> LabelledRows:
@@ -113,10 +121,13 @@ class LargeProblem(FileProblem):
 
 def labelled(block: Block, path: Path) -> LabelledRows:
     """Return rows in memory as the commands use them."""
-    frame: nw.DataFrame[Any] = nw.from_native(block.X, eager_only=True)
+    frame = frame_of(block.X)
     table = FileTable({name: frame[name] for name in frame.columns}, path)
     numbers = np.asarray(block.in_table, dtype=np.intp)
-    return LabelledRows(table, block.y, block.exposure, numbers, block.weights)
+    weights, exposure = (
+        None if values is None else np.asarray(values, dtype=np.float64) for values in (block.weights, block.exposure)
+    )
+    return LabelledRows(table, block.y, exposure, numbers, weights)
 
 
 def pose_large(
@@ -162,7 +173,9 @@ def pose_large(
 def source_at(table: Path, *, in_cluster: bool) -> RowSource:
     """Return the table in Parquet files, read here or by the workers of the Dask cluster that is connected."""
     if not in_cluster:
-        return cast("RowSource", source_of(table))
+        source = source_of(table)
+        assert source is not None  # a path is always one
+        return source
     # workers have other folders to start from; an address such as s3://… stays as it is
     place = str(table.absolute()) if table.exists() or table.parent.exists() else str(table)
     try:
@@ -179,7 +192,11 @@ def content_of(source: RowSource, problem: LargeProblem) -> bytes:
 
 
 def predict_blocks(
-    estimator: Any, table: Path, out: Path, asked: list[str], knowing: Callable[[Any], AbstractContextManager[None]]
+    estimator: AdditiveEstimator,
+    table: Path,
+    out: Path,
+    asked: list[str],
+    knowing: Callable[[AdditiveEstimator], AbstractContextManager[None]],
 ) -> int:
     """Write Parquet files again with predictions, and probabilities of classes, to their right; return the rows.
 

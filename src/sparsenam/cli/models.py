@@ -1,24 +1,28 @@
-"""``sparsenam predict``, ``explain``, ``report`` and ``edit``: what is done with a saved model."""
+"""``sparsenam predict``, ``explain``, ``report``, ``edit`` and ``export``: what is done with a saved model."""
 
 from __future__ import annotations
 
 import re
 import warnings
 from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sparsenam.cli.display import note, plain_number, say, say_json, say_wrapped, show_table
+from sparsenam.cli.display import note, say, say_json, say_wrapped, show_explanation, show_rows
 from sparsenam.cli.options import MAX_BYTES, AsJson, Exposure, MaxBytes, ModelFile, RowNumbers, TableFile, as_list
 from sparsenam.errors import InputError, describe, renamed
 
 if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
     from sparsenam.cli.tables import FileTable
-    from sparsenam.explain import Explanation
+    from sparsenam.estimators import AdditiveEstimator
+    from sparsenam.explain import Explanation, LocalExplanation
 
 PREDICT_EPILOG = """\b
 Examples:
@@ -44,9 +48,18 @@ Examples:
   sparsenam edit edited.snam --undo --out fitted.snam
 
 Python has more edits: see model.edit()."""
+EXPORT_EPILOG = """\b
+Examples:
+  sparsenam export model.snam model.json
+  sparsenam export model.snam model.sql --dialect duckdb --table loans --check loans.csv
+  sparsenam export model.snam card.xlsx --pdo 20 --base-score 600 --base-odds 50
+  sparsenam export model.snam points.csv --to scorecard --option good=paid
 
-TABLE_WIDTH = 80
-MOST_NEAR_NAMED = 20  # named in one line
+What the options of a target mean is said on the pages on exporting."""
+
+WORDS = {"true": True, "false": False}
+ARGUMENTS = ("to", "path", "X")  # of the method that exports, which are no options of a target
+Value = str | float | None  # of an option of a target
 
 
 def predict(
@@ -89,9 +102,7 @@ def predict(
         note(sentence)
     inputs = inputs_of(estimator, whole, table, beside=() if exposure is None else (exposure,))
     with whole.naming_rows(), knowing_levels(estimator, table):
-        units = _exposures(estimator, whole, exposure)
-        columns = _predictions(estimator, inputs, units)
-        columns |= {} if intervals is None else _intervals(estimator, inputs, units, intervals)
+        columns = _predictions(estimator, inputs.native, _exposures(estimator, whole, exposure), intervals)
     write_table(out, whole, columns, quote_formulas=quote_formulas)
     (note if out == STREAM else say)(f"{whole.n_rows} predictions: {out}")
 
@@ -107,20 +118,18 @@ def explain(
     """Say which columns a model uses and how much each matters; with --rows, what each adds to single rows."""
     estimator, inputs = _model_and_inputs(model, table, rows, max_bytes)
     if rows is None or inputs is None:
-        more = {} if reference is None else {"reference": _class_of(estimator, reference)}
-        explanation = _explained(estimator, inputs, **more)
-        say_json(explanation.to_dict()) if as_json else _show_columns(explanation)
-        stability = getattr(estimator, "stability_", None)
-        if stability is not None and not as_json:
-            say_wrapped(f"stability: {stability.finding().sentence}")
+        explanation = _explained(estimator, inputs, reference)
+        say_json(explanation.to_dict()) if as_json else show_explanation(explanation)
+        if estimator.stability_ is not None and not as_json:
+            say_wrapped(f"stability: {estimator.stability_.finding().sentence}")
         return
     if reference is not None:
         raise InputError(describe("--reference", "whole models", "--rows", "leave one of them out"))
     indices = as_rows(rows, inputs.n_rows)
-    local = _explain_rows(estimator, inputs, indices).to_dict()
-    for index, record in zip(indices, local["rows"], strict=True):
-        record["row"] = index  # the row's number in the file, not among those explained
-    say_json(local) if as_json else _show_rows(local)
+    local = _explain_rows(estimator, inputs, indices)
+    numbered = (replace(row, row=index) for row, index in zip(local.rows, indices, strict=True))  # as in the file
+    local = replace(local, rows=tuple(numbered))
+    say_json(local.to_dict()) if as_json else show_rows(local)
 
 
 def report(
@@ -160,19 +169,87 @@ def edit(
     if len(given) != 1:
         expected = f"one of {', '.join(asked)}"
         raise InputError(describe("edit", expected, " and ".join(given) or "none", "give one"))
-    edited: Any = load_model(model).edit()
+    edited = load_model(model).edit()
     last = edited.edits_[-1:]
     if undo:
         edited.undo()
     elif drop is not None:
         edited.drop(drop, reason=reason, who=who)
-    else:
-        column, direction = (increasing, "increasing") if increasing is not None else (decreasing, "decreasing")
-        edited.make_monotone(column, direction, reason=reason, who=who)
+    elif increasing is not None:
+        edited.make_monotone(increasing, "increasing", reason=reason, who=who)
+    elif decreasing is not None:
+        edited.make_monotone(decreasing, "decreasing", reason=reason, who=who)
     edited.save(out)
     (changed,) = last if undo else edited.edits_[-1:]
     say(f"{'taken back: ' if undo else ''}{changed.column or 'intercept'}: {changed.request}")
     say(f"model with {len(edited.edits_)} edit(s): {out}")
+
+
+def export(
+    model: ModelFile,
+    path: Annotated[Path, typer.Argument(help="File to write; its suffix says the target.", show_default=False)],
+    to: Annotated[str | None, typer.Option(help="Target, where the suffix does not say it.")] = None,
+    check: Annotated[Path | None, typer.Option(help="Table of rows on which to compare what was written.")] = None,
+    dialect: Annotated[str | None, typer.Option(help="SQL: the dialect.")] = None,
+    table: Annotated[str | None, typer.Option(help="SQL: the table to read.")] = None,
+    precision: Annotated[str | None, typer.Option(help="Precision of numbers, where a target has a choice.")] = None,
+    pdo: Annotated[float | None, typer.Option(help="Scorecard: points to double the odds.")] = None,
+    base_score: Annotated[float | None, typer.Option(help="Scorecard: the score at the base odds.")] = None,
+    base_odds: Annotated[
+        float | None, typer.Option(help="Scorecard: the odds, good to bad, at the base score.")
+    ] = None,
+    option: Annotated[list[str] | None, typer.Option(help="Any other option, as name=value.")] = None,
+    max_bytes: MaxBytes = MAX_BYTES,
+) -> None:
+    """Write a saved model for the place where predictions run: code, SQL, ONNX, PMML, a scorecard.
+
+    With --check the largest difference between the scores of what was written and those of the model is said, over the
+    rows of a table and as a share of the largest score, or of 1 where that is less.
+    """
+    from sparsenam.cli.tables import read_file
+    from sparsenam.export.exporting import target_for
+
+    named = {"dialect": dialect, "table": table, "precision": None if precision is None else _value(precision)}
+    named |= {"pdo": pdo, "base_score": base_score, "base_odds": base_odds}
+    options = options_of(option or [], {name: value for name, value in named.items() if value is not None})
+    for read, what in ((model, "the model file"), (check, "the table to check on")):
+        if read is not None and path.exists() and read.exists() and path.samefile(read):
+            raise InputError(describe(f"path {path}", "a file to write", what, "name another"))
+    estimator = load_model(model)
+    rows = None if check is None else inputs_of(estimator, read_file(check, max_bytes), check)
+    if rows is not None:  # what speaks against the check is said before anything is written
+        target_for(path, to).load().require_engine(path, options)
+        with rows.naming_rows():
+            estimator.fit_.reader().encode(rows.native)
+    for file in estimator.export(path, to=to, **options):
+        say(f"written: {file}")
+    if rows is not None:
+        difference = estimator.export_difference(path, rows.native, to=to, **options)
+        say(f"largest difference of the score over its scale: {difference:.3g}")
+
+
+def options_of(texts: list[str], named: dict[str, Value]) -> dict[str, Value]:
+    """Return the options of a target: those with a name on the command line, and the others, name=value each."""
+    options = dict(named)
+    for text in texts:
+        name, mark, value = text.partition("=")
+        name = name.strip().replace("-", "_")
+        if not mark or not name.isidentifier():
+            raise InputError(describe("--option", "name=value", repr(text), "write for example dialect=duckdb"))
+        if name in options or name in ARGUMENTS:
+            raise InputError(describe("--option", "an option of the target, once", repr(name), "leave it out"))
+        options[name] = value if name == "good" else _value(value)  # a class's name stays text
+    return options
+
+
+def _value(text: str) -> Value:
+    """Return a text as a number or a truth value where it writes one."""
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return WORDS.get(text.lower(), text)
 
 
 def as_rows(text: str, n_rows: int) -> list[int]:
@@ -191,7 +268,7 @@ def as_rows(text: str, n_rows: int) -> list[int]:
     return rows
 
 
-def load_model(path: Path) -> Any:
+def load_model(path: Path) -> AdditiveEstimator:
     """Return the estimator in a file."""
     import sparsenam
     from sparsenam.cli.run import ModelFolder
@@ -208,7 +285,7 @@ def load_model(path: Path) -> Any:
 
 
 def inputs_of(
-    estimator: Any, whole: FileTable, path: Path, *, beside: Sequence[str] = (), every: bool = False
+    estimator: AdditiveEstimator, whole: FileTable, path: Path, *, beside: Sequence[str] = (), every: bool = False
 ) -> FileTable:
     """Return a table's columns for the model; others are not used, which is said.
 
@@ -216,7 +293,7 @@ def inputs_of(
     """
     from sparsenam.tables.text import listed
 
-    names = [str(name) for name in estimator.encoder_.names]
+    names = estimator.encoder_.names
     needed = names if every else estimator.fit_.kept_names
     present, wanted = frozenset(whole.names), {*names, *beside}
     unused = [name for name in whole.names if name and name not in wanted]
@@ -231,7 +308,7 @@ def inputs_of(
 
 
 @contextmanager
-def knowing_levels(estimator: Any, path: Path) -> Generator[None]:
+def knowing_levels(estimator: AdditiveEstimator, path: Path) -> Generator[None]:
     """Raise at the end where a kept column held no level of the fit at all; other warnings are given as they came."""
     from sparsenam.tables.text import UnseenColumnWarning
 
@@ -249,8 +326,7 @@ def knowing_levels(estimator: Any, path: Path) -> Generator[None]:
 
 def _model_and_inputs(
     model: Path, table: Path | None, rows: str | None, max_bytes: int
-) -> tuple[Any, FileTable | None]:
-    """Return a saved model, and its columns of a table where one is named."""
+) -> tuple[AdditiveEstimator, FileTable | None]:
     from sparsenam.cli.tables import read_file
 
     if rows is not None and table is None:
@@ -259,144 +335,66 @@ def _model_and_inputs(
     return estimator, None if table is None else inputs_of(estimator, read_file(table, max_bytes), table)
 
 
-def _explain_rows(estimator: Any, inputs: FileTable, indices: list[int]) -> Any:
+def _explain_rows(estimator: AdditiveEstimator, inputs: FileTable, indices: list[int]) -> LocalExplanation:
     import numpy as np
 
     with inputs.naming_rows(indices):
         return estimator.explain_local(inputs.take(np.array(indices, dtype=np.intp)).native)
 
 
-def _explained(estimator: Any, inputs: FileTable | None, **more: Any) -> Explanation:
-    if inputs is None:
-        return estimator.explain(**more)
-    with inputs.naming_rows():
-        return estimator.explain(inputs.native, **more)
+def _explained(estimator: AdditiveEstimator, inputs: FileTable | None, reference: str | None = None) -> Explanation:
+    from sparsenam.explain import against_class
 
-
-def _class_of(estimator: Any, reference: str) -> str:
-    """Return the class to compare with; raise for models without classes."""
-    if not hasattr(estimator, "classes_"):
+    if reference is not None and estimator.fit_.task != "classification":
         got, remedy = "a model of numbers or times", "leave --reference out"
         raise InputError(describe("--reference", "a model of classes", got, remedy))
-    return reference
+    with nullcontext() if inputs is None else inputs.naming_rows():
+        explanation = estimator.explain(None if inputs is None else inputs.native)
+    return explanation if reference is None else against_class(explanation, reference)
 
 
-def _exposures(estimator: Any, whole: FileTable, name: str | None) -> dict[str, Any]:
-    """Return the column of exposures (rows,) as predictions take it, nothing where there is none."""
+def _exposures(estimator: AdditiveEstimator, whole: FileTable, name: str | None) -> ArrayLike | None:
+    """Return the column of exposures (rows,), None where predictions are for an exposure of 1."""
     from sparsenam.cli.problem import numbers_of
 
     if name is None:
-        source: dict[str, str] = estimator.summary_.source or {}
+        source = estimator.summary_.source or {}
         if "exposure" in source:
             taken = f"--exposure {source['exposure']} would take the column of the fit"
             note(f"Predictions are for an exposure of 1; {taken}.")
-        return {}
-    if hasattr(estimator, "classes_") or hasattr(estimator, "event_times_"):
+        return None
+    if estimator.fit_.task != "regression":
         got, remedy = "a model of classes or of times", "leave --exposure out"
         raise InputError(describe("--exposure", "a model of rates", got, remedy))
-    return {"exposure": numbers_of(whole.cells(whole.require(name, "--exposure")), "--exposure")}
+    return numbers_of(whole.cells(whole.require(name, "--exposure")), "--exposure")
 
 
-def _predictions(estimator: Any, inputs: FileTable, more: dict[str, Any]) -> dict[str, list[str] | list[float]]:
-    """Return the new columns by name: the prediction, and the probability of each class."""
-    if hasattr(estimator, "classes_"):
-        probabilities = estimator.predict_proba(inputs.native)
-        classes = [str(label) for label in estimator.classes_.tolist()]
-        columns: dict[str, list[str] | list[float]] = {
-            "prediction": [classes[int(index)] for index in probabilities.argmax(axis=1)]
-        }
-        for name, column in zip(classes, probabilities.T, strict=True):
-            columns[f"probability of {name}"] = column.tolist()
-        return columns
-    return {"prediction": estimator.predict(inputs.native, **more).tolist()}
-
-
-def _intervals(
-    estimator: Any, inputs: FileTable, more: dict[str, Any], level: float
+def _predictions(
+    estimator: AdditiveEstimator, X: ArrayLike, exposure: ArrayLike | None, level: float | None
 ) -> dict[str, list[str] | list[float]]:
-    """Return the columns of an interval's ends, or of the classes in a set; say what they promise."""
-    if hasattr(estimator, "classes_"):
-        sets = estimator.predict_set(inputs.native, level)
-        note(sets.guarantee)
-        return {"prediction set": [" | ".join(map(str, labels)) for labels in sets.labels()]}
-    found = estimator.predict_interval(inputs.native, level, **more)
-    note(found.guarantee)
-    return {"prediction_lower": found.lower.tolist(), "prediction_upper": found.upper.tolist()}
+    """Return the new columns by name: the prediction, each class's probability, and with a level an interval or set."""
+    from sparsenam.estimators.classification import AdditiveClassifier
+    from sparsenam.estimators.regression import AdditiveRegressor
+    from sparsenam.estimators.survival import AdditiveSurvival
 
-
-def _show_columns(explanation: Explanation) -> None:
-    """Print what is kept, largest first, the dropped columns with the reason, and what to know of the choice."""
-    from sparsenam.text import count_text
-
-    kept, dropped, card = explanation.features, explanation.dropped, explanation.card
-    pairs = f" and {count_text(len(explanation.pairs), 'pair')}" if explanation.pairs else ""
-    if explanation.target is not None:
-        rows = "" if card.get("rows") is None else f", {card['rows']} rows"
-        say(f"{explanation.task} of {explanation.target} ({card.get('family')}{rows})")
-    units = f"effects are in {explanation.units}."
-    say_wrapped(f"{count_text(len(kept), 'column')}{pairs} kept, {len(dropped)} dropped; {units}")
-    if explanation.explained is not None:
-        fitted = ", before the edits" if explanation.edits else ""
-        say(f"Explained in rows held out{fitted}: {explanation.explained} of the loss.")
-    scores: dict[str, Any] = card.get("scores") or {}
-    for name, value in scores.items() if explanation.target is not None else ():
-        say(f"{name}: {'unknown' if value is None else plain_number(value)}")
-    for edit in explanation.edits:
-        say_wrapped(f"edited {edit.sentence}")
-    _show_kept(explanation)
-    near = [column for column in dropped if column.by_penalty]
-    if near:
-        named = [f"{column.name} {column.slack:.2f}" for column in near[:MOST_NEAR_NAMED]]
-        more = f" and {len(near) - MOST_NEAR_NAMED} more (--json has all)" if len(near) > MOST_NEAR_NAMED else ""
-        say_wrapped(f"dropped, with the share of the gradient that would let each in: {', '.join(named)}{more}")
-    for column in dropped:
-        if column not in near:
-            say_wrapped(f"dropped {column.name}: {column.reason}")
-    for sentence in explanation.notes:
-        say_wrapped(f"note: {sentence}")
-
-
-def _show_kept(explanation: Explanation) -> None:
-    """Print kept columns and pairs as a table of at most 80 characters a line, names broken where they are long."""
-    from sparsenam.text import share_text
-
-    kept = explanation.features
-    parts = [*kept, *explanation.pairs]
-    if not parts:
-        return
-    cells: dict[str, list[str]] = {
-        "kept": [part.name for part in parts],
-        "kind": [*(column.kind_and_form for column in kept), *("pair" for _ in explanation.pairs)],
-        "mean size": [plain_number(part.mean_absolute) for part in parts],
-        "range": [plain_number(part.variation) for part in parts],
-        "entered": ["" if column.entry is None else str(column.entry) for column in kept],
-        "in folds": ["" if column.kept_in is None else share_text(column.kept_in) for column in kept],
-        "in halves": ["" if column.stability is None else share_text(column.stability) for column in kept],
-    }
-    order = sorted(range(len(parts)), key=lambda place: -parts[place].mean_absolute)
-    shown = {name: [*column, *[""] * (len(parts) - len(column))] for name, column in cells.items() if any(column)}
-    show_table(list(shown), [[column[place] for column in shown.values()] for place in order], width=TABLE_WIDTH)
-    legend = {
-        "mean size": "mean absolute effect",
-        "range": "largest less smallest effect",
-        "entered": "order of entry",
-        "in folds": "share of folds that keep it",
-        "in halves": "share of half-samples that keep it",
-    }
-    say_wrapped("; ".join(f"{name}: {meaning}" for name, meaning in legend.items() if name in shown))
-
-
-def _show_rows(local: dict[str, Any]) -> None:
-    """Print what each column adds to each row."""
-    from sparsenam.text import prediction_label
-
-    say_wrapped(f"Effects are in {local['units']}, from {local['reference']}.")
-    label = prediction_label(local["units"], local["outputs"])
-    for row in local["rows"]:
-        values = [plain_number(value) for value in row["prediction"]]
-        if len(values) > 1:  # one alone is explained by the units
-            values = [f"{name} {value}" for name, value in zip(local["outputs"], values, strict=True)]
-        say()
-        say_wrapped(f"row {row['row']}: {label} {', '.join(values)}")
-        for contribution in row["contributions"]:
-            say(f"  {contribution['text']}")
+    columns: dict[str, list[str] | list[float]] = {}
+    if isinstance(estimator, AdditiveClassifier):
+        probabilities = estimator.predict_proba(X)
+        classes = [str(label) for label in estimator.classes_.tolist()]
+        columns["prediction"] = [classes[int(index)] for index in probabilities.argmax(axis=1)]
+        columns |= {f"probability of {name}": probabilities[:, place].tolist() for place, name in enumerate(classes)}
+        if level is not None:
+            sets = estimator.predict_set(X, level)
+            note(sets.guarantee)
+            columns["prediction set"] = [" | ".join(map(str, labels)) for labels in sets.labels()]
+    elif isinstance(estimator, AdditiveRegressor):
+        columns["prediction"] = estimator.predict(X, exposure).tolist()
+        if level is not None:
+            found = estimator.predict_interval(X, level, exposure=exposure)
+            note(found.guarantee)
+            columns |= {"prediction_lower": found.lower.tolist(), "prediction_upper": found.upper.tolist()}
+    elif isinstance(estimator, AdditiveSurvival):
+        columns["prediction"] = estimator.predict(X).tolist()
+        if level is not None:
+            estimator.predict_interval(X, level)  # which says that there are none
+    return columns

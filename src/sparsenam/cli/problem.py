@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, cast, get_args
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,10 +14,12 @@ from numpy.typing import NDArray
 from sparsenam.cli.tables import FileTable
 from sparsenam.context import ProgressBar, ResumeFile, Streams
 from sparsenam.errors import InputError, RowError, describe, nearest
-from sparsenam.estimators import fit_with, survival_target
-from sparsenam.tables.cells import Cells
+from sparsenam.estimators import AdditiveEstimator, fit_with, survival_target
+from sparsenam.fit.response import Classes
+from sparsenam.survival import read_survival
 from sparsenam.tables.columns import (
     NUMBER_WAYS,
+    Cells,
     Wanted,
     as_levels,
     as_numbers,
@@ -87,19 +89,12 @@ class LabelledRows:
     """The table (rows, columns), y (rows,), exposure and weights (rows,) if there are, and the rows' numbers."""
 
     table: FileTable
-    y: NDArray[Any]
+    y: Classes
     exposure: NDArray[np.float64] | None
     numbers: NDArray[np.intp]
     weights: NDArray[np.float64] | None = None
 
-    @property
-    def beside(self) -> dict[str, Any]:
-        """Exposure and weights as methods of estimators take them."""
-        given = {"exposure": self.exposure, "sample_weight": self.weights}
-        return {name: values for name, values in given.items() if values is not None}
-
     def take(self, rows: NDArray[np.intp]) -> LabelledRows:
-        """Return some of the rows."""
         exposure, weights = (None if each is None else each[rows] for each in (self.exposure, self.weights))
         return LabelledRows(self.table.take(rows), self.y[rows], exposure, self.numbers[rows], weights)
 
@@ -131,18 +126,17 @@ class TableProblem(FileProblem):
     rows: LabelledRows
     held_out: LabelledRows | None = None
 
-    def fit(self, estimator: Any, resume: ResumeFile | None = None) -> None:
+    def fit(self, estimator: AdditiveEstimator, resume: ResumeFile | None = None) -> None:
         """Fit an estimator on the rows to fit, with a progress bar on a terminal."""
         rows = self.seen
         with rows.named():
-            fit_with(estimator, rows.table.native, rows.y, progress=ProgressBar(), resume=resume, **rows.beside)
+            told = {"sample_weight": rows.weights, "exposure": rows.exposure}
+            fit_with(estimator, rows.table.native, rows.y, progress=ProgressBar(), resume=resume, **told)
 
     def held(self) -> LabelledRows | None:
-        """Return the rows held out."""
         return self.held_out
 
     def some(self, count: int) -> LabelledRows:
-        """Return a few of the rows to fit."""
         return self.seen.take(np.arange(min(count, len(self.seen.y))))
 
 
@@ -180,8 +174,10 @@ def pose(table: FileTable, request: TargetRequest) -> TableProblem:
         y = classes_of(cells) if kind.task == "classification" else numbers_of(cells, "--target", commas)
         if request.event is not None:
             y = survival_target(_events_of(table.cells(request.event)), y)
-        exposure = None if request.exposure is None else numbers_of(table.cells(request.exposure), "--exposure", commas)
-        weights = None if request.weights is None else numbers_of(table.cells(request.weights), "--weights", commas)
+        exposure, weights = (
+            None if name is None else numbers_of(table.cells(name), option, commas)
+            for option, name in (("--exposure", request.exposure), ("--weights", request.weights))
+        )
         if weights is not None and (weights < 0).any():
             row = int(np.argmax(weights < 0))
             got = ((f"{weights[row]:g}", row),)
@@ -254,9 +250,9 @@ def split(problem: TableProblem, share: float, seed: int) -> TableProblem:
         return problem
     rows = problem.rows
     generator = Streams(seed).generator("held out")
-    strata = np.zeros(len(rows.y), dtype=np.intp)
+    strata: Classes = np.zeros(len(rows.y), dtype=np.intp)
     if problem.kind.task in ("classification", "survival"):
-        strata = rows.y if problem.kind.task == "classification" else rows.y["event"]
+        strata = rows.y if problem.kind.task == "classification" else read_survival(rows.y)[:, 0]
     held = np.zeros(len(rows.y), dtype=np.bool_)
     for stratum in np.unique(strata):
         members = generator.permutation(np.flatnonzero(strata == stratum))
@@ -277,12 +273,13 @@ def check_share(share: float) -> None:
 
 def find_kind(cells: Cells, request: TargetRequest, commas: bool = False) -> TargetKind:
     """Return the kind that was asked for, else the one that the target's cells, shape (rows,), suggest."""
-    names = get_args(TaskName)
-    if request.task != "auto" and request.task not in names:
-        expected = f"auto, {', '.join(names[:-1])} or {names[-1]}"
-        raise InputError(describe("--task", expected, repr(request.task), nearest(request.task, names, "choose one")))
-    task, reason = cast("TaskName", request.task), "as asked for"
-    if request.task == "auto":
+    known: dict[str, TaskName] = {name: name for name in FAMILIES}
+    task, reason = known.get(request.task), "as asked for"
+    if task is None and request.task != "auto":
+        *names, last = FAMILIES
+        remedy = nearest(request.task, FAMILIES, "choose one")
+        raise InputError(describe("--task", f"auto, {', '.join(names)} or {last}", repr(request.task), remedy))
+    if task is None:
         task, reason = _guess(cells, request, commas)
     _check_options(task, request)
     family = request.family or next(iter(FAMILIES[task]), None)
@@ -290,7 +287,6 @@ def find_kind(cells: Cells, request: TargetRequest, commas: bool = False) -> Tar
 
 
 def _check_options(task: TaskName, request: TargetRequest) -> None:
-    """Raise where the event, the exposure or the family does not go with the task."""
     family, families = request.family, FAMILIES[task]
     if request.quantile is not None and family != "quantile":
         got = f"--family {family or next(iter(families), task)}"
@@ -313,7 +309,6 @@ def _check_options(task: TaskName, request: TargetRequest) -> None:
 
 
 def _guess(cells: Cells, request: TargetRequest, commas: bool) -> tuple[TaskName, str]:
-    """Return the task that columns, family and cells suggest, and the reason."""
     if request.event is not None:
         return "survival", "an event column was named"
     for task, families in FAMILIES.items():
@@ -400,7 +395,6 @@ def classes_of(cells: Cells) -> NDArray[np.generic]:
 
 
 def _events_of(cells: Cells) -> NDArray[np.bool_]:
-    """Return whether the event happened in each row (rows,): from 0/1, false/true or no/yes."""
     codes, names = as_levels(cells)
     keys = [name.strip().lower().removesuffix(".0") for name in names]
     unknown = [code for code, key in enumerate(keys) if key not in EVENTS]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -16,6 +17,9 @@ from sparsenam.errors import InputError, describe
 if TYPE_CHECKING:
     from sparsenam.cli.problem import LabelledRows, TargetRequest
     from sparsenam.cli.tables import FileTable
+    from sparsenam.estimators import AdditiveEstimator
+    from sparsenam.fit.response import Classes
+    from sparsenam.text import Found
 
 AUDIT_EPILOG = """\b
 Examples:
@@ -40,7 +44,7 @@ def audit(*, model: ModelFile, target: Target, groups: Groups = None, options: R
     estimator, rows, inputs = _asked(model, target, options, as_list(groups))
     chosen = _groups(rows.table, inputs.names, groups)
     with rows.named():
-        found = estimator.audit(inputs.native, rows.y, chosen, **rows.beside)
+        found = estimator.audit(inputs.native, rows.y, chosen, sample_weight=rows.weights, exposure=rows.exposure)
     _show(found, estimator, options)
 
 
@@ -61,16 +65,18 @@ def compare(
         expected = "a column, for --event, --exposure or --weights"
         raise InputError(describe("--target", expected, "none", "name it"))
     models = [load_model(path) for path in (model_a, model_b)]
+    y = numbers = weights = exposure = None
     if target is None:
-        rows, y, numbers, beside = read_file(options.table, options.max_bytes), None, None, dict[str, Any]()
+        rows = read_file(options.table, options.max_bytes)
     else:
-        labelled = _read(models[0], target, options)
-        rows, y, numbers, beside = labelled.table, labelled.y, labelled.numbers, labelled.beside
-    names = list(dict.fromkeys(str(name) for each in models for name in each.encoder_.names))
+        known = _read(models[0], target, options)
+        rows, y, numbers, weights, exposure = known.table, known.y, known.numbers, known.weights, known.exposure
+    names = dict.fromkeys(name for each in models for name in each.encoder_.names)
     inputs = rows.select([name for name in names if name in rows.names])
     chosen = _groups(rows, inputs.names, groups)
     with rows.naming_rows(numbers):
-        found = sparsenam.compare(models[0], models[1], inputs.native, y, chosen, **beside)
+        more = {"sample_weight": weights, "exposure": exposure}
+        found = sparsenam.compare(models[0], models[1], inputs.native, y, chosen, **more)
     _show(found, models[1], options)
 
 
@@ -85,7 +91,7 @@ def stability(
     """Say how often half of the rows would choose each column, and which columns replace one another."""
     estimator, rows, inputs = _asked(model, target, options)
     with rows.named():
-        found = estimator.stability(inputs.native, rows.y, n_pairs=pairs, **rows.beside)
+        found = estimator.stability(inputs.native, rows.y, pairs, sample_weight=rows.weights, exposure=rows.exposure)
     _show(found, estimator, options)
     if out is not None:
         estimator.save(out)
@@ -106,14 +112,15 @@ def alternatives(
     estimator, rows, inputs = _asked(model, target, options)
     allowed = "auto" if tolerance is None else tolerance
     with rows.named():
-        found = estimator.alternatives(inputs.native, rows.y, allowed, most, **rows.beside)
+        found = estimator.alternatives(
+            inputs.native, rows.y, allowed, most, sample_weight=rows.weights, exposure=rows.exposure
+        )
     _show(found, estimator, options)
 
 
 def _asked(
     model: Path, target: str, options: RowsOptions, groups: Sequence[str] = ()
-) -> tuple[Any, LabelledRows, FileTable]:
-    """Return a saved model, rows with their target, and the model's columns of them."""
+) -> tuple[AdditiveEstimator, LabelledRows, FileTable]:
     from sparsenam.cli.tables import check_place
 
     check_place(options.report, "--report")
@@ -122,51 +129,51 @@ def _asked(
     return estimator, rows, inputs_of(estimator, rows.table, options.table, beside=groups, every=True)
 
 
-def _read(estimator: Any, target: str, options: RowsOptions) -> LabelledRows:
+def _read(estimator: AdditiveEstimator, target: str, options: RowsOptions) -> LabelledRows:
     """Return the rows of a file whose target is known, with the target and exposures as the model reads them."""
-    from dataclasses import replace
-
     from sparsenam.cli.problem import pose
     from sparsenam.cli.tables import read_file
+    from sparsenam.fit.response import ClassResponse
 
     problem = pose(read_file(options.table, options.max_bytes), _request(estimator, target, options))
     for sentence in problem.notes:
         note(sentence)
-    if not hasattr(estimator, "classes_"):
+    response = estimator.fit_.response
+    if not isinstance(response, ClassResponse):
         return problem.rows
-    return replace(problem.rows, y=_as_classes(estimator, problem.rows.y))
+    return replace(problem.rows, y=_as_classes(response.classes.tolist(), problem.rows.y))
 
 
-def _request(estimator: Any, target: str, options: RowsOptions) -> TargetRequest:
+def _request(estimator: AdditiveEstimator, target: str, options: RowsOptions) -> TargetRequest:
     """Return what a model says about its target; raise where an option does not go with it."""
     from sparsenam.cli.problem import TargetRequest
 
-    event, of_times = options.event, hasattr(estimator, "event_times_")
+    event, of_times = options.event, estimator.fit_.task == "survival"
     if of_times != (event is not None):
         expected = "the column of events" if of_times else "a model of survival"
         raise InputError(describe("--event", expected, event or "none", "name it" if of_times else "leave it out"))
     family = estimator.model_.family
-    task = "count" if family.response == "count" else "regression"
-    task = "classification" if hasattr(estimator, "classes_") else "survival" if of_times else task
+    # the Cox model is fitted as a sequence of Poisson problems
+    task = "count" if family.response == "count" and not of_times else estimator.fit_.task
     name = family.name if family.response == "amount" else None
     return TargetRequest(target, task, name, event, options.exposure, options.weights)
 
 
-def _as_classes(estimator: Any, y: Any) -> Any:
+def _as_classes(classes: Sequence[object], y: Classes) -> Classes:
     """Return the classes of a file (rows,), which may be text, as those of the model, which may be numbers."""
     import numpy as np
 
     from sparsenam.tables.text import number_key
 
-    by_text: dict[str, Any] = {}
-    for label in estimator.classes_.tolist():
-        by_text |= {} if isinstance(label, str) else {number_key(float(label)): label}
+    by_text: dict[str, object] = {}
+    for label in classes:
+        by_text |= {number_key(float(label)): label} if isinstance(label, int | float) else {}
         by_text[str(label)] = label
     labels: list[object] = [by_text.get(str(label), label) for label in y.tolist()]
     return np.array(labels, dtype=object if len({type(label) for label in labels}) > 1 else None)
 
 
-def _groups(rows: FileTable, inputs: tuple[str, ...], groups: str | None) -> Any:
+def _groups(rows: FileTable, inputs: tuple[str, ...], groups: str | None) -> object:
     """Return names of the model's columns, or labels where some of the names are other columns of the table."""
     names = as_list(groups)
     if groups is None:
@@ -178,8 +185,7 @@ def _groups(rows: FileTable, inputs: tuple[str, ...], groups: str | None) -> Any
     return names if set(names) <= set(inputs) else rows.select(names).native
 
 
-def _show(found: Any, estimator: Any, options: RowsOptions) -> None:
-    """Print what was found, and write it into a report of the model."""
+def _show(found: Found, estimator: AdditiveEstimator, options: RowsOptions) -> None:
     say_json(found.to_dict()) if options.as_json else say(str(found))
     if options.report is not None:
         estimator.explain().report(options.report, beside=[found])

@@ -7,29 +7,18 @@ import json
 import math
 import time
 import warnings
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from sklearn.metrics import (
-    log_loss,
-    mean_absolute_error,
-    mean_gamma_deviance,
-    mean_pinball_loss,
-    mean_poisson_deviance,
-    r2_score,
-    roc_auc_score,
-    root_mean_squared_error,
-)
 
 import sparsenam
-from sparsenam.cli.advice import advise
 from sparsenam.cli.large import LargeProblem
+from sparsenam.cli.measure import advise, measure, performance
 from sparsenam.cli.problem import (
     LabelledRows,
     TableProblem,
@@ -40,17 +29,18 @@ from sparsenam.cli.problem import (
     settled_types,
 )
 from sparsenam.cli.tables import read_file
+from sparsenam.codec import Plain
 from sparsenam.context import ResumeFile
 from sparsenam.errors import ChoiceWarning, InputError, describe
-from sparsenam.explain import Explanation
-from sparsenam.explain.performance import class_performance, number_performance
+from sparsenam.estimators import AdditiveEstimator
+from sparsenam.explain import Explanation, LocalExplanation
 from sparsenam.explain.report import render_report
 from sparsenam.export import ModelFileError
 from sparsenam.families import Family, Quantile
 from sparsenam.files import check_folder, remove, remove_if_empty, remove_leftovers, write_together
-from sparsenam.fitting.strategies import CHOICE_RAMPS
+from sparsenam.fit.problem import CHOICE_RAMPS
+from sparsenam.text import Found
 
-Vector = NDArray[np.float64]
 Left = Literal["nothing", "older", "stages", "early", "preliminary", "complete"]
 Posed = TableProblem | LargeProblem
 
@@ -68,10 +58,9 @@ class ModelFolder:
 
     @property
     def is_preliminary(self) -> bool:
-        """Whether the model is that of a stopped fit."""
         return bool(self._read_metrics().get("preliminary", False))
 
-    def finished_fit(self) -> Mapping[str, Any] | None:
+    def finished_fit(self) -> Plain | None:
         """Return the metrics of a fit that came to its end, None when there is none."""
         metrics = self._read_metrics()
         is_finished = self.model.exists() and self.report.exists() and not metrics.get("preliminary", False)
@@ -93,7 +82,7 @@ class ModelFolder:
                 remove_if_empty(self.path)
             raise
 
-    def write(self, estimator: Any, metrics: Mapping[str, Any] | None = None, report: str | None = None) -> None:
+    def write(self, estimator: AdditiveEstimator, metrics: Plain | None = None, report: str | None = None) -> None:
         """Write a model with what there is about it; report and figures of an older one never stand beside it.
 
         All files are written beside their places first, so that a full disk leaves the older fit as it was.
@@ -105,16 +94,16 @@ class ModelFolder:
             contents[self.metrics] = (json.dumps(metrics, indent=2, ensure_ascii=False) + "\n").encode()
         write_together(contents, replaced=(self.metrics, self.report))
 
-    def _read_metrics(self) -> Mapping[str, Any]:
+    def _read_metrics(self) -> Plain:
         """Return the metrics, empty where there are none that read: they only help, the model is what counts."""
         try:
-            metrics = json.loads(self.metrics.read_text(encoding="utf-8"))
+            metrics: Plain | list[object] | str | float | None = json.loads(self.metrics.read_text(encoding="utf-8"))
         except (OSError, ValueError):
             return {}
-        return cast("Mapping[str, Any]", metrics) if isinstance(metrics, dict) else {}
+        return metrics if isinstance(metrics, dict) else {}
 
 
-def _save(estimator: Any, path: Path) -> None:
+def _save(estimator: AdditiveEstimator, path: Path) -> None:
     """Save a model at a path that is not the one to name where it cannot be written."""
     try:
         estimator.save(path)
@@ -124,10 +113,10 @@ def _save(estimator: Any, path: Path) -> None:
         raise OSError(error.__cause__.errno, error.__cause__.strerror) from error
 
 
-def findings_of(estimator: Any) -> list[Any]:
+def findings_of(estimator: AdditiveEstimator) -> list[Found]:
     """Return what the report shows beside the effects: what tests found, and how far off predictions are."""
-    known = getattr(estimator, "residuals_", None)
-    found = [] if estimator.fdr_ is None else [estimator.fdr_]
+    found: list[Found] = [] if estimator.fdr_ is None else [estimator.fdr_]
+    known = estimator.residuals_
     return [*found, estimator.uncertainty()] if known is not None and known.edits == len(estimator.edits_) else found
 
 
@@ -136,13 +125,12 @@ class FitRequest:
     """What to fit and how; all but the setting ``max_seconds`` decides the numbers of the model."""
 
     target: TargetRequest
-    settings: Mapping[str, Any]  # parameters of the estimator
+    settings: Plain  # parameters of the estimator
     test: float = 0.0
     drop: Sequence[str] = ()
 
     @property
     def seed(self) -> int:
-        """The seed."""
         return self.settings["random_state"]
 
     def fingerprint(self, content: bytes) -> str:
@@ -169,14 +157,14 @@ class FitRequest:
         types = settled_types(problem, self.settings["feature_types"])
         return replace(self, settings={**self.settings, "feature_types": types or None})
 
-    def estimator(self, kind: TargetKind) -> Any:
+    def estimator(self, kind: TargetKind) -> AdditiveEstimator:
         """Return the unfitted estimator for a kind of target."""
         if kind.task == "survival":
             return sparsenam.SNAMSurvival(**self.settings, verbose=False)
         model = sparsenam.SNAMClassifier if kind.task == "classification" else sparsenam.SNAMRegressor
         return model(family=_family_of(kind), **self.settings, verbose=False)
 
-    def convex_estimator(self, kind: TargetKind, alpha: float | Literal["auto"]) -> Any:
+    def convex_estimator(self, kind: TargetKind, alpha: float | Literal["auto"]) -> AdditiveEstimator:
         """Return the unfitted convex model that chooses the columns of such a fit, with nothing after it."""
         shared = {name: self.settings[name] for name in ("always_keep", "feature_types", "random_state")}
         of_classes = kind.task == "classification"
@@ -185,7 +173,6 @@ class FitRequest:
 
 
 def _family_of(kind: TargetKind) -> str | Family:
-    """Return the family for a kind of target, with the level of a quantile."""
     return Quantile(kind.quantile) if kind.quantile is not None else kind.family or "auto"
 
 
@@ -197,15 +184,13 @@ class FitStopped(Exception):  # noqa: N818  # it is no error
         self.left: Left = left
 
 
-def run_fit(
-    problem: Posed, request: FitRequest, folder: ModelFolder, fingerprint: str, *, resume: bool
-) -> Mapping[str, Any]:
+def run_fit(problem: Posed, request: FitRequest, folder: ModelFolder, fingerprint: str, *, resume: bool) -> Plain:
     """Fit, measure and write; return the metrics, or raise `FitStopped` when the user stops it."""
     if not resume:
         remove(folder.stage)
     stage = ResumeFile(folder.stage)
     estimator = request.estimator(problem.kind)
-    metrics: dict[str, Any] = {"fingerprint": fingerprint, "seed": request.seed, "seconds": None}
+    metrics: Plain = {"fingerprint": fingerprint, "seed": request.seed, "seconds": None}
     started = time.perf_counter()
     try:
         with warnings.catch_warnings():
@@ -222,7 +207,7 @@ def run_fit(
         shown = problem.some(SHOWN_ROWS) if held is None else held
         local = _shown_rows(estimator, shown, held_out=held is not None)
         if held is not None:
-            card = explanation.card | _performance(estimator, problem.kind, held)
+            card = explanation.card | performance(estimator, problem.kind, held)
             explanation = replace(explanation, card=card)
         folder.write(estimator, metrics, render_report(explanation, local, findings_of(estimator)))
     except KeyboardInterrupt as interrupt:
@@ -236,7 +221,7 @@ def run_fit(
     return metrics
 
 
-def _advice(problem: Posed, request: FitRequest, metrics: Mapping[str, Any]) -> str | None:
+def _advice(problem: Posed, request: FitRequest, metrics: Plain) -> str | None:
     """Return the advice to take another family, in about as much time as the fit took; None where there is none."""
     seconds = metrics["seconds"]
     allowed = request.settings["max_seconds"]
@@ -248,7 +233,7 @@ def _advice(problem: Posed, request: FitRequest, metrics: Mapping[str, Any]) -> 
 
 
 def _leave_preliminary(
-    problem: Posed, request: FitRequest, folder: ModelFolder, stage: ResumeFile, metrics: Mapping[str, Any]
+    problem: Posed, request: FitRequest, folder: ModelFolder, stage: ResumeFile, metrics: Plain
 ) -> Left:
     """Write the model of the columns chosen so far, where there are any, and say what a stopped fit leaves.
 
@@ -268,7 +253,7 @@ def _leave_preliminary(
     return "preliminary" if stage.chosen else "early"
 
 
-def _remember(estimator: Any, problem: Posed, asked: TargetRequest, metrics: Mapping[str, Any], **more: str) -> None:
+def _remember(estimator: AdditiveEstimator, problem: Posed, asked: TargetRequest, metrics: Plain, **more: str) -> None:
     """Let a model know its target, its scores on held-out rows and where its rows came from, as its file will."""
     counts = metrics["rows"]
     rows = {"rows fitted": f"{counts['fit']}", "rows held out": f"{counts['test']}"}
@@ -280,8 +265,7 @@ def _remember(estimator: Any, problem: Posed, asked: TargetRequest, metrics: Map
     estimator.fit_ = replace(estimator.fit_, summary=summary)
 
 
-def _named_scores(errors: Mapping[str, Any]) -> dict[str, float | None]:
-    """Return what was measured on held-out rows, by names to read."""
+def _named_scores(errors: Plain) -> dict[str, float | None]:
     name, baseline = errors["measure"], errors["baseline_is"]
     scores = {
         f"{name} on held-out rows": errors["model"],
@@ -291,8 +275,7 @@ def _named_scores(errors: Mapping[str, Any]) -> dict[str, float | None]:
     return scores | {key.replace("_", " "): value for key, value in errors.items() if key not in known}
 
 
-def _facts(problem: Posed, estimator: Any, explanation: Explanation) -> dict[str, Any]:
-    """Return what metrics.json says about a fitted model, besides what was measured."""
+def _facts(problem: Posed, estimator: AdditiveEstimator, explanation: Explanation) -> Plain:
     support, names = np.asarray(estimator.get_support()), np.array(problem.names, dtype=object)
     return {
         "schema": 2,
@@ -321,13 +304,12 @@ def _counts(problem: Posed, held: LabelledRows | None) -> dict[str, int]:
     return counts if measured == counts["test"] else counts | {"measured": measured}
 
 
-def _finite(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values with None for numbers that JSON cannot hold."""
+def _finite(values: Plain) -> Plain:
     bad = {name for name, value in values.items() if isinstance(value, float) and not math.isfinite(value)}
     return {name: None if name in bad else value for name, value in values.items()}
 
 
-def _shown_rows(estimator: Any, shown: LabelledRows, *, held_out: bool) -> Any:
+def _shown_rows(estimator: AdditiveEstimator, shown: LabelledRows, *, held_out: bool) -> LocalExplanation:
     """Return the explanation of a few rows by their numbers in the file, which say whether they were held out."""
     few = shown.take(np.arange(min(SHOWN_ROWS, len(shown.y))))
     with few.named():
@@ -335,107 +317,3 @@ def _shown_rows(estimator: Any, shown: LabelledRows, *, held_out: bool) -> Any:
     beside = " of the file, held out" if held_out else " of the file"
     named = (replace(row, row=f"{number}{beside}") for row, number in zip(local.rows, few.numbers, strict=True))
     return replace(local, rows=tuple(named))
-
-
-def _performance(estimator: Any, kind: TargetKind, held: LabelledRows) -> dict[str, Any]:
-    """Return how predictions of held-out rows compare with what came true; nothing for more than two classes."""
-    with held.named():
-        if kind.task == "classification" and len(estimator.classes_) == 2:
-            chances = np.asarray(estimator.predict_proba(held.table.native))[:, 1]
-            second = estimator.classes_[1]
-            return {"performance": class_performance(chances, held.y == second, str(second))}
-        if kind.task == "regression":
-            more = {} if held.exposure is None else {"exposure": held.exposure}
-            return {"performance": number_performance(estimator.predict(held.table.native, **more), held.y)}
-    return {}
-
-
-def measure(estimator: Any, kind: TargetKind, fitted: LabelledRows, held: LabelledRows) -> dict[str, Any]:
-    """Return the errors on held-out rows, of the model and of a prediction that looks at no column."""
-    errors: dict[str, Any] = {"higher_is_better": kind.task == "survival"}
-    with held.named():
-        if kind.task == "survival":
-            concordance = float(estimator.score(held.table.native, held.y))
-            main = {"measure": "concordance", "model": concordance, "baseline": 0.5, "baseline_is": "a random order"}
-            return main | errors
-        if kind.task == "classification":
-            return _class_errors(estimator, fitted, held) | errors
-        return _number_errors(estimator, kind, fitted, held) | errors
-
-
-def _class_errors(estimator: Any, fitted: LabelledRows, held: LabelledRows) -> dict[str, Any]:
-    probabilities, classes = np.asarray(estimator.predict_proba(held.table.native)), np.asarray(estimator.classes_)
-    weights = _weights(held)
-    names, places = np.unique(fitted.y, return_inverse=True)
-    majority: object = names.tolist()[int(np.bincount(places.ravel(), weights=fitted.weights).argmax())]
-    known = np.isin(held.y, classes)
-    codes: NDArray[np.intp] = np.searchsorted(classes, held.y[known]).astype(np.intp)
-    chances, labels = probabilities[known], np.arange(classes.size)
-    wrong = np.asarray(classes[probabilities.argmax(axis=1)] != held.y)
-    errors = {
-        "measure": "share of wrong classes",
-        "model": _measured(np.average, wrong, weights=weights),
-        "baseline": _measured(np.average, [label != majority for label in held.y.tolist()], weights=weights),
-        "baseline_is": f"always {str(majority)!r}",
-        "log_loss": _measured(log_loss, codes, chances, sample_weight=weights[known], labels=labels),
-    }
-    if classes.size == 2 and np.unique(codes).size == 2:
-        errors["auc"] = _measured(roc_auc_score, codes, chances[:, 1])
-    return errors
-
-
-def _number_errors(estimator: Any, kind: TargetKind, fitted: LabelledRows, held: LabelledRows) -> dict[str, Any]:
-    y, seen, weights = held.y.astype(np.float64), fitted.y.astype(np.float64), _weights(held)
-    mean = np.average(seen, weights=fitted.weights)
-    constant: Vector = np.full(y.size, mean)
-    if held.exposure is None or fitted.exposure is None:
-        predicted, baseline = np.asarray(estimator.predict(held.table.native)), "the mean"
-    else:
-        predicted = np.asarray(estimator.predict(held.table.native, exposure=held.exposure))
-        constant = held.exposure * (mean / np.average(fitted.exposure, weights=fitted.weights))
-        baseline = "the mean rate"
-    family: Family = estimator.model_.family
-    name, error = "root mean squared error", root_mean_squared_error
-    if kind.task == "count":
-        name, error = "Poisson deviance", _poisson_deviance
-    elif family.variance_power == 2.0:
-        name, error = "gamma deviance", mean_gamma_deviance
-    elif family.robust_scale:
-        level = 0.5 if kind.quantile is None else kind.quantile
-        name, error, baseline = "mean absolute error", mean_absolute_error, "the median"
-        if level != 0.5:
-            name, error = f"pinball loss at {level:g}", partial(mean_pinball_loss, alpha=level)
-            baseline = f"the {level:g} quantile"
-        method = "linear" if fitted.weights is None else "inverted_cdf"
-        constant = np.full(y.size, np.quantile(seen, level, method=method, weights=fitted.weights))
-    return {
-        "measure": name,
-        "model": _measured(error, y, predicted, sample_weight=weights),
-        "baseline": _measured(error, y, constant, sample_weight=weights),
-        "baseline_is": baseline,
-        "root_mean_squared_error": _measured(root_mean_squared_error, y, predicted, sample_weight=weights),
-        "mean_absolute_error": _measured(mean_absolute_error, y, predicted, sample_weight=weights),
-        "r2": _measured(r2_score, y, predicted, sample_weight=weights, force_finite=False),
-    }
-
-
-def _weights(rows: LabelledRows) -> Vector:
-    return np.ones(len(rows.y)) if rows.weights is None else rows.weights
-
-
-def _measured(metric: Callable[..., Any], *values: ArrayLike, **options: Any) -> float:
-    """Return a metric, or NaN where it is not defined: no weight, y of one value, or values outside its domain."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            return float(metric(*values, **options))
-        except (ValueError, ZeroDivisionError):
-            return math.nan
-
-
-def _poisson_deviance(y: Vector, predicted: Vector, sample_weight: Vector) -> float:
-    """Return the mean Poisson deviance without the rows of exposure 0, which predict 0."""
-    if not predicted.any():  # the mean of counts that are all 0
-        return math.inf if y.any() else 0.0
-    counted = predicted > 0
-    return mean_poisson_deviance(y[counted], predicted[counted], sample_weight=sample_weight[counted])

@@ -13,29 +13,29 @@ import io
 import sys
 import warnings
 import zlib
-from collections.abc import Collection, Generator, Iterable, Mapping
+from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import Any, TextIO, cast
 
 import narwhals.stable.v2 as nw
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from sparsenam.cli.options import MAX_BYTES
 from sparsenam.cli.text_files import damaged, named_columns, read_excel, read_json_lines, read_lines, too_large
 from sparsenam.errors import ExtremeCellWarning, InputError, RowError, RowNumbers, describe, nearest
 from sparsenam.files import write_atomically
-from sparsenam.tables.arrow_rows import index_names
-from sparsenam.tables.cells import Cells, coded
-from sparsenam.tables.columns import decide, read_numbers
-from sparsenam.tables.frame import Frame, read_series, some_rows
+from sparsenam.tables.blocks import PARQUET
+from sparsenam.tables.cells import coded, read_series, some_rows
+from sparsenam.tables.columns import Cells, decide, read_numbers
+from sparsenam.tables.frame import Frame
 from sparsenam.tables.text import listed, number_in
 
 SEPARATORS = {".csv": ",", ".tsv": "\t", ".txt": ","}
-PARQUET = (".parquet", ".pq")
 JSON_LINES, EXCEL = (".jsonl", ".ndjson"), (".xlsx", ".xlsm")
 STREAM = Path("-")  # standard input or output
 FIRST_BYTES = {b"PAR1": ".parquet", b"PK\x03\x04": ".xlsx"}  # what stands in for the end of a name
@@ -58,21 +58,18 @@ class FileTable:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The columns' names."""
         return tuple(self.columns)
 
     @property
     def n_rows(self) -> int:
-        """The number of rows."""
         return len(next(iter(self.columns.values()), ()))
 
     @property
-    def native(self) -> Any:
+    def native(self) -> ArrayLike:
         """The table as estimators take it."""
-        return Frame(self.names, True, self.n_rows, tuple(map(self.cells, self.names)))
+        return cast("ArrayLike", Frame(self.names, True, self.n_rows, tuple(map(self.cells, self.names))))
 
     def cells(self, name: str) -> Cells:
-        """Return one column as read."""
         if name not in self._known:
             column = self.columns[name]
             self._known[name] = coded(name, "text", column) if isinstance(column, list) else read_series(name, column)
@@ -81,10 +78,10 @@ class FileTable:
     def texts(self, name: str) -> list[str]:
         """Return one column as it is written into a text file, empty where missing."""
         column = self.columns[name]
-        cells: list[Any] = column if isinstance(column, list) else column.to_list()
+        cells: Sequence[object] = column if isinstance(column, list) else column.to_list()
         return ["" if cell is None or cell != cell else str(cell) for cell in cells]
 
-    def typed(self, name: str) -> list[Any]:
+    def typed(self, name: str) -> Sequence[object]:
         """Return one column as it is written into a Parquet file: a text that is a number in every cell as numbers."""
         column = self.columns[name]
         if not isinstance(column, list) and column.dtype != nw.String:
@@ -94,7 +91,6 @@ class FileTable:
         return [text or None for text in self.texts(name)]
 
     def take(self, rows: NDArray[np.intp]) -> FileTable:
-        """Return some rows."""
         indices: list[int] = rows.tolist()
         taken = {
             name: [column[index] for index in indices] if isinstance(column, list) else column[indices]
@@ -105,14 +101,12 @@ class FileTable:
         )
 
     def select(self, names: Iterable[str]) -> FileTable:
-        """Return some columns, in this order."""
         columns = {name: self.columns[name] for name in names}
         return replace(
             self, columns=columns, _known={name: self._known[name] for name in columns if name in self._known}
         )
 
     def without(self, names: Collection[str]) -> FileTable:
-        """Return all columns but some."""
         return self.select(name for name in self.names if name not in names)
 
     def require(self, name: str, option: str) -> str:
@@ -127,10 +121,17 @@ class FileTable:
         """Let errors within name this file, and rows by their numbers in it, as warnings do; None for all rows."""
         shown = warnings.showwarning
 
-        def show(message: Warning | str, *place: Any, **more: Any) -> None:
+        def show(
+            message: Warning | str,
+            category: type[Warning],
+            filename: str,
+            lineno: int,
+            file: TextIO | None = None,
+            line: str | None = None,
+        ) -> None:
             if rows is not None and isinstance(message, ExtremeCellWarning):
                 message = message.at(rows)
-            shown(message, *place, **more)
+            shown(message, category, filename, lineno, file, line)
 
         warnings.showwarning = show
         try:
@@ -166,17 +167,12 @@ def read_file(path: Path, max_bytes: int = MAX_BYTES, used: Collection[str | Non
         raise InputError(describe(str(path), "a gzip file", str(error), "compress it again")) from error
     if len(content) > max_bytes:
         raise too_large(path, max_bytes)
-    table = replace(
-        _read(path, content, ending or _ending_by(content), max_bytes, used), digest=hashlib.sha256(packed).digest()
-    )
+    if not ending:
+        ending = FIRST_BYTES.get(content[:4], ".jsonl" if content[:64].lstrip().startswith(b"{") else ".csv")
+    table = replace(_read(path, content, ending, max_bytes, used), digest=hashlib.sha256(packed).digest())
     if not table.names or not table.n_rows:
         raise InputError(describe(str(path), "a header and rows", "no rows", "give a table with rows"))
     return table if used is None else _without_labels(table, used)
-
-
-def _ending_by(content: bytes) -> str:
-    """Return the end that the name of a file would have, by its first bytes."""
-    return FIRST_BYTES.get(content[:4], ".jsonl" if content[:64].lstrip().startswith(b"{") else ".csv")
 
 
 def _without_labels(table: FileTable, used: Collection[str | None]) -> FileTable:
@@ -211,6 +207,8 @@ def _parquet(path: Path, content: bytes, max_bytes: int, used: Collection[str | 
     Repeated cells take next to no room in such a file, so eight bytes are counted for each.
     """
     parquet = _library("pyarrow.parquet", path, "convert the file to CSV")
+    from sparsenam.tables.parquet import index_names
+
     try:
         footer = parquet.read_metadata(io.BytesIO(content))
         size = sum(footer.row_group(index).total_byte_size for index in range(footer.num_row_groups))
@@ -234,8 +232,7 @@ def _parquet(path: Path, content: bytes, max_bytes: int, used: Collection[str | 
     return FileTable(dict(zip(names, columns.values(), strict=True)), path, notes=notes)
 
 
-def _library(name: str, path: Path, remedy: str) -> Any:
-    """Return a module of pyarrow; raise one sentence where it is not installed."""
+def _library(name: str, path: Path, remedy: str) -> ModuleType:
     try:
         return import_module(name)
     except ImportError as error:
@@ -307,7 +304,6 @@ def _no_formula(text: str) -> str:
 
 
 def _ending(path: Path) -> tuple[str, bool]:
-    """Return what a file is by the end of its name, and whether it is compressed."""
     name = path.name.lower()
     ending = Path(name.removesuffix(".gz")).suffix
     if ending not in (*SEPARATORS, *PARQUET, *JSON_LINES, *EXCEL):

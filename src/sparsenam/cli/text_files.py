@@ -13,13 +13,12 @@ import io
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import date, datetime, time
 from importlib import import_module
 from itertools import islice, zip_longest
 from pathlib import Path
-from typing import Any, cast
 from zipfile import BadZipFile, ZipFile
 
 from sparsenam.errors import InputError, describe
@@ -36,6 +35,10 @@ SAID_SEPARATOR = re.compile(r"sep=(.)\s*", re.IGNORECASE)  # a first line for Ex
 BINARY = re.compile("[\x00-\x08\x0e-\x1a]")  # in no text
 QUOTED = r' *+"[^"]*+(?:""[^"]*+)*+"'
 LATIN = "Not UTF-8: read as Latin-1 (Windows-1252)."
+
+
+class JsonRecord(list[tuple[str, object]]):
+    """The names and values of a record in a line of JSON, in their order."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -212,24 +215,23 @@ def read_json_lines(path: Path, content: bytes) -> TextTable:
 
 
 def _record(path: Path, line: bytes, number: int) -> dict[str, str | None]:
-    """Return the names and texts of a record."""
     expected, remedy = 'a record such as {"age": 41, "zone": "north"} in every line', "mend this line"
     other = InputError(describe(str(path), expected, f"something else in line {number}", remedy))
     try:
         found: object = json.loads(
-            line.decode("utf-8-sig"), object_pairs_hook=tuple, parse_float=str, parse_int=str, parse_constant=str
+            line.decode("utf-8-sig"), object_pairs_hook=JsonRecord, parse_float=str, parse_int=str, parse_constant=str
         )
     except (ValueError, RecursionError) as error:
         raise other from error
-    if not isinstance(found, tuple):
+    if not isinstance(found, JsonRecord):
         raise other
     record: dict[str, str | None] = {}
-    for given, cell in cast("tuple[tuple[str, object], ...]", found):
+    for given, cell in found:
         name = given.strip()
         if name in record:
             got = f"{name!r} twice in line {number}"
             raise InputError(describe(str(path), "a different name for each value", got, remedy))
-        if isinstance(cell, tuple | list):
+        if isinstance(cell, list):
             got = f"several under {name!r} in line {number}"
             raise InputError(describe(str(path), "one value for each name", got, "write them as names of the record"))
         record[name] = None if cell in (None, "") else str(cell)
@@ -251,8 +253,9 @@ def read_excel(path: Path, content: bytes, max_bytes: int) -> TextTable:
         install = "install sparsenam[excel], or save the sheet as CSV"
         raise InputError(describe(str(path), "openpyxl, which reads Excel", "none installed", install)) from error
     try:
-        book: Any = library.load_workbook(io.BytesIO(content), read_only=True, data_only=True)
-        rows = list(_rows(book.worksheets[0])) if book.worksheets else []
+        book = library.load_workbook(io.BytesIO(content), read_only=True, data_only=True)
+        sheet = book.worksheets[0].iter_rows(values_only=True, max_col=MOST_SHEET_COLUMNS) if book.worksheets else ()
+        rows = list(_rows(sheet))
         sheets = [str(name) for name in book.sheetnames]
         book.close()
     except Exception as error:  # the library has no class of errors for a damaged file
@@ -265,9 +268,9 @@ def read_excel(path: Path, content: bytes, max_bytes: int) -> TextTable:
     return named_columns(path, [(cell or "").strip() for cell in header], across, notes)
 
 
-def _rows(sheet: Any) -> Iterator[list[str | None]]:
+def _rows(sheet: Iterable[Iterable[object]]) -> Iterator[list[str | None]]:
     """Yield the cells of each row as text, without empty ones at its end; rows without any cell are none."""
-    for row in sheet.iter_rows(values_only=True, max_col=MOST_SHEET_COLUMNS):
+    for row in sheet:
         cells = [_as_text(cell) for cell in row]
         while cells and cells[-1] is None:
             cells.pop()
@@ -276,7 +279,6 @@ def _rows(sheet: Any) -> Iterator[list[str | None]]:
 
 
 def _as_text(cell: object) -> str | None:
-    """Return a cell of a sheet as a text file would have it."""
     if cell is None or cell == "":
         return None
     if isinstance(cell, datetime):

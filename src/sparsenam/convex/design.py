@@ -1,4 +1,4 @@
-"""Ramps, the clipped ReLU units of one term, and the design of the convex problem: one block of columns a group.
+"""The design of the convex problem: hidden units of every term, frozen, and one block of columns a group.
 
 A group's columns are its functions from smooth to rough, the rough ones made small, so that the group norm is
 √(‖f‖² + λ roughness(f)) (the sparsity-smoothness penalty of Meier, van de Geer and Bühlmann, 2009) in the basis of
@@ -8,151 +8,202 @@ Demmler and Reinsch (1975).
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, TypeVar, cast
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import block_diag
 
-from sparsenam.errors import InputError, describe
-from sparsenam.model import FittedCurve
-from sparsenam.tables.sample import Matrix, Vector
-
-# numbers are mean test MSE of the synthetic regression, ten seeds, floor 1.0
-# at 0 real tables gain 2.1 ± 1.8 % and the synthetic regression loses 18 % (make ablate)
-EVEN_SHARE = 0.4  # of the scale by length, not rows: 1.095; 1.232 at 0, 1.100 at 1
-# at 0 real tables gain 2.6 ± 1.7 % and the synthetic regression loses 14 % (make ablate)
-MARGIN = 0.1  # share of the bulk by which the end ramps pass the data: 1.095; 1.133 at 0, 1.116 at 0.3
-# without it real tables gain 1.3 ± 0.9 %, remifentanil_in_blood loses 13 % (make ablate)
-REACH = 3.0  # interquartile ranges from the quartiles to the ends of the bulk; outliers get few knots
-WEIGHT_ROUNDING = 1e-9  # far above that of a sum of weights
-# without it real tables gain 1.7 ± 1.4 % (make ablate)
-SPACING = 8.0  # times the median at which widths are clipped: an outlier must not make its ramp free
-NEAREST_KNOTS = 1e-10  # knots closer than this share of the range are one: a steeper ramp would be rounding alone
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Ramps:
-    """Clipped ReLU units clip((x - tₖ)/hₖ, 0, 1) between neighbouring knots t₀ < … < tₘ of one term.
-
-    hₖ = tₖ₊₁ - tₖ, and ``knots`` has shape (m + 1,). Σₖ cₖ rampₖ(x) is piecewise linear with these knots,
-    0 left of t₀, level right of tₘ, and rises by cₖ between tₖ and tₖ₊₁. ``jump`` is the ramp, the first or the last,
-    that leads from a value of many rows to all others, if there is such a value: no smoothness is asked of it.
-    """
-
-    knots: Vector
-    jump: int | None = None
-
-    @property
-    def size(self) -> int:
-        """Number of ramps, m."""
-        return self.knots.size - 1
-
-    def columns(self, x: Vector) -> Matrix:
-        """Return the ramps at x of shape (rows,), shape (rows, m)."""
-        columns = x - self.knots[:-1, None]  # a ramp at a time: rows are many, ramps few
-        columns /= np.diff(self.knots)[:, None]
-        return np.clip(columns, 0.0, 1.0, out=columns).T
-
-    def curve(self, rises: Matrix) -> FittedCurve:
-        """Return Σₖ cₖ rampₖ for coefficients c of shape (m, outputs): 0 at the first knot, level beyond the ends."""
-        values = np.concatenate([np.zeros((1, rises.shape[1])), np.cumsum(rises, axis=0)])
-        return FittedCurve.level_beyond(self.knots, values)
-
-
-def bend_roughness(ramps: Ramps) -> Matrix:
-    """Return the roughness of a sum of ramps as a quadratic form of its coefficients, shape (m, m).
-
-    It is the sum of squared second differences over knots whose widths are tempered, √clip(w/median, ⅛, 8): with the
-    widths themselves the few rows of long tails would get a curve of their own, with equal ones the curve would be
-    too stiff where rows are dense.
-    """
-    if ramps.size < 2:
-        return np.zeros((ramps.size, ramps.size))
-    widths = np.diff(ramps.knots)
-    widths = np.sqrt(np.clip(widths / np.median(widths), 1.0 / SPACING, SPACING))
-    widths /= widths.mean()
-    bends = np.diff(np.diag(1.0 / widths), axis=0) / np.sqrt(0.5 * (widths[:-1] + widths[1:]))[:, None]
-    return bends.T @ bends
-
-
-def place_ramps(x: Vector, weights: Vector, count: int) -> Ramps:
-    """Return about ``count`` ramps for one term, dense where rows are many and even elsewhere.
-
-    The knots are equally spaced on the scale 0.6 F + 0.4 L, where F is the share of rows below (a tied value
-    counts for at most one ramp) and L the position between the ends of the bulk. A term with at most
-    ``count + 1`` values gets its knots at the values, so that any function of them is a sum of ramps. ``weights``
-    (rows,) are the number of times that each row counts; 2 is the row twice.
-    """
-    values, counts = distinct(x, weights)
-    if values.size < 2:
-        got = f"{values.size} value(s) in rows of weight above 0"
-        raise InputError(describe("place_ramps", "a column that varies", got, "leave the column out"))
-    if values.size <= count + 1:
-        return Ramps(_apart(values))
-    total = counts.sum()
-    low, high = bulk_of(values, counts)
-    low, high = max(values[0], low), min(values[-1], high)
-    counts = np.minimum(counts, total / count)
-    middles = np.cumsum(counts) - 0.5 * counts
-    middles = (middles - middles[0]) / (middles[-1] - middles[0])
-    positions = np.minimum(np.maximum((values - low) / (high - low), 0.0), 1.0)
-    scale = (1.0 - EVEN_SHARE) * middles + EVEN_SHARE * (positions - positions[0])
-    steps = np.arange(count + 1, dtype=np.float64) / count * scale[-1]
-    knots = _apart(cast(Vector, np.interp(steps, scale, values)))
-    knots[0] -= MARGIN * (high - low)
-    knots[-1] += MARGIN * (high - low)
-    return Ramps(knots)
-
-
-def bulk_of(values: Vector, counts: Vector) -> tuple[float, float]:
-    """Return the ends of the bulk, by sorted values and their counts: beyond them cells are far, if there are any."""
-    cumulated = np.cumsum(counts)
-    quarter = 0.25 * counts.sum() * (1.0 - WEIGHT_ROUNDING)  # a quartile that falls between two values is the lower one
-    first, third = values[np.searchsorted(cumulated, (quarter, 3.0 * quarter))]
-    spread = third - first if third > first else (values[-1] - values[0]) / 6.0
-    return first - REACH * spread, third + REACH * spread
-
-
-def distinct(x: Vector, weights: Vector) -> tuple[Vector, Vector]:
-    """Return the distinct values of the rows that count, sorted, and the weight of each."""
-    if not weights.all():
-        x, weights = x[weights > 0], weights[weights > 0]
-    if x.size == 0:
-        return x, weights
-    even = bool((weights == weights[0]).all())
-    # ties in the order of the rows give the same sums of weights on every CPU; equal weights need no order at all
-    order = None if even else np.argsort(x, kind="stable")
-    ordered = np.sort(x) if order is None else x[order]
-    starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
-    if order is None:
-        return ordered[starts], weights[0] * np.diff(starts, append=x.size)
-    return ordered[starts], np.add.reduceat(weights[order], starts)
-
-
-def _apart(knots: Vector) -> Vector:
-    """Return the knots without those that all but coincide with the one before; both ends stay."""
-    gaps = knots[1:] - knots[:-1]
-    kept = np.empty(knots.size, dtype=np.bool_)
-    kept[0] = True
-    np.greater(gaps, NEAREST_KNOTS * (knots[-1] - knots[0]), out=kept[1:])
-    result = knots[kept]
-    result[-1] = knots[-1]
-    return result
-
+from sparsenam.convex.ramps import Hinges, Indices, LevelColumns, Ramps, place_ramps
+from sparsenam.model.additive import Functions
+from sparsenam.model.networks import network_functions
+from sparsenam.networks import MLPBank
+from sparsenam.tables import PreparedSample
+from sparsenam.tables.sample import Grouping, Matrix
 
 Array: TypeAlias = NDArray[np.float64]
-Floats: TypeAlias = NDArray[np.floating[Any]]
-Indices: TypeAlias = NDArray[np.intp]
-Number = TypeVar("Number", bound=np.floating[Any])
+Floats: TypeAlias = NDArray[np.floating]
+Number = TypeVar("Number", bound=np.floating)
 
+# make constants: VALUES_PER_RAMP halved +0.04 %, doubled +0.01 % loss
+VALUES_PER_RAMP = 5  # at least, where rows are few
+MANY_ROWS = 10_000
+FEWEST = 4  # columns of a term in a large group
+# make constants: MOST_LEVEL_COLUMNS halved -0.25 %, doubled +0.09 % loss
+MOST_LEVEL_COLUMNS = 8  # columns of a category: as many as a shape's smooth directions, so that blocks stay narrow
 CHUNK = 250_000  # numbers held in double precision at once: 2 MB stay in a core's cache
 EIGENVALUE_CUT = 1e-7  # directions with less than this share of a group's largest eigenvalue are left out
 # 2, 2½ and 4 are no better: docs/architecture.md, "Choosing needs smoothness"
+# make constants: FREEDOM halved -2 %, doubled -1.6 % loss
 FREEDOM = 3.0  # degrees of freedom of a group: Σₖ 1/(1 + eₖ)
-REST = 0.02  # share of them that the roughest directions may have together to be left out; chosen without a measurement
+# make constants: REST halved +0.36 %, doubled +0.53 % loss
+REST = 0.02  # share of them that the roughest directions may have together to be left out
 SMALLEST_STRENGTH, LARGEST_STRENGTH = 1e-12, 1e12  # between which λ is looked for
+LONG_PRODUCT_ROWS = 2000  # rows from which a product is quicker the other way round
+
+
+class RandomFeatures(Protocol):
+    """What the hidden layers of all terms compute, frozen."""
+
+    def columns(self, term: int) -> Matrix:
+        """Return the hidden units of one term on the training rows, shape (rows, m); absent cells have their mean."""
+        ...
+
+    def functions(self, terms: Indices, coefficients: Matrix) -> Functions:
+        """Return the functions of some terms with these output layers, shape (terms, ≥ m, outputs)."""
+        ...
+
+    def roughness(self, term: int) -> Matrix:
+        """Return the roughness of a term's function as a quadratic form of its coefficients, shape (m, m)."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RampFeatures:
+    """Data-aware units: clipped ReLU between neighbouring knots, at most ``count`` a term.
+
+    Few rows have few ramps. Terms that hold few values get a knot at each. ``hinges`` takes ReLU units with the
+    same knots and slopes instead: between the knots they span the same functions, beyond them they run on in a
+    straight line and feel outliers. Codes of unordered levels have a column for each level (`LevelColumns`).
+    """
+
+    prepared: PreparedSample
+    count: int
+    hinges: bool = False
+    _units: dict[int, Ramps | LevelColumns] = field(
+        default_factory=dict[int, Ramps | LevelColumns], init=False, repr=False
+    )
+
+    def columns(self, term: int) -> Matrix:
+        x = self.prepared.x[term]
+        absent, columns = np.isnan(x), self.units(term).columns(x)
+        if absent.any():
+            columns[absent] = np.average(columns[~absent], axis=0, weights=self.prepared.weights[~absent])
+        return columns
+
+    def functions(self, terms: Indices, coefficients: Matrix) -> Functions:
+        units = [self.units(int(term)) for term in terms]
+        return tuple(each.curve(part[: each.size]) for each, part in zip(units, coefficients, strict=True))
+
+    def roughness(self, term: int) -> Matrix:
+        return self.units(term).roughness
+
+    def units(self, term: int) -> Ramps | LevelColumns:
+        """Return the ramps, hinges or levels of a term."""
+        if term not in self._units:
+            self._units[term] = self._place(term)
+        return self._units[term]
+
+    def _place(self, term: int) -> Ramps | LevelColumns:
+        prepared, x, weights = self.prepared, self.prepared.x[term], self.prepared.weights
+        share = max(FEWEST, self.count // prepared.grouping.sizes[term])  # the terms of a group share its columns
+        if prepared.levels[term]:
+            return LevelColumns.of(x, prepared.target, weights, min(share, MOST_LEVEL_COLUMNS))
+        present = ~np.isnan(x)
+        if not present.all():
+            x, weights = x[present], weights[present]
+        # values, not rows: a row twice is a row of weight 2
+        most = max(2, np.unique(x).size // VALUES_PER_RAMP) if x.size < MANY_ROWS else self.count
+        ramps = place_ramps(x, weights, min(share, most))
+        return Hinges(ramps.knots) if self.hinges else ramps
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FrozenFeatures:
+    """The last hidden layer of any perceptron bank, frozen: the random features of the paper's section 3.3.
+
+    ``x`` has shape (terms, rows), ``theta`` (terms, size). Without hidden layers the one column is the term itself.
+    """
+
+    x: Matrix
+    bank: MLPBank
+    theta: Matrix
+
+    def columns(self, term: int) -> Matrix:
+        absent = np.isnan(self.x[term])
+        units = self.bank.units(self.theta[term : term + 1], np.where(absent, 0.0, self.x[term])[None])[0]
+        widths = self.bank.widths
+        columns = units if widths is None else units[:, : int(widths[term, -1]) if self.bank.hidden else 1]
+        if absent.any():
+            columns[absent] = columns[~absent].mean(axis=0)
+        return columns
+
+    def functions(self, terms: Indices, coefficients: Matrix) -> Functions:
+        return network_functions(self.bank.take(terms), self.with_output(terms, coefficients))
+
+    def with_output(self, terms: Indices, coefficients: Matrix) -> Matrix:
+        """Return θ of some terms (terms, size) with these output layers (terms, m, outputs)."""
+        theta = self.theta[terms]
+        output = self.bank.tensors(theta)[-1]  # a view of θ
+        output[:] = 0.0
+        output[:, : coefficients.shape[1]] = coefficients
+        return theta
+
+    def roughness(self, term: int) -> Matrix:
+        """Return the sum of squares: hidden units have no order. One column alone has no roughness."""
+        units = self.columns(term).shape[1]
+        return np.eye(units) if units > 1 else np.zeros((1, 1))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GroupedFeatures:
+    """The random features of each group's terms, side by side; ``widths`` (terms,) are their numbers of columns."""
+
+    features: RandomFeatures
+    grouping: Grouping
+    widths: Indices
+
+    @classmethod
+    def of(cls, features: RandomFeatures, grouping: Grouping) -> GroupedFeatures:
+        """Measure the widths, which groups of several terms need."""
+        n_terms = sum(members.size for members in grouping.members)
+        if grouping.is_trivial:
+            return cls(features, grouping, np.zeros(n_terms, dtype=np.intp))
+        return cls(features, grouping, np.array([features.columns(term).shape[1] for term in range(n_terms)]))
+
+    def columns(self, group: int) -> Matrix:
+        """Return the columns of a group's terms, shape (rows, Σ m)."""
+        members = self.grouping.members[group]
+        if members.size == 1:
+            return self.features.columns(int(members[0]))
+        return np.hstack([self.features.columns(int(term)) for term in members])
+
+    def ramps(self, group: int) -> list[Ramps | int] | None:
+        """Return the ramps of a group's terms, the number of columns for levels; None where columns are no ramps."""
+        features = self.features
+        if not isinstance(features, RampFeatures) or features.hinges:
+            return None
+        units = [features.units(int(term)) for term in self.grouping.members[group]]
+        return [each if isinstance(each, Ramps) else each.size for each in units]
+
+    def freedom(self, group: int) -> float:
+        """Return the degrees of freedom of a group: those of its terms, which for one of few columns are these."""
+        members = self.grouping.members[group]
+        return FREEDOM if members.size == 1 else float(np.minimum(self.widths[members], FREEDOM).sum())
+
+    def roughness(self, group: int) -> Matrix:
+        """Return the roughness of a group's functions, shape (Σ m, Σ m): those of its terms add up."""
+        return block_diag(*(self.features.roughness(int(term)) for term in self.grouping.members[group]))
+
+    def split(self, groups: Indices, values: Matrix) -> Matrix:
+        """Return values (groups, m, …) of blocks by their terms in rising order, shape (terms, widest term, …)."""
+        if self.grouping.is_trivial:
+            return values
+        terms = self.grouping.terms_of(groups)
+        result = np.zeros((terms.size, int(self.widths.max()), *values.shape[2:]))
+        for group, block in zip(groups, values, strict=True):
+            start = 0
+            for term in self.grouping.members[int(group)]:
+                width = int(self.widths[term])
+                result[np.searchsorted(terms, term), :width] = block[start : start + width]
+                start += width
+        return result
+
+    def functions(self, groups: Indices, coefficients: Matrix) -> Functions:
+        """Return the functions of the groups' terms, from coefficients (groups, m, outputs)."""
+        return self.features.functions(self.grouping.terms_of(groups), self.split(groups, coefficients))
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -185,12 +236,16 @@ class GroupedDesign(ABC):
 
     @property
     @abstractmethod
-    def dtype(self) -> np.dtype[np.floating[Any]]:
+    def dtype(self) -> np.dtype[np.floating]:
         """The precision of the columns."""
 
     @abstractmethod
     def columns(self, groups: Indices) -> Floats:
         """Return a copy of the chosen groups' columns, shape (groups · m, rows)."""
+
+    def exact(self, groups: Indices) -> Array:
+        """Return the chosen groups' columns in double precision, shape (groups · m, rows)."""
+        return self.columns(groups).astype(np.float64, copy=False)
 
     def working(self, groups: Indices) -> WorkingColumns:
         """Return the chosen groups' columns for sums that are taken again and again."""
@@ -200,23 +255,9 @@ class GroupedDesign(ABC):
     def products(self, vectors: Array) -> Floats:
         """Return Qᵀv of all groups, shape (groups, m, r), for v of shape (r, rows), in the columns' precision."""
 
-    def original(self, solution: Array) -> Array:
-        """Return Tⱼ θⱼ, shape (groups, raw columns, outputs): coefficients of the centred columns Gⱼ - meansⱼ."""
-        return np.matmul(self.transform, solution)
-
-    def double_blocks(self, groups: Indices) -> Iterator[Array]:
-        """Yield the blocks of some groups in double precision, shape (≤ groups, m, rows), a chunk at a time."""
-        step = max(1, CHUNK // max(self.width * self.n_rows, 1))
-        for first in range(0, groups.size, step):
-            yield self.exact(groups[first : first + step]).reshape(-1, self.width, self.n_rows)
-
-    def exact(self, groups: Indices) -> Array:
-        """Return the chosen groups' columns in double precision, shape (groups · m, rows)."""
-        return self.columns(groups).astype(np.float64, copy=False)
-
-    def combined(self, groups: Indices, theta: Floats) -> Floats:
-        """Return Σⱼ Qⱼ θⱼ, shape (r, rows), for θ of shape (r, groups · m)."""
-        return theta.astype(self.dtype) @ self.columns(groups)
+    def combined(self, groups: Indices, theta: Array) -> Array:
+        """Return Σⱼ Qⱼ θⱼ, shape (…, rows), for θ of shape (…, groups · m)."""
+        return self.working(groups).times(theta)
 
 
 class WorkingColumns:
@@ -240,23 +281,22 @@ class WorkingColumns:
         return self._written
 
     def times(self, theta: Array) -> Array:
-        """Return θQ, shape (r, rows), for θ of shape (r, k)."""
-        return np.asarray(theta.astype(self.columns.dtype) @ self.columns, dtype=np.float64)
+        """Return θQ, shape (…, rows), for θ of shape (…, k)."""
+        return np.asarray(np.tensordot(theta.astype(self.columns.dtype), self.columns, 1), dtype=np.float64)
 
     def products(self, vectors: Array) -> Array:
-        """Return vQᵀ in double precision, shape (r, k), for v of shape (r, rows)."""
+        """Return vQᵀ in double precision, shape (…, k), for v of shape (…, rows)."""
         if self._exact is None:
             self._exact = self.columns.astype(np.float64, copy=False)
-        return vectors @ self._exact.T
+        return np.asarray(np.tensordot(vectors, self._exact, (-1, -1)), dtype=np.float64)
 
-    def second_moments(self, weights: Array, rows: Indices | None = None) -> Array:
-        """Return Q diag(w) Qᵀ, shape (k, k), for weights w of some rows, or of all."""
+    def second_moments(self, weights: Array, rows: Indices | None = None, first: int = 0) -> Array:
+        """Return Q diag(w) Qᵀ from row ``first`` on, shape (k - first, k), for weights w of some rows, or of all."""
         columns = self.columns if rows is None else self.columns.take(rows, axis=1)
+        if first:
+            return np.asarray((columns[first:] * weights.astype(columns.dtype)) @ columns.T, dtype=np.float64)
         scaled = columns * np.sqrt(weights).astype(columns.dtype)  # one array times its transpose is half the work
         return np.asarray(scaled @ scaled.T, dtype=np.float64)
-
-
-LONG_PRODUCT_ROWS = 2000  # rows from which a product is quicker the other way round
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -270,7 +310,7 @@ class DenseDesign(GroupedDesign):
         return self.blocks.shape[2]
 
     @property
-    def dtype(self) -> np.dtype[np.floating[Any]]:
+    def dtype(self) -> np.dtype[np.floating]:
         return self.blocks.dtype
 
     def columns(self, groups: Indices) -> Floats:
@@ -295,7 +335,7 @@ def grouped_design(
     norm: Literal["function", "parameters"] = "function",
     roughness_of: Callable[[int], Array] | None = None,
     freedoms: Array | float = FREEDOM,
-    dtype: type[np.floating[Any]] = np.float64,
+    dtype: type[np.floating] = np.float64,
 ) -> DenseDesign:
     """Build the design in the coordinates of a group norm.
 

@@ -34,27 +34,20 @@ def _cross(left: Places, low: Floats, high: Floats, right: Places, shares: Float
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def add_products(places: Places, shares: Floats, weights: Floats, gram: Floats) -> None:
-    """Add HᵀWH to ``gram`` (knots, knots): the blocks of a term with itself and with later ones, above the diagonal.
+def add_crossed(
+    one: Places, part: Floats, places: Places, shares: Floats, terms: Indices, weights: Floats, gram: Floats
+) -> None:
+    """Add H₁ᵀWH to ``gram`` (knots of one term, knots): the products of one term with some, itself among them or not.
 
-    ``places`` (terms, rows) has the left knot of each row among those of all terms, ``shares`` (terms, rows) the share
-    of the one after it.
+    ``one`` and ``part`` (rows,) are that term's places, as rows of ``gram``, and shares.
     """
-    terms, rows = places.shape
+    rows = one.size
     low, high = np.empty(rows), np.empty(rows)
-    for one in range(terms):
-        left, part = places[one], shares[one]
-        for row in range(rows):
-            u = part[row]
-            high[row] = weights[row] * u
-            low[row] = weights[row] - high[row]
-            across = np.uint64(left[row])
-            crossed = low[row] * u
-            gram[across, across] += low[row] - crossed
-            gram[across, across + ONE] += crossed
-            gram[across + ONE, across + ONE] += high[row] * u
-        for two in range(one + 1, terms):
-            _cross(left, low, high, places[two], shares[two], gram)
+    for row in range(rows):
+        high[row] = weights[row] * part[row]
+        low[row] = weights[row] - high[row]
+    for term in terms:
+        _cross(one, low, high, places[term], shares[term], gram)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -104,20 +97,3 @@ def place(cells: Floats, knots: Floats, start: int, absent: int, places: Places,
                 high = middle - 1
         share = (x - knots[low]) / (knots[low + 1] - knots[low])
         places[row], shares[row] = start + low, min(max(share, 0.0), 1.0)
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def add_crossed(
-    one: Places, part: Floats, places: Places, shares: Floats, terms: Indices, weights: Floats, gram: Floats
-) -> None:
-    """Add H₁ᵀWH to ``gram`` (knots of one term, knots): the products of one term with some, itself among them or not.
-
-    ``one`` and ``part`` (rows,) are that term's places, counted from its first knot, and shares.
-    """
-    rows = one.size
-    low, high = np.empty(rows), np.empty(rows)
-    for row in range(rows):
-        high[row] = weights[row] * part[row]
-        low[row] = weights[row] - high[row]
-    for term in terms:
-        _cross(one, low, high, places[term], shares[term], gram)

@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import block_diag
 
-from sparsenam.convex.design import Array, Floats, GroupedDesign, Indices, WorkingColumns, smooth_basis
-from sparsenam.convex.moments import GHOSTS, PlacedRows, kernels_module, slots
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class TermAtKnots:
-    """A term's raw columns as functions of the place: ``values`` (knots, raw columns) at each knot.
-
-    ``places`` (rows,) is the knot left of each row, -1 where the term is absent, ``shares`` (rows,) the share of the
-    next one. Levels are knots whose next one has no share.
-    """
-
-    places: NDArray[np.signedinteger]
-    shares: Array
-    values: Array
+from sparsenam.convex.design import (
+    Array,
+    Floats,
+    GroupedDesign,
+    GroupedFeatures,
+    RampFeatures,
+    WorkingColumns,
+    smooth_basis,
+)
+from sparsenam.convex.ramps import Indices, PlacedRows, slots
+from sparsenam.families.base import SMALLEST_FLOAT
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -32,7 +26,8 @@ class KnotDesign(GroupedDesign):
     """Columns Qⱼ = Hⱼ Vⱼ with Hⱼ the rows' shares of the knots of group j: ten bytes for each cell of the table.
 
     ``values`` V (knots, m) are those of each group at its knots, one group after the other; ``terms`` and ``knots``
-    have the slices of each group's terms and knots.
+    have the slices of each group's terms and knots. Columns are written out in single precision, where they must be;
+    sums are in double precision.
     """
 
     placed: PlacedRows
@@ -45,47 +40,34 @@ class KnotDesign(GroupedDesign):
         return self.placed.n_rows
 
     @property
-    def dtype(self) -> np.dtype[np.floating[Any]]:
-        """The precision in which columns are written out, where they must be; sums are in double precision."""
+    def dtype(self) -> np.dtype[np.floating]:
         return np.dtype(np.float32)
 
     def columns(self, groups: Indices) -> Floats:
         return self.exact(groups).astype(self.dtype)
 
     def exact(self, groups: Indices) -> Array:
-        at, result = self._padded(self.values.T), np.zeros((groups.size, self.width, self.n_rows))
-        for group, columns in zip(groups.tolist(), result, strict=True):
-            terms = self._terms_of(np.array([group]))
-            kernels_module().add_effects(self.placed.places, self.placed.shares, terms, at, columns)
-        return result.reshape(groups.size * self.width, self.n_rows)
-
-    def combined(self, groups: Indices, theta: Floats) -> Array:
-        at = np.zeros((len(theta), len(self.values)))
-        parts = theta.reshape(len(theta), groups.size, self.width).astype(np.float64)
-        for index, group in enumerate(groups.tolist()):
-            at[:, self.knots[group]] = parts[:, index] @ self.values[self.knots[group]].T
-        terms, result = self._terms_of(groups), np.zeros((len(theta), self.n_rows))
-        kernels_module().add_effects(self.placed.places, self.placed.shares, terms, self._padded(at), result)
-        return result
-
-    def products(self, vectors: Array, groups: Indices | None = None) -> Array:
-        """Return Qᵀv of all groups or of some, shape (groups, m, r), in double precision."""
-        sums = np.zeros((len(vectors), len(self.values) + GHOSTS))
-        given = np.ascontiguousarray(vectors, dtype=np.float64)
-        groups = np.arange(self.n_groups) if groups is None else groups
-        kernels_module().add_sums(self.placed.places, self.placed.shares, self._terms_of(groups), given, sums)
-        result = np.empty((groups.size, self.width, len(vectors)))
-        for index, group in enumerate(groups.tolist()):
-            result[index] = self.values[self.knots[group]].T @ sums[:, self.knots[group]].T
-        return result
-
-    def _terms_of(self, groups: Indices) -> Indices:
-        """Return the terms of some groups, in the order of the groups."""
-        chosen = (self.terms[int(group)] for group in groups)
-        return np.concatenate([np.arange(0), *(np.arange(terms.start, terms.stop) for terms in chosen)])
+        blocks = [self.placed.times(self.values, self._terms_of(groups[[index]])).T for index in range(groups.size)]
+        return np.concatenate([np.zeros((0, self.n_rows)), *blocks])
 
     def working(self, groups: Indices) -> WorkingColumns:
         return ColumnsAtKnots(self, groups)
+
+    def combined(self, groups: Indices, theta: Array) -> Array:
+        parts = theta.reshape(math.prod(theta.shape[:-1]), groups.size, self.width)
+        at = np.zeros((len(self.values), len(parts)))
+        for index, group in enumerate(groups.tolist()):
+            at[self.knots[group]] = self.values[self.knots[group]] @ parts[:, index].T
+        return self.placed.times(at, self._terms_of(groups)).T.reshape(*theta.shape[:-1], -1)
+
+    def products(self, vectors: Array, groups: Indices | None = None) -> Array:
+        """Return Qᵀv of all groups or of some, shape (groups, m, r), in double precision."""
+        groups = np.arange(self.n_groups) if groups is None else groups
+        sums = self.placed.sums(vectors.T, self._terms_of(groups))
+        result = np.empty((groups.size, self.width, len(vectors)))
+        for index, group in enumerate(groups.tolist()):
+            result[index] = self.values[self.knots[group]].T @ sums[self.knots[group]]
+        return result
 
     def second_moments(self, groups: Indices, others: Indices, weights: Array, rows: Indices | None) -> Array:
         """Return QⱼᵀWQₖ for j in ``groups`` and k in ``others`` and then ``groups``, shape (groups · m, all · m).
@@ -95,7 +77,6 @@ class KnotDesign(GroupedDesign):
         placed = self.placed if rows is None else self.placed.at(rows)
         order = np.concatenate([others, groups])
         result = np.zeros((groups.size, self.width, order.size, self.width))
-        weights = np.ascontiguousarray(weights)
         for index, group in enumerate(groups.tolist()):
             right = order[: others.size + index + 1]
             result[index, :, : right.size] = self._crossed(placed, group, right, weights)
@@ -106,24 +87,16 @@ class KnotDesign(GroupedDesign):
 
     def _crossed(self, placed: PlacedRows, group: int, right: Indices, weights: Array) -> Array:
         """Return QⱼᵀWQₖ of one group with some, shape (m, groups, m)."""
-        terms = self._terms_of(right)
-        across = np.zeros((self.width, len(self.values)))
+        terms, across = self._terms_of(right), np.zeros((self.width, len(self.values)))
         for term in range(self.terms[group].start, self.terms[group].stop):
-            knots = placed.knots[term]
-            size = knots.stop - knots.start
-            local = np.minimum(placed.places[term].astype(np.int64) - knots.start, size)
-            local[placed.places[term] >= len(self.values)] = size
-            gram = np.zeros((size + GHOSTS, len(self.values) + GHOSTS))
-            one = local.astype(np.uint16), placed.shares[term]
-            kernels_module().add_crossed(*one, placed.places, placed.shares, terms, weights, gram)
-            across += self.values[knots].T @ gram[:size, : len(self.values)]
+            across += self.values[placed.knots[term]].T @ placed.crossed(term, terms, weights)
         parts = [across[:, self.knots[int(g)]] @ self.values[self.knots[int(g)]] for g in right]
         return np.stack(parts, axis=1)
 
-    @staticmethod
-    def _padded(at: Array) -> Array:
-        """Return values at knots (r, knots) with zeros for absent cells."""
-        return np.ascontiguousarray(np.pad(at, ((0, 0), (0, GHOSTS))))
+    def _terms_of(self, groups: Indices) -> Indices:
+        """Return the terms of some groups, in the order of the groups."""
+        chosen = (self.terms[int(group)] for group in groups)
+        return np.concatenate([np.arange(0), *(np.arange(terms.start, terms.stop) for terms in chosen)])
 
 
 class ColumnsAtKnots(WorkingColumns):
@@ -144,42 +117,40 @@ class ColumnsAtKnots(WorkingColumns):
         return self.design.combined(self.groups, theta)
 
     def products(self, vectors: Array) -> Array:
-        return self.design.products(vectors, self.groups).reshape(self.count, len(vectors)).T
+        flat = self.design.products(vectors.reshape(-1, vectors.shape[-1]), self.groups)
+        return flat.reshape(self.count, -1).T.reshape(*vectors.shape[:-1], -1)
 
-    def second_moments(self, weights: Array, rows: Indices | None = None) -> Array:
-        return self.design.second_moments(self.groups, np.zeros(0, dtype=np.intp), weights, rows)
+    def second_moments(self, weights: Array, rows: Indices | None = None, first: int = 0) -> Array:
+        others, groups = np.split(self.groups, [first // self.design.width])
+        return self.design.second_moments(groups, others, weights, rows)
 
 
-def knot_design(
-    groups: Sequence[Sequence[TermAtKnots]], penalties: Sequence[Array], weights: Array, freedoms: Array
-) -> KnotDesign:
-    """Build the design in the coordinates of the function norm, as `grouped_design` does from columns.
-
-    ``groups`` has the terms of each, ``penalties`` the roughness (raw columns, raw columns) of each group.
-    """
-    terms = [term for members in groups for term in members]
-    placed = PlacedRows.at_places(
-        [term.places for term in terms], [term.shares for term in terms], [len(term.values) for term in terms]
-    )
-    shares = np.asarray(weights, dtype=np.float64) / np.sum(weights)
-    at_knots = placed.sums(shares[:, None])[:, 0]
-    present = [at_knots[slot] for slot in placed.knots]
-    centres = [
-        rows @ term.values / max(float(rows.sum()), np.finfo(float).tiny)
-        for rows, term in zip(present, terms, strict=True)
-    ]
-    inside = slots([len(members) for members in groups])
-    raw = [block_diag(*(terms[t].values - centres[t] for t in range(part.start, part.stop))) for part in inside]
-    widest, count = max(columns.shape[1] for columns in raw), len(groups)
-    grams, rough, means = (np.zeros((count, widest, *more)) for more in ((widest,), (widest,), ()))
-    for group, (columns, part) in enumerate(zip(raw, inside, strict=True)):
-        size = columns.shape[1]
-        grams[group, :size, :size] = columns.T @ placed.take(range(part.start, part.stop)).gram(shares) @ columns
-        rough[group, :size, :size] = penalties[group]
-        means[group, :size] = np.concatenate(centres[part])
-    transform, bent = smooth_basis(grams, rough, freedoms)
-    values = np.concatenate([columns @ turn[: columns.shape[1]] for columns, turn in zip(raw, transform, strict=True)])
-    knots = tuple(slice(placed.knots[part.start].start, placed.knots[part.stop - 1].stop) for part in inside)
+def knot_design(grouped: GroupedFeatures, ramps: RampFeatures, weights: Array, freedoms: Array) -> KnotDesign:
+    """Build the design of ramps in the coordinates of the function norm, as `grouped_design` does from columns."""
+    shares, members = np.asarray(weights, dtype=np.float64) / np.sum(weights), grouped.grouping.members
+    groups = [[ramps.units(term).at_knots(ramps.prepared.x[term]) for term in terms.tolist()] for terms in members]
+    rough = [grouped.roughness(group) for group in range(len(groups))]
+    raw, widest = list[Array](), max(map(len, rough))
+    grams, penalties = (np.zeros((len(groups), widest, widest)) for _ in range(2))
+    means = np.zeros((len(groups), widest))
+    for group, terms in enumerate(groups):
+        placed, size = PlacedRows.of_terms(terms), len(rough[group])
+        sums = placed.sums(shares[:, None])[:, 0]
+        present = [sums[slot] for slot in placed.knots]
+        centres = [
+            rows @ term.values / max(float(rows.sum()), SMALLEST_FLOAT)
+            for rows, term in zip(present, terms, strict=True)
+        ]
+        raw.append(block_diag(*(term.values - centre for term, centre in zip(terms, centres, strict=True))))
+        grams[group, :size, :size] = raw[group].T @ placed.gram(shares) @ raw[group]
+        penalties[group, :size, :size], means[group, :size] = rough[group], np.concatenate(centres)
+    transform, bent = smooth_basis(grams, penalties, freedoms)
     return KnotDesign(
-        transform=transform, means=means, roughness=bent, placed=placed, values=values, terms=inside, knots=knots
+        transform=transform,
+        means=means,
+        roughness=bent,
+        placed=PlacedRows.of_terms([term for terms in groups for term in terms]),
+        values=np.concatenate([block @ turn[: block.shape[1]] for block, turn in zip(raw, transform, strict=True)]),
+        terms=slots([len(terms) for terms in groups]),
+        knots=slots([len(block) for block in raw]),
     )

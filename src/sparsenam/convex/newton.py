@@ -1,4 +1,8 @@
-"""Newton steps: proximal ones for losses other than the squared one, and refits on a support without the penalty."""
+"""Newton steps: proximal ones for losses other than the squared one, and refits on a support without the penalty.
+
+A quadratic model of the loss is minimised by block descent, on a Gram matrix or on the rows: the latter needs no Gram
+matrix, and knows softmax's whole Hessian.
+"""
 
 from __future__ import annotations
 
@@ -9,20 +13,22 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 
-from sparsenam.convex.design import Array, Floats, GroupedDesign, Indices, WorkingColumns
-from sparsenam.convex.problem import ConvexProblem, group_lengths, lasso_duals, lasso_values, softmax_inverse
-from sparsenam.convex.rows import RowModel, descend_on_rows
-from sparsenam.convex.squared import constant_columns, descend, inverse_curvatures, rows_left_out
+from sparsenam.convex.design import Array, Floats, GroupedDesign, WorkingColumns
+from sparsenam.convex.problem import ConvexProblem, ScoreSolver, group_lengths, lasso_duals, lasso_values
+from sparsenam.convex.ramps import Indices
+from sparsenam.convex.squared import SMALLEST_CURVATURE, BatchSums, constant_columns, descend, inverse_curvatures
 from sparsenam.families import Family
+from sparsenam.families.base import SMALLEST_FLOAT, softmax_inverse
 
 NEWTON_SWEEPS = 100
-STEP_HALVINGS = 20
-DOUBLINGS = 20
+STEP_HALVINGS = 20  # of a step that is too long, and doublings of one that is too short
 STEPS_BEFORE_LONGER = 8  # steps at one alpha after which longer ones are tried
 SMALLEST_BEND = 1e-5  # a floor on the loss's second derivative keeps steps finite where it is flat
 TALL_GRAM_RATIO = 10  # rows for each column from which a Gram matrix costs less than descent on the rows
 # relative change of the curvature up to which a Hessian serves on: steps still shrink the error by it
 STALE_NEWTON_CURVATURE = 0.05
+BLOCK_ROOT_STEPS = 12
+ROOT_TOLERANCE = 1e-6  # of the last step: Newton's next error is about its square
 LIGHT_HESSIAN = 3e7  # rows times squared columns up to which it costs little anyway
 
 
@@ -41,28 +47,21 @@ class GramModel:
     inverse: Array
 
 
-class NewtonSolver:
+class NewtonSolver(ScoreSolver):
     """State of loss(y, β + Qθ) + Σⱼ aⱼ‖θⱼ‖ + ½b‖θⱼ‖² for all batches."""
 
     forgets = True  # a Newton step pays for every group of the working set, so idle ones leave it
 
     def __init__(self, problem: ConvexProblem) -> None:
-        self.problem = problem
-        design = problem.design
-        self.theta = np.zeros((problem.n_batches, problem.n_outputs, design.n_groups, design.width))
-        self.intercepts = problem.constants()
-        self.scores = problem.constant_scores(self.intercepts)
-        self._move_intercepts()
-        self.null_losses = problem.explainable_loss(self.scores)
-        found = [rows_left_out(problem.weights[0], batch) for batch in problem.weights[1:]]
-        self._left_out = [each for each in found if each is not None]
-        self._nested = len(self._left_out) == len(found)
-        self._shares_curvature = self._nested
+        super().__init__(problem)
+        self._sums = BatchSums(problem.weights)
+        self._shares_curvature = self._sums.is_nested
         nothing = np.zeros(0, np.intp)
-        self._held: tuple[Indices, WorkingColumns] = (nothing, design.working(nothing))
+        self._held: tuple[Indices, WorkingColumns] = (nothing, problem.design.working(nothing))
         self._model: GramModel | None = None  # of the columns held
         self._solved: Array = np.zeros(0)  # the thresholds of the last step, and how many steps they have seen
         self._steps = 0
+        self._losses: Array | None = None  # at the scores
 
     def improve(self, thresholds: Array, ridge: float, working: Indices, tol: float) -> None:
         """Take one Newton step on the working groups, with a line search, and move the intercepts."""
@@ -80,44 +79,31 @@ class NewtonSolver:
             new -= new.mean(axis=1, keepdims=True)
             shift -= shift.mean(axis=1, keepdims=True)
         step = new - old
-        change = columns.times(step.reshape(step.shape[0] * step.shape[1], -1)).reshape(self.scores.shape)
-        change += shift[:, :, None]
+        change = columns.times(step.reshape(*step.shape[:2], -1)) + shift[:, :, None]
         self._steps = self._steps + 1 if np.array_equal(self._solved, thresholds) else 0
         self._solved = thresholds
         sizes = self._line_search(old, step, change, bars, ridge)
         # batches that leave rows out of batch 0 have nearly its curvature; where a step fell short they have not
-        self._shares_curvature = self._nested and bool(np.all(sizes == 1.0))
+        self._shares_curvature = self._sums.is_nested and bool(np.all(sizes == 1.0))
         self.theta[:, :, working] = old + sizes[:, None, None, None] * step
         self.scores = self.scores + sizes[:, None, None] * change
         self.intercepts = self.intercepts + sizes[:, None] * shift
-        self._move_intercepts()
+        self.move_intercepts()
+        self._losses = None
 
     def measure(self, thresholds: Array, ridge: float) -> tuple[Array, Array]:
         """Return relative duality gaps (batches,) and ‖gradientⱼ‖ (batches, groups)."""
-        residuals = self.problem.residuals(self.scores)
+        residuals = self.residuals()
         norms, lengths = self.problem.gradient_norms(residuals), self.lengths()
         bars = self.problem.alpha_scales[:, None] * thresholds
         primals = self._loss() + lasso_values(lengths, bars, ridge)
         duals = lasso_duals(lambda scales: self.problem.dual(residuals, scales), norms, lengths, bars, ridge)
         return (primals - duals) / self.null_losses, norms
 
-    def lengths(self) -> Array:
-        """Return ‖θⱼ‖, shape (batches, groups)."""
-        return group_lengths(self.theta)
-
-    def residuals(self) -> Array:
-        """Return y - mean, shape (batches, outputs, rows)."""
-        return self.problem.residuals(self.scores)
-
-    def solution(self) -> tuple[Indices, Array, Array]:
-        """Return active groups, their θ (batches, active, m, outputs) and intercepts (batches, outputs)."""
-        active = np.flatnonzero(self.theta.any(axis=(0, 1, 3)))
-        return active, self.theta[:, :, active].transpose(0, 2, 3, 1).copy(), self.intercepts.copy()
-
     def _on_rows(self, columns: Floats, old: Array, bars: Array, ridge: float, tol: float) -> tuple[Array, Array]:
         """Return the model's minimum θ, shape as ``old``, and the shift of the intercepts (batches, outputs)."""
         problem, precision = self.problem, columns.dtype
-        weights, residuals = problem.weights[:, None, :], problem.residuals(self.scores)
+        weights, residuals = problem.weights[:, None, :], self.residuals()
         if problem.family.couples_outputs:
             shares = problem.target - residuals
             # diag(p) - ppᵀ is a graph's Laplacian with pₖpₗ on its edges, so twice its diagonal dominates it
@@ -141,10 +127,10 @@ class NewtonSolver:
     ) -> tuple[Array, Array]:
         """Return the model's minimum θ, shape as ``old``, and the shift of the intercepts (batches, outputs)."""
         problem, count = self.problem, old.shape[2]
-        residuals = problem.weights[:, None, :] * problem.residuals(self.scores)
+        residuals = problem.weights[:, None, :] * self.residuals()
         model = self._gram_model(columns, count)
         rests = residuals.sum(axis=2)
-        pull = _products(residuals, columns) - model.means * (rests / model.totals)[:, :, None]
+        pull = columns.products(residuals) - model.means * (rests / model.totals)[:, :, None]
         pull[model.flat] = 0.0
         new = old.copy()
         scale = tol * float(self.null_losses.max())
@@ -162,11 +148,16 @@ class NewtonSolver:
             if np.sum(weights * np.abs(bends - held.bends)) <= STALE_NEWTON_CURVATURE * np.sum(weights * held.bends):
                 return held
         weighted = self.problem.weights[:, None, :] * bends
-        totals, means = weighted.sum(axis=2), _products(weighted, columns)
-        hessian = _second_moments(columns, weighted, self._left_out if self._shares_curvature else None)
-        moments = np.diagonal(hessian, axis1=2, axis2=3).copy()
+        totals, means = weighted.sum(axis=2), columns.products(weighted)
         if self._shares_curvature:
-            moments[1:] = moments[0] * np.array([factor for _, factor in self._left_out])[:, None, None]
+            by_output = [
+                self._sums.of(columns.second_moments, weighted[:, output]) for output in range(len(weighted[0]))
+            ]
+            hessian = np.stack(by_output, axis=1)
+            moments = self._sums.factors()[:, None, None] * np.diagonal(hessian[0], axis1=1, axis2=2)
+        else:
+            hessian = np.array([[columns.second_moments(each) for each in batch] for batch in weighted])
+            moments = np.diagonal(hessian, axis1=2, axis2=3).copy()
         hessian -= means[..., :, None] * (means / totals[:, :, None])[..., None, :]
         flat = constant_columns(np.diagonal(hessian, axis1=2, axis2=3), moments, self.problem.design.dtype)
         if flat.any():
@@ -181,12 +172,6 @@ class NewtonSolver:
         if self._losses is None:
             self._losses = self.problem.loss(self.scores)
         return self._losses
-
-    def _move_intercepts(self) -> None:
-        self._losses: Array | None = None
-        shifts = self.problem.best_shifts(self.scores)
-        self.scores = self.scores + shifts[:, :, None]
-        self.intercepts = self.intercepts + shifts
 
     def _columns(self, working: Indices) -> WorkingColumns:
         """Return the working groups' columns, made only when the working set changes."""
@@ -221,7 +206,7 @@ class NewtonSolver:
         """
         growing = (sizes == 1.0) & stays.all(axis=1)
         lowest = objective(sizes)
-        for _ in range(DOUBLINGS):
+        for _ in range(STEP_HALVINGS):
             if not growing.any():
                 return
             longer = np.where(growing, 2.0 * sizes, sizes)
@@ -234,29 +219,153 @@ def _suits_a_gram(n_columns: int, n_rows: int) -> bool:
     return n_rows >= TALL_GRAM_RATIO * n_columns or n_rows * n_columns**2 <= LIGHT_HESSIAN
 
 
-def _products(vectors: Array, columns: WorkingColumns) -> Array:
-    """Return vectors (batches, outputs, rows) times columnsᵀ (k, rows), shape (batches, outputs, k)."""
-    flat = columns.products(vectors.reshape(-1, vectors.shape[2]))
-    return flat.reshape(*vectors.shape[:2], columns.count)
+@dataclass(frozen=True, slots=True, eq=False)
+class RowModel:
+    """½ Σᵢ cᵢᵀHᵢcᵢ - Σᵢ rᵢᵀcᵢ for changes c of the scores, shape (batches, outputs, rows), as all that follow.
 
-
-def _second_moments(columns: WorkingColumns, bends: Array, left_out: list[tuple[Indices, float]] | None) -> Array:
-    """Return Q diag(d) Qᵀ, shape (batches, outputs, k, k), for d of shape (batches, outputs, rows).
-
-    With ``left_out``, the rows that batches 1, … leave out of batch 0 and the factor on the others, all folds
-    together cost no more than batch 0.
+    ``residuals`` r are minus the weighted gradient of the loss. Hᵢ = diag(``bends``), or with ``shares`` p of softmax,
+    bends being wp, Hᵢ = w(diag(p) - ppᵀ). ``bounds`` is a diagonal that dominates Hᵢ.
     """
-    moments = np.empty((*bends.shape[:2], columns.count, columns.count))
-    for output in range(bends.shape[1]):
-        moments[0, output] = columns.second_moments(bends[0, output])
-        for batch in range(1, len(bends)):
-            if left_out is None:
-                moments[batch, output] = columns.second_moments(bends[batch, output])
-            else:
-                rows, factor = left_out[batch - 1]
-                part = columns.second_moments(bends[0, output][rows], rows)
-                moments[batch, output] = factor * (moments[0, output] - part)
-    return moments
+
+    residuals: Floats
+    bends: Floats
+    bounds: Floats
+    shares: Floats | None
+
+    def times(self, change: Floats) -> Floats:
+        """Return Hᵢcᵢ; ``change`` is used up."""
+        if self.shares is not None:
+            change -= np.einsum("fon,fon->fn", self.shares, change)[:, None, :]
+        change *= self.bends
+        return change
+
+
+def descend_on_rows(
+    model: RowModel,
+    constant_inverse: Array,
+    columns: Floats,
+    theta: Array,
+    thresholds: Array,
+    ridge: float,
+    tol: float,
+    max_sweeps: int,
+) -> Array:
+    """Minimise the model at c = β + Qᵀ(θ - θ₀), plus Σⱼ aⱼ‖θⱼ‖ + ½b‖θⱼ‖², over θ and β from θ₀ and 0.
+
+    Sweeps visit the groups that are not zero and those that their gradient lets in, until no step gains about
+    ``tol``. A visit costs two products with the group's columns, whatever the number of other groups.
+
+    ``constant_inverse`` (batches, outputs, outputs) is the inverse of Σᵢ Hᵢ, ``columns`` (k·m, rows) is Q of k groups,
+    ``theta`` (batches, outputs, k, m) is θ₀ and changed in place; ``thresholds`` a (batches, k) are infinite for groups
+    that must stay out. Returns β, shape (batches, outputs).
+    """
+    blocks = columns.reshape(*theta.shape[2:], -1)
+    metric, solvers = _metric(model.bounds, blocks, thresholds, ridge)
+    left, shifts = model.residuals.copy(), np.zeros(theta.shape[:2])
+    visiting = _wanted(left, columns, theta, thresholds)
+    for _ in range(max_sweeps):
+        shift = np.einsum("fop,fp->fo", constant_inverse, left.sum(axis=2, dtype=np.float64))
+        shifts += shift
+        left -= model.times(np.repeat(shift.astype(left.dtype)[:, :, None], left.shape[2], axis=2))
+        largest, moved = 0.0, np.zeros_like(visiting)
+        for k in np.flatnonzero(visiting).tolist():
+            gain = _visit(model, left, blocks[k], theta[:, :, k], metric[k], thresholds[:, k], ridge, solvers.get(k))
+            largest, moved[k] = max(largest, gain), gain > 0.0
+        visiting = moved
+        if largest < tol:
+            moved = moved | theta.any(axis=(0, 1, 3))
+            visiting = moved | _wanted(left, columns, theta, thresholds)
+            if np.array_equal(visiting, moved):
+                break
+    return shifts
+
+
+def _visit(
+    model: RowModel,
+    left: Floats,
+    block: Floats,
+    theta: Array,
+    metric: Array,
+    threshold: Array,
+    ridge: float,
+    solver: Array | None,
+) -> float:
+    """Move one group's θ (batches, outputs, m) and r - Hc in place; return about how much that gains.
+
+    ``block`` has shape (m, rows), ``metric`` (batches, outputs), ``threshold`` (batches,), ``solver``
+    (batches, outputs, m, m).
+    """
+    flat = left.reshape(-1, left.shape[2])  # a view: one product serves all batches and outputs
+    pull = (flat @ block.T).astype(np.float64).reshape(theta.shape)
+    if solver is None:
+        step = shrunk(theta + pull / metric[:, :, None], metric, threshold, ridge, theta) - theta
+    else:
+        step = np.matmul((pull - ridge * theta)[:, :, None, :], solver)[:, :, 0]
+    if model.shares is not None:
+        # softmax does not see what all outputs share; without it every norm is smaller
+        step -= (theta + step).mean(axis=1, keepdims=True)
+    gain = float(np.einsum("fom,fom,fo->f", step, step, metric).max())
+    if gain > 0.0:
+        theta += step
+        change = step.astype(left.dtype).reshape(len(flat), -1) @ block
+        left -= model.times(change.reshape(left.shape))
+    return gain
+
+
+def shrunk(point: Array, metric: Array, threshold: Array, ridge: float, guess: Array) -> Array:
+    """Return the θ, shape (batches, outputs, m), that minimises ½ Σₒ hₒ‖θₒ - vₒ‖² + a‖θ‖ + ½b‖θ‖² for each batch.
+
+    It is 0 where ‖hv‖ ≤ a. Elsewhere θₒ = hₒvₒ t/((hₒ + b)t + a) with t = ‖θ‖, the root of
+    1/√(Σₒ ‖hₒvₒ‖²/((hₒ + b)t + a)²) = 1. The left side is concave and rises, so that Newton's steps, whatever
+    their start, come from below after the first. ``point`` is v and ``guess`` a point whose length is perhaps near that
+    of θ, shape (batches, outputs, m); ``metric`` is h > 0 (batches, outputs), ``threshold`` a (batches,).
+    """
+    squares = metric**2 * np.einsum("fom,fom->fo", point, point)
+    stretched = metric + ridge
+    least = (np.sqrt(squares.sum(axis=1)) - threshold) / stretched.max(axis=1)
+    outside = least > 0.0
+    if not outside.any():
+        return np.zeros_like(point)
+    length = least = np.where(outside, least, 1.0)  # any number: a θ inside is 0
+    if metric.shape[1] > 1:
+        length = np.maximum(least, np.sqrt(np.einsum("fom,fom->f", guess, guess)))
+        for _ in range(BLOCK_ROOT_STEPS):
+            below = stretched * length[:, None] + threshold[:, None]
+            terms = squares / below**2
+            total = terms.sum(axis=1) + SMALLEST_FLOAT
+            step = total * (np.sqrt(total) - 1.0) / ((terms * stretched / below).sum(axis=1) + SMALLEST_FLOAT)
+            length = np.maximum(length + step, least)
+            if (np.abs(step) <= ROOT_TOLERANCE * length)[outside].all():
+                break
+    factor = metric * length[:, None] / (stretched * length[:, None] + threshold[:, None])
+    return np.where(outside[:, None, None], point * factor[:, :, None], 0.0)
+
+
+def _metric(bounds: Floats, blocks: Floats, thresholds: Array, ridge: float) -> tuple[Array, dict[int, Array]]:
+    """Return the top eigenvalues of Qⱼ diag(bounds) Qⱼᵀ, shape (groups, batches, outputs), and some inverses.
+
+    Inverses (batches, outputs, m, m) are those of the groups without a threshold, which have no shrinkage to help
+    along their flat directions.
+    """
+    count, width, rows = blocks.shape
+    upper = np.triu_indices(width)
+    grams = np.empty((count, *bounds.shape[:2], width, width))
+    for block, gram in zip(blocks, grams, strict=True):
+        sums = bounds.reshape(-1, rows) @ (block[upper[0]] * block[upper[1]]).T
+        gram[..., upper[0], upper[1]] = gram[..., upper[1], upper[0]] = sums.reshape(*bounds.shape[:2], -1)
+    solvers: dict[int, Array] = {}
+    for k in np.flatnonzero(thresholds[0] == 0.0).tolist():
+        penalised = grams[k] + ridge * np.eye(width)
+        solvers[k] = np.asarray(np.linalg.pinv(penalised, rcond=1e-9, hermitian=True), dtype=np.float64)
+    tops = np.asarray(np.linalg.eigvalsh(grams)[..., -1], dtype=np.float64)
+    return np.maximum(tops, SMALLEST_CURVATURE), solvers
+
+
+def _wanted(left: Floats, columns: Floats, theta: Array, thresholds: Array) -> NDArray[np.bool_]:
+    """Return which groups are not zero or have a gradient above their threshold, shape (groups,)."""
+    pulls = (left.reshape(-1, left.shape[2]) @ columns.T).reshape(theta.shape)
+    norms = np.sqrt(np.einsum("fopm,fopm->fp", pulls, pulls))
+    return (norms > thresholds).any(axis=0) | theta.any(axis=(0, 1, 3))
 
 
 RIDGE = 1e-3

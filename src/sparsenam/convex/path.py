@@ -5,33 +5,32 @@ Points are solved from the largest alpha down by warm starts and screening; the 
 
 from __future__ import annotations
 
-import warnings
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.exceptions import ConvergenceWarning
 
-from sparsenam.convex.design import Array, DenseDesign, GroupedDesign, Indices
+from sparsenam.convex.design import Array, DenseDesign, GroupedDesign
 from sparsenam.convex.newton import NewtonSolver
 from sparsenam.convex.problem import (
-    SMALLEST_FLOAT,
     Certificate,
     ConvexPoint,
     ConvexProblem,
-    SortedPenalty,
+    ScoreSolver,
     allowed_slack,
     certify,
-    check_convex,
+    checked_convex,
+    group_lengths,
+    raised_top,
     sorted_dual_norm,
 )
-from sparsenam.convex.sorted import SortedSolver
+from sparsenam.convex.ramps import Indices
 from sparsenam.convex.squared import GramCache, SquaredSolver
-from sparsenam.errors import CertificateError, InputError, describe
-from sparsenam.penalties import GroupLasso, Penalty, WeightedLasso
+from sparsenam.errors import CertificateError, InputError
+from sparsenam.families.base import SMALLEST_FLOAT
+from sparsenam.penalties.lasso import GroupLasso, Penalty, SortedPenalty, WeightedLasso
 
 TOLERANCE = 1e-4  # duality gap of a solution, relative to the loss of the empty model
 WARM_STARTS = (
@@ -48,9 +47,12 @@ TIED_GRADIENTS = 1e-5  # of the largest gradient norm: a difference that single 
 NOTHING = 1e-14  # an alpha_max below this is what rounding leaves of a target that no group explains
 LONGEST_PATH = 1e4  # times lower than with equal weights: as far as unequal ones may take a path
 EXACT_GRADIENTS = 64  # groups whose gradient is recomputed in double precision for alpha_max
-
-
-PathSolver: TypeAlias = SquaredSolver | NewtonSolver
+MAX_STEPS = 5000
+CHECK_EVERY = 10
+# steps from which the gap must halve while they double, before and after a first stall
+GAP_PATIENCE, GAP_IMPATIENCE = 300, 100
+POWER_STEPS = 30
+EXPLAINED_ROUNDING, SORTED_LOSS_ROUNDING = 1e-12, 1e-14  # of what can be explained, and of a loss that is far larger
 
 
 def convex_path(
@@ -69,21 +71,15 @@ def convex_path(
     ``ratio`` times it. ``tol`` is the largest duality gap allowed, relative to the null loss, ``gram`` a cache to share
     with ``SmoothJudge`` (squared loss only).
     """
-    penalty = GroupLasso() if penalty is None else penalty
-    solver, norms = _null_solver(problem, penalty, gram)
+    walk = _walk(problem, penalty, gram)
     if alphas is None:
-        top = _alpha_max(problem, solver, penalty, norms)
+        top = walk.alpha_max()
         ratio = lowest_ratio(problem.design) if ratio is None else ratio
         steps = np.geomspace(1.0, ratio, n_alphas, dtype=np.float64)
         grid: Array = top * steps if top > NOTHING else np.zeros(1)
     else:
         grid = np.asarray(alphas, dtype=np.float64)
-    if not isinstance(solver, SortedSolver):
-        yield from _screened_walk(solver, penalty, norms, grid, tol)
-        return
-    for alpha in grid:
-        gaps, norms = solver.solve(float(alpha), tol)
-        yield _point(solver, float(alpha), gaps, norms[0], tol)
+    yield from walk.points(grid, tol)
 
 
 def lowest_ratio(design: GroupedDesign) -> float:
@@ -109,9 +105,7 @@ def long_path(design: GroupedDesign, penalty: Penalty, n_alphas: int) -> tuple[i
 
 def alpha_max(problem: ConvexProblem, penalty: Penalty | None = None, gram: GramCache | None = None) -> float:
     """Return the smallest alpha at which batch 0 has no penalised group; ``gram`` is a cache of that batch alone."""
-    penalty, alone = GroupLasso() if penalty is None else penalty, problem.first()
-    solver, norms = _null_solver(alone, penalty, gram)
-    return _alpha_max(alone, solver, penalty, norms)
+    return _walk(problem.first(), penalty, gram).alpha_max()
 
 
 def alphas_down_to(
@@ -175,102 +169,87 @@ def until(path: Iterator[ConvexPoint], is_enough: Callable[[], bool]) -> Iterato
             return
 
 
-def _null_solver(
-    problem: ConvexProblem, penalty: Penalty, gram: GramCache | None
-) -> tuple[PathSolver | SortedSolver, Array]:
-    """Return a solver at the model without penalised groups, and its gradient norms (batches, groups)."""
-    check_convex(penalty)
-    design = problem.design
-    if isinstance(penalty, SortedPenalty):
-        solver = SortedSolver(problem, penalty)
-        return solver, problem.gradient_norms(solver.residuals())
-    assert isinstance(penalty, WeightedLasso)
-    if problem.family.is_quadratic:
-        gram = GramCache(design, problem.target.T, problem.weights) if gram is None else gram
-        most = SMALL_DESIGN if isinstance(design, DenseDesign) else SMALL_AT_KNOTS
-        if design.n_groups * design.width <= most:
-            gram.add(np.arange(design.n_groups))
-        chosen: PathSolver = SquaredSolver(problem, gram)
-    else:
-        chosen = NewtonSolver(problem)
-    weights, ridge = penalty.lasso_and_ridge(design.n_groups, 1.0)
-    shut = np.where(weights == 0.0, 0.0, np.inf)
-    free = np.flatnonzero(weights == 0.0)
-    if free.size == 0 or ridge > 0:
-        return chosen, chosen.measure(shut, 0.0)[1]
-    for tol in np.geomspace(1e-9, 1e-15, NULL_ROUNDS):
-        chosen.improve(shut, 0.0, free, float(tol))
-        if chosen.measure(shut, 0.0)[0].max() < 1e-8:
-            break
-    return chosen, chosen.measure(shut, 0.0)[1]
+def _walk(problem: ConvexProblem, penalty: Penalty | None, gram: GramCache | None) -> LassoWalk | SortedSolver:
+    convex = checked_convex(GroupLasso() if penalty is None else penalty)
+    return SortedSolver(problem, convex) if isinstance(convex, SortedPenalty) else LassoWalk(problem, convex, gram)
 
 
-def _alpha_max(problem: ConvexProblem, solver: PathSolver | SortedSolver, penalty: Penalty, norms: Array) -> float:
-    """Return alpha_max with the decisive gradients recomputed in double precision."""
-    if isinstance(penalty, SortedPenalty):
-        exact = problem.exact_norms(solver.residuals(), np.arange(problem.design.n_groups))
-        top = sorted_dual_norm(exact, penalty.sequence(norms.shape[1]))
-    else:
-        assert isinstance(penalty, WeightedLasso)
-        weights, _ = penalty.lasso_and_ridge(norms.shape[1], 1.0)
-        entering = _relative(norms, weights)[0]
+class LassoWalk:
+    """The walk down the path of a penalty Σⱼ aⱼ‖θⱼ‖ + ½b‖θⱼ‖², from the model without penalised groups.
+
+    ``weights`` (groups,) are a and ``ridge_share`` is b at alpha 1; ``norms`` (batches, groups) are ‖gradientⱼ‖ where
+    the walk stands.
+    """
+
+    def __init__(self, problem: ConvexProblem, penalty: WeightedLasso, gram: GramCache | None) -> None:
+        self.problem, self.penalty, design = problem, penalty, problem.design
+        self.weights, self.ridge_share = penalty.lasso_and_ridge(design.n_groups, 1.0)
+        if problem.family.is_quadratic:
+            gram = GramCache(design, problem.target.T, problem.weights) if gram is None else gram
+            most = SMALL_DESIGN if isinstance(design, DenseDesign) else SMALL_AT_KNOTS
+            if design.n_groups * design.width <= most:
+                gram.add(np.arange(design.n_groups))
+            self.solver: SquaredSolver | NewtonSolver = SquaredSolver(problem, gram)
+        else:
+            self.solver = NewtonSolver(problem)
+        shut = np.where(self.weights == 0.0, 0.0, np.inf)
+        free = np.flatnonzero(self.weights == 0.0)
+        gaps, self.norms = self.solver.measure(shut, 0.0)
+        for tol in np.geomspace(1e-9, 1e-15, NULL_ROUNDS) if free.size and self.ridge_share == 0 else ():
+            self.solver.improve(shut, 0.0, free, float(tol))
+            gaps, self.norms = self.solver.measure(shut, 0.0)
+            if gaps.max() < 1e-8:
+                break
+
+    def alpha_max(self) -> float:
+        """Return the alpha of the empty model, with the decisive gradients recomputed in double precision."""
+        entering = self._relative(self.norms)[0]
         order: Indices = np.argsort(-entering, kind="stable")
         first = order[:EXACT_GRADIENTS][entering[order[:EXACT_GRADIENTS]] > 0]
-        exact = problem.exact_norms(solver.residuals(), first) / weights[first]
-        top = float(exact.max(initial=0.0)) if np.any(weights > 0.0) else np.inf
-    if not np.isfinite(top):
-        remedy = "give the alphas yourself, or a penalty with some weight on the norms"
-        raise InputError(describe("alpha_max", "a penalty that can empty the model", repr(penalty), remedy))
-    return top * (1.0 + 1e-9)  # rounding must not let a group in
+        exact = self.problem.exact_norms(self.solver.residuals(), first) / self.weights[first]
+        return raised_top(float(exact.max(initial=0.0)) if np.any(self.weights > 0.0) else np.inf, self.penalty)
 
-
-def _relative(norms: Array, weights: Array) -> Array:
-    """Return ‖gradientⱼ‖ / wⱼ with 0 for groups that are always in (w = 0) or always out (w = ∞)."""
-    usable = (weights > 0) & np.isfinite(weights)
-    return np.where(usable, norms / np.where(usable, weights, 1.0), 0.0)
-
-
-def _screened_walk(
-    solver: PathSolver, penalty: Penalty, norms: Array, alphas: Array, tol: float
-) -> Iterator[ConvexPoint]:
-    """Solve at each alpha on a working set chosen by the strong rule, checked on all groups after."""
-    assert isinstance(penalty, WeightedLasso)
-    weights, ridge_share = penalty.lasso_and_ridge(norms.shape[1], 1.0)
-    scales = solver.problem.alpha_scales[:, None]
-    entering = _relative(norms, weights) / scales
-    previous = max(float(entering[0].max(initial=0.0)), float(alphas[0]))
-    free, shut = weights == 0.0, np.isinf(weights)
-    finite = np.where(shut, 0.0, weights)  # 0 · ∞ would be NaN
-    working, patience = free.copy(), 2 * STALL
-    for alpha in alphas:
-        thresholds, ridge = np.where(shut, np.inf, alpha * finite), alpha * ridge_share
-        active = np.asarray(solver.lengths().any(axis=0))
-        if solver.forgets:
-            working = free | active
-        working |= _strongest((entering >= 2 * alpha - previous).any(axis=0) & ~working, entering, active)
-        inner = 1e-2 * tol
-        gaps, reached = np.full(norms.shape[0], np.inf), list[float]()
-        for number in range(SOLVER_ROUNDS):
-            solver.improve(thresholds, ridge, np.flatnonzero(working), inner)
-            gaps, norms = solver.measure(thresholds, ridge)
-            entering = _relative(norms, weights) / scales
-            moving = solver.lengths() > 0
-            if gaps.max() <= tol and np.all(moving | (entering <= alpha * allowed_slack(tol))):
-                break
-            active = np.asarray(moving.any(axis=0))
-            fresh = (entering > alpha * ENTERING).any(axis=0) & ~working
+    def points(self, alphas: Array, tol: float) -> Iterator[ConvexPoint]:
+        """Solve at each alpha on a working set chosen by the strong rule, checked on all groups after."""
+        solver, weights, scales = self.solver, self.weights, self.problem.alpha_scales[:, None]
+        entering = self._relative(self.norms) / scales
+        previous = max(float(entering[0].max(initial=0.0)), float(alphas[0]))
+        free, shut = weights == 0.0, np.isinf(weights)
+        finite = np.where(shut, 0.0, weights)  # 0 · ∞ would be NaN
+        working, patience = free.copy(), 2 * STALL
+        for alpha in alphas:
+            thresholds, ridge = np.where(shut, np.inf, alpha * finite), alpha * self.ridge_share
+            active = np.asarray(solver.lengths().any(axis=0))
             if solver.forgets:
                 working = free | active
-                inner *= 0.1
-            elif not fresh.any():
-                inner *= 0.1
-            reached.append(float(gaps.max()))
-            if number >= patience and not fresh.any() and reached[-1] > 0.5 * reached[-1 - STALL]:
-                patience = STALL  # points farther down are no easier
-                break
-            working |= _strongest(fresh, entering, active)
-        previous = float(alpha)
-        yield _point(solver, float(alpha), gaps, entering[0], tol)
+            working |= _strongest((entering >= 2 * alpha - previous).any(axis=0) & ~working, entering, active)
+            inner = 1e-2 * tol
+            gaps, reached = np.full(self.problem.n_batches, np.inf), list[float]()
+            for number in range(SOLVER_ROUNDS):
+                solver.improve(thresholds, ridge, np.flatnonzero(working), inner)
+                gaps, self.norms = solver.measure(thresholds, ridge)
+                entering = self._relative(self.norms) / scales
+                moving = solver.lengths() > 0
+                if gaps.max() <= tol and np.all(moving | (entering <= alpha * allowed_slack(tol))):
+                    break
+                active = np.asarray(moving.any(axis=0))
+                fresh = (entering > alpha * ENTERING).any(axis=0) & ~working
+                if solver.forgets:
+                    working = free | active
+                if solver.forgets or not fresh.any():
+                    inner *= 0.1
+                reached.append(float(gaps.max()))
+                if number >= patience and not fresh.any() and reached[-1] > 0.5 * reached[-1 - STALL]:
+                    patience = STALL  # points farther down are no easier
+                    break
+                working |= _strongest(fresh, entering, active)
+            previous = float(alpha)
+            yield ConvexPoint.of(float(alpha), solver.solution(), gaps, entering[0], tol)
+
+    def _relative(self, norms: Array) -> Array:
+        """Return ‖gradientⱼ‖ / wⱼ with 0 for groups that are always in (w = 0) or always out (w = ∞)."""
+        usable = (self.weights > 0) & np.isfinite(self.weights)
+        return np.where(usable, norms / np.where(usable, self.weights, 1.0), 0.0)
 
 
 def _strongest(wanted: NDArray[np.bool_], entering: Array, active: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -289,10 +268,125 @@ def _strongest(wanted: NDArray[np.bool_], entering: Array, active: NDArray[np.bo
     return chosen
 
 
-def _point(solver: PathSolver | SortedSolver, alpha: float, gaps: Array, entering: Array, tol: float) -> ConvexPoint:
-    if gaps.max() > tol:
-        message = f"alpha {alpha:.3g}: relative duality gap {gaps.max():.2g} is above tol {tol:.2g}; raise tol"
-        warnings.warn(message, ConvergenceWarning, stacklevel=3)
-    active, values, intercepts = solver.solution()
-    supports = tuple(active[batch.any(axis=(1, 2))] for batch in values)
-    return ConvexPoint(alpha, entering.size, active, values, intercepts, supports, gaps, entering.copy())
+class SortedSolver(ScoreSolver):
+    """The walk of Group SLOPE and its kin, whose penalty mixes the groups, so that all of them move at once.
+
+    It is the state of loss(y, β + Qθ) + α Σᵢ wᵢ‖θ‖₍ᵢ₎ for all batches; θ is (batches, outputs, groups, m).
+    """
+
+    def __init__(self, problem: ConvexProblem, penalty: SortedPenalty) -> None:
+        super().__init__(problem)
+        self.penalty = penalty
+        self._inverse_steps = np.full(problem.n_batches, 0.1 * min(problem.family.curvature, 1.0))
+        self._patience = GAP_PATIENCE
+        self._steepest = problem.family.curvature * self._largest_eigenvalues()
+
+    def alpha_max(self) -> float:
+        """Return the alpha of the empty model, at which the solver starts."""
+        norms = self.problem.exact_norms(self.residuals(), np.arange(self.problem.design.n_groups))
+        return raised_top(sorted_dual_norm(norms, self.penalty.sequence(norms.size)), self.penalty)
+
+    def points(self, alphas: Array, tol: float) -> Iterator[ConvexPoint]:
+        """Solve at each alpha, starting from the solution before."""
+        for alpha in alphas.tolist():
+            gaps, norms = self.solve(alpha, tol)
+            yield ConvexPoint.of(alpha, self.solution(), gaps, norms[0], tol)
+
+    def solve(self, alpha: float, tol: float) -> tuple[Array, Array]:
+        """Iterate until the relative gaps are below ``tol``; return gaps (batches,) and gradient norms.
+
+        Accelerated proximal gradient with restarts (O'Donoghue & Candès 2015); the step is found by
+        backtracking, since Poisson's curvature has no bound. Where the gap stalls, as far from y a loss whose slope
+        is bounded lets it, the solution is as near as these steps come.
+        """
+        previous, ahead = self.theta, self.theta
+        momentum = np.ones(self.problem.n_batches)
+        gaps, norms = self.measure(alpha)
+        reached = [float(gaps.max())]
+        for step in range(1, MAX_STEPS + 1):
+            point, intercepts = self._proximal_step(ahead, alpha)
+            turned = np.einsum("fopm,fopm->f", ahead - point, point - previous) > 0
+            following = 0.5 * (1.0 + np.sqrt(1.0 + 4.0 * momentum**2))
+            pace = np.where(turned, 0.0, (momentum - 1.0) / following)
+            momentum = np.where(turned, 1.0, following)
+            ahead = point + pace[:, None, None, None] * (point - previous)
+            previous, self.theta, self.intercepts = point, point, intercepts
+            if step % CHECK_EVERY == 0:
+                gaps, norms = self.measure(alpha)
+                reached.append(float(gaps.max()))
+                if reached[-1] <= tol:
+                    break
+                if step >= self._patience and not reached[-1] <= 0.5 * min(reached[: 1 + len(reached) // 2]):
+                    self._patience = GAP_IMPATIENCE  # points farther down are no easier
+                    break
+        return gaps, norms
+
+    def measure(self, alpha: float) -> tuple[Array, Array]:
+        """Return relative duality gaps (batches,) and ‖gradientⱼ‖ (batches, groups)."""
+        self._move_to(self.theta)
+        residuals = self.residuals()
+        norms = self.problem.gradient_norms(residuals)
+        sequence, alphas = self.penalty.sequence(norms.shape[1]), alpha * self.problem.alpha_scales
+        scales = np.array(
+            [1.0 / max(sorted_dual_norm(row, one * sequence), 1.0) for row, one in zip(norms, alphas, strict=True)]
+        )
+        lengths = self.lengths()
+        penalties = [self.penalty.value(row, float(one)) for row, one in zip(lengths, alphas, strict=True)]
+        primals = self.problem.loss(self.scores) + np.array(penalties)
+        return (primals - self.problem.dual(residuals, scales)) / self.null_losses, norms
+
+    def _proximal_step(self, ahead: Array, alpha: float) -> tuple[Array, Array]:
+        """Return the next θ, and the best intercepts at ``ahead``.
+
+        With the intercept always at its best, the loss is a function of θ alone, convex and with the
+        same gradient.
+        """
+        self._move_to(ahead)
+        intercepts, before = self.intercepts, self.problem.loss(self.scores)
+        gradients = self.problem.gradients(self.residuals())
+        pull = gradients.transpose(2, 3, 0, 1).astype(np.float64)
+        rounding = np.maximum(EXPLAINED_ROUNDING * self.null_losses, SORTED_LOSS_ROUNDING * np.abs(before))
+        while True:
+            point = self._shrunk(ahead + pull / self._inverse_steps[:, None, None, None], alpha)
+            step = point - ahead
+            model = before - np.einsum("fopm,fopm->f", pull, step)
+            model += 0.5 * self._inverse_steps * np.einsum("fopm,fopm->f", step, step)
+            after = self.problem.loss(self._scores(point) + intercepts[:, :, None])
+            worse = ~(after <= model + rounding) & (self._inverse_steps < self._steepest)
+            if not worse.any():
+                return point, intercepts
+            doubled = np.minimum(2.0 * self._inverse_steps, self._steepest)
+            self._inverse_steps = np.where(worse, doubled, self._inverse_steps)
+
+    def _largest_eigenvalues(self) -> Array:
+        """Return a bound on the top eigenvalue of QᵀWQ by power iteration, shape (batches,)."""
+        generator = np.random.default_rng(0)  # any start will do: the result does not depend on it
+        vectors = generator.normal(size=(self.theta.shape[0], 1, *self.theta.shape[2:]))
+        vectors = np.repeat(vectors, self.theta.shape[1], axis=1)
+        lengths = np.ones(self.problem.n_batches)
+        for _ in range(POWER_STEPS):
+            products = self.problem.gradients(self._scores(vectors)).transpose(2, 3, 0, 1)
+            lengths = np.sqrt(np.einsum("fopm,fopm->f", products, products)).astype(np.float64)
+            vectors = products / np.maximum(lengths, SMALLEST_FLOAT)[:, None, None, None]
+        return 1.1 * np.maximum(lengths, SMALLEST_FLOAT)
+
+    def _shrunk(self, theta: Array, alpha: float) -> Array:
+        lengths = group_lengths(theta)
+        shrunk = np.stack(
+            [
+                self.penalty.shrink(row, alpha * scale, 1.0 / inverse)
+                for row, inverse, scale in zip(lengths, self._inverse_steps, self.problem.alpha_scales, strict=True)
+            ]
+        )
+        factors = np.divide(shrunk, lengths, out=np.zeros_like(lengths), where=lengths > 0)
+        return theta * factors[:, None, :, None]
+
+    def _move_to(self, theta: Array) -> None:
+        """Take the scores of θ, with the intercepts at their best."""
+        self.scores = self._scores(theta) + self.intercepts[:, :, None]
+        self.move_intercepts()
+
+    def _scores(self, theta: Array) -> Array:
+        """Return Qθ, shape (batches, outputs, rows), from the groups that are not zero."""
+        active = np.flatnonzero(theta.any(axis=(0, 1, 3)))
+        return self.problem.design.combined(active, theta[:, :, active].reshape(*theta.shape[:2], -1))

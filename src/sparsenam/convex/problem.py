@@ -2,47 +2,40 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, Self, runtime_checkable
+from typing import Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
 
 from sparsenam.codec import Size, to_plain, unpack
-from sparsenam.convex.design import Array, Floats, GroupedDesign, Indices
+from sparsenam.convex.design import CHUNK, Array, Floats, GroupedDesign
+from sparsenam.convex.ramps import Indices
 from sparsenam.errors import CertificateError, InputError, describe
 from sparsenam.families import Family
-from sparsenam.families.base import increasing_root
-from sparsenam.penalties import NeedsFirstFit, Penalty, Vector, WeightedLasso
+from sparsenam.families.base import SMALLEST_FLOAT, best_intercept
+from sparsenam.penalties.lasso import NeedsFirstFit, Penalty, SortedPenalty, WeightedLasso
 
-SMALLEST_FLOAT = float(np.finfo(float).tiny)
 LOSS_ROUNDING = 1e-15  # of a loss: what its difference from another may be wrong by
-INTERCEPT_STEPS = 60
-INTERCEPT_TOLERANCE = 1e-12
 ORTHOGONAL_STEPS = 5
 ORTHOGONAL = 1e-11  # of the product of two sizes: what rounding leaves of a sum of 0
 
 
-@runtime_checkable
-class SortedPenalty(Protocol):
-    """A penalty α Σᵢ wᵢ r₍ᵢ₎ on the sorted norms."""
-
-    def value(self, norms: Vector, alpha: float) -> float: ...
-    def shrink(self, norms: Vector, alpha: float, step: Vector | float) -> Vector: ...
-    def sequence(self, n_features: int, /) -> Vector:
-        """Return w, shape (groups,), never rising."""
-        ...
+ConvexPenalty: TypeAlias = WeightedLasso | SortedPenalty
 
 
-def check_convex(penalty: Penalty) -> None:
-    """Raise unless the penalty is convex with a known dual."""
+def checked_convex(penalty: Penalty) -> ConvexPenalty:
+    """Return the penalty; raise unless it is convex with a known dual."""
     if isinstance(penalty, NeedsFirstFit):
         remedy = "call its adapted_to(norms) with the norms of a first fit"
         raise InputError(describe("convex solver", "a penalty with known weights", repr(penalty), remedy))
     if not isinstance(penalty, WeightedLasso | SortedPenalty):
         remedy = "choose GroupLasso, GroupElasticNet, GroupSLOPE or KLevelSLOPE"
         raise InputError(describe("convex solver", "a convex penalty", repr(penalty), remedy))
+    return penalty
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -91,9 +84,13 @@ class ConvexProblem:
 
     def exact_norms(self, residuals: Array, groups: Indices) -> Array:
         """Return batch 0's ‖Qⱼᵀ W r‖ of some groups in double precision, shape (groups,)."""
-        weighted = (self.weights[0] * residuals[0]).T
-        gradients = [block @ weighted for block in self.design.double_blocks(groups)]
-        return np.concatenate([np.zeros(0), *(np.sqrt(np.sum(part**2, axis=(1, 2))) for part in gradients)])
+        weighted, norms = (self.weights[0] * residuals[0]).T, np.zeros(groups.size)
+        step = max(1, CHUNK // max(self.design.width * self.design.n_rows, 1))
+        for first in range(0, groups.size, step):
+            part = slice(first, first + step)
+            gradients = (self.design.exact(groups[part]) @ weighted).reshape(-1, self.design.width * self.n_outputs)
+            norms[part] = np.sqrt(np.sum(gradients**2, axis=1))
+        return norms
 
     def loss(self, scores: Array) -> Array:
         """Return Σᵢ wᵢ loss, shape (batches,), for scores of shape (batches, outputs, rows)."""
@@ -132,38 +129,8 @@ class ConvexProblem:
 
         That is the intercept's dual constraint, so a gap is valid only after this.
         """
-
-        def slopes(shifts: Array) -> Array:
-            return -np.einsum("fn,fon->fo", self.weights, self.residuals(scores + shifts[:, :, None]))
-
-        def bends(shifts: Array) -> Array:
-            return np.einsum("fn,fon->fo", self.weights, self.curvatures(scores + shifts[:, :, None]))
-
-        shifts = np.zeros(scores.shape[:2])
-        if not self.family.couples_outputs:
-            return increasing_root(slopes, bends, shifts)
-        for _ in range(INTERCEPT_STEPS):
-            residuals = self.residuals(scores + shifts[:, :, None])
-            rests = np.einsum("fn,fon->fo", self.weights, residuals)
-            if np.abs(rests).max() < INTERCEPT_TOLERANCE:
-                break
-            step = np.einsum("fop,fp->fo", softmax_inverse(self.target - residuals, self.weights), rests)
-            # a step that changes no odds by more than e lowers the loss: softmax's third derivative allows it
-            shifts = shifts + step / np.maximum(np.ptp(step, axis=1, keepdims=True), 1.0)
-        return shifts
-
-
-def softmax_inverse(shares: Array, weights: Array, floor: float = 1e-14) -> Array:
-    """Return the inverse of Σᵢ wᵢ(diag(pᵢ) - pᵢpᵢᵀ) on vectors of sum 0, shape (batches, classes, classes).
-
-    ``shares`` p has shape (batches, classes, rows), ``weights`` (batches, rows); ``floor`` is added to eigenvalues.
-    """
-    weighted = weights[:, None, :] * shares
-    totals, eye = weighted.sum(axis=2), np.eye(shares.shape[1])
-    sums = (totals + floor)[:, :, None] * eye - np.matmul(weighted, shares.transpose(0, 2, 1))
-    centring = eye - 1.0 / len(eye)
-    inverse = np.asarray(np.linalg.inv(sums + 1.0 / len(eye)), dtype=np.float64)
-    return centring @ inverse @ centring
+        effects, start = np.moveaxis(scores, 1, 2), np.zeros(scores.shape[:2])
+        return best_intercept(self.family, effects, self.target.T, self.weights, start)
 
 
 def convex_problem(
@@ -199,6 +166,18 @@ class ConvexPoint:
     gaps: Array
     gradient_norms: Array
 
+    @classmethod
+    def of(
+        cls, alpha: float, solution: tuple[Indices, Array, Array], gaps: Array, gradient_norms: Array, tol: float
+    ) -> Self:
+        """Return the point of active groups, their values and intercepts; warn where a gap is above ``tol``."""
+        if gaps.max() > tol:
+            message = f"alpha {alpha:.3g}: relative duality gap {gaps.max():.2g} is above tol {tol:.2g}; raise tol"
+            warnings.warn(message, ConvergenceWarning, stacklevel=4)
+        active, values, _ = solution
+        supports = tuple(active[batch.any(axis=(1, 2))] for batch in values)
+        return cls(alpha, gradient_norms.size, *solution, supports, gaps, gradient_norms.copy())
+
     @property
     def theta(self) -> Array:
         """All of θ, shape (batches, groups, m, outputs), made anew at each call."""
@@ -210,7 +189,41 @@ class ConvexPoint:
     def scores(self, design: GroupedDesign, batch: int = 0) -> Array:
         """Return β + Qθ of one batch, shape (rows, outputs)."""
         flat = self.values[batch].reshape(-1, self.values.shape[-1])
-        return self.intercepts[batch] + design.combined(self.active, flat.T).T.astype(np.float64)
+        return self.intercepts[batch] + design.combined(self.active, flat.T).T
+
+
+class ScoreSolver:
+    """State of a solver of all batches: θ (batches, outputs, groups, m), intercepts, and scores with the best of these.
+
+    It starts at the model without groups, whose loss above that of a perfect fit is ``null_losses`` (batches,).
+    """
+
+    def __init__(self, problem: ConvexProblem) -> None:
+        self.problem = problem
+        self.theta = np.zeros((problem.n_batches, problem.n_outputs, problem.design.n_groups, problem.design.width))
+        self.intercepts = problem.constants()
+        self.scores = problem.constant_scores(self.intercepts)
+        self.move_intercepts()
+        self.null_losses = problem.explainable_loss(self.scores)
+
+    def move_intercepts(self) -> None:
+        """Bring the intercepts, and the scores with them, to their best."""
+        shifts = self.problem.best_shifts(self.scores)
+        self.scores = self.scores + shifts[:, :, None]
+        self.intercepts = self.intercepts + shifts
+
+    def lengths(self) -> Array:
+        """Return ‖θⱼ‖, shape (batches, groups)."""
+        return group_lengths(self.theta)
+
+    def residuals(self) -> Array:
+        """Return y - mean at the scores, shape (batches, outputs, rows)."""
+        return self.problem.residuals(self.scores)
+
+    def solution(self) -> tuple[Indices, Array, Array]:
+        """Return active groups, their θ (batches, active, m, outputs) and intercepts (batches, outputs)."""
+        active = np.flatnonzero(self.theta.any(axis=(0, 1, 3)))
+        return active, self.theta[:, :, active].transpose(0, 2, 3, 1).copy(), self.intercepts.copy()
 
 
 def group_lengths(theta: Array) -> Array:
@@ -259,6 +272,14 @@ def sorted_dual_norm(norms: Array, sequence: Array) -> float:
     return float(np.max(sums / allowed)) if allowed[0] > 0.0 else np.inf
 
 
+def raised_top(top: float, penalty: Penalty) -> float:
+    """Return alpha_max a little above what was found, so that rounding lets no group in; raise if there is none."""
+    if not np.isfinite(top):
+        remedy = "give the alphas yourself, or a penalty with some weight on the norms"
+        raise InputError(describe("alpha_max", "a penalty that can empty the model", repr(penalty), remedy))
+    return top * (1.0 + 1e-9)
+
+
 def allowed_slack(tol: float) -> float:
     """Return the largest ‖gradientⱼ‖/aⱼ of a dropped group that a relative gap of ``tol`` excuses.
 
@@ -296,12 +317,12 @@ class Certificate:
         lines += [f"{name} dropped: {share:.2f} of the way to entering" for name, share in nearest]
         return "\n".join(lines)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return plain data that JSON can hold."""
         return to_plain(self)
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+    def from_dict(cls, data: Mapping[str, object]) -> Self:
         """Return the certificate that ``to_dict`` wrote down."""
         return unpack(cls, data)
 
@@ -322,18 +343,19 @@ def certify(
     is too large to stay out, or no dual point was found at which the gradients of all unpenalised groups vanish: the
     gap would prove nothing.
     """
-    check_convex(penalty)
-    design = problem.design
-    scores = _effects(design, theta)[None] + intercept[None, :, None]
+    convex, design = checked_convex(penalty), problem.design
+    scores = np.repeat(intercept[None, :, None], design.n_rows, axis=2)
+    for group in np.flatnonzero(theta.any(axis=(1, 2))):
+        scores[0] += theta[group].T @ design.exact(np.array([group]))
     lengths = np.sqrt(np.sum(theta**2, axis=(1, 2)))
     # The dual point comes from the best intercept; the primal value from the one that was given.
     shifted = scores + problem.best_shifts(scores)[:, :, None]
     residuals = problem.residuals(shifted)
-    if (free := _free_groups(penalty, design.n_groups, alpha)).size:
+    if (free := _free_groups(convex, design.n_groups, alpha)).size:
         residuals = _orthogonal(problem, residuals, shifted, free)
     norms = problem.exact_norms(residuals, np.arange(design.n_groups))
     primal = float(problem.loss(scores)[0]) + penalty.value(lengths, alpha)
-    dual, slack = _dual_and_slack(problem, residuals, norms, lengths, alpha, penalty)
+    dual, slack = _dual_and_slack(problem, residuals, norms, lengths, alpha, convex)
     gap = (primal - dual) / float(problem.explainable_loss(problem.constant_scores(problem.constants()))[0])
     if not gap <= tol:
         expected = f"a relative duality gap up to {tol:.2g}"
@@ -350,14 +372,18 @@ def certify(
 
 
 def _dual_and_slack(
-    problem: ConvexProblem, residuals: Array, norms: Array, lengths: Array, alpha: float, penalty: Penalty
+    problem: ConvexProblem,
+    residuals: Array,
+    norms: Array,
+    lengths: Array,
+    alpha: float,
+    penalty: WeightedLasso | SortedPenalty,
 ) -> tuple[float, Array]:
     """Return the best dual value found and ‖gradientⱼ‖ relative to its bound, shape (groups,)."""
     if isinstance(penalty, SortedPenalty):
         sequence = alpha * penalty.sequence(norms.size)
         dual = problem.dual(residuals, np.array([1.0 / max(sorted_dual_norm(norms, sequence), 1.0)]))
         return float(dual[0]), _sorted_slack(norms, lengths == 0.0, sequence)
-    assert isinstance(penalty, WeightedLasso)
     bars, ridge = penalty.lasso_and_ridge(norms.size, alpha)
     known = np.where(bars == 0.0, 0.0, norms) if ridge == 0 else norms  # unpenalised groups have gradient 0 by now
     dual = lasso_duals(lambda scales: problem.dual(residuals, scales), known[None], lengths[None], bars[None], ridge)
@@ -365,7 +391,7 @@ def _dual_and_slack(
     return float(dual[0]), np.where(bound, norms / np.where(bound, bars, 1.0), 0.0)
 
 
-def _free_groups(penalty: Penalty, n_groups: int, alpha: float) -> Indices:
+def _free_groups(penalty: ConvexPenalty, n_groups: int, alpha: float) -> Indices:
     """Return the groups without any penalty."""
     if not isinstance(penalty, WeightedLasso):
         return np.zeros(0, dtype=np.intp)
@@ -394,14 +420,6 @@ def _orthogonal(problem: ConvexProblem, residuals: Array, scores: Array, free: I
         residuals = residuals - moved[None]
     expected, got = "a dual point for the unpenalised groups", "none"
     raise CertificateError(describe("certificate", expected, got, "solve to a smaller tol"))
-
-
-def _effects(design: GroupedDesign, theta: Array) -> Array:
-    """Return Qθ, shape (outputs, rows), in double precision."""
-    total = np.zeros((theta.shape[2], design.n_rows))
-    for group in np.flatnonzero(theta.any(axis=(1, 2))):
-        total += theta[group].T @ design.exact(np.array([group]))
-    return total
 
 
 def _sorted_slack(norms: Array, dropped: NDArray[np.bool_], sequence: Array) -> Array:

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsenam.convex.design import Array, Floats, GroupedDesign, Indices
-from sparsenam.convex.knots import KnotDesign
-from sparsenam.convex.problem import SMALLEST_FLOAT, ConvexProblem, group_lengths, lasso_duals, lasso_values
+from sparsenam.convex.design import Array, GroupedDesign
+from sparsenam.convex.problem import ConvexProblem, group_lengths, lasso_duals, lasso_values
+from sparsenam.convex.ramps import Indices
+from sparsenam.families.base import SMALLEST_FLOAT
 
 SMALLEST_CURVATURE = 1e-10
 LITTLE = 1e-4  # share of the weight that a batch must keep
 ROUNDING_MULTIPLE = 100.0  # times the precision of a sum: what rounding may leave where a difference is 0
 
 
-def constant_columns(variances: Array, moments: Array, precision: np.dtype[Any]) -> NDArray[np.bool_]:
+def constant_columns(variances: Array, moments: Array, precision: np.dtype[np.floating]) -> NDArray[np.bool_]:
     """Return where a variance is but rounding of the second moment of which it is a difference, shape as given.
 
     A column that is constant in the rows of a batch has no curvature there. What rounding leaves instead would be
@@ -118,106 +118,35 @@ def _block_inverse(hessian: Array, k: int, width: int, ridge: float) -> Array:
 FIRST_ROOM = 16  # groups that fit before the cache grows for the first time
 
 
-class GramCache:
-    """Sums over rows for squared loss, H = QᵀWQ - (QᵀW1)(QᵀW1)ᵀ and QᵀW(y - ȳ), of the groups added so far.
+class BatchSums:
+    """Sums over the rows of all batches, for weights of shape (batches, rows).
 
     A batch that leaves rows out of batch 0 is batch 0 minus the sums over the rows left out, so that K folds cost
     two passes, not K. Where the rows left out of all batches are those of batch 0, each once, their sums add up to
-    batch 0 and one pass is enough.
-
-    ``groups`` are the k groups cached, in order of arrival; ``index`` is its inverse, -1 for the others. Of ``hessian``
-    (batches, room, room) the first k·m rows and columns are filled. ``means`` QᵀW1 has shape (batches, k·m), ``linear``
-    QᵀW(y - ȳ) (batches, outputs, k·m), ``inverse`` (k, batches) is one over the top eigenvalue of each diagonal block.
-    ``centred`` is y - ȳ (batches, outputs, rows) with ȳ the weighted means ``target_means`` (batches, outputs).
+    batch 0 and one pass is enough. ``left_out`` has for batches 1, … the rows left out and the factor on the others,
+    None for a batch that is no such part.
     """
 
-    def __init__(self, design: GroupedDesign, target: Array, weights: Array) -> None:
-        self.design = design
-        self.weights = weights / weights.sum(axis=1, keepdims=True)
-        self.groups: list[int] = []
-        self.index = np.full(design.n_groups, -1)
-        batches, outputs = weights.shape[0], target.shape[1]
-        self.hessian = np.zeros((batches, 0, 0))
-        self.means = np.zeros((batches, 0))
-        self.linear = np.zeros((batches, outputs, 0))
-        self.inverse = np.zeros((0, batches))
-        self.target_means = self.weights @ target
-        self.centred = target.T - self.target_means[:, :, None]
-        self._columns: Floats = np.zeros((0, design.n_rows), design.dtype)
-        self._flat = np.zeros((batches, 0), dtype=bool)  # columns that are constant in a batch
-        self._left_out = [rows_left_out(self.weights[0], batch) for batch in self.weights[1:]]
-        self._is_partition = _is_partition(self._left_out, self.weights[0])
+    def __init__(self, weights: Array) -> None:
+        self.left_out = [rows_left_out(weights[0], batch) for batch in weights[1:]]
+        times = np.zeros(weights.shape[1], dtype=np.intp)
+        for found in self.left_out:
+            times += 0 if found is None else np.bincount(found[0], minlength=times.size)
+        self._is_partition = self.is_nested and np.array_equal(times, (weights[0] > 0).astype(np.intp))
 
     @property
-    def size(self) -> int:
-        """The number k·m of cached columns."""
-        return len(self.groups) * self.design.width
+    def is_nested(self) -> bool:
+        """Whether every batch leaves rows out of batch 0."""
+        return all(found is not None for found in self.left_out)
 
-    def rows_of(self, indices: Indices) -> Indices:
-        """Return the rows in the Gram matrix of the groups at these indices of the cache."""
-        return (indices[:, None] * self.design.width + np.arange(self.design.width)).ravel()
+    def factors(self) -> Array:
+        """Return what each batch multiplies the weights of batch 0 by, NaN for a batch that is no part of it."""
+        return np.array([1.0, *(np.nan if found is None else found[1] for found in self.left_out)])
 
-    def add(self, groups: Indices) -> None:
-        """Cache the groups that are not cached yet."""
-        groups = groups[self.index[groups] < 0]
-        if not groups.size:
-            return
-        start, stop = self.size, self.size + groups.size * self.design.width
-        self._make_room(stop)
-        means, linear, block = self._sums(groups)
-        moments = np.diagonal(block, start, 1, 2).copy()
-        for batch, found in enumerate(self._left_out, start=1):
-            if found is not None:
-                moments[batch] = found[1] * moments[0]
-        self.means = np.concatenate([self.means, means], axis=1)
-        self.linear = np.concatenate([self.linear, linear], axis=2)
-        for products, fresh, every in zip(block, means, self.means, strict=True):
-            products -= np.outer(fresh, every)
-        flat = constant_columns(np.diagonal(block, start, 1, 2), moments, self.design.dtype)
-        self._flat = np.concatenate([self._flat, flat], axis=1)
-        if self._flat.any():
-            block[flat] = 0.0
-            block.transpose(0, 2, 1)[self._flat] = 0.0
-            self.linear[np.broadcast_to(self._flat[:, None], self.linear.shape)] = 0.0
-        self.hessian[:, start:stop, :stop] = block
-        self.hessian[:, :start, start:stop] = block[:, :, :start].transpose(0, 2, 1)
-        curvatures = inverse_curvatures(self.hessian, groups.size, self.design.width, len(self.groups))
-        self.inverse = np.concatenate([self.inverse, curvatures])
-        self.index[groups] = np.arange(len(self.groups), len(self.groups) + groups.size)
-        self.groups.extend(int(group) for group in groups)
-
-    def times(self, indices: Indices, theta: Array) -> Array:
-        """Return Qθ, shape (r, rows), of the groups at these indices of the cache, for θ (r, indices · m)."""
-        if isinstance(self.design, KnotDesign):
-            return self.design.combined(np.array(self.groups, dtype=np.intp)[indices], theta)
-        everything = np.array_equal(indices, np.arange(indices.size))
-        columns = (
-            self._columns[: indices.size * self.design.width] if everything else self._columns[self.rows_of(indices)]
-        )
-        return np.asarray(theta.astype(columns.dtype) @ columns, dtype=np.float64)
-
-    def _sums(self, groups: Indices) -> tuple[Array, Array, Array]:
-        """Return QᵀW1 and QᵀW(y - ȳ) of new groups, and their products with the groups cached and themselves."""
-        weighted = (self.weights[:, None, :] * self.centred).reshape(-1, self.design.n_rows)
-        shape, design = self.centred.shape[:2], self.design
-        if isinstance(design, KnotDesign):
-            linear = design.products(weighted)[groups].transpose(2, 0, 1).reshape(*shape, -1)
-            means = design.products(self.weights)[groups].transpose(2, 0, 1).reshape(shape[0], -1)
-            known = np.array(self.groups, dtype=np.intp)
-            return means, linear, self._by_batch(lambda w, rows: design.second_moments(groups, known, w, rows))
-        start, stop = self.size, self.size + groups.size * design.width
-        fresh = self._columns[start:stop] = design.columns(groups)
-        every = self._columns[:stop]
-        ones = np.ones((1, design.n_rows), fresh.dtype)
-        parts = [weighted @ block.reshape(-1, design.n_rows).T for block in design.double_blocks(groups)]
-        linear = np.concatenate(parts, axis=1).reshape(*shape, -1)
-        means = self._by_batch(lambda w, rows: _weighted_product(fresh, ones, w, rows))[:, :, 0]
-        return means, linear, self._by_batch(lambda w, rows: _weighted_product(fresh, every, w, rows))
-
-    def _by_batch(self, summed: Callable[[Array, Indices | None], Array]) -> Array:
+    def of(self, summed: Callable[[Array, Indices | None], Array], weights: Array) -> Array:
         """Return for every batch what ``summed`` gives of weights and the rows that they are of (None: all)."""
-        weights, sums = self.weights, np.zeros(0)
-        for batch, found in enumerate(self._left_out, start=1):
+        sums = np.zeros(0)
+        for batch, found in enumerate(self.left_out, start=1):
             part = summed(weights[batch], None) if found is None else summed(weights[0][found[0]], found[0])
             if batch == 1:
                 sums = np.empty((len(weights), *part.shape))
@@ -226,28 +155,13 @@ class GramCache:
             np.sum(sums[1:], axis=0, out=sums[0])
         else:
             whole = summed(weights[0], None)
-            sums = sums if self._left_out else np.empty((1, *whole.shape))
+            sums = sums if self.left_out else np.empty((1, *whole.shape))
             sums[0] = whole
-        for batch, found in enumerate(self._left_out, start=1):  # in place: these are the largest arrays of a fit
+        for batch, found in enumerate(self.left_out, start=1):  # in place: these are the largest arrays of a fit
             if found is not None:
                 np.subtract(sums[0], sums[batch], out=sums[batch])
                 sums[batch] *= found[1]
         return sums
-
-    def _make_room(self, wanted: int) -> None:
-        have, most = self.hessian.shape[1], self.design.n_groups * self.design.width
-        if wanted > have:
-            room = min(max(2 * have, wanted, FIRST_ROOM * self.design.width), most)
-            self.hessian = np.pad(self.hessian, ((0, 0), (0, room - have), (0, room - have)))
-            if not isinstance(self.design, KnotDesign):
-                self._columns = np.pad(self._columns, ((0, room - have), (0, 0)))
-
-
-def _weighted_product(left: Floats, right: Floats, weights: Array, rows: Indices | None) -> Array:
-    """Return left W rightᵀ over some rows, which the weights are of, or over all."""
-    if rows is not None:
-        left, right = left.take(rows, axis=1), right.take(rows, axis=1)
-    return np.asarray((left * weights.astype(left.dtype)) @ right.T, dtype=np.float64)
 
 
 def rows_left_out(whole: Array, batch: Array) -> tuple[Indices, float] | None:
@@ -262,14 +176,76 @@ def rows_left_out(whole: Array, batch: Array) -> tuple[Indices, float] | None:
     return np.flatnonzero(out), float(factor)
 
 
-def _is_partition(left_out: list[tuple[Indices, float] | None], whole: Array) -> bool:
-    """Return whether every row of positive weight is left out by exactly one batch."""
-    times = np.zeros(whole.size, dtype=np.intp)
-    for found in left_out:
-        if found is None:
-            return False
-        times[found[0]] += 1
-    return bool(left_out) and np.array_equal(times, (whole > 0).astype(np.intp))
+class GramCache:
+    """Sums over rows for squared loss, H = QᵀWQ - (QᵀW1)(QᵀW1)ᵀ and QᵀW(y - ȳ), of the groups added so far.
+
+    ``groups`` are the k groups cached, in order of arrival; ``index`` is its inverse, -1 for the others. Of ``hessian``
+    (batches, room, room) the first k·m rows and columns are filled. ``means`` QᵀW1 has shape (batches, k·m), ``linear``
+    QᵀW(y - ȳ) (batches, outputs, k·m), ``inverse`` (k, batches) is one over the top eigenvalue of each diagonal block.
+    ``centred`` is y - ȳ (batches, outputs, rows) with ȳ the weighted means ``target_means`` (batches, outputs).
+    """
+
+    def __init__(self, design: GroupedDesign, target: Array, weights: Array) -> None:
+        self.design = design
+        self.weights = weights / weights.sum(axis=1, keepdims=True)
+        self.groups: Indices = np.zeros(0, dtype=np.intp)
+        self.index = np.full(design.n_groups, -1)
+        batches, outputs = weights.shape[0], target.shape[1]
+        self.hessian = np.zeros((batches, 0, 0))
+        self.means = np.zeros((batches, 0))
+        self.linear = np.zeros((batches, outputs, 0))
+        self.inverse = np.zeros((0, batches))
+        self.target_means = self.weights @ target
+        self.centred = target.T - self.target_means[:, :, None]
+        self._flat = np.zeros((batches, 0), dtype=bool)  # columns that are constant in a batch
+        self._sums = BatchSums(self.weights)
+
+    @property
+    def size(self) -> int:
+        """The number k·m of cached columns."""
+        return self.groups.size * self.design.width
+
+    def rows_of(self, indices: Indices) -> Indices:
+        """Return the rows in the Gram matrix of the groups at these indices of the cache."""
+        return (indices[:, None] * self.design.width + np.arange(self.design.width)).ravel()
+
+    def add(self, groups: Indices) -> None:
+        """Cache the groups that are not cached yet."""
+        groups = groups[self.index[groups] < 0]
+        if not groups.size:
+            return
+        design, known, start = self.design, self.groups.size, self.size
+        self.index[groups] = np.arange(known, known + groups.size)
+        self.groups = np.concatenate([self.groups, groups])
+        every, fresh = design.working(self.groups), design.working(groups)
+        means = fresh.products(self.weights)
+        linear = fresh.products(self.weights[:, None, :] * self.centred)
+        block = self._sums.of(lambda weights, rows: every.second_moments(weights, rows, start), self.weights)
+        moments = np.diagonal(block, start, 1, 2).copy()
+        factors = self._sums.factors()[:, None]  # of a difference, rounding is that of what it is the difference of
+        moments = np.where(np.isnan(factors), moments, factors * moments[0])
+        self.means = np.concatenate([self.means, means], axis=1)
+        self.linear = np.concatenate([self.linear, linear], axis=2)
+        for products, of_fresh, of_every in zip(block, means, self.means, strict=True):
+            products -= np.outer(of_fresh, of_every)
+        flat = constant_columns(np.diagonal(block, start, 1, 2), moments, design.dtype)
+        self._flat = np.concatenate([self._flat, flat], axis=1)
+        if self._flat.any():
+            block[flat] = 0.0
+            block.transpose(0, 2, 1)[self._flat] = 0.0
+            self.linear[np.broadcast_to(self._flat[:, None], self.linear.shape)] = 0.0
+        self._make_room()
+        self.hessian[:, start : self.size, : self.size] = block
+        self.hessian[:, :start, start : self.size] = block[:, :, :start].transpose(0, 2, 1)
+        self.inverse = np.concatenate(
+            [self.inverse, inverse_curvatures(self.hessian, groups.size, design.width, known)]
+        )
+
+    def _make_room(self) -> None:
+        have, most = self.hessian.shape[1], self.design.n_groups * self.design.width
+        if self.size > have:
+            room = min(max(2 * have, self.size, FIRST_ROOM * self.design.width), most)
+            self.hessian = np.pad(self.hessian, ((0, 0), (0, room - have), (0, room - have)))
 
 
 SQUARED_SWEEPS = 500
@@ -289,12 +265,12 @@ class SquaredSolver:
         self.null_losses = 0.5 * np.einsum("fn,fon->f", problem.weights, gram.centred**2)
         self.theta = np.zeros((problem.n_batches, problem.n_outputs, 0, problem.design.width))
         self.pull = np.zeros((problem.n_batches, problem.n_outputs, 0))
-        self._include(np.array(gram.groups, dtype=np.intp))
+        self._include(gram.groups)
 
     @property
     def groups(self) -> Indices:
         """The groups that θ has room for; the cache may hold more."""
-        return np.array(self.gram.groups[: self.theta.shape[2]], dtype=np.intp)
+        return self.gram.groups[: self.theta.shape[2]]
 
     def improve(self, thresholds: Array, ridge: float, working: Indices, tol: float) -> None:
         """Descend on the working groups until steps gain less than ``tol`` of the null loss."""
@@ -339,10 +315,8 @@ class SquaredSolver:
         moving = np.flatnonzero(self.theta.any(axis=(0, 1, 3)))
         if not moving.size:
             return self.gram.centred
-        if 3 * moving.size > self.theta.shape[2]:  # to copy some columns takes longer than to read all
-            moving = np.arange(self.theta.shape[2])
-        flat = self.theta[:, :, moving].reshape(self.theta.shape[0] * self.theta.shape[1], -1)
-        fitted = self.gram.times(moving, flat).reshape(self.gram.centred.shape)
+        flat = self.theta[:, :, moving].reshape(*self.theta.shape[:2], -1)
+        fitted = self.problem.design.combined(self.groups[moving], flat)
         return self.gram.centred - fitted + self._mean_effects(moving)[:, :, None]
 
     def solution(self) -> tuple[Indices, Array, Array]:
@@ -359,7 +333,7 @@ class SquaredSolver:
     def _include(self, groups: Indices) -> None:
         """Make room for these groups and all others that the cache holds."""
         self.gram.add(groups)
-        fresh = len(self.gram.groups) - self.theta.shape[2]
+        fresh = self.gram.groups.size - self.theta.shape[2]
         if fresh:
             room = np.zeros((*self.theta.shape[:2], fresh, self.theta.shape[3]))
             self.theta = np.concatenate([self.theta, room], axis=2)

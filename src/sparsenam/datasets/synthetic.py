@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -84,7 +83,7 @@ class SurvivalTask:
     """X (rows, features), y (rows,) structured as (event, time), and the true effects (rows, features)."""
 
     X: Matrix
-    y: NDArray[Any]
+    y: NDArray[np.void]
     effects: Matrix
 
     @property

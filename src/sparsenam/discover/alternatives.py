@@ -6,28 +6,28 @@ row beside those of the chosen set.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from sparsenam.context import Context
-from sparsenam.discover.question import ColumnUnits, Question, Units, asking
+from sparsenam.context import Context, running
+from sparsenam.discover.question import ColumnUnits, Question, Units
 from sparsenam.errors import InputError, check_number, describe
-from sparsenam.fitting.plan import splitter
+from sparsenam.fit.plan import splitter
 from sparsenam.model import AdditiveModel
 from sparsenam.penalties import GroupLasso
 from sparsenam.selection import Compact
+from sparsenam.selection.choose import HeldOutJudge
 from sparsenam.selection.curve import CLEAR, TIE, Indices, Vector
 from sparsenam.selection.task import ConvexTask, twins_of
-from sparsenam.selection.walk import HeldOutJudge
 from sparsenam.tables.text import listed
 from sparsenam.text import Finding, FindingTable, Found, count_text, number_text
 
 if TYPE_CHECKING:
-    from sparsenam.fit.value import Fit
+    from sparsenam.fit.pipeline import Fit
 
 FEWEST_TO_JUDGE = 20  # rows from which those held out tell sets of columns apart: five folds of four
 REPLACEMENTS = 3  # columns tried in the place of one, and as additions: those with the largest gradients
@@ -81,7 +81,6 @@ class Alternatives(Found):
     in_time: bool = True
 
     def finding(self) -> Finding:
-        """Return the result in words and tables."""
         count = len(self.models)
         if not self.columns:
             sentence = "the model keeps no column, and no column lowers the loss of rows held out for certain."
@@ -144,15 +143,17 @@ def find_alternatives(fit: Fit, question: Question, tolerance: float | Literal["
     else:
         check_number("tolerance", tolerance, 0.0)
         allowed = float(tolerance)
-    with asking(fit.settings) as context:
-        found, task = search_alternatives(question, fit.model, allowed, most, context)
-    return alternatives_of(found, task.column_names, twins_of(task.prepared, fit.model, fit.encoder), allowed)
+    with running(fit.settings) as context:
+        search = _search_for(question, fit.model, allowed, context)
+        good, either = search.run(most)
+    twins = twins_of(search.task.prepared, fit.model, fit.encoder)
+    return _alternatives(search, good, either, twins, allowed)
 
 
-def search_alternatives(
-    question: Question, model: AdditiveModel, tolerance: float | None, most: int, context: Context
-) -> tuple[SearchResult, ConvexTask]:
-    """Return other sets of columns within a margin of those that a model keeps, and the task whose units they have."""
+def _search_for(
+    question: Question, model: AdditiveModel, tolerance: float | None, context: Context
+) -> AlternativeSearch:
+    """Return the search from the columns that a model keeps, for sets within a margin of it."""
     problem = question.problem(question.rows.sample)
     task = question.task(problem, context, "alternatives", FEWEST_TO_JUDGE)
     splits = splitter(question.plan, question.rows, context)(problem).splits
@@ -161,10 +162,9 @@ def search_alternatives(
     grouping, terms = problem.prepared.grouping, problem.prepared.terms
     chosen = [group for group, members in enumerate(grouping.members) if np.isin(terms[members], model.terms).any()]
     rule = question.plan.rule
-    margin = margin_for(tolerance, rule if isinstance(rule, Compact) else Compact())
+    margin = _margin_for(tolerance, rule if isinstance(rule, Compact) else Compact())
     judge, groups = HeldOutJudge.of(task, splits, loss), np.array(chosen, dtype=np.intp)
-    search = AlternativeSearch(task, judge, groups, margin, question.plan.settings.max_features, context)
-    return search.run(most), task
+    return AlternativeSearch(task, judge, groups, margin, question.plan.settings.max_features, context)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -181,24 +181,6 @@ class JudgedSet:
     def is_good(self) -> bool:
         """Whether it is within its margin of the chosen set."""
         return self.behind <= self.margin
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class SearchResult:
-    """The chosen set, other good ones, the best first, and how the search went.
-
-    ``loss`` and ``null_loss`` are the mean losses of the chosen set and of the empty one. ``either`` are pairs of units
-    of the chosen set of which one is enough: each can go, but both together cost more than one after the other.
-    """
-
-    chosen: JudgedSet
-    good: tuple[JudgedSet, ...]
-    loss: float
-    null_loss: float
-    units: ColumnUnits
-    either: tuple[tuple[int, int], ...]
-    tried: int
-    in_time: bool
 
 
 class AlternativeSearch:
@@ -219,7 +201,7 @@ class AlternativeSearch:
         max_features: int | None,
         context: Context,
     ) -> None:
-        self.judge, self.units = judge, ColumnUnits.of(task)
+        self.task, self.judge, self.units, self.in_time = task, judge, ColumnUnits.of(task), True
         self._unweighted = task.with_penalty(GroupLasso())  # what a column costs does not count here
         self._groups, self._margin, self._most, self._context = chosen, margin, max_features, context
         self._known: dict[Units, JudgedSet] = {}
@@ -232,27 +214,29 @@ class AlternativeSearch:
         self._gain = judge.mean_and_error(empty - self._base)[0]
         self.chosen = self._judged(start)
 
-    def run(self, most: int) -> SearchResult:
-        """Return up to so many other sets."""
+    @property
+    def tried(self) -> int:
+        """How many other sets were judged."""
+        return len(self._known) - 1
+
+    def run(self, most: int) -> tuple[list[JudgedSet], list[tuple[int, int]]]:
+        """Return up to so many other good sets, the best first, and pairs of chosen units of which one is enough."""
         good: dict[Units, JudgedSet] = {}
-        frontier, in_time = [self.chosen], True
+        frontier = [self.chosen]
         for _ in range(MOVES):
             fresh: list[JudgedSet] = []
             for at in frontier:
                 found = [judged for judged in self._around(at) if judged.units not in good]
                 fresh += [judged for judged in found if judged.units != self.chosen.units]
                 good |= {judged.units: judged for judged in fresh}
-                in_time = not self._context.clock.passed()
-                if not in_time:
+                self.in_time = not self._context.clock.passed()
+                if not self.in_time:
                     break
             frontier = self._best(fresh)[:BEAM]
-            if not frontier or len(good) >= most or not in_time:
+            if not frontier or len(good) >= most or not self.in_time:
                 break
-        ranked = tuple(self._best(good.values())[:most])
-        either = tuple(self._either(good)) if in_time else ()
-        return SearchResult(
-            self.chosen, ranked, self.loss, self.null_loss, self.units, either, len(self._known) - 1, in_time
-        )
+        ranked = self._best(good.values())
+        return ranked[:most], list(self._either(ranked)) if self.in_time else []
 
     def _around(self, at: JudgedSet) -> list[JudgedSet]:
         """Return the good sets one move from a set."""
@@ -270,10 +254,10 @@ class AlternativeSearch:
                 self._hopeless.add(unit)
         return found + [judged for judged in self._wider(at, without=at.units) if judged.is_good]
 
-    def _either(self, good: dict[Units, JudgedSet]) -> Iterator[tuple[int, int]]:
-        """Yield pairs of units that do the same work; of the first few that can go."""
+    def _either(self, good: Sequence[JudgedSet]) -> Iterator[tuple[int, int]]:
+        """Yield pairs among the first few units that can go: both together cost more than one after the other."""
         chosen = self.chosen.units
-        spare = [judged for judged in self._best(good.values()) if judged.units < chosen]
+        spare = [judged for judged in good if judged.units < chosen]
         gone = [min(chosen - judged.units) for judged in spare if len(chosen - judged.units) == 1][:BEAM]
         for one, other in combinations(sorted(gone), 2):
             both = self._judged(chosen - {one, other})
@@ -328,7 +312,7 @@ def _is_bad_for_certain(judged: JudgedSet) -> bool:
     return judged.behind - CLEAR * judged.error > judged.margin
 
 
-def margin_for(tolerance: float | None, rule: Compact) -> Callable[[float, float], float]:
+def _margin_for(tolerance: float | None, rule: Compact) -> Callable[[float, float], float]:
     """Return how far a set may be behind: a function of the chosen set's gain and of the difference's standard error.
 
     The gain is what the chosen set explains. A number is a share of it. None allows a difference that is not there for
@@ -340,12 +324,17 @@ def margin_for(tolerance: float | None, rule: Compact) -> Callable[[float, float
     return lambda gain, error: min(CLEAR * error, rule.share * max(gain, 0.0))
 
 
-def alternatives_of(
-    found: SearchResult, names: tuple[str, ...], twins: Mapping[str, Mapping[str, float]], tolerance: float | None
+def _alternatives(
+    search: AlternativeSearch,
+    good: Sequence[JudgedSet],
+    either: Sequence[tuple[int, int]],
+    twins: Mapping[str, Mapping[str, float]],
+    tolerance: float | None,
 ) -> Alternatives:
-    """Return a search in names of columns; ``twins`` of a kept column equal it in every row."""
-    units, unit_loss = found.units, max(abs(found.null_loss), 1e-300)
-    chosen = found.chosen.units
+    """Return what a search found in names of columns; ``twins`` of a kept column equal it in every row."""
+    units, names, chosen = search.units, search.task.column_names, search.chosen.units
+    unit_loss = max(abs(search.null_loss), 1e-300)
+    explained = (search.null_loss - search.loss) / unit_loss
 
     def columns(inside: Units) -> tuple[str, ...]:
         return tuple(sorted(names[int(column)] for unit in inside for column in units.columns[unit]))
@@ -355,14 +344,14 @@ def alternatives_of(
             columns=columns(judged.units),
             dropped=columns(chosen - judged.units),
             added=columns(judged.units - chosen),
-            explained=(found.null_loss - found.loss - judged.behind) / unit_loss,
+            explained=(search.null_loss - search.loss - judged.behind) / unit_loss,
             behind=judged.behind / unit_loss,
             error=judged.error / unit_loss,
         )
 
     needed, spare, loss_without = chosen - units.free, list[str](), dict[int, float]()
     exchangeable: dict[str, dict[str, float]] = {name: dict.fromkeys(others, 0.0) for name, others in twins.items()}
-    for judged in found.good:
+    for judged in good:
         needed &= judged.units
         gone, new = chosen - judged.units, judged.units - chosen
         if len(gone) == 1 and not new:
@@ -371,18 +360,18 @@ def alternatives_of(
         if len(gone) == len(new) == 1:
             places = exchangeable.setdefault(" + ".join(columns(gone)), {})
             places[" + ".join(columns(new))] = judged.behind / unit_loss
-    for pair in found.either:
+    for pair in either:
         for one, partner in (pair, pair[::-1]):
             places = exchangeable.setdefault(" + ".join(columns(frozenset({one}))), {})
             places[" + ".join(columns(frozenset({partner})))] = loss_without.get(one, 0.0)
     return Alternatives(
         columns=columns(chosen),
-        explained=(found.null_loss - found.loss) / unit_loss,
-        models=tuple(map(other, found.good)),
+        explained=explained,
+        models=tuple(map(other, good)),
         needed=tuple(name for name in columns(needed) if name not in twins),
         spare=tuple(sorted(spare)),
         exchangeable={name: exchangeable[name] for name in sorted(exchangeable)},
         tolerance=tolerance,
-        tried=found.tried,
-        in_time=found.in_time,
+        tried=search.tried,
+        in_time=search.in_time,
     )

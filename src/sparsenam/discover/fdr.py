@@ -18,8 +18,7 @@ from sparsenam.discover.knockoffs import MOST_KNOCKOFF_COLUMNS, DoubledSample, d
 from sparsenam.discover.question import ColumnUnits
 from sparsenam.discover.split_test import split_p_values
 from sparsenam.errors import InputError, RefusalError, describe, require
-from sparsenam.fitting.problem import FamilyProblem, FitProblem
-from sparsenam.fitting.strategies import Strategy
+from sparsenam.fit.problem import FamilyProblem, Strategy
 from sparsenam.penalties import GroupLasso
 from sparsenam.selection import FDR
 from sparsenam.selection.choose import Choice
@@ -117,7 +116,6 @@ class Discoveries(Found):
         )
 
     def finding(self) -> Finding:
-        """Return the discoveries in words and a table, the largest statistics first."""
         inside = set(self.kept)
         order = sorted(self.statistics, key=lambda name: (-self.statistics[name], name))
         heads = ("column", "statistic", *(() if self.p_values is None else ("p-value",)), "kept")
@@ -161,7 +159,7 @@ class Discoveries(Found):
 
 
 def discover(
-    rule: FDR, problem: FitProblem, choice: Choice | None, strategy: Strategy, names: Sequence[str], context: Context
+    rule: FDR, problem: FamilyProblem, choice: Choice | None, strategy: Strategy, names: Sequence[str], context: Context
 ) -> tuple[Choice | None, Discoveries]:
     """Return the choice with the discovered groups and those that are never penalised, and what was found.
 
@@ -271,7 +269,7 @@ def obstacle_to_knockoffs(prepared: PreparedSample, column_of: Indices) -> str |
 
 
 def _split(
-    problem: FitProblem,
+    problem: FamilyProblem,
     posed: FamilyProblem,
     hypotheses: list[Indices],
     strategy: Strategy,

@@ -10,18 +10,17 @@ additive fits with permuted residuals.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Literal, cast
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 from scipy.optimize import minimize
-from scipy.special import polygamma
-from scipy.stats import norm
+from scipy.stats import loggamma, norm
 
 from sparsenam.convex.path import convex_path
+from sparsenam.selection.choose import PATH_TOL
 from sparsenam.selection.task import ConvexTask, Indices
-from sparsenam.selection.walk import PATH_TOL
 from sparsenam.tables import PreparedSample
 from sparsenam.tables.sample import Grouping
 
@@ -158,9 +157,8 @@ def distances(correlation: Matrix) -> Vector:
         return value, (-1.0 / s**2 + np.sum(inverse**2, axis=0)) * s
 
     start = np.log(START * equal)
-    search = cast(Any, minimize)
-    bounds, options = [(None, 0.0)] * size, {"maxiter": OPTIMISER_STEPS}
-    found = search(objective, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
+    bounds: list[tuple[float | None, float]] = [(None, 0.0)] * size
+    found = minimize(objective, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": OPTIMISER_STEPS})
     best = np.asarray(found.x if found.fun < BARRIER else start, dtype=np.float64)
     return FEASIBLE * np.exp(best)
 
@@ -187,7 +185,7 @@ def row_scales(scores: Matrix, correlation: Matrix, *, known: bool = False) -> V
     columns, rows = scores.shape
     lengths = np.einsum("ij,ij->j", scores, np.linalg.solve(correlation, scores)) / columns
     logs = np.log(np.maximum(lengths, np.finfo(float).tiny))
-    chance = float(cast(Any, polygamma)(1, 0.5 * columns))  # the variance of log χ²
+    chance = float(loggamma.var(0.5 * columns))  # of log χ²
     varies = float(logs.var())
     seen = columns >= FEWEST_FOR_SCALES and varies > chance * (1.0 + TOGETHER * np.sqrt(2.0 / rows))
     if not (known or seen):

@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Generator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sparsenam.context import Clock, Context, ProgressBar, Streams
-from sparsenam.errors import ConstantColumnWarning, InputError, check_number, describe
-from sparsenam.fitting.plan import FitInput, Plan, convex_task, plan_of
-from sparsenam.fitting.problem import FitProblem
+from sparsenam.context import Context
+from sparsenam.errors import ConstantColumnWarning, InputError, describe
+from sparsenam.fit.plan import FitInput, Plan, convex_task, plan_of
+from sparsenam.fit.problem import FamilyProblem
 from sparsenam.selection.curve import Indices
 from sparsenam.selection.task import ConvexTask
 from sparsenam.tables import Sample
-from sparsenam.threads import one_thread
 
 if TYPE_CHECKING:
-    from sparsenam.fit.value import Fit  # which holds what the questions found
+    from sparsenam.fit.pipeline import Fit  # which holds what the questions found
 
 Units = frozenset[int]
 
@@ -33,13 +30,13 @@ class Question:
     rows: FitInput
     plan: Plan
 
-    def problem(self, sample: Sample) -> FitProblem:
+    def problem(self, sample: Sample) -> FamilyProblem:
         """Return the problem of a sample; that a column does not vary in it is no news."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConstantColumnWarning)
             return self.plan.pose(sample, self.rows.encoder)
 
-    def task(self, problem: FitProblem, context: Context, where: str, fewest: int) -> ConvexTask:
+    def task(self, problem: FamilyProblem, context: Context, where: str, fewest: int) -> ConvexTask:
         """Return the convex problem; raise where there is nothing to choose from, or too little to choose by."""
         rows = problem.prepared.weights.size
         if rows < fewest:
@@ -66,7 +63,7 @@ def question_of(
 ) -> Question:
     """Return rows as the fit read its rows, with the plan of its settings; raise where nothing was chosen."""
     family, encoder = fit.model.family, fit.encoder
-    plan = plan_of(fit.estimator, fit.settings, None if fit.task == "survival" else family)
+    plan = plan_of(fit.estimator, fit.settings, family)
     if not plan.strategy.chooses:
         got = f"a {fit.estimator} whose network was trained on all columns"
         raise InputError(describe(where, "columns chosen by the convex problem", got, "fit with alpha='auto'"))
@@ -78,21 +75,6 @@ def question_of(
     stratum = given.target.argmax(axis=1) if family.couples_outputs else None
     sample = plan.sample(encoder, given.terms, given.target, weights, units)
     return Question(FitInput(encoder, sample, groups=groups, stratum=stratum), plan)
-
-
-@contextmanager
-def asking(parameters: Mapping[str, Any]) -> Generator[Context]:
-    """Give a context with the time, the seed and the progress bar that an estimator's parameters ask for."""
-    seconds = parameters.get("max_seconds")
-    if seconds is not None:
-        check_number("max_seconds", seconds, 0.0, open_below=True)
-    streams = Streams.from_random_state(parameters.get("random_state"))
-    context = Context(streams, Clock(seconds), ProgressBar(parameters.get("verbose")))
-    try:
-        with one_thread():
-            yield context
-    finally:
-        context.progress.close()
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -19,11 +19,12 @@ from sparsenam.convex.path import convex_path
 from sparsenam.convex.problem import ConvexPoint
 from sparsenam.families import Family
 from sparsenam.families.base import mean_bends
+from sparsenam.selection.choose import FamilyLoss, walk
 from sparsenam.selection.curve import Indices, Mask, Splits, Vector, balanced_splits, batch_weights, mean_and_error
 from sparsenam.selection.task import ConvexTask
-from sparsenam.selection.walk import FamilyLoss, walk
 
 Matrix = NDArray[np.float64]
+Array = NDArray[np.float64]
 
 REPEATS = 2  # times that the rows are halved; both halves find curves in turn
 SPLIT_TEST_FOLDS = 4  # of the rows of a half, by which its point of the path is taken
@@ -90,7 +91,7 @@ def _curves(
     hypotheses: Sequence[Indices],
     rows: Indices,
     generator: np.random.Generator,
-) -> tuple[NDArray[np.float64], Indices]:
+) -> tuple[Array, Indices]:
     """Return the curves that some rows find, shape (all rows, curves, outputs), and the hypothesis of each.
 
     The groups of one hypothesis have one curve, their sum; groups of none have each a curve and the hypothesis -1.
@@ -136,7 +137,7 @@ def _best_point(task: ConvexTask, splits: Splits) -> ConvexPoint:
     return walked.points[walked.curve(loss.weights, task.design.n_groups).choose("best")]
 
 
-def one_sided_p(curves: NDArray[np.float64], target: Matrix, weights: Vector, family: Family) -> Vector:
+def one_sided_p(curves: Array, target: Matrix, weights: Vector, family: Family) -> Vector:
     """Return the chances of coefficients as large where a curve has no effect, shape (curves,).
 
     The scores are β + Σⱼ cⱼ fⱼ(x), fitted under the family's loss without penalty. A coefficient over its standard
@@ -149,8 +150,10 @@ def one_sided_p(curves: NDArray[np.float64], target: Matrix, weights: Vector, fa
         fⱼ of each row, shape (rows, curves, outputs).
     """
     rows, count, outputs = curves.shape
-    fitted = _fit_coefficients(curves, target, weights, family)
-    slopes = _slopes(curves, family)
+    # Softmax does not see what all outputs share: its last intercept is 0
+    ones = np.eye(outputs)[:, : outputs - family.couples_outputs]
+    slopes = np.concatenate([curves.transpose(0, 2, 1), np.broadcast_to(ones, (rows, *ones.shape))], axis=2)
+    fitted = _fit_coefficients(slopes, count, target, weights, family)
     scores = np.einsum("ikj,j->ik", slopes, fitted)
     hessian = _hessian(slopes, scores, target, weights, family, exact=True)
     inverse = np.asarray(np.linalg.inv(hessian), dtype=np.float64)
@@ -161,22 +164,14 @@ def one_sided_p(curves: NDArray[np.float64], target: Matrix, weights: Vector, fa
     return np.asarray(student.sf(fitted[:count] / errors, max(rows - count - outputs, 1)), dtype=np.float64)
 
 
-def _slopes(curves: NDArray[np.float64], family: Family) -> NDArray[np.float64]:
-    """Return the derivatives of the scores in coefficients and intercepts, shape (rows, outputs, parameters).
+def _fit_coefficients(slopes: Array, count: int, target: Matrix, weights: Vector, family: Family) -> Vector:
+    """Return c (count,) and β with the lowest loss, shape (parameters,), by Newton steps from c = 1.
 
-    Softmax does not see what all outputs share: its last intercept is 0.
+    ``slopes`` (rows, outputs, parameters) are the derivatives of the scores.
     """
-    rows, _, outputs = curves.shape
-    ones = np.eye(outputs)[:, : outputs - family.couples_outputs]
-    return np.concatenate([curves.transpose(0, 2, 1), np.broadcast_to(ones, (rows, *ones.shape))], axis=2)
-
-
-def _fit_coefficients(curves: NDArray[np.float64], target: Matrix, weights: Vector, family: Family) -> Vector:
-    """Return c and β with the lowest loss, shape (parameters,), by Newton steps from c = 1."""
-    slopes = _slopes(curves, family)
     constant = family.best_constant(target, weights)
     intercepts = constant[:-1] - constant[-1] if family.couples_outputs else constant
-    point: Vector = np.append(np.ones(curves.shape[1]), intercepts)
+    point: Vector = np.append(np.ones(count), intercepts)
 
     def loss(tried: Vector) -> float:
         return float(weights @ family.loss(np.einsum("ikj,j->ik", slopes, tried), target))
@@ -202,7 +197,7 @@ def _fit_coefficients(curves: NDArray[np.float64], target: Matrix, weights: Vect
 
 
 def _hessian(
-    slopes: NDArray[np.float64], scores: Matrix, target: Matrix, weights: Vector, family: Family, exact: bool = False
+    slopes: Array, scores: Matrix, target: Matrix, weights: Vector, family: Family, exact: bool = False
 ) -> Matrix:
     """Return Σ w Jᵀ h J for J (rows, outputs, parameters), with a little on the diagonal.
 
@@ -222,7 +217,7 @@ def _hessian(
 
 
 def _bent(
-    slopes: NDArray[np.float64],
+    slopes: Array,
     inverse: Matrix,
     scores: Matrix,
     target: Matrix,

@@ -15,26 +15,27 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from itertools import combinations
-from math import comb, sqrt
+from math import sqrt
 from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import hypergeom
 
 from sparsenam.codec import Bounds, Positive, Share, Size, unpack
-from sparsenam.context import Context
+from sparsenam.context import Context, running
 from sparsenam.convex.path import alphas_down_to, convex_path
-from sparsenam.discover.question import Question, asking
+from sparsenam.discover.question import Question
 from sparsenam.errors import InputError, RefusalError, check_number, describe
-from sparsenam.fitting.plan import convex_task
-from sparsenam.fitting.problem import FitProblem, Mask, Vector
+from sparsenam.fit.plan import convex_task
+from sparsenam.fit.problem import FamilyProblem, Mask, Vector
 from sparsenam.penalties import NeedsFirstFit
 from sparsenam.selection.task import ConvexTask
 from sparsenam.tables.text import listed
 from sparsenam.text import FINDINGS_SHOWN, NOTHING, Finding, FindingTable, Found, count_text, number_text, share_text
 
 if TYPE_CHECKING:
-    from sparsenam.fit.value import Fit
+    from sparsenam.fit.pipeline import Fit
 
 FEWEST_STABILITY_ROWS = 8  # from which there are halves to speak of
 THRESHOLD = 0.9  # share of the half-samples from which a column is called stable
@@ -141,7 +142,6 @@ class Stability(Found):
         return f"{text} (Shah and Samworth 2013)."
 
     def finding(self) -> Finding:
-        """Return the result in words and tables."""
         halves, steady = 2 * self.n_pairs, self.stable()
         inside = [name for name in self.kept if name in self.frequencies]
         both = [name for name in inside if name in set(steady)]
@@ -182,12 +182,8 @@ class Stability(Found):
     def _thresholds_table(self) -> FindingTable:
         rows: list[tuple[str, ...]] = []
         for threshold in THRESHOLDS:
-            count, bound, unimodal = (
-                len(self.stable(threshold)),
-                self.bound(threshold),
-                self.bound_if_unimodal(threshold),
-            )
-            rows.append((share_text(threshold), str(count), number_text(bound, 2), number_text(unimodal, 2)))
+            bounds = (number_text(self.bound(threshold), 2), number_text(self.bound_if_unimodal(threshold), 2))
+            rows.append((share_text(threshold), str(len(self.stable(threshold))), *bounds))
         heads = ("in at least", "columns", "at most by chance", "if one peak")
         caption = "Columns by threshold, and how many of them, on average, may be no better than a random choice"
         return FindingTable(caption, heads, tuple(rows))
@@ -195,23 +191,18 @@ class Stability(Found):
     def _replacements_table(self) -> list[FindingTable]:
         if not self.replacements:
             return []
-        rows = [
-            (
-                pair.column,
-                pair.other,
-                NOTHING if pair.share is None else share_text(pair.share),
-                NOTHING if pair.share_in_all is None else share_text(pair.share_in_all),
-                NOTHING if pair.expressed is None else share_text(pair.expressed),
-            )
-            for pair in self.replacements[:FINDINGS_SHOWN]
-        ]
+        rows = list[tuple[str, ...]]()
+        for pair in self.replacements[:FINDINGS_SHOWN]:
+            shares = (pair.share, pair.share_in_all, pair.expressed)
+            texts = (NOTHING if share is None else share_text(share) for share in shares)
+            rows.append((pair.column, pair.other, *texts))
         heads = ("column", "replaced by", "in halves without it", "in all halves", "of its effect expressed")
         return [FindingTable("Columns that replace one another", heads, tuple(rows))]
 
 
 def measure_stability(fit: Fit, question: Question, n_pairs: int) -> Stability:
     """Return how often half of the rows would choose each column."""
-    with asking(fit.settings) as context:
+    with running(fit.settings) as context:
         problem = question.problem(question.rows.sample)
         task = question.task(problem, context, "stability", FEWEST_STABILITY_ROWS)
         inside = kept_in_halves(question, problem, task, fit.alpha, n_pairs, context)
@@ -248,7 +239,7 @@ def replacements_of(
 
 
 def kept_in_halves(
-    question: Question, problem: FitProblem, task: ConvexTask, alpha: float, n_pairs: int, context: Context
+    question: Question, problem: FamilyProblem, task: ConvexTask, alpha: float, n_pairs: int, context: Context
 ) -> Mask:
     """Return which columns complementary halves of the rows keep at an alpha, shape (halves, columns)."""
     if not alpha > 0.0:
@@ -320,7 +311,7 @@ def columns_mask(task: ConvexTask, groups: NDArray[np.intp]) -> Mask:
     return mask
 
 
-def columns_with_hazard(task: ConvexTask, alpha: float, problem: FitProblem) -> Mask:
+def columns_with_hazard(task: ConvexTask, alpha: float, problem: FamilyProblem) -> Mask:
     """Return which columns a problem keeps at an alpha whose sample depends on scores (rows, 1), shape (columns,).
 
     It is solved at the sample of no effects, and then at that of the scores found.
@@ -360,7 +351,7 @@ def _columns_one_by_one(
     return np.array(kept)
 
 
-def _codes(question: Question, problem: FitProblem) -> NDArray[np.intp] | None:
+def _codes(question: Question, problem: FamilyProblem) -> NDArray[np.intp] | None:
     """Return the groups of the rows that count, numbered from 0, None where there are none."""
     if question.rows.groups is None:
         return None
@@ -386,12 +377,6 @@ def replacing_columns(kept: Mask) -> list[tuple[int, int]]:
     pairs, found = list(combinations(often, 2)), list[tuple[int, int]]()
     for one, other in pairs:
         together = int(np.count_nonzero(kept[:, one] & kept[:, other]))
-        if _chance_of_few(together, halves, int(counts[one]), int(counts[other])) < RARE / len(pairs):
+        if hypergeom.cdf(together, halves, counts[one], counts[other]) < RARE / len(pairs):
             found += [(one, other), (other, one)]
     return found
-
-
-def _chance_of_few(together: int, halves: int, one: int, other: int) -> float:
-    """Return the chance that at most so many of the halves have both of two independent columns, given their counts."""
-    ways = sum(comb(one, both) * comb(halves - one, other - both) for both in range(together + 1) if other >= both)
-    return ways / comb(halves, other)

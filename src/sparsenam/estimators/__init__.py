@@ -3,7 +3,6 @@
 from sparsenam.estimators.base import AdditiveEstimator, fit_with
 from sparsenam.estimators.classification import RandomFeatureSNAMClassifier, SNAMClassifier
 from sparsenam.estimators.models import compare
-from sparsenam.estimators.out_of_core import predict_table
 from sparsenam.estimators.paths import random_feature_path, snam_path
 from sparsenam.estimators.regression import RandomFeatureSNAMRegressor, SNAMRegressor
 from sparsenam.estimators.selector import FDRSelector
@@ -22,7 +21,6 @@ __all__ = [
     "SNAMSurvival",
     "compare",
     "fit_with",
-    "predict_table",
     "random_feature_path",
     "snam_path",
     "survival_target",

@@ -7,6 +7,7 @@ from typing import Any, Generic, Self, TypeVar, overload
 
 import narwhals.stable.v2 as nw
 import numpy as np
+from narwhals.stable.v2.dependencies import is_into_dataframe
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.feature_selection import SelectorMixin
@@ -15,7 +16,7 @@ from sklearn.utils._set_output import (
 )
 from sklearn.utils.validation import validate_data
 
-from sparsenam.fit import Fit
+from sparsenam.fit.pipeline import Fit
 from sparsenam.training import History
 
 Found = TypeVar("Found")
@@ -76,7 +77,7 @@ def names_in(fit: Fit) -> NDArray[np.object_]:
     return np.array(fit.encoder.names, dtype=object)
 
 
-def kept_table(selector: SelectorMixin, X: Any, transform: Callable[[Any], Any]) -> Any:
+def kept_table(selector: SelectorMixin, X: Any, transform: Callable[[Any], object]) -> object:
     """Return the kept columns of any table that ``fit`` reads; ``transform`` is scikit-learn's own.
 
     scikit-learn selects from tables of pandas itself; all others it turns into one array first, which is of objects as
@@ -93,19 +94,17 @@ def kept_table(selector: SelectorMixin, X: Any, transform: Callable[[Any], Any])
         return transform(X.astype(object))
 
 
-def _selected_table(selector: SelectorMixin, X: Any) -> Any:
+def _selected_table(selector: SelectorMixin, X: object) -> object:
     """Return the kept columns in the asked-for library, or None where scikit-learn does it as well."""
-    wanted = _get_output_config("transform", selector)["dense"]
-    found: Any = nw.from_native(X, eager_only=True, pass_through=True)
-    if wanted == "default" or not isinstance(found, nw.DataFrame) or found.implementation.is_pandas_like():
+    wanted, mask = _get_output_config("transform", selector)["dense"], selector.get_support()
+    if wanted == "default" or not is_into_dataframe(X) or not mask.any():  # scikit-learn warns where nothing is kept
         return None
-    mask = selector.get_support()
-    if not mask.any():
-        return None  # scikit-learn warns
+    table = nw.from_native(X, eager_only=True)
+    if table.implementation.is_pandas_like():
+        return None
     assert isinstance(selector, BaseEstimator)
     validate_data(selector, X, reset=False, skip_check_array=True)  # names and number of columns
-    columns = [found.columns[index] for index in np.flatnonzero(mask)]
-    kept = found.select(columns)  # pyright: ignore[reportUnknownVariableType]
+    kept = table.select([table.columns[index] for index in np.flatnonzero(mask)])
     try:
         return kept.to_pandas() if wanted == "pandas" else kept.to_polars()
     except ModuleNotFoundError:  # polars writes pandas through pyarrow

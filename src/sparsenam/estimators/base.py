@@ -1,40 +1,56 @@
-"""What the estimators share: their parameters, and the fit by the pipeline."""
+"""What the estimators share: their parameters, the rows that they are given, and the fit by the pipeline."""
 
 from __future__ import annotations
 
-import math
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence, Sized
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, Self, TypeVar
+from typing import Any, Literal, Protocol, Self, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, clone
-from sklearn.utils.validation import _check_sample_weight  # pyright: ignore[reportPrivateUsage]
 
-from sparsenam.context import Clock, Context, ProgressBar, ResumeFile, Streams
+from sparsenam.context import ProgressBar, ResumeFile, Streams, running, thread_count
 from sparsenam.convex.path import TOLERANCE
-from sparsenam.errors import LARGEST_VALUE, LEAST_DIVISOR, ChoiceWarning, InputError, check_number, describe
+from sparsenam.errors import ChoiceWarning, InputError, describe, rows_named_by
 from sparsenam.estimators.fitted import FittedModel
-from sparsenam.families import Family
-from sparsenam.fit import Fit
-from sparsenam.fitting.pairs import Heredity, Pairs
-from sparsenam.fitting.plan import FitInput, Plan, plan_of
-from sparsenam.fitting.settings import DEFAULT_FOLDS, Alpha, WeightMeaning
-from sparsenam.fitting.strategies import FeatureKind
+from sparsenam.families import CustomLoss, Family
+from sparsenam.fit.all_rows import check_counts
+from sparsenam.fit.pairs import Heredity, Pairs
+from sparsenam.fit.pipeline import Fit, Respond, fit
+from sparsenam.fit.plan import DEFAULT_FOLDS, Alpha, FitInput, Plan, WeightMeaning, plan_of
+from sparsenam.fit.problem import FeatureKind
 from sparsenam.penalties import Penalty
-from sparsenam.pipeline import Respond, fit
 from sparsenam.selection import Rule, RuleName
 from sparsenam.selection.curve import CrossValidator
 from sparsenam.selection.task import Norm
+from sparsenam.tables.blocks import (
+    SAMPLE_ROWS,
+    Blocks,
+    MemoryBlocks,
+    TargetColumns,
+    VisitedBlocks,
+    blocks_of,
+    require_named_columns,
+    sample_of,
+    source_of,
+)
 from sparsenam.tables.encoder import ColumnName, FeatureGroups, FeatureTypes, PenaltyWeights
-from sparsenam.threads import one_thread, thread_count
 from sparsenam.training import Network
 
 RandomState = int | np.random.RandomState | None
+Vector = NDArray[np.float64]
+
+
+@runtime_checkable
+class HasShape(Protocol):
+    """An array or a table of most libraries."""
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -64,10 +80,7 @@ class AdditiveEstimator(FittedModel, ABC):
         Parameters
         ----------
         X : table of shape (rows, features)
-            pandas, polars, pyarrow or numpy: numbers, categories, text, dates and missing cells. What was made of
-            each column stands in ``encoder_``. Constant columns are left out, with a warning.
-            Or a table that is not in memory: Parquet files, a folder of them or a pattern of their names, a dataset of
-            pyarrow, a table of Dask or Spark. Of more than 200,000 rows a sample chooses, and all are fitted.
+            As for `SNAMRegressor.fit`.
         y : array-like of shape (rows,) or (rows, labels), or str
             For a classifier, classes of any type or a 0/1 matrix of labels; for survival, a structured array with one
             boolean field, whether the row ended with the event, and one of numbers above 0, when it ended, as
@@ -79,31 +92,28 @@ class AdditiveEstimator(FittedModel, ABC):
         groups : array-like of shape (rows,), optional
             Groups of rows for a splitter ``cv`` that needs them.
         """
-        return self._fit_in(Surroundings(), X, y, sample_weight=sample_weight, groups=groups)
+        return self._fit_rows(FitData(X, y, sample_weight, groups=groups))
 
     @abstractmethod
-    def _fit_in(self, surroundings: Surroundings, X: ArrayLike, y: ArrayLike, **fit_params: Any) -> Self:
-        """Fit as ``fit`` does, with the caller's own progress display and resume file."""
+    def _fit_rows(self, data: FitData) -> Self:
+        """Read the rows and fit them."""
 
     def _refit(self, X: ArrayLike, y: ArrayLike, **given: ArrayLike) -> Fit:
         return clone(self).fit(X, y, **given).fit_
 
-    def _plan(self, family: Family | None) -> Plan:
-        """Check the parameters and return the plan that they ask for; without a family, Cox's model."""
-        return plan_of(type(self).__name__, self.get_params(deep=False), family)
+    def _plan(self, family: str | Family | CustomLoss, allowed: tuple[str, ...] = ()) -> Plan:
+        """Check the parameters and return the plan that they ask for; a family's name must be allowed."""
+        return plan_of(type(self).__name__, self.get_params(deep=False), family, allowed)
 
-    def _fit_by(self, plan: Plan, rows: FitInput, respond: Respond, surroundings: Surroundings) -> Self:
+    def _fit_by(self, plan: Plan, rows: FitInput, respond: Respond, data: FitData) -> Self:
         """Run the pipeline on some rows; nothing of the estimator changes before it has come to its end."""
         if rows.groups is not None and plan.settings.alpha != "auto":
             got, remedy = f"{plan.settings.alpha}", "leave groups out"
             raise InputError(describe("groups", "alpha='auto', which cross-validates", got, remedy))
+        resume = data.resume_file(plan.parameters)
         thread_count(plan.parameters.get("n_jobs"))  # raises for what is no number, also where all rows are at hand
-        context = surroundings.context(plan.parameters)
-        try:
-            with one_thread():
-                found = fit(rows, plan, respond, context)
-        finally:
-            context.progress.close()
+        with running(plan.parameters, data.progress, resume) as context:
+            found = fit(rows, plan, respond, context)
         self.fit_ = found
         vars(self).pop("_session", None)  # of an editable copy that is fitted anew
         doubts = [] if found.evidence is None else found.evidence.doubts()
@@ -144,30 +154,160 @@ class RandomFeatureParameters(AdditiveEstimator):
     random_state: RandomState = None
 
 
-@dataclass(frozen=True, slots=True)
-class Surroundings:
-    """Where a fit reports progress and what it resumes from, where the caller gives them."""
+@dataclass(frozen=True, slots=True, eq=False)
+class FitData:
+    """The data that ``fit`` was called with, and the progress display and resume file of its caller, if there are any.
 
+    Of a large table the rows are a sample, which chooses: ``blocks`` has all rows, and ``places`` (rows,) are the
+    numbers of the sample's rows among them.
+    """
+
+    X: object
+    y: ArrayLike
+    sample_weight: ArrayLike | None = None
+    exposure: ArrayLike | None = None
+    groups: ArrayLike | None = None
     progress: ProgressBar | None = None
     resume: ResumeFile | None = None
+    blocks: Blocks | None = None
+    places: NDArray[np.intp] | None = None
 
-    def context(self, parameters: Mapping[str, Any]) -> Context:
-        """Return the context of a fit with an estimator's parameters."""
-        network, random_state = parameters.get("network"), parameters.get("random_state")
-        max_seconds, resume = parameters.get("max_seconds"), self.resume
-        if max_seconds is not None:
-            check_number("max_seconds", max_seconds, 0.0, open_below=True)
-        if isinstance(network, Network) and network.checkpoint is not None:
-            if random_state is None:
-                expected = "a random_state, without which no other run is the same fit"
-                raise InputError(describe("checkpoint", expected, "None", "set random_state"))
-            resume = resume or ResumeFile(Path(network.checkpoint))
-        progress = self.shown(parameters)
-        return Context(Streams.from_random_state(random_state), Clock(max_seconds), progress, resume)
+    @property
+    def among(self) -> str:
+        """Where the rows are a sample, the words that say so."""
+        drawn, blocks = _length(self.y), self.blocks
+        return "" if blocks is None or drawn >= blocks.n_rows else f" in the sample of {drawn:,} rows"
 
-    def shown(self, parameters: Mapping[str, Any]) -> ProgressBar:
-        """Return where progress is reported."""
-        return self.progress or ProgressBar(parameters.get("verbose"))
+    def resume_file(self, parameters: Mapping[str, Any]) -> ResumeFile | None:
+        """Return the caller's resume file, or that of the network's checkpoint."""
+        network: object = parameters.get("network")
+        if not isinstance(network, Network) or network.checkpoint is None:
+            return self.resume
+        if parameters.get("random_state") is None:
+            expected = "a random_state, without which no other run is the same fit"
+            raise InputError(describe("checkpoint", expected, "None", "set random_state"))
+        return self.resume or ResumeFile(Path(network.checkpoint))
+
+    def sampled(self, plan: Plan, at_once: bool = False) -> FitData:
+        """Return the table as it is, or for one of more than 200,000 rows a sample of them and all in blocks.
+
+        A table that is not in memory has its target, weights and exposure among its columns, named by y and the
+        others; so may a table in memory. ``at_once`` says that all rows are needed at once.
+        """
+        blocks = self._outside()
+        needs = _needs_all_rows(plan, blocks, at_once or self.groups is not None)
+        if blocks is not None:
+            if needs is not None:
+                raise _not_in_memory(needs)
+            return self._drawn_from(blocks, plan)
+        given = self._with_columns_inside()
+        rows = _length(given.y)
+        if needs is not None or not plan.strategy.fits_all_rows or rows <= SAMPLE_ROWS or _length(given.X) != rows:
+            return given
+        weights = _of_rows(given.sample_weight, "sample_weight", rows)
+        exposure = _of_rows(given.exposure, "exposure", rows)
+        return given._drawn_from(MemoryBlocks(given.X, np.asarray(given.y), weights, exposure), plan)
+
+    def _outside(self) -> Blocks | None:
+        """Return the blocks of a table that is not in memory, None for one that is."""
+        if isinstance(self.X, np.ndarray):
+            return None
+        if isinstance(self.y, str):
+            return blocks_of(self.X, self._target_columns(self.y))
+        if source_of(self.X) is None:
+            return None
+        expected = "the name of the target's column, for a table that is not in memory"
+        raise InputError(describe("y", expected, type(self.y).__name__, "write for example fit(table, 'price')"))
+
+    def _with_columns_inside(self) -> FitData:
+        """Return a table in memory with its target, weights and exposure taken out where they are named."""
+        if not isinstance(self.y, str):
+            return self
+        require_named_columns(self.X)
+        inside = self._target_columns(self.y).block(self.X, 0)
+        return replace(self, X=inside.X, y=inside.y, sample_weight=inside.weights, exposure=inside.exposure)
+
+    def _target_columns(self, target: str) -> TargetColumns:
+        names = list[str | None]()
+        for column in (self.sample_weight, self.exposure):
+            if not (column is None or isinstance(column, str)):
+                expected, got = "the name of a column, as y is one", type(column).__name__
+                raise InputError(describe("sample_weight or exposure", expected, got, "name a column of the table"))
+            names.append(column)
+        return TargetColumns(target, *names)
+
+    def _drawn_from(self, blocks: Blocks, plan: Plan) -> FitData:
+        """Return a sample of the rows in blocks."""
+        parameters, rows = plan.parameters, blocks.n_rows
+        progress = self.progress or ProgressBar(parameters.get("verbose"))
+        seed = Streams.from_random_state(parameters.get("random_state")).integer("sample of rows")
+        blocks = blocks.with_jobs(thread_count(parameters.get("n_jobs")))
+        try:
+            drawn = sample_of(blocks, seed, report=lambda done: progress.report("sample", done, rows))
+        finally:
+            progress.close()
+        places = np.asarray(drawn.in_table, dtype=np.intp)
+        table = {"X": drawn.X, "y": drawn.y, "sample_weight": drawn.weights, "exposure": drawn.exposure}
+        sample = replace(self, **table, blocks=blocks, places=places)
+        for values, name in ((drawn.weights, "sample_weight"), (drawn.exposure, "exposure")):
+            with rows_named_by(places):
+                empty = values is not None and not check_counts(values, name).any()
+            if empty:
+                remedy = "leave out the rows where it is 0"
+                raise InputError(describe(name, f"some number above 0{sample.among}", "none", remedy))
+        return sample
+
+
+def _needs_all_rows(plan: Plan, blocks: Blocks | None, at_once: bool) -> str | None:
+    """Return what needs all rows of a table in memory at once, None where nothing does."""
+    strategy, settings = plan.strategy, plan.settings
+    if at_once:
+        return "groups, or several labels"
+    if strategy.at_once:
+        return strategy.at_once
+    if not strategy.fits_all_rows and blocks is not None and not isinstance(blocks, VisitedBlocks):
+        return "a network, which is trained on files of Parquet only"
+    if not isinstance(settings.cv, int):
+        return "folds that are given"
+    return "pairs" if settings.asks_for_pairs else None
+
+
+def require_in_memory(X: object, needs: str) -> None:
+    """Raise where a table is not in memory, for a fit that needs all its rows at once."""
+    if not isinstance(X, np.ndarray) and source_of(X) is not None:
+        raise _not_in_memory(needs)
+
+
+def _not_in_memory(needs: str) -> InputError:
+    expected, remedy = "a fit that reads its rows block by block", "read a table of some rows into memory"
+    return InputError(describe("a table that is not in memory", expected, needs, f"leave that out, or {remedy}"))
+
+
+def _of_rows(values: ArrayLike | None, name: str, rows: int) -> Vector | None:
+    """Return one number for each row, where they are given."""
+    if values is None:
+        return None
+    given = np.asarray(values)
+    if given.shape != (rows,):
+        raise InputError(describe(name, f"{rows} numbers", f"shape {given.shape}", "give one for each row"))
+    return check_counts(given, name)
+
+
+def _length(values: object) -> int:
+    """Return the number of rows of anything that has one, 0 of others, which checks will refuse."""
+    if isinstance(values, HasShape) and values.shape:
+        return int(values.shape[0])
+    return len(values) if isinstance(values, Sized) else 0
+
+
+def name_of(y: object, columns: Collection[str]) -> str | None:
+    """Return the name of a target that has one: a column's, or that of a series or a table of one column.
+
+    A target with the name of a column of X is something made of that column, which took its name along.
+    """
+    names: list[object] = list(getattr(y, "columns", ()))
+    name: object = y if isinstance(y, str) else names[0] if len(names) == 1 else getattr(y, "name", None)
+    return name if isinstance(name, str) and name and name not in columns else None
 
 
 Estimator = TypeVar("Estimator", bound=AdditiveEstimator)
@@ -175,18 +315,21 @@ Estimator = TypeVar("Estimator", bound=AdditiveEstimator)
 
 def fit_with(
     estimator: Estimator,
-    X: ArrayLike,
+    X: object,
     y: ArrayLike,
     *,
+    sample_weight: ArrayLike | None = None,
+    exposure: ArrayLike | None = None,
+    groups: ArrayLike | None = None,
     progress: ProgressBar | None = None,
     resume: ResumeFile | None = None,
-    **fit_params: Any,
 ) -> Estimator:
     """Fit an estimator as its ``fit`` does, with the caller's own progress display and resume file.
 
     A fit that was stopped and is started again with the same file, data and settings goes on where it was.
     """
-    return estimator._fit_in(Surroundings(progress, resume), X, y, **fit_params)  # pyright: ignore[reportPrivateUsage]
+    data = FitData(X, y, sample_weight, exposure, groups, progress, resume)
+    return estimator._fit_rows(data)  # pyright: ignore[reportPrivateUsage]
 
 
 def require_target(estimator: BaseEstimator, y: ArrayLike | None) -> ArrayLike:
@@ -194,15 +337,3 @@ def require_target(estimator: BaseEstimator, y: ArrayLike | None) -> ArrayLike:
     if y is None:
         raise InputError(f"{type(estimator).__name__} requires y to be passed, but the target y is None.")
     return y
-
-
-def check_weights(sample_weight: ArrayLike | None, X: object) -> NDArray[np.float64]:
-    """Return the weights of the rows, shape (rows,), in a unit in which their sum is a number.
-
-    Weights are relative: those that are all huge or all tiny are multiplied by a power of two, which is exact.
-    """
-    weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-    largest = float(weights.max(initial=0.0))
-    if largest > 0 and not LEAST_DIVISOR <= largest <= LARGEST_VALUE:
-        return np.ldexp(weights, -math.frexp(largest)[1])
-    return weights

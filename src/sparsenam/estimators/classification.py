@@ -4,48 +4,39 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Self
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils import Tags
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
-from sklearn.utils.validation import check_array, check_consistent_length, column_or_1d
+from sklearn.utils.validation import check_array, column_or_1d
 
-from sparsenam.errors import InputError, LongFitWarning, describe, rows_named_by
-from sparsenam.estimators.attributes import FromFit, lacking_attribute
+from sparsenam.errors import InputError, LongFitWarning, RowError, describe, rows_named_by, shown
+from sparsenam.estimators.attributes import FromFit
 from sparsenam.estimators.base import (
     AdditiveEstimator,
+    FitData,
     RandomFeatureParameters,
     SNAMParameters,
-    Surroundings,
-    check_weights,
-    require_target,
-)
-from sparsenam.estimators.rows import (
-    ClassTarget,
-    TableRequest,
-    check_labels,
-    given_table,
-    is_matrix,
     name_of,
-    with_all_classes,
+    require_target,
 )
 from sparsenam.explain import Explanation, against_class
 from sparsenam.families import Binomial, Family, Multilabel, Multinomial, as_family
-from sparsenam.fit import ClassResponse, Fit
-from sparsenam.fit.response import Classes, class_weights
-from sparsenam.fitting.all_rows import LargeTable
-from sparsenam.fitting.plan import FitInput
-from sparsenam.tables import check_target_not_inside
+from sparsenam.fit.all_rows import LargeTable
+from sparsenam.fit.pipeline import Fit
+from sparsenam.fit.plan import FitInput
+from sparsenam.fit.response import Classes, ClassResponse, ClassWeight, check_weights, class_weights
+from sparsenam.tables.blocks import SAMPLE_ROWS, MemoryBlocks
+from sparsenam.tables.cells import cell_type_of
 from sparsenam.tables.encoder import ColumnName
 from sparsenam.uncertainty.intervals import Matrix, calibrated_proba, predict_set
 from sparsenam.uncertainty.results import PredictionSets
 
 CLASSIFICATION_FAMILIES = ("binomial", "multinomial", "multilabel")
-ClassWeight = dict[object, float] | Literal["balanced"] | None
 
 # benchmarks/classes.py, one core: with 10 to 200 classes a fit takes so long for each cell and class
 SECONDS_PER_CELL, BYTES_PER_ROW = 1.3e-5, 700.0  # and so much memory for each row and class
@@ -77,58 +68,90 @@ def _classes_in(fit: Fit) -> Classes:
     return fit.response.classes
 
 
+def _with_all_classes(given: FitData) -> FitData:
+    """Return a table in memory as it is, without a sample of its rows, where the sample lacks a class."""
+    blocks = given.blocks
+    if not isinstance(blocks, MemoryBlocks):
+        return given
+    _check_labels(blocks.y)
+    if len(set(blocks.y.tolist())) == len(set(np.asarray(given.y).tolist())):
+        return given
+    whole = {"X": blocks.X, "y": blocks.y, "sample_weight": blocks.weights}
+    return replace(given, **whole, blocks=None, places=None)
+
+
+def _check_labels(y: Classes) -> None:
+    """Raise where a row has no class: None, NaN or another mark of a missing cell."""
+    if y.ndim != 1 or y.dtype.kind not in "fO":
+        return
+    labels: list[object] = y.tolist()
+    missing = np.array([cell_type_of(type(label)) == "missing" or label != label for label in labels], dtype=bool)
+    if missing.any():
+        got = (("none", int(np.argmax(missing))),)
+        raise RowError("y", "a class in every row", got, "leave out the rows without one")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ClassTarget:
+    """Reads targets that are classes, with a factor of the weight for each; two have one output if ``binary``."""
+
+    classes: Classes
+    factors: Matrix
+    binary: bool
+
+    def __call__(self, y: Classes) -> tuple[Matrix, Matrix]:
+        """Return y as 0 and 1 (rows, outputs), and the factors of the rows' classes."""
+        labels = column_or_1d(y)
+        _check_labels(labels)
+        places = np.clip(np.searchsorted(self.classes, labels), 0, self.classes.size - 1)
+        unknown = self.classes[places] != labels
+        if unknown.any():
+            expected = f"the classes of a sample of {SAMPLE_ROWS:,} rows"
+            got = ((f"{shown(labels[unknown][0])}, which it does not hold,", int(np.argmax(unknown))),)
+            raise RowError("y", expected, got, "leave out rows of so rare classes")
+        target = (places[:, None] == np.arange(self.classes.size)).astype(np.float64)
+        return target[:, 1:] if self.binary else target, self.factors[places]
+
+
 class AdditiveClassifier(ClassifierMixin, AdditiveEstimator):
     """Fit and predict for two classes, several classes, or several yes/no labels at once."""
 
     classes_ = FromFit(_classes_in)
+    family: str | Family = "auto"
+    class_weight: ClassWeight = None
+    _instead: ClassVar = {"predict_interval": "predict_set(X), which is for classes"}
 
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Any:
-            """Raise for what there is not, naming what there is for classes."""
-            raise lacking_attribute(self, name, {"predict_interval": "predict_set(X), which is for classes"})
-
-    def _fit_in(  # pyright: ignore[reportIncompatibleMethodOverride]
-        self,
-        surroundings: Surroundings,
-        X: ArrayLike,
-        y: ArrayLike,
-        sample_weight: ArrayLike | None = None,
-        groups: ArrayLike | None = None,
-    ) -> Self:
-        parameters, reading = self.get_params(deep=False), self._plan(Binomial())  # the classes are not known yet
-        y = require_target(self, y)
-        request = TableRequest(X, y, sample_weight, None, is_matrix(y) or groups is not None)
-        given = with_all_classes(given_table(request, reading, surroundings))
+    def _fit_rows(self, data: FitData) -> Self:
+        reading, y = self._plan(Binomial()), require_target(self, data.y)  # the classes are not known yet
+        given = _with_all_classes(data.sampled(reading, at_once=np.asarray(y).ndim > 1))
         with rows_named_by(given.places):
-            encoder, terms = reading.read(given.X, given.among)
-            check_labels(np.asarray(given.y))
+            _check_labels(np.asarray(given.y))
             labels = check_array(given.y, ensure_2d=False, dtype=None, input_name="y")
             check_classification_targets(labels)
-            check_consistent_length(terms, labels)
-            check_target_not_inside(given.X, given.y)
-        weights, factors = check_weights(given.weights, terms), np.ones(0)
+        weights, factors = check_weights(given.sample_weight, labels), np.ones(0)
         if type_of_target(labels) == "multilabel-indicator":
             target, classes, family = self._several_labels(labels)
             stratum = labels[:, 0]
         else:
             stratum = column_or_1d(labels, warn=True)
             target, classes, family = self._one_label(stratum, weights > 0)
-            factors = class_weights(parameters["class_weight"], target, classes, weights > 0)
+            factors = class_weights(self.class_weight, target, classes, weights > 0)
             weights = weights * factors
         outputs = target[:, 1:] if family.response == "binary" else target
         plan = self._plan(family)
-        if family.response == "classes" and plan.settings.alpha == "auto" and parameters["max_seconds"] is None:
-            said = what_classes_take(int((weights > 0).sum()), terms.shape[1], classes.size)
+        with rows_named_by(given.places):
+            encoder, sample = plan.read(given.X, given.y, outputs, weights, among=given.among)
+        unlimited = plan.settings.alpha == "auto" and plan.parameters.get("max_seconds") is None
+        if family.response == "classes" and unlimited:
+            said = what_classes_take(int((weights > 0).sum()), sample.terms.shape[1], classes.size)
             if said:  # the level is that of whoever calls fit
                 warnings.warn(said, LongFitWarning, stacklevel=3)
-        sample = plan.sample(encoder, terms, outputs, weights)
         table = None
         if given.blocks is not None:
             by_class = np.array([factors[target.argmax(axis=1) == code][0] for code in range(classes.size)])
             table = LargeTable(given.blocks, ClassTarget(classes, by_class, family.response == "binary"))
-        rows = FitInput(encoder, sample, name_of(y, encoder.names), groups, stratum, table)
-        return self._fit_by(plan, rows, ClassResponse(classes), surroundings)
+        rows = FitInput(encoder, sample, name_of(y, encoder.names), data.groups, stratum, table)
+        return self._fit_by(plan, rows, ClassResponse(classes), data)
 
     def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
         """Return the linear predictor: log odds of the second class, shape (rows,), or (rows, outputs)."""
@@ -196,11 +219,11 @@ class AdditiveClassifier(ClassifierMixin, AdditiveEstimator):
         return tags
 
     def _several_labels(self, labels: Classes) -> tuple[NDArray[np.float64], Classes, Family]:
-        wanted: object = self.get_params(deep=False).get("family", "auto")
+        wanted = self.family
         if wanted not in ("auto", "multilabel"):
             expected = "'auto' or 'multilabel' for several labels"
             raise InputError(describe("family", expected, repr(wanted), "choose one"))
-        if self.get_params(deep=False)["class_weight"] is not None:
+        if self.class_weight is not None:
             raise InputError(describe("class_weight", "None for several labels", "weights", "use sample_weight"))
         columns: Classes = np.arange(labels.shape[1], dtype=np.intp)
         return labels.astype(np.float64), columns, Multilabel()
@@ -212,10 +235,9 @@ class AdditiveClassifier(ClassifierMixin, AdditiveEstimator):
             got = f"{classes.size} class ({classes.tolist()})"
             raise InputError(describe("y", "at least two classes", got, "give rows of another class too"))
         target = (labels[:, None] == classes[None, :]).astype(np.float64)
-        wanted = self.get_params(deep=False).get("family", "auto")
-        if wanted == "auto":
+        if self.family == "auto":
             return target, classes, Binomial() if classes.size == 2 else Multinomial()
-        family = as_family(wanted, CLASSIFICATION_FAMILIES)
+        family = as_family(self.family, CLASSIFICATION_FAMILIES)
         if family.response == "labels" or (family.response == "binary" and classes.size != 2):
             expected, got = f"a target for the {family.name} family", f"{classes.size} classes"
             raise InputError(describe("y", expected, got, "use family='auto'"))

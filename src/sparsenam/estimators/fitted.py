@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal, Self, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,16 +21,14 @@ from sparsenam.discover.alternatives import Alternatives, find_alternatives
 from sparsenam.discover.question import question_of
 from sparsenam.discover.stability import Stability, measure_stability
 from sparsenam.errors import InputError, check_whole, describe
-from sparsenam.estimators.attributes import FromFit, kept_table, known_history, names_in
+from sparsenam.estimators.attributes import FromFit, kept_table, known_history, lacking_attribute, names_in
 from sparsenam.explain import Explanation, LocalExplanation, explain, explain_rows
 from sparsenam.export import ModelFileError, save_fit
-from sparsenam.export.exporting import write_export
-from sparsenam.export.of_fit import export_difference, portable
+from sparsenam.export.exporting import export_difference, portable, write_export
 from sparsenam.export.portable import PortableModel
-from sparsenam.fit import Fit
 from sparsenam.fit.editing import Editor, EditSession, edit_session, undone
-from sparsenam.model.column_edits import Knots, Place
-from sparsenam.model.editing import Direction, EditKind
+from sparsenam.fit.pipeline import Fit
+from sparsenam.model.editing import Direction, EditKind, Knots, Place
 from sparsenam.tables.encoder import ColumnName
 from sparsenam.uncertainty.bands import BandScale, EffectBands, effect_bands
 from sparsenam.uncertainty.intervals import calibrate, uncertainty
@@ -44,6 +42,7 @@ class FittedModel(SelectorMixin, BaseEstimator):
     _doc_link_template = "https://sparsenam.readthedocs.io/en/stable/api/estimators.html#sparsenam.{estimator_name}"
     fit_: Fit
     _session: EditSession | None = None
+    _instead: ClassVar[Mapping[str, str]] = {}  # what to use for attributes that there are not
 
     model_ = FromFit(lambda fit: fit.model)
     encoder_ = FromFit(lambda fit: fit.encoder)
@@ -68,6 +67,11 @@ class FittedModel(SelectorMixin, BaseEstimator):
     stationarity_ = FromFit(lambda fit: fit.stationarity)
     n_features_in_ = FromFit(lambda fit: len(fit.encoder.columns))  # pyright: ignore[reportAssignmentType]
     feature_names_in_ = FromFit(names_in)  # pyright: ignore[reportAssignmentType]
+
+    if not TYPE_CHECKING:  # types know what there is
+
+        def __getattr__(self, name: str) -> NoReturn:
+            raise lacking_attribute(self, name, self._instead)
 
     def effects(self, X: ArrayLike) -> NDArray[np.float64]:
         """Return each column's centred share of the linear predictor, 0 for dropped columns.
@@ -174,7 +178,7 @@ class FittedModel(SelectorMixin, BaseEstimator):
         y : array-like of shape (rows,) or (rows, outputs)
             Their target, as for ``fit``.
         sample_weight, exposure : array-like of shape (rows,), optional
-            Weight and exposure of each row.
+            As for ``fit``.
         groups : str or int, optional
             A column of 2 to 20 levels by which intervals will be asked for. Columns with the fewest levels, 32 in all,
             are kept without being named.
@@ -212,10 +216,8 @@ class FittedModel(SelectorMixin, BaseEstimator):
             Rows on which the loss before and after each edit is measured, best ones that the fit has not seen.
         y : array-like of shape (rows,) or (rows, outputs), optional
             Their target, as for ``fit``.
-        sample_weight : array-like of shape (rows,), optional
-            Weight of each row.
-        exposure : array-like of shape (rows,), optional
-            Exposure of each row, for families of rates.
+        sample_weight, exposure : array-like of shape (rows,), optional
+            As for ``fit``.
         clock : callable, optional
             What tells the time of an edit; by default the clock of the computer, in universal time.
         """
@@ -294,7 +296,7 @@ class FittedModel(SelectorMixin, BaseEstimator):
     def undo(self) -> Self:
         """Take the last edit back, exactly: every prediction is again what it was, to the bit."""
         self._require_session("undo")
-        return self._become(undone(self.fit_))
+        return self._become(undone(self._fitted()))
 
     def stability(
         self,
@@ -325,8 +327,8 @@ class FittedModel(SelectorMixin, BaseEstimator):
             Groups of rows that depend on each other, such as those of one patient: no half tears one apart.
         """
         check_whole("n_pairs", n_pairs)
-        question = question_of(self._asked(), "stability", X, y, sample_weight, exposure, groups)
-        found = measure_stability(self._asked(), question, n_pairs)
+        fit = self._asked()
+        found = measure_stability(fit, question_of(fit, "stability", X, y, sample_weight, exposure, groups), n_pairs)
         self.fit_ = replace(self.fit_, stability=found)
         return found
 
@@ -360,8 +362,9 @@ class FittedModel(SelectorMixin, BaseEstimator):
             As for ``fit``.
         """
         check_whole("most", most)
-        question = question_of(self._asked(), "alternatives", X, y, sample_weight, exposure, groups)
-        return find_alternatives(self._asked(), question, tolerance, most)
+        fit = self._asked()
+        question = question_of(fit, "alternatives", X, y, sample_weight, exposure, groups)
+        return find_alternatives(fit, question, tolerance, most)
 
     def audit(
         self,
@@ -389,10 +392,8 @@ class FittedModel(SelectorMixin, BaseEstimator):
             What the rows are divided by: columns of X by their names, or labels, one for each row and of one or several
             columns. Categories have a subgroup for each level, numbers one for each fifth of the rows, missing cells
             one too. By default every column of X; of more than 60 columns, those that the model keeps.
-        sample_weight : array-like of shape (rows,), optional
-            Weight of each row.
-        exposure : array-like of shape (rows,), optional
-            Exposure of each row, for families of rates.
+        sample_weight, exposure : array-like of shape (rows,), optional
+            As for ``fit``.
         verbose : bool, optional
             Progress bar for audits of more than two seconds; by default only on a terminal.
         """
@@ -493,7 +494,6 @@ class FittedModel(SelectorMixin, BaseEstimator):
         return replace(fit, settings={**fit.settings, **self.get_params(deep=False)})
 
     def _with(self, fit: Fit) -> Self:
-        """Return a copy with another fit."""
         copy = clone(self)
         copy.fit_ = fit
         return copy
@@ -511,5 +511,4 @@ class FittedModel(SelectorMixin, BaseEstimator):
         return self._session
 
     def _editor(self, kind: EditKind, reason: str, who: str | None) -> Editor:
-        session = self._require_session(kind)
-        return Editor(self.fit_, session, kind, reason, who)
+        return Editor(self._fitted(), self._require_session(kind), kind, reason, who)

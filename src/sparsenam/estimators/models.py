@@ -16,7 +16,7 @@ from sparsenam.estimators.classification import RandomFeatureSNAMClassifier, SNA
 from sparsenam.estimators.regression import RandomFeatureSNAMRegressor, SNAMRegressor
 from sparsenam.estimators.survival import SNAMSurvival
 from sparsenam.export import load_fit
-from sparsenam.export.container import refused
+from sparsenam.export.model_file import refused
 from sparsenam.text import Task
 
 TASKS: dict[type[AdditiveEstimator], Task] = {
@@ -53,10 +53,8 @@ def compare(
         Their target; with it, the losses of both are compared row by row, by the loss of ``model_a``.
     groups : list of names, array-like of shape (rows,), mapping or table, optional
         What the rows are divided by, as for ``audit``; by default the columns that either model keeps.
-    sample_weight : array-like of shape (rows,), optional
-        Weight of each row.
-    exposure : array-like of shape (rows,), optional
-        Exposure of each row, for families of rates; only with y.
+    sample_weight, exposure : array-like of shape (rows,), optional
+        As for ``fit``; an exposure only with y.
 
     Returns
     -------

@@ -7,24 +7,18 @@ from typing import Literal, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.validation import check_consistent_length
 
 from sparsenam.context import Clock, Context, Streams
-from sparsenam.convex.features import RampFeatures, RandomFeatures
 from sparsenam.convex.path import TOLERANCE, convex_path, until
 from sparsenam.convex.problem import ConvexPoint
-from sparsenam.errors import InputError, check_number, check_whole, check_word, describe
-from sparsenam.estimators.base import check_weights
+from sparsenam.errors import InputError, check_whole, check_word, describe
 from sparsenam.families import FAMILIES, CustomLoss, Family, as_family
-from sparsenam.fit.response import check_target
-from sparsenam.fitting import FamilyProblem, Fitted, family_problem
-from sparsenam.fitting.settings import Settings, require_default, resolve_snam
-from sparsenam.fitting.strategies import CHOICE_RAMPS, Strategy
-from sparsenam.penalties import NeedsFirstFit, Penalty, as_penalty, spread
+from sparsenam.fit.plan import Plan, convex_task, plan_of, require_default
+from sparsenam.fit.problem import FamilyProblem, Fitted, Strategy
+from sparsenam.fit.response import check_target, check_weights
+from sparsenam.penalties import NeedsFirstFit, Penalty, as_penalty
 from sparsenam.selection import PathPoint, RegularizationPath
 from sparsenam.selection.task import ConvexTask, Norm, by_column
-from sparsenam.tables import Sample, TableEncoder
-from sparsenam.tables.encoder import grouping_of
 from sparsenam.training import Network
 
 ROUGH_GAP = 1e-2  # of a path that only gives a grid of alphas
@@ -71,16 +65,14 @@ def random_feature_path(
         ``family``, by default "gaussian"; ``penalty``, by default "group_lasso", and not "adaptive", which needs a
         first fit; ``sample_weight``, of shape (rows,).
     """
-    check_word("norm", norm, ("function", "parameters"))
-    check_number("tol", tol, 0.0, open_below=True)
-    check_whole("width", width)
     _check_length(alphas, n_alphas)
     _check_names("random_feature_path", settings, ProblemSettings)
-    strategy, penalty = resolve_snam(Settings(penalty=_penalty(settings), refit=True))
-    problem, names = _read(X, y, strategy, settings)
-    task = _convex_task(problem, RampFeatures(problem.prepared, width), penalty, norm)
+    hidden = {"hidden": (100, 50), "activation": "relu", "n_jobs": None}  # which ramps do not read
+    plan = _plan(settings, features="ramps", norm=norm, width=width, tol=tol, **hidden)
+    problem = _problem(X, y, plan, settings)
+    task = convex_task(problem, plan, Context(Streams(0)))
     path = convex_path(task.problem(), task.penalty, alphas=_falling(alphas), n_alphas=n_alphas, tol=tol)
-    return task.path(tuple(path), names)
+    return task.path(tuple(path), problem.column_names)
 
 
 def snam_path(
@@ -116,31 +108,32 @@ def snam_path(
     if network is not None:
         require_default("checkpoint of Network", network.checkpoint, None, "a path is many fits")
     _check_length(alphas, n_alphas)
-    seed, grid, penalty = settings.get("random_state"), _falling(alphas), _penalty(settings)
-    context = Context(Streams.from_random_state(seed), Clock(settings.get("max_seconds")))
+    context = Context(Streams.from_random_state(settings.get("random_state")), Clock(settings.get("max_seconds")))
+    grid = _falling(alphas)
     if order == "convex":
-        strategy, chosen = resolve_snam(Settings(penalty=penalty, network=network, refit=True))
-        problem, names = _read(X, y, strategy, settings)
-        task = _convex_task(problem, strategy.features(problem.prepared, context), chosen)
+        plan = _plan(settings, network=network, refit=True)
+        problem = _problem(X, y, plan, settings)
+        task = convex_task(problem, plan, context)
         path = convex_path(task.problem(), task.penalty, alphas=grid, n_alphas=n_alphas)
-        points = tuple(_fitted_points(problem, task, path, strategy, context))
-        return RegularizationPath(points, names)
+        points = tuple(_fitted_points(problem, task, path, plan.strategy, context))
+        return RegularizationPath(points, problem.column_names)
     trained = Network() if network is None else network
+    penalty = settings.get("penalty", "group_lasso")
     if trained.init != "random" or isinstance(as_penalty(penalty), NeedsFirstFit):
         expected = "init='random' and a penalty that needs no first fit"
         got = f"init={trained.init!r} and the penalty {penalty!r}"
         raise InputError(describe("snam_path with order='dense'", expected, got, "leave the other out"))
-    strategy, chosen = resolve_snam(Settings(penalty=penalty, alpha=0.0, network=trained, refit=False))
-    problem, names = _read(X, y, strategy, settings)
+    plan = _plan(settings, alpha=0.0, network=trained, refit=False)
+    problem = _problem(X, y, plan, settings)
     if grid is None:
-        task = _convex_task(problem, RampFeatures(problem.prepared, CHOICE_RAMPS), chosen)
+        task = convex_task(problem, plan, context)
         path = convex_path(task.problem(), task.penalty, n_alphas=n_alphas, tol=ROUGH_GAP)
         grid = np.array([point.alpha for point in path])
-    from sparsenam.fitting.networks import train_path  # and PyTorch, which only networks need
+    from sparsenam.fit.networks import train_path  # and PyTorch, which only networks need
 
-    rising = train_path(problem, trained, chosen, grid[::-1], context)
+    rising = train_path(problem, trained, plan.penalty, grid[::-1], context)
     points = tuple(_point(problem, alpha, fitted) for alpha, fitted in rising)
-    return RegularizationPath(points[::-1], names)
+    return RegularizationPath(points[::-1], problem.column_names)
 
 
 def _fitted_points(
@@ -156,44 +149,25 @@ def _fitted_points(
         yield _point(problem, point.alpha, known[support], float(point.gaps[0]))
 
 
-def _convex_task(
-    problem: FamilyProblem, features: RandomFeatures, penalty: Penalty, norm: Norm = "function"
-) -> ConvexTask:
-    on_terms = spread(penalty, problem.column_of, len(problem.column_names))
-    return ConvexTask.of(
-        problem.prepared, problem.family, features, on_terms, problem.column_of, problem.column_names, norm
-    )
-
-
 def _point(problem: FamilyProblem, alpha: float, fitted: Fitted, gap: float | None = None) -> PathPoint:
     columns = np.unique(problem.column_of[fitted.model.terms])
     norms = by_column(fitted.norms, problem.column_of, len(problem.column_names))
     return PathPoint(alpha, columns, norms, fitted.model, gap)
 
 
-def _read(
-    X: ArrayLike, y: ArrayLike, strategy: Strategy, settings: ProblemSettings
-) -> tuple[FamilyProblem, tuple[str, ...]]:
-    encoder, terms = TableEncoder.fit(X, None, split_levels=strategy.splits_levels, estimator_name="a path")
-    chosen = as_family(settings.get("family", "gaussian"), tuple(FAMILIES), estimates=False)
+def _plan(settings: ProblemSettings, **parameters: object) -> Plan:
+    family = as_family(settings.get("family", "gaussian"), tuple(FAMILIES), estimates=False)
+    return plan_of("a path", {"penalty": settings.get("penalty", "group_lasso"), **parameters}, family)
+
+
+def _problem(X: ArrayLike, y: ArrayLike, plan: Plan, settings: ProblemSettings) -> FamilyProblem:
     target = check_target(y)
-    check_consistent_length(terms, target)
-    sample = Sample(
-        terms,
-        target.reshape(len(target), -1),
-        check_weights(settings.get("sample_weight"), terms),
-        [term.name for term in encoder.terms],
-        np.array([term.kind == "levels" for term in encoder.terms], dtype=np.bool_),
-        grouping_of(encoder, None, None, None),
-    )
-    problem = family_problem(sample, encoder, chosen, standardize=strategy.standardize, limits=strategy.limits)
+    weights = check_weights(settings.get("sample_weight"), target)
+    encoder, sample = plan.read(X, None, target.reshape(len(target), -1), weights)
+    problem = plan.pose(sample, encoder)
     if not problem.prepared.terms.size:
         raise InputError(describe("X", "a column that varies", "constant ones", "give other columns"))
-    return problem, encoder.names
-
-
-def _penalty(settings: ProblemSettings) -> str | Penalty:
-    return settings.get("penalty", "group_lasso")
+    return problem
 
 
 def _check_names(where: str, settings: ProblemSettings, known: type[ProblemSettings]) -> None:

@@ -3,32 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import RegressorMixin
 from sklearn.metrics import r2_score
 from sklearn.utils import Tags
-from sklearn.utils.validation import check_consistent_length
 
 from sparsenam.errors import rows_named_by
-from sparsenam.estimators.attributes import lacking_attribute
 from sparsenam.estimators.base import (
     AdditiveEstimator,
+    FitData,
     RandomFeatureParameters,
     SNAMParameters,
-    Surroundings,
-    check_weights,
+    name_of,
     require_target,
 )
-from sparsenam.estimators.rows import NumberTarget, TableRequest, given_table, name_of
-from sparsenam.families import FAMILIES, CustomLoss, Family, as_family
-from sparsenam.fit import NumberResponse
-from sparsenam.fit.response import check_exposure, check_target, require_rates
-from sparsenam.fitting.all_rows import LargeTable
-from sparsenam.fitting.plan import FitInput
-from sparsenam.tables import check_target_not_inside
+from sparsenam.families import FAMILIES, CustomLoss, Family
+from sparsenam.fit.all_rows import LargeTable
+from sparsenam.fit.plan import FitInput
+from sparsenam.fit.response import NumberResponse, check_exposure, check_target, check_weights, require_rates
 from sparsenam.tables.blocks import MemoryBlocks
 from sparsenam.tables.encoder import ColumnName
 from sparsenam.uncertainty.intervals import predict_interval
@@ -38,15 +33,25 @@ from sparsenam.uncertainty.results import PredictionIntervals
 REGRESSION_FAMILIES = tuple(name for name, kind in FAMILIES.items() if kind.response in ("number", "count", "amount"))
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class NumberTarget:
+    """Reads targets that are numbers in the range of a family, for a block of rows."""
+
+    family: Family
+
+    def __call__(self, y: NDArray[np.generic]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return y as (rows, outputs), and factors of 1."""
+        numbers = check_target(y)
+        target = numbers.reshape(len(numbers), -1)
+        self.family.range.check(target, f"the {self.family.name} family")
+        return target, np.ones(len(target))
+
+
 class AdditiveRegressor(RegressorMixin, AdditiveEstimator):
     """Fit and predict for numeric targets, one or several."""
 
-    if not TYPE_CHECKING:  # types know what there is
-
-        def __getattr__(self, name: str) -> Any:
-            """Raise for what there is not, naming what there is for numbers."""
-            known = dict.fromkeys(("predict_set", "calibrated_proba"), "predict_interval(X), which is for numbers")
-            raise lacking_attribute(self, name, known)
+    family: str | Family | CustomLoss = "gaussian"
+    _instead: ClassVar = dict.fromkeys(("predict_set", "calibrated_proba"), "predict_interval(X), which is for numbers")
 
     def fit(  # pyright: ignore[reportIncompatibleMethodOverride]
         self,
@@ -76,38 +81,27 @@ class AdditiveRegressor(RegressorMixin, AdditiveEstimator):
         groups : array-like of shape (rows,), optional
             Groups of rows for a splitter ``cv`` that needs them.
         """
-        given = {"sample_weight": sample_weight, "exposure": exposure, "groups": groups}
-        return self._fit_in(Surroundings(), X, y, **given)
+        return self._fit_rows(FitData(X, y, sample_weight, exposure, groups))
 
-    def _fit_in(  # pyright: ignore[reportIncompatibleMethodOverride]
-        self,
-        surroundings: Surroundings,
-        X: ArrayLike,
-        y: ArrayLike,
-        sample_weight: ArrayLike | None = None,
-        exposure: ArrayLike | None = None,
-        groups: ArrayLike | None = None,
-    ) -> Self:
-        family = as_family(self.get_params(deep=False).get("family", "gaussian"), REGRESSION_FAMILIES)
-        plan, y = self._plan(family), require_target(self, y)
-        if exposure is not None:
-            require_rates(family)
-        given = given_table(TableRequest(X, y, sample_weight, exposure, groups is not None), plan, surroundings)
+    def _fit_rows(self, data: FitData) -> Self:
+        plan = self._plan(self.family, REGRESSION_FAMILIES)
+        require_target(self, data.y)
+        if data.exposure is not None:
+            require_rates(plan.family)
+        given, read_target = data.sampled(plan), NumberTarget(plan.family)
+        among = given.among
         if isinstance(given.blocks, MemoryBlocks):  # all at once, so that an error names the row of the table
             check_target(given.blocks.y)
         with rows_named_by(given.places):
-            encoder, terms = plan.read(given.X, given.among)
             target = check_target(given.y)
-            check_consistent_length(terms, target)
-            check_target_not_inside(given.X, given.y)
             units = None if given.exposure is None else check_exposure(given.exposure, target)
             if given.places is not None:
-                NumberTarget(check_target, family)(target)
-        weights = check_weights(given.weights, terms)
-        sample = plan.sample(encoder, terms, target.reshape(len(target), -1), weights, units)
-        table = None if given.blocks is None else LargeTable(given.blocks, NumberTarget(check_target, family))
-        rows = FitInput(encoder, sample, name_of(y, encoder.names), groups, None, table)
-        return self._fit_by(plan, rows, NumberResponse(target.ndim == 1), surroundings)
+                read_target(target)
+            weights, outputs = check_weights(given.sample_weight, target), target.reshape(len(target), -1)
+            encoder, sample = plan.read(given.X, given.y, outputs, weights, units, among)
+        table = None if given.blocks is None else LargeTable(given.blocks, read_target)
+        rows = FitInput(encoder, sample, name_of(data.y, encoder.names), data.groups, None, table)
+        return self._fit_by(plan, rows, NumberResponse(target.ndim == 1), data)
 
     def predict(self, X: ArrayLike, exposure: ArrayLike | None = None) -> NDArray[np.float64]:
         """Return the expected y, or its quantile, shape (rows,) or (rows, outputs) as y was at fit.

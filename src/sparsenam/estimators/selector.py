@@ -14,14 +14,12 @@ from sklearn.utils.validation import check_is_fitted
 from sparsenam.errors import InputError, check_word, describe
 from sparsenam.estimators.attributes import kept_table
 from sparsenam.estimators.base import AdditiveEstimator, RandomState, require_target
-from sparsenam.estimators.classification import SNAMClassifier
+from sparsenam.estimators.classification import CLASSIFICATION_FAMILIES, SNAMClassifier
 from sparsenam.estimators.regression import REGRESSION_FAMILIES, SNAMRegressor
 from sparsenam.estimators.survival import SNAMSurvival
 from sparsenam.explain import Discoveries
 from sparsenam.selection import FDR
 from sparsenam.selection.curve import Method
-
-CLASS_FAMILIES = ("binomial", "multinomial", "multilabel")
 
 
 class FDRSelector(SelectorMixin, BaseEstimator):
@@ -81,9 +79,8 @@ class FDRSelector(SelectorMixin, BaseEstimator):
         sample_weight : array-like of shape (rows,), optional
             Weight of each row; a row of weight 0 counts as absent.
         """
-        rule = FDR(self.q, self.method)
         _check_varies(require_target(self, y))
-        model = self._model(require_target(self, y), rule).fit(X, y, sample_weight=sample_weight)
+        model = self._model(y, FDR(self.q, self.method)).fit(X, y, sample_weight=sample_weight)
         assert model.fdr_ is not None
         vars(self).pop("feature_names_in_", None)  # of an earlier fit
         self.n_features_in_ = model.n_features_in_
@@ -99,14 +96,14 @@ class FDRSelector(SelectorMixin, BaseEstimator):
 
     def _model(self, y: ArrayLike, rule: FDR) -> AdditiveEstimator:
         """Return the unfitted model of the target."""
-        check_word("family", self.family, ("auto", "cox", *CLASS_FAMILIES, *REGRESSION_FAMILIES))
+        check_word("family", self.family, ("auto", "cox", *CLASSIFICATION_FAMILIES, *REGRESSION_FAMILIES))
         family = _family_of(y) if self.family == "auto" else self.family
-        given: dict[str, Any] = {"rule": rule, "random_state": self.random_state, "verbose": False}
+        seed = self.random_state
         if family == "cox":
-            return SNAMSurvival(**given)
+            return SNAMSurvival(rule=rule, random_state=seed, verbose=False)
         if family in REGRESSION_FAMILIES:
-            return SNAMRegressor(family=family, **given)
-        return SNAMClassifier(family=family, **given)
+            return SNAMRegressor(family=family, rule=rule, random_state=seed, verbose=False)
+        return SNAMClassifier(family=family, rule=rule, random_state=seed, verbose=False)
 
     def _get_support_mask(self) -> NDArray[np.bool_]:
         check_is_fitted(self)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NoReturn, Self
+from typing import NoReturn, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,16 +12,21 @@ from sklearn.utils.validation import check_consistent_length
 
 from sparsenam.errors import InputError, check_word, describe
 from sparsenam.estimators.attributes import FromFit
-from sparsenam.estimators.base import AdditiveEstimator, SNAMParameters, Surroundings, check_weights, require_target
-from sparsenam.estimators.rows import require_in_memory
-from sparsenam.fit import Fit, SurvivalResponse
-from sparsenam.fitting.cox import CoxProblem
-from sparsenam.fitting.plan import FitInput
-from sparsenam.fitting.problem import FitProblem
-from sparsenam.fitting.settings import require_one_thread
+from sparsenam.estimators.base import (
+    AdditiveEstimator,
+    FitData,
+    SNAMParameters,
+    require_in_memory,
+    require_target,
+)
+from sparsenam.families import Poisson
+from sparsenam.fit.cox import CoxProblem
+from sparsenam.fit.pipeline import Fit
+from sparsenam.fit.plan import FitInput, require_one_thread
+from sparsenam.fit.problem import FamilyProblem
+from sparsenam.fit.response import SurvivalResponse, check_weights
 from sparsenam.model import AdditiveModel
 from sparsenam.survival import TIES, StepFunction, Ties, concordance, read_survival
-from sparsenam.tables import check_target_not_inside
 
 Curves = NDArray[np.object_] | NDArray[np.float64]
 
@@ -35,36 +40,27 @@ def _survival_in(fit: Fit) -> SurvivalResponse:
 class AdditiveSurvival(AdditiveEstimator):
     """Fit and predict for censored times."""
 
+    ties: Ties = "efron"
+
     baseline_ = FromFit(lambda fit: _survival_in(fit).baseline)
     event_times_ = FromFit(lambda fit: _survival_in(fit).baseline.times)
     log_likelihood_ = FromFit(lambda fit: _survival_in(fit).log_likelihood)
 
-    def _fit_in(  # pyright: ignore[reportIncompatibleMethodOverride]
-        self,
-        surroundings: Surroundings,
-        X: ArrayLike,
-        y: ArrayLike,
-        sample_weight: ArrayLike | None = None,
-        groups: ArrayLike | None = None,
-    ) -> Self:
-        parameters = self.get_params(deep=False)
-        ties: Ties = parameters["ties"]
-        check_word("ties", ties, TIES)
-        require_one_thread(parameters["n_jobs"], "a fit of survival times")
-        require_in_memory(X, "survival times")
-        target = read_survival(require_target(self, y))
-        plan = self._plan(None)
-        encoder, terms = plan.read(X)
-        check_consistent_length(terms, target)
-        check_target_not_inside(X, target[:, 1])
-        sample = plan.sample(encoder, terms, target, check_weights(sample_weight, terms))
+    def _fit_rows(self, data: FitData) -> Self:
+        check_word("ties", self.ties, TIES)
+        require_one_thread(self.get_params(deep=False)["n_jobs"], "a fit of survival times")
+        require_in_memory(data.X, "survival times")
+        target = read_survival(require_target(self, data.y))
+        plan = self._plan(Poisson())  # Cox's model is a sequence of Poisson fits
+        weights = check_weights(data.sample_weight, target)
+        encoder, sample = plan.read(data.X, target[:, 1], target, weights)
 
-        def respond(problem: FitProblem, model: AdditiveModel) -> SurvivalResponse:
+        def respond(problem: FamilyProblem, model: AdditiveModel) -> SurvivalResponse:
             assert isinstance(problem, CoxProblem)
-            return SurvivalResponse(*problem.baseline(model), ties)
+            return SurvivalResponse(*problem.baseline(model), self.ties)
 
-        rows = FitInput(encoder, sample, groups=groups, stratum=target[:, 0])
-        return self._fit_by(plan, rows, respond, surroundings)
+        rows = FitInput(encoder, sample, groups=data.groups, stratum=target[:, 0])
+        return self._fit_by(plan, rows, respond, data)
 
     def predict(self, X: ArrayLike) -> NDArray[np.float64]:
         """Return the risk scores Σⱼ hⱼ(xⱼ), shape (rows,): log hazard ratios to the baseline, higher is riskier."""
@@ -119,7 +115,7 @@ class AdditiveSurvival(AdditiveEstimator):
         return functions
 
     def __sklearn_tags__(self) -> Tags:
-        tags: Any = super().__sklearn_tags__()
+        tags = super().__sklearn_tags__()
         tags.target_tags.required = True
         tags.input_tags.allow_nan = True
         return tags

@@ -6,14 +6,23 @@ from sparsenam.discover.alternatives import Alternatives, OtherModel
 from sparsenam.discover.fdr import Discoveries
 from sparsenam.discover.stability import Replacement, Stability
 from sparsenam.explain.build import explain, explain_model
-from sparsenam.explain.explanation import Curve, Dropped, EditRecord, Explanation, Feature, Level, Missing
+from sparsenam.explain.explanation import (
+    Curve,
+    Dropped,
+    EditRecord,
+    Explanation,
+    Feature,
+    Level,
+    Missing,
+    Pair,
+    PairAxis,
+)
 from sparsenam.explain.local import (
     Contribution,
     LocalExplanation,
     RowExplanation,
     explain_rows,
 )
-from sparsenam.explain.pairs import Pair, PairAxis
 from sparsenam.explain.reference import against_class
 from sparsenam.fit.summary import DataSummary, Density, TrainingSummary
 from sparsenam.text import Task

@@ -1,20 +1,19 @@
-"""From a fitted model to its explanation: the fit of the fit, each column's shape, why it is kept or dropped."""
+"""From a fitted model to its explanation: each column's shape and importance, pairs, and how the fit was made."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsenam.codec import to_plain
-from sparsenam.explain.edits import data_after_edits, edit_records
-from sparsenam.explain.explanation import Curve, Dropped, Explanation, Feature, Level, Missing
-from sparsenam.explain.pairs import Pair, PairAxis
+from sparsenam.codec import Plain, to_plain
+from sparsenam.explain.edits import data_after_edits, edit_record
+from sparsenam.explain.explanation import Curve, Explanation, Feature, Level, Missing, Pair, PairAxis
 from sparsenam.explain.performance import kept_performance, survival_facts
-from sparsenam.fit import Fit, SurvivalResponse
+from sparsenam.explain.reasons import column_asked, kept_terms, notes_of, why_dropped, why_kept, why_pair
+from sparsenam.fit.pipeline import Fit
+from sparsenam.fit.response import SurvivalResponse
 from sparsenam.fit.summary import (
     ColumnSummary,
     DataSummary,
@@ -27,18 +26,13 @@ from sparsenam.fit.summary import (
     summarize_data,
 )
 from sparsenam.model import AdditiveModel, keep_terms
-from sparsenam.penalties import as_penalty
 from sparsenam.tables import Term
-from sparsenam.tables.notes import far_values_note
-from sparsenam.text import count_text
-from sparsenam.training import Network
-from sparsenam.uncertainty.bands import TermBand
+from sparsenam.uncertainty.bands import Bands, TermBand
 
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
 PRESENT = "(present)"
 CURVE_POINTS = 129
-BARELY = 1.05  # times the penalty under which a column leaves
 # share of its range by which a curve may leave a line: 0.75 to 1.0 of true lines are found so, and no curve is lost
 # (300 to 5000 rows, `python benchmarks/shapes.py lines --seeds 8`)
 STRAIGHT = 0.05
@@ -53,9 +47,9 @@ def explain(fit: Fit, X: object = None) -> Explanation:
         return explain_model(fit, summarize_data(fit.encoder, fit.model, encoded, missing=missing))
     data = fit.summary.data
     if fit.edits:
-        data = data_after_edits(fit.encoder, fit.model, data, fit.edits)
+        data = data_after_edits(fit)
     made = explain_model(fit, data)
-    facts = dict[str, Any]()
+    facts = Plain()
     if fit.residuals is not None and fit.residuals.edits == len(fit.edits):
         performance = kept_performance(fit.residuals, fit.outputs)
         facts |= {} if performance is None else {"performance": performance}
@@ -65,34 +59,18 @@ def explain(fit: Fit, X: object = None) -> Explanation:
     return replace(made, card={**made.card, **facts})
 
 
-def kept_terms(fit: Fit, column: int) -> list[tuple[int, Term]]:
-    """Return the terms of a column that the model keeps, each after its index in the model."""
-    terms = ((index, fit.encoder.terms[int(term)]) for index, term in enumerate(fit.model.terms))
-    return [(index, term) for index, term in terms if term.column == column]
+def _bands_of(fit: Fit) -> Bands | None:
+    """Return the bands of a fit, which are of scores: not of effects on classes against their average."""
+    return None if fit.model.family.couples_outputs and len(fit.outputs) > 1 else fit.bands
 
 
-def _band_of(fit: Fit, term: int) -> TermBand | None:
-    """Return the band of a term; None where there is none that holds.
-
-    Effects on classes against their average have other bands than the scores that bands are of.
-    """
-    edited = {edit.column for edit in fit.edits}
-    if fit.bands is None or fit.encoder.columns[fit.encoder.terms[term].column].name in edited:
+def _band_of(fit: Fit, index: int) -> TermBand | None:
+    """Return the band of a kept term; None where there is none that holds."""
+    term, bands = int(fit.model.terms[index]), _bands_of(fit)
+    name = fit.encoder.columns[fit.encoder.terms[term].column].name
+    if bands is None or any(edit.column == name for edit in fit.edits):
         return None
-    if fit.model.family.couples_outputs and len(fit.outputs) > 1:
-        return None
-    return next((band for band in fit.bands.terms if band.term == term), None)
-
-
-def _deviations(fit: Fit, index: int, x: Vector) -> Matrix | None:
-    """Return the standard deviations of a kept term's effect at x (points,), shape (points, outputs), if known."""
-    band = _band_of(fit, int(fit.model.terms[index]))
-    return None if band is None else band.at(x)
-
-
-def _slack(fit: Fit, name: str) -> float | None:
-    """Return the certified share of the gradient at which a column, or its group, would enter."""
-    return None if fit.certificate is None else fit.certificate.slack.get(name)
+    return next((band for band in bands.terms if band.term == term), None)
 
 
 def explain_model(fit: Fit, data: DataSummary) -> Explanation:
@@ -124,7 +102,7 @@ def explain_model(fit: Fit, data: DataSummary) -> Explanation:
         chosen=None if curve is None or fit.taken is None else {"best": curve.choose("best"), "taken": fit.taken},
         path=None if path is None else to_plain({"alphas": path.alphas, "names": path.names, "norms": path.norms}),
         history=[to_plain(epoch) for epoch in fit.history or ()],
-        edits=edit_records(fit.encoder, model.family, fit.summary.data, fit.edits),
+        edits=tuple(edit_record(fit, edit) for edit in fit.edits),
     )
 
 
@@ -152,8 +130,8 @@ def _feature(fit: Fit, column: int, data: ColumnSummary, kinks: dict[int, Vector
         if described.levels:
             codes = np.arange(len(described.levels), dtype=np.float64)
             effects = present + np.sum([_at_levels(fit, *term, codes) for term in values], axis=0)
-            spread = None if len(values) > 1 else _deviations(fit, values[0][0], codes)
-            known = [None] * len(codes) if spread is None else [numbers(row) for row in spread]
+            band = None if len(values) > 1 else _band_of(fit, values[0][0])
+            known = [None] * len(codes) if band is None else rows_of_numbers(band.at(codes))
             named = zip(described.levels, effects, data.counts, known, strict=True)
             levels = tuple(Level(level, numbers(effect), count, sure) for level, effect, count, sure in named)
             curve = Curve(numbers(codes), rows_of_numbers(effects)) if described.kind == "ordered" else None
@@ -196,35 +174,24 @@ def _gap_effects(fit: Fit, column: int) -> tuple[Vector, Vector]:
 
 def explain_pairs(fit: Fit, data: DataSummary) -> tuple[Pair, ...]:
     """Return the pairs of a model, the most important first."""
-    model, found = fit.model, list[Pair]()
+    model, bands, found = fit.model, _bands_of(fit), list[Pair]()
+    deviations = None if bands is None or len(bands.pairs) != len(model.pairs) or fit.edits else bands.pairs
     for number, (pair, size) in enumerate(zip(model.pairs, data.pairs, strict=True)):
         one, other = (_pair_axis(fit, term, knots) for term, knots in zip(pair.terms, pair.knots, strict=True))
-        values = against_average(model.family, pair.values)[: one.size, : other.size]
-        spread = _pair_deviations(fit, number)
-        weights = pair.weights[: one.size, : other.size] / (pair.weights.sum() or 1.0)
+        nodes = slice(one.size), slice(other.size)
         found.append(
             Pair(
                 one=one,
                 other=other,
                 mean_absolute=size.mean_absolute,
                 variation=size.variation,
-                effect=tuple(rows_of_numbers(row) for row in values),
-                share=rows_of_numbers(weights),
-                reason=_why_pair(fit),
-                deviation=None
-                if spread is None
-                else tuple(rows_of_numbers(row) for row in spread[: one.size, : other.size]),
+                effect=tuple(map(rows_of_numbers, against_average(model.family, pair.values)[nodes])),
+                share=rows_of_numbers(pair.weights[nodes] / (pair.weights.sum() or 1.0)),
+                reason=why_pair(fit),
+                deviation=None if deviations is None else tuple(map(rows_of_numbers, deviations[number][nodes])),
             )
         )
     return tuple(sorted(found, key=lambda pair: (-pair.mean_absolute, pair.name)))
-
-
-def _pair_deviations(fit: Fit, number: int) -> NDArray[np.float64] | None:
-    """Return the standard deviations at the nodes of a pair, (rows, columns, outputs); None where they are unknown."""
-    bands, model = fit.bands, fit.model
-    if bands is None or len(bands.pairs) != len(model.pairs) or fit.edits:
-        return None
-    return None if model.family.couples_outputs and len(fit.outputs) > 1 else bands.pairs[number]
 
 
 def _pair_axis(fit: Fit, term: int, knots: Vector) -> PairAxis:
@@ -242,19 +209,6 @@ def _pair_axis(fit: Fit, term: int, knots: Vector) -> PairAxis:
         missing=gaps,
         main=rows_of_numbers([*effects, missing] if gaps else effects),
     )
-
-
-def _why_pair(fit: Fit) -> str:
-    asked = fit.settings.get("pairs")
-    if isinstance(asked, Sequence) and not isinstance(asked, str):
-        return "it was asked for"
-    return "what the two columns do together is worth the penalty"
-
-
-def column_asked(fit: Fit, column: int) -> object:
-    """Return the shape that was asked of a column, None where none was."""
-    shapes = cast("Mapping[object, object]", fit.settings.get("shapes") or {})
-    return shapes.get(fit.encoder.columns[column].name, shapes.get(column))
 
 
 def _form(fit: Fit, column: int, curve: Curve, density: Density | None) -> str:
@@ -303,7 +257,7 @@ def _curve(fit: Fit, index: int, edges: Vector, kinks: Vector | None, shift: Vec
     low = first - min(most, SHARE_BEYOND_BINS * float(edges[1] - edges[0]))
     high = last + min(most, SHARE_BEYOND_BINS * float(edges[-1] - edges[-2]))
     inner = np.concatenate([np.linspace(low, high, CURVE_POINTS), edges]) if kinks is None else kinks
-    band = _band_of(fit, int(fit.model.terms[index]))
+    band = _band_of(fit, index)
     if band is not None:
         inner = np.concatenate([inner, band.knots])
     x = np.unique(np.concatenate([[low, high], inner[(inner > low) & (inner < high)]]))
@@ -313,7 +267,7 @@ def _curve(fit: Fit, index: int, edges: Vector, kinks: Vector | None, shift: Vec
     return Curve(numbers(x), effect, rows_of_numbers(band.at(x)), numbers(band.critical(0.95)))
 
 
-def _card(fit: Fit, data: DataSummary) -> dict[str, Any]:
+def _card(fit: Fit, data: DataSummary) -> Plain:
     certificate, curve, taken, evidence = fit.certificate, fit.curve, fit.taken, fit.summary.evidence
     scores = fit.summary.scores
     if scores is None and curve is not None and taken is not None:
@@ -336,134 +290,7 @@ def _card(fit: Fit, data: DataSummary) -> dict[str, Any]:
             "pair_certificate": None if fit.pair_certificate is None else fit.pair_certificate.to_dict(),
             "scores": scores,
             "explained": None if evidence is None else {"share": evidence.gain, "error": evidence.gain_error},
-            "notes": [
-                *([] if fit.summary.cut_short is None else [fit.summary.cut_short]),
-                *_edited(fit),
-                *_tested(fit),
-                *([] if evidence is None else evidence.notes()),
-                *far_values_note(fit.encoder.columns),
-                *_of_bands(fit),
-            ],
+            "notes": notes_of(fit),
             "created": fit.summary.created,
         }
     )
-
-
-def _of_bands(fit: Fit) -> list[str]:
-    """Return what to know of the bands, in a sentence; nothing where they hold, and for models that never have any."""
-    bands = fit.bands
-    if bands is None or not bands.reason or not fit.model.terms.size or np.isnan(bands.information):
-        return []
-    shown = "Bands about the curves are approximate" if bands.verdict == "approximate" else "No bands are shown"
-    return [f"{shown}: {bands.reason}."]
-
-
-def _edited(fit: Fit) -> list[str]:
-    """Return what is no longer true of an edited model, in a sentence; nothing for others."""
-    if not fit.edits:
-        return []
-    changes = count_text(len(fit.edits), "change")
-    what = "certificate, held-out losses, folds and path are those of the fit, not of the edited model"
-    return [f"The model was edited after the fit ({changes}): {what}."]
-
-
-def _tested(fit: Fit) -> list[str]:
-    """Return what an `FDR` rule found, in sentences; nothing for other rules."""
-    found = fit.discoveries
-    return [] if found is None else [found.sentence(), *found.notes()]
-
-
-def _always_kept(fit: Fit) -> set[str]:
-    """Return the names of the columns that were asked to stay."""
-    names = fit.encoder.names
-    return {name if isinstance(name, str) else names[name] for name in fit.settings.get("always_keep") or ()}
-
-
-def _threshold(fit: Fit) -> float | None:
-    """Return the size below which a solver without exact zeros drops a column; None for other solvers."""
-    network = fit.settings.get("network")
-    if not isinstance(network, Network) or network.solver_for(as_penalty(fit.settings["penalty"])).proximal:
-        return None
-    return network.threshold
-
-
-def why_kept(fit: Fit, column: int) -> str:
-    """Return why a column is kept."""
-    encoder = fit.encoder
-    name, gaps = encoder.columns[column].name, encoder.columns[column].missing_term
-    if all(term.kind == "missing" for _, term in kept_terms(fit, column)):
-        others = [repr(other.name) for other in encoder.columns if other.missing_term == gaps and other.name != name]
-        shared = f" ({', '.join(others)} missing in the same rows)" if others else ""
-        return f"its values do not matter, its missing cells do{shared}"
-    if name in _always_kept(fit):
-        return "it was asked to stay, and is not penalised"
-    if fit.discoveries is not None:
-        return f"it is a discovery at a false discovery rate of {fit.discoveries.q:g}"
-    if fit.alpha == 0.0:
-        return "no penalty: every column stays"
-    return _why_worth(fit, name)
-
-
-def _why_worth(fit: Fit, name: str) -> str:
-    """Return how much stronger the penalty would have to be for a column to leave, and whether others could serve."""
-    path, instead = fit.summary.path, fit.substitutes.get(name)
-    other = max(instead, key=lambda found: instead[found]) if instead else None
-    served = "" if other is None else f"; {other!r} could stand in for it"
-    if path is None or name not in path.names or not fit.alpha > 0.0:
-        return f"its effect is worth the penalty{served}"
-    column = path.names.index(name)
-    times = max((alpha for alpha, row in zip(path.alphas, path.norms, strict=True) if row[column] > 0.0), default=0.0)
-    times /= fit.alpha
-    if times < BARELY:
-        return f"it is barely worth the penalty{served}"
-    return f"it would stay under {times:.2g} times the penalty{served}"
-
-
-def why_dropped(fit: Fit, columns: Sequence[int]) -> list[Dropped]:
-    """Return dropped columns with the reasons."""
-    encoder = fit.encoder
-    with_terms, constant = {term.column for term in encoder.terms}, set(fit.summary.constant)
-    kept = {encoder.columns[index].name for index in fit.kept}
-    found = frozenset[str]() if fit.discoveries is None else frozenset(fit.discoveries.kept)
-    reasons = {edit.column: edit.reason for edit in fit.edits}
-    dropped = list[Dropped]()
-    for column in columns:
-        name, twin = encoder.columns[column].name, fit.summary.twins.get(encoder.columns[column].name)
-        if encoder.columns[column].is_identifier and column not in with_terms:
-            dropped.append(Dropped(name, "an identifier: nearly every cell is different"))
-        elif encoder.columns[column].is_empty:
-            dropped.append(Dropped(name, "empty: no row has a value"))
-        elif encoder.columns[column].kind == "constant" and column not in with_terms:
-            dropped.append(Dropped(name, f"constant: one single value ({encoder.columns[column].levels[0]})"))
-        elif name in constant:
-            dropped.append(Dropped(name, "constant in the rows that count"))
-        elif name in reasons:
-            dropped.append(Dropped(name, f"dropped by an edit: {reasons[name]}"))
-        elif twin is not None:
-            too = "" if twin in kept else ", which is dropped too"
-            equal = f"equal to {twin!r} in every row, up to unit and sign{too}"
-            dropped.append(Dropped(name, equal, _slack(fit, name)))
-        else:
-            dropped.append(_why_left_out(fit, column, found))
-    return dropped
-
-
-def _why_left_out(fit: Fit, column: int, found: frozenset[str]) -> Dropped:
-    """Return why the fit left out a column that varies; ``found`` are the discoveries."""
-    name = fit.encoder.columns[column].name
-    slack = _slack(fit, name)
-    if fit.discoveries is not None and name not in found:
-        return Dropped(name, f"no discovery at a false discovery rate of {fit.discoveries.q:g}", slack)
-    if column_asked(fit, column) is not None and fit.norms[column] == 0.0 and slack is None:
-        return Dropped(name, "the data speak against the shape that was asked for")
-    if slack is not None:
-        reason = f"its gradient is {slack:.2f} of the alpha at which it would enter"
-        return Dropped(name, reason, slack, by_penalty=True)
-    if fit.summary.cut_short is not None:
-        return Dropped(name, "the fit was cut short before it could enter")
-    if fit.certificate is not None:
-        return Dropped(name, "the convex problem kept it, but the training under the penalty switched it off")
-    threshold = _threshold(fit)
-    if threshold is not None:
-        return Dropped(name, f"its mean absolute effect stayed within the threshold of {threshold:g}")
-    return Dropped(name, "the penalty switched its sub-network off")

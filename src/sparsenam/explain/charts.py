@@ -303,7 +303,7 @@ def loss_chart(explanation: Explanation) -> Chart | None:
     ]
     return Chart(
         "Cross-validation curve over the penalty weight",
-        alpha_axis(alphas) or axis_over(alphas),
+        alpha_axis(alphas.tolist()),
         axis_over([*(mean - error), *(mean + error)], EFFECT_MARGIN),
         ("penalty α, weaker →", "held-out loss"),
         lines=[Line(alphas.tolist(), mean.tolist())],
@@ -338,7 +338,7 @@ def path_chart(explanation: Explanation, labels: int) -> Chart | None:
     is_within = alpha is not None and float(alphas.min()) * 0.999 <= alpha <= float(alphas.max()) * 1.001
     return Chart(
         "Norm of each column over the penalty weight",
-        alpha_axis(alphas) or axis_over(alphas),
+        alpha_axis(alphas.tolist()),
         axis_over([0.0, *norms.ravel()], 0.02),
         ("penalty α, weaker →", "norm of the effect"),
         lines=[  # the large ones last, on top

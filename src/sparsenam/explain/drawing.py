@@ -31,6 +31,7 @@ _MARKS = ("o", "s", "^", "D", "v", "P", "X")
 PENS = len(_COLOURS)  # pens whose colours differ
 
 LABEL_SPACE = 2  # letters between two labels of an axis
+ALPHA_MARGIN = 0.02  # of the range of log alpha, on either side
 LEVELS = (2, 3, 5, 9, 18, 40, 80, 160)  # about how many ticks an axis has, from coarse to fine
 # days between the ticks of a date axis, and the months that this is; 0 for ticks that no month governs
 _DATE_STEPS = {1: 0, 2: 0, 7: 0, 14: 0, 30: 1, 91: 3, 183: 6} | {
@@ -154,11 +155,6 @@ def percent(share: float) -> str:
     return f"{round(100 * share, 3):g}%"
 
 
-def label_room(ticks: Iterable[Tick]) -> int:
-    """Return the letters that the longest label needs, with the space between labels."""
-    return max((len(tick.text) for tick in ticks), default=0) + LABEL_SPACE
-
-
 def axis_over(values: Iterable[float], margin: float = 0.0, kind: Kind = "number") -> Axis:
     """Return the axis over the finite values, widened by a share ``margin`` and never of no width."""
     finite = [value for value in values if math.isfinite(value)] or [0.0]
@@ -170,12 +166,12 @@ def axis_over(values: Iterable[float], margin: float = 0.0, kind: Kind = "number
     return Axis(low - extra, high + extra, kind)
 
 
-def alpha_axis(alphas: Iterable[float], margin: float = 0.02) -> Axis | None:
-    """Return the log axis on which alpha falls from left to right; None for fewer than two alphas above 0."""
+def alpha_axis(alphas: Sequence[float]) -> Axis:
+    """Return the log axis on which alpha falls from left to right; a straight one for fewer than two above 0."""
     above = [alpha for alpha in alphas if alpha > 0 and math.isfinite(alpha)]
     if not above or max(above) <= min(above):
-        return None
-    widening = (max(above) / min(above)) ** margin
+        return axis_over(alphas)
+    widening = (max(above) / min(above)) ** ALPHA_MARGIN
     return Axis(max(above) * widening, min(above) / widening, "log")
 
 

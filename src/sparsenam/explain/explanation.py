@@ -7,27 +7,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    Protocol,
-    Self,
-    TypeVar,
-    cast,
-)
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
-from sparsenam.codec import MaybeNaN, Numbers, to_plain, unpack
+from sparsenam.codec import MaybeNaN, Numbers, Plain, to_plain, unpack
 from sparsenam.errors import InputError, RefusalError, describe, nearest
-from sparsenam.explain.pairs import Pair
 from sparsenam.fit.summary import Density
 from sparsenam.model.editing import EditKind
 from sparsenam.tables.text import date_key
 from sparsenam.text import (
     MINUS,
+    MISSING,
     FeatureKind,
     Found,
     Task,
     count_text,
+    date_text,
     number_text,
     pair_text,
     response_units,
@@ -131,7 +125,6 @@ class Feature:
         return f"{x:.6g}"
 
     def fault(self, outputs: int) -> str | None:
-        """Return which parts of the shape do not have the same length, or one effect for each output; or None."""
         curve, density = self.curve, self.density
         if curve is not None and len(curve.x) != len(curve.effect):
             return f"{len(curve.effect)} effects for {len(curve.x)} points of {self.name!r}"
@@ -139,6 +132,86 @@ class Feature:
             return f"{len(density.edges)} edges for {len(density.counts)} bins of {self.name!r}"
         effects = [*(() if curve is None else curve.effect), *(level.effect for level in self.levels or ())]
         effects += [] if self.missing is None else [self.missing.effect]
+        wrong = next((len(effect) for effect in effects if len(effect) != outputs), None)
+        return None if wrong is None else f"{wrong} numbers for {outputs} outputs in {self.name!r}"
+
+
+@dataclass(frozen=True, slots=True)
+class PairAxis:
+    """One column of a pair: the nodes along its axis, and what the column adds there alone.
+
+    Numbers and dates have their nodes at ``x`` (nodes,), with straight lines in between; categories and ordered ones
+    have ``levels`` (nodes,). Where ``missing``, one more node follows, that of missing cells. ``main``
+    (nodes, outputs) is the column's effect without the pair.
+    """
+
+    name: str
+    kind: FeatureKind
+    x: Numbers | None
+    levels: tuple[str, ...] | None
+    missing: bool
+    main: tuple[Numbers, ...]
+
+    @property
+    def size(self) -> int:
+        return len(self.x or self.levels or ()) + self.missing
+
+    def text_at(self, node: int) -> str:
+        """Return the value at a node as text."""
+        if self.missing and node == self.size - 1:
+            return MISSING
+        if self.levels is not None:
+            return self.levels[node]
+        x = (self.x or ())[node]
+        return date_text(x) if self.kind == "date" else f"{x:.6g}"
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """The joint effect of two columns, beyond what either does alone.
+
+    ``effect`` (nodes of ``one``, nodes of ``other``, outputs) is bilinear between nodes of numbers. ``share``
+    (nodes of ``one``, nodes of ``other``) is the share of the training rows at each node, each row shared among the
+    four about it: over these shares the effect has mean 0 along each row and each column. `total` adds both columns'
+    effects: the summed surface, to look at where the two columns depend on each other so strongly that their effects
+    and that of the pair cancel. ``mean_absolute`` and ``variation`` are measured as those of a feature. ``deviation``
+    has the standard deviations of ``effect``, None where they are not known.
+    """
+
+    one: PairAxis
+    other: PairAxis
+    mean_absolute: MaybeNaN
+    variation: MaybeNaN
+    effect: tuple[tuple[Numbers, ...], ...]
+    share: tuple[Numbers, ...]
+    reason: str
+    deviation: tuple[tuple[Numbers, ...], ...] | None = None
+
+    @property
+    def name(self) -> str:
+        """The names of both columns."""
+        return pair_text(self.one.name, self.other.name)
+
+    @property
+    def total(self) -> tuple[tuple[Numbers, ...], ...]:
+        """The pair's effect and both columns' effects together, in the shape of ``effect``."""
+        return tuple(
+            tuple(
+                tuple(sum(parts) for parts in zip(cell, first, second, strict=True))
+                for cell, second in zip(row, self.other.main, strict=True)
+            )
+            for row, first in zip(self.effect, self.one.main, strict=True)
+        )
+
+    def fault(self, outputs: int) -> str | None:
+        rows, columns = self.one.size, self.other.size
+        for axis in (self.one, self.other):
+            if (axis.x is None) == (axis.levels is None) or len(axis.main) != axis.size:
+                return f"{len(axis.main)} effects for {axis.size} nodes of {axis.name!r}"
+        for part in (self.effect, self.share):
+            if len(part) != rows or any(len(row) != columns for row in part):
+                return f"another shape than the {rows} × {columns} nodes of {self.name!r}"
+        effects = [*self.one.main, *self.other.main, *(effect for row in self.effect for effect in row)]
         wrong = next((len(effect) for effect in effects if len(effect) != outputs), None)
         return None if wrong is None else f"{wrong} numbers for {outputs} outputs in {self.name!r}"
 
@@ -193,7 +266,6 @@ class EditRecord:
         return f"{number_text(self.loss_before, 5)} → {number_text(self.loss_after, 5)}"
 
     def fault(self, outputs: int) -> str | None:
-        """Return which curve does not have an effect for each point and output; or None."""
         for curve in filter(None, (self.before, self.after)):
             points = len(self.levels) or len(curve.effect)
             lengths = {len(curve.x), len(curve.effect), points}
@@ -265,9 +337,8 @@ class Explanation:
             lines.append(
                 f"  {feature.name}: mean absolute effect {number_text(feature.mean_absolute, 3)}{form}{folds}{halves}"
             )
-        lines += ["pairs:"] if self.pairs else []
-        for pair in self.pairs:
-            lines.append(f"  {pair.name}: mean absolute effect {number_text(pair.mean_absolute, 3)}")
+        sizes = [f"  {pair.name}: mean absolute effect {number_text(pair.mean_absolute, 3)}" for pair in self.pairs]
+        lines += ["pairs:", *sizes] if sizes else []
         names = ", ".join(column.name for column in self.dropped[:MOST_DROPPED_PRINTED])
         more = f" and {dropped - MOST_DROPPED_PRINTED} more" if dropped > MOST_DROPPED_PRINTED else ""
         lines += [f"dropped: {names}{more}"] if names else []
@@ -278,12 +349,10 @@ class Explanation:
         for feature in self.features:
             if feature.name == name:
                 return feature
-        dropped = any(column.name == name for column in self.dropped)
+        names, dropped = [each.name for each in self.features], any(column.name == name for column in self.dropped)
         got = f"{name!r}, which was dropped" if dropped else repr(name)
-        known = [] if dropped else [each.name for each in self.features]
-        more = " …" if len(self.features) > 5 else ""
-        kept = ", ".join(feature.name for feature in self.features[:5]) + more
-        remedy = nearest(name, known, "choose one of them")
+        kept = ", ".join(names[:5]) + (" …" if len(names) > 5 else "")
+        remedy = nearest(name, [] if dropped else names, "choose one of them")
         raise InputError(describe("feature", f"one of the kept features ({kept})", got, remedy))
 
     def pair(self, one: str, other: str) -> Pair:
@@ -319,29 +388,17 @@ class Explanation:
 
         Those kept come first, the most important of all first; the kind of a pair is "pair".
         """
-        sizes = ("kind", "form", "mean_absolute", "variation", "norm", "entry", "kept_in", "stability")
-        nothing = dict(zip(sizes, (None, None, 0.0, 0.0, 0.0, None, None, None), strict=True))
-        kept: list[dict[str, Any]] = [
-            {
-                "feature": feature.name,
-                "kept": True,
-                **{key: getattr(feature, key) for key in sizes},
-                "slack": None,
-                "reason": feature.reason,
-            }
-            for feature in self.features
-        ]
-        kept += [
-            {"feature": pair.name, "kept": True, **nothing, "kind": "pair", "norm": None}
-            | {"mean_absolute": pair.mean_absolute, "variation": pair.variation, "slack": None, "reason": pair.reason}
-            for pair in self.pairs
-        ]
+        sizes = {"kind": None, "form": None, "mean_absolute": 0.0, "variation": 0.0, "norm": 0.0}
+        nothing: Plain = {**sizes, "entry": None, "kept_in": None, "stability": None, "slack": None}
+
+        def record(part: Feature | Pair | Dropped, **known: object) -> Plain:
+            measured = {key: getattr(part, key, value) for key, value in nothing.items()}
+            kept = not isinstance(part, Dropped)
+            return {"feature": part.name, "kept": kept, **measured, **known, "reason": part.reason}
+
+        kept = [*map(record, self.features), *(record(pair, kind="pair", norm=None) for pair in self.pairs)]
         kept.sort(key=lambda record: -record["mean_absolute"])
-        dropped = [
-            {"feature": item.name, "kept": False, **nothing, "slack": item.slack, "reason": item.reason}
-            for item in self.dropped
-        ]
-        return kept + dropped
+        return [*kept, *map(record, self.dropped)]
 
     def to_frame(self) -> DataFrame:
         """Return the records as a pandas table."""
@@ -358,10 +415,9 @@ class Explanation:
         except ImportError as error:
             remedy = "pip install 'sparsenam[plots]', or write report(), which needs nothing"
             raise InputError(describe("plot", "matplotlib", "no such package", remedy)) from error
-        return cast("Figure", plots.plot_shapes(self, features, outputs=outputs))
+        return plots.plot_shapes(self, features, outputs=outputs)
 
     def _repr_html_(self) -> str:
-        """Return what notebooks show: what is kept, how much it matters, and its shape in small."""
         from sparsenam.explain.report.notebook import at_a_glance
 
         return at_a_glance(self)
@@ -376,7 +432,7 @@ class Explanation:
         return write_report(self, path, local, beside)
 
 
-def read_explanation(kind: type[Kind], data: Mapping[str, Any]) -> Kind:
+def read_explanation(kind: type[Kind], data: Mapping[str, object]) -> Kind:
     """Return the explanation that ``to_dict`` wrote; an error says what cannot have been written by it."""
     if data.get("schema") != SCHEMA:
         got, remedy = repr(data.get("schema")), "explain the model again"
@@ -388,11 +444,11 @@ def read_explanation(kind: type[Kind], data: Mapping[str, Any]) -> Kind:
         raise InputError(describe("explanation", expected, str(error), "explain the model again")) from error
 
 
-def as_frame(records: Sequence[dict[str, Any]]) -> DataFrame:
+def as_frame(records: Sequence[Plain]) -> DataFrame:
     """Return the records as a pandas table; without pandas, an error that says what to do."""
     try:
         pandas = import_module("pandas")
     except ImportError as error:
         remedy = "install pandas, or use to_records(), which needs nothing"
         raise InputError(describe("to_frame", "pandas", "no such package", remedy)) from error
-    return cast(DataFrame, pandas.DataFrame.from_records(list(records)))
+    return pandas.DataFrame.from_records(list(records))

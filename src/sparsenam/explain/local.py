@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Self, cast
+from numbers import Integral
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sparsenam.codec import Numbers, to_plain
 from sparsenam.explain.explanation import SCHEMA, DataFrame, as_frame, read_explanation
-from sparsenam.fit import Fit
-from sparsenam.fit.summary import against_average, interactions_of, numbers, read_cells
-from sparsenam.tables.cells import Cells
-from sparsenam.tables.columns import Column, as_numbers, levels_of
+from sparsenam.fit.pipeline import Fit
+from sparsenam.fit.summary import against_average, numbers, read_cells
+from sparsenam.tables.columns import Cells, Column, as_numbers, levels_of
 from sparsenam.tables.text import date_key
 from sparsenam.text import MISSING, number_text, pair_text
 
@@ -115,10 +115,7 @@ def explain_rows(fit: Fit, X: object) -> LocalExplanation:
     ]
     texts = {cells_of.name: cells_of for cells_of, _ in kept}
     joint = against_average(model.family, model.pair_effects(encoded))
-    pairs = [
-        (texts[one], texts[other], joint[:, index])
-        for index, (one, other) in enumerate(interactions_of(encoder, model))
-    ]
+    pairs = [(texts[one], texts[other], joint[:, index]) for index, (one, other) in enumerate(fit.interactions)]
     scores = model.scores(encoded)
     # the risk score is what a survival model predicts
     means = scores if fit.task == "survival" else model.family.mean(scores)
@@ -143,7 +140,6 @@ def _contributions(
     row: int,
     outputs: tuple[str, ...],
 ) -> tuple[Contribution, ...]:
-    """Return what the cells of the kept columns and their pairs add to a row, the largest first."""
     found: list[Contribution] = []
     for cells, effects in kept:
         effect = numbers(effects[row])
@@ -201,7 +197,6 @@ class CellTexts:
         return cls(column.name, tuple(keys), codes, missing, True, seen)
 
     def value(self, row: int) -> str:
-        """Return the text of a cell."""
         return MISSING if self.missing[row] else self.values[int(self.codes[row])]
 
     def quoted(self, row: int) -> str:
@@ -214,18 +209,11 @@ class CellTexts:
 
 def row_labels(X: object, rows: int) -> list[int | str]:
     """Return the labels of a pandas table's index, or 0, 1, … for other tables."""
-    index: object = getattr(X, "index", None)
+    index: Iterable[object] | Callable[..., object] | None = getattr(X, "index", None)
     if index is None or callable(index):  # a list has a method of that name
         return list(range(rows))
-    return [_label(label) for label in cast("Iterable[object]", index)]
-
-
-def _label(label: object) -> int | str:
-    if isinstance(label, int | np.integer) and not isinstance(label, bool):
-        return int(cast("int", label))
-    return str(label)
+    return [str(label) if isinstance(label, bool) or not isinstance(label, Integral) else int(label) for label in index]
 
 
 def _number(value: float) -> str:
-    """Return a number with four digits, whole ones with up to six."""
     return f"{value:.0f}" if value == int(value) and abs(value) < EXACT_DIGITS else f"{value:.4g}"

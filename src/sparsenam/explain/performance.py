@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sparsenam.codec import to_plain
-from sparsenam.uncertainty.residuals import OrderStatistics, Residuals
+from sparsenam.codec import Plain, to_plain
+from sparsenam.uncertainty.residuals import Residuals
 
 Vector = NDArray[np.float64]
 PERFORMANCE_BINS = 10  # of equally many rows
@@ -17,7 +15,7 @@ ROWS_DRAWN = 300  # rows that are drawn one by one
 HELD_OUT = "rows held out"
 
 
-def class_performance(chances: ArrayLike, came_true: ArrayLike, name: str, rows_are: str = HELD_OUT) -> dict[str, Any]:
+def class_performance(chances: ArrayLike, came_true: ArrayLike, name: str, rows_are: str = HELD_OUT) -> Plain:
     """Return how probabilities (rows,) of a class compare with whether it came true (rows,).
 
     ``calibration`` has the mean probability, the share that came true and the rows of each bin; ``thresholds`` the rows
@@ -46,7 +44,7 @@ def class_performance(chances: ArrayLike, came_true: ArrayLike, name: str, rows_
     )
 
 
-def number_performance(predicted: ArrayLike, target: ArrayLike, rows_are: str = HELD_OUT) -> dict[str, Any]:
+def number_performance(predicted: ArrayLike, target: ArrayLike, rows_are: str = HELD_OUT) -> Plain:
     """Return how predictions (rows,) compare with the target (rows,): some rows, and how large errors are."""
     given, truth = np.asarray(predicted, dtype=np.float64), np.asarray(target, dtype=np.float64)
     some = np.unique(np.linspace(0, len(given) - 1, ROWS_DRAWN).round().astype(np.intp))
@@ -62,7 +60,7 @@ def number_performance(predicted: ArrayLike, target: ArrayLike, rows_are: str = 
     )
 
 
-def kept_performance(residuals: Residuals, outputs: tuple[str, ...]) -> dict[str, Any] | None:
+def kept_performance(residuals: Residuals, outputs: tuple[str, ...]) -> Plain | None:
     """Return what a fit keeps of its left-out errors, in the same form as far as it goes; None where it is nothing."""
     words = {"leave-one-out": "rows of the fit, each left out", "folds": "rows of the fit, in folds left out"}
     facts = {"rows_are": words.get(residuals.method, "rows given after the fit"), "rows": residuals.rows}
@@ -77,14 +75,11 @@ def kept_performance(residuals: Residuals, outputs: tuple[str, ...]) -> dict[str
     if len(tables) != 1 or not residuals.symmetric:  # others are in units of the spread that the family expects
         return None
     shares = [share for share in np.linspace(0.05, 0.95, 19).tolist() if np.isfinite(tables[0].above(share))]
-    return to_plain({"kind": "numbers", **facts, "errors": _errors(tables[0], shares)}) if shares else None
+    errors = {"share": shares, "within": [tables[0].above(share) for share in shares]}
+    return to_plain({"kind": "numbers", **facts, "errors": errors}) if shares else None
 
 
-def _errors(table: OrderStatistics, shares: list[float]) -> dict[str, list[float]]:
-    return {"share": shares, "within": [table.above(share) for share in shares]}
-
-
-def survival_facts(times: Vector, cumulative_hazard: Vector) -> dict[str, Any]:
+def survival_facts(times: Vector, cumulative_hazard: Vector) -> Plain:
     """Return the baseline of Cox's model at up to so many event times as can be seen."""
     some = np.unique(np.linspace(0, len(times) - 1, ROWS_DRAWN).round().astype(np.intp))
     return to_plain({"times": times[some], "hazard": cumulative_hazard[some]})

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from sparsenam.codec import Numbers
 from sparsenam.errors import InputError, describe, nearest
 from sparsenam.explain.edits import importance_of
-from sparsenam.explain.explanation import Curve, Explanation, Feature
-from sparsenam.explain.pairs import Pair
+from sparsenam.explain.explanation import Curve, Explanation, Feature, Pair
 from sparsenam.fit.editing import within_bins
 
 Matrix = NDArray[np.float64]

@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from sparsenam.errors import InputError, describe
 from sparsenam.explain.drawing import Axis, Tick, axis_over
-from sparsenam.explain.explanation import Explanation
-from sparsenam.explain.pairs import Pair, PairAxis
+from sparsenam.explain.explanation import Explanation, Pair, PairAxis
 from sparsenam.explain.shapes import MOST_BARS, axis_of
 from sparsenam.fit.summary import FEW_DISTINCT_VALUES
 from sparsenam.text import MISSING, share_text, value_text
@@ -68,7 +67,6 @@ class CellAxis:
 
     @property
     def middles(self) -> Vector:
-        """The middle of each cell (cells,)."""
         return self.spans.mean(axis=1)
 
     def edges(self, part: slice) -> Vector:

@@ -5,9 +5,10 @@ Types and ranges of single fields are declared where the fields are; the codec h
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from itertools import pairwise
-from typing import Any, cast
+from types import NoneType
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,11 +17,12 @@ from sparsenam.codec import LARGEST_NUMBER
 from sparsenam.discover.stability import Stability
 from sparsenam.errors import InputError, RefusalError, require
 from sparsenam.families import Response
-from sparsenam.fit import ClassResponse, Fit, NumberResponse, SurvivalResponse
+from sparsenam.fit.pipeline import Fit
+from sparsenam.fit.response import ClassResponse, NumberResponse, SurvivalResponse
 from sparsenam.fit.summary import ColumnSummary, kept_columns
 from sparsenam.model import AdditiveModel
-from sparsenam.model.additive import SubNetworks
 from sparsenam.model.editing import Edit, applied, column_curves, terms_of
+from sparsenam.model.networks import SubNetworks
 from sparsenam.model.pairs import PairFunction
 from sparsenam.networks import ACTIVATION_NAMES, MLPBank
 from sparsenam.penalties import as_penalty
@@ -90,8 +92,9 @@ def check_model(model: AdditiveModel, n_terms: int) -> None:
 
 
 def _check_networks(networks: SubNetworks, kept: int, outputs: int) -> None:
-    bank, damage = cast(MLPBank, networks.bank), "sub-networks that cannot be"
-    require(bank.activation in ACTIVATION_NAMES and bank.outputs == outputs, damage)
+    bank, damage = networks.bank, "sub-networks that cannot be"
+    if not isinstance(bank, MLPBank) or bank.activation not in ACTIVATION_NAMES or bank.outputs != outputs:
+        raise RefusalError(damage)
     if bank.widths is not None:
         require(bank.widths.shape == (kept, len(bank.hidden)), damage)
         require(bool((bank.widths <= np.array(bank.hidden, dtype=np.intp)).all()), damage)
@@ -124,7 +127,7 @@ def _check_response(fit: Fit, task: Task) -> None:
         rising = times.shape == hazards.shape and _rises(times, strictly=True) and _rises(hazards)
         require(rising, "a baseline hazard that cannot be")
     else:
-        require(not (cast(NumberResponse, response).flat and outputs > 1), damage)
+        require(not (isinstance(response, NumberResponse) and response.flat and outputs > 1), damage)
 
 
 def _check_substitutes(fit: Fit) -> None:
@@ -215,8 +218,10 @@ def _are_tables(part: ErrorTables, width: int, n_terms: int) -> bool:
 
 
 def _is_table(table: OrderStatistics) -> bool:
-    same = table.ranks.size == table.values.size >= 1
-    return same and _rises(table.ranks) and _rises(table.values)
+    if not table.ranks.size == table.values.size >= 1:
+        return False
+    whole = bool(np.isclose(table.ranks[-1], table.count))  # the largest number is always kept
+    return whole and _rises(table.ranks) and _rises(table.values)
 
 
 def _rises(values: NDArray[np.float64], *, strictly: bool = False) -> bool:
@@ -325,9 +330,9 @@ def check_settings(settings: Mapping[str, Any], encoder: TableEncoder, curve: St
     damage, rule, shapes = "a setting that cannot be", settings.get("rule"), settings.get("shapes")
     require(curve is None or rule is None or rule_name(rule) in curve.choices, "a rule that is not that of the curve")
     require(shapes is None or isinstance(shapes, Mapping), damage)
-    kept: Any = settings.get("always_keep")
-    require(kept is None or isinstance(kept, list | tuple), damage)
-    for name in cast("Sequence[object]", kept or ()):
+    kept = settings.get("always_keep")
+    require(type(kept) in (NoneType, list, tuple), damage)
+    for name in kept or ():
         inside = type(name) is int and -len(encoder.names) <= name < len(encoder.names)
         require(inside or (isinstance(name, str) and name in encoder.names), damage)
     network, penalty = settings.get("network"), settings.get("penalty", "group_lasso")

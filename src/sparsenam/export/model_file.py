@@ -8,24 +8,49 @@ from dataclasses import dataclass, fields, replace
 from importlib.metadata import version
 from os import PathLike
 from pathlib import Path
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Literal
 
 from sparsenam.codec import Bounds, pack, unpack
-from sparsenam.container import Tensors, compact_json, parse_object
+from sparsenam.container import (
+    MOST_DATA,
+    MOST_HEADER,
+    MOST_VALUES,
+    ForeignFileError,
+    Json,
+    Tensors,
+    compact_json,
+    packed,
+    parse_object,
+    unpacked,
+)
 from sparsenam.errors import InputError, RefusalError, describe, require
 from sparsenam.export.checks import check_fit, check_settings
-from sparsenam.export.container import ModelFileError, ModelFileWarning, read_container, refused, write_container
 from sparsenam.export.settings import pack_parameters, unpack_parameters
 from sparsenam.families import FAMILIES
 from sparsenam.families.base import is_known_family
-from sparsenam.fit import Fit
+from sparsenam.files import said_by, write_atomically
+from sparsenam.fit.pipeline import Fit
 from sparsenam.model import AdditiveModel
-from sparsenam.model.additive import SubNetworks
+from sparsenam.model.networks import SubNetworks
 from sparsenam.networks import MLPBank
 from sparsenam.selection.curve import StoredCurve
 from sparsenam.text import Task
 
 SCHEMA = 1
+
+
+class ModelFileError(InputError):
+    """A model file is damaged, foreign or of another version, or a model cannot be put into one."""
+
+
+class ModelFileWarning(UserWarning):
+    """Some settings of an estimator are not in its model file."""
+
+
+def refused(path: object, got: str) -> ModelFileError:
+    """Return the error for a file that is not as `save` writes it."""
+    expected, remedy = "a whole file written by save", "save the model again or get another copy"
+    return ModelFileError(describe(f"model file {path}", expected, got, remedy))
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +87,6 @@ def save_fit(fit: Fit, path: str | PathLike[str]) -> None:
 
 
 def _check_model(model: AdditiveModel) -> None:
-    """Raise `ModelFileError` for a model that is partly code."""
     remedy = "keep the estimator with pickle"
     if not is_known_family(model.family):
         expected = f"one of {sorted(FAMILIES)}, since a model file holds no code"
@@ -73,10 +97,10 @@ def _check_model(model: AdditiveModel) -> None:
         raise ModelFileError(describe("model to save", expected, got, remedy))
 
 
-def _check_readable(document: dict[str, Any], tensors: Tensors, task: Task) -> None:
+def _check_readable(document: dict[str, Json], tensors: Tensors, task: Task) -> None:
     """Raise `ModelFileError` unless `load` would read this, before anything is written."""
     try:
-        _read(parse_object(compact_json(document)), tensors, {document["estimator"]: task})
+        _read(parse_object(compact_json(document)), tensors, {str(document["estimator"]): task})
     except RefusalError as error:
         expected, remedy = "a model that load would read", "fit columns and targets of moderate size"
         raise ModelFileError(describe("model to save", expected, str(error), remedy)) from error
@@ -102,7 +126,7 @@ def load_fit(path: str | PathLike[str], tasks: Mapping[str, Task]) -> Fit:
     try:
         head, fit = _read(document, tensors, tasks)
         settings = unpack_parameters(fit.settings)
-        check_settings(settings, fit.encoder, cast("StoredCurve | None", fit.curve))
+        check_settings(settings, fit.encoder, fit.curve if isinstance(fit.curve, StoredCurve) else None)
     except RefusalError as error:
         raise refused(path, str(error)) from error
     if head.left_out:
@@ -118,7 +142,7 @@ def _check_schema(path: str | PathLike[str], schema: object) -> None:
         raise ModelFileError(describe(f"model file {path}", f"schema {SCHEMA}", f"{str(schema)[:40]!r}", remedy))
 
 
-def _read(document: dict[str, Any], tensors: Tensors, tasks: Mapping[str, Task]) -> tuple[Head, Fit]:
+def _read(document: dict[str, Json], tensors: Tensors, tasks: Mapping[str, Task]) -> tuple[Head, Fit]:
     """Return the head of a document, and its fit with packed settings; raise `RefusalError` for what cannot be."""
     head = unpack(Head, {name: document[name] for name in HEAD if name in document})
     rest = {name: value for name, value in document.items() if name not in HEAD}
@@ -126,3 +150,34 @@ def _read(document: dict[str, Any], tensors: Tensors, tasks: Mapping[str, Task])
     require(fit.estimator in tasks, f"the unknown estimator {fit.estimator[:40]!r}")
     check_fit(fit, tasks[fit.estimator])
     return head, fit
+
+
+def write_container(path: Path, document: Mapping[str, Json], tensors: Tensors) -> None:
+    """Write a document and tensors of float64, int64, float32 or uint8 into a file, whole or not at all."""
+    try:
+        parts = packed(document, tensors)
+    except RefusalError as error:
+        expected = f"a model of at most {MOST_HEADER} bytes and {MOST_VALUES} values of names and settings, and of "
+        expected += f"{MOST_DATA} bytes of finite numbers"
+        remedy = "leave out columns of unique texts"
+        raise ModelFileError(describe(f"model file {path}", expected, str(error), remedy)) from error
+    try:
+        write_atomically(path, *parts, make_folder=False)
+    except OSError as error:
+        expected, remedy = "a path that can be written to", "make the folder or name another"
+        raise ModelFileError(describe(f"model file {path}", expected, said_by(error), remedy)) from error
+
+
+def read_container(path: Path) -> tuple[dict[str, Json], Tensors]:
+    """Return the document and the tensors of a file; raise `ModelFileError` unless it is whole and plain."""
+    if not path.is_file():
+        expected, got = "a file written by save", "a folder or device" if path.exists() else "nothing there"
+        raise ModelFileError(describe(f"model file {path}", expected, got, "correct the path"))
+    try:
+        return unpacked(path)
+    except ForeignFileError as error:
+        expected, got = "a file written by save", f"{error}, which is no model file"
+        remedy = "give the file that save wrote, or a copy"
+        raise ModelFileError(describe(f"model file {path}", expected, got, remedy)) from error
+    except (RefusalError, OSError) as error:
+        raise refused(path, str(error)) from error

@@ -9,35 +9,46 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, TypeAlias, cast
+from typing import Annotated, Literal, TypeAlias, cast
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from sparsenam.codec import Bounds, Count, Size, Tags, to_plain
+from sparsenam.codec import Bounds, Count, Size, Tags, is_numeric, to_plain
 from sparsenam.errors import InputError, describe
 from sparsenam.families import FAMILIES, Family
 from sparsenam.model import AdditiveModel, FittedCurve
-from sparsenam.model.additive import SubNetworks
+from sparsenam.model.networks import SubNetworks
 from sparsenam.model.pairs import PairFunction
 from sparsenam.tables import TableEncoder
 from sparsenam.tables.columns import Column
 from sparsenam.tables.encoder import Term
-from sparsenam.tables.text import MARKERS, has_leading_zero, number_in, number_key
+from sparsenam.tables.text import MARKERS, has_leading_zero, is_marker, number_in, number_key
 
 Task = Literal["regression", "classes", "labels", "survival"]
 Link = Literal["identity", "log", "logit", "softmax"]
 Kind = Literal["number", "date", "duration", "category"]
 Reads = Literal["number", "level", "missing"]
 Label: TypeAlias = str | bool | int | float
+Cell: TypeAlias = float | str | bool | None
 Vector = tuple[float, ...]
 
 FORMAT, VERSION = "sparsenam portable model", 1
 HIGHEST_EXPONENT = 600.0  # eˢ is constant beyond it, so never infinite
 
 
+def is_missing(cell: Cell) -> bool:
+    """Return whether a cell is missing, or a text that says so."""
+    return cell is None or (is_marker(cell) if isinstance(cell, str) else isinstance(cell, float) and math.isnan(cell))
+
+
 class ExportError(InputError):
     """A model cannot be carried into a target, or a portable form is not one."""
+
+
+def refusal(where: str, expected: str, got: str, remedy: str) -> ExportError:
+    """Return the error of an export: where, what was expected, what was got, and what to do."""
+    return ExportError(describe(where, expected, got, remedy))
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +74,40 @@ class PortableColumn:
     levels: tuple[PortableLevel, ...] = ()
     false: Count | None = None
     true: Count | None = None
+
+    @property
+    def n_codes(self) -> int:
+        return 1 + max((level.code for level in self.levels), default=-1)
+
+    @property
+    def by_text(self) -> dict[str, int]:
+        """The codes of levels by their texts; of two of the same text the first counts."""
+        return {level.text: level.code for level in reversed(self.levels)}
+
+    @property
+    def by_number(self) -> dict[float, int]:
+        """The codes of levels by the numbers that they write."""
+        return {level.number: level.code for level in reversed(self.levels) if level.number is not None}
+
+    @property
+    def takes_texts(self) -> bool:
+        """Whether typed cells are texts: those of a category, unless all its levels are numbers or truth values."""
+        if self.kind != "category":
+            return False
+        both = {"False", "True"}
+        truths = both if {level.text for level in self.levels} == {*both, "0", "1"} else set[str]()
+        return not self.levels or any(level.number is None and level.text not in truths for level in self.levels)
+
+    def code(self, cell: Cell) -> int | None:
+        """Return the code of a category's cell; None where it is no known level."""
+        if isinstance(cell, bool | np.bool_):
+            return self.true if cell else self.false
+        if isinstance(cell, str):
+            number = None if has_leading_zero(cell) else number_in(cell)
+            if number is None or not math.isfinite(number):
+                return self.by_text.get(cell)
+            cell = number
+        return None if cell is None else self.by_number.get(cell)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +147,13 @@ class PortableAxis:
     column: Count
     reads: Reads
     knots: Vector
+
+    def place(self, x: ArrayLike) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+        """Return the knot below each of some values (n,), at the edge beyond it, and the share of the next knot."""
+        knots = np.array(self.knots)
+        inside = np.clip(np.asarray(x, dtype=np.float64), knots[0], knots[-1])
+        node = np.minimum(np.searchsorted(knots, inside, side="right") - 1, len(knots) - 2)
+        return node, (inside - knots[node]) / (knots[node + 1] - knots[node])
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,9 +197,12 @@ class PortableModel:
         """Return the model as strict JSON, one that gives the same numbers back to the bit."""
         return json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the model as plain data: dictionaries, lists, texts and numbers."""
         return {"format": FORMAT, "version": VERSION, "missing_texts": sorted(MARKERS), **to_plain(self)}
+
+    def names_of(self, pair: PortablePair) -> list[str]:
+        return [self.columns[axis.column].name for axis in pair.axes]
 
     def of_column(self, column: int) -> list[int]:
         """Return the places of a column's terms among all."""
@@ -191,22 +246,22 @@ def portable_model(model: AdditiveModel, encoder: TableEncoder, target: Target, 
 def _check(model: AdditiveModel) -> None:
     if not any(type(model.family) is kind for kind in FAMILIES.values()):
         got, remedy = f"the custom loss {model.family.name}, which is code", "export a model of a family with a name"
-        raise ExportError(describe("model to export", f"one of the families {sorted(FAMILIES)}", got, remedy))
+        raise refusal("model to export", f"one of the families {sorted(FAMILIES)}", got, remedy)
     if isinstance(model.functions, SubNetworks):
         got = f"networks with the activation {model.functions.name!r}"
         remedy = "fit without network=, or with activation='relu'"
-        raise ExportError(describe("model to export", "piecewise linear effects", got, remedy))
+        raise refusal("model to export", "piecewise linear effects", got, remedy)
 
 
 def _link(family: Family) -> Link:
     return "softmax" if family.couples_outputs else cast(Link, family.link)
 
 
-def _label(label: Any) -> Label:
-    value: Any = cast("np.generic", label).item() if isinstance(label, np.generic) else label
+def _label(label: object) -> Label:
+    value: object = label.item() if is_numeric(label) else label
     if not isinstance(value, str | int | float):
         expected = "classes that are text, whole numbers, numbers or truth values"
-        raise ExportError(describe("model to export", expected, type(value).__name__, "fit with text labels"))
+        raise refusal("model to export", expected, type(value).__name__, "fit with text labels")
     return value
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
-from typing import Any, NoReturn, cast
+from typing import NoReturn
 
 from sparsenam.codec import DamageError, unpack
-from sparsenam.errors import describe
+from sparsenam.container import Json, is_object
 from sparsenam.export.portable import (
     FORMAT,
     VERSION,
@@ -20,6 +20,7 @@ from sparsenam.export.portable import (
     PortableTable,
     Reads,
     Vector,
+    refusal,
 )
 from sparsenam.tables.text import MARKERS
 
@@ -29,20 +30,20 @@ HEAD = {"format": FORMAT, "version": VERSION, "missing_texts": sorted(MARKERS)}
 def read_portable(text: str | bytes) -> PortableModel:
     """Return the model that `PortableModel.to_json` wrote; one sentence says what is wrong with any other text."""
     try:
-        record: Any = json.loads(text, object_pairs_hook=_object, parse_constant=_no_constant)
+        record: object = json.loads(text, object_pairs_hook=_object, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
         if isinstance(error, ExportError):
             raise
         got, remedy = f"a text that is none ({error})", "write it again with portable().to_json()"
-        raise ExportError(describe("portable model", "strict JSON", got, remedy)) from error
+        raise refusal("portable model", "strict JSON", got, remedy) from error
     return model_of(record)
 
 
 def model_of(record: object) -> PortableModel:
     """Return the model of plain data, as `PortableModel.to_dict` gives them."""
-    if not isinstance(record, dict):
+    if not is_object(record):
         _refuse("", "an object", repr(record))
-    given = dict(cast("dict[str, Any]", record))
+    given = dict(record)
     for name, expected in HEAD.items():
         found = given.pop(name, None)
         if type(found) is not type(expected) or found != expected:
@@ -67,7 +68,7 @@ def model_of(record: object) -> PortableModel:
 def _refuse(where: str, expected: str, got: str) -> NoReturn:
     shown = got if len(got) <= 80 else f"{got[:77]}…"
     where = f"portable model: {where}" if where else "portable model"
-    raise ExportError(describe(where, expected, shown, "write it again with portable().to_json()"))
+    raise refusal(where, expected, shown, "write it again with portable().to_json()")
 
 
 def _require(condition: bool, where: str, expected: str) -> None:
@@ -75,7 +76,7 @@ def _require(condition: bool, where: str, expected: str) -> None:
         _refuse(where, expected, "others")
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _object(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
     found = dict(pairs)
     if len(found) < len(pairs):
         _refuse("", "objects whose names differ", f"one with a name twice among {[name for name, _ in pairs]}")
@@ -96,9 +97,8 @@ def _check_column(column: PortableColumn, where: str) -> None:
     _require(len({level.text for level in levels}) == len(levels), f"{where}.levels", "texts that differ")
     numbers = [level.number for level in levels if level.number is not None]
     _require(len(set(numbers)) == len(numbers), f"{where}.levels", "numbers that differ")
-    count = max((level.code for level in levels), default=-1) + 1
     for name, code in (("false", column.false), ("true", column.true)):
-        _require(code is None or code < count, f"{where}.{name}", f"a code below {count}")
+        _require(code is None or code < column.n_codes, f"{where}.{name}", f"a code below {column.n_codes}")
 
 
 def _check_reading(column: int, reads: Reads, columns: Sequence[PortableColumn], where: str) -> None:
@@ -112,7 +112,7 @@ def _check_term(term: PortableCurve | PortableTable, columns: Sequence[PortableC
     _check_reading(term.column, term.reads if isinstance(term, PortableTable) else "number", columns, where)
     _require(len(term.absent) == width, f"{where}.absent", f"{width} numbers")
     if isinstance(term, PortableTable):
-        codes = 1 + max((level.code for level in columns[term.column].levels), default=0)
+        codes = max(1, columns[term.column].n_codes)
         enough = len(term.values) == 2 if term.reads == "missing" else len(term.values) >= codes
         _require(enough and _all_of(term.values, width), f"{where}.values", f"{width} numbers for each code")
         return

@@ -13,12 +13,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal, NamedTuple
 
-import numpy as np
-
-from sparsenam.errors import describe
-from sparsenam.export.exporting import Cell
-from sparsenam.export.portable import ExportError, PortableColumn, PortableCurve
-from sparsenam.tables.text import date_key, has_leading_zero, is_marker, number_in
+from sparsenam.export.portable import Cell, PortableColumn, PortableCurve, is_missing, refusal
+from sparsenam.tables.text import date_key
 
 BinKind = Literal["range", "level", "missing", "other"]
 
@@ -59,14 +55,10 @@ class CardBins:
     def place(self, cell: Cell) -> int | None:
         """Return the place of a cell's bin; None for a number that the model cannot take."""
         kinds = [found.kind for found in self.bins]
-        if (
-            cell is None
-            or (isinstance(cell, float) and math.isnan(cell))
-            or (isinstance(cell, str) and is_marker(cell))
-        ):
+        if cell is None or is_missing(cell):
             return kinds.index("missing")
         if self.column.kind == "category":
-            code = code_of(self.column, cell)
+            code = self.column.code(cell)
             return next((at for at, found in enumerate(self.bins) if code in found.codes), kinds.index("other"))
         x = self._number(cell)
         if math.isinf(x) and self.needs_finite:
@@ -79,7 +71,7 @@ class CardBins:
             return float(cell)  # pyright: ignore[reportArgumentType]
         except (TypeError, ValueError) as error:
             remedy = "write a number, or leave it empty"
-            raise ExportError(describe(f"cell of {self.column.name!r}", "a number", repr(cell), remedy)) from error
+            raise refusal(f"cell of {self.column.name!r}", "a number", repr(cell), remedy) from error
 
 
 class Segment(NamedTuple):
@@ -172,7 +164,7 @@ def _cut(name: str, segments: Sequence[Segment], rounding: Rounding) -> tuple[li
                 start, low, high = cut, edge, edge
                 if len(found) > MOST_BINS:
                     remedy = "raise max_error, or lower pdo"
-                    raise ExportError(describe(f"scorecard of {name!r}", f"at most {MOST_BINS} bins", "more", remedy))
+                    raise refusal(f"scorecard of {name!r}", f"at most {MOST_BINS} bins", "more", remedy)
             low, high = min(low, y), max(high, y)
     found.append((start, rounding(0.5 * (low + high))))
     by_start = dict(found)  # of bins that start at one place the last has a width
@@ -235,15 +227,3 @@ def number_label(column: PortableColumn, x: float) -> str:
         except OverflowError:  # beyond the year 9999
             return f"day {x:.15g}"
     return f"{x:.15g} s" if column.kind == "duration" else f"{x:.15g}"
-
-
-def code_of(column: PortableColumn, cell: Cell) -> int | None:
-    """Return the code of a category's cell; None where it is no known level."""
-    if isinstance(cell, bool | np.bool_):
-        return column.true if cell else column.false
-    if isinstance(cell, str):
-        number = None if has_leading_zero(cell) else number_in(cell)
-        if number is None or not math.isfinite(number):
-            return next((level.code for level in column.levels if level.text == cell), None)
-        cell = number
-    return next((level.code for level in column.levels if level.number is not None and level.number == cell), None)

@@ -6,7 +6,6 @@ The joint effect of two columns becomes a two-way table of points: its surface i
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
@@ -14,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsenam.errors import InputError, check_number, describe
+from sparsenam.errors import InputError, check_number
 from sparsenam.export.portable import (
     ExportError,
     Label,
@@ -24,6 +23,7 @@ from sparsenam.export.portable import (
     PortableModel,
     PortablePair,
     PortableTable,
+    refusal,
 )
 from sparsenam.export.scorecard_bins import (
     Bin,
@@ -87,7 +87,7 @@ def scorecard(
 def _scale(model: PortableModel, pdo: float, base_score: float, base_odds: float, good: Label | None) -> Scale:
     if model.task != "classes" or len(model.outputs) != 1 or model.link != "logit":
         got = f"one of {len(model.classes)} classes" if model.task == "classes" else f"one of the task {model.task!r}"
-        raise ExportError(describe("scorecard", "a model of two classes", got, "fit a classifier of two classes"))
+        raise refusal("scorecard", "a model of two classes", got, "fit a classifier of two classes")
     try:
         check_number("pdo", pdo, 0.0, open_below=True)
         check_number("base_score", base_score, -math.inf)
@@ -98,14 +98,13 @@ def _scale(model: PortableModel, pdo: float, base_score: float, base_odds: float
     if good is None or good == first or str(good) == str(first):
         return Scale(float(pdo), float(base_score), float(base_odds), first, second, -1)
     if good != second and str(good) != str(second):
-        raise ExportError(describe("good", f"one of the classes {list(model.classes)}", repr(good), "choose one"))
+        raise refusal("good", f"one of the classes {list(model.classes)}", repr(good), "choose one")
     return Scale(float(pdo), float(base_score), float(base_odds), second, first, 1)
 
 
 def _rounding(digits: int, max_error: float) -> Rounding:
     if isinstance(digits, bool) or digits not in range(MOST_DIGITS + 1):
-        expected = f"a whole number from 0 to {MOST_DIGITS}"
-        raise ExportError(describe("digits", expected, repr(digits), "choose another"))
+        raise refusal("digits", f"a whole number from 0 to {MOST_DIGITS}", repr(digits), "choose another")
     try:
         check_number("max_error", max_error, 0.5 * 10.0**-digits)  # rounding alone takes half a unit
     except InputError as error:
@@ -159,22 +158,20 @@ class BinnedSide(NamedTuple):
 def card_pair(model: PortableModel, pair: PortablePair, scale: Scale, rounding: Rounding) -> CardPair:
     """Return the two-way table of a pair; one sentence says why there can be none."""
     columns = [model.columns[axis.column] for axis in pair.axes]
-    name = " × ".join(column.name for column in columns)
+    name = " × ".join(model.names_of(pair))
     values = scale.sign * scale.factor * np.array([[node[0] for node in line] for line in pair.values])
     numeric = sum(axis.reads == "number" for axis in pair.axes)
     budget = 2.0 * (rounding.max_error - 0.5 * rounding.unit) / max(numeric, 1)
     if numeric and budget <= 0.0:
         expected = f"a max_error above {0.5 * rounding.unit:g}, which rounding takes"
-        raise ExportError(describe(f"scorecard of {name!r}", expected, f"{rounding.max_error:g}", "raise it"))
+        raise refusal(f"scorecard of {name!r}", expected, f"{rounding.max_error:g}", "raise it")
     sides = [
         _side(axis, column, lines, budget, name)
         for axis, column, lines in zip(pair.axes, columns, (values, values.T), strict=True)
     ]
     if len(sides[0].bins) * len(sides[1].bins) > MOST_TABLE_CELLS:
         got = f"{len(sides[0].bins)} × {len(sides[1].bins)}"
-        raise ExportError(
-            describe(f"scorecard of {name!r}", f"at most {MOST_TABLE_CELLS} cells", got, "raise max_error")
-        )
+        raise refusal(f"scorecard of {name!r}", f"at most {MOST_TABLE_CELLS} cells", got, "raise max_error")
     corners = np.einsum("aem,mn,bfn->abef", sides[0].weights, values, sides[1].weights)
     exact = 0.5 * (corners.min(axis=(2, 3)) + corners.max(axis=(2, 3)))
     points = np.array([[rounding(float(value)) for value in line] for line in exact], dtype=np.float64)
@@ -193,24 +190,22 @@ def _side(axis: PortableAxis, column: PortableColumn, lines: Matrix, budget: flo
     """Return the bins of an axis; ``lines`` (nodes, others) are points along it."""
     if axis.reads == "number":
         cuts = _cuts(axis.knots, lines, budget, name)
-        ends = [[low, high] for low, high in pairwise(cuts)]
         starts = [-math.inf, *cuts[1:-1], math.inf]
         bins = [range_bin(column, low, high, 0.0) for low, high in pairwise(starts)]
         unknown = [Bin("missing", "missing", 0.0)]
-        known = [[_weights(axis.knots, x) for x in pair] for pair in ends]
+        known = [_weights(axis, ends) for ends in pairwise(cuts)]
     elif axis.reads == "level":
         codes = sorted({level.code for level in column.levels})
         bins = [level_bin(column, code, 0.0) for code in codes]
-        known = [[_weights(axis.knots, float(code))] * 2 for code in codes]
+        known = [_weights(axis, (code, code)) for code in codes]
         unknown = [Bin("missing", "missing", 0.0), Bin("other", "any other level", 0.0)]
     else:
         kind = "other" if column.kind == "category" else "range"
         both = [Bin(kind, "present", 0.0), Bin("missing", "missing", 0.0)]
         order = [0, 1] if kind == "range" else [1, 0]
-        weights = [_weights(axis.knots, 0.0), _weights(axis.knots, 1.0)]
-        return BinnedSide([both[at] for at in order], np.array([[weights[at]] * 2 for at in order]))
-    nowhere = [0.0] * len(axis.knots) + [1.0]
-    return BinnedSide([*bins, *unknown], np.array([*known, *([[nowhere, nowhere]] * len(unknown))]))
+        return BinnedSide([both[at] for at in order], np.array([_weights(axis, (at, at)) for at in order]))
+    nowhere = np.tile([0.0] * len(axis.knots) + [1.0], (2, 1))
+    return BinnedSide([*bins, *unknown], np.array([*known, *[nowhere] * len(unknown)]))
 
 
 def _cuts(knots: Sequence[float], lines: Matrix, budget: float, name: str) -> list[float]:
@@ -221,18 +216,16 @@ def _cuts(knots: Sequence[float], lines: Matrix, budget: float, name: str) -> li
         parts = max(1, math.ceil(change / budget))
         if len(cuts) + parts > MOST_TABLE_CELLS:
             got, remedy = "more along one of its columns", "raise max_error, or lower pdo"
-            raise ExportError(describe(f"scorecard of {name!r}", f"at most {MOST_TABLE_CELLS} cells", got, remedy))
+            raise refusal(f"scorecard of {name!r}", f"at most {MOST_TABLE_CELLS} cells", got, remedy)
         cuts += [low + (high - low) * (part / parts) for part in range(1, parts)] + [high]
     return cuts
 
 
-def _weights(knots: Sequence[float], x: float) -> list[float]:
-    """Return the share of each node (nodes + 1,) in the value at x; the last is that of what is not known."""
-    inside = min(max(x, knots[0]), knots[-1])
-    node = min(bisect_right(knots, inside) - 1, len(knots) - 2)
-    share = (inside - knots[node]) / (knots[node + 1] - knots[node])
-    weights = [0.0] * (len(knots) + 1)
-    weights[node], weights[node + 1] = 1.0 - share, share
+def _weights(axis: PortableAxis, ends: tuple[float, float]) -> Matrix:
+    """Return the share of each node in the values at the ends, (2, nodes + 1); the last is of what is not known."""
+    nodes, shares = axis.place(ends)
+    weights = np.zeros((2, len(axis.knots) + 1))
+    weights[[0, 1], nodes], weights[[0, 1], nodes + 1] = 1.0 - shares, shares
     return weights
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+from sparsenam.codec import to_plain
 from sparsenam.errors import check_word
 from sparsenam.explain.explanation import DataFrame, as_frame
-from sparsenam.export.exporting import Cell
-from sparsenam.export.portable import Label
+from sparsenam.export.portable import Cell, Label
 from sparsenam.export.scorecard_bins import CardBins
 
 Against = Literal["best", "average"]
@@ -207,7 +207,7 @@ class Scorecard:
             "largest_error": self.largest_error,
             "mean_error": self.mean_error,
         }
-        return {**plain(asdict(self)), **more}
+        return {**to_plain(asdict(self)), **more}
 
     def to_records(self) -> list[dict[str, Any]]:
         """Return one record for each bin: the column, the bin as text, its ends, and its points."""
@@ -238,18 +238,9 @@ class Scorecard:
         return stream.getvalue()
 
 
-def _record(column: str, text: str, low: float | None, high: float | None, points: float) -> dict[str, Any]:
+def _record(column: str, text: str, low: float | None, high: float | None, points: float) -> dict[str, object]:
     return {"column": column, "bin": text, "from": low, "below": high, "points": points}
 
 
 def _harmless(cell: object) -> object:
     return f"'{cell}" if isinstance(cell, str) and cell.startswith(FORMULA_STARTS) else cell
-
-
-def plain(value: Any) -> Any:
-    """Return the value with lists instead of tuples."""
-    if isinstance(value, Mapping):
-        return {key: plain(item) for key, item in value.items()}  # pyright: ignore[reportUnknownVariableType]
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return [plain(item) for item in value]  # pyright: ignore[reportUnknownVariableType]
-    return value

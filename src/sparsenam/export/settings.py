@@ -3,38 +3,40 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from os import PathLike, fspath
-from typing import Any, cast
+from typing import TypeGuard
 
-import numpy as np
 from sklearn.base import BaseEstimator
 
 from sparsenam import codec
-from sparsenam.codec import to_plain
+from sparsenam.codec import is_mapping, is_numeric, is_sequence, to_plain
+from sparsenam.container import Json, is_object
 from sparsenam.errors import InputError, RefusalError, require
-from sparsenam.families import Family
 from sparsenam.families.base import FamilyRecord, family_record, is_known_family, read_family
 from sparsenam.selection import FDR, Best, Compact, OneSE
 from sparsenam.training import Network
 
 OBJECT = {"class", "parameters"}
+KEYS = (type(None), bool, int, float, str, tuple)  # types of a mapping's keys
 # the classes of objects of plain parameters that settings may hold, by name
-PARAMETER_CLASSES: dict[str, type[Any]] = {kind.__name__: kind for kind in (Network, Compact, OneSE, Best, FDR)}
+PARAMETER_CLASSES: dict[str, Callable[..., object]] = {
+    kind.__name__: kind for kind in (Network, Compact, OneSE, Best, FDR)
+}
 
 
 class NotPlainError(TypeError):
     """A value is no plain data, so that no file can hold it."""
 
 
-def pack_parameters(parameters: Mapping[str, object], prefix: str = "") -> tuple[dict[str, Any], dict[str, str]]:
+def pack_parameters(parameters: Mapping[str, object], prefix: str = "") -> tuple[dict[str, Json], dict[str, str]]:
     """Return parameters as JSON has them, and by name the type of those that it cannot have.
 
     An object of plain parameters, such as a `Network`, is stored by its class and parameters; of these, one that
     is left out is named as scikit-learn does, ``network__schedule``.
     """
-    packed: dict[str, Any] = {}
+    packed: dict[str, Json] = {}
     left_out: dict[str, str] = {}
     for name, value in parameters.items():
         if _is_parameter_object(value):
@@ -49,86 +51,91 @@ def pack_parameters(parameters: Mapping[str, object], prefix: str = "") -> tuple
     return packed, left_out
 
 
-def unpack_parameters(data: Any) -> dict[str, Any]:
+def unpack_parameters(data: object) -> dict[str, object]:
     """Return the parameters that `pack_parameters` wrote."""
-    require(isinstance(data, dict), "damaged settings")
-    parameters: dict[str, Any] = {}
-    for name, value in cast("dict[str, Any]", data).items():
-        content = cast("dict[str, Any]", value).get("object") if isinstance(value, dict) else None
-        if content is None:
-            parameters[name] = unpack(value)
-            continue
-        require(isinstance(content, dict) and set(cast("dict[str, Any]", content)) == OBJECT, "damaged settings")
-        record = cast("dict[str, Any]", content)
-        known = isinstance(record["class"], str) and record["class"] in PARAMETER_CLASSES
-        require(known, f"a setting of the unknown class {str(record['class'])[:40]!r}")
-        try:
-            parameters[name] = PARAMETER_CLASSES[record["class"]](**unpack_parameters(record["parameters"]))
-        except (InputError, TypeError) as error:
-            raise RefusalError(f"a setting that cannot be ({str(error)[:80]})") from error
-    return parameters
+    if not is_object(data):
+        raise RefusalError("damaged settings")
+    return {name: _unpack_parameter(value) for name, value in data.items()}
 
 
-def pack(value: object) -> Any:
+def _unpack_parameter(value: Json) -> object:
+    content = value.get("object") if isinstance(value, dict) else None
+    if content is None:
+        return unpack(value)
+    if not isinstance(content, dict) or set(content) != OBJECT:
+        raise RefusalError("damaged settings")
+    kind = PARAMETER_CLASSES.get(str(content["class"]))
+    if kind is None:
+        raise RefusalError(f"a setting of the unknown class {str(content['class'])[:40]!r}")
+    try:
+        return kind(**unpack_parameters(content["parameters"]))
+    except (InputError, TypeError) as error:
+        raise RefusalError(f"a setting that cannot be ({str(error)[:80]})") from error
+
+
+def pack(value: object) -> Json:
     """Return the value as JSON has it; raise `NotPlainError` for code and for other people's objects.
 
     Tuples, mappings with any keys, infinite numbers and families survive.
     """
-    if isinstance(value, np.generic):
-        value = cast(object, value.item())
+    if is_numeric(value) and value.ndim == 0:
+        return pack(value.item())
     if value is None or isinstance(value, bool | str | int):
         return value
     if isinstance(value, float):
         return value if math.isfinite(value) else {"float": repr(value)}
-    if isinstance(value, PathLike):
-        return fspath(cast("PathLike[str]", value))
-    if isinstance(value, list):
-        return [pack(item) for item in cast("list[object]", value)]
-    if isinstance(value, tuple):
-        return {"tuple": [pack(item) for item in cast("tuple[object, ...]", value)]}
-    if isinstance(value, Mapping):
-        pairs = cast("Mapping[object, object]", value).items()
-        return {"mapping": [[pack(key), pack(item)] for key, item in pairs]}
+    if _is_path(value):
+        return fspath(value)
+    if is_mapping(value):
+        return {"mapping": [[pack(key), pack(item)] for key, item in value.items()]}
+    if is_sequence(value) and isinstance(value, list | tuple):
+        items = [pack(item) for item in value]
+        return items if isinstance(value, list) else {"tuple": items}
     if is_known_family(value):
-        return {"family": to_plain(family_record(cast(Family, value)))}
+        return {"family": to_plain(family_record(value))}
     raise NotPlainError(f"{type(value).__name__} is no plain data")
 
 
-def unpack(value: Any) -> Any:
+def unpack(value: Json) -> object:
     """Return the value that `pack` wrote; raise `RefusalError` for anything else."""
     if isinstance(value, list):
-        return [unpack(item) for item in cast("list[Any]", value)]
+        return [unpack(item) for item in value]
     if not isinstance(value, dict):
         return value
-    record = cast("dict[str, Any]", value)
-    require(len(record) == 1, "a setting that is no plain data")
-    ((kind, content),) = record.items()
-    if kind == "float" and content in ("inf", "-inf", "nan"):
+    require(len(value) == 1, "a setting that is no plain data")
+    ((kind, content),) = value.items()
+    if kind == "float" and isinstance(content, str) and content in ("inf", "-inf", "nan"):
         return float(content)
     if kind == "tuple" and isinstance(content, list):
-        return tuple(unpack(item) for item in cast("list[Any]", content))
+        return tuple(unpack(item) for item in content)
     if kind == "mapping" and isinstance(content, list):
-        return _mapping(cast("list[Any]", content))
+        return dict(map(_unpack_entry, content))
     if kind == "family":
         return read_family(codec.unpack(FamilyRecord, content))
     raise RefusalError(f"a setting of an unknown kind, {kind[:40]!r}")
 
 
-def _mapping(pairs: list[Any]) -> dict[Any, Any]:
-    require(all(isinstance(pair, list) and len(cast("list[Any]", pair)) == 2 for pair in pairs), "a broken mapping")
-    keys = [unpack(pair[0]) for pair in pairs]
-    require(all(key is None or isinstance(key, str | int | float | tuple) for key in keys), "a broken mapping")
+def _unpack_entry(pair: Json) -> tuple[object, object]:
+    if not isinstance(pair, list) or len(pair) != 2:
+        raise RefusalError("a broken mapping")
+    key = unpack(pair[0])
     try:
-        return dict(zip(keys, (unpack(pair[1]) for pair in pairs), strict=True))
+        hash(key)
     except TypeError as error:  # a tuple of lists is no key
         raise RefusalError("a broken mapping") from error
+    require(type(key) in KEYS, "a broken mapping")
+    return key, unpack(pair[1])
+
+
+def _is_path(value: object) -> TypeGuard[PathLike[str]]:
+    return isinstance(value, PathLike)
 
 
 def _is_parameter_object(value: object) -> bool:
     return PARAMETER_CLASSES.get(type(value).__name__) is type(value)
 
 
-def _parameters_of(value: object) -> dict[str, Any]:
+def _parameters_of(value: object) -> dict[str, object]:
     if isinstance(value, BaseEstimator):
         return value.get_params(deep=False)
     assert is_dataclass(value)

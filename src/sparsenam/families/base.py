@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, TypeGuard, TypeVar, runtime_checkable
 
 import numpy as np
 from array_api_compat import array_namespace
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 Array = TypeVar("Array", bound=Any)  # numpy or torch: every formula is written once for both
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
+SMALLEST_FLOAT = float(np.finfo(np.float64).tiny)
 Dispersion = Literal["fixed", "pearson", "empirical"]
 Response = Literal["number", "count", "amount", "binary", "classes", "labels"]
 
@@ -41,6 +42,7 @@ class TargetRange:
             raise RowError(f"y of {where}", self.description, got, remedy, more)
 
 
+@runtime_checkable
 class Family(Protocol):
     """Loss, link and range of y, and what a fit may rely on; a family inherits it and declares what differs.
 
@@ -177,7 +179,7 @@ def increasing_root(value: Callable[[Vector], Vector], bend: Callable[[Vector], 
 HIGHEST_DOUBLE, HIGHEST_SINGLE = 600.0, 60.0
 
 
-def bounded_exp(exponent: Any, room: Any = 0.0) -> Any:
+def bounded_exp(exponent: Array, room: Array | float = 0.0) -> Array:
     """Return eˣ, constant beyond x = 600 in double and x = 60 in single precision, so never infinite.
 
     ``room`` is the logarithm of what it will be multiplied by, where that may be large: the bound is lower by it.
@@ -187,7 +189,7 @@ def bounded_exp(exponent: Any, room: Any = 0.0) -> Any:
     return xp.exp(xp.clip(exponent, max=(HIGHEST_DOUBLE if is_double else HIGHEST_SINGLE) - room))
 
 
-def softplus(exponent: Any) -> Any:
+def softplus(exponent: Array) -> Array:
     """Return log(1 + eˣ); logaddexp takes twice the time."""
     xp = array_namespace(exponent)
     return xp.clip(exponent, min=0.0) + xp.log1p(xp.exp(-xp.abs(exponent)))
@@ -249,33 +251,49 @@ def numeric_conjugate(family: Family, slope: Matrix, target: Matrix, start: Matr
     return np.where(missed[:, 0], np.inf, values).reshape(shape).sum(axis=-1)
 
 
-CONSTANT_STEPS = 500
-CONSTANT_TOLERANCE = 1e-12
+INTERCEPT_STEPS = 60
+INTERCEPT_TOLERANCE = 1e-12
 
 
 def best_intercept(family: Family, effects: Matrix, target: Matrix, weights: Vector, start: Vector) -> Vector:
-    """Return argmin over β of Σᵢ wᵢ loss(yᵢ, β + effectsᵢ), shape (outputs,).
+    """Return argmin over β of Σᵢ wᵢ loss(yᵢ, β + effectsᵢ), shape (…, outputs), for each set of weights (…, rows).
 
-    Each output has an equation of its own, solved by guarded Newton steps; squared error needs one of them. Where the
-    family couples its outputs, steps of the mean gradient over the curvature bound never overshoot.
+    ``effects`` have shape (…, rows, outputs). Each output has an equation of its own, solved by guarded Newton steps;
+    squared error needs one of them. Outputs that the family couples, by softmax, take Newton steps together.
     """
-    shares = (weights / weights.sum())[:, None]
+    shares = weights / weights.sum(axis=-1, keepdims=True)
 
     def slope(intercept: Vector) -> Vector:
-        return np.sum(shares * family.gradient(effects + intercept, target), axis=0)
+        return np.einsum("...n,...no->...o", shares, family.gradient(effects + intercept[..., None, :], target))
 
     def bend(intercept: Vector) -> Vector:
-        return np.sum(shares * family.hessian_diagonal(effects + intercept, target), axis=0)
+        return np.einsum("...n,...no->...o", shares, family.hessian_diagonal(effects + intercept[..., None, :], target))
 
     intercept = np.array(start, dtype=np.float64)
     if not family.couples_outputs:
         return increasing_root(slope, bend, intercept)
-    for _ in range(CONSTANT_STEPS):
+    for _ in range(INTERCEPT_STEPS):
         change = slope(intercept)
-        intercept = intercept - change / family.curvature
-        if np.abs(change).max() < CONSTANT_TOLERANCE:
+        if np.abs(change).max() < INTERCEPT_TOLERANCE:
             break
+        means = np.swapaxes(family.mean(effects + intercept[..., None, :]), -1, -2)
+        step = np.einsum("...op,...p->...o", softmax_inverse(means, shares), change)
+        # a step that changes no odds by more than e lowers the loss: softmax's third derivative allows it
+        intercept -= step / np.maximum(np.ptp(step, axis=-1, keepdims=True), 1.0)
     return intercept
+
+
+def softmax_inverse(means: Matrix, weights: Vector, floor: float = 1e-14) -> Matrix:
+    """Return the inverse of Σᵢ wᵢ(diag(pᵢ) - pᵢpᵢᵀ) on vectors of sum 0, shape (…, classes, classes).
+
+    ``means`` p has shape (…, classes, rows), ``weights`` (…, rows); ``floor`` is added to eigenvalues.
+    """
+    weighted = weights[..., None, :] * means
+    totals, eye = weighted.sum(axis=-1), np.eye(means.shape[-2])
+    sums = (totals + floor)[..., None] * eye - np.matmul(weighted, np.swapaxes(means, -1, -2))
+    centring = eye - 1.0 / len(eye)
+    inverse = np.asarray(np.linalg.inv(sums + 1.0 / len(eye)), dtype=np.float64)
+    return centring @ inverse @ centring
 
 
 LARGEST_SQUARE = 1e200  # of a row's squared error, whose sum is then a number
@@ -304,7 +322,7 @@ def dispersion(family: Family, scores: Matrix, target: Matrix, weights: Vector, 
     if family.dispersion == "pearson":
         means = family.mean(scores)
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):  # means of fits that went astray
-            squares = (target - means) ** 2 / np.maximum(means, np.finfo(float).tiny) ** family.variance_power
+            squares = (target - means) ** 2 / np.maximum(means, SMALLEST_FLOAT) ** family.variance_power
         squares = np.where(squares <= LARGEST_SQUARE, squares, LARGEST_SQUARE)
         return max(float(np.sum(weights @ squares)) / left, LEAST_DISPERSION)
     squares = float(np.sum(weights @ family.gradient(scores, target) ** 2)) / left
@@ -330,7 +348,6 @@ def mean_bends(family: Family, scores: Matrix, target: Matrix, weights: Vector) 
 FAMILIES: dict[str, type[Family]] = {}
 ESTIMATING: dict[str, Callable[[], Family]] = {}
 METHODS = ("loss", "gradient", "hessian_diagonal", "conjugate", "mean", "best_constant")
-ATTRIBUTES = (*Family.__annotations__, "first_family", "estimated")
 
 
 def as_family(family: str | Family | CustomLoss, allowed: tuple[str, ...], *, estimates: bool = True) -> Family:
@@ -338,16 +355,16 @@ def as_family(family: str | Family | CustomLoss, allowed: tuple[str, ...], *, es
 
     ``estimates`` is False where there is no first fit to estimate a parameter from.
     """
+    if isinstance(family, Family):
+        return family
     if not isinstance(family, str):
         if not all(callable(getattr(family, name, None)) for name in METHODS):
             from sparsenam.families.custom import custom_family  # which builds on this file
 
             return custom_family(family, tuple(FAMILIES))
-        missing = [name for name in ATTRIBUTES if not hasattr(family, name)]
-        if missing:
-            where, got = f"family {type(family).__name__}", f"no {' and no '.join(missing)}"
-            raise InputError(describe(where, "the attributes of a family", got, "inherit Family or declare them"))
-        return cast(Family, family)
+        missing = [name for name in (*Family.__annotations__, "first_family", "estimated") if not hasattr(family, name)]
+        where, got = f"family {type(family).__name__}", f"no {' and no '.join(missing)}"
+        raise InputError(describe(where, "the attributes of a family", got, "inherit Family or declare them"))
     if family not in allowed:
         remedy = nearest(family, allowed, "choose a name or an object")
         raise InputError(describe("family", f"one of {sorted(allowed)}", repr(family), remedy))
@@ -362,7 +379,7 @@ class FamilyRecord:
     parameters: dict[str, Size | Literal["auto"]]
 
 
-def is_known_family(value: object) -> bool:
+def is_known_family(value: object) -> TypeGuard[Family]:
     """Return whether a value is a family of this library, not a custom loss."""
     return any(type(value) is kind for kind in FAMILIES.values())
 

@@ -26,7 +26,6 @@ class Binomial(Family):
         return (softplus(scores) - target * scores).sum(-1)
 
     def hessian_diagonal(self, scores: Array, target: Array) -> Array:
-        """Return σ(s)(1 - σ(s)): the Hessian itself."""
         mean = self.mean(scores)
         return mean * (1.0 - mean)
 
@@ -84,13 +83,11 @@ class Multinomial(Family):
         return -np.sum(entr(mean), axis=-1)
 
     def mean(self, scores: Array) -> Array:
-        """Return softmax(s)."""
         xp = array_namespace(scores)
         powers = xp.exp(scores - xp.max(scores, axis=-1, keepdims=True))
         return powers / powers.sum(-1)[..., None]
 
     def best_constant(self, target: Matrix, weights: Vector) -> Vector:
-        """Return the centred logarithms of the class shares."""
         logs = np.log(np.clip(np.average(target, axis=0, weights=weights), 1e-6, None))
         return logs - logs.mean()
 

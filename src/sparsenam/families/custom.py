@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol, Self, cast
+from typing import Protocol, Self, TypeVar, cast
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from sparsenam.families.base import (
     weighted_quantile,
 )
 
+Given = TypeVar("Given")
 DIFFERENCE = 1e-4  # half the distance over which the gradient's change is taken for a second derivative
 
 
@@ -81,7 +82,7 @@ class CustomFamily(Family):
     def of(cls, custom: CustomLoss) -> Self:
         """Return the family of a loss, with the default of each attribute that it does not have."""
 
-        def given(name: str, default: object) -> Any:
+        def given(name: str, default: Given) -> Given:
             return getattr(custom, name, default)
 
         link = str(given("link", "identity"))
@@ -92,7 +93,7 @@ class CustomFamily(Family):
             range=given("range", TargetRange()),
             standardizes_target=bool(given("standardizes_target", link == "identity")),
             robust_scale=bool(given("robust_scale", False)),
-            exposure_power=given("exposure_power", None),
+            exposure_power=getattr(custom, "exposure_power", None),
             curvature=float(given("curvature", np.inf)),
         )
 
@@ -104,7 +105,7 @@ class CustomFamily(Family):
 
     def hessian_diagonal(self, scores: Array, target: Array) -> Array:
         """Return the custom second derivative, or (g(s+δ) - g(s-δ))/2δ where that is not below 0."""
-        hessian: Any = getattr(self.custom, "hessian", None)
+        hessian: Callable[[Array, Array], Array] | None = getattr(self.custom, "hessian", None)
         if hessian is not None:
             return hessian(scores, target)
         gradient = self.custom.gradient
@@ -112,16 +113,13 @@ class CustomFamily(Family):
         return change * (change > 0) / (2.0 * DIFFERENCE)
 
     def conjugate(self, mean: Matrix, target: Matrix) -> Matrix:
-        """Return the conjugate at m - y, shape (rows,), found numerically."""
         return numeric_conjugate(self, mean - target, target, self._near(target))
 
     def mean(self, scores: Array) -> Array:
-        """Return the custom mean, or the scores."""
-        mean: Any = getattr(self.custom, "mean", None)
+        mean: Callable[[Array], Array] | None = getattr(self.custom, "mean", None)
         return scores if mean is None else mean(scores)
 
     def best_constant(self, target: Matrix, weights: Vector) -> Vector:
-        """Return the best constant score of each output, found numerically."""
         start = self._near(weighted_quantile(target, weights, 0.5))
         return best_intercept(self, np.zeros_like(target), target, weights, start)
 

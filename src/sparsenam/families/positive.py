@@ -15,6 +15,7 @@ from sparsenam.errors import InputError, describe
 from sparsenam.families.base import (
     ESTIMATING,
     FAMILIES,
+    SMALLEST_FLOAT,
     Array,
     Family,
     Matrix,
@@ -34,7 +35,6 @@ class LogFamily(Family):
     link = "log"
 
     def mean(self, scores: Array) -> Array:
-        """Return eˢ, finite for every score."""
         return bounded_exp(scores)
 
     def best_constant(self, target: Matrix, weights: Vector) -> Vector:
@@ -60,7 +60,6 @@ class Poisson(LogFamily):
         return (self.mean(scores) - target * scores).sum(-1)
 
     def hessian_diagonal(self, scores: Array, target: Array) -> Array:
-        """Return eˢ: the Hessian itself."""
         return self.mean(scores)
 
     def conjugate(self, mean: Matrix, target: Matrix) -> Matrix:
@@ -140,7 +139,7 @@ def estimated_overdispersion(mean: Matrix, target: Matrix, weights: Vector) -> f
     Poisson's give 1e-6.
     """
     shares = (weights / weights.sum())[:, None]
-    safe = np.maximum(mean, np.finfo(float).tiny)
+    safe = np.maximum(mean, SMALLEST_FLOAT)
 
     def cost(log_known: float) -> float:
         known = math.exp(log_known)
@@ -158,9 +157,6 @@ def estimated_overdispersion(mean: Matrix, target: Matrix, weights: Vector) -> f
     return math.exp(float(minimize_scalar(cost, bounds=bounds, method="bounded", options={"xatol": 1e-8}).x))
 
 
-SMALLEST = float(np.finfo(np.float64).tiny)
-
-
 @dataclass(frozen=True, slots=True)
 class Gamma(LogFamily):
     """y e⁻ˢ + s for y > 0: the negative log-likelihood with mean eˢ and variance φ e²ˢ, times φ, up to a constant.
@@ -169,7 +165,7 @@ class Gamma(LogFamily):
     """
 
     name = "gamma"
-    range = TargetRange(SMALLEST, np.inf, "numbers above 0")
+    range = TargetRange(SMALLEST_FLOAT, np.inf, "numbers above 0")
     response = "amount"
     dispersion = "pearson"
     variance_power = 2.0
@@ -182,7 +178,6 @@ class Gamma(LogFamily):
         return 1.0 - self._ratio(scores, target)
 
     def hessian_diagonal(self, scores: Array, target: Array) -> Array:
-        """Return y e⁻ˢ: the Hessian itself."""
         return self._ratio(scores, target)
 
     def conjugate(self, mean: Matrix, target: Matrix) -> Matrix:
@@ -193,7 +188,6 @@ class Gamma(LogFamily):
         return -np.sum(entr(rest) + rest * (1.0 + np.log(target)), axis=-1)
 
     def best_constant(self, target: Matrix, weights: Vector) -> Vector:
-        """Return the logarithm of the weighted mean."""
         return np.log(np.average(target, axis=0, weights=weights))
 
     def _ratio(self, scores: Any, target: Any) -> Any:

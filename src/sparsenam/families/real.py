@@ -13,6 +13,7 @@ from sparsenam.errors import InputError, describe
 from sparsenam.families.base import (
     ESTIMATING,
     FAMILIES,
+    SMALLEST_FLOAT,
     Array,
     Family,
     Matrix,
@@ -39,7 +40,6 @@ class Gaussian(Family):
         return (0.5 * (scores - target) ** 2).sum(-1)
 
     def hessian_diagonal(self, scores: Array, target: Array) -> Array:
-        """Return ones: the Hessian itself."""
         return array_namespace(scores).ones_like(scores)
 
     def conjugate(self, mean: Matrix, target: Matrix) -> Matrix:
@@ -47,7 +47,6 @@ class Gaussian(Family):
         return 0.5 * np.sum(mean**2 - target**2, axis=-1)
 
     def best_constant(self, target: Matrix, weights: Vector) -> Vector:
-        """Return the weighted mean."""
         return np.average(target, axis=0, weights=weights)
 
 
@@ -85,7 +84,7 @@ class Huber(Family):
     def estimated(self, scores: Matrix, target: Matrix, weights: Vector) -> Self:
         """Return the family with the robust spread of the first fit's residuals as its scale."""
         _, spreads = robust_center_and_scale(target - scores, weights)
-        return replace(self, scale=max(float(np.mean(spreads)), float(np.finfo(float).tiny)))
+        return replace(self, scale=max(float(np.mean(spreads)), SMALLEST_FLOAT))
 
     def loss(self, scores: Array, target: Array) -> Array:
         over = scores - target
@@ -93,7 +92,6 @@ class Huber(Family):
         return (inner * (over - 0.5 * inner)).sum(-1)
 
     def gradient(self, scores: Array, target: Array) -> Array:
-        """Return u, cut off at ±c."""
         return self._clipped(scores - target)
 
     def hessian_diagonal(self, scores: Array, target: Array) -> Array:
@@ -185,7 +183,6 @@ class Quantile(Family):
         return np.sum(slope * target - self.smoothing * (entr(share) + entr(1.0 - share)), axis=-1)
 
     def best_constant(self, target: Matrix, weights: Vector) -> Vector:
-        """Return the quantile of the smoothed y."""
         start = weighted_quantile(target, weights, self.level)
         return best_intercept(self, np.zeros_like(target), target, weights, start)
 

@@ -10,21 +10,24 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sparsenam.errors import InputError, check_word, describe, nearest
+from sparsenam.fit.pipeline import Fit
 from sparsenam.fit.response import GivenRows
 from sparsenam.fit.summary import ColumnSummary, Density
-from sparsenam.fit.value import Fit
 from sparsenam.model import AdditiveModel
-from sparsenam.model.additive import SubNetworks
-from sparsenam.model.column_edits import EditedColumn, Knots, Place, as_effects
 from sparsenam.model.editing import (
     Direction,
     Edit,
+    EditedColumn,
     EditKind,
+    Knots,
+    Place,
     TermCurve,
     applied,
+    as_effects,
     column_curves,
     terms_of,
 )
+from sparsenam.model.networks import SubNetworks
 from sparsenam.tables.encoder import ColumnName
 from sparsenam.tables.text import listed
 

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, cast
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import compute_class_weight
-from sklearn.utils.validation import check_array, column_or_1d
+from sklearn.utils.validation import (
+    _check_sample_weight,  # pyright: ignore[reportPrivateUsage]
+    check_array,
+    column_or_1d,
+)
 
 from sparsenam.codec import Bounds, Via
 from sparsenam.errors import LARGEST_VALUE, LEAST_DIVISOR, InputError, RefusalError, RowError, describe, require, shown
 from sparsenam.families import Family
 from sparsenam.families.base import robust_center_and_scale
-from sparsenam.fitting.all_rows import check_counts
+from sparsenam.fit.all_rows import check_counts
 from sparsenam.model import AdditiveModel
 from sparsenam.survival import Baseline, RiskSets, Ties, read_survival
 from sparsenam.text import Task
@@ -23,6 +29,7 @@ from sparsenam.text import Task
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 Classes = NDArray[np.generic]
+ClassWeight = Mapping[object, float] | Literal["balanced"] | None
 TwoModels = tuple[AdditiveModel, AdditiveModel]
 PairedLosses = tuple[tuple[Vector, Vector], Vector]
 NUMBERS = ("bool", *(f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)), "float32", "float64")
@@ -131,7 +138,7 @@ class Response(ABC):
         got = f"the {family.name} family"
         raise InputError(describe("exposure", "a family of rates", got, "leave the exposure out"))
 
-    def row_weights(self, target: Matrix, weights: Vector, class_weight: Any) -> Vector:
+    def row_weights(self, target: Matrix, weights: Vector, class_weight: ClassWeight) -> Vector:
         """Return the weights (rows,) with which the fit counts rows of a target (rows, outputs)."""
         return weights
 
@@ -201,7 +208,7 @@ class ClassResponse(Response):
         target = (labels[:, None] == self.classes[None, :]).astype(np.float64)
         return target[:, 1:] if model.family.response == "binary" else target
 
-    def row_weights(self, target: Matrix, weights: Vector, class_weight: Any) -> Vector:
+    def row_weights(self, target: Matrix, weights: Vector, class_weight: ClassWeight) -> Vector:
         """Return the weights of rows times those of their classes; labels have none."""
         if class_weight is None:
             return weights
@@ -268,7 +275,7 @@ def loss_units(family: Family, target: Matrix, weights: Vector) -> Vector:
     return np.where(scale > 0, scale, 1.0)
 
 
-def class_weights(wanted: Any, target: Matrix, classes: Classes, present: NDArray[np.bool_]) -> Vector:
+def class_weights(wanted: ClassWeight, target: Matrix, classes: Classes, present: NDArray[np.bool_]) -> Vector:
     """Return the weight (rows,) of each row's class, for one-hot rows of which some are present (rows,)."""
     codes = target.argmax(axis=1)
     by_class = compute_class_weight(wanted, classes=classes, y=classes[codes[present]])
@@ -302,6 +309,18 @@ def check_exposure(exposure: ArrayLike, target: NDArray[np.float64]) -> NDArray[
     return values
 
 
+def check_weights(sample_weight: ArrayLike | None, X: object) -> Vector:
+    """Return the weights of the rows, shape (rows,), in a unit in which their sum is a number.
+
+    Weights are relative: those that are all huge or all tiny are multiplied by a power of two, which is exact.
+    """
+    weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+    largest = float(weights.max(initial=0.0))
+    if largest > 0 and not LEAST_DIVISOR <= largest <= LARGEST_VALUE:
+        return np.ldexp(weights, -math.frexp(largest)[1])
+    return weights
+
+
 def check_target(y: ArrayLike) -> NDArray[np.float64]:
     """Return a numeric target as finite float64 numbers."""
     target = check_array(y, ensure_2d=False, allow_nd=False, dtype=None, ensure_all_finite=False, input_name="y")
@@ -324,9 +343,9 @@ def check_target(y: ArrayLike) -> NDArray[np.float64]:
 def _no_number(target: NDArray[Any], error: Exception) -> InputError:
     """Return the error about a target that is no number, which names the first such row; else what NumPy says."""
     remedy = "convert y to numbers, or use SNAMClassifier for classes"
-    for row, cell in enumerate(cast("list[object]", target.tolist())):
+    for row, cell in enumerate(target.tolist()):
         try:
-            float(cast("Any", cell))
+            float(cell)
         except (TypeError, ValueError):
             got = f"the text {cell!r}" if isinstance(cell, str) else repr(cell)
             return RowError("y", "numbers", ((got, row),), remedy)

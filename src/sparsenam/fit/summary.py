@@ -22,7 +22,7 @@ from sparsenam.families import Family
 from sparsenam.model import AdditiveModel
 from sparsenam.selection import Evidence, RegularizationPath
 from sparsenam.tables import PreparedSample, TableEncoder, Term
-from sparsenam.tables.cells import Cells
+from sparsenam.tables.columns import Cells
 
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
@@ -139,27 +139,17 @@ def summarize_training(
     model: AdditiveModel,
     encoded: Matrix,
     weights: Vector,
-    path: RegularizationPath | None,
+    path: PathSummary | None,
     evidence: Evidence | None,
 ) -> TrainingSummary:
     """Return the training data in brief, and what left columns out before the fit began.
 
-    Parameters
-    ----------
-    prepared
-        The sample on the scale of the fit, which names the terms that vary and those equal to others.
-    encoded
-        The terms of the training rows, shape (rows, terms).
-    weights
-        Weights of the rows, shape (rows,); rows of weight 0 do not count.
-    path
-        The path by which the columns were chosen, its names and norms by column; None without one.
-    evidence
-        What held-out rows know of the choice; None without one.
+    ``prepared``, the sample on the scale of the fit, names the terms that vary and those equal to others. ``encoded``
+    are the terms of the training rows, shape (rows, terms); rows of weight 0 do not count.
     """
     return TrainingSummary(
         data=summarize_data(encoder, model, encoded, weights),
-        path=None if path is None or not path.points else _path_summary(path),
+        path=path,
         twins=_twin_columns(encoder, prepared),
         constant=_constant_columns(encoder, prepared),
         evidence=evidence,
@@ -186,12 +176,12 @@ def summarize_data(
         encoded, weights = encoded[present], weights[present]
         missing = None if missing is None else [mask[present] for mask in missing]
     kept = kept_columns(encoder, model)
-    sizes = _importances(encoder, model, encoded, weights, kept)
+    sizes, of_pairs = _importances(encoder, model, encoded, weights, kept)
     columns = tuple(
         _column_summary(encoder, column, encoded, None if missing is None else missing[column], importance)
         for column, importance in zip(kept, sizes, strict=True)
     )
-    return DataSummary(len(encoded), columns, _pair_importances(model, encoded, weights))
+    return DataSummary(len(encoded), columns, tuple(PairSummary(*size) for size in of_pairs))
 
 
 def against_average(family: Family, effects: Matrix) -> Matrix:
@@ -213,22 +203,11 @@ def kept_columns(encoder: TableEncoder, model: AdditiveModel) -> list[int]:
     return sorted({encoder.terms[int(term)].column for term in model.terms})
 
 
-def reader_of(encoder: TableEncoder, model: AdditiveModel, also: Iterable[int] = ()) -> TableEncoder:
-    """Return the encoder that reads what a model needs: the kept columns, and others by their indices."""
-    return encoder.reading([*kept_columns(encoder, model), *also])
-
-
 def read_cells(encoder: TableEncoder, X: object) -> tuple[Cells, ...]:
     """Return the cells of a table like that of the fit, column by column; those of absent columns are missing."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # whoever encodes the table has warned already
         return encoder.columns_of(X).columns
-
-
-def interactions_of(encoder: TableEncoder, model: AdditiveModel) -> tuple[tuple[str, str], ...]:
-    """Return the names of the two columns of each pair."""
-    columns = [encoder.names[term.column] for term in encoder.terms]
-    return tuple((columns[pair.terms[0]], columns[pair.terms[1]]) for pair in model.pairs)
 
 
 def density_of(values: Vector) -> Density | None:
@@ -272,7 +251,10 @@ def _edges_between(values: Vector) -> Vector:
     return np.concatenate([[2 * values[0] - middles[0]], middles, [2 * values[-1] - middles[-1]]])
 
 
-def _path_summary(path: RegularizationPath) -> PathSummary:
+def path_summary(path: RegularizationPath) -> PathSummary | None:
+    """Return a path whose names and norms are those of columns in brief; None for one without points."""
+    if not path.points:
+        return None
     names = path.entry_order()
     place_of = {name: place for place, name in enumerate(path.names)}
     norms = path.norms[:, [place_of[name] for name in names]]
@@ -348,44 +330,30 @@ def _column_summary(
 
 def _importances(
     encoder: TableEncoder, model: AdditiveModel, encoded: Matrix, weights: Vector | None, kept: list[int]
-) -> list[tuple[float, float]]:
-    """Return for each kept column the mean over rows and outputs of |effect|, and max - min of the effect."""
-    if not kept:
-        return []
+) -> tuple[list[tuple[float, float]], list[tuple[float, float]]]:
+    """Return for each kept column, and for each pair, the mean of |effect| and max - min of the effect.
+
+    Means are over rows and outputs.
+    """
     place_of = {column: place for place, column in enumerate(kept)}
     columns = [place_of[encoder.terms[int(term)].column] for term in model.terms]
-    shape = (len(kept), model.intercept.size)
+    n_columns = len(kept)
+    shape = (n_columns + len(model.pairs), model.intercept.size)
     total, low, high = np.zeros(shape), np.full(shape, np.inf), np.full(shape, -np.inf)
-    for start in range(0, len(encoded), SUMMARY_ROWS_AT_ONCE):
+    for start in range(0, len(encoded) if shape[0] else 0, SUMMARY_ROWS_AT_ONCE):
         part = slice(start, start + SUMMARY_ROWS_AT_ONCE)
-        effects = against_average(model.family, model.kept_effects(encoded[part]))
-        if len(columns) > len(kept):  # a column of two terms: its values and its missing cells
-            by_column = np.zeros((len(effects), *shape))
-            for term, column in enumerate(columns):
-                by_column[:, column] += effects[:, term]
-        else:
-            by_column = np.empty_like(effects)
-            by_column[:, columns] = effects
-        low, high = np.minimum(low, by_column.min(axis=0)), np.maximum(high, by_column.max(axis=0))
-        np.abs(by_column, out=by_column)
-        total += by_column.sum(axis=0) if weights is None else np.tensordot(weights[part], by_column, 1)
-    means = total / (len(encoded) if weights is None else weights.sum())
-    return list(zip(means.mean(axis=1).tolist(), (high - low).max(axis=1).tolist(), strict=True))
-
-
-def _pair_importances(model: AdditiveModel, encoded: Matrix, weights: Vector | None) -> tuple[PairSummary, ...]:
-    """Return for each pair the mean over rows and outputs of |effect|, and max - min of the effect."""
-    shape = (len(model.pairs), model.intercept.size)
-    total, low, high = np.zeros(shape), np.full(shape, np.inf), np.full(shape, -np.inf)
-    for start in range(0, len(encoded) if model.pairs else 0, SUMMARY_ROWS_AT_ONCE):
-        part = slice(start, start + SUMMARY_ROWS_AT_ONCE)
-        effects = against_average(model.family, model.pair_effects(encoded[part]))
+        effects = np.zeros((len(encoded[part]), *shape))
+        for column, of_term in zip(columns, np.moveaxis(model.kept_effects(encoded[part]), 1, 0), strict=True):
+            effects[:, column] += of_term  # a column may have two terms: its values and its missing cells
+        if model.pairs:
+            effects[:, n_columns:] = model.pair_effects(encoded[part])
+        effects = against_average(model.family, effects)
         low, high = np.minimum(low, effects.min(axis=0)), np.maximum(high, effects.max(axis=0))
-        sizes = np.abs(effects)
-        total += sizes.sum(axis=0) if weights is None else np.tensordot(weights[part], sizes, 1)
+        np.abs(effects, out=effects)
+        total += effects.sum(axis=0) if weights is None else np.tensordot(weights[part], effects, 1)
     means = total / (len(encoded) if weights is None else weights.sum())
-    sizes = zip(means.mean(axis=1).tolist(), (high - low).max(axis=1).tolist(), strict=True)
-    return tuple(PairSummary(*size) for size in sizes)
+    sizes = list(zip(means.mean(axis=1).tolist(), (high - low).max(axis=1).tolist(), strict=True))
+    return sizes[:n_columns], sizes[n_columns:]
 
 
 def numbers(values: Iterable[float]) -> Numbers:

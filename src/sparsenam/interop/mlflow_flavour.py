@@ -6,13 +6,18 @@ from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
+from sparsenam.codec import Plain
 from sparsenam.errors import describe
+from sparsenam.estimators.classification import AdditiveClassifier
+from sparsenam.estimators.regression import AdditiveRegressor
+from sparsenam.estimators.survival import AdditiveSurvival
 from sparsenam.export import ModelFileError
-from sparsenam.interop.libraries import library
+from sparsenam.interop.explanations import library
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -67,7 +72,7 @@ def load_model(model_uri: str) -> AdditiveEstimator:
     artifacts = library("mlflow.artifacts", "sparsenam[mlflow]", "load_model")
     models = library("mlflow.models", "sparsenam[mlflow]", "load_model")
     folder = Path(artifacts.download_artifacts(str(model_uri)))
-    flavours = cast("Mapping[str, Mapping[str, Any]]", models.Model.load(str(folder)).flavors)
+    flavours: Mapping[str, Mapping[str, str]] = models.Model.load(str(folder)).flavors
     if FLAVOUR not in flavours:
         got, remedy = f"the flavours {sorted(flavours)}", "load it with the library that wrote it"
         raise ModelFileError(describe(f"MLflow model {model_uri}", f"the flavour {FLAVOUR!r}", got, remedy))
@@ -80,18 +85,19 @@ class ServedModel:
     def __init__(self, estimator: AdditiveEstimator) -> None:
         self.estimator = estimator
 
-    def predict(self, model_input: Any, params: Mapping[str, Any] | None = None) -> Any:
+    def predict(self, model_input: ArrayLike, params: Mapping[str, object] | None = None) -> object:
         """Return the predictions (rows,), and with the parameter ``probabilities`` a column for each class.
 
         A survival model gives log hazard ratios; several numbers for a row are the columns ``prediction 0`` and so on.
         """
         pandas = library("pandas", "sparsenam[mlflow]", "predict")
-        estimator = cast(Any, self.estimator)
-        predicted = np.asarray(estimator.predict(model_input))
-        columns: dict[str, Any] = {"prediction": predicted}
+        estimator = self.estimator
+        assert isinstance(estimator, AdditiveRegressor | AdditiveClassifier | AdditiveSurvival)
+        predicted = estimator.predict(model_input)
+        columns: dict[str, NDArray[np.generic]] = {"prediction": predicted}
         if predicted.ndim == 2:
             columns = {f"prediction {index}": column for index, column in enumerate(predicted.T)}
-        if (params or PARAMETERS).get("probabilities") and hasattr(estimator, "predict_proba"):
+        if (params or PARAMETERS).get("probabilities") and isinstance(estimator, AdditiveClassifier):
             probabilities = estimator.predict_proba(model_input)
             for label, column in zip(estimator.classes_.tolist(), probabilities.T, strict=True):
                 columns[f"probability of {label}"] = column
@@ -99,19 +105,17 @@ class ServedModel:
 
 
 def _load_pyfunc(path: str) -> ServedModel:  # pyright: ignore[reportUnusedFunction] MLflow calls it by this name
-    """Return the model in a file, for MLflow."""
     from sparsenam import load
 
     return ServedModel(load(path))
 
 
-def _arguments(model: AdditiveEstimator, folder: Path, X: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what ``mlflow.pyfunc`` is given to write a model, with its file in a folder."""
+def _arguments(model: AdditiveEstimator, folder: Path, X: Any, settings: Plain) -> Plain:
     models = library("mlflow.models", "sparsenam[mlflow]", "save_model")
     model.save(folder / FILE)
     described = settings.get("mlflow_model") or models.Model()
     described.add_flavor(FLAVOUR, sparsenam_version=version("sparsenam"), data=f"data/{FILE}")
-    arguments: dict[str, Any] = {
+    arguments: Plain = {
         "loader_module": LOADER,
         "data_path": str(folder / FILE),
         "mlflow_model": described,
@@ -119,9 +123,8 @@ def _arguments(model: AdditiveEstimator, folder: Path, X: Any, settings: Mapping
     if "conda_env" not in settings:
         arguments["pip_requirements"] = [f"sparsenam[mlflow]=={version('sparsenam')}"]
     if X is not None:
-        first = X[:5]
-        parameters = PARAMETERS if hasattr(model, "predict_proba") else None
+        parameters = PARAMETERS if isinstance(model, AdditiveClassifier) else None
         answer = ServedModel(model).predict(X)
         arguments["signature"] = models.infer_signature(X, answer, params=parameters)
-        arguments["input_example"] = first
-    return arguments | dict(settings)
+        arguments["input_example"] = X[:5]
+    return arguments | settings

@@ -2,94 +2,27 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Annotated, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsenam.codec import Count, Indices, Matrix, Vector, Via
+from sparsenam.codec import Count, Indices, Matrix, Vector
 from sparsenam.errors import InputError, RowError, describe
 from sparsenam.families import Family, best_intercept
 from sparsenam.families.base import StoredFamily
 from sparsenam.model.curve import FittedCurve
-from sparsenam.model.few import PlainModel
-from sparsenam.model.kinks import network_curves
+from sparsenam.model.networks import SubNetworks, n_weights
 from sparsenam.model.pairs import PairFunction
-from sparsenam.networks import MLPBank, SubnetBank, outputs_of
 from sparsenam.tables import PreparedSample, Scaling
 
-
-@dataclass(frozen=True, slots=True, eq=False)
-class SubNetworks:
-    """Sub-networks that no knots describe, since their activation is smooth or a custom bank computes them.
-
-    Parameters
-    ----------
-    bank, theta
-        The sub-networks and their parameters, shape (terms, size), float64.
-    scaling
-        Scaling of the terms.
-    offsets
-        What is subtracted from each output, shape (terms, outputs).
-    unit
-        The unit of y, shape (outputs,).
-    absent
-        What a term adds where it is NaN, shape (terms, outputs), in units of ``unit``.
-    """
-
-    bank: Annotated[SubnetBank, Via(MLPBank)]
-    theta: Matrix
-    scaling: Scaling
-    offsets: Matrix
-    unit: Vector
-    absent: Matrix
-
-    @classmethod
-    def of(cls, bank: SubnetBank, theta: Matrix) -> Self:
-        """Return the sub-networks as functions of scaled terms."""
-        nothing = np.zeros((len(theta), bank.outputs))
-        return cls(bank, theta, Scaling.none(len(theta)), nothing, np.ones(bank.outputs), nothing)
-
-    @property
-    def name(self) -> str:
-        """The activation, or the class of a custom bank."""
-        return str(getattr(self.bank, "activation", type(self.bank).__name__))
-
-    def effects(self, x: Matrix) -> NDArray[np.float64]:
-        """Return what the terms x (terms, rows) add, shape (terms, rows, outputs)."""
-        outputs = outputs_of(self.bank, self.theta, self.scaling.apply(x.T).T) - self.offsets[:, None]
-        fill_absent(outputs, x, self.absent)
-        return outputs * self.unit
-
-    def take(self, indices: Indices) -> Self:
-        """Return some of them."""
-        return type(self)(
-            self.bank.take(indices),
-            self.theta[indices],
-            self.scaling.take(indices),
-            self.offsets[indices],
-            self.unit,
-            self.absent[indices],
-        )
-
-
 Functions = tuple[FittedCurve, ...] | SubNetworks
-
-
-def network_functions(bank: SubnetBank, theta: Matrix) -> Functions:
-    """Return sub-networks as functions of their scaled terms: as curves where they are piecewise linear."""
-    if isinstance(bank, MLPBank) and bank.piecewise_linear:
-        return network_curves(bank, theta)
-    return SubNetworks.of(bank, theta)
-
-
-def n_weights(bank: SubnetBank, terms: Indices) -> Indices:
-    """Return the numbers of parameters of some of a bank's sub-networks, shape (terms,)."""
-    padding = bank.take(terms).padding()
-    return np.full(terms.size, bank.size) - (0 if padding is None else np.asarray(padding).sum(axis=1))
+Numbers = list[float]
+PlainCurve = tuple[int, Numbers, Numbers, list[tuple[Numbers, Numbers]]]  # term, knots, anchors; bases and slopes
+PlainPair = tuple[tuple[int, int], tuple[Numbers, Numbers], list[list[Numbers]]]  # terms, knots, values
 
 
 def in_units(functions: Functions, scaling: Scaling, offsets: Matrix, unit: Vector, absent: Matrix) -> Functions:
@@ -119,12 +52,6 @@ def effects_of(functions: Functions, x: Matrix, outputs: int) -> NDArray[np.floa
     for effect, curve, cells in zip(effects, functions, x, strict=True):
         curve.add_to(effect, np.ascontiguousarray(cells))
     return effects
-
-
-def fill_absent(outputs: NDArray[np.float64], x: Matrix, values: Matrix) -> None:
-    """Put values (terms, outputs) into outputs (terms, rows, outputs) where x (terms, rows) is NaN."""
-    for output, cells, value in zip(outputs, x, values, strict=True):
-        output[np.isnan(cells)] = value
 
 
 @dataclass(frozen=True, eq=False)
@@ -225,12 +152,47 @@ class AdditiveModel:
             return _finite_rows("scores", total + self.intercept)
 
     def scores_of_few(self, rows: Sequence[Sequence[float]]) -> Matrix:
-        """Return the same as `scores` for a few rows of finite terms as lists, to the bit; shapes must be exact."""
-        return _finite_rows("scores", self._plain.scores(rows))
+        """Return the same as `scores` for a few rows of finite terms as lists, to the bit; shapes must be exact.
+
+        There a NumPy call takes longer than the sum that it is for. The sums are those of the arrays in the same order,
+        and both round every product and every sum to the nearest double.
+        """
+        return _finite_rows("scores", np.array([self._score(row) for row in rows]))
 
     @cached_property
-    def _plain(self) -> PlainModel:
-        return PlainModel.of(self.curves, self.terms, self.pairs, self.intercept)
+    def _plain(self) -> tuple[list[PlainCurve], list[PlainPair], Numbers]:
+        """Curves, pairs and intercept as lists of numbers."""
+        curves = list[PlainCurve]()
+        for curve, term in zip(self.curves, self.terms.tolist(), strict=True):
+            anchors, bases, slopes = (part.tolist() for part in curve.lines)
+            curves.append((term, curve.knots.tolist(), anchors, list(zip(bases, slopes, strict=True))))
+        axes = [(pair.knots[0].tolist(), pair.knots[1].tolist()) for pair in self.pairs]
+        pairs = [(pair.terms, both, pair.values.tolist()) for pair, both in zip(self.pairs, axes, strict=True)]
+        return curves, pairs, self.intercept.tolist()
+
+    def _score(self, row: Sequence[float]) -> Numbers:
+        curves, pairs, intercept = self._plain
+        total = [0.0] * len(intercept)
+        for term, knots, anchors, lines in curves:
+            piece = bisect_right(knots, row[term])
+            across = row[term] - anchors[piece]
+            for output, (bases, slopes) in enumerate(lines):
+                total[output] += slopes[piece] * across + bases[piece]
+        for terms, axes, values in pairs:
+            (i, u), (j, v) = (_node_before(row[term], knots) for term, knots in zip(terms, axes, strict=True))
+            low, high = values[i], values[i + 1]
+            for output in range(len(total)):
+                left = (1.0 - v) * low[j][output] + v * low[j + 1][output]
+                right = (1.0 - v) * high[j][output] + v * high[j + 1][output]
+                total[output] += (1.0 - u) * left + u * right
+        return [score + base for score, base in zip(total, intercept, strict=True)]
+
+
+def _node_before(x: float, knots: Numbers) -> tuple[int, float]:
+    """Return the node before x, and the share of the way from it to the next one."""
+    inside = min(max(x, knots[0]), knots[-1])
+    node = min(bisect_right(knots, inside) - 1, len(knots) - 2)
+    return node, (inside - knots[node]) / (knots[node + 1] - knots[node])
 
 
 def _finite_rows(name: str, values: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -280,7 +242,8 @@ def finish(
     pairs, whose margins say what absent cells add; of cells that were never absent nothing is known.
     """
     x, unit = prepared.x, prepared.target_scaling.scale
-    outputs = effects_of(functions, np.where(np.isnan(x), 0.0, x) if np.isnan(x).any() else x, intercept.size)
+    missing = np.isnan(x)
+    outputs = effects_of(functions, np.where(missing, 0.0, x) if missing.any() else x, intercept.size)
     shares = prepared.weights / prepared.weights.sum()
     offsets = means_of_present(outputs, x, shares)
     outputs -= offsets[:, None]
@@ -289,8 +252,8 @@ def finish(
         absent = effects_of(functions, np.zeros((len(x), 1)), intercept.size)[:, 0] - offsets
     elif pairs and not isinstance(functions, SubNetworks):
         own = np.stack([curve.absent for curve in functions]) - offsets
-        absent = np.where(np.isnan(x).any(axis=1, keepdims=True), own, 0.0)
-    fill_absent(outputs, x, absent)
+        absent = np.where(missing.any(axis=1, keepdims=True), own, 0.0)
+    outputs[missing] = np.repeat(absent, missing.sum(axis=1), axis=0)
     squares, total = np.einsum("jik,jik,i->j", outputs, outputs, shares), outputs.sum(axis=0)
     for pair in pairs:
         places = [int(np.flatnonzero(prepared.terms == term)[0]) for term in pair.terms]

@@ -58,6 +58,14 @@ class Search:
         return found
 
 
+def interpolated(x: Vector, knots: Vector, values: Matrix) -> Matrix:
+    """Return functions with values (m, k) at knots (m,), linear in between and level beyond, at x: (rows, k)."""
+    found = np.empty((x.size, values.shape[1]))
+    for column in range(values.shape[1]):
+        found[:, column] = np.interp(x, knots, values[:, column])
+    return found
+
+
 def bucket_of(x: Vector, low: float, high: float, per_unit: float) -> NDArray[np.intp]:
     """Return the bucket of each x, (x - low) per_unit with x cut off at low and high; any number if x is NaN."""
     across = np.clip(x, low, high)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsenam.codec import Array, Count, Matrix, Vector
-from sparsenam.model.curve import ROWS_IN_CACHE, FittedCurve
+from sparsenam.model.curve import ROWS_IN_CACHE, FittedCurve, interpolated
 
 Grid = Annotated[NDArray[np.float64], Array(3)]
 
@@ -79,22 +79,6 @@ class PairFunction:
         high = (1.0 - v) * values[one.right, other.left] + v * values[one.right, other.right]
         return (1.0 - u) * low + u * high
 
-    def margins(self) -> tuple[Matrix, Matrix]:
-        """Return the conditional means over the reference along either axis, (a + 1, outputs) and (b + 1, outputs)."""
-        along = np.einsum("ij,ijk->ik", self.weights, self.values)
-        across = np.einsum("ij,ijk->jk", self.weights, self.values)
-        rows, columns = self.weights.sum(axis=1), self.weights.sum(axis=0)
-        return (
-            np.divide(along, rows[:, None], out=np.zeros_like(along), where=rows[:, None] > 0),
-            np.divide(across, columns[:, None], out=np.zeros_like(across), where=columns[:, None] > 0),
-        )
-
-    @property
-    def deviation(self) -> float:
-        """The root mean square of the effect at the nodes, over the reference and all outputs."""
-        total = self.weights.sum()
-        return float(np.sqrt(np.einsum("ij,ijk->", self.weights, self.values**2) / total)) if total > 0 else 0.0
-
     @property
     def n_parameters(self) -> int:
         """The numbers at nodes that hold data."""
@@ -149,8 +133,7 @@ def _fill(values: Matrix, used: NDArray[np.bool_], knots: Vector) -> None:
     inside = used[:-1]
     if inside.all() or not inside.any():
         return
-    for output in range(values.shape[1]):
-        values[:-1, output] = np.interp(knots, knots[inside], values[:-1][inside, output])
+    values[:-1] = interpolated(knots, knots[inside], values[:-1][inside])
 
 
 def with_margin(curve: FittedCurve, knots: Vector, margin: Matrix) -> FittedCurve:
@@ -159,7 +142,5 @@ def with_margin(curve: FittedCurve, knots: Vector, margin: Matrix) -> FittedCurv
     ``margin`` is (m + 1, outputs): its values at the knots and, last, where the term is NaN.
     """
     union = np.union1d(curve.knots, knots)
-    values = curve(union)
-    for output in range(margin.shape[1]):
-        values[:, output] += np.interp(union, knots, margin[:-1, output])
+    values = curve(union) + interpolated(union, knots, margin[:-1])
     return FittedCurve(union, values, curve.left_slope, curve.right_slope, curve.absent + margin[-1])

@@ -141,7 +141,6 @@ class UnitFunctions:
 
     @property
     def output_columns(self) -> slice:
-        """The amplitudes."""
         return slice(self.inner.size, self.size)
 
     def effects(

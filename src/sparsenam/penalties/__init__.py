@@ -6,16 +6,20 @@ from sparsenam.penalties.lasso import (
     GroupBridge,
     GroupElasticNet,
     GroupLasso,
+    GroupSLOPE,
     JointGroupLasso,
+    KLevelSLOPE,
     NeedsFirstFit,
     Penalty,
+    Vector,
     WeightedLasso,
     as_penalty,
+    benjamini_hochberg_weights,
+    linear_weights,
     restrict,
     spread,
     weighted,
 )
-from sparsenam.penalties.slope import GroupSLOPE, KLevelSLOPE, Vector, benjamini_hochberg_weights, linear_weights
 
 __all__ = [
     "PENALTIES",

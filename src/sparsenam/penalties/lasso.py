@@ -1,16 +1,18 @@
-"""What a penalty is, Group LASSO and its relatives; penalties by name, spread over terms, restricted or weighted."""
+"""Penalties on group norms: Group LASSO and its relatives, Group SLOPE; by name, spread over terms or weighted."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Literal, Protocol, runtime_checkable
+from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtri
 
 from sparsenam.errors import InputError, describe, nearest
-from sparsenam.penalties.slope import GroupSLOPE, KLevelSLOPE, Vector
+
+Vector: TypeAlias = NDArray[np.float64]
 
 
 class Penalty(Protocol):
@@ -34,15 +36,6 @@ class Penalty(Protocol):
 
 
 @runtime_checkable
-class WeightedLasso(Protocol):
-    """A penalty of the form Σⱼ aⱼ rⱼ + ½ b Σⱼ rⱼ², for which the step is exact in any diagonal metric."""
-
-    def lasso_and_ridge(self, n_groups: int, alpha: float) -> tuple[Vector, float]:
-        """Return a, shape (groups,), and b."""
-        ...
-
-
-@runtime_checkable
 class NeedsFirstFit(Protocol):
     """A penalty whose weights come from the norms of a first fit."""
 
@@ -55,16 +48,15 @@ class NeedsFirstFit(Protocol):
         ...
 
 
-class _Weighted:
-    """Value, proximal step and slope of Σⱼ aⱼ rⱼ + ½ b Σⱼ rⱼ², from a and b."""
-
-    __slots__ = ()
+@runtime_checkable
+class WeightedLasso(Penalty, Protocol):
+    """A penalty of the form Σⱼ aⱼ rⱼ + ½ b Σⱼ rⱼ², for which the step is exact in any diagonal metric."""
 
     def lasso_and_ridge(self, n_groups: int, alpha: float) -> tuple[Vector, float]:
-        raise NotImplementedError
+        """Return a, shape (groups,), and b."""
+        ...
 
     def value(self, norms: Vector, alpha: float) -> float:
-        """Return Σⱼ aⱼ rⱼ + ½ b Σⱼ rⱼ²."""
         lasso, ridge = self.lasso_and_ridge(norms.size, alpha)
         positive = norms > 0  # 0 · ∞ would be NaN
         return float(np.sum(lasso[positive] * norms[positive]) + 0.5 * ridge * np.sum(norms**2))
@@ -84,7 +76,7 @@ class _Weighted:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class GroupLasso(_Weighted):
+class GroupLasso(WeightedLasso):
     """α Σⱼ wⱼ‖Θⱼ‖ (the paper's eq. for Group LASSO); unequal weights give the adaptive kind.
 
     An infinite weight keeps its column out. Weights given by a user are of columns, see `spread`.
@@ -99,7 +91,6 @@ class GroupLasso(_Weighted):
             raise InputError(describe("GroupLasso", expected, f"{self.weights!r}", "correct the weights"))
 
     def lasso_and_ridge(self, n_groups: int, alpha: float) -> tuple[Vector, float]:
-        """Return (α wⱼ)ⱼ and 0."""
         return self.thresholds(n_groups, alpha), 0.0
 
     def thresholds(self, n_groups: int, alpha: float) -> Vector:
@@ -114,7 +105,7 @@ class GroupLasso(_Weighted):
 
 
 @dataclass(frozen=True, slots=True)
-class AdaptiveGroupLasso(_Weighted):
+class AdaptiveGroupLasso(WeightedLasso):
     """α Σⱼ wⱼ‖Θⱼ‖ with wⱼ = (max‖Θ⁰‖ / ‖Θ⁰ⱼ‖)^power from a first fit Θ⁰; before that fit all weights are 1.
 
     ``first="nam"`` fits Θ⁰ without a penalty, ``"snam"`` with the same α. The paper's wⱼ = 1/‖Θ⁰ⱼ‖ differs
@@ -136,12 +127,11 @@ class AdaptiveGroupLasso(_Weighted):
         return GroupLasso(ratios**self.power)
 
     def lasso_and_ridge(self, n_groups: int, alpha: float) -> tuple[Vector, float]:
-        """Return (α)ⱼ and 0."""
         return np.full(n_groups, float(alpha)), 0.0
 
 
 @dataclass(frozen=True, slots=True)
-class GroupElasticNet(_Weighted):
+class GroupElasticNet(WeightedLasso):
     """α Σⱼ (ρ‖Θⱼ‖ + ½(1 - ρ)‖Θⱼ‖²), ρ = ``l1_ratio``; scikit-learn's convention for the elastic net.
 
     The paper's λ₁ is αρ, its λ₂ is ½α(1 - ρ).
@@ -155,7 +145,6 @@ class GroupElasticNet(_Weighted):
             raise InputError(describe("GroupElasticNet", "l1_ratio from 0 to 1", got, "choose one between"))
 
     def lasso_and_ridge(self, n_groups: int, alpha: float) -> tuple[Vector, float]:
-        """Return (αρ)ⱼ and α(1 - ρ)."""
         return np.full(n_groups, alpha * self.l1_ratio), alpha * (1.0 - self.l1_ratio)
 
 
@@ -239,6 +228,135 @@ def _share(norms: Vector, pull: Vector) -> Vector:
         else:
             high = middle
     return high / (high + pull)
+
+
+def benjamini_hochberg_weights(n_groups: int, rate: float = 0.1) -> Vector:
+    """Return Φ⁻¹(1 - i·rate/(2p)), i = 1…p, divided by its first element (Bogdan et al., 2015)."""
+    ranks = np.arange(1, n_groups + 1)
+    quantiles = ndtri(1.0 - ranks * rate / (2.0 * n_groups))
+    return quantiles / quantiles[0]
+
+
+def linear_weights(n_groups: int) -> Vector:
+    """Return (p - i + 1)/p, i = 1…p: weights that fall in equal steps from 1 (OSCAR's, up to scale)."""
+    return np.arange(n_groups, 0, -1) / n_groups
+
+
+@runtime_checkable
+class SortedPenalty(Penalty, Protocol):
+    """A penalty α Σᵢ wᵢ r₍ᵢ₎ on the sorted norms: the largest norm meets the largest weight."""
+
+    def sequence(self, n_groups: int, /) -> Vector:
+        """Return the weights w for so many groups, never rising, shape (groups,)."""
+        ...
+
+    def value(self, norms: Vector, alpha: float) -> float:
+        return float(alpha * np.sum(self.sequence(norms.size) * np.sort(norms)[::-1]))
+
+    def shrink(self, norms: Vector, alpha: float, step: Vector | float) -> Vector:
+        """Return the proximal point, exact for steps that differ by group too."""
+        return shrink_sorted(norms, alpha * self.sequence(norms.size), step)
+
+    def slope(self, norms: Vector, alpha: float) -> Vector:
+        """Return α w of each norm's rank; tied norms share the mean of their weights."""
+        levels, level = np.unique(-norms, return_inverse=True)
+        sums = np.zeros(levels.size)
+        np.add.at(sums, np.sort(level), self.sequence(norms.size))
+        shared = sums / np.bincount(level, minlength=levels.size)
+        return np.where(norms > 0, alpha * shared[level], 0.0)
+
+
+def _check_falling(where: str, weights: Vector) -> None:
+    if weights.ndim != 1 or np.any(np.diff(weights) > 0) or np.any(weights < 0):
+        expected = "non-negative weights that never rise"
+        raise InputError(describe(where, expected, f"{weights!r}", "sort them downwards"))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GroupSLOPE(SortedPenalty):
+    """α Σᵢ wᵢ r₍ᵢ₎ with r₍₁₎ ≥ r₍₂₎ ≥ … the sorted norms and w non-increasing.
+
+    ``weights`` is a sequence of one weight for each rank, or the name of one: ``"bh"`` (with false
+    discovery ``rate``) or ``"linear"``.
+    """
+
+    weights: Vector | Literal["bh", "linear"] = "bh"
+    rate: float = 0.1
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.rate < 1.0:
+            raise InputError(describe("GroupSLOPE", "a rate between 0 and 1", f"{self.rate}", "try 0.1"))
+        if isinstance(self.weights, str):
+            if self.weights not in ("bh", "linear"):
+                got = repr(self.weights)
+                raise InputError(describe("GroupSLOPE", "weights 'bh', 'linear' or numbers", got, "choose one"))
+            return
+        weights = np.asarray(self.weights, dtype=np.float64)
+        _check_falling("GroupSLOPE", weights)
+        object.__setattr__(self, "weights", weights)
+
+    def sequence(self, n_groups: int) -> Vector:
+        if isinstance(self.weights, str):
+            is_linear = self.weights == "linear"
+            return linear_weights(n_groups) if is_linear else benjamini_hochberg_weights(n_groups, self.rate)
+        if self.weights.size != n_groups:
+            expected, got = f"one weight for each of the {n_groups} columns", f"{self.weights.size} weights"
+            raise InputError(describe("GroupSLOPE", expected, got, "give as many weights as there are columns"))
+        return self.weights
+
+
+def shrink_sorted(norms: Vector, weights: Vector, step: Vector | float) -> Vector:
+    """Return argmin over r ≥ 0 of Σⱼ (rⱼ - normsⱼ)²/(2 stepⱼ) + Σᵢ wᵢ r₍ᵢ₎, shape (groups,).
+
+    In the dual this is a separable quadratic over the base polytope of F(A) = w₁ + … + w₍|A|₎, solved by
+    Groenevelt's decomposition: give a block one common value; if some part of it then asks for more than F
+    allows, split that part off and solve both; groups that end in one block are tied. With equal steps
+    this is the isotonic regression of the usual algorithm.
+    """
+    steps = np.broadcast_to(np.asarray(step, dtype=np.float64), norms.shape)
+    shrunk = np.zeros_like(norms)
+    pending = [(np.arange(norms.size), 0)]  # (groups, how many larger ones stand before them)
+    while pending:
+        block, before = pending.pop()
+        if block.size == 0:
+            continue
+        allowed = weights[before : before + block.size]
+        pulls = norms[block]
+        level = (np.sum(pulls / steps[block]) - allowed.sum()) / np.sum(1.0 / steps[block])
+        shares = (pulls - level) / steps[block]
+        order = np.argsort(-shares, kind="stable")
+        excess = np.cumsum(shares[order]) - np.cumsum(allowed)
+        worst = int(np.argmax(excess))
+        scale = np.abs(shares).sum() + allowed.sum()
+        if worst == block.size - 1 or excess[worst] <= 1e-12 * scale:
+            shrunk[block] = max(level, 0.0)
+            continue
+        pending.append((block[order[: worst + 1]], before))
+        pending.append((block[order[worst + 1 :]], before + worst + 1))
+    return shrunk
+
+
+@dataclass(frozen=True, slots=True)
+class KLevelSLOPE(SortedPenalty):
+    """SLOPE whose weight is ``levels[k]`` for the k-th part of the ranks.
+
+    ``shares`` are the fractions of the groups in each part, adding up to 1; the default is the paper's
+    two-level SLOPE with the larger weight on a quarter of the ranks.
+    """
+
+    levels: tuple[float, ...] = (1.0, 0.5)
+    shares: tuple[float, ...] = (0.25, 0.75)
+
+    def __post_init__(self) -> None:
+        if len(self.levels) != len(self.shares) or not np.isclose(sum(self.shares), 1.0) or min(self.shares) < 0:
+            expected = "as many shares as levels, none negative, adding up to 1"
+            got = f"levels {self.levels} and shares {self.shares}"
+            raise InputError(describe("KLevelSLOPE", expected, got, "correct the shares"))
+        _check_falling("KLevelSLOPE", np.asarray(self.levels, dtype=np.float64))
+
+    def sequence(self, n_groups: int) -> Vector:
+        ends = np.round(np.cumsum(self.shares) * n_groups).astype(int)
+        return np.repeat(self.levels, np.diff(ends, prepend=0))
 
 
 PENALTIES: dict[str, Callable[[], Penalty]] = {

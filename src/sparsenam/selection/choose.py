@@ -1,26 +1,50 @@
-"""Which columns matter, and at which alpha: the convex problem proposes, held-out rows decide."""
+"""Which columns matter, and at which alpha: the convex problem proposes, held-out rows decide.
+
+Points of the path are judged one after the other, until a rule has enough. Shrinkage misleads the losses of the
+penalised fits, and fits without any penalty overfit in the folds. So a support is judged by smooth fits on what it
+keeps, fold by fold (`SmoothJudge`).
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, TypeVar
+from typing import Annotated, Protocol, TypeVar
 
 import numpy as np
 
 from sparsenam.codec import Bounds, MaybeNaN, Share, Size
 from sparsenam.context import Context
-from sparsenam.convex.path import TOLERANCE, long_path
-from sparsenam.convex.problem import Certificate, ConvexPoint
-from sparsenam.penalties import GroupLasso, NeedsFirstFit
-from sparsenam.selection.curve import CLEAR, Best, CVCurve, Indices, Rule, Splits, Vector
+from sparsenam.convex.design import GroupedDesign
+from sparsenam.convex.path import TOLERANCE, convex_path, long_path
+from sparsenam.convex.problem import Certificate, ConvexPoint, convex_problem
+from sparsenam.convex.squared import GramCache
+from sparsenam.families import Family
+from sparsenam.penalties import GroupLasso, NeedsFirstFit, Penalty
+from sparsenam.selection.curve import (
+    CLEAR,
+    TIE,
+    Best,
+    CVCurve,
+    Indices,
+    Rule,
+    Splits,
+    Vector,
+    batch_weights,
+    held_out_counts,
+    mean_and_error,
+)
 from sparsenam.selection.task import ConvexTask
-from sparsenam.selection.walk import FamilyLoss, HeldOutJudge, HeldOutLoss, Turning, walk, with_empty
+from sparsenam.smooth.judge import PriorForms, SmoothJudge
 
-Result = TypeVar("Result")
-
-HALF = 0.5  # share of the folds below which a kept column is not their choice; chosen without a measurement
+PATH_TOL = 1e-3  # choosing a support needs no more; the chosen alpha is solved again to the user's tolerance
+# make constants: FARTHER halved +0.47 %, doubled +0 % loss
+FARTHER, MORE = 1.5, 6.0  # times and plus so many groups as the best point's folds keep: how far the walk looks
+# make constants: WORSE halved +0.17 %, doubled +0 % loss
+WORSE = 3  # points in a row that are clearly worse than the best before it stops
+HALF = 0.5  # share of the folds below which a kept column is not their choice
 MEAN_LOSS_ROUNDING = 1e-12  # of the largest mean loss
 LARGEST_DESIGN = 1000  # columns of all groups up to which the fit on all of them is judged too
 
@@ -78,11 +102,7 @@ class Evidence:
     @property
     def all_is_better(self) -> bool:
         """Whether all columns predict better for certain."""
-        return (
-            self.behind_all is not None
-            and self.behind_all_error is not None
-            and self.behind_all > CLEAR * self.behind_all_error
-        )
+        return self.behind_all is not None and self.behind_all > CLEAR * (self.behind_all_error or 0.0)
 
     def doubts(self) -> list[str]:
         """Return in sentences why the choice may be chance; none where it is clear and the folds agree."""
@@ -167,6 +187,194 @@ class Choice:
         return self.task.terms(self.groups)
 
 
+@dataclass(frozen=True, eq=False)
+class HeldOutLoss(ABC):
+    """How held-out rows judge fits.
+
+    ``weights`` (rows,) are what each row's loss counts for, 0 for rows that no fold holds out; ``counts`` (rows,) says
+    how many folds hold a row out, and ``count`` how many observations all rows are.
+    """
+
+    weights: Vector
+    counts: Indices
+    count: float
+
+    @abstractmethod
+    def of_fold(self, fold: int, rows: Indices, scores: Vector) -> Vector:
+        """Return the losses (rows,) of the rows that a fold holds out, under scores (rows, outputs)."""
+
+    def mean(self, scores: Sequence[Vector], held_out: Sequence[Indices]) -> Vector:
+        """Return each row's mean loss over the folds that hold it out, shape (rows,); NaN where none does."""
+        total = np.zeros(self.counts.size)
+        for fold, (found, rows) in enumerate(zip(scores, held_out, strict=True)):
+            np.add.at(total, rows, self.of_fold(fold, rows, found))
+        return np.divide(total, self.counts, out=np.full(total.size, np.nan), where=self.counts > 0)
+
+
+@dataclass(frozen=True, eq=False)
+class FamilyLoss(HeldOutLoss):
+    """The loss of a family above that of a perfect prediction; a row counts as often as its weight says."""
+
+    family: Family
+    target: Vector
+
+    @classmethod
+    def of(cls, task: ConvexTask, splits: Splits) -> FamilyLoss:
+        """Return the loss of a task."""
+        weights = task.prepared.weights
+        counts = held_out_counts(splits, weights.size)
+        return cls(weights * (counts > 0), counts, float(weights.sum()), task.family, task.prepared.target)
+
+    def of_fold(self, fold: int, rows: Indices, scores: Vector) -> Vector:
+        target = self.target[rows]
+        if self.family.is_quadratic:  # a row far from all others, held out, may not decide by an absurd score
+            scores = np.clip(scores, self.target.min(axis=0), self.target.max(axis=0))
+        return self.family.loss(scores, target) + self.family.conjugate(target, target)
+
+
+class HeldOutJudge:
+    """Held-out losses of smooth fits on given groups, and the path whose folds they judge.
+
+    The first batch of ``problem`` has all rows, each other one the training rows of a fold, at √(n/n_fold) times alpha.
+    """
+
+    def __init__(
+        self,
+        design: GroupedDesign,
+        target: Vector,
+        family: Family,
+        weights: Vector,
+        splits: Splits,
+        loss: HeldOutLoss,
+        forms: PriorForms | None = None,
+    ) -> None:
+        batches = batch_weights(weights, splits)
+        totals = batches.sum(axis=1)
+        self.loss = loss
+        self.problem = convex_problem(design, target, family, batches, np.sqrt(totals[0] / totals))
+        self._gram = GramCache(design, target, batches) if family.is_quadratic else None
+        held_out = [test for _, test in splits]
+        self._fits = SmoothJudge(self.problem, loss.count * totals / totals[0], held_out, self._gram, forms)
+
+    @classmethod
+    def of(cls, task: ConvexTask, splits: Splits, loss: HeldOutLoss) -> HeldOutJudge:
+        """Return the judge of a task's groups."""
+        prepared = task.prepared
+        return cls(task.design, prepared.target, task.family, prepared.weights, splits, loss, prior_forms(task))
+
+    def path(self, penalty: Penalty, n_alphas: int, ratio: float | None = None) -> Iterator[ConvexPoint]:
+        """Return the path of all batches under a penalty."""
+        return convex_path(self.problem, penalty, n_alphas=n_alphas, ratio=ratio, tol=PATH_TOL, gram=self._gram)
+
+    def losses(self, supports: Sequence[Indices]) -> Vector:
+        """Return the loss of each row under the fits that did not see it, shape (rows,), for each batch's groups."""
+        return self.loss.mean(self._fits.scores(supports[1:], range(1, len(supports))), self._fits.held_out[1:])
+
+    def losses_of(self, groups: Indices) -> Vector:
+        """Return the losses, shape (rows,), where every fold keeps the same groups."""
+        return self.losses([groups] * self.problem.n_batches)
+
+    def scores(self, groups: Indices) -> Vector:
+        """Return the scores of the fit of all rows on some groups, shape (rows, outputs)."""
+        return self._fits.scores([groups], [0])[0]
+
+    def mean_and_error(self, losses: Vector) -> tuple[float, float]:
+        """Return the mean of losses, or of differences of losses, (rows,) and its standard error."""
+        return mean_and_error(losses, self.loss.weights)
+
+
+def prior_forms(task: ConvexTask) -> PriorForms | None:
+    """Return the priors of the smooth fit that follows, in the columns of the design; None where these are no ramps."""
+    ramps = [task.features.ramps(group) for group in range(task.design.n_groups)]
+    known = [each for each in ramps if each is not None]
+    return PriorForms.of_ramps(task.design, known) if known and len(known) == len(ramps) else None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Walked:
+    """The points of a walk and their held-out losses (points, rows)."""
+
+    points: tuple[ConvexPoint, ...]
+    losses: Vector
+
+    def curve(
+        self,
+        weights: Vector,
+        n_columns: int,
+        columns: Callable[[Indices], Indices] = lambda groups: groups,
+        null_loss: float | None = None,
+    ) -> CVCurve:
+        """Return the curve under weights of the rows (rows,); ``columns`` are those of groups, out of ``n_columns``."""
+        alphas = np.array([point.alpha for point in self.points])
+        supports = tuple(columns(point.supports[0]) for point in self.points)
+        kept = [[support.tobytes() for support in point.supports] for point in self.points]
+        same_as = np.array([kept.index(each) for each in kept], dtype=np.intp)
+        return CVCurve(alphas, supports, self.losses, weights, same_as, n_columns, null_loss)
+
+
+def walk(
+    path: Iterable[ConvexPoint],
+    judge: Callable[[ConvexPoint], Vector],
+    is_enough: Callable[[ConvexPoint, Vector], bool],
+) -> Walked:
+    """Judge the points of a path one after the other, until a rule has seen enough.
+
+    ``judge`` returns the held-out losses of a point, shape (rows,); ``is_enough`` takes both in.
+    """
+    points, losses = list[ConvexPoint](), list[Vector]()
+    for point in path:
+        points.append(point)
+        losses.append(judge(point))
+        if is_enough(point, losses[-1]):
+            break
+    return Walked(tuple(points), np.array(losses))
+
+
+class Turning:
+    """Says when the held-out loss has turned, so that walking further down the path cannot pay.
+
+    ``alpha`` is that of the best point so far, None while no point is better than the first.
+    """
+
+    def __init__(self, weights: Vector) -> None:
+        self.alpha: float | None = None
+        self._weights = weights
+        self._best: Vector | None = None
+        self._null = self._size = 0.0
+        self._worse = 0
+
+    def has_passed(self, point: ConvexPoint, losses: Vector) -> bool:
+        """Take a point and its losses (rows,) in; return whether to stop."""
+        size = float(np.mean([support.size for support in point.supports]))
+        if self._best is None:
+            self._best, self._null = losses, abs(mean_and_error(losses, self._weights)[0])
+        mean, error = mean_and_error(losses - self._best, self._weights)
+        if mean < -TIE * self._null:
+            self._best, self._size, self._worse, self.alpha = losses, size, 0, point.alpha
+        else:
+            self._worse = self._worse + 1 if mean > CLEAR * error + TIE * self._null else 0
+        full = all(support.size == point.n_groups for support in point.supports)
+        return full or self._worse >= WORSE or size > FARTHER * self._size + MORE
+
+
+def with_empty(path: Iterator[ConvexPoint], free: Indices) -> Iterator[ConvexPoint]:
+    """Put the model of the groups that are never penalised first, by default the empty one.
+
+    At alpha_max only the fit on all rows is that model, its folds need not be.
+    """
+    first = next(path)
+    inside = np.isin(first.active, free)
+    yield replace(
+        first,
+        active=first.active[inside],
+        values=first.values[:, inside],
+        supports=tuple(np.intersect1d(support, free) for support in first.supports),
+        gaps=np.zeros_like(first.gaps),
+    )
+    yield first
+    yield from path
+
+
 def choose_at(task: ConvexTask, alpha: float, context: Context, tol: float = TOLERANCE) -> Choice:
     """Return the certified solution at a given alpha."""
 
@@ -174,7 +382,7 @@ def choose_at(task: ConvexTask, alpha: float, context: Context, tol: float = TOL
         point, certificate = penalised.solve(alpha, tol, context.clock.passed)
         return Choice(penalised, alpha, point, certificate, point.supports[0])
 
-    return with_first_fit(task, solved, lambda choice: (choice.task, choice.point))
+    return with_first_fit(task, solved)
 
 
 def choose_by_cross_validation(
@@ -182,11 +390,11 @@ def choose_by_cross_validation(
 ) -> Choice:
     """Return the certified solution at the alpha that cross-validation chooses."""
     validated = cross_validate(task, plan, lambda given: FamilyLoss.of(given, plan.splits), context)
-    alpha = validated.point.alpha
-    if not validated.in_time and context.clock.passed():  # what the walk has found must do
-        return Choice(validated.task, alpha, validated.point, None, validated.groups, validated)
-    point, certificate = validated.task.solve(alpha, tol)
-    return Choice(validated.task, alpha, point, certificate, validated.groups, validated)
+    walked, certificate = validated.point, None
+    point = walked
+    if validated.in_time or not context.clock.passed():  # else what the walk has found must do
+        point, certificate = validated.task.solve(walked.alpha, tol)
+    return Choice(validated.task, walked.alpha, point, certificate, validated.groups, validated)
 
 
 def cross_validate(
@@ -197,24 +405,31 @@ def cross_validate(
     def walked(penalised: ConvexTask) -> ValidatedPath:
         return _walk(penalised, plan, loss_for(penalised), context)
 
-    return with_first_fit(task, walked, lambda validated: (validated.task, validated.point))
+    return with_first_fit(task, walked)
 
 
-def with_first_fit(
-    task: ConvexTask,
-    run: Callable[[ConvexTask], Result],
-    solution: Callable[[Result], tuple[ConvexTask, ConvexPoint]],
-) -> Result:
+class Solved(Protocol):
+    """A task and the point of its path that was taken."""
+
+    @property
+    def task(self) -> ConvexTask: ...
+    @property
+    def point(self) -> ConvexPoint: ...
+
+
+Solution = TypeVar("Solution", bound=Solved)
+
+
+def with_first_fit(task: ConvexTask, run: Callable[[ConvexTask], Solution]) -> Solution:
     """Return what ``run`` gives; for a penalty with weights from a first fit, run that with Group LASSO before."""
     penalty = task.penalty
     if not isinstance(penalty, NeedsFirstFit):
         return run(task)
     first = run(task.with_penalty(GroupLasso()))
-    fitted, point = solution(first)
-    if not point.supports[0].size:
+    if not first.point.supports[0].size:
         return first
     leading = [members[0] for members in task.prepared.grouping.members]
-    norms = fitted.norms(point)[task.prepared.terms[leading]]
+    norms = first.task.norms(first.point)[task.prepared.terms[leading]]
     return run(replace(task.with_penalty(penalty.adapted_to(norms)), adapted=True))
 
 
@@ -255,49 +470,36 @@ def _walk(task: ConvexTask, plan: CrossValidation, loss: HeldOutLoss, context: C
     if plan.least_shrinkage:
         kept = walked.points[taken].supports[0]
         taken = max(index for index, point in enumerate(walked.points) if np.array_equal(point.supports[0], kept))
-    chosen = JudgedPoint(task, judge, walked.points[taken], curve.losses[taken])
     affordable = in_time and context.clock.remaining() > seconds_a_pair * task.design.n_groups**2
-    evidence, optimism = chosen.evidence(curve, against_all=affordable), chosen.optimism()
+    evidence = evidence_of(task, judge, curve, taken, walked.points[taken], against_all=affordable)
+    optimism = optimism_of(judge, walked.points[taken].supports[0], curve.losses[taken])
     return ValidatedPath(task, walked.points, curve, taken, evidence, in_time, optimism)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class JudgedPoint:
-    """A point of the path with the held-out losses (rows,) of its fits."""
+def optimism_of(judge: HeldOutJudge, kept: Indices, losses: Vector) -> float:
+    """Return how many times larger the held-out loss is where each fold chooses its groups anew, at least 1."""
+    if not kept.size:
+        return 1.0
+    fixed, anew = (judge.mean_and_error(each)[0] for each in (judge.losses_of(kept), losses))
+    return max(anew / fixed, 1.0) if fixed > 0.0 else 1.0
 
-    task: ConvexTask
-    judge: HeldOutJudge
-    point: ConvexPoint
-    losses: Vector
 
-    def optimism(self) -> float:
-        """Return how many times larger the held-out loss is where each fold chooses its groups anew, at least 1."""
-        kept, judge = self.point.supports[0], self.judge
-        if not kept.size:
-            return 1.0
-        fixed, anew = (judge.mean_and_error(losses)[0] for losses in (judge.losses_of(kept), self.losses))
-        return max(anew / fixed, 1.0) if fixed > 0.0 else 1.0
-
-    def evidence(self, curve: CVCurve, *, against_all: bool = True) -> Evidence:
-        """Return what the held-out rows know of the point; ``against_all`` compares it with the fit on all groups."""
-        task, judge = self.task, self.judge
-        # a mean that is 0 but for rounding, which losses below 0 can have, is no unit
-        unit = max(
-            abs(float(curve.mean[0])), MEAN_LOSS_ROUNDING * float(np.abs(curve.mean).max()), np.finfo(float).tiny
-        )
-        gain, gain_error = judge.mean_and_error(curve.losses[0] - self.losses)
-        behind, behind_error = None, None
-        design = task.design
-        counted = task.prepared.target[task.prepared.weights > 0.0]
-        if np.all(counted == counted[:1]):
-            behind, behind_error = 0.0, 0.0  # a constant is all there is to predict; a loss beyond it is rounding
-        elif against_all and design.n_groups * design.width <= LARGEST_DESIGN:
-            difference = judge.mean_and_error(self.losses - judge.losses_of(np.arange(design.n_groups)))
-            behind, behind_error = difference[0] / unit, difference[1] / unit
-        folds = [set[int](task.columns(support).tolist()) for support in self.point.supports[1:]]
-        names = task.column_names
-        kept = task.columns(self.point.supports[0])
-        shares = [float(np.mean([int(column) in fold for fold in folds])) for column in kept]
-        kept_in = {names[int(column)]: share for column, share in zip(kept, shares, strict=True)}
-        best_gain = float(curve.mean[0] - curve.mean.min())
-        return Evidence(gain / unit, gain_error / unit, behind, behind_error, kept_in, best_gain / unit)
+def evidence_of(
+    task: ConvexTask, judge: HeldOutJudge, curve: CVCurve, taken: int, point: ConvexPoint, *, against_all: bool
+) -> Evidence:
+    """Return what the held-out rows know of a point; ``against_all`` compares it with the fit on all groups."""
+    means, losses, design = curve.mean, curve.losses[taken], task.design
+    # a mean that is 0 but for rounding, which losses below 0 can have, is no unit
+    unit = max(abs(float(means[0])), MEAN_LOSS_ROUNDING * float(np.abs(means).max()), np.finfo(float).tiny)
+    gain, gain_error = judge.mean_and_error(curve.losses[0] - losses)
+    behind, behind_error = None, None
+    counted = task.prepared.target[task.prepared.weights > 0.0]
+    if np.all(counted == counted[:1]):
+        behind, behind_error = 0.0, 0.0  # a constant is all there is to predict; a loss beyond it is rounding
+    elif against_all and design.n_groups * design.width <= LARGEST_DESIGN:
+        difference = judge.mean_and_error(losses - judge.losses_of(np.arange(design.n_groups)))
+        behind, behind_error = difference[0] / unit, difference[1] / unit
+    kept, *folds = (task.columns(support) for support in point.supports)
+    kept_in = {task.column_names[int(each)]: float(np.mean([each in fold for fold in folds])) for each in kept}
+    best_gain = float(means[0] - means.min())
+    return Evidence(gain / unit, gain_error / unit, behind, behind_error, kept_in, best_gain / unit)

@@ -25,18 +25,15 @@ from sparsenam.convex.path import solve_and_certify
 from sparsenam.convex.problem import Certificate, ConvexPoint
 from sparsenam.families import Gaussian
 from sparsenam.penalties import GroupLasso
+from sparsenam.selection.choose import FamilyLoss, HeldOutJudge, Turning, walk, with_empty
 from sparsenam.selection.curve import Compact, CVCurve, Indices, Rule, Splits, held_out_counts
-from sparsenam.selection.task import WIDE
-from sparsenam.selection.walk import FamilyLoss, HeldOutJudge, Turning, walk, with_empty
+from sparsenam.selection.task import SCREEN_BINS, SCREEN_CODES, WIDE, Codes, bin_codes
 from sparsenam.smooth.grid import GridAxis, hats
 from sparsenam.tables.sample import Matrix, Vector
 
-Codes = NDArray[np.intp]
 Tables = NDArray[np.float64]
 
-SCREEN_BINS = 16  # of the finest cut; neighbours are joined for the others
-CUTS = (1, 2, 4)  # bins joined into one
-SCREEN_CODES = SCREEN_BINS + 1  # codes of a column, the last for absent cells
+CUTS = (1, 2, 4)  # neighbouring bins joined into one
 FEWEST_CELL_ROWS = 5  # rows that a cell must hold: without, single outliers let hundreds of pairs pass
 CLIP = 3.0  # robust deviations at which residuals of real numbers are cut off, for the same reason
 CLUMPED = 0.3  # robust over standard deviation below which residuals are those of counts or classes, and stay
@@ -66,38 +63,13 @@ class Screened:
         return self.pairs[kept[np.argsort(-self.gain[kept], kind="stable")]]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Binned:
-    """Columns in bins: codes (columns, rows) up to `SCREEN_BINS`, and for each cut how codes join, (columns, codes)."""
-
-    codes: Codes
-    joined: tuple[Codes, ...]
-
-    @classmethod
-    def of(cls, x: Matrix, levels: NDArray[np.bool_]) -> Binned:
-        """Return the bins of x (columns, rows): quantiles of numbers, the frequent levels of categories."""
-        codes = np.full(x.shape, SCREEN_BINS, dtype=np.intp)
-        joined = [np.tile(np.arange(SCREEN_CODES), (len(x), 1)) for _ in CUTS]
-        for column, (cells, is_levels) in enumerate(zip(x, levels, strict=True)):
-            present = ~np.isnan(cells)
-            values = cells[present]
-            if is_levels:
-                found, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
-                rank = np.empty(found.size, dtype=np.intp)
-                rank[np.argsort(-counts, kind="stable")] = np.arange(found.size)
-                codes[column, present] = np.minimum(rank, SCREEN_BINS - 1)[inverse]
-            elif values.size:
-                cuts = np.unique(np.quantile(values, np.arange(1, SCREEN_BINS) / SCREEN_BINS))
-                codes[column, present] = np.searchsorted(cuts, values, side="left")
-            for cut, table in zip(CUTS, joined, strict=True):
-                together = (
-                    np.minimum(np.arange(SCREEN_BINS), SCREEN_BINS // cut - 1)
-                    if is_levels
-                    else np.arange(SCREEN_BINS) // cut
-                )
-                table[column, :SCREEN_BINS] = together
-                table[column, SCREEN_BINS] = SCREEN_BINS // cut
-        return cls(codes, tuple(joined))
+def _joined(cut: int, *, is_levels: bool) -> Tables:
+    """Return the 0/1 matrix (bins / cut + 1, codes) that joins the codes of a column; that of absent cells stays."""
+    size, codes = SCREEN_BINS // cut, np.arange(SCREEN_BINS)
+    found = np.zeros((size + 1, SCREEN_CODES))
+    found[np.minimum(codes, size - 1) if is_levels else codes // cut, codes] = 1.0
+    found[size, SCREEN_BINS] = 1.0
+    return found
 
 
 def screen(
@@ -136,15 +108,15 @@ def screen(
     rows = max(x.shape[1] - freedom, 10.0)
     found = total / (rows * outputs)
     noise = max(found, SMALLEST_FLOAT) if dispersion is None else max(dispersion, found)  # of a perfect fit it is 0
-    binned = Binned.of(x, levels)
+    codes = bin_codes(x, levels)
+    joins = [np.stack([_joined(cut, is_levels=bool(each)) for each in (False, True)]) for cut in CUTS]
     shape = (len(CUTS), len(pairs))
     gains, freed = np.zeros(shape), np.zeros(shape)
     for first in range(0, len(pairs), TESTED):
         block = slice(first, min(first + TESTED, len(pairs)))
-        tables = _tables(binned, residual, weights, pairs[block])
-        for cut, join in enumerate(binned.joined):
-            size = SCREEN_BINS // CUTS[cut] + 1
-            one, other = (_joins(join[pairs[block, side]], size) for side in (0, 1))
+        tables = _tables(codes, residual, weights, pairs[block])
+        for cut, join in enumerate(joins):
+            one, other = (join[levels[pairs[block, side]].astype(np.intp)] for side in (0, 1))
             joined = np.matmul(np.matmul(one[:, None], tables), other[:, None].transpose(0, 1, 3, 2))
             gains[cut, block], freed[cut, block] = additive_gain(joined)
     freed *= outputs
@@ -191,17 +163,12 @@ def additive_gain(tables: Tables) -> tuple[Vector, Vector]:
     return np.maximum(gains, 0.0), freed.astype(np.float64)
 
 
-def _joins(joined: Codes, size: int) -> Tables:
-    """Return the 0/1 matrices (pairs, size, codes) that join codes, from the joined code of each, (pairs, codes)."""
-    return (joined[:, None, :] == np.arange(size)[None, :, None]).astype(np.float64)
-
-
-def _tables(binned: Binned, residual: Matrix, weights: Matrix, pairs: NDArray[np.intp]) -> Tables:
+def _tables(codes: Codes, residual: Matrix, weights: Matrix, pairs: NDArray[np.intp]) -> Tables:
     """Return the tables of some pairs, (pairs, 1 + 2 · outputs, codes, codes).
 
     A number of rows and a sum of residuals fit into one double, the sum scaled to stay below ½ in all.
     """
-    rows, cells, outputs = binned.codes.shape[1], SCREEN_CODES * SCREEN_CODES, residual.shape[1]
+    rows, cells, outputs = codes.shape[1], SCREEN_CODES * SCREEN_CODES, residual.shape[1]
     unit = max(float(np.abs(residual).max(initial=0.0)), 1e-300) * 4.0 * EXACT_ROWS
     packed = 1.0 + residual / unit
     constant = [bool(np.all(weights[:, output] == weights[0, output])) for output in range(outputs)]
@@ -214,7 +181,7 @@ def _tables(binned: Binned, residual: Matrix, weights: Matrix, pairs: NDArray[np
         offsets = (np.arange(count) * cells)[:, None]
         for start in range(0, rows, length):
             part = slice(start, start + length)
-            index = binned.codes[pairs[block, 0], part] * SCREEN_CODES + binned.codes[pairs[block, 1], part]
+            index = codes[pairs[block, 0], part] * SCREEN_CODES + codes[pairs[block, 1], part]
             index += offsets
             flat = index.ravel()
             for output in range(outputs):
@@ -229,19 +196,6 @@ def _tables(binned: Binned, residual: Matrix, weights: Matrix, pairs: NDArray[np
                     mass = np.bincount(flat, np.tile(weights[part, output], count), count * cells)
                     tables[block, 2 + 2 * output] += mass.reshape(count, cells)
     return tables.reshape(len(pairs), 1 + 2 * outputs, SCREEN_CODES, SCREEN_CODES)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class WorkingResponse:
-    """The mains' fit as a squared error: response (rows, outputs) under weights (rows,).
-
-    ``null_loss`` is the mean loss of the empty model in these units, ``count`` the number of observations.
-    """
-
-    response: Matrix
-    weights: Vector
-    null_loss: float
-    count: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,8 +230,12 @@ class PairTask:
         Scaled terms, shape (terms, rows), NaN where absent; ``levels`` marks codes of unordered levels.
     candidates
         The two terms of each candidate, shape (pairs, 2); ``names`` are what they are called.
-    working
-        What the mains leave.
+    response, weights
+        The mains' fit as a squared error: response (rows, outputs) under weights (rows,).
+    null_loss
+        The mean loss of the empty model in these units.
+    count
+        The number of observations.
     mains
         Columns (k, rows) of the mains of all terms in question, on which pairs are residualised.
     n_tested
@@ -288,7 +246,10 @@ class PairTask:
     levels: NDArray[np.bool_]
     candidates: Indices
     names: Sequence[str]
-    working: WorkingResponse
+    response: Matrix
+    weights: Vector
+    null_loss: float
+    count: float
     mains: Matrix
     n_tested: int
 
@@ -301,13 +262,13 @@ def choose_pairs(
     ``most`` is the largest number of pairs to take: the rule's point where it has so few, else the best point of the
     path that has. Either is a point of the path, never a cut by gain.
     """
-    working, family, penalty = task.working, Gaussian(), GroupLasso()
+    weights, family, penalty = task.weights, Gaussian(), GroupLasso()
     design = _design(task)
-    variance = float(np.average(working.response**2, axis=0, weights=working.weights).mean())
-    target = working.response / np.sqrt(variance)
+    variance = float(np.average(task.response**2, axis=0, weights=weights).mean())
+    target = task.response / np.sqrt(variance)
     counts = held_out_counts(splits, len(target))
-    loss = FamilyLoss(family, target, working.weights, counts, working.count)
-    judge, turning = HeldOutJudge(design, target, family, working.weights, splits, loss), Turning(loss.weights)
+    loss = FamilyLoss(weights * (counts > 0), counts, task.count, family, target)
+    judge, turning = HeldOutJudge(design, target, family, weights, splits, loss), Turning(loss.weights)
     done = 0
 
     def judged(point: ConvexPoint) -> Vector:
@@ -321,7 +282,7 @@ def choose_pairs(
 
     free = np.zeros(0, dtype=np.intp)
     walked = walk(with_empty(judge.path(penalty, PAIR_POINTS), free), judged, is_enough)
-    curve = walked.curve(loss.weights, task.n_tested, null_loss=working.null_loss / variance)
+    curve = walked.curve(loss.weights, task.n_tested, null_loss=task.null_loss / variance)
     taken = curve.choose(FewPairs(rule.share) if isinstance(rule, Compact) else rule)
     if most is not None and curve.n_features[taken] > most:  # of too few pairs, the best: a margin would leave fewer
         taken = curve.choose("best", most)
@@ -333,7 +294,7 @@ def choose_pairs(
 
 def _design(task: PairTask) -> GroupedDesign:
     """Return the groups of the candidates: hats less their projection on the mains."""
-    x, candidates, weights = task.x, task.candidates, task.working.weights
+    x, candidates, weights = task.x, task.candidates, task.weights
     used = np.unique(candidates)
     axes = {int(term): GridAxis.of(x[term], weights, INTERVALS, bool(task.levels[term])) for term in used}
     centred = task.mains - np.average(task.mains, axis=1, weights=weights)[:, None]

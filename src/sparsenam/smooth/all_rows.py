@@ -16,14 +16,12 @@ from numpy.typing import NDArray
 
 from sparsenam.codec import Array, Bounds, pack, unpack
 from sparsenam.context import Context, StageResult
-from sparsenam.convex.design import Ramps
-from sparsenam.convex.moments import PlacedRows
+from sparsenam.convex.ramps import PlacedRows, Ramps
 from sparsenam.errors import require
 from sparsenam.families.base import dispersion
-from sparsenam.smooth.design import KnotSums, LeastSquares, RampBasis, RampDesign, WeightedGram, ramps_of
-from sparsenam.smooth.engine import NEWTON_STEPS, Point, Reached, Rows, SmoothProblem, Steps, solve
-from sparsenam.smooth.fit import COLUMNS, SmoothFit, as_fit, doubled, most_ramps
-from sparsenam.smooth.prior import Layout
+from sparsenam.smooth.design import KnotSums, Layout, LeastSquares, RampBasis, RampDesign, WeightedGram, ramps_of
+from sparsenam.smooth.engine import NEWTON_STEPS, Point, Reached, Rows, SmoothFit, SmoothProblem, Steps, solve
+from sparsenam.smooth.fit import COLUMNS, doubled, most_ramps
 from sparsenam.tables.blocks import Block, Blocks, Sum
 from sparsenam.tables.encoder import News
 from sparsenam.tables.sample import Matrix, Vector
@@ -91,17 +89,9 @@ def read_and_summed(block: Block, given: tuple[Reader, Callable[[SmoothProblem, 
     return PassSum(function(rows, state), rows.news)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class AllRowsFit:
-    """A fit on all rows, and the means (terms, outputs) of its terms' effects over the rows that have them."""
-
-    fit: SmoothFit
-    means: Matrix
-
-
 def fit_all_rows(
     rows: AllRows, sample: SmoothProblem, first: SmoothFit, unordered: NDArray[np.bool_], context: Context
-) -> AllRowsFit:
+) -> SmoothFit:
     """Return the fit on all rows, from the fit ``first`` on a sample of them; knots are placed by the sample.
 
     ``unordered`` (terms,) marks codes of levels. What a pass found is kept in the resume file, if there is one.
@@ -109,23 +99,19 @@ def fit_all_rows(
     quadratic, steps = sample.family.is_quadratic, Steps(context)
     most, columns = most_ramps(sample, unordered, {}), 2 * COLUMNS if quadratic else COLUMNS
     sizes: NDArray[np.intp] = np.array([ramps.size for ramps in first.ramps], dtype=np.intp)
-    counts = np.where(unordered, most, np.minimum(sizes, most)).astype(np.intp)
-    state, basis = first.state(unordered), None
+    counts, fit = np.where(unordered, most, np.minimum(sizes, most)).astype(np.intp), first
     for number in range(KNOT_ROUNDS if quadratic else KNOT_ROUNDS_REWEIGHTED):
         ramps = [
             given if number == 0 and given.size == count else ramps_of(cells, sample.weights, int(count))
             for given, cells, count in zip(first.ramps, sample.x, counts, strict=True)
         ]
         summed = BlockRows(rows, sample, Layout.of(ramps, unordered.tolist()), context, number)
-        state = solve(summed, state, steps)
-        basis = summed.basis
-        more = doubled(counts, most, state.degrees_of_freedom / counts, columns)
+        fit = solve(summed, replace(fit, spreads=()), steps)
+        more = doubled(counts, most, fit.degrees_of_freedom / counts, columns)
         if np.array_equal(more, counts) or steps.out_of_time():
             break
         counts = more
-    assert basis is not None
-    means = [basis.means[place] @ state.coefficients[place] for place in state.layout.slices]
-    return AllRowsFit(as_fit(state, {}, {}), np.array(means))
+    return replace(fit, spreads=())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -157,18 +143,15 @@ class BlockRows(Rows):
         return replace(point, base=intercept + self.basis.means @ coefficients)
 
     def along(self, point: Point, move: Matrix, lift: Vector) -> Callable[[float], SummedPoint]:
-        """Return the function from a step's length to the point that it leads to."""
         return lambda step: self._summed(point.coefficients + step * move, point.base + step * lift)
 
     def grams(self, point: Point) -> Sequence[WeightedGram]:
-        """Return the products of columns under the curvature of the loss."""
         assert isinstance(point, SummedPoint)
         sums = point.sums
         parts = zip(sums.grams, sums.at_knots, sums.totals.tolist(), strict=True)
         return [self.basis.gram(gram, at_knots, total) for gram, at_knots, total in parts]
 
     def pulls(self, point: Point) -> tuple[Matrix, Vector]:
-        """Return the negative gradient of the loss by coefficients and base score."""
         assert isinstance(point, SummedPoint)
         return self.basis.to_ramps(point.sums.slopes), point.sums.lift
 
@@ -176,14 +159,14 @@ class BlockRows(Rows):
         """Return φ of the sample at a point."""
         sample = self.task
         scores = point.base + self._sample.placed.times(self.basis.at_knots(point.coefficients))
-        return dispersion(sample.family, scores, sample.target, sample.weights, freedom)
+        return dispersion(sample.family, scores, sample.target, sample.weights, freedom + 1.0)
 
-    def recall(self) -> Reached | None:
-        """Return the last step that a fit which was stopped made with these ramps, if it made one."""
+    def first(self, before: SmoothFit | None) -> Reached:
+        """Return the last step that a fit which was stopped made with these ramps; where it made none, the start."""
         stage = f"steps/{self.number}"
-        stored = self.context.recall(stage)
-        if stored is None or not np.array_equal(stored.arrays.get("knots", np.zeros(0)), self._knots):
-            return None
+        stored = self._recalled(stage)
+        if stored is None:
+            return super().first(before)
         with self.context.reading(stage):
             reached, sums = unpacked_step(stored, self.layout, self.task.target.shape[1])
         self.basis = RampBasis(self.layout, sums.present)
@@ -199,10 +182,16 @@ class BlockRows(Rows):
         sums = self.rows.sums(newton_sums, state, self.context)
         return SummedPoint(coefficients, base, sums.loss, sums)
 
+    def _recalled(self, stage: str) -> StageResult | None:
+        """Return what the resume file holds of a stage with these knots, if it does."""
+        stored = self.context.recall(stage)
+        known = stored is not None and np.array_equal(stored.arrays.get("knots", np.zeros(0)), self._knots)
+        return stored if known else None
+
     def _knot_sums(self) -> KnotSums:
         stage, knots = f"rows/{self.number}", self._knots
-        stored = self.context.recall(stage)
-        if stored is not None and np.array_equal(stored.arrays.get("knots", np.zeros(0)), knots):
+        stored = self._recalled(stage)
+        if stored is not None:
             with self.context.reading(stage):
                 return _read_sums(stored, knots.size, self.task.target.shape[1])
         sums = self.rows.sums(knot_sums, self.layout.ramps, self.context)

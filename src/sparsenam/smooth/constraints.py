@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import block_diag, csr_array
 
-from sparsenam.convex.design import NEAREST_KNOTS, Ramps, distinct, place_ramps
+from sparsenam.convex.ramps import NEAREST_KNOTS, Ramps, distinct, place_ramps
 from sparsenam.errors import InputError, describe, nearest
 from sparsenam.model import FittedCurve
-from sparsenam.smooth.prior import Layout, factorised, posterior_of, prior_traces, solved
+from sparsenam.smooth.design import Layout, adjacent, covariances, factorised, prior_traces, solved
 from sparsenam.tables.sample import Matrix, Vector
 
 Mask = NDArray[np.bool_]
@@ -132,32 +130,64 @@ class TermCone:
         if self.widths is None:
             return hessian.diagonal()
         whole = self.widths[:, None] * hessian * self.widths
-        whole = whole[::-1, ::-1] if self.flipped else whole
-        return np.cumsum(np.cumsum(whole[::-1, ::-1], axis=0), axis=1).diagonal()[::-1]
+        whole = whole if self.flipped else whole[::-1, ::-1]
+        return np.cumsum(np.cumsum(whole, axis=0), axis=1).diagonal()[::-1]
 
-    def merged(self, zero: Mask) -> tuple[NDArray[np.intp], Vector]:
-        """Return the free directions once some γ are 0: of each increment its direction, -1 for none, and its share.
+    def merged(self, zero: Mask) -> Merged:
+        """Return the free directions once some γ are 0.
 
         Neighbours of one slope move as one ramp; with nothing at 0 every increment is a direction.
         """
-        size = zero.size
         if self.widths is None:
-            places = np.where(zero, -1, np.cumsum(~zero) - 1)
-            return places.astype(np.intp), np.ones(size)
+            return Merged(np.where(zero, -1, np.cumsum(~zero) - 1), np.ones(zero.size))
         starts = ~zero
-        if not self.bound[0]:
-            starts[0] = True
-        places = (np.cumsum(starts) - 1).astype(np.intp)
-        widths = self._turned(self.widths)
+        starts[0] |= not self.bound[0]
+        places, widths = np.cumsum(starts) - 1, self._turned(self.widths)
         totals = np.bincount(places + 1, widths, int(places[-1]) + 2)
         shares = np.where(places < 0, 0.0, widths / totals[places + 1])
         if self.flipped:
             places, shares = np.where(places < 0, -1, places[-1] - places)[::-1], shares[::-1]
-        return places.astype(np.intp), shares
+        return Merged(places, shares)
 
     def inside(self, beta: Matrix) -> Matrix:
         """Return increments (m, r) without what rounding puts on the wrong side of a sign."""
         return self.factor * np.maximum(self.factor * beta, 0.0) if self.bound.all() else beta
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Merged:
+    """A basis T of increments: of each the direction it belongs to, rising, or -1 for none, and its share (m,)."""
+
+    places: NDArray[np.intp]
+    shares: Vector
+
+    @property
+    def size(self) -> int:
+        """Number of directions."""
+        return int(self.places.max(initial=-1)) + 1
+
+    def within(self, matrix: Matrix) -> Matrix:
+        """Return TᵀMT for a symmetric M."""
+        return self.reduced(np.ascontiguousarray(self.reduced(matrix).T))
+
+    def spread(self, matrix: Matrix) -> Matrix:
+        """Return TMTᵀ for a symmetric M."""
+        return self.times(np.ascontiguousarray(self.times(matrix).T))
+
+    def reduced(self, values: Matrix) -> Matrix:
+        """Return Tᵀv for v of shape (m, r)."""
+        inside = np.flatnonzero(self.places >= 0)
+        if not inside.size:
+            return np.zeros((0, values.shape[1]))
+        starts = np.flatnonzero(np.diff(self.places[inside], prepend=-1))
+        return np.add.reduceat(self.shares[inside, None] * values[inside], starts, axis=0)
+
+    def times(self, values: Matrix) -> Matrix:
+        """Return Tv for v of shape (directions, r)."""
+        inside = self.places >= 0
+        found = np.zeros((inside.size, values.shape[1]))
+        found[inside] = self.shares[inside, None] * values[self.places[inside]]
+        return found
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -182,21 +212,14 @@ class Cone:
 
     def inside(self, coefficients: Matrix) -> Matrix:
         """Return coefficients (columns, outputs) without what rounding puts outside of a sign."""
-        return np.concatenate([term.inside(coefficients[place]) for term, place in self._parts()])
+        return np.concatenate([term.inside(coefficients[place]) for term, place in self.parts()])
 
     def coordinates(self, beta: Vector) -> Vector:
         """Return γ of coefficients (columns,)."""
-        return np.concatenate([term.coordinates(beta[place]) for term, place in self._parts()])
+        return np.concatenate([term.coordinates(beta[place]) for term, place in self.parts()])
 
-    def multipliers(self, gradient: Vector) -> Vector:
-        """Return derivatives by γ from those by β, both (columns,)."""
-        return np.concatenate([term.multipliers(gradient[place]) for term, place in self._parts()])
-
-    def curvatures(self, hessian: Matrix) -> Vector:
-        """Return the second derivatives by each γ, shape (columns,)."""
-        return np.concatenate([term.curvatures(hessian[place, place]) for term, place in self._parts()])
-
-    def _parts(self) -> zip[tuple[TermCone, slice]]:
+    def parts(self) -> zip[tuple[TermCone, slice]]:
+        """Return the terms and their columns."""
         return zip(self.terms, self.layout.slices, strict=True)
 
 
@@ -296,51 +319,24 @@ class ConeSolution:
     dimensions: Vector
 
 
-def together(solutions: Sequence[ConeSolution]) -> tuple[Matrix, Vector, list[Vector]]:
-    """Return β (columns, outputs), and the means over outputs of degrees of freedom (terms,) and of traces."""
-    beta = np.stack([each.beta for each in solutions], axis=1)
-    freedom = np.mean([each.degrees_of_freedom for each in solutions], axis=0)
-    traces = [np.mean(each, axis=0) for each in zip(*(solution.traces for solution in solutions), strict=True)]
-    return beta, freedom, traces
-
-
 class Face:
-    """The space of coefficients in which some coordinates are 0; its basis T are ramps, some of them merged."""
+    """H = gram/noise + P on the coefficients of which some coordinates are 0; its basis T are ramps, some merged."""
 
-    def __init__(self, cone: Cone, zero: Mask) -> None:
-        parts: list[Any] = []
-        for term, place in zip(cone.terms, cone.layout.slices, strict=True):
-            places, shares = term.merged(zero[place])
-            inside = np.flatnonzero(places >= 0)
-            shape = (places.size, int(places.max(initial=-1)) + 1)
-            parts.append(csr_array((shares[inside], (inside, places[inside])), shape=shape))
-        ends = np.cumsum([part.shape[1] for part in parts])
-        slices = tuple(slice(int(end) - part.shape[1], int(end)) for part, end in zip(parts, ends, strict=True))
-        self.parts, self.layout = parts, Layout((), slices, (), cone.layout.jumping)
-        self.basis: Any = block_diag(parts, format="csr")
+    def __init__(self, cone: Cone, zero: Mask, gram: Matrix, precisions: Sequence[Matrix], noise: float) -> None:
+        self.parts = [term.merged(zero[place]) for term, place in cone.parts()]
+        slices = adjacent([part.size for part in self.parts])
+        places = [
+            np.where(part.places < 0, -1, part.places + place.start)
+            for part, place in zip(self.parts, slices, strict=True)
+        ]
+        self.basis = Merged(np.concatenate(places), np.concatenate([part.shares for part in self.parts]))
+        self.layout = Layout((), slices, (), cone.layout.jumping)
+        self.precisions = [part.within(each) for part, each in zip(self.parts, precisions, strict=True)]
+        self.factors = factorised(self.layout, self.basis.within(gram), self.precisions, noise)
 
-    def factors(self, gram: Matrix, precisions: Sequence[Matrix], noise: float) -> tuple[Matrix, Vector]:
-        """Return the factor and the scales of H on the face."""
-        return factorised(self.layout, _within(self.basis, gram), self.reduced(precisions), noise)
-
-    def reduced(self, precisions: Sequence[Matrix]) -> tuple[Matrix, ...]:
-        """Return TᵀPT of each term."""
-        return tuple(_within(part, precision) for part, precision in zip(self.parts, precisions, strict=True))
-
-    def solve(self, factors: tuple[Matrix, Vector], moment: Vector) -> Vector:
+    def minimum(self, moment: Vector) -> Vector:
         """Return the best β on the face, shape (columns,)."""
-        return cast(Vector, self.basis @ solved(factors, (self.basis.T @ moment)[:, None])[:, 0])
-
-
-def _within(basis: Any, matrix: Matrix) -> Matrix:
-    """Return TᵀMT for a symmetric M and a sparse basis T."""
-    across = basis.T.tocsr()
-    return cast(Matrix, across @ np.ascontiguousarray((across @ matrix).T))
-
-
-def _spread(basis: Any, matrix: Matrix) -> Matrix:
-    """Return TMTᵀ for a symmetric M and a sparse basis T."""
-    return cast(Matrix, basis @ np.ascontiguousarray((basis @ matrix).T))
+        return self.basis.times(solved(self.factors, self.basis.reduced(moment[:, None])))[:, 0]
 
 
 class ConeSolver:
@@ -368,17 +364,15 @@ class ConeSolver:
         once while their number falls, else the last of them alone: block principal pivoting (Júdice and Pires, 1994),
         which ends at the one solution.
         """
-        layout = self.cone.layout
+        cone, layout = self.cone, self.cone.layout
         precisions = layout.precisions(strengths)
-        hessian = gram / noise
-        for place, precision in zip(layout.slices, precisions, strict=True):
-            hessian[place, place] += precision
+        hessian = layout.added(gram / noise, precisions)
         moment = pull + hessian @ start
-        roots = np.sqrt(np.maximum(self.cone.curvatures(hessian), np.finfo(float).tiny))
+        curvatures = np.concatenate([term.curvatures(hessian[place, place]) for term, place in cone.parts()])
+        roots = np.sqrt(np.maximum(curvatures, np.finfo(float).tiny))
         zero, fewest, patience = self.zeros[output], layout.size + 1, EXCHANGE_PATIENCE
-        face = Face(self.cone, zero)
-        factors = face.factors(gram, precisions, noise)
-        beta = face.solve(factors, moment)
+        face = Face(cone, zero, gram, precisions, noise)
+        beta = face.minimum(moment)
         for _ in range(EXCHANGES):
             wrong = self._wrong(zero, beta, hessian @ beta - moment, float(moment @ beta), roots)
             count = int(wrong.sum())
@@ -388,44 +382,35 @@ class ConeSolver:
             if patience < 0:
                 wrong[: int(np.flatnonzero(wrong)[-1])] = False
             zero = zero ^ wrong
-            face = Face(self.cone, zero)
-            factors = face.factors(gram, precisions, noise)
-            beta = face.solve(factors, moment)
+            face = Face(cone, zero, gram, precisions, noise)
+            beta = face.minimum(moment)
         self.zeros[output] = zero
-        return self._solution(face, factors, beta, zero, precisions, strengths)
+        return self._solution(face, beta, zero, strengths)
 
     def _wrong(self, zero: Mask, beta: Vector, gradient: Vector, explained: float, roots: Vector) -> Mask:
         """Return the coordinates that are negative, and those at 0 that would rather not be, beyond rounding."""
         size = EXCHANGE_TOLERANCE * np.sqrt(max(explained, np.finfo(float).tiny))
+        multipliers = np.concatenate([term.multipliers(gradient[place]) for term, place in self.cone.parts()])
         low: Mask = self.cone.coordinates(beta) * roots < -size
-        held: Mask = self.cone.multipliers(gradient) < -size * roots
+        held: Mask = multipliers < -size * roots
         return self.cone.bound & ((zero & held) | (~zero & low))
 
-    def _solution(
-        self,
-        face: Face,
-        factors: tuple[Matrix, Vector],
-        beta: Vector,
-        zero: Mask,
-        precisions: Sequence[Matrix],
-        strengths: Sequence[Vector],
-    ) -> ConeSolution:
-        reduced = face.reduced(precisions)
-        found = posterior_of(face.layout, factors, reduced)
+    def _solution(self, face: Face, beta: Vector, zero: Mask, strengths: Sequence[Vector]) -> ConeSolution:
+        blocks, freedom = covariances(face.layout, *face.factors, face.precisions)
         traces: list[Vector] = []
-        for term, (precision, strength) in enumerate(zip(reduced, strengths, strict=True)):
+        for term, (precision, strength) in enumerate(zip(face.precisions, strengths, strict=True)):
             if face.layout.jumping[term]:  # a term that jumps has no bend, so that its increments are free or at 0
                 traces.append(np.where(zero[self.cone.layout.slices[term]], 0.0, 1.0 / strength))
             elif len(precision):
-                matrices = [_within(face.parts[term], matrix) for matrix in self.cone.layout.roughness[term]]
+                matrices = [face.parts[term].within(matrix) for matrix in self.cone.layout.roughness[term]]
                 traces.append(prior_traces(precision, strength, matrices))
             else:
                 traces.append(np.zeros(len(strength)))
         return ConeSolution(
             beta=self.cone.inside(beta[:, None])[:, 0],
             zero=zero,
-            covariances=tuple(_spread(part, block) for part, block in zip(face.parts, found.covariances, strict=True)),
-            degrees_of_freedom=found.degrees_of_freedom,
+            covariances=tuple(part.spread(block) for part, block in zip(face.parts, blocks, strict=True)),
+            degrees_of_freedom=freedom,
             traces=tuple(traces),
-            dimensions=np.array([part.shape[1] for part in face.parts], dtype=np.float64),
+            dimensions=np.array([part.size for part in face.parts], dtype=np.float64),
         )

@@ -1,19 +1,30 @@
-"""The ramps of all terms as columns, and the sums over rows that a smooth fit needs of them."""
+"""The ramps of all terms as columns: sums over rows, the prior on roughness, and how likelihood sets its weight."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from itertools import pairwise
+from typing import Protocol, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import cho_solve, cholesky, lapack
 
-from sparsenam.convex.design import NEAREST_KNOTS, Ramps, distinct, place_ramps
-from sparsenam.convex.moments import PlacedRows
-from sparsenam.smooth.prior import Layout, Spread
+from sparsenam.convex.ramps import NEAREST_KNOTS, SPACING, PlacedRows, Ramps, distinct, place_ramps
 from sparsenam.tables.sample import Matrix, Vector
+
+Array: TypeAlias = NDArray[np.float64]
 
 # without jumps four_or_nine loses 11 % and generated word counts 7 % (make ablate); other values were not measured
 JUMP_SHARE, JUMP_TIMES = 0.02, 10.0  # share of the rows, and times as many as other values on average: it may jump
+LOWEST, HIGHEST = 1e-6, 1e9  # of λ: the floor keeps the scores of separated classes finite
+# at which a term is kept from 0: without, four_or_nine loses 4 % and genes2 69 % (benchmarks/ablate.py --only PULL)
+# make constants: PULL halved -0.22 %, doubled +0.12 % loss
+PULL = 0.5
+# make constants: LARGEST_STEP halved -0.34 %, doubled -0.19 % loss
+LARGEST_STEP = 20.0  # factor by which one update may change λ; a guard that costs nothing
+JITTER = 1e-12  # share of the diagonal added before factorising
 
 
 def ramps_of(cells: Vector, weights: Vector, count: int, *, may_jump: bool = True) -> Ramps:
@@ -33,20 +44,145 @@ def _with_jump(cells: Vector, weights: Vector, count: int) -> Ramps | None:
     if count < 4 or values.size <= count + 1:  # every value is a knot
         return None
     least = NEAREST_KNOTS * (values[-1] - values[0])
-    if _has_many(counts) and values[1] - values[0] > least:
-        rest = cells > values[0]
-        knots = place_ramps(cells[rest], weights[rest], count - 1).knots
-        return Ramps(np.array([values[0], values[1], *knots[1:]]), 0)  # no margin on the side of the jump
-    if _has_many(counts[::-1]) and values[-1] - values[-2] > least:
-        rest = cells < values[-1]
-        knots = place_ramps(cells[rest], weights[rest], count - 1).knots
-        return Ramps(np.array([*knots[:-1], values[-2], values[-1]]), knots.size - 1)
+    for end, beside, others in ((0, 1, counts[1:]), (-1, -2, counts[:-1])):
+        has_many = counts[end] >= max(JUMP_SHARE * counts.sum(), JUMP_TIMES * others.mean())
+        if has_many and abs(values[beside] - values[end]) > least:
+            rest = cells > values[0] if end == 0 else cells < values[-1]
+            knots = place_ramps(cells[rest], weights[rest], count - 1).knots
+            if end == 0:  # no margin on the side of the jump
+                return Ramps(np.array([values[0], values[1], *knots[1:]]), 0)
+            return Ramps(np.array([*knots[:-1], values[-2], values[-1]]), knots.size - 1)
     return None
 
 
-def _has_many(counts: Vector) -> bool:
-    """Return whether the first of the values, by their weights (values,), is of another kind than the others."""
-    return bool(counts[0] >= max(JUMP_SHARE * counts.sum(), JUMP_TIMES * counts[1:].mean()))
+def roughness(ramps: Ramps) -> tuple[Matrix, ...]:
+    """Return S₁, S₂ and S₃ of one term, each (m, m); only S₁ below 3 ramps, no S₃ below 5.
+
+    With dₖ the widths relative to their mean, cᵀS₁c = Σ cₖ²/dₖ is the sum of squared slopes; S₂ and S₃ do the
+    same for the first and second divided differences of the slopes. With a jump these are of the other ramps, and the
+    last matrix is that of the jump alone, whose size says nothing of the bends elsewhere.
+    """
+    if ramps.jump is not None:
+        others = np.arange(ramps.size) != ramps.jump
+        inside = roughness(Ramps(ramps.knots[1:] if ramps.jump == 0 else ramps.knots[:-1]))
+        found = [np.zeros((ramps.size, ramps.size)) for _ in inside]
+        for matrix, part in zip(found, inside, strict=True):
+            matrix[np.ix_(others, others)] = part
+        return (*found, np.diag((~others).astype(np.float64)))
+    widths = np.diff(ramps.knots)
+    widths = np.clip(widths / np.median(widths), 1.0 / SPACING, SPACING)
+    widths /= widths.mean()
+    matrices = [np.diag(1.0 / widths)]
+    if ramps.size >= 3:
+        between = 0.5 * (widths[:-1] + widths[1:])
+        bends = np.diff(np.diag(1.0 / widths), axis=0) / np.sqrt(between)[:, None]
+        matrices.append(bends.T @ bends)
+        if ramps.size >= 5:
+            twists = np.diff(bends / np.sqrt(between)[:, None], axis=0) / np.sqrt(widths[1:-1])[:, None]
+            matrices.append(twists.T @ twists)
+    return tuple(matrices)
+
+
+def scatter(ramps: Ramps) -> tuple[Matrix, ...]:
+    """Return the one matrix S of unordered levels, (m, m): cᵀSc is the sum of squares of the m + 1 levels' values.
+
+    The values are taken about their mean. The order of the levels does not matter, and a level with few rows is
+    drawn to the others.
+    """
+    values = np.vstack([np.zeros(ramps.size), np.tril(np.ones((ramps.size, ramps.size)))])
+    values -= values.mean(axis=0)
+    return (values.T @ values,)
+
+
+def adjacent(sizes: Sequence[int]) -> tuple[slice, ...]:
+    """Return slices of these sizes, one after the other."""
+    ends = np.cumsum([0, *sizes]).tolist()
+    return tuple(slice(start, end) for start, end in pairwise(ends))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Layout:
+    """Which of all columns are each term's ramps, and the terms' roughness matrices.
+
+    ``jumping`` marks terms of which each increment has its own variance, hence its own λ: restricted likelihood then
+    sets most of them to 0 and leaves a few jumps. Their one matrix is the identity.
+    """
+
+    ramps: tuple[Ramps, ...]
+    slices: tuple[slice, ...]
+    roughness: tuple[tuple[Matrix, ...], ...]
+    jumping: tuple[bool, ...]
+
+    @classmethod
+    def of(
+        cls, ramps: Sequence[Ramps], levels: Sequence[bool] | None = None, jumping: Sequence[bool] | None = None
+    ) -> Layout:
+        """Return the layout with the terms one after the other; ``levels`` marks those without order."""
+        matrices: list[tuple[Matrix, ...]] = []
+        for term, each in enumerate(ramps):
+            if jumping is not None and jumping[term]:
+                matrices.append((np.eye(each.size),))
+            else:
+                matrices.append(scatter(each) if levels is not None and levels[term] else roughness(each))
+        slices = adjacent([each.size for each in ramps])
+        return cls(tuple(ramps), slices, tuple(matrices), tuple(jumping or [False] * len(ramps)))
+
+    def take(self, terms: Sequence[int]) -> Layout:
+        """Return the layout of some of its terms."""
+        ramps = tuple(self.ramps[term] for term in terms)
+        matrices, jumping = (self.roughness[term] for term in terms), (self.jumping[term] for term in terms)
+        return Layout(ramps, adjacent([each.size for each in ramps]), tuple(matrices), tuple(jumping))
+
+    @property
+    def size(self) -> int:
+        """Number of columns."""
+        return self.slices[-1].stop if self.slices else 0
+
+    def precisions(self, strengths: Sequence[Vector]) -> tuple[Matrix, ...]:
+        """Return Pⱼ = Σᵢ λᵢSᵢ of each term, (m_j, m_j); diag(λ) where it jumps."""
+        return tuple(
+            np.diag(strength)
+            if jumps
+            else np.sum([value * matrix for value, matrix in zip(strength, matrices, strict=True)], axis=0)
+            for strength, matrices, jumps in zip(strengths, self.roughness, self.jumping, strict=True)
+        )
+
+    def added(self, matrix: Matrix, precisions: Sequence[Matrix]) -> Matrix:
+        """Return the matrix (columns, columns), changed in place, with the terms' precisions on its diagonal."""
+        for columns, precision in zip(self.slices, precisions, strict=True):
+            matrix[columns, columns] += precision
+        return matrix
+
+    def times(self, precisions: Sequence[Matrix], coefficients: Matrix) -> Matrix:
+        """Return Pβ, shape (columns, outputs)."""
+        parts = zip(self.slices, precisions, strict=True)
+        return np.concatenate([precision @ coefficients[columns] for columns, precision in parts])
+
+    def first_strengths(self, gram: Matrix, before: tuple[Layout, Sequence[Vector]] | None = None) -> list[Vector]:
+        """Return first λ: each Sᵢ gets the data's information ZᵀWZ/φ, shape (columns, columns).
+
+        It is tr G/tr Sᵢ, from the smooth side, where steps are few and safe; for levels, whose order must not matter,
+        tr S⁻¹G/m. The λ of a fit with other ramps are taken instead where it had as many matrices: k times as many
+        ramps have slopes' differences k times smaller in each order, hence λᵢ k²ⁱ⁻¹.
+        """
+        first: list[Vector] = []
+        for columns, matrices, jumps in zip(self.slices, self.roughness, self.jumping, strict=True):
+            block = gram[columns, columns]
+            if jumps:
+                found = [np.trace(block) / len(block)] * len(block)
+            elif len(matrices) == 1:
+                found = [np.trace(np.linalg.solve(matrices[0], block)) / len(block)]
+            else:
+                found = [np.trace(block) / np.trace(matrix) for matrix in matrices]
+            first.append(np.clip(found, LOWEST, HIGHEST))
+        if before is None:
+            return first
+        for term, (ramps, strengths) in enumerate(zip(before[0].ramps, before[1], strict=True)):
+            if strengths.size == first[term].size and (ramps.jump is None) == (self.ramps[term].jump is None):
+                growth, powers = self.ramps[term].size / ramps.size, 2.0 * np.arange(strengths.size) + 1.0
+                powers[len(powers) if ramps.jump is None else -1 :] = 0.0  # a jump is as large whatever the ramps
+                first[term] = strengths * growth**powers
+        return first
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -105,12 +241,7 @@ class KnotSums:
         return cls(placed.gram(weights), placed.sums(weighted), weighted.sum(axis=0), squares)
 
     def __add__(self, other: KnotSums) -> KnotSums:
-        return KnotSums(
-            self.gram + other.gram,
-            self.sums + other.sums,
-            self.totals + other.totals,
-            self.squares + other.squares,
-        )
+        return KnotSums(*(getattr(self, each.name) + getattr(other, each.name) for each in fields(self)))
 
 
 class RampBasis:
@@ -123,8 +254,7 @@ class RampBasis:
 
     def __init__(self, layout: Layout, at_knots: Vector) -> None:
         self.layout = layout
-        ends = np.cumsum([ramps.size + 1 for ramps in layout.ramps])
-        self.knots = [slice(int(end) - ramps.size - 1, int(end)) for ramps, end in zip(layout.ramps, ends, strict=True)]
+        self.knots = adjacent([ramps.size + 1 for ramps in layout.ramps])
         self.means = np.zeros(layout.size)
         for columns, knots in zip(layout.slices, self.knots, strict=True):
             self.means[columns] = _beyond(at_knots[knots]) / max(at_knots[knots].sum(), np.finfo(float).tiny)
@@ -188,22 +318,148 @@ class RampDesign(RampBasis):
         return self.least_squares(KnotSums.of(self.placed, weights, targets))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class SmoothState:
-    """A fit: the columns' coefficients (columns, outputs) and the λ of each term that gave them.
-
-    ``spreads`` say how uncertain the coefficients of each output are; one where the outputs share them.
-    """
-
-    layout: Layout
-    coefficients: Matrix
-    intercept: Vector
-    strengths: list[Vector]
-    noise: float
-    degrees_of_freedom: Vector
-    spreads: Sequence[Spread]
-
-
 def _beyond(sums: Matrix) -> Matrix:
     """Return for each ramp the sum over the knots beyond it, along the first axis: shape (m, …) from (m + 1, …)."""
     return np.cumsum(sums[:0:-1], axis=0)[::-1]
+
+
+class Spread(Protocol):
+    """What is known of coefficients: each term's covariance (m_j, m_j), its degrees of freedom (terms,), tr(Pⱼ⁻¹Sᵢ)."""
+
+    @property
+    def covariances(self) -> tuple[Matrix, ...]: ...
+    @property
+    def degrees_of_freedom(self) -> Vector: ...
+    @property
+    def traces(self) -> Sequence[Vector]: ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Posterior:
+    """The inverse V of H = ZᵀWZ/φ + P, as a factor and, for each term, the block (m_j, m_j) of its coefficients.
+
+    ``factor`` is L and ``scales`` the diagonal of D, shape (columns,), in H = D⁻¹LLᵀD⁻¹.
+    ``degrees_of_freedom``, shape (terms,), is m_j - tr(VⱼⱼPⱼ), its share of the smoother's trace.
+    """
+
+    layout: Layout
+    strengths: Sequence[Vector]
+    factor: Matrix
+    scales: Vector
+    covariances: tuple[Matrix, ...]
+    degrees_of_freedom: Vector
+
+    @property
+    def traces(self) -> list[Vector]:
+        """tr(Pⱼ⁻¹Sᵢ) of each term, a vector (matrices,)."""
+        parts = zip(self.layout.precisions(self.strengths), self.strengths, self.layout.roughness, strict=True)
+        return [
+            1.0 / strength if jumps else prior_traces(precision, strength, matrices)
+            for (precision, strength, matrices), jumps in zip(parts, self.layout.jumping, strict=True)
+        ]
+
+    def solve(self, pull: Matrix) -> Matrix:
+        """Return V times ``pull``, both (columns, r)."""
+        return solved((self.factor, self.scales), pull)
+
+
+def posterior(layout: Layout, gram: Matrix, strengths: Sequence[Vector], noise: float) -> Posterior:
+    """Return the covariance of β given ZᵀWZ (columns, columns), the strengths of the prior and the noise φ."""
+    precisions = layout.precisions(strengths)
+    factor, scales = factorised(layout, gram, precisions, noise)
+    return Posterior(layout, strengths, factor, scales, *covariances(layout, factor, scales, precisions))
+
+
+def covariances(
+    layout: Layout, factor: Matrix, scales: Vector, precisions: Sequence[Matrix]
+) -> tuple[tuple[Matrix, ...], Vector]:
+    """Return the terms' blocks of V and their degrees of freedom.
+
+    Blocks on the diagonal are all that is needed: with L⁻¹ the inverse of the factor, columns of L⁻¹ squared.
+    """
+    inverse = lapack.dtrtri(factor, lower=1)[0] if factor.size else factor
+    blocks, freedom = list[Matrix](), list[float]()
+    for columns, precision in zip(layout.slices, precisions, strict=True):
+        part = np.tril(inverse[columns.start :, columns]) * scales[columns]
+        blocks.append(part.T @ part)
+        size = len(precision)
+        freedom.append(float(np.clip(size - np.sum(blocks[-1] * precision), 0.0, size)))
+    return tuple(blocks), np.array(freedom)
+
+
+def solved(factors: tuple[Matrix, Vector], pull: Matrix) -> Matrix:
+    """Return H⁻¹ times ``pull``, both (columns, r), given the factor and the scales of H."""
+    factor, scales = factors[0], factors[1][:, None]
+    return scales * cho_solve((factor, True), scales * pull, check_finite=False)
+
+
+def factorised(layout: Layout, gram: Matrix, precisions: Sequence[Matrix], noise: float) -> tuple[Matrix, Vector]:
+    """Return the lower Cholesky factor of DHD and D, with as much jitter as rounding asks for.
+
+    D makes the diagonal 1: the jitter is then a share of each column, and a term with a strong prior does not
+    add to that of another.
+    """
+    jitter = JITTER
+    while True:  # mostly once: the matrix is made anew rather than kept, since it is large
+        curvature = layout.added(gram / noise, precisions)
+        scales = 1.0 / np.sqrt(curvature.diagonal())
+        curvature *= scales
+        curvature *= scales[:, None]
+        curvature[np.diag_indices(layout.size)] += jitter
+        try:  # symmetric: its transpose has the order that LAPACK takes
+            return cholesky(curvature.T, lower=True, overwrite_a=True, check_finite=False), scales
+        except np.linalg.LinAlgError:
+            if jitter > 1.0:
+                raise
+            jitter *= 100.0
+
+
+def updated_strengths(
+    layout: Layout, strengths: Sequence[Vector], spreads: Sequence[Spread], coefficients: Matrix, free: int
+) -> list[Vector]:
+    """Return λᵢ · gᵢ/qᵢ, the Fellner-Schall update: gᵢ = tr((Pⱼ⁻¹ - Vⱼⱼ)Sᵢ) and qᵢ = βⱼᵀSᵢβⱼ, means over outputs.
+
+    Alone it ends at the restricted likelihood's maximum, which with few rows says 0 of weak terms. Hence for S₁, which
+    holds the size of a term: to q₁ is added PULL (1 - λ₁g₁)₊/λ₁, so that no term falls below PULL/(1 + PULL) degrees
+    of freedom while those above 1 are left alone.
+
+    ``spreads`` hold one covariance for each output or one for all, ``coefficients`` is (columns, outputs), and
+    ``free`` the number of outputs that are free to vary.
+    """
+    updated, traces = list[Vector](), [np.mean(each, axis=0) for each in zip(*(s.traces for s in spreads), strict=True)]
+    for term, (columns, matrices) in enumerate(zip(layout.slices, layout.roughness, strict=True)):
+        covariance = np.mean([part.covariances[term] for part in spreads], axis=0)
+        beta, now, gained = coefficients[columns], strengths[term], traces[term]
+        if layout.jumping[term]:
+            squares = np.sum(beta**2, axis=1) / free
+            found = fellner_schall(now, gained - covariance.diagonal(), squares)
+            updated.append(np.where(gained > 0.0, found, now))
+        elif gained.any():
+            gained -= np.array([np.sum(covariance * matrix) for matrix in matrices])
+            squares = np.array([np.sum(beta * (matrix @ beta)) for matrix in matrices]) / free
+            squares[0] += pulled(now[0], gained[0])
+            updated.append(fellner_schall(now, gained, squares))
+        else:  # inequalities leave nothing free, hence nothing is known
+            updated.append(now)
+    return updated
+
+
+def fellner_schall(strengths: Array, gained: Array, squares: Array) -> Array:
+    """Return λ g/q within the limits of λ and of one update, for arrays of one shape; see `updated_strengths`."""
+    factors = np.maximum(gained, 1e-10) / np.maximum(squares, 1e-14)
+    return np.clip(strengths * np.clip(factors, 1.0 / LARGEST_STEP, LARGEST_STEP), LOWEST, HIGHEST)
+
+
+def pulled(strength: Array, gained: Array) -> Array:
+    """Return what keeps a weak term from 0, to be added to q₁; see `updated_strengths`."""
+    return PULL * (1.0 - np.clip(strength * gained, 0.0, 1.0)) / strength
+
+
+def prior_traces(precision: Matrix, strengths: Vector, matrices: Sequence[Matrix]) -> Vector:
+    """Return tr(Pⱼ⁻¹Sᵢ) for each Sᵢ of one term, shape (matrices,); it is m/λ where Pⱼ is λS."""
+    size = precision.shape[0]
+    if len(matrices) == 1:
+        return size / strengths
+    safe = precision + 1e-14 * np.trace(precision) / size * np.eye(size)
+    prior = np.asarray(np.linalg.inv(safe), dtype=np.float64)
+    return np.array([np.sum(prior * matrix) for matrix in matrices])

@@ -1,41 +1,48 @@
 """The engine of every smooth fit: penalised likelihood, its smoothness set by Fellner and Schall's updates.
 
-The objective is Σ w loss/φ + ½ Σ βᵀPβ with P = Σ λS. For squared loss the sums over the rows are taken once, and β
-alternates with λ and φ. For other losses a Newton step in β, shortened until the objective falls, alternates with one
-update of λ and of φ. What is needed of the rows is in `Rows`: `MemoryRows` has them at hand, the rows of large tables
-are summed block by block (`sparsenam.smooth.all_rows`). References: Wood and Fasiolo (2017), "A generalized
-Fellner-Schall method for smoothing parameter optimization"; Wood (2017), "Generalized Additive Models", chapter 6.
+The objective is Σ w loss/φ + ½ Σ βᵀPβ with P = Σ λS. A Newton step in β, shortened until the objective falls,
+alternates with one update of λ and of φ. What is needed of the rows is in `Rows`: those in memory are at hand
+(`sparsenam.smooth.fit`), those of large tables are summed block by block (`sparsenam.smooth.all_rows`), and for squared
+loss sums are taken once (`SquaredRows`). References: Wood and Fasiolo (2017), "A generalized Fellner-Schall method for
+smoothing parameter optimization"; Wood (2017), "Generalized Additive Models", chapter 6.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 import numpy as np
 
 from sparsenam.context import Context
+from sparsenam.convex.ramps import Ramps
 from sparsenam.families import Family
-from sparsenam.families.base import dispersion
-from sparsenam.smooth.constraints import Cone, ConeSolver, together
-from sparsenam.smooth.design import LeastSquares, RampBasis, RampDesign, SmoothState, WeightedGram
-from sparsenam.smooth.prior import Layout, Posterior, Spread, posterior, updated_strengths
+from sparsenam.model import FittedCurve
+from sparsenam.smooth.constraints import Cone, ConeSolver, Shape, shape_function
+from sparsenam.smooth.design import (
+    Layout,
+    LeastSquares,
+    Posterior,
+    RampBasis,
+    Spread,
+    WeightedGram,
+    posterior,
+    updated_strengths,
+)
 from sparsenam.tables.sample import Matrix, Vector
 
 LIGHTEST = 1e-6  # of a row's curvature: keeps the mean score determined where all rows are certain
-# chosen without a measurement
 FIRST_NOISE, LEAST_NOISE = 0.5, 1e-8  # of σ², on the scale of a standardised target: rather too rough than too smooth
 NEWTON_HALVINGS = 5  # of a step; shorter ones only answer to rounding
 OBJECTIVE_ROUNDING = 1e-8  # of the objective: a step that raises it by less is taken
-# chosen without a measurement
+# make constants: UPDATE_TOL halved -0.18 %, doubled +0.15 % loss
+# make constants: FREEDOM_TOL halved -0.29 %, doubled -0.03 % loss
 UPDATE_TOL, FREEDOM_TOL = 0.01, 0.02  # relative and absolute change of the degrees of freedom at which the updates end
-UPDATES, NEWTON_STEPS = 15, 25  # at most; chosen without a measurement
-# chosen without a measurement
+# make constants: UPDATES halved -0.01 %, doubled +0.03 % loss
+UPDATES, NEWTON_STEPS = 15, 25  # at most
 LARGE, UPDATES_OF_LARGE = 2500, 6  # columns from which an update takes half a second and more, and updates there
-SAME_WEIGHTS = 0.01  # relative change of the working weights up to which their Gram matrix serves again
-INNER_STEPS, INNER_TOL = 30, 0.01  # of the conjugate gradients in one Newton step: most, and the residual's share
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -83,10 +90,108 @@ class Steps:
         self.progress.report("smooth", self.done)
 
 
-def has_converged(freedoms: Sequence[float]) -> bool:
+def has_converged(freedoms: Sequence[float], relative: float = UPDATE_TOL, absolute: float = FREEDOM_TOL) -> bool:
     """Return whether the sum of the degrees of freedom has changed little twice in a row."""
-    changes = [abs(now - last) < UPDATE_TOL * now + FREEDOM_TOL for last, now in pairwise(freedoms[-3:])]
+    changes = [abs(now - last) < relative * now + absolute for last, now in pairwise(freedoms[-3:])]
     return len(changes) == 2 and all(changes)
+
+
+def step_lengths(objectives: Callable[[Vector], Vector], before: Vector, tries: int) -> Vector:
+    """Return for each fit the first of 1, ½, ¼, … at which its objective is no worse than before, or 0, (fits,)."""
+    steps, worse = np.ones_like(before), np.ones(before.shape, dtype=np.bool_)
+    for _ in range(tries):
+        worse = ~(objectives(steps) <= before + OBJECTIVE_ROUNDING * np.abs(before))
+        if not worse.any():
+            return steps
+        steps = np.where(worse, 0.5 * steps, steps)
+    return np.where(worse, 0.0, steps)
+
+
+def residual_variance(squares: Vector, count: Vector, freedom: Vector, outputs: int) -> Vector:
+    """Return σ² of each fit, by its sum of squared residuals over all outputs and the degrees of freedom of one."""
+    return np.maximum(squares / (outputs * np.maximum(count - freedom - 1.0, 1.0)), LEAST_NOISE)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SmoothFit:
+    """β₀ + Σⱼ Σₖ cⱼₖ rampⱼₖ(xⱼ), the most probable function under a prior of strengths λ.
+
+    ``coefficients`` is (columns, outputs), ``intercept`` (outputs,), and ``means`` (columns,) are those of the ramps
+    over the rows in which their term is present: an absent term adds its mean. ``degrees_of_freedom`` (terms,) are
+    those of one output (the mean over outputs), ``noise`` is σ² (1 for families without scale). ``spreads`` say how
+    uncertain the coefficients of each output are; one where the outputs share them. ``shapes`` has what was asked of
+    terms, by index; λ of a term of steps are those of its bins.
+    """
+
+    layout: Layout
+    coefficients: Matrix
+    means: Vector
+    intercept: Vector
+    strengths: Sequence[Vector]
+    noise: float
+    degrees_of_freedom: Vector
+    spreads: Sequence[Spread] = ()
+    shapes: Mapping[int, Shape] = field(default_factory=dict[int, Shape])
+
+    @classmethod
+    def constant(cls, intercept: Vector, noise: float) -> SmoothFit:
+        """Return the fit without terms."""
+        return cls(Layout.of([]), np.zeros((0, intercept.size)), np.zeros(0), intercept, (), noise, np.zeros(0))
+
+    @property
+    def ramps(self) -> tuple[Ramps, ...]:
+        """The ramps of each term."""
+        return self.layout.ramps
+
+    @property
+    def parts(self) -> list[Matrix]:
+        """The coefficients (m_j, outputs) of each term."""
+        return [self.coefficients[columns] for columns in self.layout.slices]
+
+    @property
+    def mean_effects(self) -> Matrix:
+        """The mean of each term's effect over the rows in which it is present, shape (terms, outputs)."""
+        effects = [self.means[columns] @ self.coefficients[columns] for columns in self.layout.slices]
+        return np.array(effects).reshape(-1, self.intercept.size)
+
+    def take(self, terms: Sequence[int]) -> SmoothFit:
+        """Return the fit of some of its terms; the others are left out as they are."""
+        layout, number = self.layout.take(terms), {term: index for index, term in enumerate(terms)}
+        columns = np.concatenate([np.arange(0), *(np.r_[self.layout.slices[term]] for term in terms)])
+        return replace(
+            self,
+            layout=layout,
+            coefficients=self.coefficients[columns],
+            means=self.means[columns],
+            strengths=[self.strengths[term] for term in terms],
+            degrees_of_freedom=self.degrees_of_freedom[list(terms)],
+            shapes={number[term]: shape for term, shape in self.shapes.items() if term in number},
+        )
+
+    def functions(self) -> list[FittedCurve]:
+        """Return the effect of each term as a function of it, 0 at its first knot.
+
+        Ramps are level beyond their ends; where a shape is asked for, there may be slopes.
+        """
+        return [
+            shape_function(ramps, rises, self.shapes[term]) if term in self.shapes else ramps.curve(rises)
+            for term, (ramps, rises) in enumerate(zip(self.ramps, self.parts, strict=True))
+        ]
+
+    def scores(self, x: Matrix) -> Matrix:
+        """Return the scores, shape (rows, outputs), for x of shape (terms, rows); NaN where a term is absent."""
+        scores = np.tile(self.intercept, (x.shape[1], 1))
+        for curve, mean, cells in zip(self.functions(), self.mean_effects, x, strict=True):
+            scores += replace(curve, absent=mean)(cells)
+        return scores
+
+    def resampled(self, layout: Layout) -> tuple[Matrix, Vector]:
+        """Return coefficients and intercept of the same function, read off at other knots."""
+        values = [
+            old.columns(new.knots) @ part for new, old, part in zip(layout.ramps, self.ramps, self.parts, strict=True)
+        ]
+        rises = np.concatenate([np.diff(each, axis=0) for each in values])
+        return rises, self.intercept + np.sum([each[0] for each in values], axis=0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -115,6 +220,7 @@ class Rows(ABC):
     """
 
     basis: RampBasis
+    most_steps = NEWTON_STEPS
 
     def __init__(self, task: SmoothProblem, layout: Layout) -> None:
         self.task, self.layout = task, layout
@@ -141,20 +247,68 @@ class Rows(ABC):
 
     @abstractmethod
     def dispersion(self, point: Point, freedom: float) -> float:
-        """Return φ at a point, for as many degrees of freedom of each output, the intercept's included."""
+        """Return φ at a point, for as many degrees of freedom of each output, without the intercept's."""
 
     def direction(self, model: SecondOrder, point: Point) -> tuple[Matrix, Vector]:
         """Return the changes of coefficients and base score that lead to the model's minimum."""
         pull, lift = self.pulls(point)
         return model.solve(pull / model.noise - model.prior_times(point.coefficients), lift / model.noise)
 
-    def recall(self) -> Reached | None:
-        """Return where an earlier fit that was stopped has left off with these ramps, if there was one."""
-        return None
+    def first(self, before: SmoothFit | None) -> Reached:
+        """Return where a fit starts: where one that was stopped has left off, at a fit with other ramps, or at 0."""
+        task, layout = self.task, self.layout
+        if before is None:
+            coefficients = np.zeros((layout.size, task.target.shape[1]))
+            point = self.at(coefficients, task.family.best_constant(task.target, task.weights))
+        else:
+            point = self.at(*before.resampled(layout))
+        noise = self.first_noise(point, before)
+        information = np.mean([gram.matrix for gram in self.grams(point)], axis=0) / noise
+        known = None if before is None else (before.layout, before.strengths)
+        return Reached(point, noise, layout.first_strengths(information, known), ())
+
+    def first_noise(self, point: Point, before: SmoothFit | None) -> float:
+        """Return φ at the first point."""
+        return self.dispersion(point, 0.0)
 
     def keep(self, reached: Reached) -> None:
         """Keep where the fit stands, for a fit that is stopped."""
         return
+
+
+class SquaredRows(Rows):
+    """Rows under squared loss, by sums that are taken once; all outputs share one prior and one noise."""
+
+    def __init__(self, rows: Rows) -> None:
+        super().__init__(rows.task, rows.layout)
+        self.sums, self.basis = rows.squares(), rows.basis
+        self.most_steps = UPDATES if rows.layout.size < LARGE else UPDATES_OF_LARGE
+
+    def squares(self) -> LeastSquares:
+        return self.sums
+
+    def at(self, coefficients: Matrix, intercept: Vector) -> Point:
+        return Point(coefficients, self.sums.intercept(coefficients), 0.5 * self.sums.residual(coefficients))
+
+    def along(self, point: Point, move: Matrix, lift: Vector) -> Callable[[float], Point]:
+        return lambda step: self.at(point.coefficients + step * move, point.base)
+
+    def grams(self, point: Point) -> Sequence[WeightedGram]:
+        return [self.sums.gram]
+
+    def pulls(self, point: Point) -> tuple[Matrix, Vector]:
+        return self.sums.moment - self.sums.gram.matrix @ point.coefficients, np.zeros_like(point.base)
+
+    def dispersion(self, point: Point, freedom: float) -> float:
+        given = np.array([2.0 * point.loss]), np.array([self.sums.gram.total]), np.array([freedom])
+        return float(residual_variance(*given, point.base.size)[0])
+
+    def direction(self, model: SecondOrder, point: Point) -> tuple[Matrix, Vector]:
+        goal = model.posteriors[0].solve(self.sums.moment / model.noise)
+        return goal - point.coefficients, np.zeros_like(point.base)
+
+    def first_noise(self, point: Point, before: SmoothFit | None) -> float:
+        return FIRST_NOISE if before is None else before.noise
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -173,9 +327,8 @@ class SecondOrder:
         cls, layout: Layout, grams: Sequence[WeightedGram], strengths: Sequence[Vector], noise: float, *, free: bool
     ) -> SecondOrder:
         """Factorise the curvature of data and prior; not where inequalities leave β a part of its space."""
-        precisions = layout.precisions(strengths)
-        found = [posterior(layout, gram.matrix, precisions, noise) for gram in grams] if free else []
-        return cls(layout, grams, strengths, precisions, noise, found)
+        found = [posterior(layout, gram.matrix, strengths, noise) for gram in grams] if free else []
+        return cls(layout, grams, strengths, layout.precisions(strengths), noise, found)
 
     def solve(self, pull: Matrix, lift: Vector) -> tuple[Matrix, Vector]:
         """Return the solution of [ZᵀWZ/φ + P, ZᵀW1/φ; 1ᵀWZ/φ, 1ᵀW1/φ] with right-hand sides (columns, r) and (r,)."""
@@ -193,95 +346,41 @@ class SecondOrder:
 
     def prior_times(self, coefficients: Matrix) -> Matrix:
         """Return Pβ, shape (columns, outputs)."""
-        parts = zip(self.layout.slices, self.precisions, strict=True)
-        return np.concatenate([precision @ coefficients[columns] for columns, precision in parts])
+        return self.layout.times(self.precisions, coefficients)
 
     def step(self, along: Callable[[float], Point], start: Point) -> tuple[Point, float]:
-        """Return the first point at 1, ½, ¼, … that is no worse than the start, and the step.
+        """Return the first point at 1, ½, ¼, … that is no worse than the start, and the step, or the start and 0."""
+        point = start
 
-        The start itself with a step of 0 where none is.
-        """
-        before, length = self.objective(start), 1.0
-        for _ in range(NEWTON_HALVINGS + 1):
-            trial = along(length)
-            if self.objective(trial) <= before + OBJECTIVE_ROUNDING * abs(before):
-                return trial, length
-            length *= 0.5
-        return start, 0.0
+        def objectives(steps: Vector) -> Vector:
+            nonlocal point
+            point = along(float(steps[0]))
+            return np.array([self.objective(point)])
 
-
-def solve(rows: Rows, before: SmoothState | None, steps: Steps, cone: Cone | None = None) -> SmoothState:
-    """Return the fit with the ramps of the rows, in a cone if one is given, from a fit with other ramps, if any."""
-    solver = None if cone is None else ConeSolver(cone, rows.task.target.shape[1])
-    if rows.task.family.is_quadratic:
-        quadratic = rows.squares()
-        return _solve_squares(rows.basis, quadratic, before, steps, solver)
-    return _solve_reweighted(rows, before, steps, solver)
+        length = float(step_lengths(objectives, np.array([self.objective(start)]), NEWTON_HALVINGS + 1)[0])
+        return (point, length) if length else (start, 0.0)
 
 
-def _solve_squares(
-    basis: RampBasis,
-    quadratic: LeastSquares,
-    before: SmoothState | None,
-    steps: Steps,
-    solver: ConeSolver | None,
-) -> SmoothState:
-    """Alternate β with λ and σ², given sums over the rows alone; all outputs share one prior and one noise."""
-    layout, gram, outputs = basis.layout, quadratic.gram, quadratic.moment.shape[1]
-    noise = FIRST_NOISE if before is None else before.noise
-    used = strengths = layout.first_strengths(gram.matrix / noise, _carried(before))
-    mean, freedom, freedoms = np.zeros_like(quadratic.moment), np.zeros(len(layout.ramps)), list[float]()
-    spreads: Sequence[Spread] = ()
-    for _ in range(UPDATES if layout.size < LARGE else UPDATES_OF_LARGE):
-        used, precisions = strengths, layout.precisions(strengths)
-        if solver is None:
-            spreads, traces = (), None  # the last one ends before the next, since it is large
-            found = posterior(layout, gram.matrix, precisions, noise)
-            mean, freedom, spreads = found.solve(quadratic.moment / noise), found.degrees_of_freedom, [found]
-        else:
-            grams = [gram.matrix] * outputs
-            spreads = solver.minima(grams, used, noise, quadratic.moment / noise, np.zeros_like(mean))
-            mean, freedom, traces = together(spreads)
-        strengths = updated_strengths(layout, used, precisions, spreads, mean, outputs, traces)
-        left = max(gram.total - float(freedom.sum()) - 1.0, 1.0)
-        noise = max(quadratic.residual(mean) / (outputs * left), LEAST_NOISE)
-        freedoms.append(float(freedom.sum()))
-        steps.report()
-        if has_converged(freedoms) or steps.out_of_time():
-            break
-    intercept = quadratic.intercept(mean) - basis.means @ mean
-    return SmoothState(layout, mean, intercept, used, noise, freedom, spreads)
+def solve(rows: Rows, before: SmoothFit | None, steps: Steps, cone: Cone | None = None) -> SmoothFit:
+    """Return the fit with the ramps of the rows, in a cone if one is given, from a fit with other ramps, if any.
 
-
-def _solve_reweighted(rows: Rows, before: SmoothState | None, steps: Steps, solver: ConeSolver | None) -> SmoothState:
-    """Alternate a Newton step in β with one update of λ and of φ; end where steps no longer find a lower objective."""
-    task, layout, reached, failed = rows.task, rows.layout, rows.recall(), 0
-    if reached is None:
-        if before is None:
-            coefficients = np.zeros((layout.size, task.target.shape[1]))
-            point = rows.at(coefficients, task.family.best_constant(task.target, task.weights))
-        else:
-            point = rows.at(*resampled(layout, before))
-        noise, freedoms = rows.dispersion(point, 1.0), list[float]()
-        information = np.mean([gram.matrix for gram in rows.grams(point)], axis=0)
-        used = strengths = layout.first_strengths(information / noise, _carried(before))
-    else:
-        point, noise, freedoms = reached.point, reached.noise, list(reached.freedoms)
-        used = strengths = list(reached.strengths)
+    It ends where the degrees of freedom rest, or steps no longer find a lower objective.
+    """
+    task, layout, failed = rows.task, rows.layout, 0
+    solver = None if cone is None else ConeSolver(cone, task.target.shape[1])
+    if task.family.is_quadratic:
+        rows = SquaredRows(rows)
+    reached = rows.first(before)
+    point, noise, freedoms = reached.point, reached.noise, list(reached.freedoms)
+    used = strengths = reached.strengths
     freedom, spreads = np.zeros(len(layout.ramps)), list[Spread]()
-    for _ in range(len(freedoms), NEWTON_STEPS):
+    for _ in range(len(freedoms), rows.most_steps):
         used = strengths
-        model = SecondOrder.of(layout, rows.grams(point), used, noise, free=solver is None)
-        if solver is None:
-            spreads, traces = list[Spread](model.posteriors), None
-            move, lift = rows.direction(model, point)
-        else:
-            move, lift, spreads, traces = _direction_in_cone(rows, model, point, solver)
-        point, step = model.step(rows.along(point, move, lift), point)
+        spreads.clear()  # the last ones end before the next, since they are large
+        point, step = _stepped(rows, point, used, noise, solver, spreads)
         freedom = np.mean([each.degrees_of_freedom for each in spreads], axis=0)
-        beta, free = point.coefficients, task.free_outputs
-        strengths = updated_strengths(layout, used, model.precisions, spreads, beta, free, traces)
-        noise = rows.dispersion(point, float(freedom.sum()) + 1.0)
+        strengths = updated_strengths(layout, used, spreads, point.coefficients, task.free_outputs)
+        noise = rows.dispersion(point, float(freedom.sum()))
         # a shortened step changes little by itself
         freedoms = [*freedoms, float(freedom.sum())] if step == 1.0 else [float(freedom.sum())]
         failed = failed + 1 if step == 0.0 else 0
@@ -289,127 +388,31 @@ def _solve_reweighted(rows: Rows, before: SmoothState | None, steps: Steps, solv
         if has_converged(freedoms) or failed == 2 or steps.out_of_time():
             break
         rows.keep(Reached(point, noise, strengths, freedoms))
-    coefficients = point.coefficients if solver is None else solver.cone.inside(point.coefficients)
-    intercept = point.base - rows.basis.means @ coefficients
-    return SmoothState(layout, coefficients, intercept, used, noise, freedom, spreads)
+    coefficients = point.coefficients if cone is None else cone.inside(point.coefficients)
+    means = rows.basis.means
+    return SmoothFit(layout, coefficients, means, point.base - means @ coefficients, used, noise, freedom, spreads)
 
 
-def _direction_in_cone(
-    rows: Rows, model: SecondOrder, point: Point, solver: ConeSolver
-) -> tuple[Matrix, Vector, list[Spread], Sequence[Vector]]:
-    """Return the changes that lead to the best point of a cone, with what is known of the coefficients there."""
-    pull, lift = rows.pulls(point)
-    pull = pull / model.noise - model.prior_times(point.coefficients)
-    pull -= np.stack([gram.means for gram in model.grams], axis=1) * lift / model.noise
-    grams = [gram.matrix for gram in model.grams]
-    found = solver.minima(grams, model.strengths, model.noise, pull, point.coefficients)
-    move = np.stack([each.beta for each in found], axis=1) - point.coefficients
-    turns = [lift[k] / gram.total - gram.means @ move[:, k] for k, gram in enumerate(model.grams)]
-    return move, np.array(turns), list[Spread](found), together(found)[2]
-
-
-def _carried(before: SmoothState | None) -> tuple[Layout, Sequence[Vector]] | None:
-    return None if before is None else (before.layout, before.strengths)
-
-
-def resampled(layout: Layout, before: SmoothState) -> tuple[Matrix, Vector]:
-    """Return coefficients and intercept of the function ``before``, read off at other knots."""
-    parts, intercept = list[Matrix](), before.intercept
-    for new, old, columns in zip(layout.ramps, before.layout.ramps, before.layout.slices, strict=True):
-        values = old.columns(new.knots) @ before.coefficients[columns]
-        parts.append(np.diff(values, axis=0))
-        intercept = intercept + values[0]
-    return np.concatenate(parts), intercept
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ScoredPoint(Point):
-    """A point with the scores (rows, outputs) of rows in memory."""
-
-    scores: Matrix
-
-
-class MemoryRows(Rows):
-    """Rows in memory: one block."""
-
-    def __init__(self, task: SmoothProblem, layout: Layout) -> None:
-        super().__init__(task, layout)
-        self.basis = self.design = RampDesign(layout, task.x, task.weights)
-        self._weights, self._grams = np.zeros((0, 0)), list[WeightedGram]()
-
-    def squares(self) -> LeastSquares:
-        """Return the sums of squared loss."""
-        return self.design.squared_error(self.task.weights, self.task.target)
-
-    def at(self, coefficients: Matrix, intercept: Vector) -> ScoredPoint:
-        """Return a point by its coefficients and its intercept."""
-        base = intercept + self.design.means @ coefficients
-        scores = base + self.design.times(coefficients)
-        return ScoredPoint(coefficients, base, self.task.loss(scores), scores)
-
-    def along(self, point: Point, move: Matrix, lift: Vector) -> Callable[[float], ScoredPoint]:
-        """Return the function from a step's length to the point that it leads to."""
-        assert isinstance(point, ScoredPoint)
-        turn = lift + self.design.times(move)
-
-        def after(step: float) -> ScoredPoint:
-            scores = point.scores + step * turn
-            return ScoredPoint(
-                point.coefficients + step * move, point.base + step * lift, self.task.loss(scores), scores
-            )
-
-        return after
-
-    def grams(self, point: Point) -> Sequence[WeightedGram]:
-        """Return the products of columns, or the last ones where the working weights have changed little.
-
-        The gradient is exact, so that an old curvature changes how fast the steps converge, not where to.
-        """
-        assert isinstance(point, ScoredPoint)
-        weights = self.task.weights * self.task.curvatures(point.scores)
-        if not self._grams or np.abs(weights - self._weights).sum() > SAME_WEIGHTS * weights.sum():
-            self._weights, self._grams = weights, [self.design.weighted_gram(each) for each in weights]
-        return self._grams
-
-    def pulls(self, point: Point) -> tuple[Matrix, Vector]:
-        """Return the negative gradient of the loss by coefficients and base score."""
-        assert isinstance(point, ScoredPoint)
-        return self._products(-self.task.family.gradient(point.scores, self.task.target))
-
-    def _products(self, values: Matrix) -> tuple[Matrix, Vector]:
-        """Return ZᵀWv and 1ᵀWv for v of shape (rows, r)."""
-        weighted = self.task.weights[:, None] * values
-        return self.design.transposed_times(weighted), weighted.sum(axis=0)
-
-    def dispersion(self, point: Point, freedom: float) -> float:
-        """Return φ at a point."""
-        assert isinstance(point, ScoredPoint)
-        return dispersion(self.task.family, point.scores, self.task.target, self.task.weights, freedom)
-
-    def direction(self, model: SecondOrder, point: Point) -> tuple[Matrix, Vector]:
-        """Return the changes to the model's minimum; of classes, to that of the whole Hessian of softmax.
-
-        It is found by conjugate gradients, preconditioned by the curvature that outputs share.
-        """
-        if not (self.task.family.couples_outputs and point.base.size > 1):
-            return super().direction(model, point)
-        assert isinstance(point, ScoredPoint)
-        mean, (pull, lift) = self.task.family.mean(point.scores), self.pulls(point)
-        pull, lift = pull / model.noise - model.prior_times(point.coefficients), lift / model.noise
-        move, turn = np.zeros_like(pull), np.zeros_like(lift)
-        ahead, up = model.solve(pull, lift)
-        size = first = float(np.sum(pull * ahead) + lift @ up)
-        for _ in range(INNER_STEPS):
-            if not size > INNER_TOL**2 * first:
-                break
-            change = self.design.times(ahead) + up
-            change = mean * (change - np.sum(mean * change, axis=1, keepdims=True))
-            bend, rise = (each / model.noise for each in self._products(change))
-            bend += model.prior_times(ahead)
-            length = size / float(np.sum(ahead * bend) + up @ rise)
-            move, turn = move + length * ahead, turn + length * up
-            pull, lift = pull - length * bend, lift - length * rise
-            next_ahead, next_up = model.solve(pull, lift)
-            last, size = size, float(np.sum(pull * next_ahead) + lift @ next_up)
-            ahead, up = next_ahead + size / last * ahead, next_up + size / last * up
-        return move, turn
+def _stepped(
+    rows: Rows,
+    point: Point,
+    strengths: Sequence[Vector],
+    noise: float,
+    solver: ConeSolver | None,
+    spreads: list[Spread],
+) -> tuple[Point, float]:
+    """Return where a Newton step leads and its length; put how uncertain coefficients are there into ``spreads``."""
+    model = SecondOrder.of(rows.layout, rows.grams(point), strengths, noise, free=solver is None)
+    if solver is None:
+        spreads += model.posteriors
+        move, lift = rows.direction(model, point)
+    else:
+        pull, lift = rows.pulls(point)
+        grams = model.grams if len(model.grams) == lift.size else [*model.grams] * lift.size
+        pull = pull / noise - model.prior_times(point.coefficients)
+        pull -= np.stack([gram.means for gram in grams], axis=1) * lift / noise
+        found = solver.minima([gram.matrix for gram in grams], strengths, noise, pull, point.coefficients)
+        move = np.stack([each.beta for each in found], axis=1) - point.coefficients
+        lift = np.array([lift[k] / gram.total - gram.means @ move[:, k] for k, gram in enumerate(grams)])
+        spreads += found
+    return model.step(rows.along(point, move, lift), point)

@@ -3,100 +3,38 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sparsenam.context import Context
-from sparsenam.convex.design import WEIGHT_ROUNDING, Ramps, distinct
+from sparsenam.convex.ramps import WEIGHT_ROUNDING, distinct
 from sparsenam.families import Family
 from sparsenam.families.base import dispersion
-from sparsenam.model import FittedCurve
-from sparsenam.smooth.constraints import (
-    Cone,
-    ConeSolution,
-    Shape,
-    StepBins,
-    rounded,
-    shape_function,
-    step_bins,
-)
-from sparsenam.smooth.design import SmoothState, ramps_of
-from sparsenam.smooth.engine import MemoryRows, SmoothProblem, Steps, solve
-from sparsenam.smooth.prior import Layout
+from sparsenam.smooth.constraints import Cone, ConeSolution, Shape, StepBins, rounded, step_bins
+from sparsenam.smooth.design import Layout, LeastSquares, RampDesign, WeightedGram, adjacent, ramps_of
+from sparsenam.smooth.engine import Point, Rows, SecondOrder, SmoothFit, SmoothProblem, Steps, solve
 from sparsenam.tables.sample import Matrix, Vector
 
 # MSE 1.09 and the like: mean test error of the synthetic regression, ten seeds, floor 1.0
+# make constants: FIRST_RAMPS halved +0.54 %, doubled +0.34 % loss
 FIRST_RAMPS = 16  # of each term; matters little: MSE 1.08 with 16, 1.10 with 32, 1.09 with 64
 MOST_RAMPS = 512  # of one term; California, split 0: 0.2945, and 0.2975 with 128
-ROWS_PER_RAMP = 8  # at least, on average; those of one value count for one ramp; chosen without a measurement
-COLUMNS = 2000  # of all: a budget of time and memory, eight matrices of 32 MB; chosen without a measurement
+# make constants: ROWS_PER_RAMP halved -1 %, doubled +0.28 % loss
+ROWS_PER_RAMP = 8  # at least, on average; those of one value count for one ramp
+COLUMNS = 2000  # of all: a budget of time and memory, eight matrices of 32 MB
 # share of its ramps used as degrees of freedom at which a term gets more: MSE and cross-entropy 1.095 and
 # 0.0885 at 0.4, 1.109 and 0.0885 at 0.2, 1.062 and 0.0936 at 0.6
+# make constants: CROWDED_RAMPS halved +0.07 %, doubled +2.5 % loss
 CROWDED_RAMPS = 0.4
 TIED_SHARES = 1e-4  # difference of such shares that single precision may make
 # without doubling temperature_airports loses 116 % (make ablate)
+# make constants: DOUBLING_ROUNDS halved +1.6 %, doubled +0 % loss
 DOUBLING_ROUNDS = 5  # of doubling: MSE 1.25 without, cross-entropy 0.0936 instead of 0.0885
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class SmoothFit:
-    """β₀ + Σⱼ Σₖ cⱼₖ rampⱼₖ(xⱼ), with the prior under which it is the most probable function.
-
-    ``coefficients`` has a matrix (m_j, outputs) for each term, ``intercept`` is (outputs,), ``strengths`` has the λ of
-    each, ``degrees_of_freedom`` (terms,) are those of one output (the mean over outputs), ``noise`` is σ² (1 for
-    families without scale), and ``precision`` holds each term's prior precision Pⱼ (m_j, m_j), which the
-    outputs share; those of steps are of its jumps. ``shapes`` has what was asked of terms, by index.
-    """
-
-    ramps: tuple[Ramps, ...]
-    coefficients: tuple[Matrix, ...]
-    intercept: Vector
-    degrees_of_freedom: Vector
-    noise: float
-    precision: tuple[Matrix, ...]
-    strengths: tuple[Vector, ...]
-    shapes: Mapping[int, Shape] = field(default_factory=dict[int, Shape])
-
-    def take(self, terms: Sequence[int]) -> SmoothFit:
-        """Return the fit of some of its terms; the others are left out as they are."""
-        number = {term: index for index, term in enumerate(terms)}
-        return SmoothFit(
-            ramps=tuple(self.ramps[term] for term in terms),
-            coefficients=tuple(self.coefficients[term] for term in terms),
-            intercept=self.intercept,
-            degrees_of_freedom=self.degrees_of_freedom[list(terms)],
-            noise=self.noise,
-            precision=tuple(self.precision[term] for term in terms),
-            strengths=tuple(self.strengths[term] for term in terms),
-            shapes={number[term]: shape for term, shape in self.shapes.items() if term in number},
-        )
-
-    def state(self, unordered: NDArray[np.bool_]) -> SmoothState:
-        """Return a fit without shapes as a state to start from; ``unordered`` (terms,) marks codes of levels."""
-        layout, coefficients = Layout.of(self.ramps, unordered.tolist()), np.concatenate(self.coefficients)
-        freedom, strengths = self.degrees_of_freedom, list(self.strengths)
-        return SmoothState(layout, coefficients, self.intercept, strengths, self.noise, freedom, ())
-
-    def functions(self) -> list[FittedCurve]:
-        """Return the effect of each term as a function of it, 0 at its first knot.
-
-        Ramps are level beyond their ends; where a shape is asked for, there may be slopes.
-        """
-        parts = zip(self.ramps, self.coefficients, strict=True)
-        return [
-            shape_function(ramps, rises, self.shapes[term]) if term in self.shapes else ramps.curve(rises)
-            for term, (ramps, rises) in enumerate(parts)
-        ]
-
-    def scores(self, x: Matrix) -> Matrix:
-        """Return the scores, shape (rows, outputs), for x of shape (terms, rows) without absent cells."""
-        scores = np.tile(self.intercept, (x.shape[1], 1))
-        for ramps, coefficients, cells in zip(self.ramps, self.coefficients, x, strict=True):
-            scores += ramps.columns(cells) @ coefficients
-        return scores
+SAME_WEIGHTS = 0.01  # relative change of the working weights up to which their Gram matrix serves again
+INNER_STEPS, INNER_TOL = 30, 0.01  # of the conjugate gradients in one Newton step: most, and the residual's share
 
 
 def smooth_fit(
@@ -130,16 +68,19 @@ def smooth_fit(
     present = weights > 0
     task = SmoothProblem(x[:, present], target[present], weights[present], family)
     if x.shape[0] == 0:
-        return _intercept_alone(task)
+        intercept = family.best_constant(task.target, task.weights)
+        scores = np.tile(intercept, (len(task.target), 1))
+        return SmoothFit.constant(intercept, dispersion(family, scores, task.target, task.weights, 1.0))
     asked: Mapping[int, Shape] = {} if shapes is None else shapes
     unordered = np.zeros(x.shape[0], dtype=np.bool_) if levels is None else levels
     most = most_ramps(task, unordered, asked)
     first = max(1, min(FIRST_RAMPS, COLUMNS // x.shape[0]))
     counts = np.where(unordered, most, np.minimum(first, most))
-    jumping = [term for term, shape in asked.items() if shape.form == "steps"]
+    jumping = [term in asked and asked[term].form == "steps" for term in range(len(x))]
     bent = {term for term, shape in asked.items() if shape.bend != 0}  # whose last slope goes on
-    counts[jumping] = np.minimum(most[jumping], max(first, COLUMNS // x.shape[0]))  # jumps are found in fine bins alone
-    steps, state, bins = Steps(context), None, dict[int, StepBins]()
+    fine = np.minimum(most, max(first, COLUMNS // x.shape[0]))  # jumps are found in fine bins alone
+    counts = np.where(jumping, fine, counts)
+    steps, fit, bins = Steps(context), None, dict[int, StepBins]()
     for number in range(DOUBLING_ROUNDS + 1):
         if asked:
             bins = step_bins(asked, task.x, task.weights, counts)
@@ -149,57 +90,35 @@ def smooth_fit(
             for term, (cells, count) in enumerate(zip(within.x, counts, strict=True))
         ]
         started = time.monotonic()
-        state = _solve_shapes(within, ramps, unordered, asked, state, steps)
-        share = state.degrees_of_freedom / _room(state, counts)
+        layout = Layout.of(ramps, unordered.tolist(), jumping)
+        fit = solve(MemoryRows(within, layout), fit, steps, Cone.of(layout, asked) if asked else None)
+        share = fit.degrees_of_freedom / _room(fit, counts)
         more = doubled(counts, most, share, COLUMNS)
         growth = float(more.sum() / counts.sum()) ** 2  # of the products that take most of the time
         needed = growth * (time.monotonic() - started)
         if number == DOUBLING_ROUNDS or np.array_equal(more, counts) or not context.clock.has_room_for(needed):
             break
-        counts, state = more, replace(state, spreads=())  # large, and not needed any more
-    assert state is not None
-    return as_fit(state, bins, asked)
+        counts, fit = more, replace(fit, spreads=())  # large, and not needed any more
+    assert fit is not None
+    if bins:
+        fit = _with_jumps(fit, task, bins, asked)
+    return replace(fit, spreads=(), shapes=asked)
 
 
-def as_fit(state: SmoothState, bins: Mapping[int, StepBins], shapes: Mapping[int, Shape]) -> SmoothFit:
-    """Return the fit by terms, those of steps as narrow ramps."""
-    parts = [
-        _jumps(bins[term], state, term, shapes[term]) if term in bins else (ramps, state.coefficients[columns])
-        for term, (ramps, columns) in enumerate(zip(state.layout.ramps, state.layout.slices, strict=True))
-    ]
-    return SmoothFit(
-        ramps=tuple(ramps for ramps, _ in parts),
-        coefficients=tuple(coefficients for _, coefficients in parts),
-        intercept=state.intercept,
-        degrees_of_freedom=state.degrees_of_freedom,
-        noise=state.noise,
-        precision=state.layout.precisions(state.strengths),
-        strengths=tuple(state.strengths),
-        shapes=shapes,
-    )
-
-
-def _jumps(bins: StepBins, state: SmoothState, term: int, shape: Shape) -> tuple[Ramps, Matrix]:
-    """Return the narrow ramps of a term of steps, and their increments."""
-    variances = np.mean([spread.covariances[term].diagonal() for spread in state.spreads], axis=0)
-    freedom = np.where(variances > 0.0, 1.0 - state.strengths[term] * variances, 0.0)
-    return bins.jumps(state.coefficients[state.layout.slices[term]], freedom, shape.sign)
-
-
-def _solve_shapes(
-    task: SmoothProblem,
-    ramps: Sequence[Ramps],
-    unordered: NDArray[np.bool_],
-    shapes: Mapping[int, Shape],
-    before: SmoothState | None,
-    steps: Steps,
-) -> SmoothState:
-    """Return the fit with these ramps and shapes."""
-    if not shapes:
-        return solve(MemoryRows(task, Layout.of(ramps, unordered.tolist())), before, steps)
-    jumping = [term in shapes and shapes[term].form == "steps" for term in range(len(ramps))]
-    layout = Layout.of(ramps, unordered.tolist(), jumping)
-    return solve(MemoryRows(task, layout), before, steps, Cone.of(layout, shapes))
+def _with_jumps(
+    fit: SmoothFit, task: SmoothProblem, bins: Mapping[int, StepBins], shapes: Mapping[int, Shape]
+) -> SmoothFit:
+    """Return the fit with terms of steps as narrow ramps, with a rise at each jump."""
+    ramps, parts, means = list(fit.ramps), fit.parts, [fit.means[columns] for columns in fit.layout.slices]
+    for term, each in bins.items():
+        variances = np.mean([spread.covariances[term].diagonal() for spread in fit.spreads], axis=0)
+        freedom = np.where(variances > 0.0, 1.0 - fit.strengths[term] * variances, 0.0)
+        ramps[term], parts[term] = each.jumps(parts[term], freedom, shapes[term].sign)
+        present = ~np.isnan(task.x[term])
+        columns = ramps[term].columns(task.x[term, present])
+        means[term] = np.average(columns, axis=0, weights=task.weights[present])
+    layout = Layout(tuple(ramps), adjacent([each.size for each in ramps]), fit.layout.roughness, fit.layout.jumping)
+    return replace(fit, layout=layout, coefficients=np.concatenate(parts), means=np.concatenate(means))
 
 
 def most_ramps(task: SmoothProblem, unordered: NDArray[np.bool_], shapes: Mapping[int, Shape]) -> NDArray[np.intp]:
@@ -216,9 +135,9 @@ def most_ramps(task: SmoothProblem, unordered: NDArray[np.bool_], shapes: Mappin
     return np.clip(np.array(values) - 1, 1, highest).astype(np.intp)
 
 
-def _room(state: SmoothState, counts: NDArray[np.intp]) -> Vector:
+def _room(fit: SmoothFit, counts: NDArray[np.intp]) -> Vector:
     """Return the most degrees of freedom of each term, (terms,): its ramps, or what inequalities leave free."""
-    dimensions = [spread.dimensions for spread in state.spreads if isinstance(spread, ConeSolution)]
+    dimensions = [spread.dimensions for spread in fit.spreads if isinstance(spread, ConeSolution)]
     return np.maximum(np.mean(dimensions, axis=0), 1.0) if dimensions else counts.astype(np.float64)
 
 
@@ -235,7 +154,89 @@ def doubled(counts: NDArray[np.intp], most: NDArray[np.intp], share: Vector, col
     return more
 
 
-def _intercept_alone(task: SmoothProblem) -> SmoothFit:
-    intercept = task.family.best_constant(task.target, task.weights)
-    noise = dispersion(task.family, np.tile(intercept, (len(task.target), 1)), task.target, task.weights, 1.0)
-    return SmoothFit((), (), intercept, np.zeros(0), noise, (), ())
+@dataclass(frozen=True, slots=True, eq=False)
+class ScoredPoint(Point):
+    """A point with the scores (rows, outputs) of rows in memory."""
+
+    scores: Matrix
+
+
+class MemoryRows(Rows):
+    """Rows in memory: one block."""
+
+    def __init__(self, task: SmoothProblem, layout: Layout) -> None:
+        super().__init__(task, layout)
+        self.basis = self.design = RampDesign(layout, task.x, task.weights)
+        self._weights, self._grams = np.zeros((0, 0)), list[WeightedGram]()
+
+    def squares(self) -> LeastSquares:
+        return self.design.squared_error(self.task.weights, self.task.target)
+
+    def at(self, coefficients: Matrix, intercept: Vector) -> ScoredPoint:
+        base = intercept + self.design.means @ coefficients
+        scores = base + self.design.times(coefficients)
+        return ScoredPoint(coefficients, base, self.task.loss(scores), scores)
+
+    def along(self, point: Point, move: Matrix, lift: Vector) -> Callable[[float], ScoredPoint]:
+        assert isinstance(point, ScoredPoint)
+        turn = lift + self.design.times(move)
+
+        def after(step: float) -> ScoredPoint:
+            scores = point.scores + step * turn
+            return ScoredPoint(
+                point.coefficients + step * move, point.base + step * lift, self.task.loss(scores), scores
+            )
+
+        return after
+
+    def grams(self, point: Point) -> Sequence[WeightedGram]:
+        """Return the products of columns, or the last ones where the working weights have changed little.
+
+        The gradient is exact, so that an old curvature changes how fast the steps converge, not where to.
+        """
+        assert isinstance(point, ScoredPoint)
+        weights = self.task.weights * self.task.curvatures(point.scores)
+        if not self._grams or np.abs(weights - self._weights).sum() > SAME_WEIGHTS * weights.sum():
+            self._weights, self._grams = weights, [self.design.weighted_gram(each) for each in weights]
+        return self._grams
+
+    def pulls(self, point: Point) -> tuple[Matrix, Vector]:
+        assert isinstance(point, ScoredPoint)
+        return self._products(-self.task.family.gradient(point.scores, self.task.target))
+
+    def _products(self, values: Matrix) -> tuple[Matrix, Vector]:
+        """Return ZᵀWv and 1ᵀWv for v of shape (rows, r)."""
+        weighted = self.task.weights[:, None] * values
+        return self.design.transposed_times(weighted), weighted.sum(axis=0)
+
+    def dispersion(self, point: Point, freedom: float) -> float:
+        assert isinstance(point, ScoredPoint)
+        return dispersion(self.task.family, point.scores, self.task.target, self.task.weights, freedom + 1.0)
+
+    def direction(self, model: SecondOrder, point: Point) -> tuple[Matrix, Vector]:
+        """Return the changes to the model's minimum; of classes, to that of the whole Hessian of softmax.
+
+        It is found by conjugate gradients, preconditioned by the curvature that outputs share.
+        """
+        if not (self.task.family.couples_outputs and point.base.size > 1):
+            return super().direction(model, point)
+        assert isinstance(point, ScoredPoint)
+        mean, (pull, lift) = self.task.family.mean(point.scores), self.pulls(point)
+        pull, lift = pull / model.noise - model.prior_times(point.coefficients), lift / model.noise
+        move, turn = np.zeros_like(pull), np.zeros_like(lift)
+        ahead, up = model.solve(pull, lift)
+        size = first = float(np.sum(pull * ahead) + lift @ up)
+        for _ in range(INNER_STEPS):
+            if not size > INNER_TOL**2 * first:
+                break
+            change = self.design.times(ahead) + up
+            change = mean * (change - np.sum(mean * change, axis=1, keepdims=True))
+            bend, rise = (each / model.noise for each in self._products(change))
+            bend += model.prior_times(ahead)
+            length = size / float(np.sum(ahead * bend) + up @ rise)
+            move, turn = move + length * ahead, turn + length * up
+            pull, lift = pull - length * bend, lift - length * rise
+            next_ahead, next_up = model.solve(pull, lift)
+            last, size = size, float(np.sum(pull * next_ahead) + lift @ next_up)
+            ahead, up = next_ahead + size / last * ahead, next_up + size / last * up
+        return move, turn

@@ -7,27 +7,28 @@ Traces of P⁻¹ come from the eigenvalues of A and B, traces of the posterior's
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csc_array, csr_array, eye_array, kron
-from scipy.sparse.linalg import splu
+from scipy.sparse.linalg import SuperLU, splu
 
-from sparsenam.convex.design import SPACING, distinct, place_ramps
+from sparsenam.convex.ramps import SPACING, distinct, place_ramps
 from sparsenam.model.pairs import GridCells, PairFunction, purified
-from sparsenam.smooth.prior import HIGHEST, LOWEST, fellner_schall
+from sparsenam.smooth.design import HIGHEST, LOWEST, fellner_schall
 from sparsenam.tables.sample import Matrix, Vector
 
 # random vectors of ±1. Over 12 draws (5,000 rows, 16 and 32 intervals) degrees of freedom vary by 2 %, the strengths of
 # differences by 4 to 7 %; that of the size by 30 to 70 %, where it hardly matters
 PROBES = 12
 FIRST_PAIR_PRIOR = 0.02  # share of the data's information in the first prior: rather too rough than too smooth
-
-
 POSTERIOR_DRAWS = 100  # from the posterior of a pair; a standard deviation is then known to 7 %
+
+Sparse = csr_array[np.float64] | csc_array[np.float64]
+Gram = TypeVar("Gram")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -79,8 +80,27 @@ class GridAxis:
         return matrix
 
 
+class CachedGrams(Generic[Gram]):
+    """ZᵀWZ for one array of weights (rows,) for each output, or one for all; made anew only for other arrays."""
+
+    def __init__(self, make: Callable[[Vector], Gram]) -> None:
+        self._make, self._weights, self._grams = make, list[Vector](), list[Gram]()
+
+    def __call__(self, weights: Sequence[Vector]) -> list[Gram]:
+        if not self._weights or any(one is not other for one, other in zip(self._weights, weights, strict=True)):
+            self._weights, self._grams = list(weights), [self._make(weight) for weight in weights]
+        return self._grams
+
+
+def output_means(values: Matrix, weights: Sequence[Vector]) -> Vector:
+    """Return the means of values (rows, outputs) over the rows, by one array of weights or one for each output."""
+    if len(weights) == 1:
+        return np.average(values, axis=0, weights=weights[0])
+    return np.array([np.average(values[:, k], weights=weight) for k, weight in enumerate(weights)])
+
+
 class GridBlock:
-    """The state of one pair in a fit: values at the nodes, shape (nodes, outputs), and the strengths λ (3,).
+    """One pair in a fit: values at the nodes, shape (nodes, outputs), and the strengths λ (3,).
 
     ``fitted`` (rows, outputs) is the effect, of mean 0 over the rows' weights; ``freedom`` its degrees of freedom.
     """
@@ -91,9 +111,9 @@ class GridBlock:
         self.axes = axes
         self.shape = (axes[0].size, axes[1].size)
         self.design = hats(axes, x)
-        self._transposed: Any = self.design.T.tocsr()
+        self._transposed = self.design.T.tocsr()
         one, other = axes[0].roughness(), axes[1].roughness()
-        self.matrices: list[Any] = [
+        self.matrices = [
             kron(csr_array(one), eye_array(self.shape[1]), format="csc"),
             kron(eye_array(self.shape[0]), csr_array(other), format="csc"),
             eye_array(self.size, format="csc"),
@@ -108,7 +128,7 @@ class GridBlock:
         self.strengths: Vector | None = None
         self.freedom = 0.0
         self._traces = np.zeros(3)
-        self._sums: tuple[list[Vector], list[Any]] | None = None
+        self._grams = CachedGrams(self._gram)
 
     @property
     def size(self) -> int:
@@ -117,27 +137,38 @@ class GridBlock:
 
     def mass(self, weights: Vector) -> Matrix:
         """Return the weight of the rows at each node, shape of the grid."""
-        return cast(Vector, self._transposed @ weights).reshape(self.shape)
+        return dot(self._transposed, weights).reshape(self.shape)
+
+    @property
+    def prior(self) -> csc_array[np.float64]:
+        """P, shape (nodes, nodes)."""
+        assert self.strengths is not None
+        one, other, size = (strength * matrix for strength, matrix in zip(self.strengths, self.matrices, strict=True))
+        return one + other + size
 
     def penalty(self) -> float:
         """Return ½ Σ cᵀPc over all outputs."""
-        if self.strengths is None:
-            return 0.0
-        parts = zip(self.strengths, self.matrices, strict=True)
-        return 0.5 * sum(float(strength * np.sum(self.values * (matrix @ self.values))) for strength, matrix in parts)
+        return 0.0 if self.strengths is None else 0.5 * float(self.strengths @ self._squares())
 
-    def start_from(self, function: PairFunction, strengths: Vector, weights: Vector) -> None:
+    def _squares(self) -> Vector:
+        """Return Σ cᵀSᵢc over all outputs, shape (3,)."""
+        return np.array([np.sum(self.values * dot(matrix, self.values)) for matrix in self.matrices])
+
+    def start_from(self, other: GridBlock, weights: Vector) -> None:
         """Take the values of another grid, read off at these nodes, and its strengths."""
-        one, other = (np.append(axis.knots, np.nan) for axis in self.axes)
-        at = np.meshgrid(one, other, indexing="ij")
-        self.values = function.at(at[0].ravel(), at[1].ravel())
-        self.strengths = strengths * np.array([1.0, 1.0, function.values[..., 0].size / self.size])
+        assert other.strengths is not None
+        at = np.meshgrid(*(np.append(axis.knots, np.nan) for axis in self.axes), indexing="ij")
+        self.values = other.function(weights).at(at[0].ravel(), at[1].ravel())
+        self.strengths = other.strengths * np.array([1.0, 1.0, other.size / self.size])
         self._centre([weights])
 
     def function(self, weights: Vector) -> PairFunction:
         """Return the effect in units of the scaled terms; ``weights`` (rows,) are the reference."""
         values = self.values.reshape(*self.shape, -1).copy()
         return PairFunction((0, 1), (self.axes[0].knots, self.axes[1].knots), values, self.mass(weights))
+
+    def _gram(self, weight: Vector) -> csc_array[np.float64]:
+        return csc_array(self._transposed @ (self.design * weight[:, None]))
 
     def update(self, partial: Matrix, weights: Sequence[Vector], noise: float) -> None:
         """Fit partial residuals (rows, outputs) under the strengths as they are.
@@ -149,17 +180,16 @@ class GridBlock:
             information = float(np.mean([gram.trace() for gram in grams])) / noise
             first = [FIRST_PAIR_PRIOR * information / matrix.trace() for matrix in self.matrices]
             self.strengths = np.clip(first, LOWEST, HIGHEST)
-        prior: Any = sum(strength * matrix for strength, matrix in zip(self.strengths, self.matrices, strict=True))
-        traces, smoothed, parts = np.zeros(3), 0.0, list[Matrix]()
+        prior, traces, smoothed, parts = self.prior, np.zeros(3), 0.0, list[Matrix]()
         for index, (gram, weight) in enumerate(zip(grams, weights, strict=True)):
             outputs = slice(None) if len(grams) == 1 else slice(index, index + 1)
-            pull = self._transposed @ (weight[:, None] * partial[:, outputs]) / noise
-            factor = _factor(gram / noise + prior)
+            pull = dot(self._transposed, weight[:, None] * partial[:, outputs]) / noise
+            factor = _factor(gram, noise, prior)
             parts.append(factor.solve(pull))
             spread = factor.solve(self._probes)
-            products = [np.sum(spread * (matrix @ self._probes)) / PROBES for matrix in self.matrices]
+            products = [np.sum(spread * dot(matrix, self._probes)) / PROBES for matrix in self.matrices]
             traces += np.array(products) / len(grams)
-            smoothed += float(np.sum(spread * (prior @ self._probes))) / PROBES / len(grams)
+            smoothed += float(np.sum(spread * dot(prior, self._probes))) / PROBES / len(grams)
         self.freedom = float(np.clip(self.size - smoothed, 0.0, self.size))
         self._traces, self.values = traces, np.hstack(parts)
         self._centre(weights)
@@ -169,8 +199,7 @@ class GridBlock:
         assert self.strengths is not None
         variances = 1.0 / (self.strengths @ self._spectra)
         gained = self._spectra @ variances - self._traces
-        squares = np.array([np.sum(self.values * (matrix @ self.values)) for matrix in self.matrices]) / free
-        self.strengths = fellner_schall(self.strengths, gained, squares)
+        self.strengths = fellner_schall(self.strengths, gained, self._squares() / free)
 
     def spread(
         self, reference: Vector, weights: Sequence[Vector], noise: float, generator: np.random.Generator
@@ -181,16 +210,19 @@ class GridBlock:
         ``reference`` (rows,) are the weights under which the pair is purified.
         """
         assert self.strengths is not None
-        prior: Any = sum(strength * matrix for strength, matrix in zip(self.strengths, self.matrices, strict=True))
-        roots = [csr_array(_symmetric_root(axis.roughness())) for axis in self.axes]
-        products: list[Any] = [kron(roots[0], eye_array(self.shape[1])), kron(eye_array(self.shape[0]), roots[1])]
+        one, other = (csr_array(_symmetric_root(axis.roughness())) for axis in self.axes)
+        roots = [
+            kron(one, eye_array(self.shape[1]), format="csc"),
+            kron(eye_array(self.shape[0]), other, format="csc"),
+            eye_array(self.size, format="csc"),
+        ]
         parts = list[PairSpread]()
         for gram, weight in zip(self._grams(weights), weights, strict=True):
             noisy = np.sqrt(weight / noise)[:, None] * generator.standard_normal((weight.size, POSTERIOR_DRAWS))
-            drawn = cast(Matrix, self._transposed @ noisy)
-            for strength, root in zip(self.strengths, [*products, eye_array(self.size)], strict=True):
-                drawn += np.sqrt(strength) * (root @ generator.standard_normal((self.size, POSTERIOR_DRAWS)))
-            values = _factor(gram / noise + prior).solve(drawn).reshape(*self.shape, POSTERIOR_DRAWS)
+            drawn = dot(self._transposed, noisy)
+            for strength, root in zip(self.strengths, roots, strict=True):
+                drawn += np.sqrt(strength) * dot(root, generator.standard_normal((self.size, POSTERIOR_DRAWS)))
+            values = _factor(gram, noise, self.prior).solve(drawn).reshape(*self.shape, POSTERIOR_DRAWS)
             knots = (self.axes[0].knots, self.axes[1].knots)
             split = purified(PairFunction((0, 1), knots, values, self.mass(reference)))
             nodes, *margins = [
@@ -209,29 +241,19 @@ class GridBlock:
 
         Each of the four nodes varies on its own; what is read off between them is their mean.
         """
-        of_rows = cast(Matrix, self.design @ draws.reshape(self.size, -1)).std(axis=1)
-        read_off = cast(Matrix, self.design @ deviations.reshape(self.size, 1))[:, 0]
+        of_rows = dot(self.design, draws.reshape(self.size, -1)).std(axis=1)
+        read_off = dot(self.design, deviations.reshape(self.size, 1))[:, 0]
         read_squares = float(weight @ read_off**2)
         return float(np.sqrt(weight @ of_rows**2 / read_squares)) if read_squares > 0.0 else 1.0
 
     def _centre(self, weights: Sequence[Vector]) -> None:
         """Move the effect to mean 0 over the rows."""
-        fitted = cast(Matrix, self.design @ self.values)
-        if len(weights) == 1:
-            means = np.average(fitted, axis=0, weights=weights[0])
-        else:
-            means = np.array([np.average(fitted[:, k], weights=weight) for k, weight in enumerate(weights)])
+        fitted = dot(self.design, self.values)
+        means = output_means(fitted, weights)
         self.values, self.fitted = self.values - means, fitted - means
 
-    def _grams(self, weights: Sequence[Vector]) -> list[Any]:
-        """Return ZᵀWZ for each of the weights, made anew only when they are other arrays."""
-        if self._sums is None or any(one is not other for one, other in zip(self._sums[0], weights, strict=True)):
-            grams = [(self._transposed @ (self.design * weight[:, None])).tocsc() for weight in weights]
-            self._sums = (list(weights), grams)
-        return self._sums[1]
 
-
-def hats(axes: tuple[GridAxis, GridAxis], x: tuple[Vector, Vector]) -> Any:
+def hats(axes: tuple[GridAxis, GridAxis], x: tuple[Vector, Vector]) -> csr_array[np.float64]:
     """Return each row's shares of the nodes, a sparse array (rows, nodes)."""
     one, other = GridCells.of(axes[0].knots, x[0]), GridCells.of(axes[1].knots, x[1])
     width, rows = axes[1].size, x[0].size
@@ -253,6 +275,13 @@ def _symmetric_root(matrix: Matrix) -> Matrix:
     return (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
 
 
-def _factor(matrix: Any) -> Any:
-    """Return a sparse factorisation of a symmetric positive definite matrix."""
-    return splu(csc_array(matrix), permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True})
+def dot(matrix: Sparse, values: Matrix) -> Matrix:
+    """Return the product of a sparse matrix and an array of numbers."""
+    return np.asarray(matrix @ values, dtype=np.float64)
+
+
+def _factor(gram: csc_array[np.float64], noise: float, prior: csc_array[np.float64]) -> SuperLU[np.float64]:
+    """Return a sparse factorisation of ZᵀWZ/φ + P."""
+    matrix = gram.copy()
+    matrix.data /= noise
+    return splu(matrix + prior, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True})

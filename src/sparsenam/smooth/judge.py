@@ -9,32 +9,33 @@ with θ = 0 in those that a fold does not keep.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import lapack
 
-from sparsenam.convex.design import Array, GroupedDesign, Indices, Ramps, WorkingColumns
-from sparsenam.convex.problem import ConvexProblem, convex_problem
+from sparsenam.convex.design import Array, GroupedDesign, Indices
+from sparsenam.convex.problem import ConvexProblem
+from sparsenam.convex.ramps import Ramps
 from sparsenam.convex.squared import GramCache
-from sparsenam.families import Family
 from sparsenam.families.base import dispersion
-from sparsenam.smooth.engine import FIRST_NOISE, LEAST_NOISE, LIGHTEST, OBJECTIVE_ROUNDING
-from sparsenam.smooth.prior import FIRST_PRIOR, HIGHEST, JITTER, LOWEST, fellner_schall, pulled, roughness
+from sparsenam.smooth.design import HIGHEST, JITTER, LOWEST, fellner_schall, pulled, roughness
+from sparsenam.smooth.engine import FIRST_NOISE, LIGHTEST, residual_variance, step_lengths
 
 # updates of the strengths; warm starts do the rest where columns are many
-JUDGE_UPDATES, MANY_JUDGED_COLUMNS, JUDGE_UPDATES_OF_MANY = 40, 160, 6  # chosen without a measurement
+# make constants: JUDGE_UPDATES halved +0.17 %, doubled +0 % loss
+JUDGE_UPDATES, MANY_JUDGED_COLUMNS, JUDGE_UPDATES_OF_MANY = 40, 160, 6
 # change of the degrees of freedom, and of their share, at which the updates end. An early end makes further columns
 # look useful, as what follows starts nearer: with 0.002 noise is kept in 2 of 20 tables of counts, with 0.0005 in 1
 JUDGE_FREEDOM_TOL = 5e-4
-INNER = 2  # updates more on one second-order model, which cost no pass over the rows; chosen without a measurement
+INNER = 2  # updates more on one second-order model, which cost no pass over the rows
 # times the data's information, in the prior that a fit starts from: beside a near copy a function may become a line,
 # and updates do not lead back from the limit of λ
-STRONGEST = 1e3  # chosen without a measurement
+STRONGEST = 1e3
 STALE_JUDGE_CURVATURE = 0.1  # relative change of the curvature after which a Hessian is summed anew
-SMALL_MOVE = 0.01  # of a score, root mean square; chosen without a measurement
+SMALL_MOVE = 0.01  # of a score, root mean square
 FLOOR = 0.06  # of the mean curvature: from a quarter on it is tried where no step is short enough, down to this
 JUDGE_HALVINGS = 8
 SINGLE_JITTER = 1e-4  # share of the mean diagonal where sums are in single precision and columns nearly agree
@@ -111,37 +112,29 @@ def _forms_of(turn: Array, members: Sequence[Ramps | int]) -> tuple[Array, list[
 class SmoothJudge:
     """Held-out scores of smooth fits, remembered by batch and support.
 
-    Give the same ``gram`` to ``convex_path``: squared loss is then judged by sums already made.
-
-    Attributes
-    ----------
-    held_out
-        For each batch, the rows to score; all rows for batch 0.
+    ``problem`` has the batches, of which each stands for ``counts`` (batches,) observations; ``held_out`` are the rows
+    to score in all but the first, which scores all rows. Give the same ``gram`` to ``convex_path``: squared loss is
+    then judged by sums already made. ``forms`` are the groups' priors, by default those of the design's roughness.
     """
 
     def __init__(
         self,
-        design: GroupedDesign,
-        target: Array,
-        family: Family,
-        batch_weights: Array,
-        *,
-        count: float,
+        problem: ConvexProblem,
+        counts: Array,
         held_out: Sequence[Indices],
         gram: GramCache | None = None,
         forms: PriorForms | None = None,
     ) -> None:
-        """``count`` is the number of observations that batch 0 stands for; ``forms`` are the groups' priors."""
+        self.problem, self.counts, design = problem, counts, problem.design
         self.forms = PriorForms.of_design(design.roughness) if forms is None else forms
-        self.problem = convex_problem(design, target, family, batch_weights)
         self.held_out: tuple[Indices, ...] = (np.arange(design.n_rows), *held_out)
-        self.counts = count * batch_weights.sum(axis=1) / batch_weights[0].sum()
-        self._gram = GramCache(design, target, batch_weights) if gram is None and family.is_quadratic else gram
-        self._constants = self.problem.constants()
-        self._strengths = np.full((len(self._constants), *self.forms.holds_size.shape), np.nan)
-        self._noise = np.full(len(self._constants), FIRST_NOISE)
-        self._theta: dict[int, Array] = {}  # of the groups met, shape (batches, m, outputs)
-        self._intercepts = self._constants.copy()
+        if gram is None and problem.family.is_quadratic:
+            gram = GramCache(design, problem.target.T, problem.weights)
+        self.gram, self.constants = gram, problem.constants()
+        self.strengths = np.full((len(counts), *self.forms.holds_size.shape), np.nan)
+        self.noise = np.full(len(counts), FIRST_NOISE)
+        self.theta: dict[int, Array] = {}  # of the groups met, shape (batches, m, outputs)
+        self.intercepts = self.constants.copy()
         self._found: dict[tuple[int, bytes], Array] = {}
 
     def scores(self, supports: Sequence[Indices], batches: Sequence[int]) -> list[Array]:
@@ -152,117 +145,41 @@ class SmoothJudge:
         keys = [(batch, support.tobytes()) for batch, support in zip(batches, supports, strict=True)]
         for batch, key, support in zip(batches, keys, supports, strict=True):
             if not support.size:
-                self._found[key] = np.tile(self._constants[batch], (self.held_out[batch].size, 1))
+                self._found[key] = np.tile(self.constants[batch], (self.held_out[batch].size, 1))
         new = [index for index, key in enumerate(keys) if key not in self._found]
         if new:
-            of = np.array([batches[index] for index in new])
-            fit = self._squared if self.problem.family.is_quadratic else self._newton
-            for index, scores in zip(new, fit(of, [supports[index] for index in new]), strict=True):
-                self._found[keys[index]] = scores
+            scores = self._fitted(np.array([batches[index] for index in new]), [supports[index] for index in new])
+            for index, found in zip(new, scores, strict=True):
+                self._found[keys[index]] = found[self.held_out[batches[index]]]
         return [self._found[key] for key in keys]
 
-    def _prior(self, batches: Indices, supports: Sequence[Indices], groups: Indices, information: Array) -> Prior:
-        """Return the prior with the strengths known so far; others get a share of the information (batches, groups)."""
-        known, forms = self._strengths[np.ix_(batches, groups)], self.forms.take(groups)
-        traces = np.where(forms.is_used, forms.traces, 1.0)
-        shares = information[:, :, None] / traces
-        first = np.clip(FIRST_PRIOR * shares, LOWEST, HIGHEST)
+    def _fitted(self, batches: Indices, supports: list[Indices]) -> list[Array]:
+        """Return the scores of all rows, shape (rows, outputs), under the fit of each batch on its groups."""
+        groups = np.unique(np.concatenate(supports))
         kept = np.stack([np.isin(groups, support) for support in supports])
-        jitter = SINGLE_JITTER if self.problem.design.dtype == np.float32 else JITTER
+        fits = (SquaredFits if self.problem.family.is_quadratic else WorkingProblem)(self, batches, groups, kept)
+        prior = self.prior(batches, groups, kept, fits.information.reshape(*kept.shape, -1).sum(axis=2))
+        freedom, going = np.zeros(batches.size), np.arange(batches.size)  # whose strengths are not yet at rest
+        for _ in range(JUDGE_UPDATES if fits.size <= MANY_JUDGED_COLUMNS else JUDGE_UPDATES_OF_MANY):
+            part, before = prior.of(going), freedom[going]
+            freedom[going], moves = fits.step(part, going, before)
+            prior.strengths[going] = part.strengths
+            moves |= np.abs(freedom[going] - before) >= JUDGE_FREEDOM_TOL * (1.0 + freedom[going])
+            going = going[moves]
+            if not going.size:
+                break
+            fits.keep(moves)
+        known = self.strengths[np.ix_(batches, groups)]
+        self.strengths[np.ix_(batches, groups)] = np.where(kept[:, :, None], prior.strengths, known)
+        return fits.finish()
+
+    def prior(self, batches: Indices, groups: Indices, kept: NDArray[np.bool_], information: Array) -> Prior:
+        """Return the prior with the strengths known so far; others get the information (batches, groups)."""
+        known, forms = self.strengths[np.ix_(batches, groups)], self.forms.take(groups)
+        shares = information[:, :, None] / np.where(forms.is_used, forms.traces, 1.0)
+        first = np.clip(shares, LOWEST, HIGHEST)
         start = np.where(np.isnan(known), first, np.minimum(known, np.maximum(STRONGEST * shares, LOWEST)))
-        return Prior(forms, start, kept, jitter)
-
-    def _remember(self, batches: Indices, groups: Indices, prior: Prior) -> None:
-        known = self._strengths[np.ix_(batches, groups)]
-        self._strengths[np.ix_(batches, groups)] = np.where(prior.kept[:, :, None], prior.strengths, known)
-
-    def _squared(self, batches: Indices, supports: list[Indices]) -> list[Array]:
-        gram, counts = self._gram, self.counts[batches]
-        assert gram is not None
-        groups = np.unique(np.concatenate(supports))
-        gram.add(groups)
-        columns = gram.rows_of(gram.index[groups])
-        hessian = counts[:, None, None] * gram.hessian[np.ix_(batches, columns, columns)]
-        pull = counts[:, None, None] * gram.linear[np.ix_(batches, np.arange(gram.linear.shape[1]), columns)]
-        pull = pull.transpose(0, 2, 1)
-        squares = counts * np.einsum("fn,fon->f", self.problem.weights[batches], gram.centred[batches] ** 2)
-        noise = self._noise[batches]
-        information = np.einsum("fkk->fk", hessian).reshape(batches.size, groups.size, -1).sum(axis=2)
-        prior = self._prior(batches, supports, groups, information / noise[:, None])
-        theta, freedom, going = np.zeros_like(pull), np.zeros(batches.size), np.arange(batches.size)
-        for _ in range(_steps(columns.size)):
-            sums, slopes, part, before = hessian[going], pull[going], prior.of(going), freedom[going]
-            over = 1.0 / noise[going][:, None, None]
-            found, covariances = part.posterior(sums * over, slopes * over)
-            used = part.update(found, covariances[:, None], found.shape[2])
-            left = squares[going] - np.sum(found * (2.0 * slopes - np.matmul(sums, found)), axis=(1, 2))
-            left /= found.shape[2] * np.maximum(counts[going] - used - 1.0, 1.0)
-            theta[going], freedom[going], noise[going] = found, used, np.maximum(left, LEAST_NOISE)
-            prior.strengths[going] = part.strengths
-            going = going[np.abs(used - before) >= JUDGE_FREEDOM_TOL * (1.0 + used)]
-            if not going.size:
-                break
-        self._noise[batches] = noise
-        self._remember(batches, groups, prior)
-        intercepts = gram.target_means[batches] - np.einsum("fk,fko->fo", gram.means[np.ix_(batches, columns)], theta)
-        outputs = theta.shape[2]
-        flat = theta.transpose(0, 2, 1).reshape(-1, columns.size)
-        sums = gram.times(gram.index[groups], flat).reshape(batches.size, outputs, -1)
-        scores = [base + each.T for base, each in zip(intercepts, sums, strict=True)]
-        return [each[self.held_out[batch]] for batch, each in zip(batches.tolist(), scores, strict=True)]
-
-    def _newton(self, batches: Indices, supports: list[Indices]) -> list[Array]:
-        problem, family = self.problem, self.problem.family
-        groups = np.unique(np.concatenate(supports))
-        columns = problem.design.working(groups)
-        working = WorkingProblem(problem, self.counts[batches, None] * problem.weights[batches], columns)
-        kept = np.stack([np.isin(groups, support) for support in supports])
-        theta = self._start(batches, groups) * np.repeat(kept, problem.design.width, axis=1)[:, :, None]
-        intercepts = self._intercepts[batches]  # a copy
-        scores = intercepts[:, None, :] + _times(columns, theta)
-        freedom, free = np.zeros(batches.size), problem.n_outputs - family.couples_outputs
-        working.move(theta, scores, intercepts)
-        information = working.information.reshape(batches.size, groups.size, -1).sum(axis=2)
-        prior = self._prior(batches, supports, groups, information / working.noise(scores, freedom + 1.0)[:, None])
-        going = np.arange(batches.size)  # whose strengths are not yet at rest
-        for _ in range(_steps(min(columns.count, problem.design.n_rows))):
-            point, middle, before = theta[going], scores[going], freedom[going]
-            part = prior.of(going)
-            noise = working.noise(middle, before + 1.0)
-            working.move(point, middle, intercepts[going])
-            goal, base, variances = working.solve(part, noise)
-            for _ in range(0 if family.couples_outputs else INNER):  # a bound's minimum is too far from the loss's
-                part.update(goal, variances, free)
-                goal, base, variances = working.solve(part, noise)
-            turn = base[:, None, :] + _times(columns, goal) - middle
-            step = working.length(part, noise, (point, middle), (goal - point, turn))
-            working.adapt(step)
-            theta[going] += step[:, None, None] * (goal - point)
-            scores[going] += step[:, None, None] * turn
-            intercepts[going] += step[:, None] * (base - intercepts[going])
-            freedom[going] = part.update(theta[going], variances, free)
-            prior.strengths[going] = part.strengths
-            moved = step * np.sqrt(np.average(turn**2, axis=(1, 2)))  # classes may move while freedom rests
-            changed = np.abs(freedom[going] - before) >= JUDGE_FREEDOM_TOL * (1.0 + freedom[going])
-            moves = (step < 1.0) | changed | (moved > SMALL_MOVE)
-            if not moves.all():
-                going = going[moves]
-                working.keep(moves)
-            if not going.size:
-                break
-        self._remember(batches, groups, prior)
-        self._intercepts[batches] = intercepts
-        for number, group in enumerate(groups.tolist()):
-            part = theta.reshape(batches.size, groups.size, -1, theta.shape[2])[:, number]
-            self._theta[group][batches[kept[:, number]]] = part[kept[:, number]]
-        return [each[self.held_out[batch]] for batch, each in zip(batches.tolist(), scores, strict=True)]
-
-    def _start(self, batches: Indices, groups: Indices) -> Array:
-        """Return the θ found before, 0 for groups that are new, shape (batches, columns, outputs)."""
-        shape = (self.counts.size, self.problem.design.width, self.problem.n_outputs)
-        for group in groups.tolist():
-            self._theta.setdefault(group, np.zeros(shape))
-        return np.concatenate([self._theta[group][batches] for group in groups.tolist()], axis=1)
+        return Prior(forms, start, kept, SINGLE_JITTER if self.problem.design.dtype == np.float32 else JITTER)
 
 
 class Prior:
@@ -358,6 +275,46 @@ class Prior:
         return freedom
 
 
+class SquaredFits:
+    """The fits of some batches under squared loss, by the sums of the path."""
+
+    def __init__(self, judge: SmoothJudge, batches: Indices, groups: Indices, kept: NDArray[np.bool_]) -> None:
+        assert judge.gram is not None
+        self._judge, self._batches, gram = judge, batches, judge.gram
+        gram.add(groups)
+        self._groups, self._columns = groups, gram.rows_of(gram.index[groups])
+        self._counts, self.size = judge.counts[batches], self._columns.size
+        counts = self._counts[:, None, None]
+        self._hessian = counts * gram.hessian[np.ix_(batches, self._columns, self._columns)]
+        outputs = np.arange(gram.linear.shape[1])
+        self._pull = (counts * gram.linear[np.ix_(batches, outputs, self._columns)]).transpose(0, 2, 1)
+        weights = judge.problem.weights[batches]
+        self._squares = self._counts * np.einsum("fn,fon->f", weights, gram.centred[batches] ** 2)
+        self._noise, self._theta = judge.noise[batches], np.zeros_like(self._pull)
+        self.information = np.einsum("fkk->fk", self._hessian) / self._noise[:, None]
+
+    def step(self, prior: Prior, going: Indices, freedom: Array) -> tuple[Array, NDArray[np.bool_]]:
+        sums, pull, over = self._hessian[going], self._pull[going], 1.0 / self._noise[going][:, None, None]
+        theta, covariances = prior.posterior(sums * over, pull * over)
+        outputs = theta.shape[2]
+        used = prior.update(theta, covariances[:, None], outputs)
+        left = self._squares[going] - np.sum(theta * (2.0 * pull - np.matmul(sums, theta)), axis=(1, 2))
+        self._theta[going], self._noise[going] = theta, residual_variance(left, self._counts[going], used, outputs)
+        return used, np.zeros(going.size, dtype=np.bool_)
+
+    def keep(self, moves: NDArray[np.bool_]) -> None:
+        return
+
+    def finish(self) -> list[Array]:
+        gram, batches, theta = self._judge.gram, self._batches, self._theta
+        assert gram is not None
+        self._judge.noise[batches] = self._noise
+        means = np.einsum("fk,fko->fo", gram.means[np.ix_(batches, self._columns)], theta)
+        flat = theta.transpose(0, 2, 1).reshape(-1, self.size)
+        sums = gram.design.combined(self._groups, flat).reshape(batches.size, theta.shape[2], -1)
+        return [base + each.T for base, each in zip(gram.target_means[batches] - means, sums, strict=True)]
+
+
 class WorkingProblem:
     """The loss's second-order model of all batches about a point, the intercepts eliminated.
 
@@ -367,35 +324,74 @@ class WorkingProblem:
     √curvature.
     """
 
-    def __init__(self, problem: ConvexProblem, weights: Array, columns: WorkingColumns) -> None:
+    def __init__(self, judge: SmoothJudge, batches: Indices, groups: Indices, kept: NDArray[np.bool_]) -> None:
+        problem, columns = judge.problem, judge.problem.design.working(groups)
+        self._judge, self._batches, self._groups, self._kept = judge, batches, groups, kept
         self._family, self._target = problem.family, problem.target.T
-        self._weights, self._columns = weights, columns
-        outputs = problem.n_outputs
-        couples = problem.family.couples_outputs
+        self._weights, self._columns = judge.counts[batches, None] * problem.weights[batches], columns
+        outputs, couples = problem.n_outputs, problem.family.couples_outputs
         self._parts = [slice(0, outputs)] if couples else [slice(k, k + 1) for k in range(outputs)]
-        size = (len(weights), len(self._parts), columns.count)
-        self._bends = np.zeros((*size[:2], weights.shape[1]))
-        self._by_rows = weights.shape[1] < columns.count
-        # Hessians, or their rows S
-        self._sums = np.zeros((*size[:2], min(weights.shape[1], columns.count), columns.count))
-        self._means = np.zeros(size)
+        self._free = outputs - couples
+        rows, shape = problem.design.n_rows, (batches.size, len(self._parts))
+        self.size = min(rows, columns.count)
+        self._bends, self._means = np.zeros((*shape, rows)), np.zeros((*shape, columns.count))
+        self._by_rows = rows < columns.count
+        self._sums = np.zeros((*shape, self.size, columns.count))  # Hessians, or their rows S
         self._losses: Array | None = None  # where the last step ended
-        self._stretch = np.ones(len(weights))  # of the Hessians: softmax's is a bound, and longer steps are tried
-        self._floor = np.zeros(len(weights))  # of a row's curvature, as a share of the mean
-
-    def keep(self, batches: NDArray[np.bool_]) -> None:
-        """Leave out the batches that are at rest."""
-        self._weights, self._bends = self._weights[batches], self._bends[batches]
-        self._stretch, self._floor = self._stretch[batches], self._floor[batches]
-        self._sums, self._means = self._sums[batches], self._means[batches]
-        self._losses = None if self._losses is None else self._losses[batches]
+        self._stretch = np.ones(batches.size)  # of the Hessians: softmax's is a bound, and longer steps are tried
+        self._floor = np.zeros(batches.size)  # of a row's curvature, as a share of the mean
+        for group in groups.tolist():
+            judge.theta.setdefault(group, np.zeros((judge.counts.size, problem.design.width, outputs)))
+        known = np.concatenate([judge.theta[group][batches] for group in groups.tolist()], axis=1)
+        self._theta = known * np.repeat(kept, problem.design.width, axis=1)[:, :, None]
+        self._intercepts = judge.intercepts[batches]  # a copy
+        self._scores = self._intercepts[:, None, :] + _by_batch(columns.times, self._theta)
+        self.move(self._theta, self._scores)
 
     @property
     def information(self) -> Array:
-        """The diagonals of the Hessians, the mean over outputs, shape (batches, columns)."""
-        if self._by_rows:
-            return np.einsum("fpnk,fpnk->fpk", self._sums, self._sums).mean(axis=1)
-        return np.einsum("fpkk->fpk", self._sums).mean(axis=1)
+        """The diagonals of the Hessians over the noise, the mean over outputs, shape (batches, columns)."""
+        form = "fpnk,fpnk->fpk" if self._by_rows else "fpkk->fpk"
+        found = np.einsum(form, *[self._sums] * (1 + self._by_rows)).mean(axis=1)
+        return found / self.noise(self._scores, np.ones(len(self._scores)))[:, None]
+
+    def step(self, prior: Prior, going: Indices, freedom: Array) -> tuple[Array, NDArray[np.bool_]]:
+        """Take a Newton step and update the strengths; return degrees of freedom, and which batches still move."""
+        theta, scores, intercepts = self._theta[going], self._scores[going], self._intercepts[going]
+        noise = self.noise(scores, freedom + 1.0)
+        self.move(theta, scores)
+        goal, base, variances = self.solve(prior, noise, theta, intercepts)
+        for _ in range(0 if self._family.couples_outputs else INNER):  # a bound's minimum is too far from the loss's
+            prior.update(goal, variances, self._free)
+            goal, base, variances = self.solve(prior, noise, theta, intercepts)
+        turn = base[:, None, :] + _by_batch(self._columns.times, goal) - scores
+        steps = self.length(prior, noise, (theta, scores), (goal - theta, turn))
+        self.adapt(steps)
+        self._theta[going] += steps[:, None, None] * (goal - theta)
+        self._scores[going] += steps[:, None, None] * turn
+        self._intercepts[going] += steps[:, None] * (base - intercepts)
+        used = prior.update(self._theta[going], variances, self._free)
+        moved = steps * np.sqrt(np.average(turn**2, axis=(1, 2)))  # classes may move while freedom rests
+        return used, (steps < 1.0) | (moved > SMALL_MOVE)
+
+    def keep(self, moves: NDArray[np.bool_]) -> None:
+        """Leave out the batches that are at rest."""
+        if moves.all():
+            return
+        self._weights, self._bends = self._weights[moves], self._bends[moves]
+        self._stretch, self._floor = self._stretch[moves], self._floor[moves]
+        self._sums, self._means = self._sums[moves], self._means[moves]
+        self._losses = None if self._losses is None else self._losses[moves]
+
+    def finish(self) -> list[Array]:
+        """Return the scores of each batch, shape (rows, outputs); the judge keeps where the fits stand."""
+        judge, batches = self._judge, self._batches
+        judge.intercepts[batches] = self._intercepts
+        parts = self._theta.reshape(batches.size, self._groups.size, -1, self._theta.shape[2])
+        for number, group in enumerate(self._groups.tolist()):
+            kept = self._kept[:, number]
+            judge.theta[group][batches[kept]] = parts[kept, number]
+        return list(self._scores)
 
     def noise(self, scores: Array, freedom: Array) -> Array:
         """Return the dispersion of each batch, shape (batches,)."""
@@ -404,8 +400,8 @@ class WorkingProblem:
         given = zip(scores, self._weights, freedom.tolist(), strict=True)
         return np.array([dispersion(self._family, each, self._target, weights, used) for each, weights, used in given])
 
-    def move(self, theta: Array, scores: Array, intercepts: Array) -> None:
-        """Make the model about θ (batches, columns, outputs), its scores (batches, rows, outputs) and intercepts."""
+    def move(self, theta: Array, scores: Array) -> None:
+        """Make the model about θ (batches, columns, outputs) and its scores (batches, rows, outputs)."""
         starts = [part.start for part in self._parts]
         bends = np.maximum(self._family.hessian_diagonal(scores, self._target)[:, :, starts], LIGHTEST)
         if self._floor.any():
@@ -414,34 +410,37 @@ class WorkingProblem:
         moved = np.abs(bends - self._bends).sum(axis=(1, 2)) > STALE_JUDGE_CURVATURE * self._bends.sum(axis=(1, 2))
         for batch in np.flatnonzero(moved).tolist():
             self._sum_hessians(batch, bends[batch])
-        self._theta, self._scores = theta, scores
-        self._intercepts = intercepts
         self._gradient = self._weights[:, :, None] * self._family.gradient(scores, self._target)
         if not self._by_rows:
-            self._slopes = _times_transposed(self._columns, self._gradient)
+            self._slopes = _by_batch(self._columns.products, self._gradient)
+        if self._family.couples_outputs:  # the mean over the free directions of softmax, relative to the bound
+            free = (1.0 - np.sum(self._family.mean(scores) ** 2, axis=2)) / (self._target.shape[1] - 1.0)
+            self._curvature = np.sum(self._weights * free, axis=1) / self._bends[:, 0].sum(axis=1)
 
-    def solve(self, prior: Prior, noise: Array) -> tuple[Array, Array, Array]:
+    def solve(self, prior: Prior, noise: Array, theta: Array, intercepts: Array) -> tuple[Array, Array, Array]:
         """Return the minimiser θ under a prior, its intercepts (batches, outputs), and the posterior variances."""
         goals, bases, variances = list[Array](), list[Array](), list[Array]()
         for index, part in enumerate(self._parts):
-            means, theta = self._means[:, index], self._theta[:, :, part]
-            rest = self._gradient[:, :, part].sum(axis=1)
-            goal, spread = self._posterior(index, part, prior, self._stretch / noise, noise)
+            given = index, part, prior, theta[:, :, part], noise
+            goal, spread = self._posterior(*given, self._stretch)
             if self._family.couples_outputs:  # softmax does not see what all outputs share
                 goal -= goal.mean(axis=2, keepdims=True)
                 # the bound that classes share makes many of them look too sure: variances are at the mean curvature
-                spread = self._posterior(index, part, prior, self._mean_curvatures() / noise, noise)[1]
+                spread = self._posterior(*given, self._curvature)[1]
             goals.append(goal)
             total = (self._stretch * self._bends[:, index].sum(axis=1))[:, None]
             total = np.where(total > 0.0, total, 1.0)  # a fold without any exposure pulls nowhere
-            bases.append(self._intercepts[:, part] - rest / total - np.einsum("fk,fko->fo", means, goal - theta))
+            moved = np.einsum("fk,fko->fo", self._means[:, index], goal - theta[:, :, part])
+            bases.append(intercepts[:, part] - self._gradient[:, :, part].sum(axis=1) / total - moved)
             variances.append(spread)
         return np.concatenate(goals, axis=2), np.concatenate(bases, axis=1), np.stack(variances, axis=1)
 
-    def _posterior(self, index: int, part: slice, prior: Prior, scale: Array, noise: Array) -> tuple[Array, Array]:
-        """Return the means and variances of some outputs under their Hessian times ``scale`` (batches,)."""
-        sums, theta, gradient = self._sums[:, index], self._theta[:, :, part], self._gradient[:, :, part]
-        scale, over = scale[:, None, None], 1.0 / noise[:, None, None]
+    def _posterior(
+        self, index: int, part: slice, prior: Prior, theta: Array, noise: Array, stretch: Array
+    ) -> tuple[Array, Array]:
+        """Return the means and variances of some outputs under their Hessian times ``stretch`` (batches,)."""
+        sums, gradient = self._sums[:, index], self._gradient[:, :, part]
+        scale, over = (stretch / noise)[:, None, None], 1.0 / noise[:, None, None]
         if self._by_rows:
             roots = np.sqrt(self._bends[:, index])[:, :, None]
             residual = np.divide(gradient, roots, out=np.zeros_like(gradient), where=roots > 0.0)
@@ -457,21 +456,15 @@ class WorkingProblem:
             found = self._family.loss(point[1] + steps[:, None, None] * direction[1], self._target)
             return np.sum(self._weights * found, axis=1)
 
-        def cost(steps: Array) -> Array:
-            return prior.cost(point[0] + steps[:, None, None] * direction[0])
-
-        steps, worse, found = np.ones(len(noise)), np.ones(len(noise), dtype=np.bool_), self._losses
-        if found is None:
-            found = losses(np.zeros_like(steps))
-        start = found / noise + cost(np.zeros_like(steps))
-        for _ in range(JUDGE_HALVINGS):
+        def objectives(steps: Array) -> Array:
             self._losses = losses(steps)
-            worse = ~(self._losses / noise + cost(steps) <= start + OBJECTIVE_ROUNDING * np.abs(start))
-            if not worse.any():
-                return steps
-            steps[worse] *= 0.5
-        self._losses = None
-        return np.where(worse, 0.0, steps)
+            return self._losses / noise + prior.cost(point[0] + steps[:, None, None] * direction[0])
+
+        known = losses(np.zeros(len(noise))) if self._losses is None else self._losses
+        steps = step_lengths(objectives, known / noise + prior.cost(point[0]), JUDGE_HALVINGS)
+        if not steps.all():
+            self._losses = None
+        return steps
 
     def adapt(self, steps: Array) -> None:
         """Shorten the next steps of batches whose last one (batches,) had to be shortened, lengthen the others'.
@@ -480,16 +473,11 @@ class WorkingProblem:
         along the other rows then lead nowhere at any length, and take a share of the mean curvature for theirs.
         """
         if self._family.couples_outputs:
-            least = np.minimum(self._mean_curvatures(), 1.0)
+            least = np.minimum(self._curvature, 1.0)
             self._stretch = np.clip(self._stretch * np.where(steps < 1.0, 4.0, 0.5), least, 1.0)
         else:
             floor = np.where(steps == 0.0, 4.0 * np.maximum(self._floor, FLOOR), 0.25 * self._floor)
             self._floor = np.where(floor < FLOOR, 0.0, np.minimum(floor, 1.0))
-
-    def _mean_curvatures(self) -> Array:
-        """Return the mean curvature over the free directions of softmax, relative to the bound, shape (batches,)."""
-        free = (1.0 - np.sum(self._family.mean(self._scores) ** 2, axis=2)) / (self._target.shape[1] - 1.0)
-        return np.sum(self._weights * free, axis=1) / self._bends[:, 0].sum(axis=1)
 
     def _sum_hessians(self, batch: int, bends: Array) -> None:
         self._bends[batch] = bends
@@ -507,19 +495,8 @@ class WorkingProblem:
                 self._sums[batch, part] = sums - total * np.outer(means, means)
 
 
-def _steps(n_columns: int) -> int:
-    return JUDGE_UPDATES if n_columns <= MANY_JUDGED_COLUMNS else JUDGE_UPDATES_OF_MANY
-
-
-def _times(columns: WorkingColumns, theta: Array) -> Array:
-    """Return columnsᵀ (rows, k) times θ (batches, k, outputs), shape (batches, rows, outputs)."""
-    batches, size, outputs = theta.shape
-    flat = columns.times(theta.transpose(0, 2, 1).reshape(batches * outputs, size))
-    return flat.reshape(batches, outputs, -1).transpose(0, 2, 1)
-
-
-def _times_transposed(columns: WorkingColumns, gradient: Array) -> Array:
-    """Return columns (k, rows) times gradient (batches, rows, outputs), shape (batches, k, outputs)."""
-    batches, rows, outputs = gradient.shape
-    flat = columns.products(gradient.transpose(0, 2, 1).reshape(batches * outputs, rows))
+def _by_batch(product: Callable[[Array], Array], values: Array) -> Array:
+    """Return the product of values (batches, k, outputs) with the columns, of which it takes vectors (r, k)."""
+    batches, size, outputs = values.shape
+    flat = product(values.transpose(0, 2, 1).reshape(batches * outputs, size))
     return flat.reshape(batches, outputs, -1).transpose(0, 2, 1)

@@ -5,21 +5,19 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from copy import copy
-from dataclasses import dataclass
-from itertools import pairwise
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sparsenam.context import Context
-from sparsenam.convex.design import distinct
+from sparsenam.convex.ramps import distinct
 from sparsenam.families.base import dispersion
 from sparsenam.model.pairs import PairFunction
-from sparsenam.smooth.design import RampDesign, WeightedGram
-from sparsenam.smooth.engine import NEWTON_HALVINGS, OBJECTIVE_ROUNDING, SmoothProblem
-from sparsenam.smooth.fit import SmoothFit
-from sparsenam.smooth.grid import GridAxis, GridBlock, PairSpread
-from sparsenam.smooth.prior import Layout, Posterior, posterior, updated_strengths
+from sparsenam.smooth.design import Posterior, RampDesign, WeightedGram, posterior, updated_strengths
+from sparsenam.smooth.engine import NEWTON_HALVINGS, SmoothFit, SmoothProblem, has_converged, step_lengths
+from sparsenam.smooth.grid import CachedGrams, GridAxis, GridBlock, PairSpread, output_means
 from sparsenam.tables.sample import Matrix, Vector
 
 FIRST_INTERVALS, MOST_INTERVALS = 16, 256  # intervals along an axis
@@ -32,18 +30,19 @@ SETTLED = 0.005  # relative change of the degrees of freedom, twice in a row, at
 CROWDED_NODES = 0.2  # share of its nodes used as degrees of freedom from which a pair gets more
 LEARNING = {1, 2, 3, 5, 8, 12, 20, 40, 60}  # updates of the mains in which their strengths are set anew
 
+Pair = tuple[int, int]
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PairFit:
     """Mains without a shape, pairs and intercept; pairs hold what either term explains alone, too.
 
-    ``mains`` is the smooth fit of the mains, ``means`` (m_j,) are its ramps' means over the rows in which each term is
-    present: a main is Σₖ cₖ(rampₖ - meanₖ), and 0 where it is absent. ``offset`` (rows, outputs) is all that it does
-    not add to the scores, and ``spreads`` how uncertain the pairs are; ``freedom`` are the degrees of freedom of all.
+    ``mains`` is the smooth fit of the mains; ``intercept`` is the score at which all of them are at their means, as an
+    absent one is. ``offset`` (rows, outputs) is all that mains do not add to the scores, ``spreads`` how uncertain the
+    pairs are, and ``freedom`` are the degrees of freedom of all.
     """
 
     mains: SmoothFit
-    means: tuple[Vector, ...]
     pairs: tuple[PairFunction, ...]
     intercept: Vector
     offset: Matrix
@@ -54,42 +53,34 @@ class PairFit:
 class MainsBlock:
     """The mains of a fit as one block: all their coefficients are solved for together."""
 
-    def __init__(self, task: SmoothProblem, mains: SmoothFit, levels: Sequence[bool]) -> None:
-        self.layout = Layout.of(list(mains.ramps), list(levels))
+    def __init__(self, task: SmoothProblem, mains: SmoothFit) -> None:
+        self.layout, self.strengths, self.values = mains.layout, mains.strengths, mains.coefficients
         self.design = RampDesign(self.layout, task.x, task.weights)
-        self.strengths = [strength.copy() for strength in mains.strengths]
-        self.values = np.concatenate(mains.coefficients)
         self.freedom = float(mains.degrees_of_freedom.sum())
         self.fitted = self.design.times(self.values)
-        self._sums: tuple[list[Vector], list[WeightedGram]] | None = None
-        self._known: tuple[list[Posterior], float] | None = None
+        self._known: tuple[list[WeightedGram], list[Posterior], float] | None = None
         self._updates, self._learns = 0, False
+        self._grams = CachedGrams(self.design.weighted_gram)
 
     def penalty(self) -> float:
         """Return ½ Σ βᵀPβ over all outputs."""
-        parts = zip(self.layout.slices, self.layout.precisions(self.strengths), strict=True)
-        betas = [(self.values[columns], precision) for columns, precision in parts]
-        return 0.5 * sum(float(np.sum(beta * (precision @ beta))) for beta, precision in betas)
+        product = self.layout.times(self.layout.precisions(self.strengths), self.values)
+        return 0.5 * float(np.sum(self.values * product))
 
     def update(self, partial: Matrix, weights: Sequence[Vector], noise: float) -> None:
         """Fit partial residuals (rows, outputs) under the strengths as they are; see `GridBlock.update`."""
-        if self._sums is None or any(one is not other for one, other in zip(self._sums[0], weights, strict=True)):
-            self._sums = (list(weights), [self.design.weighted_gram(weight) for weight in weights])
-            self._known = None
+        grams = self._grams(weights)
         # once pairs have taken what is theirs, the mains' smoothness hardly moves: a factor serves several sweeps
         self._updates += 1
-        self._learns = self._known is None or self._updates in LEARNING
-        if self._learns:
-            precisions = self.layout.precisions(self.strengths)
-            found = [posterior(self.layout, gram.matrix, precisions, noise) for gram in self._sums[1]]
-            self._known = found, noise
-        assert self._known is not None
-        found, noise = self._known
-        parts = list[Matrix]()
+        self._learns = self._known is None or self._known[0] is not grams or self._updates in LEARNING
+        if self._known is None or self._learns:
+            found = [posterior(self.layout, gram.matrix, self.strengths, noise) for gram in grams]
+            self._known = grams, found, noise
+        _, found, noise = self._known
+        centred, parts = partial - output_means(partial, weights), list[Matrix]()
         for index, (each, weight) in enumerate(zip(found, weights, strict=True)):
             outputs = slice(None) if len(found) == 1 else slice(index, index + 1)
-            centred = partial[:, outputs] - np.average(partial[:, outputs], axis=0, weights=weight)
-            parts.append(each.solve(self.design.transposed_times(weight[:, None] * centred) / noise))
+            parts.append(each.solve(self.design.transposed_times(weight[:, None] * centred[:, outputs]) / noise))
         self.values = np.hstack(parts)
         self.freedom = float(np.mean([each.degrees_of_freedom.sum() for each in found]))
         self.fitted = self.design.times(self.values)
@@ -97,59 +88,142 @@ class MainsBlock:
     def learn(self, free: int) -> None:
         """Take a step of Fellner and Schall at the coefficients as they are."""
         if self._learns and self._known is not None:
-            precisions, found = self.layout.precisions(self.strengths), self._known[0]
-            self.strengths = updated_strengths(self.layout, self.strengths, precisions, found, self.values, free)
+            self.strengths = updated_strengths(self.layout, self.strengths, self._known[1], self.values, free)
+
+    def fit(self, intercept: Vector, noise: float) -> SmoothFit:
+        """Return the mains as a fit, given the score (outputs,) at which all effects are at their means."""
+        means, count = self.design.means, len(self.layout.ramps)
+        start, freedom = intercept - means @ self.values, np.full(count, self.freedom / count)
+        return SmoothFit(self.layout, self.values, means, start, self.strengths, noise, freedom)
 
 
-Block = MainsBlock | GridBlock
+class PairModel:
+    """A sum of blocks, the pairs and then the mains, and the second-order model of the loss there.
 
-
-class _State:
-    """The scores of all blocks, and the second-order model of the loss there.
-
-    ``held`` (rows, outputs) are effects that stay as they are, those of terms whose shapes were asked for, with
+    Mains whose shapes were asked for stay as they are: ``held`` (rows, outputs) are their effects, which have
     ``held_freedom`` degrees of freedom.
     """
 
-    def __init__(self, task: SmoothProblem, intercept: Vector, held: Matrix, held_freedom: float) -> None:
-        self.task, self.intercept, self.noise = task, intercept, 1.0
-        self.held, self.held_freedom = held, held_freedom
+    def __init__(
+        self, task: SmoothProblem, mains: SmoothFit, main_terms: NDArray[np.intp], levels: NDArray[np.bool_]
+    ) -> None:
+        self.task, self.levels, self.noise = task, levels, 1.0
         self._constant = [task.weights]
+        functions, shaped = mains.functions(), list(mains.shapes)
+        parts = [functions[index](task.x[main_terms[index]]) for index in shaped]
+        self.held = np.sum([np.zeros_like(task.target), *parts], axis=0)
+        self.held_freedom = float(mains.degrees_of_freedom[shaped].sum())
+        self.grids, self.intercept = dict[Pair, GridBlock](), mains.intercept
+        self.mains: MainsBlock | None = None
+        moving = [index for index in range(main_terms.size) if index not in mains.shapes]
+        if moving:
+            part = replace(task, x=task.x[main_terms[moving]])
+            self.mains = MainsBlock(part, mains.take(moving))
+            self.intercept = self.intercept + self.mains.design.means @ self.mains.values
 
-    def scores(self, blocks: Sequence[Block]) -> Matrix:
-        return self.intercept + np.sum([self.held, *(block.fitted for block in blocks)], axis=0)
+    @property
+    def blocks(self) -> list[MainsBlock | GridBlock]:
+        """The pairs, then the mains."""
+        return [*self.grids.values(), *([] if self.mains is None else [self.mains])]
 
-    def freedom(self, blocks: Sequence[Block]) -> float:
-        return self.held_freedom + sum(block.freedom for block in blocks)
+    def copy(self) -> PairModel:
+        """Return a model whose blocks can be updated without changing these."""
+        other = copy(self)
+        other.mains, other.grids = copy(self.mains), {pair: copy(grid) for pair, grid in self.grids.items()}
+        return other
 
-    def model(self, scores: Matrix, freedom: float) -> tuple[Matrix, list[Vector]]:
+    @property
+    def scores(self) -> Matrix:
+        """The scores, shape (rows, outputs)."""
+        return self.intercept + np.sum([self.held, *(block.fitted for block in self.blocks)], axis=0)
+
+    @property
+    def freedom(self) -> float:
+        """The degrees of freedom of all blocks."""
+        return self.held_freedom + sum(block.freedom for block in self.blocks)
+
+    def objective(self, noise: float) -> float:
+        """Return the penalised loss."""
+        return self.task.loss(self.scores) / noise + sum(block.penalty() for block in self.blocks)
+
+    def residuals(self) -> tuple[Matrix, list[Vector]]:
         """Return working residuals (rows, outputs) and weights; set the noise."""
-        task = self.task
+        task, scores, freedom = self.task, self.scores, self.freedom
         self.noise = dispersion(task.family, scores, task.target, task.weights, freedom + 1.0)
         if task.family.is_quadratic:
             return task.target - scores, self._constant
-        bends = task.curvatures(scores)
+        bends, slopes = task.curvatures(scores), task.family.gradient(scores, task.target)
         if task.family.dispersion == "fixed":
-            self.noise = max(self.noise, self._excess(scores, bends, freedom))
-        return -task.family.gradient(scores, task.target) / bends.T, [task.weights * bend for bend in bends]
+            # by squared residuals the dispersion is above 1 where columns that are not in the fit act: a fixed 1 would
+            # take that for signal, and the grids would get ever finer
+            squares = float(np.sum(task.weights @ slopes**2)) / task.free_outputs
+            expected, rows = float(np.mean(bends @ task.weights)), float(task.weights.sum())
+            self.noise = max(self.noise, squares / expected * rows / max(rows - freedom - 1.0, 1.0))
+        return -slopes / bends.T, [task.weights * bend for bend in bends]
 
-    def _excess(self, scores: Matrix, bends: Matrix, freedom: float) -> float:
-        """Return the dispersion of counts or classes about the scores, by their squared residuals.
+    def sweep(self) -> bool:
+        """Update all blocks once; return whether the step had to be shortened."""
+        residual, weights = self.residuals()
+        start = Standing.of(self)
+        before = None if self.task.family.is_quadratic else self.objective(self.noise)
+        for block in self.blocks:
+            partial = residual + block.fitted
+            block.update(partial, weights, self.noise)
+            residual = partial - block.fitted
+        self.intercept = self.intercept + output_means(residual, weights)
+        is_shortened = before is not None and self._shorten(start, before)
+        # those of a step that leads astray would be too weak to hold the next one
+        for block in self.blocks:
+            block.learn(self.task.free_outputs)
+        return is_shortened
 
-        It is above 1 where columns that are not in the fit act. A fixed 1 would take that for signal, and the grids
-        would get ever finer.
-        """
-        task, rows = self.task, float(self.task.weights.sum())
-        squares = float(np.sum(task.weights @ task.family.gradient(scores, task.target) ** 2)) / task.free_outputs
-        expected = float(np.mean(bends @ task.weights))
-        return squares / expected * rows / max(rows - freedom - 1.0, 1.0)
+    def _shorten(self, start: Standing, before: float) -> bool:
+        """Halve the step until the objective is no worse than before; return whether it was halved."""
+        end = Standing.of(self)
+
+        def objectives(steps: Vector) -> Vector:
+            start.towards(end, float(steps[0]), self)
+            return np.array([self.objective(self.noise)])
+
+        length = float(step_lengths(objectives, np.array([before]), NEWTON_HALVINGS + 1)[0])
+        if length == 0.0:
+            start.towards(end, 0.0, self)
+        return length < 1.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Standing:
+    """Where a model stands: its intercept, and the values and effects of its blocks."""
+
+    intercept: Vector
+    values: list[Matrix]
+    fitted: list[Matrix]
+
+    @classmethod
+    def of(cls, model: PairModel) -> Standing:
+        """Return where a model stands."""
+        return cls(model.intercept, [block.values for block in model.blocks], [block.fitted for block in model.blocks])
+
+    def towards(self, end: Standing, share: float, model: PairModel) -> None:
+        """Put a model at a share of the way to the end of a step."""
+        model.intercept = _between(self.intercept, end.intercept, share)
+        for place, block in enumerate(model.blocks):
+            block.values = _between(self.values[place], end.values[place], share)
+            block.fitted = _between(self.fitted[place], end.fitted[place], share)
+
+
+def _between(start: Matrix, end: Matrix, share: float) -> Matrix:
+    """Return the point at a share of the way from start to end; the end of a whole step may not be finite."""
+    if share in (0.0, 1.0):
+        return end if share else start
+    return start + share * (end - start)
 
 
 def fit_pairs(
     task: SmoothProblem,
     mains: SmoothFit,
     main_terms: NDArray[np.intp],
-    pairs: Sequence[tuple[int, int]],
+    pairs: Sequence[Pair],
     levels: NDArray[np.bool_],
     context: Context,
 ) -> PairFit:
@@ -167,112 +241,45 @@ def fit_pairs(
     levels
         Marks the terms that are codes of unordered levels, shape (terms,).
     """
-    functions = mains.functions()
-    parts = [functions[index](task.x[main_terms[index]]) for index in mains.shapes]
-    held = np.sum([np.zeros_like(task.target), *parts], axis=0)
-    state = _State(task, mains.intercept.copy(), held, float(mains.degrees_of_freedom[list(mains.shapes)].sum()))
-    blocks: list[MainsBlock] = []
-    moving = [index for index in range(main_terms.size) if index not in mains.shapes]
-    if moving:
-        terms, free = main_terms[moving], mains.take(moving)
-        part = SmoothProblem(task.x[terms], task.target, task.weights, task.family)
-        block = MainsBlock(part, free, levels[terms].tolist())
-        blocks.append(block)
-        state.intercept = state.intercept + block.design.means @ block.values
-    counts = {pair: _first_counts(task, pair, levels) for pair in pairs}
-    grids = {pair: _grid(task, pair, counts[pair], levels, context) for pair in pairs}
-    best = _sweep(state, [*grids.values(), *blocks], context)
+    model = PairModel(task, mains, main_terms, levels)
+    counts = {pair: _capped(task, pair, (FIRST_INTERVALS, FIRST_INTERVALS), levels) for pair in pairs}
+    model.grids = {pair: _grid(task, pair, counts[pair], levels, context) for pair in pairs}
+    best = _swept(model, context)
     while True:
-        finer = {pair: _doubled(task, pair, counts[pair], grids[pair], levels) for pair in pairs}
+        finer = {pair: _doubled(task, pair, counts[pair], model.grids[pair], levels) for pair in pairs}
         if finer == counts or not context.clock.has_room_for(4.0 * best.seconds):
             break
-        kept = {pair: copy(grid) for pair, grid in grids.items()}
-        before = state.intercept, [copy(block) for block in blocks], kept
+        coarse = model.copy()
         for pair in pairs:
             if finer[pair] != counts[pair]:
-                old = grids[pair]
-                assert old.strengths is not None
-                grids[pair] = _grid(task, pair, finer[pair], levels, context)
-                grids[pair].start_from(old.function(task.weights), old.strengths, task.weights)
-        tried = _sweep(state, [*grids.values(), *blocks], context)
+                model.grids[pair] = _grid(task, pair, finer[pair], levels, context)
+                model.grids[pair].start_from(coarse.grids[pair], task.weights)
+        tried = _swept(model, context)
         if _criterion(task, tried, tried.noise) >= _criterion(task, best, tried.noise):
-            state.intercept, blocks, grids = before
+            model = coarse
             break
         best, counts = tried, finer
-    return _finished(state, blocks, [grids[pair] for pair in pairs], context)
+    return _finished(model, pairs, context)
 
 
-@dataclass(frozen=True, slots=True)
-class _Round:
+class _Round(NamedTuple):
     loss: float
     freedom: float
     noise: float
     seconds: float
 
 
-def _sweep(state: _State, blocks: Sequence[Block], context: Context) -> _Round:
+def _swept(model: PairModel, context: Context) -> _Round:
     """Update all blocks in turn until the degrees of freedom rest; return what compares resolutions."""
-    task, freedoms = state.task, list[float]()
-    started, out_of_time = time.monotonic(), context.clock.laps()
+    freedoms, started, out_of_time = list[float](), time.monotonic(), context.clock.laps()
     for number in range(SWEEPS):
-        scores = state.scores(blocks)
-        residual, weights = state.model(scores, state.freedom(blocks))
-        before = None if task.family.is_quadratic else _Point.of(state, blocks, scores)
-        for block in blocks:
-            partial = residual + block.fitted
-            block.update(partial, weights, state.noise)
-            residual = partial - block.fitted
-        if len(weights) == 1:
-            state.intercept = state.intercept + np.average(residual, axis=0, weights=weights[0])
-        else:
-            means = [np.average(residual[:, k], weights=weight) for k, weight in enumerate(weights)]
-            state.intercept = state.intercept + np.array(means)
-        if before is not None and before.shorten(state, blocks):
+        if model.sweep():
             freedoms.clear()  # a shortened step changes little by itself
-        for block in blocks:
-            block.learn(task.free_outputs)
         context.progress.report("pairs", number + 1)
-        freedoms.append(state.freedom(blocks))
-        changes = [abs(now - last) < SETTLED * now + 0.05 for last, now in pairwise(freedoms[-3:])]
-        if (len(changes) == 2 and all(changes)) or out_of_time():
+        freedoms.append(model.freedom)
+        if has_converged(freedoms, SETTLED, 0.05) or out_of_time():
             break
-    return _Round(task.loss(state.scores(blocks)), freedoms[-1], state.noise, time.monotonic() - started)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Point:
-    """Where a sweep started, for families whose second-order model may lead too far."""
-
-    objective: float
-    noise: float
-    intercept: Vector
-    blocks: list[Block]
-
-    @classmethod
-    def of(cls, state: _State, blocks: Sequence[Block], scores: Matrix) -> _Point:
-        cost = state.task.loss(scores) / state.noise + sum(block.penalty() for block in blocks)
-        return cls(cost, state.noise, state.intercept, [copy(block) for block in blocks])
-
-    def shorten(self, state: _State, blocks: Sequence[Block]) -> bool:
-        """Halve the step until loss and penalty together are no worse than at its start; return whether it was halved.
-
-        Strengths are learned afterwards: those of a step that leads astray would be too weak to hold the next one.
-        """
-        for number in range(NEWTON_HALVINGS + 1):
-            cost = state.task.loss(state.scores(blocks)) / self.noise + sum(block.penalty() for block in blocks)
-            if cost <= self.objective + OBJECTIVE_ROUNDING * abs(self.objective):
-                return number > 0
-            share = 0.0 if number == NEWTON_HALVINGS else 0.5  # of the step: none if even a short one is worse
-            state.intercept = _between(self.intercept, state.intercept, share)
-            for block, start in zip(blocks, self.blocks, strict=True):
-                block.fitted = _between(start.fitted, block.fitted, share)
-                block.values = _between(start.values, block.values, share)
-        return True
-
-
-def _between(start: Matrix, end: Matrix, share: float) -> Matrix:
-    """Return the point at a share of the way from start to end; the end of a whole step may not be finite."""
-    return start + share * (end - start) if share > 0.0 else start
+    return _Round(model.task.loss(model.scores), freedoms[-1], model.noise, time.monotonic() - started)
 
 
 def _criterion(task: SmoothProblem, fit: _Round, noise: float) -> float:
@@ -307,13 +314,7 @@ def least_megabytes(x: tuple[Vector, Vector], unordered: tuple[bool, bool]) -> f
     return megabytes((first, second), unordered)
 
 
-def _first_counts(task: SmoothProblem, pair: tuple[int, int], levels: NDArray[np.bool_]) -> tuple[int, int]:
-    return _capped(task, pair, (FIRST_INTERVALS, FIRST_INTERVALS), levels)
-
-
-def _capped(
-    task: SmoothProblem, pair: tuple[int, int], wanted: tuple[int, int], levels: NDArray[np.bool_]
-) -> tuple[int, int]:
+def _capped(task: SmoothProblem, pair: Pair, wanted: tuple[int, int], levels: NDArray[np.bool_]) -> tuple[int, int]:
     """Return intervals along either axis that the values and the rows allow."""
     found: list[int] = []
     for term, count in zip(pair, wanted, strict=True):
@@ -323,24 +324,17 @@ def _capped(
         found.append(values if levels[term] else max(min(count, values, MOST_INTERVALS), 1))
     most = min(NODES_A_ROW * float(task.weights.sum()), MOST_NODES)
     unordered = (bool(levels[pair[0]]), bool(levels[pair[1]]))
-    first, second = found
-    while first > 2 or second > 2:
-        nodes = (first + 1, second + 1)
-        if nodes[0] * nodes[1] <= most and megabytes(nodes, unordered) <= MOST_MEGABYTES:
-            break
-        if (first >= second and not levels[pair[0]]) or levels[pair[1]]:
-            if first <= 2:
-                break
-            first //= 2
-        else:
-            if second <= 2:
-                break
-            second //= 2
-    return first, second
+    while True:
+        nodes = (found[0] + 1, found[1] + 1)
+        longer = 0 if (found[0] >= found[1] and not unordered[0]) or unordered[1] else 1
+        has_room = nodes[0] * nodes[1] <= most and megabytes(nodes, unordered) <= MOST_MEGABYTES
+        if has_room or found[longer] <= 2:
+            return found[0], found[1]
+        found[longer] //= 2
 
 
 def _doubled(
-    task: SmoothProblem, pair: tuple[int, int], counts: tuple[int, int], grid: GridBlock, levels: NDArray[np.bool_]
+    task: SmoothProblem, pair: Pair, counts: tuple[int, int], grid: GridBlock, levels: NDArray[np.bool_]
 ) -> tuple[int, int]:
     """Return twice the intervals for a pair that uses many of its nodes, else the same."""
     used = np.count_nonzero(grid.mass(task.weights) > 0.5)
@@ -351,7 +345,7 @@ def _doubled(
 
 def _grid(
     task: SmoothProblem,
-    pair: tuple[int, int],
+    pair: Pair,
     counts: tuple[int, int],
     levels: NDArray[np.bool_],
     context: Context,
@@ -362,26 +356,15 @@ def _grid(
     return GridBlock((first, second), (task.x[pair[0]], task.x[pair[1]]), task.target.shape[1], generator)
 
 
-def _finished(state: _State, mains: Sequence[MainsBlock], grids: Sequence[GridBlock], context: Context) -> PairFit:
-    blocks, reference = [*grids, *mains], state.task.weights
-    freedom = state.freedom(blocks)
-    _, weights = state.model(state.scores(blocks), freedom)
-    generator = context.streams.generator("pair bands")
-    spreads = tuple(grid.spread(reference, weights, state.noise, generator) for grid in grids)
-    functions = tuple(grid.function(reference) for grid in grids)
-    offset = np.sum([state.held, *(grid.fitted for grid in grids)], axis=0)
-    fit = SmoothFit((), (), state.intercept, np.zeros(0), state.noise, (), ())
-    means = tuple[Vector, ...]()
-    for block in mains:
-        layout, count = block.layout, len(block.layout.ramps)
-        fit = SmoothFit(
-            ramps=layout.ramps,
-            coefficients=tuple(block.values[columns] for columns in layout.slices),
-            intercept=state.intercept - block.design.means @ block.values,
-            degrees_of_freedom=np.full(count, block.freedom / count),
-            noise=state.noise,
-            precision=layout.precisions(block.strengths),
-            strengths=tuple(block.strengths),
-        )
-        means = tuple(block.design.means[columns] for columns in layout.slices)
-    return PairFit(fit, means, functions, state.intercept, offset, spreads, freedom)
+def _finished(model: PairModel, pairs: Sequence[Pair], context: Context) -> PairFit:
+    grids, reference, (_, weights) = [model.grids[pair] for pair in pairs], model.task.weights, model.residuals()
+    generator, intercept = context.streams.generator("pair bands"), model.intercept
+    mains, noise = model.mains, model.noise
+    return PairFit(
+        mains=SmoothFit.constant(intercept, noise) if mains is None else mains.fit(intercept, noise),
+        pairs=tuple(grid.function(reference) for grid in grids),
+        intercept=intercept,
+        offset=np.sum([model.held, *(grid.fitted for grid in grids)], axis=0),
+        spreads=tuple(grid.spread(reference, weights, noise, generator) for grid in grids),
+        freedom=model.freedom,
+    )

@@ -1,19 +1,30 @@
-"""Rows in blocks, wherever they lie: every sum over the rows of a table is one call of ``reduce``."""
+"""Rows in blocks, wherever they lie: every sum over the rows of a table is one call of ``reduce``.
+
+Tables that are not in memory (files of Parquet, datasets of Arrow, tables of Dask and Spark) are recognised by the
+names of their types, and their engine, known by the name of its module, is imported then; it gives rows as `Blocks`.
+"""
 
 from __future__ import annotations
 
+import reprlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
-from typing import Any, Protocol, Self, TypeVar, cast, runtime_checkable
+from importlib import import_module
+from os import PathLike, fspath
+from pathlib import Path
+from typing import Any, Literal, Protocol, Self, TypeGuard, TypeVar, runtime_checkable
 
 import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
+from sparsenam.codec import Vector
+from sparsenam.context import results_in_order
 from sparsenam.errors import InputError, describe, nearest
-from sparsenam.threads import results_in_order
+from sparsenam.tables.columns import Array
+from sparsenam.tables.frame import DataFrame, is_list, narwhals_of
 
 BLOCK_ROWS = 200_000  # of a block in memory: tables of moments are then filled four times as fast as with 16,000
 
@@ -44,10 +55,10 @@ class Block:
     """
 
     number: int
-    X: Any
-    y: NDArray[Any]
-    weights: NDArray[Any] | None = None
-    exposure: NDArray[Any] | None = None
+    X: object
+    y: Array
+    weights: Array | None = None
+    exposure: Array | None = None
     places: range | NDArray[np.intp] | None = None
 
     def __len__(self) -> int:
@@ -59,7 +70,6 @@ class Block:
         return range(len(self)) if self.places is None else self.places
 
     def take(self, rows: slice | NDArray[np.intp]) -> Block:
-        """Return some of the rows."""
         places = self.in_table
         places = places[rows] if isinstance(rows, slice) else np.asarray(places, dtype=np.intp)[rows]
         weights, exposure = (None if values is None else values[rows] for values in (self.weights, self.exposure))
@@ -87,6 +97,23 @@ class Blocks(Protocol):
         ...
 
 
+class ColumnBlocks(Blocks, Protocol):
+    """Rows in blocks, of which some columns can be read alone."""
+
+    @property
+    def names(self) -> tuple[str, ...]: ...
+    def only(self, names: Iterable[str]) -> Self: ...
+
+
+@runtime_checkable
+class NamedBlocks(ColumnBlocks, Protocol):
+    """Blocks that know which columns are their target, weights and exposure."""
+
+    def named(self, columns: TargetColumns) -> Self:
+        """Return these rows; raise unless the columns are theirs."""
+        ...
+
+
 @runtime_checkable
 class VisitedBlocks(Blocks, Protocol):
     """Blocks that can be brought here one by one, in any order, as training by mini-batches needs them."""
@@ -108,39 +135,34 @@ class MemoryBlocks:
     ``jobs`` blocks are worked on at once.
     """
 
-    X: Any
-    y: NDArray[Any]
-    weights: NDArray[Any] | None = None
-    exposure: NDArray[Any] | None = None
+    X: object
+    y: Array
+    weights: Array | None = None
+    exposure: Array | None = None
     height: int = field(default_factory=usual_height)
     jobs: int = 1
 
     @property
     def n_rows(self) -> int:
-        """The number of rows."""
         return len(self.y)
 
     @property
     def n_blocks(self) -> int:
-        """The number of blocks."""
         return -(-len(self.y) // self.height)
 
     def with_jobs(self, jobs: int) -> MemoryBlocks:
-        """Return the same rows, of which ``jobs`` blocks are worked on at once."""
         return replace(self, jobs=jobs)
 
     def __iter__(self) -> Iterator[Block]:
         return self.visit(range(self.n_blocks))
 
     def visit(self, numbers: Iterable[int]) -> Iterator[Block]:
-        """Yield the blocks of these numbers, in this order."""
         whole = Block(0, self.X, self.y, self.weights, self.exposure)
         for number in numbers:
             rows = slice(number * self.height, (number + 1) * self.height)
             yield replace(whole.take(rows), number=number)
 
     def reduce(self, function: Callable[[Block, State], Sum], state: State, report: Report = None) -> Sum:
-        """Return the sum over all blocks."""
         return summed(self, function, state, report, self.jobs)
 
 
@@ -169,15 +191,20 @@ def reported(parts: Iterable[tuple[Sum, int]], report: Report) -> Iterator[Sum]:
         yield part
 
 
-def taken(X: Any, rows: slice | NDArray[np.intp]) -> Any:
+def taken(X: object, rows: slice | NDArray[np.intp]) -> object:
     """Return some rows of any table, as a table of the same kind."""
-    table: Any = nw.from_native(X, pass_through=True)
+    table = narwhals_of(X)
     if isinstance(table, nw.DataFrame):
-        return cast("nw.DataFrame[Any]", table)[rows].to_native()
-    if isinstance(X, list | tuple):
-        given = cast("Sequence[Any]", X)
-        return [given[int(row)] for row in np.arange(len(given))[rows]]
-    return X[rows]
+        return table[rows].to_native()
+    if is_list(X):
+        return [X[int(row)] for row in np.arange(len(X))[rows]]
+    array: Any = X
+    return array[rows]
+
+
+def frame_of(table: Any) -> DataFrame:
+    """Return a table of pandas, polars or pyarrow in memory as narwhals has it."""
+    return nw.from_native(table, eager_only=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +217,6 @@ class TargetColumns:
 
     @property
     def used(self) -> tuple[str, ...]:
-        """The names of these columns."""
         return tuple(name for name in (self.target, self.weights, self.exposure) if name is not None)
 
     def inputs(self, names: Iterable[str]) -> tuple[str, ...]:
@@ -207,32 +233,32 @@ class TargetColumns:
             raise InputError(describe("table", expected, "none of that name", remedy))
         return tuple(name for name in given if name not in self.used)
 
-    def block(self, table: Any, number: int, first: int = 0) -> Block:
+    def block(self, table: object, number: int, first: int = 0) -> Block:
         """Return the rows of a table of pandas, polars or pyarrow as a block; ``first`` is the first row's number."""
-        frame = cast("nw.DataFrame[Any]", nw.from_native(table, eager_only=True))
+        frame = frame_of(table)
         inputs = self.inputs(frame.columns)
-        y, weights, exposure = (
-            None if name is None else np.asarray(frame[name].to_numpy())
-            for name in (self.target, self.weights, self.exposure)
+        weights, exposure = (
+            None if name is None else np.asarray(frame[name].to_numpy()) for name in (self.weights, self.exposure)
         )
         X, places = frame.select(*inputs).to_native(), range(first, first + len(frame))
-        return Block(number, X, cast("NDArray[Any]", y), weights, exposure, places)
+        return Block(number, X, np.asarray(frame[self.target].to_numpy()), weights, exposure, places)
 
 
 def distinct_names(names: Iterable[object]) -> tuple[str, ...]:
     """Return the names of a table's columns; raise unless they are text and differ."""
-    counts = Counter(names)
-    for name, count in counts.items():
+    distinct = list[str]()
+    for name, count in Counter(names).items():
         if not isinstance(name, str) or count > 1:
             got = f"{name!r} more than once" if isinstance(name, str) else repr(name)
             raise InputError(describe("table", "column names that are text and differ", got, "rename the columns"))
-    return cast("tuple[str, ...]", tuple(counts))
+        distinct.append(name)
+    return tuple(distinct)
 
 
-def require_rows(n_rows: int, which: str = "rows") -> None:
+def require_rows(n_rows: int) -> None:
     """Raise where a table has no rows."""
     if not n_rows:
-        raise InputError(describe("table", which, "none", "give a table with such rows"))
+        raise InputError(describe("table", "rows", "none", "give a table with such rows"))
 
 
 def chosen(names: Iterable[str], among: tuple[str, ...]) -> tuple[str, ...]:
@@ -248,7 +274,7 @@ def chosen(names: Iterable[str], among: tuple[str, ...]) -> tuple[str, ...]:
 SAMPLE_ROWS = 200_000  # ranks of a value among so many rows are off by 0.0016 at most
 
 
-Drawn = tuple[tuple[NDArray[np.float64], Block], ...]  # rows of some blocks, in parts, with their random keys (rows,)
+Drawn = tuple[tuple[Vector, Block], ...]  # rows of some blocks, in parts, with their random keys (rows,)
 
 
 def sample_of(blocks: Blocks, seed: int, size: int | None = None, report: Report = None) -> Block:
@@ -276,17 +302,136 @@ def draw_rows(block: Block, state: tuple[int, float]) -> Drawn:
 
 def joined(blocks: Sequence[Block]) -> Block:
     """Return the rows of several blocks as one."""
-    given: list[list[Any]] = [[block.weights for block in blocks], [block.exposure for block in blocks]]
-    weights, exposure = (None if parts[0] is None else np.concatenate(parts) for parts in given)
+    given = ([block.weights for block in blocks], [block.exposure for block in blocks])
+    present = ([part for part in parts if part is not None] for parts in given)
+    weights, exposure = (np.concatenate(parts) if parts else None for parts in present)
     y = np.concatenate([block.y for block in blocks])
     places = np.concatenate([np.asarray(block.in_table, dtype=np.intp) for block in blocks])
     return Block(0, _stacked([block.X for block in blocks]), y, weights, exposure, places)
 
 
-def _stacked(tables: Sequence[Any]) -> Any:
-    frames = [nw.from_native(table, pass_through=True) for table in tables]
-    if all(isinstance(frame, nw.DataFrame) for frame in frames):
+def _stacked(tables: Sequence[object]) -> object:
+    frames = [frame for frame in map(narwhals_of, tables) if isinstance(frame, nw.DataFrame)]
+    if len(frames) == len(tables):
         return nw.concat(frames, how="vertical").to_native()
-    if isinstance(tables[0], list):
-        return [row for table in tables for row in table]
-    return np.concatenate(tables)
+    lists = [table for table in tables if is_list(table)]
+    if lists:
+        return [row for rows in lists for row in rows]
+    return np.concatenate([np.asarray(table) for table in tables])
+
+
+Engine = Literal["arrow", "dask", "spark"]
+ENGINES: dict[Engine, tuple[str, str]] = {
+    "arrow": ("sparsenam.tables.parquet", "arrow_blocks"),
+    "dask": ("sparsenam.interop.clusters", "dask_blocks"),
+    "spark": ("sparsenam.interop.clusters", "spark_blocks"),
+}
+PARQUET = (".parquet", ".pq")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RowSource:
+    """A table that is not in memory: a dataset of Arrow, or a table of Dask or Spark."""
+
+    engine: Engine
+    table: Any
+
+
+def blocks_of(X: object, columns: TargetColumns) -> ColumnBlocks | None:
+    """Return the rows of a table that is read block by block; None for a table in memory.
+
+    Parameters
+    ----------
+    X
+        A Parquet file, a folder of them, a pattern such as ``"part-*.parquet"`` or a list of these; a dataset of
+        pyarrow; a table of Dask or Spark. All columns of the fit are in it, the target among them.
+    columns
+        Which of them are the target, the weights and the exposure.
+    """
+    if isinstance(X, NamedBlocks):
+        return X.named(columns)
+    source = source_of(X)
+    if source is None:
+        return None
+    module, function = ENGINES[source.engine]
+    return getattr(import_module(module), function)(source.table, columns)
+
+
+def require_named_columns(X: object) -> None:
+    """Raise unless a table in memory has columns by name, one of which is the target."""
+    table = narwhals_of(X)
+    if isinstance(table, nw.DataFrame):
+        return
+    got, remedy = f"{type(X).__module__}.{type(X).__qualname__}", "give a DataFrame, or y as an array"
+    if isinstance(X, np.ndarray):
+        got = "a numpy array, whose columns have no names"
+    elif isinstance(table, nw.LazyFrame):
+        got, remedy = "a lazy table", "call its collect() first, or write it to Parquet files"
+    elif type(X).__name__ in ("Scanner", "RecordBatchReader"):  # which can be read once only
+        how = "to_table()" if type(X).__name__ == "Scanner" else "read_all()"
+        remedy = f"give the dataset, or call its {how} first"
+    elif is_list(X):
+        others = [one for one in X if not isinstance(one, str | PathLike)]
+        got, remedy = "a list without any", "name files of Parquet in it, or give a DataFrame"
+        if others:
+            got = f"a list with {reprlib.repr(others[0])}"
+        elif X:
+            got = f"the list {reprlib.repr(X)}"
+    elif isinstance(X, bytes):
+        got, remedy = "bytes", "give the path as text"
+    expected = "a table with named columns or paths of Parquet files, since y is a name"
+    raise InputError(describe("X", expected, got, remedy))
+
+
+def source_of(X: object) -> RowSource | None:
+    """Return what a table is that is not in memory, by the names of its type: no library is imported to ask it."""
+    paths = _paths(X)
+    if paths is not None:
+        return RowSource("arrow", _dataset_of(paths))
+    bases = [f"{kind.__module__}.{kind.__qualname__}" for kind in type(X).__mro__]
+    if "pyarrow._dataset.Dataset" in bases:
+        return RowSource("arrow", X)
+    library, name = type(X).__module__.partition(".")[0], type(X).__qualname__
+    if library == "dask" and name == "DataFrame":
+        return RowSource("dask", X)
+    if library == "pyspark" and name == "DataFrame" and not type(X).__module__.startswith("pyspark.pandas"):
+        return RowSource("spark", X)
+    if library in ("dask", "pyspark"):
+        remedy = "use its to_spark()" if library == "pyspark" else "make it a DataFrame of named columns"
+        raise InputError(describe("X", "a DataFrame of Dask or Spark", f"{type(X).__module__}.{name}", remedy))
+    return None
+
+
+def _paths(X: object) -> list[str] | None:
+    if _is_path(X):
+        path = fspath(X)
+        if not _means_files(path):
+            expected = "a file .parquet, a folder of them or a pattern of their names"
+            raise InputError(describe("X", expected, repr(path), "convert the file, or read it into a table"))
+        return [path]
+    if not is_list(X) or not X:
+        return None
+    paths = [fspath(one) for one in X if _is_path(one)]
+    return paths if len(paths) == len(X) and all(map(_means_files, paths)) else None
+
+
+def _is_path(X: object) -> TypeGuard[str | PathLike[str]]:
+    return isinstance(X, str | PathLike)
+
+
+def _means_files(path: str) -> bool:
+    return path.lower().endswith(PARQUET) or is_pattern(path) or Path(path).is_dir()
+
+
+def is_pattern(path: str) -> bool:
+    """Return whether a path is a pattern of names."""
+    return any(sign in path for sign in "*?[")
+
+
+def _dataset_of(paths: list[str]) -> object:
+    try:
+        from sparsenam.tables.parquet import parquet_dataset
+    except ImportError as error:
+        remedy = 'install it with pip install "sparsenam[files]"'
+        raise InputError(describe("Parquet", "the library pyarrow", "none installed", remedy)) from error
+    return parquet_dataset(paths)

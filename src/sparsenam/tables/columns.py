@@ -1,19 +1,16 @@
-"""Columns: what was decided about each during the fit, and its cells as numbers from then on."""
+"""One column: its cells as read, what was decided about it during the fit, and its cells as numbers from then on."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Any, Literal, cast, get_args
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsenam.codec import Count, Positive
+from sparsenam.codec import Bounds, Count, Positive, Vector
 from sparsenam.errors import InputError, RowError, describe, nearest
-from sparsenam.tables.cells import AS_NUMBERS, Cells, Codes, FarValues, Mask, Stored, Vector, cell_error
-from sparsenam.tables.sample import SPREAD_ROUNDING
 from sparsenam.tables.text import (
     SAID,
     SHAPES,
@@ -21,13 +18,49 @@ from sparsenam.tables.text import (
     date_key,
     find_writing,
     has_leading_zero,
-    is_marker,
     likely,
     listed,
     number_in,
     number_key,
     parser_of,
 )
+
+Array = NDArray[np.generic]
+Codes = NDArray[np.intp]
+Mask = NDArray[np.bool_]
+Stored = Literal["number", "truth", "date", "duration", "text", "levels", "ordered"]
+AS_NUMBERS = ("number", "truth", "date", "duration")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Cells:
+    """The cells of one column.
+
+    ``numbers`` (rows,), NaN where missing, for numbers, truth values (0, 1), dates (days) and durations
+    (seconds); ``codes`` (rows,) into ``values``, -1 where missing, for text, for levels declared by the table
+    and for levels declared in order. ``markers`` are the texts that were taken as missing.
+    """
+
+    name: str
+    stored: Stored
+    numbers: Vector = field(default_factory=lambda: np.empty(0))
+    codes: Codes = field(default_factory=lambda: np.empty(0, dtype=np.intp))
+    values: tuple[str, ...] = ()
+    markers: tuple[str, ...] = ()
+
+    @property
+    def missing(self) -> Mask:
+        return np.isnan(self.numbers) if self.stored in AS_NUMBERS else self.codes < 0
+
+
+@dataclass(frozen=True, slots=True)
+class FarValues:
+    """The first few values of a column that are far from all others, the cells of each, and how many there are."""
+
+    values: Annotated[tuple[float, ...], Bounds(1)]
+    counts: Annotated[tuple[Positive, ...], Bounds(1)]
+    n_values: Positive
+
 
 Wanted = Literal["number", "category", "ordered", "date", "decimal comma", "decimal point", "day first", "month first"]
 Reads = Literal["number", "category", "ordered", "date"]
@@ -48,8 +81,9 @@ class Column:
     are texts taken as missing. ``levels`` are in the order of their codes (most frequent first) or of their ranks;
     ``pooled`` are the rare levels that share the code of "(other levels)". ``missing_term`` is the term that says where
     the column is missing, which may be that of another column that misses the same rows. A column that does not
-    ``vary`` is left out: its one level is its value; an identifier has the level "(all different)" and the numbers of
-    its levels and cells, and a column without any value has no level. ``far`` are values far from all others.
+    ``vary`` is left out: its one level is its value; an identifier, of which nearly every cell is different, has the
+    level "(all different)" and the numbers of its levels and cells; a column without any value has no level. ``far``
+    are values far from all others.
     """
 
     name: str
@@ -71,17 +105,14 @@ class Column:
 
     @property
     def kind(self) -> Kind:
-        """What the column is to the model."""
         return self.reads if self.varies else "constant"
 
     @property
     def is_identifier(self) -> bool:
-        """Whether the column was left out because nearly every cell of it is different."""
         return self.different is not None
 
     @property
     def is_empty(self) -> bool:
-        """Whether the column was left out because it has no value in any row."""
         return not self.varies and not self.levels
 
 
@@ -111,7 +142,6 @@ def decide(cells: Cells, wanted: Wanted | None, prefers_comma: bool = False) -> 
 
 
 def _found(cells: Cells, prefers_comma: bool) -> Column:
-    """Return what the cells of a column show."""
     reads, unit = FOUND[cells.stored]
     column = Column(cells.name, reads, cells.stored, unit=unit)
     found = find_writing(cells.values, prefers_comma) if cells.stored == "text" else None
@@ -143,13 +173,13 @@ def check_feature_types(
     """Return the kind that the user gives each column; keys are names, or indices where the table has no names."""
     if feature_types is None:
         return {}
-    if not isinstance(feature_types, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]  # the user's input
-        got, remedy = repr(feature_types), 'write for example {"zip": "category"}'
-        raise InputError(describe("feature_types", "a dictionary from column to kind", got, remedy))
+    remedy = 'write for example {"zip": "category"}'
+    require_mapping("feature_types", feature_types, "a dictionary from column to kind", remedy)
     wanted: dict[str, Wanted] = {}
-    by_index, known = {} if named else dict(enumerate(names)), frozenset(names)
-    for key, kind in cast("Mapping[object, str]", feature_types).items():
-        name = by_index.get(cast("int", key), key)
+    by_index: dict[object, str] = {} if named else dict(enumerate(names))
+    known = frozenset(names)
+    for key, kind in feature_types.items():
+        name = by_index.get(key, key)
         if name not in known:
             expected = f"names of columns ({listed(list(names))})" if named else f"positions below {len(names)}"
             remedy = nearest(key, names, "correct or drop this key")
@@ -159,6 +189,12 @@ def check_feature_types(
             raise InputError(describe(f"feature_types of column {name!r}", "a kind", repr(kind), remedy))
         wanted[str(name)] = kind
     return wanted
+
+
+def require_mapping(where: str, given: object, expected: str, remedy: str) -> None:
+    """Raise unless what the user gives is a mapping."""
+    if not isinstance(given, Mapping):
+        raise InputError(describe(where, expected, repr(given), remedy))
 
 
 STORED_UNITS: dict[str, Unit] = {"number": "", "truth": "", "date": "days", "duration": "seconds"}
@@ -190,33 +226,6 @@ def read_column(column: Column, cells: Cells) -> Reading:
     used = np.bincount(codes[codes >= 0], minlength=len(keys)) > 0
     unseen = tuple(key for key, present in zip(keys, used, strict=True) if present and key not in code_of)
     return Reading(looked_up[codes], cells.missing, unseen)
-
-
-PLAIN = (float, int, np.float64, np.int64)
-LARGEST_WHOLE = 2**63  # beyond it a whole number is no number of NumPy's
-
-
-def known_value(column: Column, cell: object) -> float | None:
-    """Return what `read_column` makes of a cell that is a finite number, or text or a truth value of a known level.
-
-    None for all others, which need its checks.
-    """
-    kind = type(cell)
-    if kind in PLAIN:
-        if column.kind not in ("number", "constant") or column.unit:
-            return None
-        if kind is int and abs(cast("int", cell)) >= LARGEST_WHOLE:
-            return None
-        number = float(cast("float", cell))
-        return number if math.isfinite(number) else None
-    if column.kind != "category" or kind not in (str, bool) or (kind is str and is_marker(cast("str", cell))):
-        return None
-    key = _level_key(cast("str", cell).strip()) if kind is str else str(cell)
-    if set(column.levels) == TRUTHS:
-        key = AS_TRUTHS.get(key, key)
-    if key in column.levels:
-        return float(column.levels.index(key))
-    return float(len(column.levels) - 1) if key in column.pooled else None
 
 
 def as_numbers(cells: Cells, unit: Unit, writing: Writing = "plain") -> Vector:
@@ -254,7 +263,7 @@ def levels_of(column: Column, cells: Cells) -> tuple[Codes, list[str]]:
 def as_levels(cells: Cells) -> tuple[Codes, list[str]]:
     """Return codes (rows,), -1 where missing, and the names of the levels, the same whatever the dtype."""
     if cells.stored not in AS_NUMBERS:
-        return _merged(cells.codes, [_level_key(value) for value in cells.values])
+        return _merged(cells.codes, [level_key(value) for value in cells.values])
     _require_finite(cells.name, cells.numbers)
     present = ~cells.missing
     if (np.abs(cells.numbers[present]) > LARGEST_EXACT_INTEGER).any():
@@ -268,14 +277,13 @@ def as_levels(cells: Cells) -> tuple[Codes, list[str]]:
     return codes, [(date_key if cells.stored == "date" else number_key)(float(value)) for value in distinct]
 
 
-def _level_key(text: str) -> str:
+def level_key(text: str) -> str:
     """Return the level's name of a text: that of the number it writes, so that "1.0" and 1 are one."""
     number = None if has_leading_zero(text) else number_in(text)
     return text if number is None or not np.isfinite(number) else number_key(number)
 
 
 def _merged(codes: Codes, keys: list[str]) -> tuple[Codes, list[str]]:
-    """Return codes of distinct names."""
     distinct = list(dict.fromkeys(keys))
     if len(distinct) == len(keys):
         return codes, keys
@@ -297,6 +305,13 @@ def _parsed(cells: Cells, unit: Unit, writing: Writing) -> Vector:
     return np.array([*table, np.nan])[cells.codes]
 
 
+def cell_error(name: str, refused: Mask, expected: str, got: str, remedy: str) -> RowError:
+    """Return the error about some cells (rows,) of a column; ``got`` is the first of them."""
+    count = int(refused.sum())
+    more = f" ({count} such cell{'s' if count > 1 else ''})"
+    return RowError(f"column {name!r}", expected, ((got, int(np.argmax(refused))),), remedy, more)
+
+
 def _odd_cells(cells: Cells, odd: Mask, expected: str, among: str = "") -> RowError:
     """Return the error about texts (rows,) in a column of numbers or dates, which names the first."""
     row, count = int(np.argmax(odd)), int(odd.sum())
@@ -307,10 +322,11 @@ def _odd_cells(cells: Cells, odd: Mask, expected: str, among: str = "") -> RowEr
     return RowError(f"column {cells.name!r}", expected, got, remedy, more)
 
 
+SPREAD_ROUNDING = 1e-13  # a column whose spread is below this share of its size holds one value, up to rounding
 HUGE = 1e300  # in size
 
 
-def _require_size(name: str, numbers: NDArray[Any]) -> None:
+def _require_size(name: str, numbers: Vector) -> None:
     """Raise for numbers whose differences and sums would leave the range of float64."""
     huge = np.abs(numbers) > HUGE
     if huge.any():
@@ -318,7 +334,7 @@ def _require_size(name: str, numbers: NDArray[Any]) -> None:
         raise cell_error(name, huge, f"numbers of at most {HUGE:g} in size", f"{numbers[huge][0]:g}", remedy)
 
 
-def _require_finite(name: str, numbers: NDArray[Any]) -> None:
+def _require_finite(name: str, numbers: Vector) -> None:
     infinite = np.isinf(numbers)
     if infinite.any():
         remedy = "fill these cells or leave them empty"
@@ -337,10 +353,7 @@ MANY_LEVELS = 1_000  # a declared category with more than this is one if a level
 
 
 def fit_column(cells: Cells, wanted: Wanted | None, max_levels: int, prefers_comma: bool = False) -> Column:
-    """Return what the column is, its levels and missing cells.
-
-    A few texts among many different numbers or dates are an error.
-    """
+    """Return what the column is, its levels and missing cells; a few texts among many numbers or dates are an error."""
     missing = cells.missing
     if missing.all():
         return Column(cells.name, FOUND[cells.stored][0], cells.stored, n_missing=missing.size, varies=False)

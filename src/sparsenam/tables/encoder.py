@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from numbers import Integral
-from typing import Any, Literal, Self, TypeVar, cast
+from typing import Any, Literal, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sparsenam.codec import Count, pack, unpack
-from sparsenam.errors import InputError, check_number, describe, nearest
-from sparsenam.tables.cells import find_far_cells
-from sparsenam.tables.columns import Column, Reading, Wanted, check_feature_types, fit_column, known_value, read_column
-from sparsenam.tables.frame import Frame, arranged, few_numbers, matched, only_row, parts_of, read_table
+from sparsenam.errors import InputError, check_number, describe, nearest, renamed
+from sparsenam.tables.columns import (
+    Cells,
+    Column,
+    Reading,
+    Wanted,
+    check_feature_types,
+    fit_column,
+    read_column,
+    require_mapping,
+)
+from sparsenam.tables.frame import Frame, find_far_cells, read_table
 from sparsenam.tables.notes import News, column_warnings, descriptions, news_warnings
 from sparsenam.tables.sample import Grouping, Matrix
 from sparsenam.tables.text import listed, prefers_comma
@@ -105,12 +113,36 @@ class TableEncoder:
         return replace(self, needed=frozenset(columns))
 
     def columns_of(self, X: object, *, least_rows: int = 1) -> Frame:
-        """Return the columns of a table, matched with those of the fit."""
-        table = read_table(X, estimator_name=self.estimator_name, least_rows=least_rows)
-        return matched(table, self.names, self.named, self.estimator_name, self._needed_names())
+        """Return the columns of a table in the order of the fit; raise when some that are needed are not there.
 
-    def _needed_names(self) -> Sequence[str]:
-        return self.names if self.needed is None else [self.names[index] for index in sorted(self.needed)]
+        Others of the fit that are not there have missing cells only; columns that the fit did not see are left out. A
+        table without names must have as many columns as the fit.
+        """
+        frame = read_table(X, estimator_name=self.estimator_name, least_rows=least_rows)
+        if frame.named and self.named:
+            needed = self.names if self.needed is None else [self.names[index] for index in sorted(self.needed)]
+            if not frozenset(frame.names).issuperset(needed):
+                raise InputError(_difference(frame.names, self.names, needed))
+        elif len(frame.names) != len(self.names):
+            expected = f"{self.estimator_name} is expecting {len(self.names)} features as input"
+            raise InputError(f"X has {len(frame.names)} features, but {expected}.")
+        elif self.named or frame.named:
+            given, fitted = ("does not have valid", "with") if self.named else ("has", "without")
+            message = f"X {given} feature names, but {self.estimator_name} was fitted {fitted} feature names"
+            warnings.warn(message, UserWarning, stacklevel=3)
+        return self.arranged(frame)
+
+    def arranged(self, frame: Frame) -> Frame:
+        """Return a table whose columns are known to match in the order of the fit, under its names."""
+        if not (frame.named and self.named):
+            columns = tuple(replace(cells, name=name) for cells, name in zip(frame.columns, self.names, strict=True))
+            return replace(frame, names=self.names, columns=columns)
+        if frame.names == self.names:
+            return frame
+        cells_of = {cells.name: cells for cells in frame.columns}  # the block has them in another order
+        gone = np.full(frame.rows, np.nan)
+        columns = tuple(cells_of.get(name) or Cells(name, "number", numbers=gone) for name in self.names)
+        return replace(frame, names=self.names, columns=columns, block=None)
 
     def encode(self, X: object) -> Matrix:
         """Return the terms of another table, shape (rows, terms); its columns are matched by name, in any order.
@@ -124,61 +156,19 @@ class TableEncoder:
 
     def encode_with_news(self, X: object) -> tuple[Matrix, News]:
         """Return what `encode` does, and what it would have warned of."""
-        frame = self.columns_of(X)
+        return self.encode_columns(self.columns_of(X))
+
+    def encode_columns(self, frame: Frame) -> tuple[Matrix, News]:
+        """Return the terms of columns that are matched with those of the fit, and what is new about them."""
         readings = self.readings(frame)
         return self._assembled(readings, frame), self._news(readings)
-
-    def encode_in_parts(self, X: object) -> Iterator[Matrix]:
-        """Yield what `encode` returns, some rows at a time, so that a long table takes little memory.
-
-        What `encode` warns of is warned of once, after the last rows.
-        """
-        news = News()
-        for part in parts_of(X):
-            try:
-                if news.unseen:
-                    table = read_table(part, estimator_name=self.estimator_name, least_rows=1)
-                    frame = arranged(table, self.names, self.named)
-                else:
-                    frame = self.columns_of(part)
-                readings = self.readings(frame)
-            except InputError:
-                if part is not X:
-                    self.encode(X)  # raises the same, with the cell's row in the whole table
-                raise
-            news += self._news(readings)
-            yield self._assembled(readings, frame)
-        self.warn_of(news)
-
-    def few_terms(self, X: object) -> list[list[float]] | None:
-        """Return the terms of a few rows of finite numbers and known levels as lists, None for any other table.
-
-        Such rows need none of the checks of `encode`, which take longer than the prediction.
-        """
-        rows: list[list[float]] | None = None
-        if all(column.kind in ("number", "constant") and not column.unit for column in self.columns):
-            rows = few_numbers(X, self.names, self.named)
-        if rows is None:
-            cells = only_row(X, self.names, self.named)
-            values = [] if cells is None else list(map(known_value, self.columns, cells))
-            if not values or None in values:
-                return None
-            rows = [cast("list[float]", values)]
-        return [[self._few_term(term, row[term.column]) for term in self.terms] for row in rows]
-
-    def _few_term(self, term: Term, value: float) -> float:
-        if term.kind == "missing":
-            return 0.0
-        if term.kind == "binary" and len(term.levels) == 1:  # one level of several
-            return float(value == self.columns[term.column].levels.index(term.levels[0]))
-        return value
 
     @property
     def term_columns(self) -> NDArray[np.intp]:
         """Index of each term's column, shape (terms,)."""
         return np.array([term.column for term in self.terms], dtype=np.intp)
 
-    def table(self) -> list[dict[str, Any]]:
+    def table(self) -> list[dict[str, object]]:
         """Return one record for each column: its kind, missing cells, levels, terms, and a description."""
         terms, described = [list[str]() for _ in self.columns], descriptions(self.columns)
         for term in self.terms:
@@ -197,11 +187,9 @@ class TableEncoder:
         ]
 
     def __str__(self) -> str:
-        """Return what was done with each column, one line each, names and kinds aligned."""
-        table = self.table()
-        width = max((len(column["column"]) for column in table), default=0)
-        kinds = max((len(column["kind"]) for column in table), default=0)
-        lines = [f"{column['column']:<{width}}  {column['kind']:<{kinds}}  {column['description']}" for column in table]
+        rows = [[str(row[field]) for field in ("column", "kind", "description")] for row in self.table()]
+        width, kinds = (max((len(row[place]) for row in rows), default=0) for place in (0, 1))
+        lines = [f"{name:<{width}}  {kind:<{kinds}}  {description}" for name, kind, description in rows]
         return "\n".join([f"{len(self.columns)} column(s) became {len(self.terms)} term(s)", *lines])
 
     def to_dict(self) -> dict[str, Any]:
@@ -215,11 +203,10 @@ class TableEncoder:
 
     def readings(self, frame: Frame) -> list[Reading]:
         """Return the columns of a table, matched with those of the fit, in numbers; NaN for those that are not read."""
-        if self.needed is None:
-            return [read_column(column, cells) for column, cells in zip(self.columns, frame.columns, strict=True)]
+        needed = range(len(self.columns)) if self.needed is None else self.needed
         unread = Reading(np.full(frame.rows, np.nan), np.zeros(frame.rows, dtype=np.bool_))
         return [
-            read_column(column, cells) if index in self.needed else unread
+            read_column(column, cells) if index in needed else unread
             for index, (column, cells) in enumerate(zip(self.columns, frame.columns, strict=True))
         ]
 
@@ -238,17 +225,14 @@ class TableEncoder:
 
     def _with_far_cells(self, readings: Sequence[Reading], among: str) -> Self:
         """Return the encoder whose columns name their values far from all others."""
-        measured = [index for index, column in enumerate(self.columns) if column.kind in ("number", "date")]
-        found = find_far_cells(
-            [self.names[index] for index in measured],
-            [readings[index].values for index in measured],
-            [self.columns[index].unit == "days" for index in measured],
-            among,
-        )
-        columns = list(self.columns)
-        for place, far in found.items():
-            columns[measured[place]] = replace(columns[measured[place]], far=far)
-        return replace(self, columns=tuple(columns)) if found else self
+        measured = {
+            column.name: (reading.values, column.unit == "days")
+            for column, reading in zip(self.columns, readings, strict=True)
+            if column.kind in ("number", "date")
+        }
+        found = find_far_cells(measured, among)
+        columns = tuple(replace(column, far=found.get(column.name)) for column in self.columns)
+        return replace(self, columns=columns) if found else self
 
     def warn_of(self, news: News, seen: str = "during the fit", now: str = "now") -> None:
         """Warn of news, in one warning for the levels of each column and one for missing cells."""
@@ -267,7 +251,6 @@ class TableEncoder:
 
 
 def _fitted_columns(frame: Frame, wanted: Mapping[str, Wanted], max_levels: int) -> list[Column]:
-    """Return what each column of a table is."""
     texts = [cells.values for cells in frame.columns if cells.stored == "text"]
     has_commas = bool(texts) and prefers_comma(texts)
     return [fit_column(cells, wanted.get(cells.name), max_levels, has_commas) for cells in frame.columns]
@@ -282,18 +265,13 @@ def _with_missing_terms(columns: list[Column], frame: Frame) -> list[Column]:
     for column, pattern in zip(columns, patterns, strict=True):
         sharing.setdefault(pattern, []).append(column.name)
     mark = _missing_mark(frame.names)
-    complete: list[Column] = []
-    for column, pattern in zip(columns, patterns, strict=True):
-        if not pattern:
-            complete.append(column)
-            continue
-        first = min(sharing[pattern])  # by name, so that the order of the columns does not matter
-        complete.append(replace(column, missing_term=f"{first} ({mark})"))
-    return complete
+    # the first by name, so that the order of the columns does not matter
+    term_of = {pattern: f"{min(names)} ({mark})" if pattern else "" for pattern, names in sharing.items()}
+    return [replace(column, missing_term=term_of[pattern]) for column, pattern in zip(columns, patterns, strict=True)]
 
 
 def _missing_mark(names: Sequence[str]) -> str:
-    """Return what follows a column's name, in brackets, in that of its missing cells; no column's name ends so."""
+    """Return the word for missing cells that ends no column's name."""
     mark = "missing"
     while any(name.endswith(f"({mark})") for name in names):
         mark = f"cell {mark}"
@@ -313,6 +291,22 @@ def _terms(columns: list[Column], split_levels: bool) -> list[Term]:
         if column.missing_term == f"{column.name} ({mark})":  # not that of another column
             terms.append(Term(column.missing_term, index, "missing"))
     return terms
+
+
+MOST_NAMES_IN_MESSAGE = 5
+
+
+def _difference(given: tuple[str, ...], fitted: tuple[str, ...], needed: Iterable[str]) -> str:
+    message = "The feature names should match those that were passed during fit.\n"
+    for title, names in (
+        ("Feature names unseen at fit time:", sorted(set(given) - set(fitted))),
+        ("Feature names seen at fit time, yet now missing:", sorted(set(needed) - set(given))),
+    ):
+        if names:
+            more = ["- ..."] if len(names) > MOST_NAMES_IN_MESSAGE else []
+            message += "\n".join([title, *(f"- {name}" for name in names[:MOST_NAMES_IN_MESSAGE]), *more]) + "\n"
+    meant = renamed(sorted(set(needed) - set(given)), sorted(set(given) - set(fitted)), "")
+    return f"{message}{meant[:1].upper()}{meant[1:]}"
 
 
 ColumnName = str | int
@@ -358,9 +352,9 @@ def _column_weights(
     encoder: TableEncoder, penalty_weights: PenaltyWeights | None, always_keep: Sequence[ColumnName] | None
 ) -> list[float]:
     weights = [1.0] * len(encoder.columns)
-    if not isinstance(cast(object, penalty_weights), Mapping | None):
-        got, remedy = repr(penalty_weights), "give {name: weight}"
-        raise InputError(describe("penalty_weights", "a mapping of columns to numbers", got, remedy))
+    if penalty_weights is not None:
+        expected = "a mapping of columns to numbers"
+        require_mapping("penalty_weights", penalty_weights, expected, "give {name: weight}")
     places = column_places(encoder)
     for column, weight in (penalty_weights or {}).items():
         check_number(f"penalty_weights[{column!r}]", weight, 0.0)
@@ -386,7 +380,6 @@ def _require_terms(encoder: TableEncoder, index: int) -> None:
 
 
 def _groups(encoder: TableEncoder, feature_groups: FeatureGroups | None) -> dict[int, int]:
-    """Return the group of each grouped column, both by index."""
     group_of, places = dict[int, int](), column_places(encoder)
     for group, columns in enumerate(_sequence("feature_groups", feature_groups)):
         for column in _sequence("feature_groups", columns):
@@ -422,6 +415,6 @@ def column_places(encoder: TableEncoder) -> dict[str, int]:
 def _sequence(where: str, values: Iterable[T] | None) -> list[T]:
     if values is None:
         return []
-    if isinstance(values, str) or not isinstance(cast(object, values), Iterable):
+    if isinstance(values, str) or not hasattr(values, "__iter__"):
         raise InputError(describe(where, "a list of columns", repr(values), "put it in brackets"))
     return list(values)

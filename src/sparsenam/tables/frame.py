@@ -1,15 +1,17 @@
-"""Any table read into columns of cells, matched at prediction with those of the fit, and kept free of its target."""
+"""Any table read into columns of cells, and checked: it must not hold its target, and far cells are named.
+
+Far is measured from the median, in spreads: the distance of the quartiles, or of the first pair of wider quantiles that
+differ where half of a column holds one value.
+"""
 
 from __future__ import annotations
 
-import math
-import sys
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from os import PathLike
-from typing import Any, cast
+from typing import Any, NamedTuple, TypeGuard
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -17,22 +19,30 @@ import scipy.sparse
 from narwhals.exceptions import DuplicateError
 from numpy.typing import NDArray
 
-from sparsenam.errors import InputError, describe, renamed
-from sparsenam.tables.cells import (
-    AS_NUMBERS,
-    Cells,
-    cell_type_of,
-    coded,
-    days_of,
-    from_array,
-    from_objects,
-    in_order,
-    is_nan,
-)
-from sparsenam.tables.columns import as_levels
+from sparsenam.codec import Matrix, Vector
+from sparsenam.errors import ExtremeCellWarning, InputError, describe
+from sparsenam.tables.cells import Series, from_array, read_series, some_rows
+from sparsenam.tables.columns import AS_NUMBERS, Array, Cells, Codes, FarValues, Mask, as_levels
 from sparsenam.tables.text import date_key, listed, number_key
 
+DataFrame = nw.DataFrame[Any]  # of any library that narwhals knows
+Narwhals = DataFrame | nw.LazyFrame[Any] | nw.Series[Any]
 TRANSPOSED_ROWS_AT_ONCE = 1024  # a slice that stays in the cache while it is transposed
+
+
+def narwhals_of(X: object) -> Narwhals | None:
+    """Return a table or series of pandas, polars, pyarrow and others as narwhals has it; None for anything else."""
+    found: object = nw.from_native(X, pass_through=True, allow_series=True)
+    return found if _is_narwhals(found) else None
+
+
+def _is_narwhals(X: object) -> TypeGuard[Narwhals]:
+    return isinstance(X, nw.DataFrame | nw.LazyFrame | nw.Series)
+
+
+def is_list(X: object) -> TypeGuard[Sequence[object]]:
+    """Return whether this is a list or a tuple."""
+    return isinstance(X, list | tuple)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,27 +61,11 @@ class Frame:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """The numbers of rows and columns."""
         return self.rows, len(self.columns)
 
     def __getitem__(self, rows: slice | NDArray[np.intp]) -> Frame:
         columns = tuple(some_rows(cells, rows) for cells in self.columns)
         return Frame(self.names, self.named, int(columns[0].missing.size), columns)
-
-
-def some_rows(cells: Cells, rows: slice | NDArray[np.intp]) -> Cells:
-    """Return some cells of a column, with the values that are among them in the order in which they come."""
-    if cells.stored in AS_NUMBERS:
-        return replace(cells, numbers=cells.numbers[rows])
-    codes = cells.codes[rows]
-    if cells.stored == "ordered":
-        return replace(cells, codes=codes)
-    present, first = np.unique(codes, return_index=True)
-    present = present[np.argsort(first)]
-    present = present[present >= 0]
-    renumbered = np.full(len(cells.values) + 1, -1, dtype=np.intp)  # the last is for missing cells, whose code is -1
-    renumbered[present] = np.arange(present.size)
-    return replace(cells, codes=renumbered[codes], values=tuple(cells.values[int(code)] for code in present.tolist()))
 
 
 def read_table(X: object, *, estimator_name: str, least_rows: int) -> Frame:
@@ -80,7 +74,7 @@ def read_table(X: object, *, estimator_name: str, least_rows: int) -> Frame:
         _check_size(X.rows, len(X.columns), estimator_name, least_rows)
         return X
     try:
-        table: Any = nw.from_native(cast("Any", X), pass_through=True, allow_series=True)
+        table = narwhals_of(X)
         library, kind = type(X).__module__.partition(".")[0], type(X).__name__
         is_path, is_dataset = isinstance(X, str | PathLike), library == "pyarrow" and kind.endswith("Dataset")
         if is_path or is_dataset or library in ("dask", "pyspark"):
@@ -92,14 +86,14 @@ def read_table(X: object, *, estimator_name: str, least_rows: int) -> Frame:
         if isinstance(table, nw.Series):
             remedy = "give a table of one column (Reshape your data)"
             raise InputError(describe("X", "a table", "Expected 2D array, got 1D array instead", remedy))
-        if isinstance(table, nw.DataFrame):
-            return _read_frame(cast("nw.DataFrame[Any]", table), estimator_name, least_rows)
+        if table is not None:
+            return _read_frame(table, estimator_name, least_rows)
     except DuplicateError as error:
         raise _duplicates(X) from error
     return _read_array(X, estimator_name, least_rows)
 
 
-def _read_frame(table: nw.DataFrame[Any], estimator_name: str, least_rows: int) -> Frame:
+def _read_frame(table: DataFrame, estimator_name: str, least_rows: int) -> Frame:
     names: list[object] = list(table.columns)  # pandas allows names that are no text
     rows, width = table.shape
     _check_size(rows, width, estimator_name, least_rows)
@@ -108,90 +102,43 @@ def _read_frame(table: nw.DataFrame[Any], estimator_name: str, least_rows: int) 
         other = names[texts.index(False)]
         got = f"{other!r} of type {type(other).__name__}"
         raise InputError(describe("X", "column names that are all text", got, "rename the columns as text"))
-    labels = tuple(str(name) for name in names) if texts[0] else _numbered(width)
+    labels = tuple(str(name) if texts[0] else f"x{index}" for index, name in enumerate(names))
     block = _numbers_of(table)
     if block is not None:
-        numbers = tuple(from_array(label, values) for label, values in zip(labels, block, strict=True))
-        return Frame(labels, texts[0], rows, numbers, block)
-    columns = tuple(map(read_series, labels, series_of(table)))
-    return Frame(labels, texts[0], rows, columns)
+        return Frame(labels, texts[0], rows, _number_cells(labels, block), block)
+    return Frame(labels, texts[0], rows, tuple(map(read_series, labels, table.iter_columns())))
 
 
-def series_of(table: nw.DataFrame[Any]) -> Iterator[nw.Series[Any]]:
-    """Return the columns in one pass; to take one by its index looks at all of them."""
-    return cast("Iterator[nw.Series[Any]]", table.iter_columns())
+def _number_cells(names: Sequence[str], block: Matrix) -> tuple[Cells, ...]:
+    return tuple(Cells(name, "number", numbers=values) for name, values in zip(names, block, strict=True))
 
 
-def _numbers_of(table: nw.DataFrame[Any]) -> NDArray[np.float64] | None:
+def _numbers_of(table: DataFrame) -> NDArray[np.float64] | None:
     """Return a table of plain numbers as one array (columns, rows), in a small part of the time of one by one."""
-    if not all(dtype.is_float() or dtype.is_integer() for dtype in table.schema.values()):
-        return None
-    if any(isinstance(dtype, nw.Int128 | nw.UInt128) for dtype in table.schema.values()):  # NumPy has no such
+    wide = (nw.Int128, nw.UInt128)  # NumPy has no such
+    if not all(kind.is_float() or (kind.is_integer() and not isinstance(kind, wide)) for kind in table.schema.values()):
         return None
     array = table.to_numpy()
     return _transposed(array) if array.dtype.kind in "fiu" else None
 
 
-def read_series(name: str, series: nw.Series[Any]) -> Cells:
-    """Return one column of a table of narwhals."""
-    dtype = series.dtype
-    if dtype.is_numeric() or dtype == nw.Boolean:
-        array = series.to_numpy() if isinstance(dtype, nw.Int64 | nw.UInt64) else None
-        if array is None or array.dtype.kind not in "fiu":  # Arrow's cast would refuse to round integers above 2⁵³
-            array = series.cast(nw.Float64()).to_numpy()
-        numbers = np.array(array, dtype=np.float64)
-        return Cells(name, "truth" if dtype == nw.Boolean else "number", numbers=numbers)
-    if isinstance(dtype, nw.Categorical | nw.Enum):
-        return _read_levels(name, series)
-    if dtype.is_nested():  # as objects: some libraries make one array of more dimensions of it
-        return from_objects(name, series.to_list())
-    if dtype == nw.String:
-        return coded(name, "text", [cell if isinstance(cell, str) else None for cell in series.to_list()])
-    return from_array(name, np.asarray(series.to_numpy()))
-
-
-def _read_levels(name: str, series: nw.Series[Any]) -> Cells:
-    cells = series.to_list()
-    if any(kind.__hash__ is None for kind in set(map(type, cells))):  # structs and lists are no levels
-        return from_objects(name, cells)
-    keys = {cell: level_key(cell) for cell in dict.fromkeys(cells)}
-    texts = [keys[cell] for cell in cells]
-    try:
-        if nw.is_ordered_categorical(series):
-            declared = [level_key(level) for level in series.cat.get_categories().to_list()]
-            return in_order(name, texts, [level for level in declared if level is not None])
-    except AttributeError:  # an arrow dictionary inside pandas does not say whether it is ordered
-        pass
-    return coded(name, "levels", texts)
-
-
-def level_key(cell: object) -> str | None:
-    """Return the name of a level, the same whatever the dtype of its category; None when it is missing."""
-    cell_type = cell_type_of(type(cell))
-    if cell_type == "missing" or (cell_type == "number" and is_nan(cell)):
-        return None
-    if cell_type == "date":
-        return date_key(days_of(cell))
-    return number_key(cast("float", cell)) if cell_type == "number" else str(cell)
-
-
 def _read_array(X: object, estimator_name: str, least_rows: int) -> Frame:
-    array = _two_dimensional(_as_array(X))
+    array = _two_dimensional(X)
     rows, width = array.shape
     _check_size(rows, width, estimator_name, least_rows)
-    names = _numbered(width)
-    block = _transposed(array) if array.dtype.kind in "fiu" else None
-    across = array.T if block is None else block
-    columns = tuple(from_array(name, values) for name, values in zip(names, across, strict=True))
-    return Frame(names, False, rows, columns, block)
+    names = tuple(f"x{index}" for index in range(width))
+    if array.dtype.kind in "fiu":
+        block = _transposed(array)
+        return Frame(names, False, rows, _number_cells(names, block), block)
+    return Frame(names, False, rows, tuple(map(from_array, names, array.T)))
 
 
-def _two_dimensional(X: Any) -> NDArray[Any]:
+def _two_dimensional(X: object) -> Array:
     """Return what is, or becomes, an array of two dimensions and real cells; raise for all else."""
     if scipy.sparse.issparse(X):
         remedy = "call its toarray() first"
         raise InputError(describe("X", "a dense table", f"a sparse one ({type(X).__name__})", remedy))
-    array = np.asarray(X)
+    array = _as_array(X)
     if array.dtype.kind == "c":
         got, remedy = "complex ones (Complex data not supported)", "give their parts as two columns"
         raise InputError(describe("X", "real numbers", got, remedy))
@@ -207,29 +154,31 @@ def _two_dimensional(X: Any) -> NDArray[Any]:
     raise InputError(describe("X", "a table", got, remedy))
 
 
-def _transposed(array: NDArray[Any]) -> NDArray[np.float64]:
+def _as_array(X: object) -> Array:
+    if _is_masked(X):
+        numeric = X.dtype.kind in "fiu"
+        return np.ma.filled(X.astype(np.float64), np.nan) if numeric else np.ma.filled(X.astype(object), None)
+    if not is_list(X):
+        return np.asarray(X)
+    try:
+        array = np.asarray(X)
+        # NumPy turns a list of numbers and text into text: keep what each cell was
+        return np.array(X, dtype=object) if array.dtype.kind in "US" else array
+    except ValueError as error:
+        remedy = "give every row as many cells as there are columns"
+        raise InputError(describe("X", "rows of equal length", "a ragged list", remedy)) from error
+
+
+def _is_masked(X: object) -> TypeGuard[np.ma.MaskedArray[tuple[int, ...], np.dtype[np.generic]]]:
+    return isinstance(X, np.ma.MaskedArray)
+
+
+def _transposed(array: Array) -> Matrix:
     rows, width = array.shape
     block = np.empty((width, rows))
     for start in range(0, rows, TRANSPOSED_ROWS_AT_ONCE):
         block[:, start : start + TRANSPOSED_ROWS_AT_ONCE] = array[start : start + TRANSPOSED_ROWS_AT_ONCE].T
     return block
-
-
-def _as_array(X: Any) -> Any:
-    if isinstance(X, np.ma.MaskedArray):
-        masked = cast("Any", X)
-        numeric = masked.dtype.kind in "fiu"
-        return masked.astype(np.float64).filled(np.nan) if numeric else masked.astype(object).filled(None)
-    if not isinstance(X, list | tuple):
-        return X
-    rows = cast("list[Any]", X)
-    try:
-        array = np.asarray(rows)
-        # NumPy turns a list of numbers and text into text: keep what each cell was
-        return np.array(rows, dtype=object) if array.dtype.kind in "US" else array
-    except ValueError as error:
-        remedy = "give every row as many cells as there are columns"
-        raise InputError(describe("X", "rows of equal length", "a ragged list", remedy)) from error
 
 
 def _check_size(rows: int, width: int, estimator_name: str, least_rows: int) -> None:
@@ -240,77 +189,27 @@ def _check_size(rows: int, width: int, estimator_name: str, least_rows: int) -> 
         raise InputError(f"Found array with {amount} (shape=({rows}, {width})) while {required}.")
 
 
-def _numbered(width: int) -> tuple[str, ...]:
-    return tuple(f"x{index}" for index in range(width))
-
-
-def _duplicates(X: Any) -> InputError:
-    names: list[object] = list(X.column_names if hasattr(X, "column_names") else X.columns)
+def _duplicates(X: object) -> InputError:
+    names: list[object] = list(getattr(X, "column_names", None) or getattr(X, "columns", ()))
     repeated = [str(name) for name, times in Counter(names).items() if times > 1]
     got = f"duplicate names: {listed(repeated)}"
     return InputError(describe("X", "column names that differ", got, "rename or drop the repeated columns"))
 
 
-MOST_NAMES_IN_MESSAGE = 5
-
-
-def matched(
-    frame: Frame, names: tuple[str, ...], named: bool, estimator_name: str, needed: Iterable[str] | None = None
-) -> Frame:
-    """Return the frame with the columns of the fit in their order; raise when some that are needed are not there.
-
-    Others of the fit that are not there have missing cells only; columns that the fit did not see are left out. A table
-    without names must have as many columns as the fit.
-    """
-    if frame.named and named:
-        if not frozenset(frame.names).issuperset(names if needed is None else needed):
-            raise InputError(_difference(frame.names, names, names if needed is None else needed))
-        return arranged(frame, names, named)
-    if len(frame.names) != len(names):
-        raise InputError(
-            f"X has {len(frame.names)} features, but {estimator_name} is expecting {len(names)} features as input."
-        )
-    if named or frame.named:
-        given, fitted = ("does not have valid", "with") if named else ("has", "without")
-        message = f"X {given} feature names, but {estimator_name} was fitted {fitted} feature names"
-        warnings.warn(message, UserWarning, stacklevel=4)
-    return arranged(frame, names, named)
-
-
-def arranged(frame: Frame, names: tuple[str, ...], named: bool) -> Frame:
-    """Return a frame whose columns are known to match in the order of the fit, under its names."""
-    if frame.named and named:
-        if frame.names == names:
-            return frame
-        cells_of = {cells.name: cells for cells in frame.columns}  # the block has them in another order
-        gone = np.full(frame.rows, np.nan)
-        columns = tuple(cells_of.get(name) or Cells(name, "number", numbers=gone) for name in names)
-        return replace(frame, names=names, columns=columns, block=None)
-    columns = tuple(replace(cells, name=name) for cells, name in zip(frame.columns, names, strict=True))
-    return replace(frame, names=names, columns=columns)
+def names_of(X: object) -> list[str]:
+    """Return the names of a table's columns; none for a table without names."""
+    if isinstance(X, Frame):
+        return list(X.names) if X.named else []
+    table = narwhals_of(X)
+    names: list[object] = list(table.columns) if isinstance(table, nw.DataFrame) else []
+    texts = [name for name in names if isinstance(name, str)]  # pandas allows names that are no text
+    return texts if len(texts) == len(names) else []
 
 
 def absent_from(X: object, names: Iterable[str]) -> list[str]:
     """Return the names that a named table does not have; none for a table without names."""
-    table: Any = X if isinstance(X, Frame) else nw.from_native(cast("Any", X), pass_through=True, allow_series=True)
-    if isinstance(table, Frame):
-        present: list[object] = list(table.names) if table.named else []
-    else:
-        present = list(table.columns) if isinstance(table, nw.DataFrame) else []
-    return [name for name in names if name not in present] if present and isinstance(present[0], str) else []
-
-
-def _difference(given: tuple[str, ...], fitted: tuple[str, ...], needed: Iterable[str]) -> str:
-    message = "The feature names should match those that were passed during fit.\n"
-    for title, names in (
-        ("Feature names unseen at fit time:", sorted(set(given) - set(fitted))),
-        ("Feature names seen at fit time, yet now missing:", sorted(set(needed) - set(given))),
-    ):
-        if names:
-            more = ["- ..."] if len(names) > MOST_NAMES_IN_MESSAGE else []
-            message += "\n".join([title, *(f"- {name}" for name in names[:MOST_NAMES_IN_MESSAGE]), *more]) + "\n"
-    meant = renamed(sorted(set(needed) - set(given)), sorted(set(given) - set(fitted)), "")
-    return f"{message}{meant[:1].upper()}{meant[1:]}"
+    present = names_of(X)
+    return [name for name in names if name not in present] if present else []
 
 
 FEWEST_LEAK_ROWS = 10  # below this, a column may equal the target by chance; chosen without a measurement
@@ -322,45 +221,35 @@ def check_target_not_inside(X: object, y: object) -> None:
     Tables without names, targets of several columns and targets of another length pass: the first may be an example
     whose target is a column, the others are refused elsewhere.
     """
-    table: Any = X if isinstance(X, Frame) else nw.from_native(cast("Any", X), pass_through=True, allow_series=True)
-    if not isinstance(table, Frame | nw.DataFrame) or (isinstance(table, Frame) and not table.named):
+    names, table = names_of(X), X if isinstance(X, Frame) else narwhals_of(X)
+    if not names or not isinstance(table, Frame | nw.DataFrame):
         return
-    names: list[object] = list(table.names if isinstance(table, Frame) else table.columns)
-    if not all(isinstance(name, str) for name in names):  # pandas allows names that are no text
-        return
-    rows = table.rows if isinstance(table, Frame) else len(cast("nw.DataFrame[Any]", table))
-    target, name = _target(y)
+    rows = table.shape[0]
+    target, target_name = _target(y)
     if target is None or target.missing.size != rows or target.missing.all():
         return
-    columns: Iterable[Any] = table.columns if isinstance(table, Frame) else series_of(cast("nw.DataFrame[Any]", table))
-    for column, cells in zip(cast("list[str]", names), columns, strict=True):
-        if rows < FEWEST_LEAK_ROWS and (name is None or column != name):
+    first = slice(FEWEST_LEAK_ROWS)  # most columns differ there already
+    columns = table.columns if isinstance(table, Frame) else table.iter_columns()
+    for name, column in zip(names, columns, strict=True):
+        if rows < FEWEST_LEAK_ROWS and name != target_name:
             continue
-        # most columns differ in the first rows already
-        first = _first_rows(cells) if isinstance(cells, Cells) else read_series(column, cells.head(FEWEST_LEAK_ROWS))
-        if not _equal(first, _first_rows(target)):
-            continue
-        if _equal(cells if isinstance(cells, Cells) else read_series(column, cells), target):
+        if all(_equal(_cells(name, column, part), some_rows(target, part)) for part in (first, slice(None))):
             remedy = "drop this column from X"
-            raise InputError(describe("X", "no column that is the target", f"y itself as {column!r}", remedy))
+            raise InputError(describe("X", "no column that is the target", f"y itself as {name!r}", remedy))
 
 
 def _target(y: object) -> tuple[Cells | None, str | None]:
-    given: Any = nw.from_native(cast("Any", y), pass_through=True, allow_series=True)
-    if isinstance(given, nw.DataFrame):
-        frame = cast("nw.DataFrame[Any]", given)
-        if frame.shape[1] != 1:
-            return None, None
-        given = frame[:, 0]
+    given = narwhals_of(y)
+    if isinstance(given, nw.DataFrame) and given.shape[1] == 1:
+        given = given[:, 0]
     if isinstance(given, nw.Series):
-        series = cast("nw.Series[Any]", given)
-        return read_series("y", series), str(series.name) if series.name else None
+        return read_series("y", given), str(given.name) if given.name else None
     array = np.asarray(y)
     return (from_array("y", array), None) if array.ndim == 1 and array.dtype.kind in "fiubUMmO" else (None, None)
 
 
-def _first_rows(cells: Cells) -> Cells:
-    return replace(cells, numbers=cells.numbers[:FEWEST_LEAK_ROWS], codes=cells.codes[:FEWEST_LEAK_ROWS])
+def _cells(name: str, column: Cells | Series, rows: slice) -> Cells:
+    return some_rows(column, rows) if isinstance(column, Cells) else read_series(name, column[rows])
 
 
 def _equal(cells: Cells, target: Cells) -> bool:
@@ -374,76 +263,186 @@ def _equal(cells: Cells, target: Cells) -> bool:
     return bool(np.array_equal(names[codes], target_names[target_codes]))
 
 
-# A part is a multiple of the rows that a network evaluates at once, so that parts change no bit of its answers.
-ROWS_IN_PART = 32768
-FEW_ROWS_AS_LISTS = 16  # up to here, lists of Python's numbers are quicker than arrays
-NUMBERS = "fiu"  # kinds of NumPy's types
+TAILS = (0.25, 0.1, 0.05, 0.01, 0.005, 0.001)  # beyond each of two quantiles, until these differ
+# chosen without a measurement
+LIMIT = 1e6  # spreads from the median at which a fit takes all cells as one: beyond, float64 blurs the others
+# how many times as far again as any cell before, for numbers that are filled in and for others
+REPEATED = (1.0, 10.0)  # makes a repeated value far; chosen without a measurement
+# chosen without a measurement
+FREQUENT = 3.0  # spreads of the others, where a fill value has a quarter of the cells or more
+# chosen without a measurement
+ALONE = (1e3, 1e4)  # makes any cell beyond reason, times √(how many spreads away that one is): no tail has such gaps
+# chosen without a measurement
+FEWEST_VALUES, FEWEST_FILL_CELLS, MOST_FILLS = 10, 3, 3  # other values; cells of a fill value; fill values on one side
+NEAR_SPREADS = 3.0  # spreads within which no cell is far
+CELLS_AT_ONCE, QUARTILE_ROWS = 1_000_000, 10_000  # in memory at once; from which quartiles are guessed
+WHOLE_ENDS = frozenset(2**bits - less for bits in (15, 16, 31, 32, 63, 64) for less in (0, 1))
+FILLED_DATES = frozenset(("9999-12-31", "2999-12-31", "2099-12-31", "1900-01-01", "1970-01-01", "0001-01-01"))
+MOST_NAMED = 3
 
 
-def parts_of(X: object) -> Iterator[object]:
-    """Yield a table in slices of ``ROWS_IN_PART`` rows.
+class FarCells(NamedTuple):
+    """The values of a column that are far from all others, how many cells each has, and which are beyond reason."""
 
-    The table comes whole where it is no longer than that, or where a column's type is known only from all its cells.
-    """
-    table: Any = X
-    if not _is_array(X, NUMBERS + "b"):
-        table = nw.from_native(cast("Any", X), pass_through=True, allow_series=True)
-        table = table if _is_declared(table) else None
-    if table is None or len(table) <= ROWS_IN_PART:
-        yield X
-        return
-    for start in range(0, len(table), ROWS_IN_PART):
-        yield table[start : start + ROWS_IN_PART]
+    values: Vector
+    counts: Codes
+    unreasonable: Mask
 
 
-def _is_declared(table: Any) -> bool:
-    """Return whether this is a table whose columns have types that some of their cells show."""
-    known = (nw.Boolean, nw.String, nw.Categorical, nw.Enum)
-    try:
-        types: list[Any] = list(table.schema.values()) if isinstance(table, nw.DataFrame) else [None]
-    except DuplicateError:  # reading the whole says which
-        return False
-    return all(kind is not None and (kind.is_numeric() or isinstance(kind, known)) for kind in types)
+def shown_value(value: float, is_date: bool) -> str:
+    """Return a value as the table would show it."""
+    if is_date:
+        return date_key(value)
+    return number_key(value) if abs(value) < 1e15 else f"{value:g}"
 
 
-def only_row(X: object, names: tuple[str, ...], named: bool) -> Sequence[Any] | None:
-    """Return the cells of a table of one row, with names or without as the fit had them, in its order.
-
-    It is a DataFrame of pandas or polars, or a list of one row; any other table is None.
-    """
-    table: Any = X
-    if not named:
-        row: Any = table[0] if type(X) is list and len(table) == 1 else None
-        return row if type(row) in (list, tuple) and len(row) == len(names) else None
-    library = type(X).__module__.partition(".")[0]
-    if type(X).__name__ != "DataFrame" or library not in ("pandas", "polars") or len(table) != 1:
+def far_cells(numbers: Vector, is_date: bool) -> FarCells | None:
+    """Return the values (rows,) far from all others: repeated ones and those beyond reason; None without any."""
+    values, counts = np.unique(numbers[~np.isnan(numbers)], return_counts=True)
+    others = _without_fills(values, counts, is_date)
+    median, spread = middle(values[others], counts[others]) if values.size else (0.0, 0.0)
+    if spread == 0.0:
         return None
-    if tuple(table.columns) != names:
-        return None
-    return table.row(0) if library == "polars" else table.to_numpy().tolist()[0]
+    sides, beyond = list[Codes](), list[Mask]()
+    for sign in (-1, 1):
+        side = np.flatnonzero(sign * (values - median) > 0)[::sign]  # from the median outwards
+        far, worst = _far_from(values[side], counts[side], np.abs(values[side] - median), spread, values.size, is_date)
+        sides.append(side[min(far, worst) :])
+        beyond.append(np.arange(min(far, worst), side.size) >= worst)
+    found = np.concatenate(sides)
+    return FarCells(values[found], counts[found], np.concatenate(beyond)) if found.size else None
 
 
-def few_numbers(X: object, names: tuple[str, ...], named: bool) -> list[list[float]] | None:
-    """Return the rows of a small table of finite numbers, with names or without as the fit had them, in its order.
+def _without_fills(values: Vector, counts: Codes, is_date: bool) -> slice:
+    """Return which of some values, rising, tell where the middle is: not a fill value with a quarter of the cells.
 
-    Any other table is None: reading it takes checks, warnings and errors that belong to all tables.
+    That is an end which people write where they have no value, and which is far from the others.
     """
-    table: Any = X
-    if named:
-        frames = sys.modules.get("pandas")  # whoever has such a table has loaded it
+    inner = slice(None)
+    for end, beside, others in ((0, 1, slice(1, None)), (-1, -2, slice(None, -1))):
         if (
-            frames is None
-            or type(X) is not frames.DataFrame
-            or len(table) > FEW_ROWS_AS_LISTS
-            or tuple(table.columns) != names
+            values.size > FEWEST_VALUES
+            and counts[end] >= counts.sum() / 4
+            and looks_filled(float(values[end]), is_date)
         ):
-            return None
-        table = table.to_numpy()
-    if not _is_array(table, NUMBERS) or not 0 < len(table) <= FEW_ROWS_AS_LISTS or table.shape[1] != len(names):
-        return None
-    rows: list[list[float]] = table.astype(np.float64).tolist()
-    return rows if all(math.isfinite(number) for row in rows for number in row) else None
+            _, spread = middle(values[others], counts[others])
+            inner = others if abs(values[end] / FREQUENT - values[beside] / FREQUENT) > spread > 0.0 else inner
+    return inner
 
 
-def _is_array(X: object, kinds: str) -> bool:
-    return type(X) is np.ndarray and X.ndim == 2 and X.dtype.kind in kinds
+def _far_from(
+    values: Vector, counts: Codes, distances: Vector, spread: float, n_values: int, is_date: bool
+) -> tuple[int, int]:
+    """Return from which of one side's values on, outwards, they are far, and beyond reason; their number for none."""
+    before = np.concatenate([[0.0], distances[:-1]])
+    reached = np.maximum(before, spread)
+    with np.errstate(over="ignore"):  # a gap beyond float64 is infinite
+        gaps, least = (distances - before) / reached, np.sqrt(reached / spread)
+    far = worst = values.size
+    for first in np.flatnonzero(gaps > REPEATED[0])[::-1]:  # few: each is twice as far as the one before
+        outside, other = values.size - int(first), not looks_filled(float(values[first]), is_date)
+        if gaps[first] > ALONE[other] * least[first]:
+            worst = int(first)
+        if outside > MOST_FILLS or n_values - outside < FEWEST_VALUES or counts[first:].min() < 2:
+            continue
+        if counts[first:].sum() >= FEWEST_FILL_CELLS and gaps[first] > REPEATED[other]:
+            far = int(first)
+    return far, worst
+
+
+def looks_filled(value: float, is_date: bool) -> bool:
+    """Return whether people and programs write such a value where they have none: 999, -9, 1e20, 32767, 9999-12-31."""
+    if is_date:
+        return date_key(value)[:10] in FILLED_DATES
+    size = abs(value)
+    if size >= 1e15 or size in WHOLE_ENDS:
+        return True
+    if size != int(size):
+        return False
+    digits = str(int(size))
+    same = len(set(digits)) == 1 and digits[0] in "6789" and (len(digits) > 1 or value < 0)
+    return same or (len(digits) > 2 and digits.strip("0") == "1" and digits[0] == "1")
+
+
+def find_far_cells(columns: Mapping[str, tuple[Vector, bool]], among: str) -> dict[str, FarValues]:
+    """Return the far values of each column that has some, and warn once of all that are beyond reason.
+
+    A column has its values (rows,), and whether they are dates. ``among`` says which rows these are in a sample.
+    """
+    found, unreasonable, names = dict[str, FarValues](), list[tuple[str, str, int, int]](), list(columns)
+    for index in suspects([values for values, _ in columns.values()], NEAR_SPREADS):
+        numbers, is_date = columns[names[index]]
+        far = far_cells(numbers, is_date)
+        if far is None:
+            continue
+        values, counts = (tuple(part[:MOST_NAMED].tolist()) for part in (far.values, far.counts))
+        found[names[index]] = FarValues(values, counts, far.values.size)
+        if far.unreasonable.any():
+            value = float(far.values[np.argmax(far.unreasonable)])
+            row = int(np.argmax(numbers == value))
+            count = int(far.counts[far.unreasonable].sum())
+            unreasonable.append((names[index], shown_value(value, is_date), row, count))
+    if unreasonable:
+        warnings.warn(ExtremeCellWarning(unreasonable, among), stacklevel=4)
+    return found
+
+
+def middle(values: Vector, counts: NDArray[np.floating] | Codes) -> tuple[float, float]:
+    """Return the median and the spread of distinct values (k,), rising, that count so often; spread 0 for one value."""
+    cumulated = np.cumsum(counts) / np.sum(counts)
+    at = np.minimum(np.searchsorted(cumulated, [0.5, *TAILS]), values.size - 1)
+    above = np.minimum(np.searchsorted(cumulated, 1.0 - np.array(TAILS)), values.size - 1)
+    # halves, since the distance of huge numbers of both signs is no finite number
+    spreads = values[above] / 2 - values[at[1:]] / 2
+    wide = np.flatnonzero(spreads > 0)
+    return float(values[at[0]]), float(2 * spreads[wide[0]]) if wide.size else 0.0
+
+
+def suspects(columns: Sequence[Vector], spreads: float) -> Iterator[int]:
+    """Yield the columns, each (rows,), that may have a cell so many spreads from the median, in rising order."""
+    rows = columns[0].size if columns else 0
+    if rows < FEWEST_VALUES:
+        return
+    step = max(1, CELLS_AT_ONCE // rows)
+    drawn = np.arange(rows) if rows <= QUARTILE_ROWS else np.random.default_rng(0).integers(0, rows, QUARTILE_ROWS)
+    places = [drawn.size // 4, drawn.size // 2, (3 * drawn.size) // 4]
+    for start in range(0, len(columns), step):
+        block = np.array(columns[start : start + step])
+        low, high = block.min(axis=1) / 2, block.max(axis=1) / 2  # halves, for huge numbers of both signs
+        block = block if drawn.size == rows else block[:, drawn]
+        block.partition(places, axis=1)
+        first, median, third = block[:, places].T / 2
+        reach = np.maximum(high - median, median - low)
+        near = reach <= 0.5 * spreads * (third - first)  # half: the quartiles may be those of some rows
+        for quartile, end in ((first, low), (third, high)):  # a fill value may be as frequent as that
+            for column in np.flatnonzero(near & (quartile == end)):
+                near[column] = not looks_filled(2.0 * float(end[column]), is_date=False)
+        yield from (np.flatnonzero(~(near | (low == high))) + start).tolist()  # also where cells are NaN
+
+
+def limited(columns: Matrix, weights: Vector, skipped: Mask | None) -> Matrix:
+    """Return columns (rows, k) with cells beyond `LIMIT` spreads moved there; the same array where there are none.
+
+    Such a cell would set the scale alone, and float64 would hold the others as one value. A shape is level beyond its
+    last knot, so that a prediction for the cell itself is the one for where it was moved. ``skipped`` (k,) are codes.
+    """
+    result = columns
+    for index in suspects(list(columns.T), LIMIT):
+        if skipped is not None and skipped[index]:
+            continue
+        column = columns[:, index]
+        low, high = _limits(column, weights)
+        if ((column < low) | (column > high)).any():
+            result = columns.copy(order="K") if result is columns else result
+            np.clip(column, low, high, out=result[:, index])
+    return result
+
+
+def _limits(column: Vector, weights: Vector) -> tuple[float, float]:
+    values, inverse = np.unique(column[~np.isnan(column)], return_inverse=True)
+    counts = np.bincount(inverse, weights[~np.isnan(column)])
+    median, spread = middle(values, counts) if values.size else (0.0, 0.0)
+    if spread == 0.0:
+        return -np.inf, np.inf
+    with np.errstate(over="ignore"):  # a limit beyond float64 is none
+        return median - LIMIT * spread, median + LIMIT * spread

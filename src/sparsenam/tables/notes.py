@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from sparsenam.errors import ConstantColumnWarning, IdentifierWarning
-from sparsenam.tables.cells import MOST_NAMED, FarValues, shown_value
-from sparsenam.tables.columns import OTHER_LEVELS, Column
+from sparsenam.tables.columns import OTHER_LEVELS, Column, FarValues
+from sparsenam.tables.frame import MOST_NAMED, shown_value
 from sparsenam.tables.text import (
     OTHERS,
     SAID,

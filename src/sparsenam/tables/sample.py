@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Self
 
 import numpy as np
@@ -19,9 +20,9 @@ from sparsenam.errors import (
     InputError,
     describe,
 )
-from sparsenam.tables.cells import CELLS_AT_ONCE, limited
+from sparsenam.tables.columns import SPREAD_ROUNDING
+from sparsenam.tables.frame import CELLS_AT_ONCE, limited
 
-SPREAD_ROUNDING = 1e-13  # a column whose spread is below this share of its size holds one value, up to rounding
 ULPS = 8.0  # of a value: what a sum or a product that should be constant may be off by
 
 
@@ -64,11 +65,9 @@ class Scaling:
         return cls(np.zeros(n_columns), np.ones(n_columns))
 
     def apply(self, columns: Matrix) -> Matrix:
-        """Return the scaled columns."""
         return (columns - self.center) / self.scale
 
     def take(self, columns: NDArray[np.intp]) -> Self:
-        """Return the scaling of these columns alone."""
         return type(self)(self.center[columns], self.scale[columns])
 
 
@@ -81,33 +80,30 @@ def mean_and_deviation(columns: Matrix, weights: Vector) -> tuple[Vector, Vector
 Indices = NDArray[np.intp]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Grouping:
     """The groups of terms, and the penalty weight of each.
 
     ``members`` has the indices of each group's terms; ``weights`` (groups,) multiply the penalty, 0 is free.
-    ``is_trivial`` says whether group j is term j alone; ``sizes`` has the number of terms in each term's group.
     """
 
     members: tuple[Indices, ...]
     weights: Vector
-    is_trivial: bool = field(init=False)
-    sizes: dict[int, int] = field(init=False, repr=False)
 
-    def __post_init__(self) -> None:
-        trivial = all(terms.size == 1 and terms[0] == group for group, terms in enumerate(self.members))
-        object.__setattr__(self, "is_trivial", trivial)
-        sizes = {term: terms.size for terms in self.members for term in terms.tolist()}
-        object.__setattr__(self, "sizes", sizes)
+    @cached_property
+    def is_trivial(self) -> bool:
+        """Whether group j is term j alone."""
+        return all(terms.size == 1 and terms[0] == group for group, terms in enumerate(self.members))
+
+    @cached_property
+    def sizes(self) -> dict[int, int]:
+        """The number of terms in each term's group."""
+        return {term: terms.size for terms in self.members for term in terms.tolist()}
 
     @classmethod
     def separate(cls, n_terms: int) -> Grouping:
         """Return one group of weight 1 for each term."""
         return cls(tuple(np.array([term], dtype=np.intp) for term in range(n_terms)), np.ones(n_terms))
-
-    def size_of(self, term: int) -> int:
-        """Return the number of terms in a term's group."""
-        return self.sizes[term]
 
     def terms_of(self, groups: Indices) -> Indices:
         """Return the terms of some groups, in rising order."""
@@ -298,7 +294,6 @@ class PreparedSample:
         )
 
     def at_rows(self, rows: NDArray[np.intp]) -> PreparedSample:
-        """Return some of the rows, sorted, as they are."""
         if rows.size == len(self.target):
             return self
         return replace(self, x=self.x[:, rows], target=self.target[rows], weights=self.weights[rows])
@@ -387,11 +382,9 @@ def _require_size(terms: Matrix, names: list[str]) -> None:
 
 def _too_close(where: str, what: str, scale: float) -> InputError:
     """Return the error of numbers that differ by so little that their inverse is no number to work with."""
-    expected, got = (
-        f"numbers that are equal or differ by {LEAST_DIVISOR:g} or more",
-        f"a standard deviation of {scale:g}",
-    )
-    return InputError(describe(where, expected, got, f"multiply the {what} by a power of ten"))
+    expected = f"numbers that are equal or differ by {LEAST_DIVISOR:g} or more"
+    remedy = f"multiply the {what} by a power of ten"
+    return InputError(describe(where, expected, f"a standard deviation of {scale:g}", remedy))
 
 
 def _without_twins(

@@ -13,8 +13,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from functools import partial
-from itertools import takewhile
-from typing import Literal, cast, get_args
+from typing import Literal, get_args
 
 from sparsenam.errors import RowError
 
@@ -90,7 +89,6 @@ class UnseenColumnWarning(UnseenLevelWarning):
         self.column = column
 
     def __str__(self) -> str:
-        """Return the message."""
         return str(self.args[0])
 
 
@@ -262,9 +260,13 @@ def find_writing(values: Iterable[str], prefers_comma: bool = False) -> WritingF
 
 
 def _all(texts: list[str], parse: Parser) -> list[float] | None:
-    """Return the numbers of all texts, None where one is none."""
-    numbers = list(takewhile(lambda number: number is not None, map(parse, texts)))
-    return cast("list[float]", numbers) if len(numbers) == len(texts) else None
+    numbers = list[float]()
+    for text in texts:
+        number = parse(text)
+        if number is None:
+            return None
+        numbers.append(number)
+    return numbers
 
 
 def prefers_comma(columns: Iterable[Iterable[str]]) -> bool:

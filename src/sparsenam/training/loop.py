@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sparsenam.context import Streams
+from sparsenam.training.network import TrainingPlan
 from sparsenam.training.problem import Gradient, Problem, proximal_step
 from sparsenam.training.solvers import Memory, Solver, UpdateRule
 from sparsenam.training.state import Diverged, Epoch, Parameters, deactivated, require_finite, zero_groups
@@ -20,19 +22,10 @@ from sparsenam.training.state import Diverged, Epoch, Parameters, deactivated, r
 HOPELESS = 1e4
 
 
-@dataclass(frozen=True, slots=True)
-class Pace:
-    """How fast a fit moves: rows a step (None: all of them) and the rate as a function of epochs done."""
-
-    batch_size: int | None
-    rate: Callable[[float], float]
-
-
 def train(
     problem: Problem,
     start: Epoch,
-    solver: Solver,
-    pace: Pace,
+    plan: TrainingPlan,
     streams: Streams,
     out_of_time: Callable[[], bool] = lambda: False,
 ) -> Iterator[Epoch]:
@@ -41,19 +34,20 @@ def train(
     The batches of each epoch come from a separate random stream, so that going on from a stored epoch gives the
     same numbers as never having stopped. A group that becomes zero is dropped from the computation at once.
     """
-    parameters, memories = start.parameters, start.memories
+    parameters, memories, solver = start.parameters, start.memories, plan.solver
     problem = problem.restricted_to(parameters.active)
     number = start.number
     null_loss, first_loss = max(_null_loss(problem), 1e-6), None
     while True:
         noise = _noise(problem, streams, number)
         losses, shuffled, latest = list[float](), problem, None
-        rate, whole = pace.rate(float(number)), True
-        expected = _number_of_batches(problem, solver, pace)
-        for batch, (part, rows) in enumerate(_batches(problem, solver, pace, streams, number)):
+        rate, whole = plan.rate(number), True
+        # of rows that are not in memory, those of weight 0 are counted in
+        expected = math.ceil(problem.n_rows / plan.rows_of_step(problem.n_rows))
+        for batch, (part, rows) in enumerate(_batches(problem, plan, streams, number)):
             if part is not latest:  # groups may have become zero since the epoch began
                 shuffled, latest = _of_terms(part, problem.terms), part
-            rate = pace.rate(number + min(1.0, batch / expected))
+            rate = plan.rate(number + min(1.0, batch / expected))
             smooth = shuffled.gradient(parameters.theta, parameters.intercept, rows, noise)
             parameters, memories = _step(shuffled, solver, parameters, memories, smooth, rate, number + 1)
             losses.append(smooth.loss)
@@ -140,18 +134,11 @@ def _noise(problem: Problem, streams: Streams, number: int) -> torch.Generator |
     return generator
 
 
-def _number_of_batches(problem: Problem, solver: Solver, pace: Pace) -> int:
-    """Return how many batches an epoch has; of rows that are not in memory, those of weight 0 are counted in."""
-    return 1 if solver.full_batch or pace.batch_size is None else -(-problem.n_rows // pace.batch_size)
-
-
-def _batches(
-    problem: Problem, solver: Solver, pace: Pace, streams: Streams, number: int
-) -> Iterator[tuple[Problem, slice]]:
+def _batches(problem: Problem, plan: TrainingPlan, streams: Streams, number: int) -> Iterator[tuple[Problem, slice]]:
     """Yield the batches of an epoch: rows in memory, and which of them."""
-    size = problem.n_rows if solver.full_batch or pace.batch_size is None else pace.batch_size
+    size = plan.rows_of_step(problem.n_rows)
     generator = streams.generator(f"batches/{number}")
-    for part in problem.parts() if solver.full_batch else problem.shuffled(generator, size):
+    for part in problem.parts() if plan.solver.full_batch else problem.shuffled(generator, size):
         for start in range(0, part.n_rows, size):
             yield part, slice(start, min(start + size, part.n_rows))
 
@@ -176,15 +163,12 @@ class Iterate:
         )
 
     def product(self, other: Iterate) -> float:
-        """Return the inner product."""
         return float((self.theta * other.theta).sum() + (self.intercept * other.intercept).sum())
 
     def minus(self, other: Iterate) -> Iterate:
-        """Return the difference."""
         return Iterate(self.theta - other.theta, self.intercept - other.intercept)
 
     def largest(self) -> float:
-        """Return the largest absolute entry."""
         sizes = [float(tensor.abs().max()) for tensor in (self.theta, self.intercept) if tensor.numel()]
         return max(sizes, default=0.0)
 

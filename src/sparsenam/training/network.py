@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from sklearn.base import BaseEstimator
 
-from sparsenam.codec import Bounds, Count, Positive, Size, Via
+from sparsenam.codec import Bounds, Count, Positive, Size, Via, is_mapping, is_sequence
 from sparsenam.errors import InputError, MissingTorchError, check_number, check_whole, check_word, describe
 from sparsenam.networks import ACTIVATION_NAMES, Hidden
 from sparsenam.penalties import Penalty
@@ -82,9 +82,13 @@ class TrainingPlan:
     patience: int
     tol: float
 
-    def mini_batches(self, n_rows: int) -> bool:
-        """Return whether a step sees only some of the rows."""
-        return not self.solver.full_batch and self.batch_size is not None and self.batch_size < n_rows
+    def rows_of_step(self, n_rows: int) -> int:
+        """Return how many of the rows a step sees."""
+        return n_rows if self.solver.full_batch or self.batch_size is None else self.batch_size
+
+    def rate(self, epochs: float) -> float:
+        """Return the learning rate after so many epochs."""
+        return self.learning_rate * self.schedule(epochs / self.max_epochs)
 
 
 @dataclass(repr=False, eq=False)
@@ -165,7 +169,6 @@ class Network(BaseEstimator):
 
     @property
     def is_linear(self) -> bool:
-        """Whether there is no hidden layer."""
         if callable(self.hidden):
             return False
         widths = list(self.hidden.values()) if isinstance(self.hidden, Mapping) else [self.hidden]
@@ -173,7 +176,6 @@ class Network(BaseEstimator):
 
     @property
     def regularizers(self) -> Regularizers:
-        """NAM's regularisers."""
         return Regularizers(self.dropout, self.feature_dropout, self.output_penalty, self.weight_decay)
 
     def solver_for(self, penalty: Penalty) -> Solver:
@@ -196,7 +198,6 @@ class Network(BaseEstimator):
         )
 
     def chosen_device(self) -> torch.device:
-        """Return the device; ``"auto"`` takes CUDA where there is one."""
         try:
             import torch
         except ImportError as error:
@@ -267,9 +268,8 @@ class Network(BaseEstimator):
 
     def _check_hidden(self) -> None:
         if not callable(self.hidden):
-            given = cast(object, self.hidden)
-            widths = cast(Mapping[object, object], given).values() if isinstance(given, Mapping) else [given]
-            if any(isinstance(layers, str) or not isinstance(layers, Sequence) for layers in widths):
+            widths = self.hidden.values() if is_mapping(self.hidden) else [self.hidden]
+            if any(isinstance(layers, str) or not is_sequence(layers) for layers in widths):
                 expected = "widths such as (100, 50), a mapping of names to widths, or a callable"
                 raise InputError(describe("hidden", expected, repr(self.hidden), "choose one"))
             check_word("activation", self.activation, ACTIVATION_NAMES)

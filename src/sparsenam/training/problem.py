@@ -32,11 +32,9 @@ class Gradient:
     intercept: Tensor
 
     def times(self, factor: float) -> Gradient:
-        """Return a multiple of it."""
         return Gradient(factor * self.loss, factor * self.theta, factor * self.intercept)
 
     def plus(self, other: Gradient) -> Gradient:
-        """Return the sum of two."""
         return Gradient(self.loss + other.loss, self.theta + other.theta, self.intercept + other.intercept)
 
 
@@ -66,7 +64,6 @@ class Problem:
 
     @property
     def n_rows(self) -> int:
-        """Number of training rows."""
         return self.x.shape[1] if self.source is None else self.source.n_rows
 
     def restricted_to(self, indices: NDArray[np.intp]) -> Self:
@@ -75,7 +72,6 @@ class Problem:
         return replace(self, bank=self.bank.take(indices), x=self.x[chosen], terms=self.terms[indices])
 
     def on_rows(self, rows: Tensor) -> Self:
-        """Return the problem on some of its rows."""
         return replace(self, x=self.x[:, rows], target=self.target[rows], weights=self.weights[rows])
 
     def parts(self) -> Iterator[Problem]:
@@ -111,7 +107,6 @@ class Problem:
         return norms
 
     def penalty_value(self, theta: Tensor) -> float:
-        """Return α φ(norms)."""
         return self.penalty.value(self.norms(theta), self.alpha)
 
     def gradient(

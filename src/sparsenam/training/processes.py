@@ -28,7 +28,6 @@ class Processes:
 
     @property
     def alone(self) -> bool:
-        """Whether this is the only one."""
         return self.number == 1
 
     def share(self, rows: slice, *, divides: bool = True) -> slice:

@@ -29,11 +29,9 @@ class TrainingRows:
         return self.weights.size
 
     def take(self, rows: Indices | slice) -> TrainingRows:
-        """Return some of the rows."""
         return TrainingRows(self.x[:, rows], self.target[rows], self.weights[rows])
 
     def followed_by(self, other: TrainingRows) -> TrainingRows:
-        """Return these rows and others after them."""
         return TrainingRows(
             np.concatenate([self.x, other.x], axis=1),
             np.concatenate([self.target, other.target]),
@@ -82,7 +80,6 @@ class TrainingBlocks:
         return replace(self, held_out=held_out), replace(self, held_out=held_out, validates=True)
 
     def in_order(self) -> Iterator[TrainingRows]:
-        """Yield the rows, one block after the other."""
         for block in self.blocks.visit(range(self.blocks.n_blocks)):
             rows = self._rows(block)
             if len(rows):

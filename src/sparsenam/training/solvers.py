@@ -22,7 +22,6 @@ class Memory:
     tensors: tuple[Tensor, ...] = ()
 
     def take(self, rows: Tensor) -> Self:
-        """Return the memory of some rows of θ."""
         return type(self)(self.count, tuple(tensor[rows] for tensor in self.tensors))
 
 

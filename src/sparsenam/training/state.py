@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, Self, cast
+from typing import Annotated, Self
 
 import numpy as np
 import torch
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sparsenam.codec import Count, Indices, Matrix, Size, Vector, Via, pack, unpack
+from sparsenam.container import is_object
 from sparsenam.context import Context, StageResult
 from sparsenam.errors import require
 from sparsenam.training.network import Loss, StoredHistory
@@ -59,7 +60,6 @@ class Parameters:
 
     @classmethod
     def starting_from(cls, theta: Tensor, intercept: Tensor) -> Self:
-        """Return a start with every term active."""
         return cls(theta, intercept, np.arange(theta.shape[0]), theta.clone())
 
     def complete(self) -> Tensor:
@@ -86,12 +86,10 @@ class Epoch:
 
     @property
     def objective(self) -> float:
-        """Smooth part and penalty."""
         return self.loss + self.penalty
 
     @property
     def n_active(self) -> int:
-        """How many terms are active."""
         return int(self.parameters.active.size)
 
 
@@ -191,9 +189,9 @@ def read_journal(kept: StageResult, start: Parameters, solver: Solver) -> Journa
 
 def epoch_of(kept: StageResult) -> int:
     """Return the last epoch of the journal that a stage left, 0 where there is none."""
-    last: Any = kept.facts.get("last")
-    number: Any = cast("dict[str, Any]", last).get("number") if isinstance(last, dict) else None
-    return number if type(number) is int else 0
+    last = kept.facts.get("last")
+    number = last.get("number") if is_object(last) else None
+    return number if isinstance(number, int) else 0
 
 
 def _checked(epoch: Epoch, start: Parameters, solver: Solver) -> Epoch:

@@ -6,7 +6,6 @@ import math
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,17 +20,17 @@ from sparsenam.errors import (
     describe,
 )
 from sparsenam.families import Family
-from sparsenam.fit import ClassResponse, Fit, NumberResponse
-from sparsenam.fit.response import check_exposure, require_rates
+from sparsenam.fit.pipeline import Fit
+from sparsenam.fit.response import ClassResponse, NumberResponse, check_exposure, require_rates
 from sparsenam.selection.curve import balanced_splits
 from sparsenam.tables.encoder import ColumnName, column_index
-from sparsenam.tables.frame import absent_from
+from sparsenam.tables.frame import absent_from, read_table
 from sparsenam.tables.text import listed
+from sparsenam.uncertainty.posterior import ErrorSpread
 from sparsenam.uncertainty.residuals import (
     RANK_ROUNDING,
     ErrorTables,
     LeftOutRows,
-    Method,
     OrderStatistics,
     Residuals,
     Scale,
@@ -51,7 +50,7 @@ from sparsenam.uncertainty.results import (
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
-Array = NDArray[np.float64]
+Array = NDArray[np.generic]
 Refit = Callable[..., Fit]
 FEWEST_CALIBRATION_ROWS = 10  # new rows to calibrate with
 
@@ -79,45 +78,41 @@ def calibrate(
     if len(target) < FEWEST_CALIBRATION_ROWS:
         got = f"{len(target)}"
         raise InputError(describe("rows of calibrate", f"at least {FEWEST_CALIBRATION_ROWS}", got, "give more rows"))
-    known, method = fit.residuals, cast(Method, "new rows" if cv is None else "folds")
-    spread = None if known is None or known.scaled is None else known.scaled.spread
+    scaled = None if fit.residuals is None else fit.residuals.scaled
     few = few_valued(fit.encoder, rows.terms, None if groups is None else _term_of(fit, groups))
     if cv is None:
-        scores = fit.model.scores(rows.terms)
-        logs = None if spread is None else spread.scores(np.column_stack([rows.terms, scores[:, :1]]))
+        method, scores = "new rows", fit.model.scores(rows.terms)
+        logs = scores if scaled is None else np.log(scaled.spreads(rows.terms, scores))
     else:
         check_whole("cv", cv)
         more = {"sample_weight": sample_weight, "exposure": exposure}
         by_row = {name: np.asarray(values) for name, values in more.items() if values is not None}
-        scores, logs = _refitted(refit, X, y, by_row, target, cv)
-        if scores.shape[1] != fit.model.intercept.size:
-            remedy = "use fewer folds, or leave rows of rare classes out"
-            raise InputError(describe("cv", "every class in the rows of every refit", "a class less", remedy))
-    given = LeftOutRows(rows.terms, scores, target, rows.weights, few, units, spread, logs)
+        method, (scores, logs) = "folds", _refitted(fit, refit, X, np.asarray(y), by_row, target, cv)
+    spread = None if scaled is None or scaled.spread is None else ErrorSpread(scaled.spread, logs)
+    given = LeftOutRows(rows.terms, scores, target, rows.weights, few, units, spread)
     found = given.residuals(fit.model.family, method)
     return replace(fit, residuals=replace(found, edits=len(fit.edits)))
 
 
 def _refitted(
-    refit: Refit, X: ArrayLike, y: ArrayLike, by_row: dict[str, NDArray[Any]], target: Matrix, cv: int
+    fit: Fit, refit: Refit, X: ArrayLike, y: Array, by_row: dict[str, Array], target: Matrix, cv: int
 ) -> tuple[Matrix, Matrix]:
     """Return held-out scores (rows, outputs) of refits on folds, and logarithms of their spreads."""
-    table, answer, scores, logs = _rows_of(X), np.asarray(y), list[Matrix](), np.zeros_like(target)
-    places = list[NDArray[np.intp]]()
+    table = read_table(X, estimator_name="calibrate", least_rows=1)
+    scores = np.zeros((len(target), fit.model.intercept.size))
+    logs = np.zeros_like(scores)
     for rest, held in balanced_splits(target, cv, np.random.default_rng(0)):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            fold = refit(table(rest), answer[rest], **{name: values[rest] for name, values in by_row.items()})
-            encoded = fold.encoder.encode(table(held))
-        places.append(held)
-        scores.append(fold.model.scores(encoded))
+            fold = refit(table[rest], y[rest], **{name: values[rest] for name, values in by_row.items()})
+            encoded = fold.encoder.encode(table[held])
+        if fold.model.intercept.size != fit.model.intercept.size:
+            remedy = "use fewer folds, or leave rows of rare classes out"
+            raise InputError(describe("cv", "every class in the rows of every refit", "a class less", remedy))
+        scores[held] = fold.model.scores(encoded)
         if fold.residuals is not None and fold.residuals.scaled is not None:
-            logs[held] = np.log(fold.residuals.scaled.spreads(encoded, scores[-1]))
-    fewest = min(part.shape[1] for part in scores)  # a fold may lack a class
-    found = np.zeros((len(target), fewest))
-    for held, part in zip(places, scores, strict=True):
-        found[held] = part[:, :fewest]
-    return found, logs
+            logs[held] = np.log(fold.residuals.scaled.spreads(encoded, scores[held]))
+    return scores, logs
 
 
 def _require_errors(fit: Fit, where: str) -> None:
@@ -180,19 +175,6 @@ def _warn_of_groups(fit: Fit, lacking: list[float], term: int | None) -> None:
         warnings.warn(message, SmallGroupWarning, stacklevel=4)
 
 
-def _rows_of(X: ArrayLike) -> Callable[[NDArray[np.intp]], Any]:
-    """Return the function from row numbers to these rows of a table."""
-    table = cast(Any, X)
-    if hasattr(table, "iloc"):
-        return lambda rows: table.iloc[rows]
-    if hasattr(table, "take") and hasattr(table, "schema"):
-        return lambda rows: table.take(rows)
-    if hasattr(table, "columns") and hasattr(table, "height"):
-        return lambda rows: table[rows]
-    array = np.asarray(table) if not isinstance(table, list) else np.array(table, dtype=object)
-    return lambda rows: array[rows]
-
-
 def predict_interval(
     fit: Fit,
     X: ArrayLike,
@@ -231,7 +213,7 @@ def predict_interval(
 
 def _limits(
     tables: ErrorTables, term: int | None, cells: Vector, limits: Callable[[Sequence[OrderStatistics]], Matrix]
-) -> tuple[Array, list[float]]:
+) -> tuple[NDArray[np.float64], list[float]]:
     """Return the limits of each row, shape (rows, limits, outputs), and the values of ``term`` with too few rows.
 
     With a term, a row is compared with those of the same value, which its cell in ``cells`` (rows,) holds; where these

@@ -1,96 +1,76 @@
-"""The posterior of a finished smooth fit: how its coefficients vary, and its scores of each row without that row.
-
-The posterior takes the smoothness as known. For bands two things are added: the first-order effect of its uncertainty
-(Wood, Pya and Säfken, 2016), and the spread that a curve would have with one degree of freedom more, and at least two:
-smoothing takes the tops off curves, and what the likelihood made flat or straight need not be.
-"""
+"""The posterior of a smooth fit, its scores of each row without that row, and how the size of errors varies."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cholesky, lapack, solve_triangular
-from scipy.optimize import brentq
+from scipy.linalg import lapack
+from scipy.special import betainc
 
-from sparsenam.convex.moments import GHOSTS
-from sparsenam.smooth.design import RampDesign, WeightedGram
-from sparsenam.smooth.engine import SmoothProblem
-from sparsenam.smooth.fit import SmoothFit
-from sparsenam.smooth.prior import Layout, Posterior, posterior
-from sparsenam.tables.sample import Matrix, Vector
+from sparsenam.context import Context
+from sparsenam.convex.ramps import GHOSTS
+from sparsenam.families import Gaussian
+from sparsenam.model import AdditiveModel
+from sparsenam.model.additive import finish
+from sparsenam.selection.task import SCREEN_BINS, SCREEN_CODES, bin_codes
+from sparsenam.smooth.design import Layout, Posterior, RampDesign, WeightedGram, posterior, ramps_of
+from sparsenam.smooth.engine import SmoothFit, SmoothProblem, Steps, solve
+from sparsenam.smooth.fit import MemoryRows
+from sparsenam.tables import PreparedSample, Scaling
+from sparsenam.tables.sample import Grouping, Matrix, Vector
 
-# chosen without a measurement
-LEAST_CURVATURE = 0.05  # of the restricted likelihood in log λ: a deviation of log λ is at most 4.5
-# A band is that of a curve with so many more degrees of freedom than the fit took, and at least so many: what was
-# smoothed away must lie within. Coverage of whole curves at 95 %, 500 rows, effects of 0.4 noise deviations each: 0.90
-# with none more, 0.96 with one, 0.98 with two (benchmarks/bands.py has others, which did not set this)
-MORE_FREEDOM, LEAST_FREEDOM = 1.0, 2.0
-# chosen without a measurement
+Indices = NDArray[np.intp]
+
 MOST_LEVERAGE = 0.99  # a row that the fit follows whatever it says has no score without it
+CUTS = (1, 4)  # neighbouring bins that are joined; the better of both cuts counts, twice
+SPREAD_LEVEL = 0.01  # of the test, over all terms and cuts
+MOST_TESTED = 200  # terms; of more, those that the model keeps
+# make constants: MOST_SPREAD_TERMS halved +0.01 %, doubled +0.2 % intervals
+# make constants: SPREAD_RAMPS halved +0.08 %, doubled +0.09 % intervals
+MOST_SPREAD_TERMS, SPREAD_RAMPS = 4, 8  # that the spread depends on, and of each of them
+FEWEST_SPREAD_ROWS = 40  # below, no spread but a constant one can be told
+# for each term that could be chosen: of many, the chosen ones are those along which errors happen to be small. With 60
+# rows and 500 columns a spread was found in 27 of 100 tables without one, and intervals covered 0.68 instead of 0.9
+ROWS_PER_TERM = 2
+SMALLEST_ERROR = 0.02  # of the median error: a logarithm of less says next to nothing of the spread
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FitPosterior:
-    """A fit's ramps, its scores on the training rows and the posterior of its coefficients there.
+    """A fit without shapes, its scores (rows, outputs) on the training rows, and its coefficients' posterior there.
 
-    ``scores`` are (rows, outputs), ``coefficients`` (columns, outputs). ``grams`` and ``posteriors`` are one for each
-    output, or one for all where outputs share them; ``weights`` has the working weights (rows,) of each. Rows of
-    weight 0 are left out of ``task``.
+    ``grams`` and ``posteriors`` are one for each output, or one for all where outputs share them; ``weights`` has the
+    working weights (rows,) of each. Rows of weight 0 are left out of ``task``.
     """
 
     task: SmoothProblem
+    fit: SmoothFit
     layout: Layout
     design: RampDesign
-    coefficients: Matrix
     scores: Matrix
-    precisions: tuple[Matrix, ...]
-    strengths: tuple[Vector, ...]
-    noise: float
     weights: tuple[Vector, ...]
     grams: tuple[WeightedGram, ...]
     posteriors: tuple[Posterior, ...]
 
     @classmethod
-    def of(
-        cls, task: SmoothProblem, fit: SmoothFit, levels: NDArray[np.bool_], offset: Matrix | None = None
-    ) -> FitPosterior:
-        """Return the posterior of a fit without shapes.
+    def of(cls, task: SmoothProblem, fit: SmoothFit, offset: Matrix | float = 0.0) -> FitPosterior:
+        """Return the posterior of a fit.
 
-        ``levels`` (terms,) marks codes of unordered levels; ``offset`` (rows, outputs) is what other parts of the model
+        ``offset`` (rows, outputs) is what other parts of the model
         add to the scores, and is taken as known.
         """
-        layout = Layout.of(fit.ramps, levels.tolist())
+        layout, coefficients = fit.layout, fit.coefficients
         design = RampDesign(layout, task.x, task.weights)
-        coefficients = np.concatenate(fit.coefficients)
-        scores = fit.intercept + design.means @ coefficients + design.times(coefficients)
-        if offset is not None:
-            scores = scores + offset
-        return cls.at(task, layout, design, coefficients, scores, fit.precision, fit.strengths, fit.noise)
-
-    @classmethod
-    def at(
-        cls,
-        task: SmoothProblem,
-        layout: Layout,
-        design: RampDesign,
-        coefficients: Matrix,
-        scores: Matrix,
-        precisions: Sequence[Matrix],
-        strengths: Sequence[Vector],
-        noise: float,
-    ) -> FitPosterior:
-        """Return the posterior about given coefficients and scores."""
-        if task.family.is_quadratic:
-            weights, grams = (task.weights,), (design.weighted_gram(task.weights),)
-        else:
+        scores = fit.intercept + design.means @ coefficients + design.times(coefficients) + offset
+        weights = (task.weights,)
+        if not task.family.is_quadratic:
             weights = tuple(task.weights * bend for bend in task.curvatures(scores))
-            grams = tuple(design.weighted_gram(each) for each in weights)
-        found = tuple(posterior(layout, gram.matrix, precisions, noise) for gram in grams)
-        given = (task, layout, design, coefficients, scores, tuple(precisions), tuple(strengths), noise)
-        return cls(*given, weights, grams, found)
+        grams = tuple(design.weighted_gram(each) for each in weights)
+        posteriors = tuple(posterior(layout, gram.matrix, fit.strengths, fit.noise) for gram in grams)
+        return cls(task, fit, layout, design, scores, weights, grams, posteriors)
 
     @property
     def degrees_of_freedom(self) -> Vector:
@@ -98,117 +78,26 @@ class FitPosterior:
         return np.mean([each.degrees_of_freedom for each in self.posteriors], axis=0)
 
 
-def band_freedom(freedom: Vector) -> Vector:
-    """Return the degrees of freedom that the bands of curves with so many (terms,) are drawn with."""
-    return np.maximum(freedom + MORE_FREEDOM, LEAST_FREEDOM)
-
-
-def curve_covariances(fit: FitPosterior) -> list[list[Matrix]]:
-    """Return for each output the covariance (m_j, m_j) of each term's coefficients, all uncertainties included."""
-    found: list[list[Matrix]] = [[] for _ in range(fit.coefficients.shape[1])]
-    shared = len(fit.posteriors) == 1
-    freedom = [band_freedom(part.degrees_of_freedom) for part in fit.posteriors]
-    for term, (columns, precision) in enumerate(zip(fit.layout.slices, fit.precisions, strict=True)):
-        parts = [part.covariances[term] for part in fit.posteriors]
-        wider = [_with_freedom(part, precision, float(each[term])) for part, each in zip(parts, freedom, strict=True)]
-        factors = _of_smoothness(
-            fit.layout.roughness[term], fit.strengths[term], precision, parts, fit.coefficients[columns]
-        )
-        for output, factor in enumerate(factors):
-            found[output].append(wider[0 if shared else output] + factor @ factor.T)
-    return found
-
-
-def _of_smoothness(
-    matrices: Sequence[Matrix], strengths: Vector, precision: Matrix, covariances: Sequence[Matrix], beta: Matrix
-) -> list[Matrix]:
-    """Return for each output a factor J (m, λs), so that JJᵀ is a term's variance by that of its log λ, to first order.
-
-    With dβ/dlog λᵢ = -V λᵢSᵢβ, and the variance of log λ the inverse of the restricted likelihood's Hessian. V (m, m)
-    is the term's block of the posterior covariance, one for each output or one for all; the smoothness of other terms
-    is taken as known, which changes bands by less than one part in a hundred.
-    """
-    scaled = [strength * matrix for strength, matrix in zip(strengths, matrices, strict=True)]
-    safe = precision + 1e-13 * np.trace(precision) / len(precision) * np.eye(len(precision))
-    relative = [np.asarray(np.linalg.solve(safe, each), dtype=np.float64) for each in scaled[:-1]]
-    relative.append(np.eye(len(precision)) - np.sum(relative, axis=0))  # as P is the sum of all
-    outputs = beta.shape[1]
-    hessian = outputs * np.array([[np.sum(one * other.T) for other in relative] for one in relative])
-    hessian -= outputs * np.diag([np.trace(each) for each in relative])
-    slopes: list[Matrix] = []
-    for output in range(outputs):
-        covariance = covariances[0 if len(covariances) == 1 else output]
-        products = [covariance @ each for each in scaled]
-        hessian -= np.array([[np.sum(one * other.T) for other in products] for one in products])
-        hessian += np.diag([np.trace(each) for each in products])
-        pulls = np.stack([each @ beta[:, output] for each in scaled], axis=1)
-        slopes.append(-covariance @ pulls)
-        hessian += 2.0 * pulls.T @ slopes[-1] + np.diag(beta[:, output] @ pulls)
-    values, vectors = np.linalg.eigh(0.25 * (hessian + hessian.T))
-    root = vectors / np.sqrt(np.maximum(values, LEAST_CURVATURE))
-    return [slope @ root for slope in slopes]
-
-
-def _with_freedom(covariance: Matrix, precision: Matrix, freedom: float) -> Matrix:
-    """Return the covariance of a term under a prior so much weaker that it has this many degrees of freedom.
-
-    With A = V⁻¹ - P what the rows know of the term, beside the others, V(t) = (A + tP)⁻¹ and the degrees of freedom are
-    Σ μ/(μ + t), with μ the eigenvalues of A relative to P. A covariance with enough of them is returned as it is.
-    """
-    size = len(precision)
-    wanted = min(freedom, size - 0.02)  # as many as it has ramps would leave no prior
-    if size - float(np.sum(covariance * precision)) >= wanted:
-        return covariance
-    root = _root(precision)
-    # LᵀVL has the eigenvalues 1/(μ + 1): read off without a difference of large numbers
-    values, vectors = np.linalg.eigh(root.T @ covariance @ root)
-    information = 1.0 / np.clip(values, 1e-12, 1.0) - 1.0
-
-    def surplus(log_t: float) -> float:
-        return float(np.sum(information / (information + np.exp(log_t)))) - wanted
-
-    known = information[information > 1e-9]
-    if known.size <= wanted or surplus(0.0) >= 0.0:
-        return covariance
-    t = float(np.exp(brentq(surplus, float(np.log(known.min())) - 20.0, 0.0)))
-    spread = solve_triangular(root, vectors, lower=True, trans="T") / np.sqrt(information + t)
-    return spread @ spread.T
-
-
-def _root(precision: Matrix) -> Matrix:
-    """Return the lower L with P = LLᵀ, with as much jitter as rounding asks for."""
-    scales = 1.0 / np.sqrt(np.maximum(precision.diagonal(), np.finfo(float).tiny))
-    scaled = precision * scales * scales[:, None]
-    scaled[np.diag_indices(len(scaled))] += 1e-12
-    return cholesky(scaled, lower=True) / scales[:, None]
-
-
-def leverages(fit: FitPosterior, rows: NDArray[np.intp], extra: float = 0.0) -> Matrix:
+def leverages(known: FitPosterior, rows: Indices, extra: float = 0.0) -> Matrix:
     """Return by how much each row's score follows the row itself, shape (rows, outputs or 1).
 
     With V the posterior covariance, m the mean of the columns z under the working weights W and φ the noise, this is
     Wᵢ ((zᵢ - m)ᵀV(zᵢ - m)/φ + 1/ΣW): for squared loss the diagonal of the smoother. ``extra`` degrees of freedom, spent
     on what V does not know of, are shared among the rows as the intercept's is.
     """
-    found = np.zeros((rows.size, len(fit.posteriors)))
-    parts = zip(fit.posteriors, fit.grams, fit.weights, strict=True)
+    found = np.zeros((rows.size, len(known.posteriors)))
+    parts = zip(known.posteriors, known.grams, known.weights, strict=True)
     for output, (part, gram, weights) in enumerate(parts):
-        covariance = _inverse(part)
+        lower = np.tril(lapack.dpotri(part.factor, lower=1)[0])
+        covariance = (lower + np.tril(lower, -1).T) * np.outer(part.scales, part.scales)
         shift = covariance @ gram.means
-        squares = _quadratic_form(fit.design, covariance, rows) + float(gram.means @ shift)
-        squares -= 2.0 * fit.design.times(shift[:, None])[rows, 0]
-        found[:, output] = weights[rows] * (squares / fit.noise + (1.0 + extra) / gram.total)
+        squares = _quadratic_form(known.design, covariance, rows) + float(gram.means @ shift)
+        squares -= 2.0 * known.design.times(shift[:, None])[rows, 0]
+        found[:, output] = weights[rows] * (squares / known.fit.noise + (1.0 + extra) / gram.total)
     return np.clip(found, 0.0, MOST_LEVERAGE)
 
 
-def _inverse(part: Posterior) -> Matrix:
-    """Return V, shape (columns, columns)."""
-    lower = np.tril(lapack.dpotri(part.factor, lower=1)[0])
-    whole = lower + np.tril(lower, -1).T
-    return whole * np.outer(part.scales, part.scales)
-
-
-def _quadratic_form(design: RampDesign, covariance: Matrix, rows: NDArray[np.intp]) -> Vector:
+def _quadratic_form(design: RampDesign, covariance: Matrix, rows: Indices) -> Vector:
     """Return zᵀVz of each row, from the values of V at the few knots about its cells, shape (rows,)."""
     at_knots = np.pad(design.at_knots(np.ascontiguousarray(design.at_knots(covariance).T)), (0, GHOSTS))
     places, right = design.placed.places[:, rows].astype(np.intp), design.placed.shares[:, rows]
@@ -223,14 +112,14 @@ def _quadratic_form(design: RampDesign, covariance: Matrix, rows: NDArray[np.int
     return total
 
 
-def left_out_scores(fit: FitPosterior, rows: NDArray[np.intp], extra: float = 0.0) -> Matrix:
+def left_out_scores(known: FitPosterior, rows: Indices, extra: float = 0.0) -> Matrix:
     """Return the scores that a fit without each row would give it, its smoothness kept, shape (rows, outputs)."""
-    follow = leverages(fit, rows, extra)
-    bends = np.stack([weights[rows] / fit.task.weights[rows] for weights in fit.weights], axis=1)
-    return _stepped(fit.task, fit.scores[rows], rows, follow, bends)
+    follow = leverages(known, rows, extra)
+    bends = np.stack([weights[rows] / known.task.weights[rows] for weights in known.weights], axis=1)
+    return _stepped(known.task, known.scores[rows], rows, follow, bends)
 
 
-def left_out_evenly(task: SmoothProblem, scores: Matrix, rows: NDArray[np.intp], freedom: float) -> Matrix:
+def left_out_evenly(task: SmoothProblem, scores: Matrix, rows: Indices, freedom: float) -> Matrix:
     """Return the same where only the degrees of freedom are known: rows share them by their working weights.
 
     ``scores`` (all rows, outputs) are those of the fit.
@@ -241,10 +130,104 @@ def left_out_evenly(task: SmoothProblem, scores: Matrix, rows: NDArray[np.intp],
     return _stepped(task, scores[rows], rows, follow[rows], bends[rows])
 
 
-def _stepped(task: SmoothProblem, scores: Matrix, rows: NDArray[np.intp], follow: Matrix, bends: Matrix) -> Matrix:
+def _stepped(task: SmoothProblem, scores: Matrix, rows: Indices, follow: Matrix, bends: Matrix) -> Matrix:
     """Return the scores (rows, outputs) after one Newton step without each row; for squared loss this is exact.
 
     With g and h the slope and the curvature of its loss, and l its leverage, they are s + l/(1 - l) g/h.
     """
     slopes = task.family.gradient(scores, task.target[rows])
     return scores + follow / (1.0 - follow) * slopes / bends
+
+
+class ErrorSpread(NamedTuple):
+    """A model of the logarithm of the spread, and its scores (rows, outputs) for its rows, each left out."""
+
+    model: AdditiveModel
+    left_out: Matrix
+
+
+def spread_of(
+    prepared: PreparedSample, errors: Matrix, score: Vector, kept: Indices, context: Context
+) -> ErrorSpread | None:
+    """Return how the size of errors (rows, outputs) depends on the terms and on the score (rows,), None if it does not.
+
+    ``kept`` are the indices of the model's terms in ``prepared``, which are tested alone where there are very many.
+    """
+    if len(errors) < max(FEWEST_SPREAD_ROWS, ROWS_PER_TERM * prepared.terms.size):
+        return None
+    wide = _with_score(prepared, score)
+    tested = np.append(kept, wide.terms.size - 1)
+    if wide.terms.size <= MOST_TESTED:
+        tested = np.arange(wide.terms.size)
+    sizes = np.abs(errors)
+    middle = np.median(sizes, axis=0)
+    if not (middle > 0).all():
+        return None
+    found = tested[_screened(wide.x[tested], wide.levels[tested], np.sqrt(sizes / middle))]
+    if not found.size:
+        return None
+    logs = np.log(np.maximum(sizes / middle, SMALLEST_ERROR))
+    return _fitted(replace(wide.take(found), target=logs - logs.mean(axis=0)), context)
+
+
+def _with_score(prepared: PreparedSample, score: Vector) -> PreparedSample:
+    """Return the sample with the score (rows,) as one more term, each term a group of its own."""
+    weights = prepared.weights
+    center = float(np.average(score, weights=weights))
+    scale = float(np.sqrt(np.average((score - center) ** 2, weights=weights)))
+    scale = scale if scale > 1e-12 * max(abs(center), 1.0) else 1.0
+    return replace(
+        prepared,
+        terms=np.append(prepared.terms, prepared.n_terms),
+        names=[*prepared.names, "score"],
+        n_terms=prepared.n_terms + 1,
+        scaling=Scaling(np.append(prepared.scaling.center, center), np.append(prepared.scaling.scale, scale)),
+        x=np.vstack([prepared.x, (score - center) / scale]),
+        levels=np.append(prepared.levels, False),
+        grouping=Grouping.separate(prepared.terms.size + 1),
+    )
+
+
+def _fitted(sample: PreparedSample, context: Context) -> ErrorSpread | None:
+    """Return the fit of the sample's terms to its target, of mean 0, with few ramps: logarithms of errors are noisy."""
+    family, unit = Gaussian(), sample.target.std(axis=0)
+    if not (unit > 0).all():
+        return None
+    task = SmoothProblem(sample.x, sample.target / unit, sample.weights, family)
+    values = [np.unique(cells[~np.isnan(cells)]).size for cells in sample.x]
+    counts = np.where(sample.levels, np.maximum(np.array(values) - 1, 1), SPREAD_RAMPS).tolist()
+    ramps = [ramps_of(cells, sample.weights, count) for cells, count in zip(sample.x, counts, strict=True)]
+    rows = MemoryRows(task, Layout.of(ramps, sample.levels.tolist()))
+    fit = solve(rows, None, Steps(context))
+    left_out = unit * left_out_scores(FitPosterior.of(task, fit), np.arange(len(task.target)))
+    scaling = Scaling(np.zeros_like(unit), unit)
+    scaled = replace(sample, target=task.target, target_scaling=scaling, exposure_unit=np.ones(1))
+    return ErrorSpread(finish(scaled, family, tuple(fit.functions()), fit.intercept.copy()).model, left_out)
+
+
+def _screened(x: Matrix, levels: NDArray[np.bool_], response: Matrix) -> Indices:
+    """Return the terms of x (terms, rows) whose bins differ in the mean of the response, the surest first.
+
+    One-way tables are compared with a constant by an F test, summed over outputs.
+    """
+    rows, outputs = response.shape
+    centred = np.clip(response - response.mean(axis=0), None, 4.0 * response.std(axis=0))
+    total = float(np.sum(centred**2))
+    log_p = np.zeros(len(x))
+    for term, codes in enumerate(bin_codes(x, levels)):
+        for cut in CUTS:
+            joined = np.where(codes == SCREEN_BINS, SCREEN_BINS, codes // cut) if not levels[term] else codes
+            counts = np.bincount(joined, minlength=SCREEN_CODES)
+            filled = counts > 0
+            gain = sum(
+                float(np.sum(np.bincount(joined, column, SCREEN_CODES)[filled] ** 2 / counts[filled]))
+                for column in centred.T
+            )
+            freed, below = outputs * (int(filled.sum()) - 1), outputs * (rows - int(filled.sum()))
+            if freed < 1 or below < 1:
+                continue
+            ratio = (total - gain) / total if total > 0 else 1.0
+            p_value = float(np.asarray(betainc(0.5 * below, 0.5 * freed, min(max(ratio, 0.0), 1.0)), dtype=np.float64))
+            log_p[term] = min(log_p[term], np.log(max(p_value, 1e-300) * len(CUTS)))
+    passing = np.flatnonzero(log_p + np.log(len(x)) < np.log(SPREAD_LEVEL))
+    return passing[np.argsort(log_p[passing], kind="stable")][:MOST_SPREAD_TERMS]

@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 import numpy as np
-from scipy.optimize import isotonic_regression, minimize
+from scipy.optimize import brentq, isotonic_regression, minimize
 
 from sparsenam.codec import Array, Matrix, Size, Vector
 from sparsenam.families import Family
 
 Kind = Literal["none", "platt", "isotonic"]
+Correction = tuple[tuple[Vector, ...], tuple[Vector, ...]]  # knots and values of each output
 
 RELIABILITY_BINS = 10  # of equally many cases
 RELIABILITY_FOLDS = 5  # in which corrections are tried
@@ -19,7 +20,6 @@ CLEAR = 2.0  # standard errors by which a correction must lower the loss
 STEEPEST = 4.0  # slope of a line that corrects scores, and one over it
 LEAST_PROBABILITY = 1e-12  # of a probability in a logarithm
 MOST_STEP_KNOTS = 100  # of a step function that is kept
-BLEND_HALVINGS = 40  # of the interval in which the strength of a blend lies
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,36 +53,32 @@ class Reliability:
 
     def apply(self, family: Family, scores: Matrix) -> Matrix:
         """Return corrected probabilities (rows, outputs), those of the model itself where no correction helps."""
-        if self.kind == "none":
-            return family.mean(scores)
-        return corrected(family, scores, self.kind, self.knots, self.values)
+        return corrected(family, scores, self.kind, (self.knots, self.values))
 
 
-def corrected(
-    family: Family, scores: Matrix, kind: Kind, knots: tuple[Vector, ...], values: tuple[Vector, ...]
-) -> Matrix:
+def corrected(family: Family, scores: Matrix, kind: Kind, correction: Correction) -> Matrix:
     """Return probabilities (rows, outputs) after a correction."""
+    knots, values = correction
     if kind == "platt":
         return family.mean(np.concatenate(knots) + np.concatenate(values) * scores)
-    means = family.mean(scores)
-    found = np.zeros((len(scores), len(knots)))
+    found = family.mean(scores)
+    if kind == "none":
+        return found
     for output, (x, y) in enumerate(zip(knots, values, strict=True)):
-        found[:, output] = np.interp(means[:, output], x, y)
+        found[:, output] = np.interp(found[:, output], x, y)
     if family.couples_outputs:
         found = np.maximum(found, LEAST_PROBABILITY)
         found /= found.sum(axis=1, keepdims=True)
     return found
 
 
-def fitted_correction(
-    family: Family, scores: Matrix, target: Matrix, weights: Vector, kind: Kind
-) -> tuple[tuple[Vector, ...], tuple[Vector, ...]]:
+def _fitted_correction(family: Family, scores: Matrix, target: Matrix, kind: Kind) -> Correction:
     """Return knots and values of a correction of scores (rows, outputs)."""
     if kind == "platt":
-        return _platt(family, scores, target, weights)
+        return _platt(family, scores, target)
     knots, values = list[Vector](), list[Vector]()
     for chances, truth in zip(family.mean(scores).T, target.T, strict=True):
-        x, y = _rising(chances, truth, weights)
+        x, y = _rising(chances, truth)
         # a level of all or nothing claims more than its rows can know: Laplace's rule for the mean level's rows
         share = 1.0 / (len(chances) / max(x.size / 2.0, 1.0) + 2.0)
         y = np.clip(y, share, 1.0 - share)
@@ -94,24 +90,20 @@ def fitted_correction(
     return tuple(knots), tuple(values)
 
 
-def _rising(chances: Vector, truth: Vector, weights: Vector) -> tuple[Vector, Vector]:
+def _rising(chances: Vector, truth: Vector) -> tuple[Vector, Vector]:
     """Return the ends of the levels of the rising function nearest to truth (rows,), and the levels."""
-    points, place = np.unique(chances, return_inverse=True)
-    mass = np.bincount(place, weights)
-    level = np.asarray(isotonic_regression(np.bincount(place, weights * truth) / mass, weights=mass).x)
-    level = level.astype(np.float64)
+    points, place, mass = np.unique(chances, return_inverse=True, return_counts=True)
+    found = isotonic_regression(np.bincount(place, truth) / mass, weights=mass.astype(np.float64))
+    level = np.asarray(found.x, dtype=np.float64)
     ends = np.ones(points.size, dtype=np.bool_)
     ends[1:-1] = (level[1:-1] != level[:-2]) | (level[1:-1] != level[2:])
     return points[ends], level[ends]
 
 
-def _platt(
-    family: Family, scores: Matrix, target: Matrix, weights: Vector
-) -> tuple[tuple[Vector, ...], tuple[Vector, ...]]:
+def _platt(family: Family, scores: Matrix, target: Matrix) -> Correction:
     """Return a and b of the best a + b s: one of each for every output, b shared where outputs are classes."""
     outputs = scores.shape[1]
     shared = family.couples_outputs and outputs > 1
-    shares = weights / weights.sum()
 
     def parts(point: Vector) -> tuple[Vector, Vector]:
         slope: Vector = point[outputs] * np.ones(outputs) if shared else point[outputs:]
@@ -120,39 +112,37 @@ def _platt(
     def cost(point: Vector) -> tuple[float, Vector]:
         shift, slope = parts(point)
         moved = shift + slope * scores
-        pull = shares[:, None] * family.gradient(moved, target)
+        pull = family.gradient(moved, target) / len(scores)
         by_slope = np.sum(pull * scores, axis=0)
         slopes = np.array([by_slope.sum()]) if shared else by_slope
-        return float(shares @ family.loss(moved, target)), np.concatenate([pull.sum(axis=0), slopes])
+        return float(np.mean(family.loss(moved, target))), np.concatenate([pull.sum(axis=0), slopes])
 
     start = np.concatenate([np.zeros(outputs), np.ones(1 if shared else outputs)])
     shift, slope = parts(np.asarray(minimize(cost, start, jac=True, method="L-BFGS-B").x, dtype=np.float64))
     return tuple(np.array([value]) for value in shift), tuple(np.array([value]) for value in slope)
 
 
-def reliability_of(family: Family, scores: Matrix, target: Matrix, weights: Vector) -> Reliability:
+def reliability_of(family: Family, scores: Matrix, target: Matrix) -> Reliability:
     """Return the reliability of left-out scores (rows, outputs) against the target (rows, outputs) of 0 and 1.
 
     The straight line is tried first; the rising function must be better than it for certain.
     """
-    means, shares = family.mean(scores), weights / weights.sum()
+    means, error = family.mean(scores), 0.0
     kind, losses = "none", _losses(means, target, family)
-    loss = lowest = float(shares @ losses)
-    error, tried = 0.0, tuple[Kind, ...](("platt", "isotonic"))
+    loss = lowest = float(losses.mean())
+    tried: tuple[Kind, ...] = ("platt", "isotonic")
     for each in tried if len(scores) >= 10 * RELIABILITY_FOLDS else ():
-        if each == "platt" and not _is_moderate(fitted_correction(family, scores, target, weights, each)[1]):
+        if each == "platt" and not _is_moderate(_platt(family, scores, target)[1]):
             continue
-        after = _held_out_losses(family, scores, target, weights, each)
-        gain = float(shares @ (losses - after))
-        spread = float(np.sqrt(np.sum(shares**2 * (losses - after - gain) ** 2)))
-        if each == "platt" or float(shares @ after) < lowest:
-            lowest, error = float(shares @ after), spread
-        if gain > CLEAR * spread:
+        after = _held_out_losses(family, scores, target, each)
+        gains = losses - after
+        spread = float(gains.std() / np.sqrt(gains.size))
+        if each == "platt" or float(after.mean()) < lowest:
+            lowest, error = float(after.mean()), spread
+        if float(gains.mean()) > CLEAR * spread:
             kind, losses = each, after
-    knots, values = tuple[Vector, ...](), tuple[Vector, ...]()
-    if kind != "none":
-        knots, values = fitted_correction(family, scores, target, weights, kind)
-    return Reliability(*_bins(means, target), kind, knots, values, loss, lowest, error)
+    found: Correction = ((), ()) if kind == "none" else _fitted_correction(family, scores, target, kind)
+    return Reliability(*_bins(means, target), kind, *found, loss, lowest, error)
 
 
 def _is_moderate(slopes: tuple[Vector, ...]) -> bool:
@@ -163,14 +153,14 @@ def _is_moderate(slopes: tuple[Vector, ...]) -> bool:
     return all(1.0 / STEEPEST <= float(slope[0]) <= STEEPEST for slope in slopes)
 
 
-def _held_out_losses(family: Family, scores: Matrix, target: Matrix, weights: Vector, kind: Kind) -> Vector:
+def _held_out_losses(family: Family, scores: Matrix, target: Matrix, kind: Kind) -> Vector:
     """Return the log loss of each row under a correction that did not see it, shape (rows,)."""
     folds = np.argsort(np.argsort(scores[:, 0], kind="stable")) % RELIABILITY_FOLDS  # every fold sees the whole range
     losses = np.zeros(len(scores))
     for fold in range(RELIABILITY_FOLDS):
         rest, held = folds != fold, folds == fold
-        found = fitted_correction(family, scores[rest], target[rest], weights[rest], kind)
-        losses[held] = _losses(corrected(family, scores[held], kind, *found), target[held], family)
+        found = _fitted_correction(family, scores[rest], target[rest], kind)
+        losses[held] = _losses(corrected(family, scores[held], kind, found), target[held], family)
     return losses
 
 
@@ -199,14 +189,11 @@ def tempered(family: Family, scores: Matrix, target: Matrix, growth: float) -> M
     """
     if growth <= 1.0:
         return scores
-    weights = np.ones(len(scores))
-    none = family.best_constant(target, weights)
+    none = family.best_constant(target, np.ones(len(scores)))
     wanted = growth * float(np.mean(family.loss(scores, target)))
-    low, high = 0.0, 1.0
-    for _ in range(BLEND_HALVINGS):
-        middle = 0.5 * (low + high)
-        if float(np.mean(family.loss(none + middle * (scores - none), target))) > wanted:
-            low = middle
-        else:
-            high = middle
-    return none + low * (scores - none)
+
+    def excess(share: float) -> float:
+        return float(np.mean(family.loss(none + share * (scores - none), target))) - wanted
+
+    share = float(brentq(excess, 0.0, 1.0)) if excess(0.0) > 0.0 else 0.0
+    return none + share * (scores - none)

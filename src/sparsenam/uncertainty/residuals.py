@@ -10,37 +10,34 @@ from typing import Annotated, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsenam.codec import Bounds, Count, Matrix, Vector, Via
+from sparsenam.codec import Bounds, Count, Matrix, Vector
 from sparsenam.context import Context
-from sparsenam.errors import InputError, describe, require
+from sparsenam.errors import InputError, describe
 from sparsenam.families import Family
-from sparsenam.fitting.problem import FamilyProblem, FitProblem, Fitted
+from sparsenam.fit.problem import FamilyProblem, Fitted
 from sparsenam.model.additive import AdditiveModel
 from sparsenam.selection.choose import Choice
 from sparsenam.smooth.engine import SmoothProblem
 from sparsenam.tables import Sample, TableEncoder
-from sparsenam.uncertainty.posterior import FitPosterior, left_out_evenly, left_out_scores
+from sparsenam.uncertainty.posterior import ErrorSpread, FitPosterior, left_out_evenly, left_out_scores, spread_of
 from sparsenam.uncertainty.reliability import Reliability, reliability_of, tempered
-from sparsenam.uncertainty.spread import spread_of
 
 Method = Literal["leave-one-out", "new rows", "folds"]
 Scale = Literal["auto", "constant", "x"]
 
 
-# chosen without a measurement
+# make constants: FINE halved +0.1 %, doubled +0.13 % intervals
 FINE, COARSE = 16, 2  # of the ranks that are kept of all rows and of those of one level, see `kept_ranks`
 MOST_RESIDUAL_ROWS = 10**9
-KEPT = ((FINE, False), (FINE, True), (COARSE, False), (COARSE, True))  # fineness, and whether ranks are of both ends
 RANK_ROUNDING = 1e-9  # of a rank or of a whole number: what rounding may make
-# chosen without a measurement
 MOST_LOOKED_AT = 10_000  # rows whose errors are looked at; of more, so many at equal distances
-# chosen without a measurement
 MOST_GROUP_LEVELS, FEW_VALUES = 20, 10  # of a category, and of a column of numbers, by which rows are told apart
 # share of the rows used as degrees of freedom below which rows may share them evenly, where the exact shares would take
 # long. Coverage at 0.9 with exact and with even shares: 0.899 and 0.899 at 0.05 (California, 3000 rows), 0.889 and
 # 0.886 at 0.12, 0.897 and 0.883 at 0.24 (the paper's regression, 500 and 200 rows)
+# make constants: EVEN_FREEDOM halved +0 %, doubled -0.16 % intervals
 EVEN_FREEDOM, QUICK_COLUMNS = 0.1, 300
-MOST_TABLES = 32  # levels of all columns whose errors are kept apart; chosen without a measurement
+MOST_TABLES = 32  # levels of all columns whose errors are kept apart
 LOOKED_AT = 500  # rows that show whether a column of numbers has more values than that
 
 
@@ -64,7 +61,7 @@ class OrderStatistics:
     With weights a rank is the weight up to its number, in units in which all weights add up to ``count``.
     """
 
-    count: int
+    count: Annotated[int, Bounds(1, MOST_RESIDUAL_ROWS)]
     ranks: Vector
     values: Vector
 
@@ -96,41 +93,12 @@ class OrderStatistics:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class StoredTable:
-    """A table in a file: ``kept`` says which ranks those of its count are; others, of rows with weights, are there."""
-
-    count: Annotated[int, Bounds(1, MOST_RESIDUAL_ROWS)]
-    values: Vector
-    kept: Annotated[int, Bounds(0, len(KEPT) - 1)] | None = None
-    ranks: Vector | None = None
-
-
-def _stored_table(table: OrderStatistics) -> StoredTable:
-    for kept, (fineness, both_ends) in enumerate(KEPT):
-        if np.array_equal(table.ranks, kept_ranks(table.count, fineness, both_ends=both_ends)):
-            return StoredTable(table.count, table.values, kept)
-    return StoredTable(table.count, table.values, None, table.ranks)
-
-
-def _table(stored: StoredTable) -> OrderStatistics:
-    require((stored.kept is None) == (stored.ranks is not None), "errors without ranks")
-    ranks = stored.ranks
-    if ranks is None:
-        fineness, both_ends = KEPT[stored.kept or 0]
-        ranks = kept_ranks(stored.count, fineness, both_ends=both_ends).astype(np.float64)
-    return OrderStatistics(stored.count, ranks, stored.values)
-
-
-Table = Annotated[OrderStatistics, Via(StoredTable, _stored_table, _table)]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class LevelTables:
     """The numbers of the rows in which a term has each of a few values, one table for each output."""
 
     term: Count
     values: tuple[float, ...]
-    tables: tuple[tuple[Table, ...], ...]
+    tables: tuple[tuple[OrderStatistics, ...], ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -141,7 +109,7 @@ class ErrorTables:
     more term after them; None where it is constant.
     """
 
-    tables: tuple[Table, ...]
+    tables: tuple[OrderStatistics, ...]
     levels: tuple[LevelTables, ...] = ()
     spread: AdditiveModel | None = None
 
@@ -160,23 +128,23 @@ class ErrorTables:
 
         ``both_ends`` says whether small numbers matter, too.
         """
+
+        def tables(rows: NDArray[np.bool_], fineness: int) -> tuple[OrderStatistics, ...]:
+            columns = errors[rows].T
+            return tuple(OrderStatistics.of(each, weights[rows], fineness, both_ends=both_ends) for each in columns)
+
         by_term: list[LevelTables] = []
         for term in few:
             values = [float(value) for value in np.unique(terms[:, term]) if not math.isnan(value)]
-            rows = [terms[:, term] == value for value in values]
-            found = tuple(_tables(errors[these], weights[these], COARSE, both_ends) for these in rows)
+            found = tuple(tables(terms[:, term] == value, COARSE) for value in values)
             by_term.append(LevelTables(term, tuple(values), found))
-        return cls(_tables(errors, weights, FINE, both_ends), tuple(by_term), spread)
+        return cls(tables(np.ones(len(errors), dtype=np.bool_), FINE), tuple(by_term), spread)
 
     def spreads(self, terms: Matrix, scores: Matrix) -> Matrix:
         """Return the spread of each row, shape (rows, outputs), 1 on average."""
         if self.spread is None:
             return np.ones_like(scores)
         return np.exp(self.spread.scores(np.column_stack([terms, scores[:, :1]])))
-
-
-def _tables(errors: Matrix, weights: Vector, fineness: int, both_ends: bool) -> tuple[OrderStatistics, ...]:
-    return tuple(OrderStatistics.of(column, weights, fineness, both_ends=both_ends) for column in errors.T)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -237,9 +205,8 @@ class LeftOutRows:
     """Rows that a model did not see, or would not have seen: what tables of errors are made from.
 
     ``scores`` (rows, outputs) are those without the row, ``terms`` (rows, terms) the encoded table, ``few`` the terms
-    with few values. ``log_spread`` (rows, outputs) is that of ``spread`` without the row. ``fitted`` (rows, outputs)
-    are the scores with all rows, and ``shift`` (rows, outputs) is by how much the score of a new row, on average,
-    changes without the row.
+    with few values. ``fitted`` (rows, outputs) are the scores with all rows, and ``shift`` (rows, outputs) is by how
+    much the score of a new row, on average, changes without the row.
     """
 
     terms: Matrix
@@ -248,8 +215,7 @@ class LeftOutRows:
     weights: Vector
     few: Sequence[int]
     exposure: Vector | None = None
-    spread: AdditiveModel | None = None
-    log_spread: Matrix | None = None
+    spread: ErrorSpread | None = None
     fitted: Matrix | None = None
     shift: Matrix | None = None
 
@@ -279,9 +245,9 @@ class LeftOutRows:
         symmetric, few, scaled = family.is_quadratic, self.few, None
         errors = self.errors(family, inflation)
         errors = np.abs(errors) if symmetric else errors
-        if self.spread is not None and self.log_spread is not None:
-            over, few = errors / np.exp(self.log_spread), ()
-            scaled = ErrorTables.of(over, self.weights, self.terms, self.few, self.spread, both_ends=not symmetric)
+        if self.spread is not None:
+            over, few, model = errors / np.exp(self.spread.left_out), (), self.spread.model
+            scaled = ErrorTables.of(over, self.weights, self.terms, self.few, model, both_ends=not symmetric)
         whole = family.link == "log" and bool((self.target == np.rint(self.target)).all())
         constant = ErrorTables.of(errors, self.weights, self.terms, few, both_ends=not symmetric)
         return Residuals(method, len(errors), symmetric, whole, constant, scaled, inflation)
@@ -300,7 +266,7 @@ class LeftOutRows:
         if family.couples_outputs:
             wrong = 1.0 - np.sum(self.target * means, axis=1, keepdims=True)
         constant = ErrorTables.of(wrong, ones, self.terms, self.few, both_ends=False)
-        reliability = reliability_of(family, scores, self.target, ones)
+        reliability = reliability_of(family, scores, self.target)
         return Residuals(method, len(wrong), False, False, constant, None, inflation, reliability)
 
 
@@ -334,7 +300,12 @@ def predicted_mean(family: Family, scores: Matrix, exposure: Vector | None) -> M
 
 
 def residuals_of(
-    encoder: TableEncoder, sample: Sample, problem: FitProblem, choice: Choice | None, fitted: Fitted, context: Context
+    encoder: TableEncoder,
+    sample: Sample,
+    problem: FamilyProblem,
+    choice: Choice | None,
+    fitted: Fitted,
+    context: Context,
 ) -> Residuals | None:
     """Return what is kept of a fit's left-out errors; None where the fit has no closed form for them.
 
@@ -342,7 +313,7 @@ def residuals_of(
     grows where each fold chooses anew. Left-out losses of such folds are smaller than those of rows never seen, since
     alpha was chosen by them: hence errors grow by the factor, and not by its root.
     """
-    if not isinstance(problem, FamilyProblem) or (fitted.smooth is None and fitted.freedom is None):
+    if not problem.solves_in_batches or (fitted.smooth is None and fitted.freedom is None):
         return None
     prepared, present = problem.prepared, sample.without_absent_rows()
     rows = np.flatnonzero(prepared.weights)
@@ -372,9 +343,7 @@ def residuals_of(
     # the score of the fit, as a prediction has it: a left-out score moves with the row's y, and in a model with few
     # features it would tell the size of each error
     spread = spread_of(prepared.at_rows(rows), given.errors(family), fit[:, 0], support, context)
-    if spread is not None:
-        given = replace(given, spread=spread.model, log_spread=spread.left_out)
-    return given.residuals(family, "leave-one-out", inflation)
+    return replace(given, spread=spread).residuals(family, "leave-one-out", inflation)
 
 
 def left_out_of(problem: FamilyProblem, support: NDArray[np.intp], fitted: Fitted, rows: NDArray[np.intp]) -> Matrix:
@@ -395,7 +364,7 @@ def left_out_of(problem: FamilyProblem, support: NDArray[np.intp], fitted: Fitte
     if smooth is not None and smooth.ramps and not smooth.shapes and not fitted.model.pairs:
         size = sum(ramps.size for ramps in smooth.ramps)
         if size <= QUICK_COLUMNS or freedom > EVEN_FREEDOM * len(kept.target):
-            return left_out_scores(FitPosterior.of(task, smooth, kept.levels), rows, spent - 1.0)
+            return left_out_scores(FitPosterior.of(task, smooth), rows, spent - 1.0)
     return left_out_evenly(task, problem.scores(fitted.model), rows, freedom + spent)
 
 

@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from sparsenam.tables.text import listed
 from sparsenam.text import Finding, FindingTable, Found, count_text, number_text
 from sparsenam.uncertainty.residuals import Method, Residuals
 
-Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 LEVELS = (0.5, 0.8, 0.9, 0.95)  # of the table
 LEVEL_SHOWN = 0.9  # level of the sentence
@@ -52,20 +51,18 @@ class PredictionIntervals(Found):
     method: Method
     guarantee: str
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[np.float64]:
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[np.generic]:
         """Return (rows, 2), lower and upper ends; (rows, outputs, 2) for several outputs."""
         return np.stack([self.lower, self.upper], axis=-1).astype(np.float64 if dtype is None else dtype)
 
     def __len__(self) -> int:
-        """Return the number of rows."""
         return len(self.lower)
 
-    def covers(self, y: Any) -> NDArray[np.bool_]:
+    def covers(self, y: ArrayLike) -> NDArray[np.bool_]:
         """Return which of other numbers, in the shape of ``lower``, lie in their intervals."""
         return (self.lower <= np.asarray(y)) & (np.asarray(y) <= self.upper)
 
     def finding(self) -> Finding:
-        """Return the intervals in words."""
         middle = float(np.median(self.upper - self.lower))
         half = f", {number_text(middle)} wide" if len(self) == 1 else f", half of them wider than {number_text(middle)}"
         sentence = f"{count_text(len(self), 'interval')} of level {self.level:g}{half}."
@@ -82,12 +79,10 @@ class PredictionSets(Found):
     method: Method
     guarantee: str
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[np.bool_]:
-        """Return ``members``."""
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[np.generic]:
         return self.members.astype(np.bool_ if dtype is None else dtype)
 
     def __len__(self) -> int:
-        """Return the number of rows."""
         return len(self.members)
 
     def labels(self) -> list[list[Any]]:
@@ -95,9 +90,8 @@ class PredictionSets(Found):
         return [self.classes[row].tolist() for row in self.members]
 
     def finding(self) -> Finding:
-        """Return the sets in words."""
-        sizes: Vector = self.members.astype(np.float64) @ np.ones(self.classes.size)
-        single = np.count_nonzero(sizes == 1.0) / max(len(self), 1)
+        sizes = np.count_nonzero(self.members, axis=1)
+        single = np.count_nonzero(sizes == 1) / max(len(self), 1)
         sentence = (
             f"{count_text(len(self), 'set')} of level {self.level:g} with {sizes.mean():.3g} classes on average; "
             f"{100 * single:.3g} % have a single one."
@@ -105,7 +99,6 @@ class PredictionSets(Found):
         return Finding("Prediction sets", sentence, notes=(self.guarantee,))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain data for JSON."""
         labels = [[str(label) for label in row] for row in self.labels()]
         return {"level": self.level, "method": self.method, "guarantee": self.guarantee, "sets": labels}
 
@@ -147,19 +140,16 @@ class Uncertainty(Found):
     thresholds: tuple[tuple[float, float], ...] = ()
 
     def finding(self) -> Finding:
-        """Return it in words and tables."""
         return self._of_classes() if self.correction is not None else self._of_numbers()
 
     def _of_numbers(self) -> Finding:
         shown = next((row for row in self.ends if row[1] == LEVEL_SHOWN), None)
         sentence = "There are too few rows to say how far off a prediction may be."
         if shown is not None:
-            _, _, below, above = shown
-            reach = f"within {number_text(above, 3)}"
-            if below != above:
-                reach = f"between {number_text(below, 3)} below and {number_text(above, 3)} above"
-            of = " of" if below == above else ""
-            sentence = f"9 of 10 new rows lie {reach}{of} a typical prediction."
+            below, above = (number_text(end, 3) for end in shown[2:])
+            same = shown[2] == shown[3]
+            reach = f"within {above} of" if same else f"between {below} below and {above} above"
+            sentence = f"9 of 10 new rows lie {reach} a typical prediction."
         notes = [self.guarantee]
         if self.relative:
             notes.append("Widths grow with the prediction, as the family expects; these are at the average score.")
@@ -185,11 +175,9 @@ class Uncertainty(Found):
         notes = [self.guarantee]
         if self.losses is not None:
             before, after = self.losses
-            helps = (
-                f"calibrated_proba corrects them ({self.correction})"
-                if self.correction != "none"
-                else ("no correction helps for certain")
-            )
+            helps = "no correction helps for certain"
+            if self.correction != "none":
+                helps = f"calibrated_proba corrects them ({self.correction})"
             notes.append(f"Log loss {before:.4g} as they are, {after:.4g} with the better correction: {helps}.")
         rows = tuple((f"{p:.3f}", f"{o:.3f}", f"{n}") for p, o, n in self.reliability)
         tables = [FindingTable("Reliability", ("mean probability", "share that came true", "cases"), rows)]

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, TypeVar, cast
+from typing import TypeVar
 
 import numpy as np
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import LinearSegmentedColormap, Normalize
 from matplotlib.figure import Figure
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.ndimage import uniform_filter
 
 from sparsenam.errors import InputError, describe
 from sparsenam.explain import charts
 from sparsenam.explain.drawing import BLUE, PENS, VERMILLION, Axis, axis_over
-from sparsenam.explain.explanation import Explanation
+from sparsenam.explain.explanation import Explanation, Pair
 from sparsenam.explain.local import LocalExplanation
-from sparsenam.explain.pairs import Pair
 from sparsenam.explain.plots.canvas import FONT, SMALL_FONT, Panel, draw, lay_out, sheet
 from sparsenam.explain.shapes import effect_axis, named_features, named_outputs
 from sparsenam.explain.surfaces import Surface, chosen_pair, surface
@@ -219,7 +218,6 @@ def _known(part: Part | None, where: str, what: str, remedy: str = 'fit with alp
 
 
 def _one(where: str, chart: charts.Chart, ax: object | None, size: tuple[float, float], count: int = 1) -> Figure:
-    """Draw one chart on the caller's axes, or on a new figure of a size in inches."""
     made = sheet(where, ax, min(count, 1), size)
     draw(made.panels[0], chart)
     return made.finish(chart.title)
@@ -257,14 +255,14 @@ def plot_pair(
     made = sheet("plot_pair", ax, 1, (6.4, 5.2))
     colours = _draw_map(made.panels[0], cells, cells.total if total else cells.effect)
     if made.new:
-        _draw_sides(made.figure, made.panels[0], cells, colours, charts.effect_label(explanation.units))
+        _draw_sides(made.panels[0], cells, colours, charts.effect_label(explanation.units))
     several = f" ({explanation.outputs[index]})" if len(explanation.outputs) > 1 else ""
     names = pair_text(chosen.one.name, chosen.other.name)
     title = f"{names}: {'summed surface' if total else 'joint effect'}{several}"
     return made.finish("\n".join(filter(None, (title, cells.out_of_view))))
 
 
-def _draw_map(panel: Panel, cells: Surface, values: np.ndarray[Any, np.dtype[np.float64]]) -> ScalarMappable:
+def _draw_map(panel: Panel, cells: Surface, values: NDArray[np.float64]) -> ScalarMappable:
     """Draw the cells, block by block, and contour lines or, of levels, the numbers; return the scale of colours."""
     largest = cells.largest(values)
     colours = ScalarMappable(Normalize(-largest, largest), COLOURS)
@@ -293,13 +291,13 @@ def _draw_map(panel: Panel, cells: Surface, values: np.ndarray[Any, np.dtype[np.
     return colours
 
 
-def _draw_sides(figure: Figure, panel: Panel, cells: Surface, colours: ScalarMappable, units: str) -> None:
+def _draw_sides(panel: Panel, cells: Surface, colours: ScalarMappable, units: str) -> None:
     """Draw what each column adds alone, above and beside the map, to one scale, and the scale of colours."""
-    any_figure = cast("Any", figure)
-    grid = any_figure.add_gridspec(2, 3, width_ratios=(5.0, 1.0, 0.18), height_ratios=(1.0, 4.2))
+    figure = panel.get_figure()
+    grid = figure.add_gridspec(2, 3, width_ratios=(5.0, 1.0, 0.18), height_ratios=(1.0, 4.2))
     panel.set_subplotspec(grid[1, 0])
-    above: Panel = any_figure.add_subplot(grid[0, 0], sharex=panel)
-    beside: Panel = any_figure.add_subplot(grid[1, 1], sharey=panel)
+    above: Panel = figure.add_subplot(grid[0, 0], sharex=panel)
+    beside: Panel = figure.add_subplot(grid[1, 1], sharey=panel)
     heights = axis_over([0.0, *cells.mains[0], *cells.mains[1]], 0.08)
     for side, axis, main, across in (
         (above, cells.other, cells.mains[1], True),
@@ -310,6 +308,6 @@ def _draw_sides(figure: Figure, panel: Panel, cells: Surface, colours: ScalarMap
             side.stairs(main[part], axis.edges(part), color=BLUE, **upright)
         lay_out(side, "y" if across else "x", heights, "alone", 3 if across else 2)
         side.tick_params(labelbottom=not across, bottom=not across, labelleft=across, left=across)
-    bar = any_figure.colorbar(colours, cax=any_figure.add_subplot(grid[1, 2]))
+    bar = figure.colorbar(colours, cax=figure.add_subplot(grid[1, 2]))
     bar.ax.tick_params(labelsize=SMALL_FONT)
     bar.set_label(units, fontsize=FONT)

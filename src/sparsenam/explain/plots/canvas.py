@@ -6,10 +6,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from textwrap import wrap
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
 import numpy as np
-from matplotlib.axis import Axis as PlotAxis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, Locator, NullFormatter, NullLocator
@@ -31,9 +30,6 @@ COUNTS_HEIGHT = 0.2  # of a panel: the height of the bars that show where the ro
 class Panel(Protocol):
     """matplotlib's Axes, whose annotations leave the keywords open."""
 
-    xaxis: PlotAxis
-    yaxis: PlotAxis
-
     def __getattr__(self, name: str) -> Any: ...
 
 
@@ -45,16 +41,14 @@ class RoundLocator(Locator):
         self.like, self.about, self.letters = like, about, letters
 
     def ticks(self) -> list[Tick]:
-        """Return the ticks of the part in view."""
-        low, high = map(float, cast(PlotAxis, self.axis).get_view_interval())
+        assert self.axis is not None
+        low, high = map(float, self.axis.get_view_interval())
         return replace(self.like, low=low, high=high).fitting(self.letters, self.about) if low != high else []
 
     def __call__(self) -> list[float]:
-        """Return the marked values."""
         return [tick.value for tick in self.ticks()]
 
     def label(self, x: float, _: int | None = None) -> str:
-        """Return the label of a marked value."""
         return next((tick.text for tick in self.ticks() if tick.value == x), "")
 
 
@@ -68,7 +62,7 @@ class Sheet:
 
     def finish(self, title: str, height: str = "") -> Figure:
         """Write the title, what the height of panels is, and a legend of all names, where it covers nothing."""
-        figure, keys = cast("Any", self.figure), dict[str, Any]()
+        figure, keys = self.panels[0].get_figure(), dict[str, object]()
         for panel in self.panels:
             for key, name in zip(*panel.get_legend_handles_labels(), strict=True):
                 keys.setdefault(name, key)
@@ -104,7 +98,7 @@ def sheet(where: str, axes: object | None, count: int, size: tuple[float, float]
     elif found.size < count:
         remedy = "give more axes or choose fewer features"
         raise InputError(describe(where, f"{count} axes", str(found.size), remedy))
-    return Sheet(cast(Figure, found[0].get_figure()), found[:count].tolist(), axes is None)
+    return Sheet(found[0].get_figure(), found[:count].tolist(), axes is None)
 
 
 def plain(name: str, length: int = 26) -> str:
@@ -122,7 +116,7 @@ def wrapped(name: str, length: int, lines: int = 2) -> str:
     return "\n".join(plain(line, length + 2) for line in rows)
 
 
-def look(number: int | None, name: str = "", *, dots: bool = False) -> dict[str, Any]:
+def look(number: int | None, name: str = "", *, dots: bool = False) -> dict[str, object]:
     """Return how matplotlib draws with a pen, and the name for the legend; an underscore would hide that."""
     if number is None:
         return {"color": "0.8", "linewidth": 0.8}
@@ -204,14 +198,13 @@ def _write(panel: Panel, chart: Chart) -> None:
 
 
 def _inches(panel: Panel) -> float:
-    """Return about how wide a panel is."""
     place = panel.get_subplotspec()
     return panel.get_figure().get_figwidth() / (1 if place is None else place.get_gridspec().ncols)
 
 
 def lay_out(panel: Panel, name: str, axis: Axis, label: str, about: int, names: Sequence[Tick] = ()) -> None:
     """Give an axis (x or y) its scale, limits where they are known, ticks, which may be ``names``, and label."""
-    across, own = name == "x", cast("Any", panel.xaxis if name == "x" else panel.yaxis)
+    across, own = name == "x", panel.xaxis if name == "x" else panel.yaxis
     set_scale = panel.set_xscale if across else panel.set_yscale
     if axis.kind == "skewed":
         set_scale("function", functions=[np.vectorize(one, otypes=[float]) for one in (axis.place, axis.value_at)])

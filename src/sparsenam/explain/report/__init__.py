@@ -14,8 +14,8 @@ from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from string import Template
-from typing import Any
 
+from sparsenam.codec import Plain
 from sparsenam.errors import InputError, describe
 from sparsenam.explain.drawing import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILLION, YELLOW
 from sparsenam.explain.explanation import Explanation
@@ -158,7 +158,7 @@ def _style() -> str:
     )
 
 
-def _chosen_from(known: dict[str, Any] | None) -> dict[str, object] | None:
+def _chosen_from(known: Plain | None) -> dict[str, object] | None:
     """Return the numbers from which the script derives what a threshold does; None where there are none."""
     if not known or "thresholds" not in known:
         return None

@@ -147,7 +147,6 @@ def _strip(chart: Chart) -> Markup:
 
 
 def _missing(missing: Missing, outputs: Ranks, upward: Axis) -> Markup:
-    """Return the effect of a missing cell, beside the curve."""
     count = svg.label(0, PLOT + 30, whole_text(missing.count), "middle", "tick faint")
     parts = [svg.label(0, PLOT + 16, MISSING, "middle"), count]
     for output, rank in outputs:
@@ -170,8 +169,12 @@ def _level_chart(feature: Feature, shown: Sequence[int], outputs: Ranks, units: 
     for row, level in enumerate(levels):
         drawn, marks = _level_marks(level, shown, outputs, across, is_missing=row == missing)
         bars.append(placed(*drawn, y=float(row), name="row", data_row=row))
-        labels = _level_labels(level, texts[row], is_missing=row == missing)
-        names.append(placed(*marks, labels, y=ROW * row, name="row", data_row=row))
+        hint, kind = f"{level.name}: {count_text(level.count, 'row')}", "level faint" if row == missing else "level"
+        labels = (
+            svg.label(-10, ROW / 2 + 4, texts[row], "end", kind, full=hint),
+            svg.label("100%", ROW / 2 + 4, whole_text(level.count), "end", "tick faint", dx=COUNTS_WIDTH),
+        )
+        names.append(placed(*marks, *labels, y=ROW * row, name="row", data_row=row))
     parts = (
         element("rect", {"class": "cursor band", "height": ROW, "hidden": True}),
         element("rect", {"class": "area", "width": "100%", "height": "100%"}),
@@ -210,13 +213,6 @@ def _level_marks(
     return bars, marks
 
 
-def _level_labels(level: Level, text: str, *, is_missing: bool) -> Markup:
-    y = ROW / 2 + 4
-    hint = f"{level.name}: {count_text(level.count, 'row')}"
-    name = svg.label(-10, y, text, "end", "level faint" if is_missing else "level", full=hint)
-    return joined((name, svg.label("100%", y, whole_text(level.count), "end", "tick faint", dx=COUNTS_WIDTH)))
-
-
 def waterfall_chart(chart: Chart) -> Markup:
     """Return how one row's score comes about: from the intercept, each cell's share added in turn."""
     across, bars = chart.across, chart.bars
@@ -252,5 +248,4 @@ def _level_data(level: Level) -> dict[str, object]:
 
 
 def _rounded(values: Iterable[float], digits: int = 5) -> list[float | None]:
-    """Return numbers with few digits, None for those that JSON cannot hold."""
     return [float(f"{value:.{digits}g}") if math.isfinite(value) else None for value in values]

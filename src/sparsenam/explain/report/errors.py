@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
 
+from sparsenam.codec import Plain
 from sparsenam.explain.charts import Chart, Line, Mark
 from sparsenam.explain.drawing import Axis, axis_over
 from sparsenam.explain.explanation import Explanation
@@ -25,7 +25,7 @@ LISTED = (0.5, 0.8, 0.9, 0.95)  # shares of the errors
 
 def performance(explanation: Explanation) -> Markup:
     """Return how predictions compare with the target; nothing where that was not measured."""
-    known: dict[str, Any] | None = explanation.card.get("performance")
+    known: Plain | None = explanation.card.get("performance")
     if not known:
         return joined(())
     stale = " The figures are those of the model before its edits." if explanation.edits else ""
@@ -59,7 +59,6 @@ def survival(explanation: Explanation) -> Markup:
 
 
 def _moments(times: Sequence[float], hazard: Sequence[float]) -> Markup:
-    """Return survival at a few times as a table."""
     chosen = sorted({round((len(times) - 1) * step / MOMENTS) for step in range(1, MOMENTS + 1)})
     rows = [
         (number_text(times[index]), *(share_text(math.exp(-ratio * hazard[index])) for ratio in RATIOS))
@@ -68,7 +67,7 @@ def _moments(times: Sequence[float], hazard: Sequence[float]) -> Markup:
     return table("Share without the event", ("Time", *RATIOS.values()), rows, range(1, 4))
 
 
-def _of_classes(known: dict[str, Any]) -> list[Markup]:
+def _of_classes(known: Plain) -> list[Markup]:
     """Return calibration, and the ROC curve with a threshold to choose where the rows are known."""
     found, name = known["calibration"], str(known["of"])
     marks = [
@@ -97,7 +96,7 @@ def _of_classes(known: dict[str, Any]) -> list[Markup]:
     return [*figures, figure(draw(chart, "roc", ERRORS_HEIGHT, dot), text, chooser)]
 
 
-def _of_numbers(known: dict[str, Any]) -> list[Markup]:
+def _of_numbers(known: Plain) -> list[Markup]:
     """Return residuals over predictions, or how large errors are where the rows are not known, and some as numbers."""
     errors = known["errors"]
     if "points" in known:

@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 
 from sparsenam.explain.charts import effect_label
 from sparsenam.explain.drawing import percent
-from sparsenam.explain.explanation import Explanation
-from sparsenam.explain.pairs import Pair
+from sparsenam.explain.explanation import Explanation, Pair
 from sparsenam.explain.report import svg
 from sparsenam.explain.report.markup import (
     Markup,
@@ -187,7 +186,6 @@ def _paths(cells: Surface, classes: NDArray[np.intp]) -> dict[int, str]:
 
 
 def _scale(largest: float, height: float) -> Markup:
-    """Return which colour is which effect, below the map."""
     width = 100.0 / (2 * COLOUR_STEPS + 1)
     boxes = [
         element(
@@ -258,5 +256,4 @@ def _axis_data(axis: CellAxis) -> dict[str, object]:
 
 
 def _digits(values: NDArray[np.float64], digits: int = 3) -> list[float]:
-    """Return numbers with few digits."""
     return [float(f"{value:.{digits}g}") for value in values.tolist()]

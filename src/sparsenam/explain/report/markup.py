@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
-from typing import cast, final
+from typing import final
 
 from sparsenam.text import NOTHING, number_text
 
@@ -15,6 +15,7 @@ UNSHOWN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u206
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 VOID = frozenset({"input", "meta", "br"})
 MOST_ITEMS = 200  # entries of one nested list that are printed
+Setting = Mapping[str, "Setting"] | Sequence["Setting"] | str | float | None  # plain data
 
 
 @final
@@ -133,7 +134,7 @@ def facts(pairs: Iterable[tuple[str, str | None]]) -> Markup:
     return element("dl", {"class": "facts"}, *(element("div", None, *pair) for pair in known))
 
 
-def setting_text(value: object) -> str:
+def setting_text(value: Setting) -> str:
     """Return a setting, a number or nested data as short text."""
     if value is None:
         return NOTHING
@@ -144,14 +145,13 @@ def setting_text(value: object) -> str:
     if isinstance(value, float):
         return number_text(value)
     if isinstance(value, Mapping):
-        items = cast("Mapping[object, object]", value).items()
-        return _listed([f"{key}: {setting_text(item)}" for key, item in items])
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return _listed([setting_text(item) for item in cast("Sequence[object]", value)])
+        return _listed([f"{key}: {setting_text(item)}" for key, item in value.items()])
+    if isinstance(value, list | tuple):
+        return _listed([setting_text(item) for item in value])
     return str(value)
 
 
-def settings_table(caption: str, settings: Mapping[str, object] | None) -> Markup:
+def settings_table(caption: str, settings: Mapping[str, Setting] | None) -> Markup:
     """Return a table of names and values; nothing when there are none."""
     if not settings:
         return joined(())

@@ -6,9 +6,8 @@ import math
 from collections.abc import Sequence
 
 from sparsenam.explain.charts import loss_chart, path_chart, shown_output, waterfall
-from sparsenam.explain.explanation import Explanation, Feature, Level
+from sparsenam.explain.explanation import Explanation, Feature, Level, Pair
 from sparsenam.explain.local import Contribution, LocalExplanation, RowExplanation, describe_effect
-from sparsenam.explain.pairs import Pair
 from sparsenam.explain.report.drawings import draw_shape, waterfall_chart
 from sparsenam.explain.report.markup import (
     Markup,
@@ -91,7 +90,7 @@ def summary(explanation: Explanation) -> Markup:
     ]
     if explanation.task != "survival":  # there it is part of the baseline hazard
         pairs.append(("Intercept", _by_output(explanation.outputs, explanation.intercept, 4)))
-    scores: dict[str, object] = card.get("scores") or {}
+    scores: dict[str, float | None] = card.get("scores") or {}
     listed = [(name, setting_text(value)) for name, value in scores.items()]
     below = (element("h3", None, f"Scores{fitted}"), facts(listed)) if listed else ()
     parts = (element("p", {"class": "lead"}, *lead), _notes(explanation), facts(pairs), *below)
@@ -104,7 +103,6 @@ def _fitted(explanation: Explanation) -> str:
 
 
 def _notes(explanation: Explanation) -> Markup:
-    """Return in a box what to know before trusting the choice; nothing where there are no notes."""
     if not explanation.notes:
         return joined(())
     listed = [element("li", None, sentence) for sentence in explanation.notes]
@@ -138,7 +136,6 @@ def kept(explanation: Explanation) -> Markup:
 
 
 def _kept_row(link: str, part: Feature | Pair, size: float, largest: float, total: float) -> tuple[str, ...]:
-    """Return the cells of a column or a pair in the table of what is kept."""
     bar = stretched(rectangle(0, 0, UNITS * size / (largest or 1.0), 1, "bar"), rows=1.0)
     norm, entry, *shares = (
         (part.norm, part.entry, part.kept_in, part.stability) if isinstance(part, Feature) else (None,) * 4
@@ -301,7 +298,6 @@ def _row_card(row: RowExplanation, local: LocalExplanation) -> Markup:
 
 
 def _words(part: Contribution, local: LocalExplanation, output: int) -> str:
-    """Return what a cell does to the output that is drawn, in words."""
     told = describe_effect(part.effect, local.outputs)
     if len(local.outputs) < 2 or not part.text.endswith(told):
         return part.text
@@ -389,7 +385,6 @@ def _history(explanation: Explanation) -> Markup:
 
 
 def _by_output(outputs: Sequence[str], values: Sequence[float], digits: int) -> str:
-    """Return numbers as text, each after its output where there are several."""
     texts = [number_text(value, digits) for value in values]
     if len(texts) == 1:
         return texts[0]

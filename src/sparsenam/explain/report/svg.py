@@ -15,7 +15,7 @@ from itertools import pairwise
 import numpy as np
 
 from sparsenam.explain.charts import Band, Chart, Mark, spread
-from sparsenam.explain.drawing import BLACK, Axis, Pen, Tick, label_room, pen, percent
+from sparsenam.explain.drawing import BLACK, LABEL_SPACE, Axis, Pen, Tick, pen, percent
 from sparsenam.explain.report.markup import Markup, element, joined
 from sparsenam.text import abbreviations
 
@@ -113,7 +113,6 @@ def band(area: Band, axes: Axes, name: str, **more: object) -> Markup:
 
 
 def _hint(text: str) -> list[Markup]:
-    """Return the hint that is shown when a pointer rests on a mark."""
     return [element("title", None, text)] if text else []
 
 
@@ -174,7 +173,6 @@ def draw(drawn: Chart, name: str, height: float, *more: Markup, left: float = 58
 
 
 def _ends(drawn: Chart) -> list[Markup]:
-    """Return the names of lines beside their last points, with their marks, some distance apart."""
     heights = spread(np.array([drawn.upward.fraction(end.y) for end in drawn.ends]), LINE_NAME_DISTANCE)
     texts = abbreviations([end.text for end in drawn.ends], END_LETTERS)
     found: list[Markup] = []
@@ -210,7 +208,7 @@ def tick_levels(*axes: Axis, finest: float) -> list[dict[str, object]]:
         found.append(
             {
                 "gap": gap,
-                "room": round(LETTER * label_room(ticks)),
+                "room": round(LETTER * (max(len(tick.text) for tick in ticks) + LABEL_SPACE)),
                 "at": values,
                 "text": [tick.text for tick in ticks],
             }

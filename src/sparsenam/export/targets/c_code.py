@@ -9,26 +9,23 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
-from sparsenam.errors import describe
-from sparsenam.export.exporting import Cell, Matrix, Rows
+from sparsenam.export.exporting import Matrix, Options, Rows
 from sparsenam.export.portable import (
-    ExportError,
+    Cell,
     PortableAxis,
     PortableColumn,
     PortableCurve,
     PortableModel,
     PortablePair,
     PortableTerm,
+    refusal,
 )
 from sparsenam.export.targets.code_parts import (
-    by_number,
-    by_text,
     effect_names,
     filled,
     identifiers,
@@ -79,30 +76,30 @@ class Naming:
     members: tuple[str, ...]
 
 
-def files(model: PortableModel, path: Path, options: Mapping[str, Any]) -> dict[Path, bytes]:
+def files(model: PortableModel, path: Path, options: Options) -> dict[Path, bytes]:
     """Return the header; ``prefix`` is what its names begin with, by default made from the file's name."""
     return {path: header(model, naming_of(model, path, options)).encode("ascii")}
 
 
-def require_engine(path: Path, options: Mapping[str, Any]) -> None:
+def require_engine(path: Path, options: Options) -> None:
     """Raise where there is no compiler."""
     refuse_options("c", options, ("prefix",))
     compiler_of_headers()
 
 
-def scores(model: PortableModel, path: Path, rows: Rows, options: Mapping[str, Any]) -> Matrix:
+def scores(model: PortableModel, path: Path, rows: Rows, options: Options) -> Matrix:
     """Return the scores (rows, outputs) of the written header, compiled by cc."""
     naming = naming_of(model, path, options)
     return run_header(model, path, rows, naming.prefix, naming.members)
 
 
-def naming_of(model: PortableModel, path: Path, options: Mapping[str, Any]) -> Naming:
+def naming_of(model: PortableModel, path: Path, options: Options) -> Naming:
     """Return the words of a header; raise for options that are none."""
     refuse_options("c", options, ("prefix",))
     prefix = options.get("prefix", identifiers([path.stem], RESERVED.split(), "model")[0])
     if not isinstance(prefix, str) or re.fullmatch(r"[A-Za-z][0-9A-Za-z_]*", prefix) is None:
         remedy = 'write for example prefix="model"'
-        raise ExportError(describe("export to c: prefix", "a name of letters, digits and _", repr(prefix), remedy))
+        raise refusal("export to c: prefix", "a name of letters, digits and _", repr(prefix), remedy)
     return Naming(prefix, tuple(identifiers([column.name for column in model.columns], RESERVED.split(), "column")))
 
 
@@ -129,7 +126,7 @@ def text_literal(text: str) -> str:
     """Return a text as a C literal of its UTF-8 bytes; letters, digits and blanks as they are, others in octal."""
     if "\0" in text or any("\ud800" <= sign <= "\udfff" for sign in text):
         got, remedy = f"the text {text!r}", "rename it before the fit"
-        raise ExportError(describe("export to c", "names and levels that C's texts can hold", got, remedy))
+        raise refusal("export to c", "names and levels that C's texts can hold", got, remedy)
     plain = re.compile(rb"[0-9A-Za-z _.,;:+=<>()\[\]{}|!#%&^~'-]")
     return '"' + "".join(chr(byte) if plain.match(bytes([byte])) else f"\\{byte:03o}" for byte in text.encode()) + '"'
 
@@ -162,8 +159,8 @@ def _row(model: PortableModel, naming: Naming) -> str:
 
 def _lookup(column: PortableColumn, member: str) -> str:
     """Return the functions that find the code of a level, by its text, its number or its truth value."""
-    texts = sorted((text.encode("utf-8", "surrogatepass"), text, code) for text, code in by_text(column).items())
-    numbers = sorted(by_number(column).items())
+    texts = sorted((text.encode("utf-8", "surrogatepass"), text, code) for text, code in column.by_text.items())
+    numbers = sorted(column.by_number.items())
     false, true = ("U_UNKNOWN" if code is None else code for code in (column.false, column.true))
     return filled(
         PARTS["lookup"],
@@ -242,8 +239,8 @@ def _pair(place: int, pair: PortablePair, model: PortableModel, naming: Naming) 
     rows, ends = len(pair.values[0]), ("low", "high")
     return filled(
         PARTS["pair"],
-        ONE=in_comment(model.columns[one.column].name),
-        OTHER=in_comment(model.columns[other.column].name),
+        ONE=in_comment(model.names_of(pair)[0]),
+        OTHER=in_comment(model.names_of(pair)[1]),
         PLACE=place,
         ONE_KNOTS=_list("one_knots", one.knots),
         OTHER_KNOTS=_list("other_knots", other.knots),

@@ -6,37 +6,37 @@ import math
 import re
 import shutil
 import subprocess
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files as package_files
-from typing import Any
 
 import numpy as np
 
-from sparsenam.errors import describe
-from sparsenam.export.exporting import Cell, Matrix, Rows
+from sparsenam.export.exporting import Matrix, Options, Rows
 from sparsenam.export.portable import (
-    ExportError,
+    Cell,
     Label,
     PortableColumn,
     PortableCurve,
     PortableModel,
     PortablePair,
     PortableTerm,
+    is_missing,
+    refusal,
 )
-from sparsenam.tables.text import MARKERS, is_marker, number_in, numbered
+from sparsenam.tables.text import MARKERS, number_in, numbered
 
 LONGEST_IDENTIFIER = 40  # of an identifier, so that lines stay readable; names beyond it are cut and numbered
 COMPILER_SECONDS = 600.0  # after which a compiler or a program is given up
 
 
-def refuse_options(target: str, options: Mapping[str, Any], known: Sequence[str] = ()) -> None:
+def refuse_options(target: str, options: Options, known: Sequence[str] = ()) -> None:
     """Raise for options that a target does not know."""
     unknown = sorted(set(options) - set(known))
     if unknown:
         expected = f"options among {list(known)}" if known else "no options"
-        raise ExportError(describe(f"export to {target}", expected, f"the option(s) {unknown}", "leave them out"))
+        raise refusal(f"export to {target}", expected, f"the option(s) {unknown}", "leave them out")
 
 
 @cache
@@ -60,8 +60,7 @@ def filled(text: str, **parts: object) -> str:
 def number_literal(value: float) -> str:
     """Return the shortest decimal that gives the number back to the bit, as Python, JavaScript and C write it."""
     if not math.isfinite(value):
-        remedy = "fit again on columns of a smaller range"
-        raise ExportError(describe("model to export", "finite numbers", repr(value), remedy))
+        raise refusal("model to export", "finite numbers", repr(value), "fit again on columns of a smaller range")
     return repr(float(value))
 
 
@@ -69,7 +68,7 @@ def number_literal(value: float) -> str:
 class Notation:
     """How a language writes plain data, labels, a list of any length, a row of fixed length, and codes by key."""
 
-    literal: Callable[[Any], str]
+    literal: Callable[[object], str]
     label: Callable[[Label], str]
     listed: Callable[[Iterable[str]], str]
     row: Callable[..., str]
@@ -95,7 +94,6 @@ class Notation:
         }
 
     def numbers(self, values: Iterable[float]) -> str:
-        """Return a list of numbers."""
         return self.listed(map(number_literal, values))
 
     def lines(self, parts: Iterable[str]) -> str:
@@ -105,8 +103,8 @@ class Notation:
 
     def column(self, column: PortableColumn) -> str:
         """Return a column: name, kind, codes of levels by text and by number, codes of False and True."""
-        texts = self.codes((self.literal(text), code) for text, code in by_text(column).items())
-        numbers = self.codes((number_literal(number), code) for number, code in by_number(column).items())
+        texts = self.codes((self.literal(text), code) for text, code in column.by_text.items())
+        numbers = self.codes((number_literal(number), code) for number, code in column.by_number.items())
         truths = self.literal((column.false, column.true))
         return self.row(self.literal(column.name), self.literal(column.kind), texts, numbers, truths)
 
@@ -131,30 +129,20 @@ class Notation:
         return self.row(self.literal(name), *sides, values)
 
 
-def by_text(column: PortableColumn) -> dict[str, int]:
-    """Return the codes of a category's levels by their texts; of two of the same text the first counts."""
-    return {level.text: level.code for level in reversed(column.levels)}
-
-
-def by_number(column: PortableColumn) -> dict[float, int]:
-    """Return the codes of a category's levels by the numbers that they write."""
-    return {level.number: level.code for level in reversed(column.levels) if level.number is not None}
-
-
 def number_of_cell(column: str, cell: Cell) -> float:
     """Return a cell of a column of numbers as a number, NaN where it is missing."""
-    if cell is None or (isinstance(cell, str) and is_marker(cell)):
+    if cell is None or is_missing(cell):
         return math.nan
     number = number_in(cell) if isinstance(cell, str) else float(cell)
     if number is None:
-        raise ExportError(describe(f"column {column!r}", "numbers", f"the text {cell!r}", "mend this cell"))
+        raise refusal(f"column {column!r}", "numbers", f"the text {cell!r}", "mend this cell")
     return number
 
 
 def effect_names(model: PortableModel) -> list[str]:
     """Return the names of the effects, each once, those of all columns and then those of pairs."""
     names = [column.name for column in model.columns]
-    return numbered(names + [" × ".join(names[axis.column] for axis in pair.axes) for pair in model.pairs])
+    return numbered(names + [" × ".join(model.names_of(pair)) for pair in model.pairs])
 
 
 def in_comment(text: str, longest: int = 60) -> str:
@@ -202,7 +190,7 @@ def program(target: str, *names: str) -> str:
         if (found := shutil.which(name)) is not None:
             return found
     got, remedy = "a machine without it", "install it, or check the export where it runs"
-    raise ExportError(describe(f"check of an export to {target}", f"the program {' or '.join(names)}", got, remedy))
+    raise refusal(f"check of an export to {target}", f"the program {' or '.join(names)}", got, remedy)
 
 
 def scores_in(content: bytes, model: PortableModel, rows: Rows) -> Matrix:
@@ -216,8 +204,8 @@ def run(target: str, command: Sequence[str], given: bytes = b"") -> bytes:
         done = subprocess.run(command, input=given, capture_output=True, timeout=COMPILER_SECONDS, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
         got, remedy = type(error).__name__, "run it by hand to see why"
-        raise ExportError(describe(f"check of an export to {target}", f"{command[0]} to run", got, remedy)) from error
+        raise refusal(f"check of an export to {target}", f"{command[0]} to run", got, remedy) from error
     if done.returncode:
         got = " ".join(done.stderr.decode("utf-8", "replace").split())[:500]
-        raise ExportError(describe(f"check of an export to {target}", f"{command[0]} to succeed", got, "mend this"))
+        raise refusal(f"check of an export to {target}", f"{command[0]} to succeed", got, "mend this")
     return done.stdout

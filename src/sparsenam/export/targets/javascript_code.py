@@ -7,13 +7,11 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
-from sparsenam.export.exporting import Cell, Matrix, Rows
-from sparsenam.export.portable import Label, PortableModel
+from sparsenam.export.exporting import Matrix, Options, Rows
+from sparsenam.export.portable import Cell, Label, PortableModel
 from sparsenam.export.targets.code_parts import (
     Notation,
     filled,
@@ -38,7 +36,7 @@ for (let done = 0; done < bytes.length; ) done += writeSync(1, bytes, done);
 """  # [1] and [-1] are the infinite numbers, which JSON cannot write
 
 
-def files(model: PortableModel, path: Path, options: Mapping[str, Any]) -> dict[Path, bytes]:
+def files(model: PortableModel, path: Path, options: Options) -> dict[Path, bytes]:
     """Return the module and its types, .d.mts beside .mjs and .d.ts beside others; it takes no options."""
     refuse_options("javascript", options)
     parts, single = JAVASCRIPT.parts(model), len(model.outputs) == 1
@@ -59,13 +57,13 @@ def files(model: PortableModel, path: Path, options: Mapping[str, Any]) -> dict[
     }
 
 
-def require_engine(path: Path, options: Mapping[str, Any]) -> None:
+def require_engine(path: Path, options: Options) -> None:
     """Raise where there is no node, which runs the module."""
     refuse_options("javascript", options)
     program("javascript", "node")
 
 
-def scores(model: PortableModel, path: Path, rows: Rows, options: Mapping[str, Any]) -> Matrix:
+def scores(model: PortableModel, path: Path, rows: Rows, options: Options) -> Matrix:
     """Return the scores (rows, outputs) of the written module, run by node."""
     refuse_options("javascript", options)
     node = program("javascript", "node")

@@ -2,31 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from sparsenam.errors import describe
-from sparsenam.export.exporting import Matrix, Rows
-from sparsenam.export.portable import ExportError, PortableModel
+from sparsenam.export.exporting import Matrix, Options, Rows
+from sparsenam.export.portable import PortableModel, refusal
 from sparsenam.export.targets.code_parts import refuse_options
 
 
-def files(model: PortableModel, path: Path, options: Mapping[str, Any]) -> dict[Path, bytes]:
+def files(model: PortableModel, path: Path, options: Options) -> dict[Path, bytes]:
     """Return the JSON; it takes no options."""
     refuse_options("json", options)
     return {path: model.to_json().encode()}
 
 
-def require_engine(path: Path, options: Mapping[str, Any]) -> None:
+def require_engine(path: Path, options: Options) -> None:
     """Raise: data cannot be run."""
     got, remedy = "JSON, which is data", "check what is written from it, such as Python"
-    raise ExportError(describe(f"check of {path}", "a target that can be run", got, remedy))
+    raise refusal(f"check of {path}", "a target that can be run", got, remedy)
 
 
-def scores(model: PortableModel, path: Path, rows: Rows, options: Mapping[str, Any]) -> Matrix:
+def scores(model: PortableModel, path: Path, rows: Rows, options: Options) -> Matrix:
     """Raise: data have no scores."""
     require_engine(path, options)
     return np.empty((0, len(model.outputs)))

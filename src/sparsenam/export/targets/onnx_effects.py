@@ -8,17 +8,18 @@ arithmetic in the precision of the graph, in the order that `docs/portable.md` g
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
-from onnx import TensorProto, helper, numpy_helper
+from numpy.typing import ArrayLike, DTypeLike, NDArray
+from onnx import NodeProto, TensorProto, helper, numpy_helper
 
 from sparsenam.export.portable import PortableAxis, PortableCurve, PortableModel, PortablePair, PortableTable
 from sparsenam.tables.text import MARKERS
 
-Array = NDArray[Any]
+Real: TypeAlias = type[np.float64] | type[np.float32]  # of the numbers in a graph
 
 LEARNING = "ai.onnx.ml"
 # What Python's str.strip takes off; RE2's \s has fewer.
@@ -32,18 +33,17 @@ class GraphBuilder:
 
     def __init__(self, prefix: str, precision: str) -> None:
         self.prefix = prefix
-        self.real: type[np.floating[Any]] = np.float64 if precision == "double" else np.float32
+        self.real: Real = np.float64 if precision == "double" else np.float32
         self.real_type: int = TensorProto.DOUBLE if precision == "double" else TensorProto.FLOAT
-        self.nodes: list[Any] = []
-        self.constants: list[Any] = []
+        self.nodes: list[NodeProto] = []
+        self.constants: list[TensorProto] = []
         self._count = 0
 
     def name(self) -> str:
-        """Return a name that no other value has."""
         self._count += 1
         return f"{self.prefix}{self._count}"
 
-    def constant(self, values: Any, dtype: Any = None) -> str:
+    def constant(self, values: ArrayLike, dtype: DTypeLike | None = None) -> str:
         """Return the name of a constant; numbers are of the graph's precision unless a type is given."""
         array = np.asarray(values, dtype=self.real if dtype is None else dtype)
         self.constants.append(numpy_helper.from_array(array, self.name()))
@@ -72,17 +72,13 @@ class GraphBuilder:
             first += len(each) + 1
         return self.op("Cast", self.joined(found), to=TensorProto.INT32)
 
-    def _tree(self, x: str, knots: Array, first: int) -> str:
-        tree: dict[str, list[Any]] = {name: [] for name in ("modes", "values", "true", "false", "leaves", "weights")}
-        _grow(tree, knots, first, 0, len(knots))
-        count, leaves = len(tree["modes"]), len(tree["leaves"])
+    def _tree(self, x: str, knots: NDArray[np.floating], first: int) -> str:
+        tree = _Tree()
+        tree.grow(knots, first, 0, len(knots))
+        count, leaves = len(tree.modes), len(tree.leaves)
+        numbers: dict[str, Any] = {"nodes_values": tree.values, "target_weights": tree.weights}
         if self.real is np.float64:  # the attributes in single precision cannot hold doubles
-            numbers: dict[str, Any] = {
-                "nodes_values_as_tensor": numpy_helper.from_array(np.array(tree["values"], dtype=np.float64)),
-                "target_weights_as_tensor": numpy_helper.from_array(np.array(tree["weights"], dtype=np.float64)),
-            }
-        else:
-            numbers = {"nodes_values": tree["values"], "target_weights": tree["weights"]}
+            numbers = {f"{name}_as_tensor": numpy_helper.from_array(np.array(each)) for name, each in numbers.items()}
         return self.op(
             "TreeEnsembleRegressor",
             x,
@@ -91,30 +87,41 @@ class GraphBuilder:
             nodes_treeids=[0] * count,
             nodes_nodeids=list(range(count)),
             nodes_featureids=[0] * count,
-            nodes_modes=tree["modes"],
-            nodes_truenodeids=tree["true"],
-            nodes_falsenodeids=tree["false"],
+            nodes_modes=tree.modes,
+            nodes_truenodeids=tree.true,
+            nodes_falsenodeids=tree.false,
             target_treeids=[0] * leaves,
-            target_nodeids=tree["leaves"],
+            target_nodeids=tree.leaves,
             target_ids=[0] * leaves,
             **numbers,
         )
 
 
-def _grow(tree: dict[str, list[Any]], knots: Array, first: int, low: int, high: int) -> int:
-    """Add the nodes that part the pieces low to high; return the number of the uppermost."""
-    at, middle = len(tree["modes"]), (low + high) // 2
-    tree["modes"].append("LEAF" if low == high else "BRANCH_LT")
-    tree["values"].append(0.0 if low == high else float(knots[middle]))
-    tree["true"].append(0)
-    tree["false"].append(0)
-    if low == high:
-        tree["leaves"].append(at)
-        tree["weights"].append(float(first + low))
-    else:
-        tree["true"][at] = _grow(tree, knots, first, low, middle)
-        tree["false"][at] = _grow(tree, knots, first, middle + 1, high)
-    return at
+@dataclass(slots=True)
+class _Tree:
+    """The nodes of a balanced tree, list by list as ONNX has them, and the nodes and weights of its leaves."""
+
+    modes: list[str] = field(default_factory=list[str])
+    values: list[float] = field(default_factory=list[float])
+    true: list[int] = field(default_factory=list[int])
+    false: list[int] = field(default_factory=list[int])
+    leaves: list[int] = field(default_factory=list[int])
+    weights: list[float] = field(default_factory=list[float])
+
+    def grow(self, knots: NDArray[np.floating], first: int, low: int, high: int) -> int:
+        """Add the nodes that part the pieces low to high; return the number of the uppermost."""
+        at, middle = len(self.modes), (low + high) // 2
+        self.modes.append("LEAF" if low == high else "BRANCH_LT")
+        self.values.append(0.0 if low == high else float(knots[middle]))
+        self.true.append(0)
+        self.false.append(0)
+        if low == high:
+            self.leaves.append(at)
+            self.weights.append(float(first + low))
+        else:
+            self.true[at] = self.grow(knots, first, low, middle)
+            self.false[at] = self.grow(knots, first, middle + 1, high)
+        return at
 
 
 class InputCells:
@@ -132,11 +139,7 @@ class InputCells:
         """Return the code of the level, one more than the highest where it is not known, int64."""
         return self._once("code", column, self._code)
 
-    def codes(self, column: int) -> int:
-        """Return how many codes a column has."""
-        return 1 + max((level.code for level in self.model.columns[column].levels), default=-1)
-
-    def _once(self, what: str, column: int, make: Any) -> str:
+    def _once(self, what: str, column: int, make: Callable[[int], str]) -> str:
         if (what, column) not in self._known:
             self._known[what, column] = make(column)
         return self._known[what, column]
@@ -152,8 +155,7 @@ class InputCells:
 
     def _code(self, column: int) -> str:
         graph, cell, levels = self.graph, self.inputs[column], self.model.columns[column].levels
-        unknown = self.codes(column)
-        numbers = {level.number: level.code for level in levels if level.number is not None}
+        unknown, numbers = self.model.columns[column].n_codes, self.model.columns[column].by_number
         if not self.texts[column]:
             return self._code_of_number(cell, numbers, unknown)
         found = graph.op(
@@ -239,11 +241,10 @@ def _curves(graph: GraphBuilder, curves: Sequence[PortableCurve], cells: InputCe
 
 def _tables(graph: GraphBuilder, tables: Sequence[PortableTable], cells: InputCells) -> str:
     """Return what tables add, (rows, tables, outputs)."""
+    counts = [cells.model.columns[table.column].n_codes for table in tables]
     rows = [
-        np.array(
-            table.values if table.reads == "missing" else (*table.values[: cells.codes(table.column)], table.absent)
-        )
-        for table in tables
+        np.array(table.values if table.reads == "missing" else (*table.values[:count], table.absent))
+        for table, count in zip(tables, counts, strict=True)
     ]
     codes = [cells.missing(table.column) if table.reads == "missing" else cells.code(table.column) for table in tables]
     code = graph.joined(codes)
@@ -278,10 +279,7 @@ def _place(graph: GraphBuilder, axis: PortableAxis, cells: InputCells) -> tuple[
     beyond = len(knots)  # the node of what is not known
     if axis.reads != "number":
         missing = axis.reads == "missing"
-        codes = np.arange(2.0 if missing else float(cells.codes(axis.column)))
-        inside = np.clip(codes, knots[0], knots[-1])
-        node = np.minimum(np.searchsorted(knots, inside, side="right") - 1, beyond - 2)
-        share = (inside - knots[node]) / (knots[node + 1] - knots[node])
+        node, share = axis.place(np.arange(2 if missing else cells.model.columns[axis.column].n_codes))
         code = cells.missing(axis.column) if missing else cells.code(axis.column)
         lower, upper = (
             graph.op("Gather", graph.constant([*nodes, beyond], np.int64), code) for nodes in (node, node + 1)

@@ -7,29 +7,27 @@ texts (rows, 1), missing where a text says so; where all its levels are numbers 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-from onnx import TensorProto, helper
+from numpy.typing import DTypeLike, NDArray
+from onnx import ModelProto, TensorProto, helper
 
-from sparsenam.errors import describe
-from sparsenam.export.exporting import Matrix, Rows
+from sparsenam.export.exporting import Matrix, Options, Rows
 from sparsenam.export.portable import (
     HIGHEST_EXPONENT,
-    ExportError,
     PortableAxis,
     PortableCurve,
     PortableModel,
     PortablePair,
     PortableTerm,
+    refusal,
 )
 from sparsenam.export.targets.code_parts import refuse_options
-from sparsenam.export.targets.onnx_effects import LEARNING, GraphBuilder, InputCells, contributions
-from sparsenam.export.targets.typed_cells import check_texts, feeds, input_names, takes_texts
+from sparsenam.export.targets.onnx_effects import LEARNING, GraphBuilder, InputCells, Real, contributions
+from sparsenam.export.targets.typed_cells import check_texts, feeds, input_names
 
 PRECISIONS = ("double", "float32")
 OPSET, OPSET_WITH_PATTERNS, LEARNING_OPSET, IR_VERSION = 17, 20, 3, 8  # old ones, which old runtimes read
@@ -37,7 +35,7 @@ UNITS = {"number": "", "date": "days since 1970-01-01", "duration": "seconds", "
 HIGHEST_SINGLE_EXPONENT = 88.0  # eˢ is infinite in single precision a little beyond it
 
 
-def files(model: PortableModel, path: Path, options: Mapping[str, Any]) -> dict[Path, bytes]:
+def files(model: PortableModel, path: Path, options: Options) -> dict[Path, bytes]:
     """Return the graph.
 
     The options are ``precision``, "double" or "float32" (the error that this makes is measured and put into the
@@ -47,15 +45,15 @@ def files(model: PortableModel, path: Path, options: Mapping[str, Any]) -> dict[
     return {path: graph_of(model, precision, explained).SerializeToString()}
 
 
-def require_engine(path: Path, options: Mapping[str, Any]) -> None:
+def require_engine(path: Path, options: Options) -> None:
     """Raise where there is no ONNX Runtime."""
     _options(options)
     if find_spec("onnxruntime") is None:
         got, remedy = "an environment without onnxruntime", "pip install onnxruntime"
-        raise ExportError(describe(f"check of {path}", "something that runs ONNX", got, remedy))
+        raise refusal(f"check of {path}", "something that runs ONNX", got, remedy)
 
 
-def scores(model: PortableModel, path: Path, rows: Rows, options: Mapping[str, Any]) -> Matrix:
+def scores(model: PortableModel, path: Path, rows: Rows, options: Options) -> Matrix:
     """Return the scores that ONNX Runtime computes from the file."""
     require_engine(path, options)
     import onnxruntime  # pyright: ignore[reportMissingTypeStubs]
@@ -66,10 +64,10 @@ def scores(model: PortableModel, path: Path, rows: Rows, options: Mapping[str, A
     return np.asarray(found, dtype=np.float64)
 
 
-def graph_of(model: PortableModel, precision: str, explained: bool) -> Any:
+def graph_of(model: PortableModel, precision: str, explained: bool) -> ModelProto:
     """Return the ONNX model."""
     check_texts(model)
-    names, texts = input_names(model), [takes_texts(column) for column in model.columns]
+    names, texts = input_names(model), [column.takes_texts for column in model.columns]
     prefix = "value"
     while any(name.startswith(prefix) for name in names):
         prefix += "_"
@@ -148,7 +146,7 @@ def _labels(graph: GraphBuilder, model: PortableModel, probabilities: str, prefi
         likely = graph.op("Greater", probabilities, graph.constant(0.5))
         graph.op("Cast", likely, to=TensorProto.INT64, output=prefix + "prediction")
         return TensorProto.INT64, [len(model.intercept)]
-    kinds: dict[type, tuple[int, Any]] = {
+    kinds: dict[type, tuple[int, DTypeLike]] = {
         bool: (TensorProto.BOOL, bool),
         int: (TensorProto.INT64, np.int64),
         float: (TensorProto.DOUBLE, np.float64),
@@ -167,15 +165,14 @@ def _metadata(model: PortableModel, precision: str) -> dict[str, str]:
             "column": column.name,
             "kind": column.kind,
             "unit": UNITS[column.kind],
-            "cells": "text" if takes_texts(column) else precision,
+            "cells": "text" if column.takes_texts else precision,
             "levels": [level.text for level in column.levels],
         }
         for name, column in zip(input_names(model), model.columns, strict=True)
     ]
-    pairs = [[model.columns[axis.column].name for axis in pair.axes] for pair in model.pairs]
-    facts: dict[str, Any] = {
+    facts: dict[str, object] = {
         "columns": columns,
-        "pairs": pairs,
+        "pairs": [model.names_of(pair) for pair in model.pairs],
         "outputs": model.outputs,
         "classes": model.classes,
         "intercept": model.intercept,
@@ -187,14 +184,14 @@ def _metadata(model: PortableModel, precision: str) -> dict[str, str]:
     return found
 
 
-def _options(options: Mapping[str, Any]) -> tuple[str, bool]:
+def _options(options: Options) -> tuple[str, bool]:
     """Return the precision and whether contributions are among the outputs."""
     refuse_options("onnx", options, ("precision", "contributions"))
     precision, explained = options.get("precision", "double"), options.get("contributions", True)
     if precision not in PRECISIONS:
-        raise ExportError(describe("precision", f"one of {list(PRECISIONS)}", repr(precision), "choose one"))
+        raise refusal("precision", f"one of {list(PRECISIONS)}", repr(precision), "choose one")
     if not isinstance(explained, bool):
-        raise ExportError(describe("contributions", "True or False", repr(explained), "choose one"))
+        raise refusal("contributions", "True or False", repr(explained), "choose one")
     return precision, explained
 
 
@@ -224,7 +221,7 @@ def grid_of(knots: tuple[float, ...]) -> NDArray[np.float64]:
     return np.concatenate([points, (points[1:] + points[:-1]) / 2.0, [points[0] - beyond, points[-1] + beyond]])
 
 
-def _term(term: PortableTerm, real: Any) -> NDArray[Any]:
+def _term(term: PortableTerm, real: Real) -> NDArray[np.floating]:
     """Return a curve on its grid or a table, (points, outputs), in a precision."""
     if not isinstance(term, PortableCurve):
         return np.array([*term.values, term.absent], dtype=real)
@@ -234,7 +231,7 @@ def _term(term: PortableTerm, real: Any) -> NDArray[Any]:
     return (slopes[:, piece] * (x - anchors[piece]) + bases[:, piece]).T
 
 
-def _bilinear(pair: PortablePair, real: Any) -> NDArray[Any]:
+def _bilinear(pair: PortablePair, real: Real) -> NDArray[np.floating]:
     """Return a pair on the grid of both axes, (points, points, outputs), in a precision."""
     values = np.array(pair.values, dtype=real)
     (i, u), (j, v) = (_place(axis, real) for axis in pair.axes)
@@ -243,7 +240,7 @@ def _bilinear(pair: PortablePair, real: Any) -> NDArray[Any]:
     return (1 - u) * low + u * high
 
 
-def _place(axis: PortableAxis, real: Any) -> tuple[NDArray[np.intp], NDArray[Any]]:
+def _place(axis: PortableAxis, real: Real) -> tuple[NDArray[np.intp], NDArray[np.floating]]:
     knots = np.array(axis.knots, dtype=real)
     inside = np.clip(grid_of(axis.knots).astype(real), knots[0], knots[-1])
     node = np.searchsorted(knots[1:-1], inside, side="right")

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
-from sparsenam.export.exporting import Matrix, Rows
+from sparsenam.export.exporting import Matrix, Options, Rows
 from sparsenam.export.portable import PortableModel
 from sparsenam.export.targets.code_parts import (
     Notation,
@@ -33,18 +32,18 @@ for row in json.load(sys.stdin):
 """  # the numbers as they are, without a way through text
 
 
-def files(model: PortableModel, path: Path, options: Mapping[str, Any]) -> dict[Path, bytes]:
+def files(model: PortableModel, path: Path, options: Options) -> dict[Path, bytes]:
     """Return the module; it takes no options."""
     refuse_options("python", options)
     return {path: filled(template("model.py.txt"), **PYTHON.parts(model)).encode()}
 
 
-def require_engine(path: Path, options: Mapping[str, Any]) -> None:
+def require_engine(path: Path, options: Options) -> None:
     """Refuse options; the Python that writes the module can run it."""
     refuse_options("python", options)
 
 
-def scores(model: PortableModel, path: Path, rows: Rows, options: Mapping[str, Any]) -> Matrix:
+def scores(model: PortableModel, path: Path, rows: Rows, options: Options) -> Matrix:
     """Return the scores (rows, outputs) of the written module, run by a Python without any packages."""
     refuse_options("python", options)
     found = run("python", [sys.executable, "-I", "-S", "-c", RUNNER, str(path)], json.dumps(rows).encode())

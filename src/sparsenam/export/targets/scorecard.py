@@ -10,13 +10,12 @@ import io
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sparsenam.errors import describe
-from sparsenam.export.exporting import Cell, Matrix, Rows
-from sparsenam.export.portable import ExportError, PortableColumn, PortableModel
+from sparsenam.export.exporting import Matrix, Options, Rows
+from sparsenam.export.portable import Cell, PortableColumn, PortableModel, refusal
 from sparsenam.export.scorecard_bins import CardBins
 from sparsenam.export.scorecard_build import scorecard
 from sparsenam.export.scorecard_points import Part, Scorecard
@@ -33,33 +32,32 @@ NO_NUMBER = "-"  # beside a level that writes no number: an empty cell would equ
 HEADINGS = ("column", "bin", "from", "below", "points")
 
 
-def files(model: PortableModel, path: Path, options: Mapping[str, Any]) -> dict[Path, bytes]:
+def files(model: PortableModel, path: Path, options: Options) -> dict[Path, bytes]:
     """Return the workbook, or the CSV where the path ends in ``.csv``."""
     card = _card(model, options)
     if path.suffix.lower() == ".csv":
         return {path: card.to_csv().encode()}
     if path.suffix.lower() != ".xlsx":
-        got, remedy = repr(path.suffix), "rename it"
-        raise ExportError(describe(f"path {path} of a scorecard", "the suffix .xlsx or .csv", got, remedy))
+        raise refusal(f"path {path} of a scorecard", "the suffix .xlsx or .csv", repr(path.suffix), "rename it")
     return {path: workbook(card)}
 
 
-def require_engine(path: Path, options: Mapping[str, Any]) -> None:
+def require_engine(path: Path, options: Options) -> None:
     """Refuse unknown options; the points are added up here."""
     refuse_options("scorecard", options, OPTIONS)
 
 
-def scores(model: PortableModel, path: Path, rows: Rows, options: Mapping[str, Any]) -> Matrix:
+def scores(model: PortableModel, path: Path, rows: Rows, options: Options) -> Matrix:
     """Return the log odds (rows, 1) that the points of the written card stand for."""
     made = files(model, path, options)[path]
     if not path.is_file() or path.read_bytes() != made:
         got, remedy = "another file, or none", "export the model again with the same options"
-        raise ExportError(describe(f"check of {path}", "the scorecard of this model and these options", got, remedy))
+        raise refusal(f"check of {path}", "the scorecard of this model and these options", got, remedy)
     card = _card(model, options)
     return np.array([[card.scale.model_score(card.points(row))] for row in rows], dtype=np.float64).reshape(-1, 1)
 
 
-def _card(model: PortableModel, options: Mapping[str, Any]) -> Scorecard:
+def _card(model: PortableModel, options: Options) -> Scorecard:
     refuse_options("scorecard", options, OPTIONS)
     return scorecard(model, **options)
 
@@ -70,13 +68,13 @@ def workbook(card: Scorecard) -> bytes:
         from xlsxwriter import Workbook
     except ModuleNotFoundError as error:  # CSV is written without it
         got, remedy = "an environment without xlsxwriter", 'pip install "sparsenam[scorecard]", or write .csv'
-        raise ExportError(describe("export to scorecard", "its libraries", got, remedy)) from error
+        raise refusal("export to scorecard", "its libraries", got, remedy) from error
     texts = [level.text for column in _columns(card) for level in column.levels]
     texts += [column.name for column in _columns(card)]
     longest = max(map(len, texts), default=0)
     if longest > LONGEST_TEXT:
         expected, got = f"names and levels of at most {LONGEST_TEXT} characters", f"one of {longest}"
-        raise ExportError(describe("export to scorecard", expected, got, "shorten it, or write .csv"))
+        raise refusal("export to scorecard", expected, got, "shorten it, or write .csv")
     stream = io.BytesIO()
     book = Workbook(stream, {"in_memory": True, "strings_to_formulas": False, "strings_to_urls": False})
     book.set_properties({"title": "scorecard", "created": datetime(2000, 1, 1)})
@@ -104,7 +102,6 @@ class _Sheets:
         self.next_bin, self.next_lookup = 1, 1
 
     def write(self) -> None:
-        """Write all sheets."""
         for column, heading in enumerate(HEADINGS):
             self.bins.write_string(0, column, heading, self.bold)
         for column, heading in enumerate(("column", "text", "place", "number")):

@@ -7,20 +7,28 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
-from sparsenam.errors import describe, nearest
-from sparsenam.export.exporting import Cell, Matrix, Rows
-from sparsenam.export.portable import HIGHEST_EXPONENT, ExportError, PortableColumn, PortableCurve, PortableModel
+from sparsenam.codec import is_sequence
+from sparsenam.errors import nearest
+from sparsenam.export.exporting import Matrix, Options, Rows
+from sparsenam.export.portable import (
+    HIGHEST_EXPONENT,
+    Cell,
+    PortableColumn,
+    PortableCurve,
+    PortableModel,
+    refusal,
+)
 from sparsenam.export.targets.code_parts import refuse_options
 from sparsenam.export.targets.sql_dialects import DIALECTS, MICROSECONDS, Dialect, Names, cut
 from sparsenam.export.targets.sql_stages import Columns, Stages
@@ -40,7 +48,7 @@ class QueryOptions:
     effects: bool
 
 
-def files(model: PortableModel, path: Path, options: Mapping[str, Any]) -> dict[Path, bytes]:
+def files(model: PortableModel, path: Path, options: Options) -> dict[Path, bytes]:
     """Return the query.
 
     Parameters
@@ -58,18 +66,17 @@ def files(model: PortableModel, path: Path, options: Mapping[str, Any]) -> dict[
     return {path: query_of(model, read_options(options)).encode()}
 
 
-def require_engine(path: Path, options: Mapping[str, Any]) -> None:
+def require_engine(path: Path, options: Options) -> None:
     """Raise unless the query's dialect is that of an engine that is here."""
     dialect = read_options(options).dialect.name
     if dialect not in ("duckdb", "sqlite"):
         remedy = f"run it in {dialect}, or check an export for duckdb or sqlite"
-        raise _refusal(f"check of {path}", "SQL for duckdb or sqlite", f"SQL for {dialect}", remedy)
+        raise refusal(f"check of {path}", "SQL for duckdb or sqlite", f"SQL for {dialect}", remedy)
     if dialect == "duckdb" and find_spec("duckdb") is None:
-        got, remedy = "an environment without duckdb", "pip install duckdb"
-        raise _refusal(f"check of {path}", "the engine DuckDB", got, remedy)
+        raise refusal(f"check of {path}", "the engine DuckDB", "an environment without duckdb", "pip install duckdb")
 
 
-def scores(model: PortableModel, path: Path, rows: Rows, options: Mapping[str, Any]) -> Matrix:
+def scores(model: PortableModel, path: Path, rows: Rows, options: Options) -> Matrix:
     """Return the scores (rows, outputs) of the written query, run by DuckDB or SQLite in memory."""
     require_engine(path, options)
     chosen = read_options(options)
@@ -86,37 +93,33 @@ def scores(model: PortableModel, path: Path, rows: Rows, options: Mapping[str, A
     return np.array(cells, dtype=np.float64).reshape(len(rows), len(names))
 
 
-def read_options(options: Mapping[str, Any]) -> QueryOptions:
+def read_options(options: Options) -> QueryOptions:
     """Return the options with their defaults; one sentence says what is wrong with them."""
     refuse_options("sql", options, OPTIONS)
     dialect, effects = options.get("dialect", "duckdb"), options.get("effects", True)
     if not isinstance(dialect, str) or dialect not in DIALECTS:
-        raise _refusal("dialect", f"one of {list(DIALECTS)}", repr(dialect), nearest(dialect, DIALECTS, "choose one"))
+        raise refusal("dialect", f"one of {list(DIALECTS)}", repr(dialect), nearest(dialect, DIALECTS, "choose one"))
     if not isinstance(effects, bool):
-        raise _refusal("effects", "True or False", repr(effects), "choose one")
+        raise refusal("effects", "True or False", repr(effects), "choose one")
     given = options.get("table", "rows")
     table = _names("table", given.split(".") if isinstance(given, str) else given)
     if not 1 <= len(table) <= 3:
-        raise _refusal(
+        raise refusal(
             "table", "a name of one to three parts", repr(given), "give a list of the parts if dots are in them"
         )
     key = options.get("key") or ()
     return QueryOptions(DIALECTS[dialect], table, _names("key", [key] if isinstance(key, str) else key), effects)
 
 
-def _refusal(where: str, expected: str, got: str, remedy: str) -> ExportError:
-    return ExportError(describe(where, expected, got, remedy))
-
-
 def _names(where: str, given: object) -> tuple[str, ...]:
-    """Return names of an option, checked."""
-    names = list(cast("Sequence[object]", given)) if isinstance(given, list | tuple) else [given]
-    for name in names:
+    names: list[str] = []
+    for name in given if is_sequence(given) and not isinstance(given, str) else [given]:
         if not isinstance(name, str) or not _writable(name) or not name:
-            raise _refusal(where, "names that SQL can quote", repr(name), "rename it")
+            raise refusal(where, "names that SQL can quote", repr(name), "rename it")
+        names.append(name)
     if len(set(names)) < len(names) and where == "key":
-        raise _refusal(where, "columns that differ", f"{names}", "leave out those given twice")
-    return tuple(cast("list[str]", names))
+        raise refusal(where, "columns that differ", f"{names}", "leave out those given twice")
+    return tuple(names)
 
 
 def _writable(text: str) -> bool:
@@ -129,18 +132,18 @@ def _check(model: PortableModel, chosen: QueryOptions) -> None:
     dialect, found = chosen.dialect, dict[str, str]()
     for name in dict.fromkeys([*(column.name for column in model.columns), *chosen.key]):
         if not name or not _writable(name):
-            raise _refusal("export to sql", "columns whose names SQL can quote", repr(name), "rename it before the fit")
+            raise refusal("export to sql", "columns whose names SQL can quote", repr(name), "rename it before the fit")
         shown = cut(name, dialect.longest_name)
         shown = shown.casefold() if dialect.folds else shown
         if shown in found:
             got = f"{found[shown]!r} and {name!r}, which are one name in {dialect.name}"
-            raise _refusal("export to sql", "columns whose names differ", got, "rename one before the fit")
+            raise refusal("export to sql", "columns whose names differ", got, "rename one before the fit")
         found[shown] = name
     texts = [level.text for column in model.columns for level in column.levels]
     texts += [label for label in (*model.classes, *model.outputs) if isinstance(label, str)]
     for text in texts:
         if not _writable(text):
-            raise _refusal(
+            raise refusal(
                 "export to sql", "levels and classes that SQL can write", repr(text), "rename it before the fit"
             )
 
@@ -152,7 +155,7 @@ def query_of(model: PortableModel, chosen: QueryOptions) -> str:
     widest = max(len(columns) for columns in [*stages.queries, result])
     if widest > dialect.most_columns:
         expected, got = f"a query of at most {dialect.most_columns} columns for {dialect.name}", f"{widest}"
-        raise _refusal("export to sql", expected, got, "keep fewer columns, or export for DuckDB")
+        raise refusal("export to sql", expected, got, "keep fewer columns, or export for DuckDB")
     table = ".".join(dialect.identifier(part) for part in chosen.table)
     names = Names(dialect, [*chosen.table, "source"])
     source, written = f"{table} AS {stages.source}", list[str]()
@@ -255,15 +258,15 @@ def _mean(model: PortableModel, dialect: Dialect, score: str) -> str:
 
 
 def _clamp(dialect: Dialect, x: str, lowest: float, highest: float) -> str:
-    """Return x between two numbers, NULL where it is NULL."""
     low, high = dialect.number(lowest), dialect.number(highest)
     return f"CASE WHEN {x} < {low} THEN {low} WHEN {x} > {high} THEN {high} ELSE {x} END"
 
 
 Given = dict[str, list[Cell]]  # cells of columns by name
+Answers = list[tuple[Any, ...]]  # rows of cells of any type
 
 
-def run_duckdb(query: str, model: PortableModel, table: Sequence[str], columns: Given, others: Given) -> list[Any]:
+def run_duckdb(query: str, model: PortableModel, table: Sequence[str], columns: Given, others: Given) -> Answers:
     """Return the rows of a query's result on a table of columns of the model and others, made in memory."""
     duckdb: Any = import_module("duckdb")
     quoted = [DIALECTS["duckdb"].identifier(part) for part in table]
@@ -296,7 +299,7 @@ def _duckdb_column(column: PortableColumn, cells: list[Cell]) -> tuple[str, list
     return "UNNEST(CAST(? AS VARCHAR[]))", [None if cell is None else str(cell) for cell in cells]
 
 
-def run_sqlite(query: str, model: PortableModel, table: Sequence[str], columns: Given, others: Given) -> list[Any]:
+def run_sqlite(query: str, model: PortableModel, table: Sequence[str], columns: Given, others: Given) -> Answers:
     """Return the rows of a query's result on a table of columns of the model and others, made in memory."""
     quoted = [DIALECTS["sqlite"].identifier(part) for part in table]
     kinds = {column.name: column.kind for column in model.columns}

@@ -97,7 +97,7 @@ class Stages:
                 effects[alias] = self._effect(term, output, spot)
             self.terms.append(aliases)
         for pair, (one, other) in zip(model.pairs, sides, strict=True):
-            joined = " x ".join(model.columns[axis.column].name for axis in pair.axes)
+            joined = " x ".join(model.names_of(pair))
             aliases = tuple(self.names.new("effect", joined, *name) for name in self.suffixes)
             for output, alias in enumerate(aliases):
                 effects[alias] = pair_effect(dialect, pair, output, one, other)
@@ -225,7 +225,7 @@ def _truth(column: PortableColumn) -> tuple[str, str] | None:
 
 def _code(dialect: Dialect, column: PortableColumn, cell: str) -> str:
     """Return the code of a category's cell, NULL where it is missing or no known level."""
-    numbers = {level.number: level.code for level in reversed(column.levels) if level.number is not None}
+    numbers = column.by_number
     if dialect.truth_as_numbers:
         given = {0.0: column.false, 1.0: column.true}
         numbers = {number: code for number, code in given.items() if code is not None} | numbers

@@ -3,41 +3,30 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from sparsenam.errors import describe
-from sparsenam.export.exporting import Cell, Rows
-from sparsenam.export.portable import ExportError, PortableColumn, PortableModel
-from sparsenam.tables.text import has_leading_zero, is_marker, number_in, number_key
+from sparsenam.container import Tensors
+from sparsenam.export.exporting import Rows
+from sparsenam.export.portable import Cell, PortableColumn, PortableModel, is_missing, refusal
+from sparsenam.tables.text import number_key
 
 OUTPUTS = ("score", "prediction", "probabilities", "contributions")
 NO_LEVEL = math.inf  # a category's number that is never a level, and not missing
 
 
-def feeds(model: PortableModel, rows: Rows, precision: str = "double") -> dict[str, NDArray[Any]]:
+def feeds(model: PortableModel, rows: Rows, precision: str = "double") -> Tensors:
     """Return the inputs of a graph for rows of cells, each (rows, 1)."""
     real = np.float64 if precision == "double" else np.float32
-    found: dict[str, NDArray[Any]] = {}
+    found: Tensors = {}
     for column, name in zip(model.columns, input_names(model), strict=True):
-        if takes_texts(column):
-            cells: list[Any] = [_text(row[column.name]) for row in rows]
-            found[name] = np.array(cells, dtype=object).reshape(-1, 1)
+        if column.takes_texts:
+            found[name] = np.array([_text(row[column.name]) for row in rows], dtype=object).reshape(-1, 1)
         else:
             with np.errstate(over="ignore"):  # single precision has fewer numbers
                 numbers = np.array([_number(column, row[column.name]) for row in rows], dtype=np.float64)
                 found[name] = numbers.astype(real).reshape(-1, 1)
     return found or {"rows": np.zeros((len(rows), 1), real)}
-
-
-def takes_texts(column: PortableColumn) -> bool:
-    """Return whether a column's input is text: a category, unless all of its levels are numbers or truth values."""
-    if column.kind != "category":
-        return False
-    truths = {"False", "True"} if {level.text for level in column.levels} == {"False", "True", "0", "1"} else set[str]()
-    return not column.levels or any(level.number is None and level.text not in truths for level in column.levels)
 
 
 def input_names(model: PortableModel) -> list[str]:
@@ -57,7 +46,7 @@ def input_names(model: PortableModel) -> list[str]:
 
 def cell_of(column: PortableColumn, cell: Cell) -> str | float | None:
     """Return a cell as the input of its column has it: text or a number; None where it is missing."""
-    if takes_texts(column):
+    if column.takes_texts:
         return None if cell is None else _text(cell)
     number = _number(column, cell)
     return None if math.isnan(number) else number
@@ -71,7 +60,7 @@ def check_texts(model: PortableModel) -> None:
             text.encode()
         except UnicodeEncodeError as error:
             got, remedy = f"{text!r}, half of a character", "rename it in the table and fit again"
-            raise ExportError(describe("export to onnx", "names and levels in UTF-8", got, remedy)) from error
+            raise refusal("export to onnx", "names and levels in UTF-8", got, remedy) from error
 
 
 def _text(cell: Cell) -> str:
@@ -83,16 +72,10 @@ def _text(cell: Cell) -> str:
 
 def _number(column: PortableColumn, cell: Cell) -> float:
     """Return a cell as a number, NaN where it is missing."""
-    if cell is None or (isinstance(cell, str) and is_marker(cell)):
+    if cell is None or is_missing(cell):
         return math.nan
     if column.kind != "category" or not isinstance(cell, str | bool):
         return float(cell)
-    if isinstance(cell, str):
-        number = None if has_leading_zero(cell) else number_in(cell)
-        if number is not None and math.isfinite(number):
-            return number
-        code = next((level.code for level in column.levels if level.text == cell), None)
-    else:
-        code = column.true if cell else column.false
+    code = column.code(cell)
     numbers = (level.number for level in column.levels if level.code == code and level.number is not None)
     return next(numbers, NO_LEVEL)

@@ -1,0 +1,239 @@
+"""Large tables: columns and knots are chosen on a sample of rows, and the chosen terms are fitted to all rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields, replace
+from decimal import Decimal
+from numbers import Real
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparsenam.context import Context
+from sparsenam.errors import RowError, rows_named_by, shown
+from sparsenam.families import Family
+from sparsenam.fit.problem import FamilyProblem, Fitted, SmoothEvidence
+from sparsenam.model.additive import in_units
+from sparsenam.smooth.all_rows import AllRows, BlockProblem, fit_all_rows
+from sparsenam.smooth.engine import SmoothProblem
+from sparsenam.tables import Sample, Scaling, TableEncoder
+from sparsenam.tables.blocks import Block, Blocks, VisitedBlocks
+from sparsenam.tables.encoder import News
+from sparsenam.tables.sample import Matrix, Vector
+from sparsenam.training.rows import TrainingBlocks
+
+TargetReader = Callable[[NDArray[np.generic]], tuple[Matrix, Vector]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LargeTable:
+    """All rows of a table in blocks, and how targets are read: y to the target (rows, outputs) and factors of weights.
+
+    The factors (rows,) are those of the rows' classes.
+    """
+
+    blocks: Blocks
+    read_target: TargetReader
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RowReader:
+    """A block's rows on the scale of a fit; picklable, so that it can be sent where the rows are.
+
+    ``terms`` are the fitted ones, ``unit`` is what weights are divided by.
+    """
+
+    encoder: TableEncoder
+    read_target: TargetReader
+    family: Family
+    terms: NDArray[np.intp]
+    scaling: Scaling
+    target_scaling: Scaling
+    unit: float
+    exposure_unit: float
+    exposure_mean: float
+
+    def __call__(self, block: Block) -> BlockProblem:
+        """Return the terms (terms, rows), target and weights of the rows that count."""
+        with rows_named_by(block.in_table):
+            return self._read(block)
+
+    def _read(self, block: Block) -> BlockProblem:
+        target, weights = self.read_target(block.y)
+        if block.weights is not None:
+            weights = weights * check_counts(block.weights, "sample_weight")
+        present, power = weights > 0.0, self.family.exposure_power
+        exposure = None if block.exposure is None else check_counts(block.exposure, "exposure")
+        if exposure is not None:
+            wrong = (exposure == 0.0) & target.any(axis=1)
+            if wrong.any():
+                got = (("another y", int(np.argmax(wrong))),)
+                raise RowError("exposure", "y = 0 where it is 0", got, "correct the row")
+            present &= exposure > 0.0
+        encoded, news = self.encoder.encode_with_news(block.X)
+        x = self.scaling.apply(encoded[:, self.terms]).T
+        if not present.all():
+            x, target, weights = x[:, present], target[present], weights[present]
+        weights = weights / self.unit
+        if exposure is not None and power is not None:
+            units = self.exposure_unit * exposure[present]
+            target, weights = target / units[:, None], weights * units**power / self.exposure_mean
+        scaled = self.target_scaling.apply(target)
+        return BlockProblem(np.ascontiguousarray(x), scaled, weights, self.family, news)
+
+
+def check_counts(values: NDArray[np.generic], name: str) -> Vector:
+    """Return weights or exposures (rows,) as numbers; raise where one is negative, missing or no number."""
+    expected, remedy = "finite numbers of at least 0", "correct the row"
+    if values.dtype.kind not in "fiub" and not all(isinstance(value, Real | Decimal | None) for value in values.flat):
+        row = next(row for row, value in enumerate(values) if not isinstance(value, Real | Decimal | None))
+        raise RowError(name, expected, ((shown(values[row]), row),), remedy)
+    numbers = np.array(values, dtype=np.float64)
+    wrong = ~(np.isfinite(numbers) & (numbers >= 0.0))
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise RowError(name, expected, (("none" if np.isnan(numbers[row]) else f"{numbers[row]:g}", row),), remedy)
+    return numbers
+
+
+@dataclass(slots=True, eq=False)
+class WarningReader:
+    """Reads blocks, and warns once of each column that holds what the sample does not."""
+
+    read: RowReader
+    warned: News = field(default_factory=News)
+
+    def __call__(self, block: Block) -> BlockProblem:
+        """Return what the reader does."""
+        rows = self.read(block)
+        pairs = zip(rows.news.unseen, self.warned.unseen or (frozenset[str](),) * len(rows.news.unseen), strict=True)
+        missing = zip(rows.news.missing, self.warned.missing or (False,) * len(rows.news.missing), strict=True)
+        fresh = News(
+            tuple(frozenset[str]() if known else unseen for unseen, known in pairs),
+            tuple(now and not known for now, known in missing),
+        )
+        self.warned += rows.news
+        warn_of_others(self.read.encoder, fresh)
+        return rows
+
+
+def warn_of_others(encoder: TableEncoder, news: News) -> None:
+    """Warn of what rows outside the sample hold that the sample does not."""
+    count = len(news.unseen)
+    uncounted = News(news.unseen, news.missing, (0,) * count, (1,) * count)  # blocks differ between engines
+    encoder.warn_of(uncounted, "in the sample that chose the columns", "in other rows")
+
+
+def on_all_rows(table: LargeTable, encoder: TableEncoder, sample: Sample, fitted: Fitted, context: Context) -> Fitted:
+    """Return the fit of a sample's smooth fit's terms to all rows.
+
+    What is known of its uncertainty is that of all rows: the sample's stand for them, each for as many as it must.
+    """
+    evidence = fitted.smooth
+    if evidence is None:
+        return fitted
+    problem = evidence.problem
+    prepared = problem.prepared
+    rows = AllRows(table.blocks, _reader(table, encoder, sample, problem))
+    task = SmoothProblem(prepared.x, prepared.target, prepared.weights, problem.family)
+    model = fitted.model
+    if evidence.fit.ramps:
+        fit = fit_all_rows(rows, task, evidence.fit, prepared.levels, context)
+        means, unit = fit.mean_effects, prepared.target_scaling.scale
+        base = fit.intercept + means.sum(axis=0)
+        curves = in_units(tuple(fit.functions()), prepared.scaling, means, unit, np.zeros_like(means))
+        model = replace(model, functions=curves)
+    else:
+        base = constant_of(rows, task, evidence.fit.intercept, context)
+        fit = replace(evidence.fit, intercept=base)
+    for news in rows.news:
+        warn_of_others(encoder, news)
+    scaling = prepared.target_scaling
+    model = replace(model, intercept=scaling.center + scaling.scale * base + np.log(prepared.exposure_unit))
+    larger = replace(prepared, weights=prepared.weights * (table.blocks.n_rows / len(prepared.target)))
+    stands_for_all = SmoothEvidence(replace(problem, prepared=larger), fit, evidence.places)
+    return replace(fitted, model=model, smooth=stands_for_all)
+
+
+MOST_PASSES, AT_REST = 25, 1e-8  # for the constant of a loss without a closed solution; its change at the end
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ConstantSums:
+    """What a constant score needs of the rows: sums of weights and of the target (outputs,), and the loss at constants.
+
+    ``loss`` is (constants,), ``slope``, which is its negative gradient, and ``curvature`` are (constants, outputs).
+    """
+
+    weight: float
+    target: Vector
+    loss: Vector
+    slope: Matrix
+    curvature: Matrix
+
+    def __add__(self, other: ConstantSums) -> ConstantSums:
+        return ConstantSums(*(getattr(self, each.name) + getattr(other, each.name) for each in fields(self)))
+
+
+def constant_sums(rows: SmoothProblem, constants: Matrix) -> ConstantSums:
+    """Return the sums over a block's rows at constants (constants, outputs)."""
+    losses, slopes, curvatures = list[float](), list[Vector](), list[Vector]()
+    for constant in constants:
+        scores = np.tile(constant, (len(rows.target), 1))
+        losses.append(rows.loss(scores))
+        slopes.append(-rows.weights @ rows.family.gradient(scores, rows.target))
+        curvatures.append(np.broadcast_to(rows.curvatures(scores) @ rows.weights, constant.shape))
+    total = float(rows.weights.sum())
+    return ConstantSums(total, rows.weights @ rows.target, np.array(losses), np.array(slopes), np.array(curvatures))
+
+
+def constant_of(rows: AllRows, sample: SmoothProblem, first: Vector, context: Context) -> Vector:
+    """Return the score (outputs,) that fits all rows best where no term is kept, from that of the sample.
+
+    Most families need the mean of the target alone: one pass, and one that finds nothing to gain. Others take Newton's
+    steps of a pass each.
+    """
+    sums = rows.sums(constant_sums, first[None], context)
+    mean = (sums.target / sums.weight)[None]
+    guess = sample.family.best_constant(mean, np.ones(1))
+    if sample.family.is_quadratic:
+        return guess
+    points = np.array([first, guess])
+    for _ in range(MOST_PASSES):
+        sums = rows.sums(constant_sums, points, context)
+        best = int(np.argmin(sums.loss))
+        point, step = points[best], sums.slope[best] / sums.curvature[best]
+        if np.all(np.abs(step) <= AT_REST * (1.0 + np.abs(point))) or context.clock.passed():
+            return point
+        points = np.array([point, point + step, point + 0.25 * step, point + 2.0 * step])
+    return points[0]
+
+
+def trained_on(table: LargeTable, encoder: TableEncoder, sample: Sample, problem: FamilyProblem) -> TrainingBlocks:
+    """Return all rows of a table that is not in memory, for training a network on the problem's terms."""
+    assert isinstance(table.blocks, VisitedBlocks)  # others are refused before anything is read
+    reader, prepared = WarningReader(_reader(table, encoder, sample, problem)), problem.prepared
+    return TrainingBlocks(table.blocks, reader, prepared.terms, float(prepared.weights.mean()))
+
+
+def _reader(table: LargeTable, encoder: TableEncoder, sample: Sample, problem: FamilyProblem) -> RowReader:
+    """Return how blocks are read: as the sample was, with its units."""
+    prepared, present = problem.prepared, sample.present
+    exposure_unit = float(prepared.exposure_unit[0])
+    mean, power = 1.0, problem.family.exposure_power
+    weights = sample.weights[present] / sample.weight_unit
+    if sample.exposure is not None and power is not None and power != 1.0:
+        raised = weights * (exposure_unit * sample.exposure[present]) ** power
+        mean = float(raised.sum() / weights.sum())
+    return RowReader(
+        encoder,
+        table.read_target,
+        problem.family,
+        prepared.terms,
+        prepared.scaling,
+        prepared.target_scaling,
+        sample.weight_unit,
+        exposure_unit,
+        mean,
+    )

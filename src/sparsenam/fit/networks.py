@@ -1,0 +1,176 @@
+"""Architectures trained on given terms, under the penalty or without it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparsenam.context import Context
+from sparsenam.convex.design import FrozenFeatures, grouped_design
+from sparsenam.convex.newton import refit_on
+from sparsenam.errors import InputError, describe
+from sparsenam.fit.problem import FamilyProblem, Fitted, require_numbers
+from sparsenam.model import Finished, finish
+from sparsenam.model.networks import n_weights, network_functions
+from sparsenam.networks import MLPBank, SubnetBank, build_bank, initial_parameters
+from sparsenam.penalties import GroupLasso, JointGroupLasso, NeedsFirstFit, Penalty, spread, weighted
+from sparsenam.tables.sample import Matrix, Vector
+from sparsenam.training import Network
+from sparsenam.training.run import Objective, TrainedNetwork, train_network
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Start:
+    """Where a training starts: a bank of networks with parameters θ, and an intercept, by default the best constant."""
+
+    bank: SubnetBank
+    theta: Matrix
+    intercept: Vector | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkFitter:
+    """An architecture trained on given terms; with ``alpha`` above 0 the penalty is on the functions."""
+
+    network: Network
+    penalty: Penalty
+    alpha: float
+    counts_rows: bool = False
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the problem is convex and its solver runs to many digits."""
+        return self.network.is_linear and self.network.solver_for(self.penalty).searches_step
+
+    def fit(self, problem: FamilyProblem, context: Context) -> Fitted:
+        """Train on all terms of the problem."""
+        prepared, network = problem.prepared, self.network
+        require_numbers(prepared)
+        bank = build_bank(network.hidden, prepared.names, prepared.target.shape[1], network.activation)
+        start = Start(bank, initial_parameters(bank, prepared.names, context.streams))
+        if network.init == "convex" and isinstance(bank, MLPBank) and prepared.terms.size:
+            start = _with_convex_output(problem, bank, start.theta)
+        return self.train(problem, start, context, "train")
+
+    def train(self, problem: FamilyProblem, start: Start, context: Context, stage: str) -> Fitted:
+        """Train a bank on the problem's terms; where alpha is above 0, the penalty's group is the function norm."""
+        network, alpha = self.network, self.alpha
+        on_terms = penalty_on_terms(self.penalty, problem) if alpha > 0 else GroupLasso()
+        penalize = "function" if alpha > 0 else network.penalize
+        objective = Objective(problem.prepared, problem.family, on_terms, alpha, penalize, problem.training_rows)
+        trained = train_network(objective, network, start.bank, start.theta, context, stage, start.intercept)
+        finished, outcome = _finished(problem, trained), trained.outcome
+        return Fitted(finished.model, finished.norms(), outcome.history, outcome.stationarity)
+
+
+@dataclass(frozen=True, slots=True)
+class PenalisedNetworkFitter:
+    """The paper's training: all terms under the penalty, then, if asked for, the kept ones without it."""
+
+    network: Network
+    penalty: Penalty
+    alpha: float
+    refits: bool
+    counts_rows: bool = False
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the problem is convex and its solver runs to many digits."""
+        return self.network.is_linear and self.network.solver_for(self.penalty).searches_step
+
+    def fit(self, problem: FamilyProblem, context: Context) -> Fitted:
+        """Train on all terms of the problem."""
+        prepared, network, family = problem.prepared, self.network, problem.family
+        require_numbers(prepared)
+        bank = build_bank(network.hidden, prepared.names, prepared.target.shape[1], network.activation)
+        start = initial_parameters(bank, prepared.names, context.streams)
+        penalty = penalty_on_terms(self.penalty, problem)
+        objective = Objective(prepared, family, penalty, self.alpha, network.penalize, problem.training_rows)
+        if isinstance(penalty, NeedsFirstFit):
+            first_objective = replace(objective, alpha=penalty.first_alpha(self.alpha))
+            first = train_network(first_objective, network, bank, start, context, "train/first")
+            penalty = penalty.adapted_to(first.norms)
+            objective = replace(objective, penalty=penalty)
+        trained = train_network(objective, network, bank, start, context)
+        finished = _finished(problem, trained)
+        if not network.solver_for(penalty).proximal and self.alpha > 0:
+            finished = finished.keep(_above_threshold(problem, finished, network.threshold))
+        model, outcome = finished.model, trained.outcome
+        if self.refits:
+            kept = np.flatnonzero(np.isin(prepared.terms, model.terms))
+            row_of = {int(index): row for row, index in enumerate(trained.active)}
+            theta = trained.theta[[row_of[int(index)] for index in kept]]
+            unpenalised = NetworkFitter(network, penalty, 0.0)
+            return unpenalised.train(problem.take(kept), Start(bank.take(kept), theta), context, "train/refit")
+        norms = np.zeros_like(trained.norms)
+        norms[model.terms] = trained.norms[model.terms]
+        return Fitted(model, norms, outcome.history, outcome.stationarity)
+
+
+def train_path(
+    problem: FamilyProblem, network: Network, penalty: Penalty, alphas: Vector, context: Context
+) -> Iterator[tuple[float, Fitted]]:
+    """Yield penalised networks for rising alphas, each started from the one before it."""
+    rest, theta = problem, None
+    for alpha in alphas:
+        prepared = rest.prepared
+        bank = build_bank(network.hidden, prepared.names, prepared.target.shape[1], network.activation)
+        start = initial_parameters(bank, prepared.names, context.streams) if theta is None else theta
+        on_terms = penalty_on_terms(penalty, rest)
+        objective = Objective(prepared, problem.family, on_terms, float(alpha), network.penalize)
+        trained = train_network(objective, network, bank, start, context)
+        outcome = trained.outcome
+        finished = _finished(rest, trained)
+        yield float(alpha), Fitted(finished.model, trained.norms, outcome.history, outcome.stationarity)
+        theta, rest = trained.theta, rest.take(trained.active)
+        if context.clock.passed():
+            return
+
+
+def penalty_on_terms(penalty: Penalty, problem: FamilyProblem) -> Penalty:
+    """Return the penalty on the norms of all encoded terms, groups and penalty weights included."""
+    prepared, penalty = problem.prepared, spread(penalty, problem.column_of, len(problem.column_names))
+    grouping = prepared.grouping
+    if grouping.is_trivial:
+        if np.all(grouping.weights == 1.0):
+            return penalty
+        weights = np.ones(prepared.n_terms)
+        weights[prepared.terms] = grouping.weights
+        return weighted(penalty, weights)
+    if not isinstance(penalty, GroupLasso):
+        where = "penalty of a network with feature_groups or categories, whose terms form groups"
+        raise InputError(describe(where, "'group_lasso'", type(penalty).__name__, "choose that penalty"))
+    members = tuple(prepared.terms[indices] for indices in grouping.members)
+    leading = np.array([terms[0] for terms in members], dtype=np.intp)
+    return JointGroupLasso(members, penalty.thresholds(prepared.n_terms, 1.0)[leading] * grouping.weights)
+
+
+def _with_convex_output(problem: FamilyProblem, bank: MLPBank, theta: Matrix) -> Start:
+    """Return the start with the best output layers for frozen hidden layers."""
+    prepared, everything = problem.prepared, np.arange(problem.prepared.terms.size)
+    features = FrozenFeatures(prepared.x, bank, theta)
+    design = grouped_design(features.columns, prepared.terms.size, prepared.weights)
+    solution, intercept = refit_on(design, prepared.target, problem.family, prepared.weights, everything)
+    coefficients = np.matmul(design.transform, solution)
+    means = np.einsum("jm,jmk->k", design.means, coefficients)
+    return Start(bank, features.with_output(everything, coefficients), intercept - means)
+
+
+def _above_threshold(problem: FamilyProblem, finished: Finished, threshold: float) -> NDArray[np.bool_]:
+    """Return which kept terms stay: those of groups with a large effect, or of groups that are never penalised."""
+    prepared, large = problem.prepared, finished.mean_absolute > threshold
+    row_of = {int(term): row for row, term in enumerate(finished.model.terms)}
+    for members, weight in zip(prepared.grouping.members, prepared.grouping.weights, strict=True):
+        rows = [row_of[int(term)] for term in prepared.terms[members] if int(term) in row_of]
+        large[rows] = weight == 0.0 or large[rows].any()
+    return large
+
+
+def _finished(problem: FamilyProblem, trained: TrainedNetwork) -> Finished:
+    prepared, every = problem.prepared.take(trained.active), np.arange(trained.active.size)
+    functions = network_functions(trained.bank, trained.theta)
+    made = finish(prepared, problem.family, functions, trained.intercept, filled=True)
+    return replace(made, model=replace(made.model, weights=n_weights(trained.bank, every)))

@@ -1,0 +1,326 @@
+"""Pairs of columns in the pipeline: what is asked for, screen, choose, fit, and the model without double counting."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import TYPE_CHECKING, Literal, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparsenam.context import Context
+from sparsenam.convex.problem import Certificate
+from sparsenam.errors import InputError, LargePairWarning, check_word, describe
+from sparsenam.fit.problem import FamilyProblem, Fitted, Indices, SmoothEvidence, Vector, shaped_terms
+from sparsenam.model import FittedCurve, finish
+from sparsenam.model.pairs import PairFunction, purified, with_margin
+from sparsenam.selection.choose import Choice, CrossValidation
+from sparsenam.selection.curve import among
+from sparsenam.selection.pairs import PairTask, choose_pairs, screen
+from sparsenam.smooth.engine import LIGHTEST, SmoothFit, SmoothProblem
+from sparsenam.smooth.pairs import MOST_MEGABYTES, PairFit, fit_pairs, least_megabytes
+from sparsenam.tables import PreparedSample, TableEncoder
+from sparsenam.tables.encoder import ColumnName, column_index
+
+if TYPE_CHECKING:
+    from sparsenam.fit.plan import Plan, Splitter  # which reads the types of settings from here
+
+Pairs = int | Literal["auto"] | Sequence[tuple[ColumnName, ColumnName]]
+Heredity = Literal["none", "weak", "strong"]
+TermPairs = list[tuple[int, int]]  # indices of terms among the prepared ones
+
+SCREEN_LEVEL = 0.05  # of the screen, over all pairs tested
+CANDIDATES = 32  # pairs that the path starts with: those that explain most of the residuals
+ALL_PAIRS = 20_000  # up to which all are tested; beyond, those that hold a kept column
+MOST_ASKED = 100  # pairs that may be named
+
+
+def check_pairs(pairs: Pairs, heredity: Heredity) -> None:
+    """Raise for settings that no table could satisfy."""
+    check_word("heredity", heredity, ("none", "weak", "strong"))
+    expected = "0, a number of pairs, 'auto', or a list of pairs of columns"
+    if isinstance(pairs, str):
+        if pairs != "auto":
+            raise InputError(describe("pairs", expected, repr(pairs), "choose one of them"))
+    elif isinstance(pairs, bool) or not isinstance(cast(object, pairs), int | np.integer | Sequence):
+        raise InputError(describe("pairs", expected, repr(pairs), "choose one of them"))
+    elif isinstance(pairs, Sequence):
+        for pair in pairs:
+            if isinstance(pair, str) or not isinstance(cast(object, pair), Sequence) or len(pair) != 2:
+                raise InputError(describe("pairs", "two columns in each pair", repr(pair), "write (one, other)"))
+        if len(pairs) > MOST_ASKED:
+            got = f"{len(pairs)} pairs"
+            raise InputError(describe("pairs", f"at most {MOST_ASKED} named pairs", got, "name those that matter"))
+        if heredity != "none":
+            got = f"{heredity!r}, which could not act: the pairs are given"
+            raise InputError(describe("heredity", "its default 'none'", got, "leave it out"))
+    elif pairs < 0:
+        raise InputError(describe("pairs", "a number of at least 0", f"{pairs}", "choose another"))
+    elif pairs == 0 and heredity != "none":
+        got = f"{heredity!r}, which could not act: there are no pairs"
+        raise InputError(describe("heredity", "its default 'none'", got, "set pairs, or leave it out"))
+
+
+def asked_pairs(pairs: Pairs, encoder: TableEncoder, prepared: PreparedSample) -> TermPairs | None:
+    """Return the pairs that are named, by the indices of their terms among the prepared ones; None if none are."""
+    if isinstance(pairs, str | int | np.integer):
+        possible = len(encoder.names) * (len(encoder.names) - 1) // 2
+        if isinstance(pairs, int | np.integer) and pairs > possible:
+            raise InputError(
+                describe("pairs", f"at most the {possible} pairs that the table has", f"{pairs}", "ask for fewer")
+            )
+        return None
+    terms = value_terms(encoder, prepared)
+    found: TermPairs = []
+    for pair in pairs:
+        columns = [column_index(encoder, column, "pairs") for column in pair]
+        names = [encoder.names[column] for column in columns]
+        if columns[0] == columns[1]:
+            raise InputError(describe("pairs", "two different columns", f"{names[0]!r} twice", "name another"))
+        for column, name in zip(columns, names, strict=True):
+            if column not in terms:
+                raise InputError(
+                    describe("pairs", "columns that vary", f"{name!r}, which was left out", "name another column")
+                )
+        first, second = (terms[column] for column in columns)
+        if (first, second) in found or (second, first) in found:
+            raise InputError(describe("pairs", "each pair once", f"{names} twice", "name it once"))
+        found.append((first, second))
+    for pair in found:
+        size = pair_megabytes(pair, prepared)
+        if size > MOST_MEGABYTES:
+            one, other = (prepared.names[term] for term in pair)
+            got = f"{one!r} with {other!r}, whose levels would take {size:,.0f} megabytes"
+            expected = f"pairs that take at most {MOST_MEGABYTES:.0f} megabytes"
+            raise InputError(describe("pairs", expected, got, "join rare levels, or leave the pair out"))
+    return found
+
+
+def pair_megabytes(pair: tuple[int, int], prepared: PreparedSample) -> float:
+    """Return the memory that the fit of a pair takes at least."""
+    one, other = pair
+    return least_megabytes(
+        (prepared.x[one], prepared.x[other]), (bool(prepared.levels[one]), bool(prepared.levels[other]))
+    )
+
+
+def check_shaped(pairs: Sequence[tuple[int, int]], shaped: Collection[int], names: Sequence[str]) -> None:
+    """Raise for a pair of terms of which one must keep to a shape: it could not be promised for the whole model."""
+    for pair in pairs:
+        for term in set(shaped).intersection(pair):
+            got = f"{names[term]!r}, of which shapes asks something"
+            remedy = "leave it out of pairs, or out of shapes"
+            raise InputError(describe("pairs", "columns whose shape is free", got, remedy))
+
+
+def value_terms(encoder: TableEncoder, prepared: PreparedSample) -> dict[int, int]:
+    """Return for each column the index, among the prepared terms, of the term with its values."""
+    index = {int(term): place for place, term in enumerate(prepared.terms)}
+    return {
+        term.column: index[number]
+        for number, term in enumerate(encoder.terms)
+        if term.kind != "missing" and number in index
+    }
+
+
+def add_pairs(
+    encoder: TableEncoder,
+    problem: FamilyProblem,
+    choice: Choice,
+    fitted: Fitted,
+    plan: Plan,
+    splits: Splitter,
+    context: Context,
+) -> tuple[Fitted, Certificate | None]:
+    """Return the fit with the pairs that are asked for or found, or as it was where there are none.
+
+    Terms that must keep to a shape are in no pair.
+    """
+    prepared, pairs, scores = problem.prepared, plan.settings.pairs, problem.scores(fitted.model)
+    shaped = shaped_terms(plan.strategy.shapes, problem)
+    assert fitted.smooth is not None
+    smooth = fitted.smooth.fit
+    found, certificate = asked_pairs(pairs, encoder, prepared), None
+    if found is None:
+        at, on_scale = problem.at(scores)
+        most = int(pairs) if isinstance(pairs, int | np.integer) else None
+        terms = [term for term in value_terms(encoder, prepared).values() if term not in shaped]
+        heredity, cross_validation = plan.settings.heredity, splits(problem)
+        found, certificate = find_pairs(at, on_scale, choice, terms, most, heredity, cross_validation, context)
+    else:
+        check_shaped(found, shaped, prepared.names)
+    if not found:
+        return fitted, certificate
+    mains = frozenset(int(term) for term in fitted.model.terms)
+    kept = [place for place, index in enumerate(choice.support) if int(prepared.terms[index]) in mains]
+    chosen = tuple((int(prepared.terms[one]), int(prepared.terms[other])) for one, other in found)
+    indices = np.union1d(choice.support[kept], np.array(found, dtype=np.intp).ravel())
+    fitter = PairFitter(mains, chosen, smooth.take(kept))
+    return problem.fit(fitter, indices, scores[:, 0] if choice.start is not None else None, context), certificate
+
+
+def find_pairs(
+    problem: FamilyProblem,
+    scores: Vector,
+    choice: Choice,
+    terms: Sequence[int],
+    most: int | None,
+    heredity: Heredity,
+    plan: CrossValidation,
+    context: Context,
+) -> tuple[TermPairs, Certificate | None]:
+    """Screen the pairs of some prepared terms on what the mains leave, and choose among those that pass.
+
+    ``scores`` (rows, outputs) are those of the mains.
+    """
+    rows, family = np.flatnonzero(problem.prepared.weights), problem.family
+    prepared, scores = problem.prepared.at_rows(rows), scores[rows]
+    kept = set[int](choice.support.tolist())
+    tested = _pairs_to_test(terms, kept, heredity)
+    if not len(tested):
+        return [], None
+    task = SmoothProblem(prepared.x, prepared.target, prepared.weights, family)
+    slopes = -prepared.weights[:, None] * family.gradient(scores, prepared.target)
+    bends = family.mean(scores) if family.couples_outputs else family.hessian_diagonal(scores, prepared.target)
+    screened = screen(
+        prepared.x,
+        prepared.levels,
+        slopes,
+        prepared.weights[:, None] * np.maximum(bends, LIGHTEST),
+        tested,
+        freedom=float(len(kept)),
+        outputs=float(task.free_outputs),
+        dispersion=1.0 if family.dispersion == "fixed" else None,
+    )
+    candidates = _without_large(screened.passing(SCREEN_LEVEL), prepared)[:CANDIDATES]
+    if not len(candidates):
+        return [], None
+    weights = prepared.weights * np.mean(task.curvatures(scores), axis=0)
+    response = slopes / weights[:, None]
+    start = family.best_constant(prepared.target, prepared.weights)
+    explained = task.loss(np.tile(start, (len(scores), 1))) - task.loss(scores)
+    squares = float(np.sum(weights[:, None] * response**2))
+    groups = _groups_of(prepared, kept | set(np.unique(candidates).tolist()))
+    mains = choice.task.design.columns(groups)[:, rows].astype(np.float64)
+    names = [" × ".join(prepared.names[int(term)] for term in pair) for pair in candidates]
+    pairs = PairTask(
+        x=prepared.x,
+        levels=prepared.levels,
+        candidates=candidates,
+        names=names,
+        response=response,
+        weights=weights / weights.mean(),
+        null_loss=(0.5 * squares + max(explained, 0.0)) / float(weights.sum()),
+        count=float(prepared.weights.sum()),
+        mains=mains,
+        n_tested=len(tested),
+    )
+    taken, certificate = choose_pairs(pairs, among(plan.splits, rows), plan.rule, most, context)
+    return [(int(candidates[index, 0]), int(candidates[index, 1])) for index in taken], certificate
+
+
+def _without_large(candidates: NDArray[np.intp], prepared: PreparedSample) -> NDArray[np.intp]:
+    """Return the pairs (pairs, 2) whose fit has room in memory; warn of the others."""
+    sizes = [pair_megabytes((int(one), int(other)), prepared) for one, other in candidates]
+    large = np.array(sizes) > MOST_MEGABYTES
+    if large.any():
+        names = ", ".join(" × ".join(prepared.names[int(term)] for term in pair) for pair in candidates[large])
+        message = (
+            f"pairs: {names} left out, although the test found a joint effect: the fit of so many levels would take"
+            f" more than {MOST_MEGABYTES:.0f} megabytes; join rare levels to have it fitted"
+        )
+        warnings.warn(message, LargePairWarning, stacklevel=8)
+    return candidates[~large]
+
+
+def _pairs_to_test(terms: Sequence[int], kept: set[int], heredity: Heredity) -> NDArray[np.intp]:
+    """Return the pairs of terms that heredity allows, shape (pairs, 2); of very many, those with a kept term."""
+    ordered = sorted(terms)
+    if heredity == "strong":
+        ordered = [term for term in ordered if term in kept]
+    many = len(ordered) * (len(ordered) - 1) // 2 > ALL_PAIRS
+    if heredity == "weak" or many:
+        inside = [term for term in ordered if term in kept]
+        found = {(min(one, other), max(one, other)) for one in inside for other in ordered if one != other}
+        pairs = sorted(found)
+    else:
+        pairs = list(combinations(ordered, 2))
+    return np.array(pairs, dtype=np.intp).reshape(-1, 2)
+
+
+def _groups_of(prepared: PreparedSample, terms: set[int]) -> Indices:
+    """Return the groups that hold some of the terms."""
+    members = prepared.grouping.members
+    found = [group for group, inside in enumerate(members) if not terms.isdisjoint(inside.tolist())]
+    return np.array(found, dtype=np.intp)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PairFitter:
+    """Mains and pairs together, with smoothness and resolution chosen by the data.
+
+    ``mains`` and ``pairs`` are encoded terms, ``start`` is the fit of the mains alone, in their order.
+    """
+
+    mains: frozenset[int]
+    pairs: tuple[tuple[int, int], ...]
+    start: SmoothFit
+    counts_rows: bool = True
+    is_exact: bool = False
+
+    def fit(self, problem: FamilyProblem, context: Context) -> Fitted:
+        """Fit the problem's terms: those of ``mains`` on their own, and the pairs."""
+        prepared, family = problem.prepared, problem.family
+        index = {int(term): place for place, term in enumerate(prepared.terms)}
+        mains = np.array([place for term, place in index.items() if term in self.mains], dtype=np.intp)
+        present = prepared.weights > 0
+        x, target, weights = prepared.x[:, present], prepared.target[present], prepared.weights[present]
+        start = self.start
+        pairs = [(index[one], index[other]) for one, other in self.pairs]
+        task = SmoothProblem(x, target, weights, family)
+        fit = fit_pairs(task, start, mains, pairs, prepared.levels, context)
+        held = {int(mains[index]): start.functions()[index] for index in start.shapes}
+        moving = mains[[index for index in range(mains.size) if index not in start.shapes]]
+        return _assembled(problem, fit, moving, held, pairs)
+
+
+def _assembled(
+    problem: FamilyProblem,
+    fit: PairFit,
+    mains: Indices,
+    held: dict[int, FittedCurve],
+    pairs: Sequence[tuple[int, int]],
+) -> Fitted:
+    """Return the fit as a model in which a pair holds nothing that either of its terms explains alone."""
+    prepared = problem.prepared
+    outputs, unit = fit.intercept.size, prepared.target_scaling.scale
+    intercept = fit.intercept.copy()
+    shapes = dict(held)
+    for place, curve, mean in zip(mains, fit.mains.functions(), fit.mains.mean_effects, strict=True):
+        shapes[int(place)] = replace(curve, values=curve.values - mean)
+    pure: list[PairFunction] = []
+    for places, pair in zip(pairs, fit.pairs, strict=True):
+        split = purified(pair)
+        intercept += split.constant
+        for place, knots, margin in zip(places, pair.knots, (split.rows, split.columns), strict=True):
+            known = shapes.get(place)
+            alone = FittedCurve.level_beyond(knots, margin[:-1], margin[-1])
+            shapes[place] = alone if known is None else with_margin(known, knots, margin)
+        pure.append(_rescaled(split.pair, prepared, places, unit))
+    ordered = tuple(shapes[place] for place in range(prepared.terms.size))
+    finished = finish(prepared, problem.family, ordered, intercept, pairs=pure)
+    offset = np.zeros((prepared.weights.size, outputs))
+    offset[prepared.weights > 0] = fit.offset
+    evidence = SmoothEvidence(problem, fit.mains, mains, offset, fit.spreads)
+    return Fitted(finished.model, finished.norms(), smooth=evidence, freedom=fit.freedom)
+
+
+def _rescaled(pair: PairFunction, prepared: PreparedSample, places: tuple[int, int], unit: Vector) -> PairFunction:
+    """Return a pair of scaled terms as one of encoded terms and in the units of the linear predictor."""
+    center, scale = prepared.scaling.center, prepared.scaling.scale
+    first, second = (center[place] + scale[place] * knots for place, knots in zip(places, pair.knots, strict=True))
+    terms = (int(prepared.terms[places[0]]), int(prepared.terms[places[1]]))
+    return PairFunction(terms, (first, second), pair.values * unit, pair.weights)

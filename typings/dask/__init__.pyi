@@ -1,0 +1,6 @@
+from typing import Any
+
+from dask import config as config
+
+def delayed(obj: object, *, pure: bool | None = None, traverse: bool = True) -> Any: ...
+def compute(*args: object) -> tuple[Any, ...]: ...

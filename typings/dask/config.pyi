@@ -1,0 +1,4 @@
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+
+def set(arg: Mapping[str, object]) -> AbstractContextManager[None]: ...

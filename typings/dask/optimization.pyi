@@ -1,0 +1,3 @@
+from collections.abc import Sequence
+
+def cull(dsk: object, keys: Sequence[object]) -> tuple[object, object]: ...

@@ -1,0 +1,3 @@
+from pyarrow import DataType
+
+def is_null(t: DataType) -> bool: ...
